@@ -1,0 +1,9 @@
+//! The ground floor of Freshet: what every other crate may use and what uses no other crate.
+//!
+//! It owns time as a value ([`clock`]), sizes and durations as people write them ([`units`]) and
+//! counters with one writer each ([`counter`]). It knows nothing of HTTP, sockets or disks.
+#![forbid(unsafe_code)]
+
+pub mod clock;
+pub mod counter;
+pub mod units;
