@@ -1,0 +1,96 @@
+//! The PROXY protocol, versions 1 and 2: the client's address as a load balancer in front saw it.
+//!
+//! Whether a peer may be believed is the caller's decision; this only reads what it says.
+
+mod crc32c;
+mod v1;
+mod v2;
+
+use crate::error_table::error_table;
+use std::net::SocketAddr;
+
+/// What stood in front of a connection.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Header {
+    /// Who connected to the proxy in front; `None` where it does not say, or over a Unix socket.
+    pub source: Option<SocketAddr>,
+    /// Where the client connected to.
+    pub destination: Option<SocketAddr>,
+    /// Further facts; version 2 only.
+    pub tlvs: Tlvs,
+    /// The proxy speaks for itself (a health check): the addresses of the socket are the real ones.
+    pub local: bool,
+}
+
+/// The type-length-values of version 2 that mean something here; others are skipped.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Tlvs {
+    /// The protocol agreed by ALPN, as bytes (`h2`).
+    pub alpn: Option<Box<[u8]>>,
+    /// The host name the client sent, usually as SNI.
+    pub authority: Option<Box<str>>,
+    /// An identifier of the connection, at most 128 bytes.
+    pub unique_id: Option<Box<[u8]>>,
+    /// The TLS connection that the proxy in front has ended.
+    pub ssl: Option<Ssl>,
+}
+
+/// The TLS connection between the client and the proxy in front.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Ssl {
+    /// The client connected over TLS.
+    pub over_tls: bool,
+    /// The client gave a certificate on this connection.
+    pub certificate_on_connection: bool,
+    /// The client gave a certificate at least once in this TLS session.
+    pub certificate_in_session: bool,
+    /// The certificate was given and verified.
+    pub verified: bool,
+    /// Version of TLS, as `TLSv1.3`.
+    pub version: Option<Box<str>>,
+    /// Common name of the client's certificate.
+    pub common_name: Option<Box<str>>,
+    /// Cipher, as `TLS_AES_128_GCM_SHA256`.
+    pub cipher: Option<Box<str>>,
+    /// Signature algorithm of the certificate.
+    pub signature_algorithm: Option<Box<str>>,
+    /// Key algorithm of the certificate.
+    pub key_algorithm: Option<Box<str>>,
+}
+
+error_table! {
+    /// Why what stands in front of a connection is not a PROXY header. The connection must be
+    /// closed; the status is for logs, an answer is not expected.
+    Error {
+        ClientAddressInvalid = 400, "an address in the PROXY header is malformed";
+        ClientChecksum = 400, "the checksum of the PROXY header does not match";
+        ClientFamilyUnknown = 400, "the address family of the PROXY header is unknown";
+        ClientHeaderTooLarge = 400, "the PROXY header is too large";
+        ClientLineInvalid = 400, "the PROXY line is malformed";
+        ClientNoHeader = 400, "the connection does not start with a PROXY header";
+        ClientPortInvalid = 400, "a port in the PROXY header is malformed";
+        ClientTlvInvalid = 400, "a TLV of the PROXY header is malformed";
+        ClientTruncated = 400, "the PROXY header is shorter than its addresses";
+        ClientVersionUnsupported = 400, "the PROXY header has an unknown version or command";
+    }
+}
+
+/// Reads the header at the start of `buffer`: the header and how many bytes it took, or `None`
+/// where more bytes are needed. Something else than a header is told at its first wrong byte, an
+/// oversized one as soon as it says its length.
+///
+/// # Errors
+/// [`Error`]
+pub fn parse(buffer: &[u8]) -> Result<Option<(Header, usize)>, Error> {
+    match buffer.first() {
+        None => Ok(None),
+        Some(b'P') => v1::parse(buffer),
+        Some(_) => v2::parse(buffer),
+    }
+}
+
+/// Whether `buffer` starts with `start` as far as both go; `Some(true)` where all of it is there.
+fn starts_with(buffer: &[u8], start: &[u8]) -> Option<bool> {
+    let len = buffer.len().min(start.len());
+    (buffer[..len] == start[..len]).then_some(len == start.len())
+}

@@ -1,0 +1,160 @@
+//! Version 2: binary, with type-length-values.
+
+use super::crc32c::crc32c;
+use super::{Error, Header, Ssl, Tlvs, starts_with};
+use std::net::{IpAddr, SocketAddr};
+
+const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
+
+/// Signature, version and command, family, length.
+const FIXED_BYTES: usize = 16;
+
+/// Bytes behind the fixed part. The protocol allows 64 KiB; this has room for the addresses and
+/// every TLV with names at their longest and a certificate chain's leaf.
+const VARIABLE_BYTES_MAX: usize = 8 * 1024;
+
+/// The protocol's own maximum for the unique identifier.
+const UNIQUE_ID_BYTES_MAX: usize = 128;
+
+const TLV_ALPN: u8 = 0x01;
+const TLV_AUTHORITY: u8 = 0x02;
+const TLV_CRC32C: u8 = 0x03;
+const TLV_UNIQUE_ID: u8 = 0x05;
+const TLV_SSL: u8 = 0x20;
+
+pub(super) fn parse(buffer: &[u8]) -> Result<Option<(Header, usize)>, Error> {
+    if !starts_with(buffer, SIGNATURE).ok_or(Error::ClientNoHeader)? {
+        return Ok(None);
+    }
+    let local = match buffer.get(12) {
+        None => return Ok(None),
+        Some(0x20) => true,
+        Some(0x21) => false,
+        Some(_) => return Err(Error::ClientVersionUnsupported),
+    };
+    let Some((fixed, rest)) = buffer.split_first_chunk::<FIXED_BYTES>() else { return Ok(None) };
+    let len = usize::from(u16::from_be_bytes([fixed[14], fixed[15]]));
+    if len > VARIABLE_BYTES_MAX {
+        return Err(Error::ClientHeaderTooLarge);
+    }
+    let Some(variable) = rest.get(..len) else { return Ok(None) };
+    let (addresses, text) = addresses(fixed[13], local, variable)?;
+    let head = &buffer[..FIXED_BYTES + len];
+    let tlvs = tlvs(text, head)?;
+    let (source, destination) = if local { (None, None) } else { addresses };
+    Ok(Some((Header { source, destination, tlvs, local }, head.len())))
+}
+
+type Addresses = (Option<SocketAddr>, Option<SocketAddr>);
+
+/// The addresses and what follows them. A local header may say any family; its addresses are only
+/// skipped.
+fn addresses(family: u8, local: bool, variable: &[u8]) -> Result<(Addresses, &[u8]), Error> {
+    match family {
+        0x00 => Ok(((None, None), variable)),
+        0x11 | 0x12 => pair::<4>(variable),
+        0x21 | 0x22 => pair::<16>(variable),
+        0x31 | 0x32 => {
+            let rest = variable.get(216..).ok_or(Error::ClientTruncated)?;
+            Ok(((None, None), rest))
+        }
+        // The length still says where the header ends, and nothing in it can be read.
+        _ if local => Ok(((None, None), &[])),
+        _ => Err(Error::ClientFamilyUnknown),
+    }
+}
+
+fn pair<const N: usize>(variable: &[u8]) -> Result<(Addresses, &[u8]), Error>
+where
+    IpAddr: From<[u8; N]>,
+{
+    let (source, rest) = variable.split_first_chunk::<N>().ok_or(Error::ClientTruncated)?;
+    let (destination, rest) = rest.split_first_chunk::<N>().ok_or(Error::ClientTruncated)?;
+    let (ports, rest) = rest.split_first_chunk::<4>().ok_or(Error::ClientTruncated)?;
+    let source_port = u16::from_be_bytes([ports[0], ports[1]]);
+    let destination_port = u16::from_be_bytes([ports[2], ports[3]]);
+    let source = SocketAddr::new(IpAddr::from(*source), source_port);
+    let destination = SocketAddr::new(IpAddr::from(*destination), destination_port);
+    Ok(((Some(source), Some(destination)), rest))
+}
+
+/// Kind, value and what follows.
+type Tlv<'a> = (u8, &'a [u8], &'a [u8]);
+
+/// Splits the first type-length-value off.
+fn next_tlv(text: &[u8]) -> Result<Option<Tlv<'_>>, Error> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let (head, rest) = text.split_first_chunk::<3>().ok_or(Error::ClientTlvInvalid)?;
+    let len = usize::from(u16::from_be_bytes([head[1], head[2]]));
+    let (value, rest) = rest.split_at_checked(len).ok_or(Error::ClientTlvInvalid)?;
+    Ok(Some((head[0], value, rest)))
+}
+
+/// Reads `text`, the end of the header `head`.
+fn tlvs(mut text: &[u8], head: &[u8]) -> Result<Tlvs, Error> {
+    let mut out = Tlvs::default();
+    while let Some((kind, value, rest)) = next_tlv(text)? {
+        match kind {
+            TLV_ALPN => out.alpn = Some(value.into()),
+            TLV_AUTHORITY => out.authority = Some(utf8(value)?),
+            TLV_CRC32C => {
+                let value_at = head.len() - rest.len() - value.len();
+                check(value, head, value_at)?;
+            }
+            TLV_UNIQUE_ID if value.len() > UNIQUE_ID_BYTES_MAX => {
+                return Err(Error::ClientTlvInvalid);
+            }
+            TLV_UNIQUE_ID => out.unique_id = Some(value.into()),
+            TLV_SSL => out.ssl = Some(ssl(value)?),
+            _ => {}
+        }
+        text = rest;
+    }
+    Ok(out)
+}
+
+/// The checksum is over the whole header with its own four bytes as zeros.
+fn check(value: &[u8], head: &[u8], value_at: usize) -> Result<(), Error> {
+    let want: [u8; 4] = value.try_into().map_err(|_| Error::ClientTlvInvalid)?;
+    let (before, after) = (&head[..value_at], &head[value_at + 4..]);
+    if crc32c([before, &[0; 4], after]) == u32::from_be_bytes(want) {
+        return Ok(());
+    }
+    Err(Error::ClientChecksum)
+}
+
+fn ssl(value: &[u8]) -> Result<Ssl, Error> {
+    let (fixed, mut text) = value.split_first_chunk::<5>().ok_or(Error::ClientTlvInvalid)?;
+    let [client, verify @ ..] = *fixed;
+    let with_certificate = client & 0x06 != 0;
+    let mut out = Ssl {
+        over_tls: client & 0x01 != 0,
+        certificate_on_connection: client & 0x02 != 0,
+        certificate_in_session: client & 0x04 != 0,
+        verified: with_certificate && u32::from_be_bytes(verify) == 0,
+        ..Ssl::default()
+    };
+    while let Some((kind, value, rest)) = next_tlv(text)? {
+        let place = match kind {
+            0x21 => Some(&mut out.version),
+            0x22 => Some(&mut out.common_name),
+            0x23 => Some(&mut out.cipher),
+            0x24 => Some(&mut out.signature_algorithm),
+            0x25 => Some(&mut out.key_algorithm),
+            _ => None,
+        };
+        if let Some(place) = place {
+            *place = Some(utf8(value)?);
+        }
+        text = rest;
+    }
+    Ok(out)
+}
+
+/// Text without controls: it ends up in logs and fields.
+fn utf8(value: &[u8]) -> Result<Box<str>, Error> {
+    let text = str::from_utf8(value).ok().filter(|text| !text.chars().any(char::is_control));
+    text.map(Into::into).ok_or(Error::ClientTlvInvalid)
+}
