@@ -1,0 +1,137 @@
+//! Where a socket listens or connects to, as people write it.
+
+use crate::error::NetError;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// An address to listen on or to connect to. No names: resolving is the caller's.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub enum Address {
+    /// TCP over IPv4 or IPv6.
+    Tcp(SocketAddr),
+    /// A Unix stream socket at a path.
+    Unix(PathBuf),
+}
+
+/// Who is at the other end of an accepted connection.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum PeerAddress {
+    /// A TCP peer; IPv4 peers of a dual-stack listener are given as IPv4.
+    Tcp(SocketAddr),
+    /// A process on this machine.
+    Unix,
+}
+
+impl Address {
+    /// The TCP port, if there is one.
+    pub fn port(&self) -> Option<u16> {
+        match self {
+            Self::Tcp(address) => Some(address.port()),
+            Self::Unix(_) => None,
+        }
+    }
+}
+
+impl PeerAddress {
+    /// The peer's IP address, if it has one.
+    pub fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Self::Tcp(address) => Some(address.ip()),
+            Self::Unix => None,
+        }
+    }
+
+    /// The peer's IP address and port, if it has them.
+    pub fn socket_address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(address) => Some(*address),
+            Self::Unix => None,
+        }
+    }
+}
+
+impl From<SocketAddr> for Address {
+    fn from(address: SocketAddr) -> Self {
+        Self::Tcp(address)
+    }
+}
+
+/// Reads `127.0.0.1:80`, `[::1]:443`, `unix:/run/x.sock`, or `:8000`, which is every interface in
+/// both families.
+impl FromStr for Address {
+    type Err = NetError;
+
+    fn from_str(text: &str) -> Result<Self, NetError> {
+        let refuse = |why| NetError::ConfigAddress { text: text.into(), why };
+        if let Some(path) = text.strip_prefix("unix:") {
+            if path.is_empty() || path.contains('\0') {
+                return Err(refuse("a path must follow `unix:`"));
+            }
+            return Ok(Self::Unix(path.into()));
+        }
+        if let Some(port) = text.strip_prefix(':') {
+            let port = decimal_port(port)
+                .ok_or_else(|| refuse("a port from 0 to 65535 must follow `:`"))?;
+            return Ok(Self::Tcp((Ipv6Addr::UNSPECIFIED, port).into()));
+        }
+        text.parse().map(Self::Tcp).map_err(|_| {
+            refuse("expected 127.0.0.1:80, [::1]:80, :80 or unix:/path (an IP address, not a name)")
+        })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl fmt::Display for PeerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix => f.write_str("unix:"),
+        }
+    }
+}
+
+fn decimal_port(text: &str) -> Option<u16> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_form_reads_as_documented() {
+        let tcp = |text: &str| Address::Tcp(text.parse().unwrap());
+        assert_eq!("127.0.0.1:80".parse(), Ok(tcp("127.0.0.1:80")));
+        assert_eq!("[::]:443".parse(), Ok(tcp("[::]:443")));
+        assert_eq!(":8000".parse(), Ok(tcp("[::]:8000")));
+        assert_eq!("unix:/run/x.sock".parse(), Ok(Address::Unix("/run/x.sock".into())));
+    }
+
+    #[test]
+    fn names_and_half_addresses_are_refused_with_the_text() {
+        for text in ["", ":", ":+1", ":70000", "localhost:80", "::1:80", "127.0.0.1", "unix:"] {
+            let error = text.parse::<Address>().unwrap_err();
+            assert!(error.to_string().contains(&format!("`{text}`")), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shown_reads_back(ip: IpAddr, port: u16, path in "/[a-z/._-]{1,40}") {
+            for address in [Address::Tcp((ip, port).into()), Address::Unix(path.into())] {
+                prop_assert_eq!(address.to_string().parse(), Ok(address));
+            }
+        }
+    }
+}

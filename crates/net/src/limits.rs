@@ -1,0 +1,52 @@
+//! The named maximums of this crate, each with its reason.
+
+use std::time::Duration;
+
+/// Plaintext sealed before the socket is asked to take the result. Four full records; larger
+/// batches fall out of the second-level cache between seal and write, smaller ones cost more
+/// system calls.
+pub const BATCH_BYTES_MAX: usize = 64 * 1024;
+
+/// What may already wait in a session's send queue when a batch is sealed behind it: the session
+/// tickets of a handshake, so that they leave in the same write as the first response.
+pub const PIGGYBACK_BYTES_MAX: usize = 4 * 1024;
+
+/// Bytes of ciphertext taken from a socket by one read, at most. One buffer of this size exists per
+/// thread.
+pub const READ_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes of ciphertext taken from a socket by one read, at least, however small the caller's slice
+/// is: a record cannot be opened in part, and a request head fits.
+pub const READ_BYTES_MIN: usize = 4 * 1024;
+
+/// Pieces given to the kernel, or to the cipher, in one call. Linux takes up to 1024; a response
+/// has a head and a few pieces of body, and the array lives on the stack.
+pub const PIECES_MAX: usize = 64;
+
+/// Bytes one stream may write before it lets the other tasks of its worker run. A socket that never
+/// blocks (a fast peer, loopback) would otherwise keep the worker to itself.
+pub const TURN_BYTES_MAX: usize = 256 * 1024;
+
+/// Handshake steps computed by one thread between two looks at its sockets. At about 0.3 ms each
+/// this stalls transfers for less than 3 ms when a thousand clients arrive together.
+pub const HANDSHAKES_PER_TURN_MAX: usize = 8;
+
+/// Connections waiting to be accepted when no other number is configured; the kernel clips it to
+/// `net.core.somaxconn`.
+pub const BACKLOG: u32 = 4096;
+
+/// Pause after the kernel refused a connection for want of descriptors or memory. Long enough not
+/// to spin, short enough that recovery is not noticed.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Bytes of a PROXY protocol header. Version 1 needs 107 (a fixed maximum), version 2 with client
+/// certificate details some hundreds; the format would allow 64 KiB.
+pub const PROXY_HEADER_BYTES_MAX: usize = 4 * 1024;
+
+/// Bytes thrown away while waiting for the peer to close after us. Closing with unread bytes makes
+/// the kernel send a reset, which can destroy a response the peer has not read yet.
+pub const LINGER_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes of a certificate, key, authority or staple file. The bundle of all public authorities has
+/// about 220 KB.
+pub const PEM_BYTES_MAX: u64 = 4 * 1024 * 1024;

@@ -1,0 +1,101 @@
+//! The PROXY protocol on a fresh connection: who the peer in front speaks for.
+//!
+//! Only what belongs to the header is taken out of the socket, so that the TLS handshake or the
+//! request behind it begins at its first byte.
+
+use crate::address::PeerAddress;
+use crate::error::NetError;
+use crate::limits::PROXY_HEADER_BYTES_MAX;
+use crate::socket::{Socket, canonical};
+use crate::trust::TrustedPeers;
+use freshet_wire::proxy_protocol::parse;
+pub use freshet_wire::proxy_protocol::{Header, Tlvs};
+use rustix::net::RecvFlags;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Whom a connection is for, after the PROXY protocol has had its say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Client {
+    /// The client: named by the header, or else the peer itself.
+    pub address: PeerAddress,
+    /// The address the client connected to, where the header names it.
+    pub destination: Option<SocketAddr>,
+    /// The header, if the peer was trusted to send one.
+    pub header: Option<Header>,
+}
+
+/// Reads the header of a connection on a listener that expects one. A trusted peer must send it; the
+/// bytes of any other peer are left alone, so that nobody else can choose an address.
+///
+/// # Errors
+/// [`NetError::ClientProxyHeader`] and [`NetError::ClientProxyTimeout`]; the connection is of no use
+/// afterwards.
+pub async fn identify(
+    socket: &Socket,
+    peer: PeerAddress,
+    trusted: &TrustedPeers,
+    limit: Duration,
+) -> Result<Client, NetError> {
+    if !trusted.contains(peer) {
+        return Ok(Client { address: peer, destination: None, header: None });
+    }
+    let header = read_header(socket, limit).await?;
+    let source = header.source.filter(|_| !header.local).map(canonical);
+    Ok(Client {
+        address: source.map_or(peer, PeerAddress::Tcp),
+        destination: header.destination.filter(|_| !header.local).map(canonical),
+        header: Some(header),
+    })
+}
+
+/// Reads a header of version 1 or 2 of at most [`PROXY_HEADER_BYTES_MAX`] within `limit`, and
+/// nothing behind it.
+///
+/// # Errors
+/// As [`identify`].
+pub async fn read_header(socket: &Socket, limit: Duration) -> Result<Header, NetError> {
+    timeout(limit, header_of(socket)).await.unwrap_or(Err(NetError::ClientProxyTimeout))
+}
+
+async fn header_of(socket: &Socket) -> Result<Header, NetError> {
+    let refuse = |why: String| NetError::ClientProxyHeader { why };
+    let failed = |error: io::Error| refuse(error.to_string());
+    let mut buffer = [0; PROXY_HEADER_BYTES_MAX];
+    let mut taken = 0;
+    loop {
+        // Look first; take only what the parser says belongs to the header, or, while it cannot
+        // say, everything: then all of it does.
+        let room = &mut buffer[taken..];
+        if room.is_empty() {
+            return Err(refuse(format!("longer than {PROXY_HEADER_BYTES_MAX} bytes")));
+        }
+        let seen = taken + receive(socket, room, RecvFlags::PEEK).await.map_err(failed)?;
+        if seen == taken {
+            return Err(refuse("the peer closed the connection".into()));
+        }
+        let parsed = parse(&buffer[..seen]).map_err(|error| refuse(error.to_string()))?;
+        let end = parsed.as_ref().map_or(seen, |(_, bytes)| *bytes);
+        while taken < end {
+            let part = &mut buffer[taken..end];
+            match receive(socket, part, RecvFlags::empty()).await.map_err(failed)? {
+                0 => return Err(refuse("the peer closed the connection".into())),
+                count => taken += count,
+            }
+        }
+        if let Some((header, _)) = parsed {
+            return Ok(header);
+        }
+    }
+}
+
+async fn receive(socket: &Socket, into: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
+    loop {
+        match socket.try_receive(into, flags) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => socket.readable().await?,
+            result => return result,
+        }
+    }
+}

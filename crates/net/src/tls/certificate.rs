@@ -1,0 +1,219 @@
+//! The certificates a server proves its names with.
+//!
+//! A table from names to certificates is swapped whole on reload: handshakes that run keep the one
+//! they began with, and a reload that fails leaves the old table in place. All of a table's files
+//! are read when it is made and none during a handshake.
+
+use crate::error::NetError;
+use crate::tls::{pem, provider};
+use arc_swap::ArcSwap;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use webpki::EndEntityCert;
+
+/// Where one certificate comes from.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct CertificateSource {
+    /// PEM file of the chain, the server's own certificate first.
+    pub certificate: PathBuf,
+    /// PEM file of the private key.
+    pub key: PathBuf,
+    /// DER file of an OCSP response to staple (RFC 6066 §8). Without it a file beside the
+    /// certificate with `.ocsp` added to its name is taken, where there is one. It is sent as it
+    /// is: keeping it fresh is the job of whoever writes the file and reloads.
+    pub ocsp: Option<PathBuf>,
+    /// Names to serve this certificate for, such as `example.org` or `*.example.org`. When empty,
+    /// the DNS names in the certificate.
+    pub names: Vec<String>,
+}
+
+/// What a load found.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Loaded {
+    /// Certificates in the table.
+    pub certificates: usize,
+    /// Names they are served for.
+    pub names: usize,
+    /// Certificates with an OCSP response.
+    pub staples: usize,
+}
+
+/// All certificates of a listener. A client's name is looked up exactly, then as a wildcard of one
+/// label, and otherwise gets the first certificate. Where several certificates have the same name
+/// (an ECDSA and an RSA one), the first whose key the client can verify is used.
+pub struct CertificateStore {
+    table: ArcSwap<Table>,
+    /// Held during a reload, so that a slow old one cannot overtake a new one.
+    sources: Mutex<Vec<CertificateSource>>,
+}
+
+/// Names are chosen by clients, so the map keeps its keyed default hasher.
+struct Table {
+    by_name: HashMap<Box<str>, Vec<Arc<CertifiedKey>>>,
+    default: Vec<Arc<CertifiedKey>>,
+    loaded: Loaded,
+}
+
+impl CertificateStore {
+    /// Loads `sources`; the first is the default.
+    ///
+    /// # Errors
+    /// [`NetError::ConfigCertificateMissing`], [`NetError::ConfigFile`] and
+    /// [`NetError::ConfigKeyMismatch`].
+    pub fn load(sources: Vec<CertificateSource>) -> Result<Arc<Self>, NetError> {
+        let table = ArcSwap::from_pointee(Table::load(&sources)?);
+        Ok(Arc::new(Self { table, sources: Mutex::new(sources) }))
+    }
+
+    /// Reads the files of the present sources again. Reads files: not for a worker's thread.
+    ///
+    /// # Errors
+    /// As [`CertificateStore::load`]; what was served before is still served.
+    pub fn reload(&self) -> Result<Loaded, NetError> {
+        let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        self.install(Table::load(&sources)?)
+    }
+
+    /// Loads other sources in place of the present ones.
+    ///
+    /// # Errors
+    /// As [`CertificateStore::load`]; what was served before is still served.
+    pub fn replace(&self, sources: Vec<CertificateSource>) -> Result<Loaded, NetError> {
+        let mut present = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        let table = Table::load(&sources)?;
+        *present = sources;
+        self.install(table)
+    }
+
+    /// What the present table holds.
+    pub fn loaded(&self) -> Loaded {
+        self.table.load().loaded
+    }
+
+    fn install(&self, table: Table) -> Result<Loaded, NetError> {
+        let loaded = table.loaded;
+        self.table.store(Arc::new(table));
+        Ok(loaded)
+    }
+}
+
+impl ResolvesServerCert for CertificateStore {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let table = self.table.load();
+        let candidates = table.candidates(hello.server_name());
+        let usable =
+            |key: &&Arc<CertifiedKey>| key.key.choose_scheme(hello.signature_schemes()).is_some();
+        // Where none is usable, rustls refuses with the right alert.
+        candidates.iter().find(usable).or(candidates.first()).cloned()
+    }
+}
+
+impl fmt::Debug for CertificateStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CertificateStore").field("loaded", &self.loaded()).finish_non_exhaustive()
+    }
+}
+
+impl Table {
+    fn load(sources: &[CertificateSource]) -> Result<Self, NetError> {
+        let mut table =
+            Self { by_name: HashMap::new(), default: Vec::new(), loaded: Loaded::default() };
+        for source in sources {
+            let certified = Arc::new(certified_key(source)?);
+            let names = match source.names.as_slice() {
+                [] => names_in(&source.certificate, &certified)?,
+                names => names.iter().map(|name| name.to_ascii_lowercase().into()).collect(),
+            };
+            if table.default.is_empty() || names.iter().any(|name| table.is_default_name(name)) {
+                table.default.push(Arc::clone(&certified));
+            }
+            table.loaded.certificates += 1;
+            table.loaded.staples += usize::from(certified.ocsp.is_some());
+            for name in names {
+                table.by_name.entry(name).or_default().push(Arc::clone(&certified));
+            }
+        }
+        if table.default.is_empty() {
+            return Err(NetError::ConfigCertificateMissing);
+        }
+        table.loaded.names = table.by_name.len();
+        Ok(table)
+    }
+
+    /// Whether the first certificate of all is served for this name, so that another one with the
+    /// same name belongs to the default as well.
+    fn is_default_name(&self, name: &str) -> bool {
+        let first = self.default.first();
+        self.by_name
+            .get(name)
+            .and_then(|certified| certified.first())
+            .is_some_and(|certified| first.is_some_and(|first| Arc::ptr_eq(first, certified)))
+    }
+
+    fn candidates(&self, name: Option<&str>) -> &[Arc<CertifiedKey>] {
+        let Some(name) = name else { return &self.default };
+        let name = name.to_ascii_lowercase();
+        if let Some(exact) = self.by_name.get(name.as_str()) {
+            return exact;
+        }
+        name.split_once('.')
+            .and_then(|(_, rest)| self.by_name.get(format!("*.{rest}").as_str()))
+            .unwrap_or(&self.default)
+    }
+}
+
+fn certified_key(source: &CertificateSource) -> Result<CertifiedKey, NetError> {
+    let chain = pem::certificates(&source.certificate)?;
+    let key = pem::private_key(&source.key)?;
+    let key = provider()
+        .key_provider
+        .load_private_key(key)
+        .map_err(|error| NetError::file(&source.key, error))?;
+    let mut certified = CertifiedKey::new(chain, key);
+    match certified.keys_match() {
+        Ok(()) => {}
+        Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) => {
+            return Err(NetError::ConfigKeyMismatch {
+                certificate: source.certificate.clone(),
+                key: source.key.clone(),
+            });
+        }
+        Err(error) => return Err(NetError::file(&source.certificate, error)),
+    }
+    certified.ocsp = staple(source)?;
+    Ok(certified)
+}
+
+fn staple(source: &CertificateSource) -> Result<Option<Vec<u8>>, NetError> {
+    let (path, required) = match &source.ocsp {
+        Some(path) => (path.clone(), true),
+        None => (with_suffix(&source.certificate, ".ocsp"), false),
+    };
+    if !required && !path.exists() {
+        return Ok(None);
+    }
+    let bytes = pem::read(&path)?;
+    // An OCSPResponse is a DER SEQUENCE (RFC 6960 §4.2.1); the usual mistake is a PEM file.
+    if bytes.first() != Some(&0x30) {
+        return Err(NetError::file(&path, "not an OCSP response in DER form"));
+    }
+    Ok(Some(bytes))
+}
+
+fn names_in(path: &Path, certified: &CertifiedKey) -> Result<Vec<Box<str>>, NetError> {
+    let first = certified.end_entity_cert().map_err(|error| NetError::file(path, error))?;
+    let certificate = EndEntityCert::try_from(first)
+        .map_err(|error| NetError::file(path, format!("not a server certificate: {error}")))?;
+    Ok(certificate.valid_dns_names().map(|name| name.to_ascii_lowercase().into()).collect())
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
+}

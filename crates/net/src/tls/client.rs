@@ -1,0 +1,162 @@
+//! TLS towards origins.
+
+use crate::error::NetError;
+use crate::socket::Socket;
+use crate::stream::Stream;
+use crate::tls::handshake::{self, Failure};
+use crate::tls::session::Session;
+use crate::tls::{ALPN_HTTP_1_1, pem, provider};
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Where Debian and its relatives, Alpine and most container images keep the public authorities.
+pub const SYSTEM_AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
+
+/// How to speak TLS to an origin.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ClientOptions {
+    /// PEM file of the authorities to trust in place of [`SYSTEM_AUTHORITIES`].
+    pub ca: Option<PathBuf>,
+    /// Whether the origin's certificate must be valid for the name. Without it anybody between
+    /// here and the origin can read and change everything.
+    pub verify: bool,
+    /// What this end proves itself with, if the origin asks.
+    pub identity: Option<Identity>,
+    /// Protocols offered, best first.
+    pub alpn: Vec<Vec<u8>>,
+}
+
+/// A certificate chain and its private key, both PEM files.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Identity {
+    /// The chain, this end's certificate first.
+    pub certificate: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
+impl Default for ClientOptions {
+    /// Verified against the system's authorities, `http/1.1`, no certificate of our own.
+    fn default() -> Self {
+        Self { ca: None, verify: true, identity: None, alpn: vec![ALPN_HTTP_1_1.into()] }
+    }
+}
+
+/// Makes a configuration, to be kept and used for every connection to the same kind of origin: it
+/// remembers sessions so that later handshakes are short. Reads the files named in `options`.
+///
+/// # Errors
+/// [`NetError::ConfigFile`] and [`NetError::ConfigTls`].
+pub fn client_config(options: &ClientOptions) -> Result<Arc<ClientConfig>, NetError> {
+    let tls = |error: rustls::Error| NetError::ConfigTls { why: error.to_string() };
+    let builder = ClientConfig::builder_with_provider(Arc::clone(provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(tls)?;
+    let verifier: Arc<dyn ServerCertVerifier> = if options.verify {
+        let roots = authorities(options.ca.as_deref())?;
+        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider()))
+            .build()
+            .map_err(|error| NetError::ConfigTls { why: error.to_string() })?
+    } else {
+        Arc::new(AcceptAny(Arc::clone(provider())))
+    };
+    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+    let mut config = match &options.identity {
+        Some(identity) => builder
+            .with_client_auth_cert(
+                pem::certificates(&identity.certificate)?,
+                pem::private_key(&identity.key)?,
+            )
+            .map_err(|error| NetError::file(&identity.key, error))?,
+        None => builder.with_no_client_auth(),
+    };
+    config.alpn_protocols.clone_from(&options.alpn);
+    Ok(Arc::new(config))
+}
+
+/// Runs the client's side of a handshake within `limit`. `server_name` is a host name or an IP
+/// address; it is sent as SNI (names only) and is what the certificate must be valid for.
+///
+/// # Errors
+/// [`NetError::ConfigServerName`], [`NetError::OriginCertificate`], [`NetError::OriginHandshake`]
+/// and [`NetError::OriginHandshakeTimeout`].
+pub async fn connect(
+    socket: Socket,
+    config: &Arc<ClientConfig>,
+    server_name: &str,
+    limit: Duration,
+) -> Result<Stream, NetError> {
+    let name = ServerName::try_from(server_name.to_owned())
+        .map_err(|_| NetError::ConfigServerName { name: server_name.into() })?;
+    let connection = ClientConnection::new(Arc::clone(config), name)
+        .map_err(|error| NetError::ConfigTls { why: error.to_string() })?;
+    let mut session = Box::new(Session::new(connection.into(), socket));
+    match timeout(limit, handshake::run(&mut session)).await {
+        Ok(Ok(())) => Ok(session.into()),
+        Ok(Err(Failure::Tls(rustls::Error::InvalidCertificate(error)))) => {
+            Err(NetError::OriginCertificate { why: error.to_string() })
+        }
+        Ok(Err(failure)) => Err(NetError::OriginHandshake { why: failure.why() }),
+        Err(_) => Err(NetError::OriginHandshakeTimeout),
+    }
+}
+
+fn authorities(file: Option<&Path>) -> Result<RootCertStore, NetError> {
+    let path = file.unwrap_or(Path::new(SYSTEM_AUTHORITIES));
+    let mut roots = RootCertStore::empty();
+    let (added, _) = roots.add_parsable_certificates(pem::certificates(path)?);
+    if added == 0 {
+        return Err(NetError::file(path, "no usable authority in it"));
+    }
+    Ok(roots)
+}
+
+/// Takes any certificate, but still wants the peer to own its key.
+#[derive(Debug)]
+struct AcceptAny(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AcceptAny {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,38 @@
+//! Certificates and keys from files, with errors that name the file.
+
+use crate::error::NetError;
+use crate::limits::PEM_BYTES_MAX;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// All of a file of at most [`PEM_BYTES_MAX`].
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, NetError> {
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(PEM_BYTES_MAX + 1).read_to_end(&mut bytes))
+        .map_err(|error| NetError::file(path, error))?;
+    if bytes.len() as u64 > PEM_BYTES_MAX {
+        return Err(NetError::file(path, format!("larger than {PEM_BYTES_MAX} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// The certificates in a PEM file, at least one, in order.
+pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, NetError> {
+    let chain = CertificateDer::pem_slice_iter(&read(path)?)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| NetError::file(path, format!("not PEM: {error}")))?;
+    if chain.is_empty() {
+        return Err(NetError::file(path, "no certificate (`-----BEGIN CERTIFICATE-----`) in it"));
+    }
+    Ok(chain)
+}
+
+/// The first private key in a PEM file: PKCS #8, PKCS #1 or SEC 1.
+pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, NetError> {
+    PrivateKeyDer::from_pem_slice(&read(path)?)
+        .map_err(|error| NetError::file(path, format!("no usable private key: {error}")))
+}

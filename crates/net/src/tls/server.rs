@@ -1,0 +1,90 @@
+//! TLS towards clients.
+
+use crate::error::NetError;
+use crate::socket::Socket;
+use crate::stream::Stream;
+use crate::tls::certificate::CertificateStore;
+use crate::tls::session::Session;
+use crate::tls::ticket::TicketKeys;
+use crate::tls::{ALPN_HTTP_1_1, handshake, provider};
+use rustls::server::NoServerSessionStorage;
+use rustls::{ServerConfig, ServerConnection, SupportedProtocolVersion};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// The oldest version of TLS a listener speaks.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum MinVersion {
+    /// TLS 1.2 (RFC 5246) with forward secrecy and AEAD only, and TLS 1.3.
+    #[default]
+    Tls12,
+    /// TLS 1.3 (RFC 8446) alone.
+    Tls13,
+}
+
+/// How a listener speaks TLS.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Protocols accepted, best first; the server's order decides. A client that offers only
+    /// others is refused (RFC 7301 §3.2), one that offers none is not.
+    pub alpn: Vec<Vec<u8>>,
+    /// Keys of session tickets, shared by all workers. `None` means a full handshake every time.
+    pub tickets: Option<Arc<TicketKeys>>,
+    /// Oldest version accepted.
+    pub min_version: MinVersion,
+}
+
+impl Default for ServerOptions {
+    /// `http/1.1`, TLS 1.2 and 1.3, no tickets.
+    fn default() -> Self {
+        Self { alpn: vec![ALPN_HTTP_1_1.into()], tickets: None, min_version: MinVersion::default() }
+    }
+}
+
+/// Makes a configuration for listeners. It follows the store: certificates loaded later are used
+/// by the next handshake.
+///
+/// # Errors
+/// [`NetError::ConfigTls`].
+pub fn server_config(
+    certificates: Arc<CertificateStore>,
+    options: &ServerOptions,
+) -> Result<Arc<ServerConfig>, NetError> {
+    let versions: &[&SupportedProtocolVersion] = match options.min_version {
+        MinVersion::Tls12 => &[&rustls::version::TLS13, &rustls::version::TLS12],
+        MinVersion::Tls13 => &[&rustls::version::TLS13],
+    };
+    let mut config = ServerConfig::builder_with_provider(Arc::clone(provider()))
+        .with_protocol_versions(versions)
+        .map_err(|error| NetError::ConfigTls { why: error.to_string() })?
+        .with_no_client_auth()
+        .with_cert_resolver(certificates);
+    config.alpn_protocols.clone_from(&options.alpn);
+    // Tickets hold the session's state; a store here would be memory per client and per process.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    match &options.tickets {
+        Some(keys) => config.ticketer = Arc::clone(keys) as _,
+        None => config.send_tls13_tickets = 0,
+    }
+    Ok(Arc::new(config))
+}
+
+/// Runs the server's side of a handshake within `limit`.
+///
+/// # Errors
+/// [`NetError::ClientHandshake`] and [`NetError::ClientHandshakeTimeout`].
+pub async fn accept(
+    socket: Socket,
+    config: &Arc<ServerConfig>,
+    limit: Duration,
+) -> Result<Stream, NetError> {
+    let connection = ServerConnection::new(Arc::clone(config))
+        .map_err(|error| NetError::ConfigTls { why: error.to_string() })?;
+    let mut session = Box::new(Session::new(connection.into(), socket));
+    match timeout(limit, handshake::run(&mut session)).await {
+        Ok(Ok(())) => Ok(session.into()),
+        Ok(Err(failure)) => Err(NetError::ClientHandshake { why: failure.why() }),
+        Err(_) => Err(NetError::ClientHandshakeTimeout),
+    }
+}

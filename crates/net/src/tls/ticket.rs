@@ -1,0 +1,261 @@
+//! Session tickets that any worker, and later any node of a fleet, can open.
+//!
+//! A ticket is the session's state sealed with a key that clients never see (RFC 5077 §4, RFC 8446
+//! §4.6.1). Keys change after a period; the key before is accepted for one more, so that a ticket
+//! is good for one to two periods. A stolen key opens the sessions of those periods under TLS 1.2
+//! and lets nobody read TLS 1.3 ones, which agree on fresh keys when they resume.
+//!
+//! Form: 16 bytes key name, 12 bytes nonce, then AES-256-GCM-SIV of the state with the key name as
+//! associated data. The nonce is random and drawn by every node of a fleet on its own; GCM-SIV
+//! (RFC 8452) is safe should two ever draw the same.
+
+use arc_swap::ArcSwap;
+use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::{hmac, rand};
+use rustls::server::ProducesTickets;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a key seals tickets where nothing else is configured.
+pub const ROTATION: Duration = Duration::from_secs(12 * 3600);
+
+/// Bytes of a [`TicketSecret`].
+pub const SECRET_BYTES: usize = 32;
+
+const NAME_BYTES: usize = 16;
+
+/// What a ticket key is made from; the same on every node that shall open each other's tickets.
+#[derive(Clone, Eq, PartialEq)]
+pub struct TicketSecret([u8; SECRET_BYTES]);
+
+/// The keys that seal and open tickets, shared by all configurations of a process.
+pub struct TicketKeys {
+    ring: ArcSwap<Ring>,
+    /// Held while keys change, so that workers who find them due change them once.
+    changing: Mutex<()>,
+    period: Duration,
+    /// Whether keys are drawn here when due, or only given from outside.
+    own: bool,
+}
+
+struct Ring {
+    present: Arc<Key>,
+    before: Option<Arc<Key>>,
+    since: Instant,
+}
+
+struct Key {
+    name: [u8; NAME_BYTES],
+    aead: LessSafeKey,
+}
+
+impl TicketSecret {
+    /// A secret from outside, such as a fleet's.
+    pub fn new(secret: [u8; SECRET_BYTES]) -> Self {
+        Self(secret)
+    }
+
+    /// A new random secret.
+    pub fn random() -> Self {
+        let mut secret = [0; SECRET_BYTES];
+        rand::fill(&mut secret).expect("the system's random numbers do not fail once seeded");
+        Self(secret)
+    }
+}
+
+impl fmt::Debug for TicketSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TicketSecret(hidden)")
+    }
+}
+
+impl TicketKeys {
+    /// Random keys of this process, changed after each `period`.
+    pub fn random(period: Duration) -> Arc<Self> {
+        Self::with(TicketSecret::random(), period, true)
+    }
+
+    /// Keys from outside. They stay until [`TicketKeys::rotate`] is called; `period` is only what
+    /// clients are told about how long a ticket is good for.
+    pub fn given(secret: TicketSecret, period: Duration) -> Arc<Self> {
+        Self::with(secret, period, false)
+    }
+
+    /// Seals with `secret` from now on and still opens what the present key sealed.
+    pub fn rotate(&self, secret: &TicketSecret) {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let present = Arc::clone(&self.ring.load().present);
+        self.install(secret, Some(present), Instant::now());
+    }
+
+    /// Draws a new key if the present one has served its period at `now`. Sealing and opening do
+    /// this by themselves.
+    fn rotate_if_due(&self, now: Instant) {
+        let age = |ring: &Ring| now.saturating_duration_since(ring.since);
+        if !self.own || age(&self.ring.load()) < self.period {
+            return;
+        }
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let ring = self.ring.load();
+        let age = age(&ring);
+        if age >= self.period {
+            // After two quiet periods even the last ticket has run out.
+            let before = (age < self.period * 2).then(|| Arc::clone(&ring.present));
+            self.install(&TicketSecret::random(), before, now);
+        }
+    }
+
+    fn with(secret: TicketSecret, period: Duration, own: bool) -> Arc<Self> {
+        let present = Arc::new(Key::new(&secret));
+        let ring = Ring { present, before: None, since: Instant::now() };
+        Arc::new(Self { ring: ArcSwap::from_pointee(ring), changing: Mutex::new(()), period, own })
+    }
+
+    fn install(&self, secret: &TicketSecret, before: Option<Arc<Key>>, since: Instant) {
+        let present = Arc::new(Key::new(secret));
+        self.ring.store(Arc::new(Ring { present, before, since }));
+    }
+}
+
+impl ProducesTickets for TicketKeys {
+    fn enabled(&self) -> bool {
+        true
+    }
+
+    fn lifetime(&self) -> u32 {
+        // RFC 8446 §4.6.1: at most seven days.
+        let seconds = self.period.as_secs().min(7 * 24 * 3600);
+        u32::try_from(seconds).expect("seven days of seconds fit 32 bits")
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        self.rotate_if_due(Instant::now());
+        self.ring.load().present.seal(plain)
+    }
+
+    fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
+        self.rotate_if_due(Instant::now());
+        let ring = self.ring.load();
+        let name = ticket.first_chunk::<NAME_BYTES>()?;
+        let key = std::iter::once(&ring.present).chain(&ring.before).find(|k| k.name == *name)?;
+        key.open(ticket)
+    }
+}
+
+impl fmt::Debug for TicketKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TicketKeys").field("period", &self.period).finish_non_exhaustive()
+    }
+}
+
+impl Key {
+    fn new(secret: &TicketSecret) -> Self {
+        let derive = hmac::Key::new(hmac::HMAC_SHA256, &secret.0);
+        let name = hmac::sign(&derive, b"freshet ticket name");
+        let key = hmac::sign(&derive, b"freshet ticket key");
+        let name = name.as_ref().first_chunk().expect("HMAC-SHA256 gives 32 bytes");
+        let key = UnboundKey::new(&AES_256_GCM_SIV, key.as_ref());
+        Self { name: *name, aead: LessSafeKey::new(key.expect("HMAC-SHA256 gives 32 bytes")) }
+    }
+
+    fn seal(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        let mut nonce = [0; NONCE_LEN];
+        rand::fill(&mut nonce).ok()?;
+        let tag_bytes = AES_256_GCM_SIV.tag_len();
+        let mut ticket = Vec::with_capacity(NAME_BYTES + NONCE_LEN + plain.len() + tag_bytes);
+        ticket.extend_from_slice(&self.name);
+        ticket.extend_from_slice(&nonce);
+        ticket.extend_from_slice(plain);
+        let (_, state) = ticket.split_at_mut(NAME_BYTES + NONCE_LEN);
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let tag = self.aead.seal_in_place_separate_tag(nonce, Aad::from(self.name), state).ok()?;
+        ticket.extend_from_slice(tag.as_ref());
+        Some(ticket)
+    }
+
+    fn open(&self, ticket: &[u8]) -> Option<Vec<u8>> {
+        let (_, rest) = ticket.split_at_checked(NAME_BYTES)?;
+        let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
+        let mut state = sealed.to_vec();
+        let nonce = Nonce::assume_unique_for_key(*nonce);
+        let bytes = self.aead.open_in_place(nonce, Aad::from(self.name), &mut state).ok()?.len();
+        state.truncate(bytes);
+        Some(state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn a_ticket_opens_for_one_more_period_after_its_key_was_replaced() {
+        let keys = TicketKeys::random(HOUR);
+        let start = keys.ring.load().since;
+        let ticket = keys.encrypt(b"state").unwrap();
+        keys.rotate_if_due(start + HOUR - Duration::from_secs(1));
+        assert!(keys.ring.load().before.is_none());
+        keys.rotate_if_due(start + HOUR);
+        assert!(keys.ring.load().before.is_some());
+        let opened = |keys: &TicketKeys| {
+            let ring = keys.ring.load();
+            std::iter::once(&ring.present)
+                .chain(&ring.before)
+                .any(|key| key.open(&ticket).is_some())
+        };
+        assert!(opened(&keys));
+        keys.rotate_if_due(start + 2 * HOUR);
+        assert!(!opened(&keys));
+    }
+
+    #[test]
+    fn after_two_quiet_periods_the_old_key_is_forgotten_at_once() {
+        let keys = TicketKeys::random(HOUR);
+        let start = keys.ring.load().since;
+        keys.rotate_if_due(start + 3 * HOUR);
+        assert!(keys.ring.load().before.is_none());
+    }
+
+    #[test]
+    fn nodes_with_the_same_secret_open_each_others_tickets() {
+        let secret = TicketSecret::random();
+        let one = TicketKeys::given(secret.clone(), HOUR);
+        let other = TicketKeys::given(secret, HOUR);
+        let ticket = one.encrypt(b"state").unwrap();
+        assert_eq!(other.decrypt(&ticket).as_deref(), Some(&b"state"[..]));
+        other.rotate(&TicketSecret::random());
+        assert_eq!(other.decrypt(&ticket).as_deref(), Some(&b"state"[..]));
+        other.rotate(&TicketSecret::random());
+        assert_eq!(other.decrypt(&ticket), None);
+    }
+
+    #[test]
+    fn nothing_that_is_formatted_shows_a_secret() {
+        let secret = TicketSecret::new([0xAB; SECRET_BYTES]);
+        let text = format!("{secret:?} {:?}", TicketKeys::given(secret.clone(), HOUR));
+        assert!(!text.contains("171") && !text.to_ascii_lowercase().contains("ab,"), "{text}");
+    }
+
+    proptest! {
+        #[test]
+        fn a_changed_or_foreign_ticket_is_refused_quietly(
+            state in proptest::collection::vec(any::<u8>(), 0..300),
+            at: prop::sample::Index,
+            flip in 1u8..,
+            noise in proptest::collection::vec(any::<u8>(), 0..100),
+        ) {
+            let keys = TicketKeys::random(HOUR);
+            let mut ticket = keys.encrypt(&state).unwrap();
+            prop_assert_eq!(keys.decrypt(&ticket), Some(state));
+            let at = at.index(ticket.len());
+            ticket[at] ^= flip;
+            prop_assert_eq!(keys.decrypt(&ticket), None);
+            prop_assert_eq!(keys.decrypt(&ticket[..at]), None);
+            prop_assert_eq!(keys.decrypt(&noise), None);
+        }
+    }
+}
