@@ -1,0 +1,139 @@
+//! Dates as manifests write them: ISO 8601 instants and durations.
+
+use freshet_base::clock::UnixMillis;
+
+/// When live timelines begin: 2025-01-01T00:00:00Z, the start of segment 0 of each live channel.
+///
+/// A fixed instant instead of the start of the process makes segment numbers, and with them paths
+/// and bytes, the same after a restart. It is midnight, so a time on the timeline is also a time of
+/// day. It is not 1970 because players take a zero `availabilityStartTime` for a missing one.
+pub const TIMELINE_START: UnixMillis = UnixMillis(1_735_689_600_000);
+
+/// `time` in UTC to the millisecond: `2025-01-01T00:00:00.000Z`.
+pub fn iso_instant(time: UnixMillis) -> String {
+    let seconds = time.0 / 1000;
+    let (year, month, day) = civil_date(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    let millis = time.0 % 1000;
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+}
+
+/// A duration of `millis` as XML Schema has it: `PT6S`, `PT0.5S`.
+pub fn iso_duration(millis: u64) -> String {
+    if millis.is_multiple_of(1000) {
+        return format!("PT{}S", millis / 1000);
+    }
+    format!("PT{}.{:03}S", millis / 1000, millis % 1000)
+}
+
+/// The instant in `text`, which is UTC with `Z`, with or without a fraction of a second; `None` when
+/// it is anything else.
+pub fn parse_iso_instant(text: &str) -> Option<UnixMillis> {
+    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+    let mut date = date.splitn(3, '-').map(|part| part.parse::<u64>().ok());
+    let (year, month, day) = (date.next()??, date.next()??, date.next()??);
+    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    let days = days_since_epoch(year, month, day);
+    Some(UnixMillis(days * 86_400_000 + parse_clock(time)?))
+}
+
+/// The milliseconds in an XML Schema duration of hours, minutes and seconds (`PT1H2M3.5S`); `None`
+/// when it is anything else, such as one with months.
+pub fn parse_iso_duration(text: &str) -> Option<u64> {
+    let mut rest = text.strip_prefix("PT")?;
+    let mut millis = 0.0;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let number: f64 = rest.get(..end)?.parse().ok()?;
+        let unit_ms = match rest.as_bytes().get(end)? {
+            b'H' => 3_600_000.0,
+            b'M' => 60_000.0,
+            b'S' => 1000.0,
+            _ => return None,
+        };
+        millis += number * unit_ms;
+        rest = rest.get(end + 1..)?;
+    }
+    (millis < 1e15).then_some(millis.round() as u64)
+}
+
+fn parse_clock(text: &str) -> Option<u64> {
+    let mut parts = text.splitn(3, ':');
+    let hour: u64 = parts.next()?.parse().ok()?;
+    let minute: u64 = parts.next()?.parse().ok()?;
+    let second: f64 = parts.next()?.parse().ok()?;
+    if hour > 23 || minute > 59 || !(0.0..61.0).contains(&second) {
+        return None;
+    }
+    Some((hour * 60 + minute) * 60_000 + (second * 1000.0).round() as u64)
+}
+
+/// Year, month and day of the day `days` after 1970-01-01, in the Gregorian calendar. Counted in
+/// years that begin in March, so that the leap day is the last of its year.
+fn civil_date(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let era = days / 146_097;
+    let day_of_era = days % 146_097;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
+
+/// The inverse of [`civil_date`], for years from 1970.
+fn days_since_epoch(year: u64, month: u64, day: u64) -> u64 {
+    let year = year - u64::from(month <= 2);
+    let month_from_march = (month + 9) % 12;
+    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
+    let (era, year_of_era) = (year / 400, year % 400);
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    (era * 146_097 + day_of_era).saturating_sub(719_468)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn instants_are_written_in_utc() {
+        assert_eq!(iso_instant(UnixMillis(0)), "1970-01-01T00:00:00.000Z");
+        assert_eq!(iso_instant(TIMELINE_START), "2025-01-01T00:00:00.000Z");
+        assert_eq!(iso_instant(UnixMillis(1_709_210_096_789)), "2024-02-29T12:34:56.789Z");
+    }
+
+    #[test]
+    fn text_that_is_no_instant_is_refused() {
+        assert_eq!(parse_iso_instant("2025-01-01T00:00:00Z"), Some(TIMELINE_START));
+        for text in ["", "2025-01-01", "2025-13-01T00:00:00Z", "2025-01-01T24:00:00Z"] {
+            assert_eq!(parse_iso_instant(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_read_as_written() {
+        assert_eq!(iso_duration(6000), "PT6S");
+        assert_eq!(iso_duration(500), "PT0.500S");
+        assert_eq!(parse_iso_duration("PT1H2M3.5S"), Some(3_723_500));
+        assert_eq!(parse_iso_duration("P1M"), None);
+        assert_eq!(parse_iso_duration("PT5"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn instants_survive_a_round_trip(millis in 0_u64..200_000_000_000_000) {
+            prop_assert_eq!(parse_iso_instant(&iso_instant(UnixMillis(millis))), Some(UnixMillis(millis)));
+        }
+
+        #[test]
+        fn no_text_breaks_the_readers(text in ".{0,40}") {
+            let _ = parse_iso_instant(&text);
+            let _ = parse_iso_duration(&text);
+        }
+    }
+}
