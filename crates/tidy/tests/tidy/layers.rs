@@ -1,0 +1,165 @@
+//! Who may use whom: arrows between crates point down only.
+
+use freshet_tidy::{crates, expect_none, root};
+
+/// The floors from the ground up. Rooms on one floor do not know each other, with the exceptions in
+/// `SIDEWAYS`.
+const FLOORS: [&[&str]; 7] = [
+    &["base"],
+    &["wire", "http"],
+    &["net", "store"],
+    &["origin", "cache", "vcl", "media"],
+    &["node"],
+    &["lab", "plan", "admin", "mec", "router"],
+    &["cli"],
+];
+
+/// Arrows allowed within a floor: framing is expressed in the terms of HTTP's semantics.
+const SIDEWAYS: [(&str, &str); 1] = [("wire", "http")];
+
+/// What each room may use. Narrower than the floors where a room has no business below: the sans-I/O
+/// rooms never see a socket, the index never sees a connection, an origin never sees an object.
+const ALLOWED: [(&str, &[&str]); 17] = [
+    ("base", &[]),
+    ("http", &["base"]),
+    ("wire", &["base", "http"]),
+    ("store", &["base", "http"]),
+    ("net", &["base", "http", "wire"]),
+    ("cache", &["base", "http", "store"]),
+    ("origin", &["base", "http", "wire", "net"]),
+    ("vcl", &["base", "http"]),
+    ("media", &["base", "http"]),
+    ("node", &["base", "http", "wire", "store", "net", "cache", "origin", "vcl", "media"]),
+    ("lab", &["base", "http", "wire", "store", "net", "cache", "origin", "vcl", "media", "node"]),
+    ("plan", &["base"]),
+    ("admin", &["base", "http", "wire", "store", "net", "cache", "origin", "vcl", "media", "node"]),
+    ("mec", &["base", "http", "wire", "net", "origin", "node"]),
+    ("router", &["base", "http", "wire", "net"]),
+    (
+        "cli",
+        &[
+            "base", "http", "wire", "store", "net", "cache", "origin", "vcl", "media", "node",
+            "lab", "plan", "admin", "mec", "router",
+        ],
+    ),
+    // Reads the others as text only.
+    ("tidy", &[]),
+];
+
+/// Rooms that do no I/O: time is an argument, there are no sockets and no runtime.
+pub(crate) const SANS_IO: [&str; 5] = ["http", "wire", "vcl", "cache", "plan"];
+
+/// Crates that bring sockets, files or a runtime.
+const IO_CRATES: [&str; 9] =
+    ["tokio", "rustix", "socket2", "mio", "hyper", "h2", "axum", "io-uring", "quinn-udp"];
+
+const SECTIONS: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
+
+fn manifest(room: &str) -> toml::Table {
+    let path = root().join("crates").join(room).join("Cargo.toml");
+    let text = std::fs::read_to_string(&path).expect("every room has a manifest");
+    text.parse().unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The names in the given sections of a manifest, also in those for one target only.
+pub(crate) fn dependencies(room: &str, sections: &[&str]) -> Vec<String> {
+    let manifest = manifest(room);
+    let targets = manifest.get("target").and_then(toml::Value::as_table).into_iter();
+    let tables = targets.flat_map(|by_target| by_target.values()).filter_map(toml::Value::as_table);
+    let mut names: Vec<String> = std::iter::once(&manifest)
+        .chain(tables)
+        .flat_map(|table| sections.iter().filter_map(|section| table.get(*section)?.as_table()))
+        .flat_map(|section| section.keys().cloned())
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn floor(room: &str) -> Option<usize> {
+    FLOORS.iter().position(|rooms| rooms.contains(&room))
+}
+
+#[test]
+fn every_arrow_between_crates_points_down() {
+    let mut places = Vec::new();
+    for room in crates() {
+        let Some((_, allowed)) = ALLOWED.iter().find(|(name, _)| *name == room) else {
+            places.push(format!("crates/{room} is not in the table"));
+            continue;
+        };
+        for name in dependencies(&room, &SECTIONS) {
+            let Some(used) = name.strip_prefix("freshet-") else { continue };
+            if !allowed.contains(&used) {
+                places.push(format!("crates/{room}/Cargo.toml: {room} uses {used}"));
+            }
+        }
+    }
+    expect_none(
+        &places,
+        "an arrow between crates that the house does not have",
+        "Move the shared part down to a room both may use, or hand it over as an argument or a trait.\n\
+         If the house itself should change, change ARCHITECTURE.md and ALLOWED in \
+         crates/tidy/tests/tidy/layers.rs together.",
+    );
+}
+
+#[test]
+fn the_table_of_arrows_agrees_with_the_floors() {
+    let mut places = Vec::new();
+    for (room, allowed) in ALLOWED.iter().filter(|(room, _)| *room != "tidy") {
+        let Some(upper) = floor(room) else {
+            places.push(format!("{room} is on no floor"));
+            continue;
+        };
+        for used in *allowed {
+            let is_below = floor(used).is_some_and(|lower| lower < upper);
+            if !is_below && !SIDEWAYS.contains(&(room, used)) {
+                places.push(format!("{room} may use {used}, which is not below it"));
+            }
+        }
+    }
+    expect_none(&places, "ALLOWED contradicts FLOORS", "Correct one of the two in layers.rs.");
+}
+
+#[test]
+fn rooms_without_io_pull_in_no_sockets_and_no_runtime() {
+    let mut places = Vec::new();
+    for room in crates().iter().filter(|room| SANS_IO.contains(&room.as_str())) {
+        for name in dependencies(room, &["dependencies", "build-dependencies"]) {
+            if IO_CRATES.contains(&name.as_str()) {
+                places.push(format!("crates/{room}/Cargo.toml: {name}"));
+            }
+        }
+    }
+    expect_none(
+        &places,
+        "a crate that does no I/O depends on one that does",
+        "Return values or events and let the caller read, write and wait; dev-dependencies are free.",
+    );
+}
+
+#[test]
+fn versions_of_dependencies_are_kept_in_one_place() {
+    let mut places = Vec::new();
+    for room in crates() {
+        let manifest = manifest(&room);
+        for section in SECTIONS {
+            let Some(table) = manifest.get(section).and_then(toml::Value::as_table) else {
+                continue;
+            };
+            for (name, value) in table {
+                let inherits = value.get("workspace").and_then(toml::Value::as_bool) == Some(true);
+                if !inherits {
+                    places.push(format!("crates/{room}/Cargo.toml: {name}"));
+                }
+            }
+        }
+    }
+    expect_none(
+        &places,
+        "a dependency with a version of its own",
+        "Put the version into [workspace.dependencies] of the root Cargo.toml and write \
+         `name.workspace = true` here.",
+    );
+}

@@ -1,0 +1,9 @@
+//! The project's style tests. Each one prints the offending places and what to do about them.
+
+mod dependencies;
+mod layers;
+mod links;
+mod safety;
+mod size;
+mod time;
+mod words;

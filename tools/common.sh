@@ -1,0 +1,30 @@
+# shellcheck shell=sh
+# Shared by the scripts in this folder: where things are, and how to speak.
+# Read with `. "$(dirname "$0")/common.sh"`; it moves to the project's root.
+
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+cd "$root" || exit 1
+
+# rustup installs here without changing the PATH of shells already running; Debian keeps servers
+# such as nginx in sbin, which ordinary users do not have on theirs.
+PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH:/usr/local/sbin:/usr/sbin:/sbin"
+export PATH
+
+# Node packages for the browser tests end up here; the tests are told by this variable.
+FRESHET_BROWSER_MODULES="${FRESHET_BROWSER_MODULES:-$root/.cache/browser/node_modules}"
+export FRESHET_BROWSER_MODULES
+
+say() { printf '%s\n' "$*" >&2; }
+
+# have NAME...: whether all of these programs are there.
+have() {
+    for have_name in "$@"; do
+        command -v "$have_name" >/dev/null 2>&1 || return 1
+    done
+}
+
+# give_up MESSAGE...: each argument is one line.
+give_up() {
+    printf '%s\n' "$@" >&2
+    exit 1
+}
