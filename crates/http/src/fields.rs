@@ -106,7 +106,10 @@ impl Fields {
     }
 
     /// The values of all lines of this name, in order.
-    pub fn get_all<'a>(&'a self, name: &'a (impl AsRef<[u8]> + ?Sized)) -> impl Iterator<Item = &'a [u8]> {
+    pub fn get_all<'a>(
+        &'a self,
+        name: &'a (impl AsRef<[u8]> + ?Sized),
+    ) -> impl Iterator<Item = &'a [u8]> {
         let name = name.as_ref();
         self.iter().filter(move |(line, _)| line.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
@@ -140,7 +143,10 @@ impl Fields {
 
     /// The members of a comma-separated list over all lines of this name, trimmed, empty members
     /// left out (RFC 9110 §5.6.1). Quoted strings are not understood: use it for lists of tokens.
-    pub fn tokens<'a>(&'a self, name: &'a (impl AsRef<[u8]> + ?Sized)) -> impl Iterator<Item = &'a [u8]> {
+    pub fn tokens<'a>(
+        &'a self,
+        name: &'a (impl AsRef<[u8]> + ?Sized),
+    ) -> impl Iterator<Item = &'a [u8]> {
         self.get_all(name)
             .flat_map(|value| value.split(|byte| *byte == b','))
             .map(<[u8]>::trim_ascii)

@@ -1,0 +1,299 @@
+//! How long a stored response may be used, and how (RFC 9111 §4.2, RFC 5861).
+//!
+//! [`storability`] decides once, when a response arrives, and leaves a [`Freshness`] with the
+//! stored response. From then on each question about it is arithmetic: no field is read and
+//! nothing is allocated on the hit path.
+
+mod storability;
+
+pub use storability::{Received, Settings, Storability, storability};
+
+use crate::cache_control::RequestCacheControl;
+use freshet_base::clock::UnixMillis;
+use std::time::Duration;
+
+/// What is known about the age of a stored response and what its origin allows.
+///
+/// Fields are public so that a policy can change them; [`Freshness::with_lifetime`] is the usual
+/// way to do that.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Freshness {
+    /// When the response arrived (`response_time`).
+    pub received: UnixMillis,
+    /// Its age at that time (`corrected_initial_age`, §4.2.3).
+    pub initial_age: Duration,
+    /// `freshness_lifetime` (§4.2.1), counted from age zero.
+    pub lifetime: Duration,
+    /// Where the lifetime comes from.
+    pub source: LifetimeSource,
+    /// How long after its lifetime it may be served while it is being refreshed; zero where the
+    /// origin forbids it.
+    pub stale_while_revalidate: Duration,
+    /// How long after its lifetime it may be served when the origin fails; zero where the origin
+    /// forbids it.
+    pub stale_if_error: Duration,
+    /// Whether it must not be used stale without asking, by `must-revalidate`,
+    /// `proxy-revalidate` or `s-maxage`.
+    pub must_revalidate: bool,
+    /// Whether it must not be used at all without asking.
+    pub no_cache: bool,
+    /// Whether it will not change while it is fresh (RFC 8246).
+    pub immutable: bool,
+}
+
+/// Where a freshness lifetime comes from.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum LifetimeSource {
+    /// `s-maxage`
+    SMaxAge,
+    /// `max-age`
+    MaxAge,
+    /// `Expires` less `Date`
+    Expires,
+    /// A share of the time since `Last-Modified` (§4.2.2)
+    Heuristic,
+    /// A targeted field such as `CDN-Cache-Control` (RFC 9213)
+    Targeted,
+    /// [`Settings::negative_ttl`]
+    Negative,
+    /// A policy
+    Policy,
+    /// Nothing: the lifetime is zero
+    None,
+}
+
+impl LifetimeSource {
+    /// The name in logs and explanations.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::SMaxAge => "s-maxage",
+            Self::MaxAge => "max-age",
+            Self::Expires => "expires",
+            Self::Heuristic => "heuristic",
+            Self::Targeted => "targeted",
+            Self::Negative => "negative",
+            Self::Policy => "policy",
+            Self::None => "none",
+        }
+    }
+
+    /// Whether the origin said it in so many words (§4.2.1).
+    pub fn is_explicit(self) -> bool {
+        matches!(self, Self::SMaxAge | Self::MaxAge | Self::Expires | Self::Targeted)
+    }
+}
+
+/// How a stored response may be used now.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Reuse {
+    /// As it is.
+    Fresh,
+    /// As it is, while one request asks the origin for a newer one.
+    StaleWhileRevalidate,
+    /// After asking the origin, or when the origin fails, as far as
+    /// [`Freshness::may_serve_on_error`] allows.
+    Stale,
+    /// Only after asking the origin.
+    MustValidate,
+}
+
+impl Freshness {
+    /// A response that arrived new at `received` and that a policy lets live for `lifetime`.
+    pub fn from_policy(received: UnixMillis, lifetime: Duration) -> Self {
+        Self {
+            received,
+            initial_age: Duration::ZERO,
+            lifetime,
+            source: LifetimeSource::Policy,
+            stale_while_revalidate: Duration::ZERO,
+            stale_if_error: Duration::ZERO,
+            must_revalidate: false,
+            no_cache: false,
+            immutable: false,
+        }
+    }
+
+    /// This with a lifetime that a policy chose. It counts from `now`, whatever age the response
+    /// has.
+    #[must_use]
+    pub fn with_lifetime(mut self, lifetime: Duration, now: UnixMillis) -> Self {
+        self.lifetime = self.age(now).saturating_add(lifetime);
+        self.source = LifetimeSource::Policy;
+        self
+    }
+
+    /// `current_age` (§4.2.3). For an `Age` field round down to seconds.
+    #[inline]
+    pub fn age(&self, now: UnixMillis) -> Duration {
+        self.initial_age.saturating_add(now.since(self.received))
+    }
+
+    /// Milliseconds of freshness left; negative once stale.
+    #[inline]
+    pub fn ttl_ms(&self, now: UnixMillis) -> i64 {
+        millis(self.lifetime).saturating_sub(millis(self.age(now)))
+    }
+
+    /// When it stops being fresh.
+    pub fn fresh_until(&self) -> UnixMillis {
+        self.received.plus(self.lifetime.saturating_sub(self.initial_age))
+    }
+
+    /// Whether age has not reached the lifetime (§4.2). A response that must be validated before
+    /// each use can be fresh too.
+    #[inline]
+    pub fn is_fresh(&self, now: UnixMillis) -> bool {
+        self.age(now) < self.lifetime
+    }
+
+    /// What may be done with it now, without regard to what the client asked for.
+    #[inline]
+    pub fn reuse(&self, now: UnixMillis) -> Reuse {
+        if self.no_cache {
+            return Reuse::MustValidate;
+        }
+        let age = self.age(now);
+        if age < self.lifetime {
+            Reuse::Fresh
+        } else if age < self.lifetime.saturating_add(self.stale_while_revalidate) {
+            Reuse::StaleWhileRevalidate
+        } else if self.must_revalidate {
+            Reuse::MustValidate
+        } else {
+            Reuse::Stale
+        }
+    }
+
+    /// As [`Freshness::reuse`], with the wishes of the client honoured (§5.2.1): `no-cache`,
+    /// `max-age` and `min-fresh` can ask for validation, `max-stale` can do without. RFC 8246 §2:
+    /// a fresh immutable response is not validated because of `max-age=0`.
+    pub fn reuse_as_asked(&self, now: UnixMillis, asked: &RequestCacheControl) -> Reuse {
+        let reuse = self.reuse(now);
+        if reuse == Reuse::MustValidate || asked.no_cache {
+            return Reuse::MustValidate;
+        }
+        let age = self.age(now);
+        let too_old = asked.max_age.is_some_and(|limit| age > limit || limit.is_zero());
+        let left = self.lifetime.saturating_sub(age);
+        let too_short = asked.min_fresh.is_some_and(|wanted| left < wanted);
+        if too_short || (too_old && !(self.immutable && reuse == Reuse::Fresh)) {
+            return Reuse::MustValidate;
+        }
+        let stale_for = age.saturating_sub(self.lifetime);
+        let tolerated = asked.max_stale.is_some_and(|limit| stale_for <= limit);
+        if reuse == Reuse::Stale && tolerated { Reuse::Fresh } else { reuse }
+    }
+
+    /// Whether it may be served when the origin cannot be reached or answers with an error (RFC
+    /// 9111 §4.2.4, RFC 5861 §4).
+    #[inline]
+    pub fn may_serve_on_error(&self, now: UnixMillis) -> bool {
+        if self.no_cache {
+            return false;
+        }
+        let age = self.age(now);
+        age < self.lifetime
+            || age < self.lifetime.saturating_add(self.stale_if_error)
+            || age < self.lifetime.saturating_add(self.stale_while_revalidate)
+    }
+
+    /// When it is of no more use except for validation: not fresh, and past both stale windows.
+    pub fn usable_until(&self) -> UnixMillis {
+        if self.no_cache {
+            return self.received;
+        }
+        let window = self.stale_while_revalidate.max(self.stale_if_error);
+        let life = self.lifetime.saturating_add(window);
+        self.received.plus(life.saturating_sub(self.initial_age))
+    }
+}
+
+fn millis(span: Duration) -> i64 {
+    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: UnixMillis = UnixMillis(1_000_000_000);
+
+    fn after(ms: u64) -> UnixMillis {
+        UnixMillis(START.0 + ms)
+    }
+
+    fn seconds(value: u64) -> Duration {
+        Duration::from_secs(value)
+    }
+
+    fn freshness() -> Freshness {
+        Freshness { initial_age: seconds(4), ..Freshness::from_policy(START, seconds(10)) }
+    }
+
+    #[test]
+    fn age_grows_in_the_cache_and_freshness_ends_when_it_reaches_the_lifetime() {
+        let freshness = freshness();
+        assert_eq!(freshness.age(after(1500)), Duration::from_millis(5500));
+        assert_eq!(freshness.ttl_ms(after(5999)), 1);
+        assert_eq!(freshness.reuse(after(5999)), Reuse::Fresh);
+        assert_eq!(freshness.reuse(after(6000)), Reuse::Stale);
+        assert_eq!(freshness.ttl_ms(after(8000)), -2000);
+        assert_eq!(freshness.fresh_until(), after(6000));
+        assert_eq!(freshness.age(UnixMillis(0)), seconds(4), "a clock set back does not wrap");
+    }
+
+    #[test]
+    fn stale_windows_begin_where_the_lifetime_ends() {
+        let mut freshness = freshness();
+        freshness.stale_while_revalidate = seconds(2);
+        freshness.stale_if_error = seconds(5);
+        assert_eq!(freshness.reuse(after(7999)), Reuse::StaleWhileRevalidate);
+        assert_eq!(freshness.reuse(after(8000)), Reuse::Stale);
+        assert!(freshness.may_serve_on_error(after(10_999)));
+        assert!(!freshness.may_serve_on_error(after(11_000)));
+        assert_eq!(freshness.usable_until(), after(11_000));
+    }
+
+    #[test]
+    fn prohibitions_win() {
+        let mut freshness = freshness();
+        freshness.must_revalidate = true;
+        assert_eq!(freshness.reuse(after(0)), Reuse::Fresh);
+        assert_eq!(freshness.reuse(after(6000)), Reuse::MustValidate);
+        freshness.no_cache = true;
+        freshness.stale_if_error = seconds(60);
+        assert_eq!(freshness.reuse(after(0)), Reuse::MustValidate);
+        assert!(!freshness.may_serve_on_error(after(0)));
+    }
+
+    #[test]
+    fn a_policy_lifetime_counts_from_when_it_is_given() {
+        let freshness = freshness().with_lifetime(seconds(30), START);
+        assert_eq!(freshness.ttl_ms(START), 30_000);
+        assert_eq!(freshness.source, LifetimeSource::Policy);
+    }
+
+    #[test]
+    fn wishes_of_the_client_can_be_honoured() {
+        let asked = RequestCacheControl::default;
+        let reuse = |f: &Freshness, ms, asked| f.reuse_as_asked(after(ms), &asked);
+        let mut freshness = freshness();
+        let no_cache = RequestCacheControl { no_cache: true, ..asked() };
+        assert_eq!(reuse(&freshness, 0, no_cache), Reuse::MustValidate);
+        let max_age = RequestCacheControl { max_age: Some(seconds(5)), ..asked() };
+        assert_eq!(reuse(&freshness, 1000, max_age), Reuse::Fresh);
+        assert_eq!(reuse(&freshness, 1001, max_age), Reuse::MustValidate);
+        let min_fresh = RequestCacheControl { min_fresh: Some(seconds(5)), ..asked() };
+        assert_eq!(reuse(&freshness, 1000, min_fresh), Reuse::Fresh);
+        assert_eq!(reuse(&freshness, 1001, min_fresh), Reuse::MustValidate);
+        let max_stale = RequestCacheControl { max_stale: Some(seconds(5)), ..asked() };
+        assert_eq!(reuse(&freshness, 11_000, max_stale), Reuse::Fresh);
+        assert_eq!(reuse(&freshness, 11_001, max_stale), Reuse::Stale);
+
+        freshness.immutable = true;
+        let reload = RequestCacheControl { max_age: Some(Duration::ZERO), ..asked() };
+        assert_eq!(reuse(&freshness, 0, reload), Reuse::Fresh);
+        assert_eq!(reuse(&freshness, 7000, reload), Reuse::MustValidate);
+        assert_eq!(reuse(&freshness, 0, no_cache), Reuse::MustValidate);
+    }
+}

@@ -1,0 +1,105 @@
+//! Fields that are for the next hop only (RFC 9110 §7.6.1).
+
+use crate::fields::Fields;
+
+/// Fields that belong to one connection even where `Connection` does not name them.
+const ALWAYS: [&[u8]; 6] =
+    [b"Connection", b"Keep-Alive", b"Proxy-Connection", b"TE", b"Transfer-Encoding", b"Upgrade"];
+
+/// Fields between a client and the proxy it chose, which a cache does not store (RFC 9111 §3.1).
+const PROXY: [&[u8]; 3] =
+    [b"Proxy-Authenticate", b"Proxy-Authentication-Info", b"Proxy-Authorization"];
+
+/// Fields for all recipients, which `Connection` may not name (RFC 9110 §7.6.1). Without this list
+/// a client could have a field removed that the origin or the cache relies on.
+const NEVER: [&[u8]; 22] = [
+    b"Age",
+    b"Authorization",
+    b"Cache-Control",
+    b"CDN-Cache-Control",
+    b"CDN-Loop",
+    b"Content-Encoding",
+    b"Content-Length",
+    b"Content-Range",
+    b"Content-Type",
+    b"Cookie",
+    b"Date",
+    b"ETag",
+    b"Expires",
+    b"Forwarded",
+    b"Host",
+    b"Last-Modified",
+    b"Range",
+    b"Set-Cookie",
+    b"Vary",
+    b"Via",
+    b"X-Forwarded-For",
+    b"X-Forwarded-Proto",
+];
+
+/// Removes the fields that are for one connection only: those that `Connection` names and the
+/// well-known ones. Read `Upgrade` and `Transfer-Encoding` before. Allocates only where
+/// `Connection` names other fields than the well-known ones.
+pub fn strip(fields: &mut Fields) {
+    let named: Vec<Vec<u8>> = fields
+        .tokens("Connection")
+        .filter(|name| !names_any(&ALWAYS, name) && !names_any(&NEVER, name))
+        .filter(|name| !name.eq_ignore_ascii_case(b"close") && fields.contains(name))
+        .map(<[u8]>::to_vec)
+        .collect();
+    fields.retain(|name, _| {
+        !names_any(&ALWAYS, name) && !named.iter().any(|other| other.eq_ignore_ascii_case(name))
+    });
+}
+
+/// As [`strip`], and removes what is meant for a proxy: what may be kept in a cache remains.
+pub fn strip_for_storage(fields: &mut Fields) {
+    strip(fields);
+    fields.retain(|name, _| !names_any(&PROXY, name));
+}
+
+/// Whether this is a field for one connection, without regard to what `Connection` names.
+pub fn is_hop_by_hop(name: &[u8]) -> bool {
+    names_any(&ALWAYS, name)
+}
+
+fn names_any(list: &[&[u8]], name: &[u8]) -> bool {
+    list.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn named_and_well_known_fields_go_and_the_rest_stays() {
+        let mut fields: Fields = [
+            ("Connection", "a, B"),
+            ("A", "1"),
+            ("b", "2"),
+            ("c", "3"),
+            ("Keep-Alive", "timeout=5"),
+            ("connection", "upgrade"),
+            ("Upgrade", "websocket"),
+            ("TE", "trailers"),
+            ("Proxy-Authenticate", "Basic"),
+        ]
+        .into_iter()
+        .collect();
+        strip(&mut fields);
+        let want: Fields = [("c", "3"), ("Proxy-Authenticate", "Basic")].into_iter().collect();
+        assert_eq!(fields, want);
+        strip_for_storage(&mut fields);
+        assert_eq!(fields, [("c", "3")].into_iter().collect());
+    }
+
+    #[test]
+    fn fields_for_all_recipients_cannot_be_named_away() {
+        let mut fields: Fields =
+            [("Connection", "close, cache-control, cookie"), ("Cache-Control", "no-store")]
+                .into_iter()
+                .collect();
+        strip(&mut fields);
+        assert_eq!(fields, [("Cache-Control", "no-store")].into_iter().collect());
+    }
+}

@@ -1,0 +1,394 @@
+//! Request targets and authorities (RFC 9110 §7.1, RFC 9112 §3.2, RFC 3986).
+//!
+//! A target is kept as it was sent: its path is not normalised, because two spellings that one
+//! origin takes for the same are different to another, and a cache that joins them can be made to
+//! serve the wrong one.
+
+use crate::error::HttpError;
+use crate::message::Scheme;
+use std::borrow::Cow;
+use std::net::Ipv6Addr;
+
+/// No name in the DNS is longer.
+const HOST_BYTES_MAX: usize = 255;
+
+/// The form of a request target (RFC 9112 §3.2).
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum TargetForm<'a> {
+    /// `/path?query`
+    Origin(&'a str),
+    /// `http://authority/path?query`
+    Absolute {
+        /// The scheme.
+        scheme: Scheme,
+        /// The authority in one form, as [`parse_authority`] makes it.
+        authority: String,
+        /// Path and query, beginning with `/`.
+        target: Cow<'a, str>,
+    },
+    /// `host:port`, for CONNECT: in one form.
+    Authority(String),
+    /// `*`, for OPTIONS.
+    Asterisk,
+}
+
+/// Checks an authority and brings it to one form: lower case, no empty port, IPv6 addresses as RFC
+/// 5952 writes them.
+///
+/// Stricter than RFC 3986: names have letters, digits, `-`, `.`, `_` and `~` only. What else the
+/// grammar allows (percent-encoding, `,`, `;`, `=` …) occurs in no name of a host, and proxies that
+/// disagree about it are how requests reach the wrong one.
+///
+/// # Errors
+/// [`HttpError::ClientAuthority`]
+pub fn parse_authority(text: &[u8]) -> Result<String, HttpError> {
+    let fail = |why| Err(HttpError::ClientAuthority(why));
+    if text.first() == Some(&b'[') {
+        let Some(at) = text.iter().position(|byte| *byte == b']') else {
+            return fail("the bracket is not closed");
+        };
+        let (host, rest) = text.split_at(at);
+        let address = host.get(1..).and_then(|host| std::str::from_utf8(host).ok());
+        let Some(Ok(address)) = address.map(str::parse::<Ipv6Addr>) else {
+            return fail("not an IPv6 address");
+        };
+        let port = port(rest.get(1..).unwrap_or_default())?;
+        return Ok(match port {
+            Some(port) => format!("[{address}]:{port}"),
+            None => format!("[{address}]"),
+        });
+    }
+    let end = text.iter().position(|byte| *byte == b':').unwrap_or(text.len());
+    let (host, rest) = text.split_at(end);
+    if host.is_empty() {
+        return fail("it is empty");
+    }
+    if host.len() > HOST_BYTES_MAX {
+        return fail("it is too long");
+    }
+    if !host.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~')) {
+        return fail("it has a character that is in no name of a host");
+    }
+    let port = port(rest)?;
+    let mut out: String = host.iter().map(|byte| char::from(byte.to_ascii_lowercase())).collect();
+    if let Some(port) = port {
+        out.push(':');
+        out.push_str(&port.to_string());
+    }
+    Ok(out)
+}
+
+/// The port after a host: nothing, a colon alone, or a colon and 1 to 65535.
+fn port(text: &[u8]) -> Result<Option<u16>, HttpError> {
+    let fail = Err(HttpError::ClientAuthority("the port is not one"));
+    let digits = match text.split_first() {
+        None | Some((b':', [])) => return Ok(None),
+        Some((b':', digits)) if digits.len() <= 5 => digits,
+        Some(_) => return fail,
+    };
+    let value = digits.iter().try_fold(0_u32, |value, byte| {
+        byte.is_ascii_digit().then(|| value * 10 + u32::from(byte - b'0'))
+    });
+    match value.map(u16::try_from) {
+        Some(Ok(port @ 1..)) => Ok(Some(port)),
+        _ => fail,
+    }
+}
+
+/// Host and port of an authority that [`parse_authority`] made. IPv6 addresses keep their brackets.
+pub fn split_authority(authority: &str) -> (&str, Option<u16>) {
+    match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => match port.parse() {
+            Ok(port) => (host, Some(port)),
+            Err(_) => (authority, None),
+        },
+        _ => (authority, None),
+    }
+}
+
+/// The authority without a port that is the default of the scheme (RFC 9110 §4.2.3), for keys.
+pub fn without_default_port(authority: &str, scheme: Scheme) -> &str {
+    let default = match scheme {
+        Scheme::Http => 80,
+        Scheme::Https => 443,
+    };
+    match split_authority(authority) {
+        (host, Some(port)) if port == default => host,
+        _ => authority,
+    }
+}
+
+/// Tells which form a target has, and checks it: visible ASCII only and no fragment.
+///
+/// # Errors
+/// [`HttpError::ClientTarget`], or [`HttpError::ClientAuthority`] for the authority in it.
+pub fn parse_target(text: &[u8]) -> Result<TargetForm<'_>, HttpError> {
+    if !text.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'#') {
+        return Err(HttpError::ClientTarget("it has a character that must be encoded"));
+    }
+    let target = std::str::from_utf8(text)
+        .map_err(|_| HttpError::ClientTarget("it has a character that must be encoded"))?;
+    if target.starts_with('/') {
+        return Ok(TargetForm::Origin(target));
+    }
+    if target == "*" {
+        return Ok(TargetForm::Asterisk);
+    }
+    if let Some((scheme, rest)) = split_scheme(target) {
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        let authority = parse_authority(authority.as_bytes())?;
+        return Ok(TargetForm::Absolute { scheme, authority, target: rooted(path) });
+    }
+    match split_authority(target) {
+        (_, Some(_)) => parse_authority(text).map(TargetForm::Authority),
+        _ => Err(HttpError::ClientTarget("it has none of the four forms")),
+    }
+}
+
+fn split_scheme(target: &str) -> Option<(Scheme, &str)> {
+    let (scheme, rest) = target.split_once("://")?;
+    if scheme.eq_ignore_ascii_case("http") {
+        Some((Scheme::Http, rest))
+    } else if scheme.eq_ignore_ascii_case("https") {
+        Some((Scheme::Https, rest))
+    } else {
+        None
+    }
+}
+
+fn rooted(path: &str) -> Cow<'_, str> {
+    if path.starts_with('/') { Cow::Borrowed(path) } else { Cow::Owned(format!("/{path}")) }
+}
+
+/// The target as it stands in a cache key: without the `CMCD` query parameter, which says how the
+/// player is doing and does not change the response (CTA-5004 §2.2). Borrowed where there is none.
+pub fn key_target(target: &str) -> Cow<'_, str> {
+    let Some((path, query)) = target.split_once('?') else { return Cow::Borrowed(target) };
+    if !query.contains("CMCD=") || !query.split('&').any(is_cmcd) {
+        return Cow::Borrowed(target);
+    }
+    let mut out = String::with_capacity(target.len());
+    out.push_str(path);
+    for (at, parameter) in query.split('&').filter(|parameter| !is_cmcd(parameter)).enumerate() {
+        out.push(if at == 0 { '?' } else { '&' });
+        out.push_str(parameter);
+    }
+    Cow::Owned(out)
+}
+
+fn is_cmcd(parameter: &str) -> bool {
+    parameter.starts_with("CMCD=")
+}
+
+/// Authority and target that a reference such as `Location` means, seen from `base_authority` and
+/// `base_target` (RFC 3986 §5.2). `None` where it is not an `http` or `https` one or not valid.
+pub fn resolve(
+    base_authority: &str,
+    base_target: &str,
+    reference: &str,
+) -> Option<(String, String)> {
+    let reference = reference.split('#').next().unwrap_or_default();
+    if !reference.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return None;
+    }
+    let rest = match split_scheme(reference) {
+        Some((_, rest)) => Some(rest),
+        None => reference.strip_prefix("//"),
+    };
+    if let Some(rest) = rest {
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        let authority = parse_authority(authority.as_bytes()).ok()?;
+        return Some((authority, without_dots(&rooted(path))));
+    }
+    let first_segment = reference.split(['/', '?']).next().unwrap_or_default();
+    if first_segment.contains(':') {
+        return None;
+    }
+    let base_path = base_target.split('?').next().unwrap_or_default();
+    let target = match reference.bytes().next() {
+        None => base_target.to_owned(),
+        Some(b'/') => without_dots(reference),
+        Some(b'?') => format!("{base_path}{reference}"),
+        Some(_) => {
+            let folder = base_path.rfind('/').map_or("/", |at| &base_path[..=at]);
+            without_dots(&format!("{folder}{reference}"))
+        }
+    };
+    Some((base_authority.to_owned(), target))
+}
+
+/// The path without `.` and `..` segments (RFC 3986 §5.2.4), the query left alone.
+fn without_dots(target: &str) -> String {
+    let (path, query) = match target.find('?') {
+        Some(at) => target.split_at(at),
+        None => (target, ""),
+    };
+    let mut kept: Vec<&str> = Vec::new();
+    let mut segments = path.split('/').skip(1).peekable();
+    while let Some(segment) = segments.next() {
+        let last = segments.peek().is_none();
+        match segment {
+            "." | ".." => {
+                if segment == ".." {
+                    kept.pop();
+                }
+                if last {
+                    kept.push("");
+                }
+            }
+            other => kept.push(other),
+        }
+    }
+    let mut out = String::with_capacity(target.len());
+    for segment in kept {
+        out.push('/');
+        out.push_str(segment);
+    }
+    out.push_str(query);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn authority(text: &str) -> Option<String> {
+        parse_authority(text.as_bytes()).ok()
+    }
+
+    #[test]
+    fn authorities_come_to_one_form() {
+        for (text, want) in [
+            ("Example.COM", "example.com"),
+            ("example.com:8080", "example.com:8080"),
+            ("example.com:", "example.com"),
+            ("a_b.c~d-e", "a_b.c~d-e"),
+            ("192.0.2.1:80", "192.0.2.1:80"),
+            ("[2001:DB8:0::1]:0443", "[2001:db8::1]:443"),
+            ("[::1]", "[::1]"),
+        ] {
+            assert_eq!(authority(text).as_deref(), Some(want), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_host_is_refused() {
+        for text in [
+            "",
+            ":80",
+            "a b",
+            "user@host",
+            "a,b",
+            "host/path",
+            "host?x",
+            "a%20b",
+            "host:x",
+            "host:0",
+            "host:65536",
+            "host:-1",
+            "host:80:80",
+            "::1",
+            "[::1",
+            "[::1]x",
+            "[v1.x]",
+            "[fe80::1%eth0]",
+            "[]",
+            "h\u{f6}st",
+            "host#",
+            "a\\b",
+            "*",
+            "a\0b",
+        ] {
+            assert_eq!(authority(text), None, "{text}");
+        }
+        assert_eq!(authority(&"a".repeat(HOST_BYTES_MAX + 1)), None);
+    }
+
+    #[test]
+    fn hosts_ports_and_default_ports() {
+        assert_eq!(split_authority("example.com:81"), ("example.com", Some(81)));
+        assert_eq!(split_authority("[::1]"), ("[::1]", None));
+        assert_eq!(split_authority("[::1]:81"), ("[::1]", Some(81)));
+        assert_eq!(without_default_port("a:80", Scheme::Http), "a");
+        assert_eq!(without_default_port("a:80", Scheme::Https), "a:80");
+        assert_eq!(without_default_port("[::1]:443", Scheme::Https), "[::1]");
+    }
+
+    #[test]
+    fn the_four_forms_of_a_target() {
+        assert_eq!(parse_target(b"/a/../b?c"), Ok(TargetForm::Origin("/a/../b?c")));
+        assert_eq!(parse_target(b"*"), Ok(TargetForm::Asterisk));
+        assert_eq!(parse_target(b"Host:443"), Ok(TargetForm::Authority("host:443".into())));
+        let absolute = |text: &'static str| match parse_target(text.as_bytes()) {
+            Ok(TargetForm::Absolute { scheme, authority, target }) => {
+                (scheme, authority, target.into_owned())
+            }
+            other => panic!("absolute, not {other:?}"),
+        };
+        let want = |scheme, target: &str| (scheme, "host".to_owned(), target.to_owned());
+        assert_eq!(absolute("HTTP://Host/a?b"), want(Scheme::Http, "/a?b"));
+        assert_eq!(absolute("https://host"), want(Scheme::Https, "/"));
+        assert_eq!(absolute("http://host?q"), want(Scheme::Http, "/?q"));
+    }
+
+    #[test]
+    fn targets_in_no_form_are_refused() {
+        for text in [
+            &b""[..],
+            b"a",
+            b"/a b",
+            b"/a#b",
+            b"/\xc3\xb6",
+            b"/\x7f",
+            b"ftp://host/",
+            b"host",
+            b"http://",
+            b"http:///a",
+            b"http://u@h/",
+            b"/\r\n",
+        ] {
+            assert!(parse_target(text).is_err(), "{}", text.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn keys_do_not_have_player_statistics() {
+        for (target, key) in [
+            ("/a.m4s", "/a.m4s"),
+            ("/a.m4s?x=CMCD", "/a.m4s?x=CMCD"),
+            ("/a.m4s?xCMCD=1", "/a.m4s?xCMCD=1"),
+            ("/a.m4s?CMCD=bl%3D1", "/a.m4s"),
+            ("/a.m4s?a=1&CMCD=bl&b=2", "/a.m4s?a=1&b=2"),
+            ("/a.m4s?CMCD=1&b=2&CMCD=3", "/a.m4s?b=2"),
+            ("/a?", "/a?"),
+        ] {
+            assert_eq!(key_target(target), key);
+        }
+    }
+
+    #[test]
+    fn references_are_seen_from_the_target() {
+        for (reference, want) in [
+            ("", Some(("h", "/a/b?q"))),
+            ("#f", Some(("h", "/a/b?q"))),
+            ("c", Some(("h", "/a/c"))),
+            ("./c/../d?x=../y", Some(("h", "/a/d?x=../y"))),
+            ("../../../c/.", Some(("h", "/c/"))),
+            ("..", Some(("h", "/"))),
+            ("?x", Some(("h", "/a/b?x"))),
+            ("/c", Some(("h", "/c"))),
+            ("//Other/c", Some(("other", "/c"))),
+            ("HTTP://h:80", Some(("h:80", "/"))),
+            ("mailto:x", None),
+            ("ftp://h/", None),
+            ("http://u@h/", None),
+            ("a b", None),
+        ] {
+            let got = resolve("h", "/a/b?q", reference);
+            let got = got.as_ref().map(|(authority, target)| (&**authority, &**target));
+            assert_eq!(got, want, "{reference}");
+        }
+    }
+}

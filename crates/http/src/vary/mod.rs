@@ -1,0 +1,262 @@
+//! Which stored variant a request selects (RFC 9111 §4.1).
+//!
+//! A response with `Vary` leaves a [`VaryRule`]: the names of the selecting fields. The rule turns
+//! a request into a [`VaryKey`]; the stored response fits a request where both keys are equal.
+//! Values are brought to one form first, so that requests that mean the same have the same key:
+//! lines are combined, white space around commas goes, and for `Accept-Language` and
+//! `Accept-Encoding` case, order and the spelling of weights do not count.
+
+mod normalise;
+
+use crate::fields::Fields;
+use std::borrow::Borrow;
+use std::fmt;
+
+/// A response that varies by more fields than this is treated as varying by everything: no honest
+/// one does, and each costs time in each look-up.
+pub const VARY_FIELDS_MAX: usize = 32;
+
+/// What `Vary` says.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Vary {
+    /// Nothing: the response fits every request.
+    None,
+    /// `*`: the response fits no other request.
+    Any,
+    /// The response fits requests with an equal key.
+    On(VaryRule),
+}
+
+impl Vary {
+    /// Whether some line of `Vary` has a member `*`, or there are too many members.
+    pub fn is_any(response: &Fields) -> bool {
+        response.tokens("Vary").enumerate().any(|(at, name)| name == b"*" || at >= VARY_FIELDS_MAX)
+    }
+}
+
+/// The selecting fields of a response. Rules with the same fields are equal, whatever their order.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct VaryRule {
+    /// Lower case, sorted, each once.
+    names: Box<[Box<[u8]>]>,
+    /// The language the response is in, lower case, where it was chosen by `Accept-Language`.
+    language: Option<Box<[u8]>>,
+}
+
+/// The values of the selecting fields in a request, in one form. Compares and hashes as bytes.
+#[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct VaryKey(Box<[u8]>);
+
+impl VaryRule {
+    /// What the fields of a response say it varies by. Where it varies by `Accept-Language` and
+    /// has one `Content-Language`, a request that likes that language best selects it, whatever
+    /// other languages it names (RFC 9111 §4.1 allows to select by what a field means).
+    pub fn from_fields(response: &Fields) -> Vary {
+        if Vary::is_any(response) {
+            return Vary::Any;
+        }
+        let mut names: Vec<Box<[u8]>> =
+            response.tokens("Vary").map(|name| name.to_ascii_lowercase().into()).collect();
+        names.sort_unstable();
+        names.dedup();
+        if names.is_empty() {
+            return Vary::None;
+        }
+        let by_language = names.iter().any(|name| **name == *b"accept-language");
+        let mut languages = response.tokens("Content-Language").filter(|_| by_language);
+        let language = match (languages.next(), languages.next()) {
+            (Some(only), None) => Some(only.to_ascii_lowercase().into()),
+            _ => None,
+        };
+        Vary::On(Self { names: names.into(), language })
+    }
+
+    /// The key of a request. Allocates once or twice; [`VaryRule::write_key`] can do without.
+    pub fn key(&self, request: &Fields) -> VaryKey {
+        let mut out = Vec::new();
+        self.write_key(request, &mut out);
+        VaryKey(out.into())
+    }
+
+    /// Appends the bytes of [`VaryRule::key`] to `out`, for look-ups with a buffer that is kept.
+    pub fn write_key(&self, request: &Fields, out: &mut Vec<u8>) {
+        for name in &self.names {
+            if !request.contains(name) {
+                out.push(ABSENT);
+                continue;
+            }
+            let start = out.len();
+            out.extend_from_slice(&[PRESENT, 0, 0, 0, 0]);
+            match &**name {
+                b"accept-language" => {
+                    normalise::languages(request, self.language.as_deref(), out);
+                }
+                b"accept-encoding" => normalise::weighted(request, "accept-encoding", out),
+                name => normalise::list(request.get_all(name), out),
+            }
+            // The length makes keys unambiguous whatever bytes the values have.
+            let len = u32::try_from(out.len() - start - 5).unwrap_or(u32::MAX);
+            if let Some(place) = out.get_mut(start + 1..start + 5) {
+                place.copy_from_slice(&len.to_be_bytes());
+            }
+        }
+    }
+
+    /// Whether a request has this key. `scratch` is emptied and used as working space.
+    pub fn matches(&self, key: &VaryKey, request: &Fields, scratch: &mut Vec<u8>) -> bool {
+        scratch.clear();
+        self.write_key(request, scratch);
+        *scratch == *key.0
+    }
+
+    /// Names of the selecting fields, lower case and sorted.
+    pub fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.names.iter().map(|name| &**name)
+    }
+
+    /// Bytes of heap this rule holds.
+    pub fn heap_bytes(&self) -> usize {
+        let names = self.names.iter().map(|name| name.len() + size_of::<Box<[u8]>>());
+        names.sum::<usize>() + self.language.as_ref().map_or(0, |language| language.len())
+    }
+}
+
+const ABSENT: u8 = 0;
+const PRESENT: u8 = 1;
+
+impl VaryKey {
+    /// The bytes of the key.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Borrow<[u8]> for VaryKey {
+    fn borrow(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for VaryKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "VaryKey({})", self.0.escape_ascii())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(lines: &[(&str, &str)]) -> Fields {
+        lines.iter().copied().collect()
+    }
+
+    fn rule(lines: &[(&str, &str)]) -> VaryRule {
+        match VaryRule::from_fields(&fields(lines)) {
+            Vary::On(rule) => rule,
+            other => panic!("a rule, not {other:?}"),
+        }
+    }
+
+    fn same(rule: &VaryRule, one: &[(&str, &str)], other: &[(&str, &str)]) -> bool {
+        let key = rule.key(&fields(one));
+        let matches = rule.matches(&key, &fields(other), &mut Vec::new());
+        assert_eq!(matches, key == rule.key(&fields(other)));
+        matches
+    }
+
+    #[test]
+    fn a_star_anywhere_is_any_and_nothing_is_none() {
+        for lines in [
+            &["*"][..],
+            &["*, *"],
+            &["*", "*"],
+            &[", *"],
+            &["", "*"],
+            &["*, Foo"],
+            &["Foo, *"],
+            &["Foo", "Bar,*"],
+        ] {
+            let response: Fields = lines.iter().map(|line| ("vary", line)).collect();
+            assert_eq!(VaryRule::from_fields(&response), Vary::Any, "{lines:?}");
+        }
+        assert_eq!(VaryRule::from_fields(&fields(&[("Vary", " , ")])), Vary::None);
+        assert_eq!(VaryRule::from_fields(&fields(&[])), Vary::None);
+        let many = "a,".repeat(VARY_FIELDS_MAX + 1);
+        assert_eq!(VaryRule::from_fields(&fields(&[("Vary", &many)])), Vary::Any);
+    }
+
+    #[test]
+    fn rules_do_not_depend_on_order_case_or_lines() {
+        let one = rule(&[("Vary", "Foo, bar"), ("Vary", "foo")]);
+        assert_eq!(one, rule(&[("vary", "BAR,foo")]));
+        assert_eq!(one.names().collect::<Vec<_>>(), [&b"bar"[..], b"foo"]);
+    }
+
+    #[test]
+    fn every_selecting_field_must_match_and_absence_is_a_value() {
+        let rule = rule(&[("Vary", "Foo, Bar")]);
+        let stored = [("Foo", "1"), ("Bar", "abc")];
+        assert!(same(&rule, &stored, &[("bar", "abc"), ("other", "x"), ("foo", "1")]));
+        assert!(!same(&rule, &stored, &[("Foo", "2"), ("Bar", "abc")]));
+        assert!(!same(&rule, &stored, &[("Foo", "1"), ("Bar", "abcde")]));
+        assert!(!same(&rule, &stored, &[("Foo", "1")]));
+        assert!(!same(&rule, &[], &[("Foo", "")]));
+        assert!(same(&rule, &[("Foo", "1")], &[("Foo", "1")]));
+        assert!(!same(&rule, &[("Foo", "1\u{1}2")], &[("Foo", "1"), ("Bar", "2")]));
+    }
+
+    #[test]
+    fn lists_are_combined_and_white_space_goes() {
+        let rule = rule(&[("Vary", "Foo")]);
+        assert!(same(&rule, &[("Foo", "1, 2")], &[("Foo", "1"), ("foo", "2")]));
+        assert!(same(&rule, &[("Foo", "1,2")], &[("Foo", " 1 , 2 ")]));
+        assert!(!same(&rule, &[("Foo", "1, 2")], &[("Foo", "2, 1")]));
+        assert!(!same(&rule, &[("Foo", "a b")], &[("Foo", "a  b")]));
+        assert!(!same(&rule, &[("Foo", "\"1, 2\"")], &[("Foo", "\"1,2\"")]));
+        assert!(!same(&rule, &[("Foo", "a")], &[("Foo", "A")]));
+    }
+
+    #[test]
+    fn languages_and_codings_have_no_order_case_or_spelling() {
+        for name in ["Accept-Language", "Accept-Encoding"] {
+            let rule = rule(&[("Vary", name)]);
+            let stored = [(name, "en, de;q=0.5")];
+            assert!(same(&rule, &stored, &[(name, "DE;q=0.50 ,, eN;Q=1")]));
+            assert!(same(&rule, &stored, &[(name, "de; q=0.500"), (name, " en")]));
+            assert!(!same(&rule, &stored, &[(name, "en, de")]));
+            assert!(!same(&rule, &stored, &[(name, "en")]));
+            assert!(!same(&rule, &stored, &[]));
+            assert!(same(&rule, &[(name, "en;q=x, de")], &[(name, "en;q=x,de")]));
+        }
+    }
+
+    #[test]
+    fn more_members_than_are_sorted_still_make_a_key() {
+        let rule = rule(&[("Vary", "Accept-Encoding")]);
+        let many = (0..40).map(|n| format!("c{n}")).collect::<Vec<_>>().join(", ");
+        assert!(same(&rule, &[("Accept-Encoding", &many)], &[("Accept-Encoding", &many)]));
+        assert!(!same(&rule, &[("Accept-Encoding", &many)], &[("Accept-Encoding", "c1")]));
+    }
+
+    #[test]
+    fn a_language_that_is_liked_best_selects_the_response_in_it() {
+        let rule = rule(&[("Vary", "Accept-Language"), ("Content-Language", "de")]);
+        let stored = [("Accept-Language", "en, de")];
+        assert!(same(&rule, &stored, &[("Accept-Language", "fr;q=0.5, de;q=1.0")]));
+        assert!(same(&rule, &stored, &[("Accept-Language", "DE")]));
+        assert!(!same(&rule, &stored, &[("Accept-Language", "en")]));
+        assert!(!same(&rule, &stored, &[("Accept-Language", "fr, de;q=0.9")]));
+        assert!(!same(&rule, &stored, &[("Accept-Language", "de;q=0")]));
+        assert!(!same(&rule, &stored, &[]));
+    }
+
+    #[test]
+    fn a_response_in_a_language_nobody_asked_for_fits_only_equal_requests() {
+        let rule = rule(&[("Vary", "Accept-Language"), ("Content-Language", "de")]);
+        let stored = [("Accept-Language", "fr, en;q=0.1")];
+        assert!(same(&rule, &stored, &[("Accept-Language", "en;q=0.1,fr")]));
+        assert!(!same(&rule, &stored, &[("Accept-Language", "de")]));
+        assert!(!same(&rule, &stored, &[("Accept-Language", "fr")]));
+    }
+}
