@@ -1,0 +1,74 @@
+//! The address range of an arena.
+
+use crate::error::StoreError;
+use crate::limits::FRAME_BYTES;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::ptr::{self, NonNull};
+
+/// Private anonymous address space, aligned to frames. The kernel gives memory at first touch.
+///
+/// Anonymous memory and not a `memfd`: huge pages for shared memory are off by default in Linux
+/// (`shmem_enabled`), and those for anonymous memory are on by advice.
+pub(crate) struct Mapping {
+    reserved: NonNull<u8>,
+    reserved_bytes: usize,
+    base: NonNull<u8>,
+    bytes: u64,
+}
+
+// SAFETY: the mapping owns its address range like a Box owns its heap block: the pointers are never
+// changed after `new`, and reads and writes through them are governed by `Piece` and `PieceMut`.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; `&Mapping` itself only hands out pointers and discards frames nobody uses.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Reserves room for `frames` frames.
+    pub(crate) fn new(frames: u32) -> Result<Self, StoreError> {
+        let bytes = u64::from(frames) * FRAME_BYTES;
+        // One frame more, to begin at a multiple of the frame size.
+        let wanted = bytes + FRAME_BYTES;
+        let refused = |code| StoreError::LocalReserve { bytes: wanted, code };
+        let reserved_bytes = usize::try_from(wanted).map_err(|_| refused(0))?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
+        let start = unsafe { mmap_anonymous(ptr::null_mut(), reserved_bytes, access, flags) }
+            .map_err(|error| refused(error.raw_os_error()))?;
+        let reserved = NonNull::new(start.cast::<u8>()).ok_or_else(|| refused(0))?;
+        let skip = reserved.as_ptr().align_offset(FRAME_BYTES as usize);
+        // SAFETY: `skip` is below one frame, and the mapping is one frame longer than needed.
+        let base = unsafe { reserved.add(skip) };
+        let mapping = Self { reserved, reserved_bytes, base, bytes };
+        // SAFETY: the whole range was mapped just now; this advice changes no contents. A kernel
+        // without huge pages refuses, and small pages are slower but right.
+        let _ = unsafe { madvise(base.as_ptr().cast(), bytes as usize, Advice::LinuxHugepage) };
+        Ok(mapping)
+    }
+
+    /// Where the `len` bytes from `start` on are.
+    ///
+    /// # Panics
+    /// If they are not inside the mapping.
+    pub(crate) fn pointer(&self, start: u64, len: u32) -> NonNull<u8> {
+        assert!(start + u64::from(len) <= self.bytes, "bytes outside of the arena");
+        // SAFETY: `start` is inside the mapping, which is one allocation of `bytes` from `base`.
+        unsafe { self.base.add(start as usize) }
+    }
+
+    /// Gives the memory of a frame back to the kernel; it reads as zeros afterwards. The caller
+    /// (the arena, under its lock) says by this that no piece lies in the frame.
+    pub(crate) fn discard(&self, frame: u32) {
+        let at = self.pointer(u64::from(frame) * FRAME_BYTES, FRAME_BYTES as u32);
+        // SAFETY: the frame is inside the mapping and wholly free, so no lease and no writer has a
+        // slice of it. Failure would only keep the memory resident.
+        let _ = unsafe { madvise(at.as_ptr().cast(), FRAME_BYTES as usize, Advice::LinuxDontNeed) };
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: every piece holds the arena, which holds this, so no slice of it is left.
+        let _ = unsafe { munmap(self.reserved.as_ptr().cast(), self.reserved_bytes) };
+    }
+}

@@ -1,0 +1,148 @@
+//! What the arena's lock guards: pages, parts of pages, metadata and the queue.
+
+use super::pages::{PageRun, Pages};
+use super::queue::Queue;
+use super::slab::{self, Slabs};
+use super::{ArenaStats, Mapping};
+use crate::limits::{FRAME_BYTES, PAGE_BYTES, PIECE_METADATA_BYTES, SLAB_BYTES_MAX};
+use crate::wake::WakeList;
+
+/// The bytes of one piece.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Run {
+    /// Offset in the arena.
+    pub(crate) start: u64,
+    pub(crate) bytes: u32,
+    /// The slab it is a part of, or [`Run::PAGES`].
+    pub(crate) slab: u32,
+}
+
+impl Run {
+    /// Instead of a slab's number: this run is whole pages.
+    pub(crate) const PAGES: u32 = u32::MAX;
+}
+
+pub(crate) struct State {
+    limit_bytes: u64,
+    metadata_bytes: u64,
+    pages: Pages,
+    slabs: Slabs,
+    pub(super) queue: Queue,
+}
+
+impl State {
+    pub(super) fn new(frames: u32, limit_bytes: u64) -> Self {
+        let pages = Pages::new(frames);
+        let metadata_bytes = pages.heap_bytes();
+        let (slabs, queue) = (Slabs::default(), Queue::default());
+        Self { limit_bytes, metadata_bytes, pages, slabs, queue }
+    }
+
+    /// Takes a run of `best` bytes, or from fragments of at least `least`; `least` only counts
+    /// for whole pages.
+    pub(super) fn take(&mut self, mapping: &Mapping, best: u32, least: u32) -> Option<Run> {
+        if !self.make_room(mapping, PIECE_METADATA_BYTES) {
+            return None;
+        }
+        let run = if best <= SLAB_BYTES_MAX {
+            self.take_part(best)?
+        } else {
+            let run = self.take_pages(pages_of(best), pages_of(least))?;
+            let bytes = run.pages * PAGE_BYTES as u32;
+            Run { start: u64::from(run.page) * PAGE_BYTES, bytes, slab: Run::PAGES }
+        };
+        self.metadata_bytes += PIECE_METADATA_BYTES;
+        Some(run)
+    }
+
+    pub(super) fn give(&mut self, run: Run) {
+        if run.slab == Run::PAGES {
+            self.give_pages(run.start, run.bytes);
+        } else if let Some(pages) = self.slabs.give(run.slab, run.start) {
+            self.pages.give(pages);
+        }
+        self.metadata_bytes -= PIECE_METADATA_BYTES;
+    }
+
+    pub(super) fn give_pages(&mut self, start: u64, bytes: u32) {
+        let page = u32::try_from(start / PAGE_BYTES).expect("page numbers fit 32 bits");
+        self.pages.give(PageRun { page, pages: bytes / PAGE_BYTES as u32 });
+    }
+
+    /// Counts metadata if there is room for it.
+    pub(super) fn charge(&mut self, mapping: &Mapping, bytes: u64) -> bool {
+        let fits = self.make_room(mapping, bytes);
+        if fits {
+            self.metadata_bytes += bytes;
+        }
+        fits
+    }
+
+    pub(super) fn charge_beyond_limit(&mut self, bytes: u64) {
+        self.metadata_bytes += bytes;
+    }
+
+    pub(super) fn release_metadata(&mut self, bytes: u64) {
+        let left = self.metadata_bytes.checked_sub(bytes);
+        self.metadata_bytes = left.expect("no more metadata is released than was charged");
+    }
+
+    /// After something was given back: pays debts, and serves the queue. Returns how many were
+    /// served.
+    pub(super) fn settle(&mut self, mapping: &Mapping, wakes: &mut WakeList) -> u64 {
+        self.make_room(mapping, 0);
+        let mut served = 0;
+        while let Some(need) = self.queue.next() {
+            let Some(run) = self.take(mapping, need.best, need.least) else { break };
+            self.queue.serve(run, wakes);
+            served += 1;
+        }
+        served
+    }
+
+    pub(super) fn fill_stats(&self, stats: &mut ArenaStats) {
+        stats.committed_bytes = self.committed_bytes();
+        stats.used_bytes = self.pages.used() * PAGE_BYTES - self.slabs.free_bytes();
+        stats.free_bytes = stats.committed_bytes - stats.used_bytes;
+        stats.metadata_bytes = self.metadata_bytes;
+    }
+
+    fn take_part(&mut self, bytes: u32) -> Option<Run> {
+        let slot = self.slabs.take(bytes).or_else(|| {
+            let (best, least) = slab::run_pages(bytes);
+            let run = self.take_pages(best, least)?;
+            self.slabs.add(bytes, run);
+            self.slabs.take(bytes)
+        })?;
+        Some(Run { start: slot.start, bytes: slot.bytes, slab: slot.slab })
+    }
+
+    fn take_pages(&mut self, best: u32, least: u32) -> Option<PageRun> {
+        if let Some(run) = self.pages.take(best) {
+            return Some(run);
+        }
+        let after = self.committed_bytes() + FRAME_BYTES + self.metadata_bytes;
+        if after + PIECE_METADATA_BYTES <= self.limit_bytes && self.pages.commit() {
+            return self.pages.take(best);
+        }
+        self.pages.take_longest(best, least)
+    }
+
+    /// Gives wholly free frames to the kernel until `bytes` more fit under the limit. This is rare
+    /// enough to do under the lock: once for 2 MiB of metadata.
+    fn make_room(&mut self, mapping: &Mapping, bytes: u64) -> bool {
+        while self.committed_bytes() + self.metadata_bytes + bytes > self.limit_bytes {
+            let Some(frame) = self.pages.uncommit() else { return false };
+            mapping.discard(frame);
+        }
+        true
+    }
+
+    fn committed_bytes(&self) -> u64 {
+        u64::from(self.pages.committed()) * FRAME_BYTES
+    }
+}
+
+fn pages_of(bytes: u32) -> u32 {
+    bytes.div_ceil(PAGE_BYTES as u32)
+}

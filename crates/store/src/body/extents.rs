@@ -1,0 +1,203 @@
+//! Which bytes of a body are held, and where.
+
+use crate::piece::{Lease, Piece};
+
+/// Adjacent bytes of a body in one piece.
+#[derive(Clone, Debug)]
+pub(super) struct Extent {
+    /// Offset in the body.
+    pub(super) offset: u64,
+    pub(super) piece: Piece,
+    /// Offset in the piece.
+    start: u32,
+    len: u32,
+}
+
+/// The held bytes, sorted by offset, never overlapping, none of them empty.
+#[derive(Debug, Default)]
+pub(super) struct Extents {
+    list: Vec<Extent>,
+    held_bytes: u64,
+}
+
+impl Extent {
+    /// The offset after the last byte.
+    pub(super) fn end(&self) -> u64 {
+        self.offset + u64::from(self.len)
+    }
+
+    /// Whether these bytes of a piece come right after, in the body and in the same piece.
+    fn is_followed_by(&self, offset: u64, piece: &Piece, start: u32) -> bool {
+        self.end() == offset && self.start + self.len == start && self.piece.is_same(piece)
+    }
+
+    /// All bytes of the extent.
+    pub(super) fn lease(&self) -> Lease {
+        self.piece.lease(self.start, self.len)
+    }
+}
+
+impl Extents {
+    /// Adds `len` published bytes of `piece` from `start` on at `offset`. Bytes that are held
+    /// already are left out.
+    pub(super) fn add(&mut self, mut offset: u64, piece: &Piece, mut start: u32, mut len: u32) {
+        while len > 0 {
+            let at = self.after(offset);
+            let gap = self.list.get(at).map_or(u64::MAX, |next| next.offset - offset);
+            let before = at.checked_sub(1).and_then(|at| self.list.get_mut(at));
+            let step = match before {
+                Some(held) if held.end() > offset => fit(held.end() - offset, len),
+                Some(held) if held.is_followed_by(offset, piece, start) => {
+                    let step = fit(gap, len);
+                    held.len += step;
+                    self.held_bytes += u64::from(step);
+                    step
+                }
+                _ => {
+                    let step = fit(gap, len);
+                    self.reserve();
+                    self.list.insert(at, Extent { offset, piece: piece.clone(), start, len: step });
+                    self.held_bytes += u64::from(step);
+                    step
+                }
+            };
+            offset += u64::from(step);
+            start += step;
+            len -= step;
+        }
+    }
+
+    /// Moves the extents for which `unneeded` is true to `out`. It is asked in order.
+    pub(super) fn release(
+        &mut self,
+        mut unneeded: impl FnMut(&Extent) -> bool,
+        out: &mut Vec<Extent>,
+    ) {
+        let before = out.len();
+        out.extend(self.list.extract_if(.., |extent| unneeded(extent)));
+        self.held_bytes -= out[before..].iter().map(|extent| u64::from(extent.len)).sum::<u64>();
+    }
+
+    /// Puts the only extent's bytes elsewhere: `to` has the same bytes, from its beginning on.
+    /// Returns what was there.
+    pub(super) fn replace_only(&mut self, to: Piece) -> Option<Piece> {
+        let [extent] = self.list.as_mut_slice() else { return None };
+        extent.start = 0;
+        Some(std::mem::replace(&mut extent.piece, to))
+    }
+
+    /// Gives spare capacity of the list back.
+    pub(super) fn compact(&mut self) {
+        self.list.shrink_to_fit();
+    }
+
+    /// At most `max` bytes from `position` on, in one piece.
+    pub(super) fn lease(&self, position: u64, max: u64) -> Option<Lease> {
+        let extent = self.at(position)?;
+        let skip = (position - extent.offset) as u32;
+        let len = fit(max, extent.len - skip);
+        Some(extent.piece.lease(extent.start + skip, len))
+    }
+
+    /// The extent that has the byte at `position`.
+    pub(super) fn at(&self, position: u64) -> Option<&Extent> {
+        let extent = self.list.get(self.after(position).checked_sub(1)?)?;
+        (extent.end() > position).then_some(extent)
+    }
+
+    /// The first extent that begins after `position`.
+    pub(super) fn next_after(&self, position: u64) -> Option<&Extent> {
+        self.list.get(self.after(position))
+    }
+
+    /// The only extent.
+    pub(super) fn only(&self) -> Option<&Extent> {
+        let [extent] = self.list.as_slice() else { return None };
+        Some(extent)
+    }
+
+    /// The offset after the last byte held.
+    pub(super) fn end(&self) -> u64 {
+        self.list.last().map_or(0, Extent::end)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Extent> {
+        self.list.iter()
+    }
+
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.held_bytes
+    }
+
+    /// The index of the first extent that begins after `position`.
+    fn after(&self, position: u64) -> usize {
+        self.list.partition_point(|extent| extent.offset <= position)
+    }
+
+    /// Most bodies have one to three extents: grow by one until four, then as usual.
+    fn reserve(&mut self) {
+        if self.list.len() < 4 {
+            self.list.reserve_exact(1);
+        }
+    }
+}
+
+/// The smaller of both, which fits the type of `len`.
+fn fit(room: u64, len: u32) -> u32 {
+    u32::try_from(room).map_or(len, |room| room.min(len))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arena::Arena;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_came_first_stays_and_gaps_are_filled(
+            writes in prop::collection::vec((0u64..600, 1u32..200), 1..30)
+        ) {
+            let arena = Arena::new(8 << 20).expect("8 MiB are enough");
+            let mut extents = Extents::default();
+            let mut model = [None; 1000];
+            for (number, (offset, len)) in writes.into_iter().enumerate() {
+                let mut piece = arena.allocate(256).expect("memory is free");
+                piece.spare().fill(number as u8);
+                // Two commits of one piece join into one extent where nothing is between them.
+                for part in [len / 2, len - len / 2] {
+                    let start = piece.published();
+                    piece.publish(part as usize);
+                    extents.add(offset + u64::from(start), &piece.share(), start, part);
+                }
+                for slot in &mut model[offset as usize..offset as usize + len as usize] {
+                    slot.get_or_insert(number as u8);
+                }
+            }
+            let held = model.iter().flatten().count() as u64;
+            prop_assert_eq!(extents.held_bytes(), held);
+            for (position, want) in model.iter().enumerate() {
+                let got = extents.lease(position as u64, 1).map(|lease| lease[0]);
+                prop_assert_eq!(got, *want);
+            }
+            let in_order = extents.list.windows(2).all(|pair| pair[0].end() <= pair[1].offset);
+            prop_assert!(in_order);
+            let mut out = Vec::new();
+            extents.release(|_| true, &mut out);
+            prop_assert_eq!(extents.held_bytes(), 0);
+        }
+    }
+
+    #[test]
+    fn commits_of_one_piece_are_one_extent() {
+        let arena = Arena::new(8 << 20).expect("8 MiB are enough");
+        let mut piece = arena.allocate(16384).expect("memory is free");
+        let mut extents = Extents::default();
+        for step in 0..4 {
+            piece.publish(100);
+            extents.add(step * 100, &piece.share(), step as u32 * 100, 100);
+        }
+        assert_eq!(extents.list.len(), 1);
+        assert_eq!(extents.lease(50, 1000).map(|lease| lease.len()), Some(350));
+    }
+}

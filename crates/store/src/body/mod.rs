@@ -1,0 +1,248 @@
+//! The bytes of one representation, while they arrive and after.
+//!
+//! A body is sparse: it holds extents of bytes, sorted by offset, each in a piece of the arena.
+//! Writers bring parts of it, each its own; readers follow them as close as the last committed byte
+//! and are told about holes. Every step takes the body's lock for one look-up; wakers are stored
+//! under it, and woken after it.
+//!
+//! # Life
+//!
+//! ```text
+//!  new ── writers, readers ──► complete ── clear() ──► released when the last reader leaves
+//!   └─ enter_transit(): behind its readers it is released, ahead of them its writer waits
+//! ```
+//!
+//! A body in transit never holds much more than [`crate::limits::TRANSIT_WINDOW_BYTES`] for each
+//! group of readers, so a response larger than memory passes through. A writer that finds no memory
+//! puts its body in transit by itself, which is why memory full of bodies that are being filled
+//! never stands still.
+
+mod extents;
+mod reader;
+mod readers;
+mod sizing;
+mod state;
+mod writer;
+
+pub use reader::BodyReader;
+pub use state::Next;
+pub use writer::BodyWriter;
+
+use crate::arena::Arena;
+use freshet_http::fields::Fields;
+use state::{After, State};
+use std::fmt;
+use std::ops::{Bound, RangeBounds};
+use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+/// The bytes of one representation. Shared by the index, its writers and its readers.
+pub struct Body {
+    arena: Arc<Arena>,
+    state: Mutex<State>,
+    is_transit: AtomicBool,
+    trailers: OnceLock<Box<Fields>>,
+}
+
+/// What a body costs the heap: itself, its counts, and a reader's place.
+const METADATA_BYTES: u64 = size_of::<Body>() as u64 + 16 + 32;
+
+impl Body {
+    /// An empty body of `total` bytes, or of a length that is not known yet. Some 300 bytes of
+    /// metadata are charged, beyond the limit if need be, and paid back by the next frame that
+    /// becomes free.
+    pub fn new(arena: &Arc<Arena>, total: Option<u64>) -> Arc<Self> {
+        Self::with_state(arena, State::new(total, false))
+    }
+
+    /// As [`Body::new`], in transit from the beginning: for responses that are not stored. Bytes
+    /// stay until the first reader has come, so reader and writer may be made in any order.
+    pub fn transit(arena: &Arc<Arena>, total: Option<u64>) -> Arc<Self> {
+        Self::with_state(arena, State::new(total, true))
+    }
+
+    /// A writer of the bytes from `start` to `end`, or to the body's end. Several writers may fill
+    /// different parts at once; where they overlap, the first bytes to come stay.
+    ///
+    /// Make the reader the bytes are fetched for before the writer's first step: a body that is
+    /// put in transit while it has no readers ends its writers with
+    /// [`crate::BodyError::NoReaders`].
+    pub fn writer(self: &Arc<Self>, start: u64, end: Option<u64>) -> BodyWriter {
+        let id = self.state().add_writer(start, end);
+        BodyWriter::new(self.clone(), id, start)
+    }
+
+    /// A reader of these bytes. The end may be open, or beyond the end of the body.
+    pub fn reader(self: &Arc<Self>, range: impl RangeBounds<u64>) -> BodyReader {
+        let start = match range.start_bound() {
+            Bound::Included(start) => *start,
+            Bound::Excluded(before) => before.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(last) => last.saturating_add(1),
+            Bound::Excluded(end) => *end,
+            Bound::Unbounded => u64::MAX,
+        };
+        let id = self.state().add_reader(start, end);
+        BodyReader::new(self.clone(), id, start)
+    }
+
+    /// Sets the length, where it was not known, and tells the readers. False when it contradicts
+    /// the length that is known or bytes that are held beyond it; nothing changes then.
+    pub fn set_total(&self, total: u64) -> bool {
+        self.change(|state, after| state.set_total(total, after))
+    }
+
+    /// Sets the fields that came after the body (RFC 9110 §6.5); only the first call counts. Set
+    /// them before the writer finishes, so that every reader at the end sees them.
+    pub fn set_trailers(&self, trailers: Fields) {
+        let _ = self.trailers.set(Box::new(trailers));
+    }
+
+    /// From now on drops what its readers have left behind and lets the writer wait for them, for
+    /// good: the body will never be complete. For an object that turns out too large, or when
+    /// memory is short. Bytes that no reader is coming to are dropped at once.
+    pub fn enter_transit(&self) {
+        let hook = self.change(|state, after| {
+            let hook = state.enter_transit(after).then(|| state.on_transit.take()).flatten();
+            self.is_transit.store(true, Release);
+            hook
+        });
+        if let Some(hook) = hook {
+            hook();
+        }
+    }
+
+    /// Calls `hook` once, when the body enters transit, or now if it is in transit. For the owner
+    /// to take it out of its index. No lock of this crate is held; it may be the writer's thread,
+    /// inside of [`BodyWriter::poll_reserve`].
+    pub fn on_transit(&self, hook: impl FnOnce() + Send + 'static) {
+        let mut state = self.state();
+        if !state.is_transit {
+            state.on_transit = Some(Box::new(hook));
+            return;
+        }
+        drop(state);
+        hook();
+    }
+
+    /// Drops all bytes: at once without readers, otherwise when the last of them leaves; until
+    /// then they count as pinned. A writer ends with [`crate::BodyError::NoReaders`] at the same
+    /// moment, unless no reader ever came. Returns the bytes of memory that came free; what leases
+    /// or readers hold is not among them. May be called under any lock of the owner.
+    pub fn clear(&self) -> u64 {
+        let after = self.change(|state, after| {
+            state.clear(after);
+            std::mem::take(after)
+        });
+        release(after)
+    }
+
+    /// The length, where it is known.
+    pub fn total(&self) -> Option<u64> {
+        self.state().total
+    }
+
+    /// Whether every byte is held.
+    pub fn is_complete(&self) -> bool {
+        self.state().is_complete()
+    }
+
+    /// Whether [`Body::enter_transit`] was called, by the owner or by a writer.
+    pub fn is_transit(&self) -> bool {
+        self.is_transit.load(Acquire)
+    }
+
+    /// Bytes held now.
+    pub fn held_bytes(&self) -> u64 {
+        self.state().extents.held_bytes()
+    }
+
+    /// Readers that are there now. While there are any, [`Body::clear`] frees nothing.
+    pub fn readers(&self) -> usize {
+        self.state().readers.count()
+    }
+
+    /// The next byte of each reader, in no order.
+    pub fn reader_positions(&self) -> Vec<u64> {
+        self.state().readers.iter().map(|reader| reader.position).collect()
+    }
+
+    /// Writers that have not finished or failed.
+    pub fn writers(&self) -> usize {
+        self.state().writer_count()
+    }
+
+    /// The fields that came after the body.
+    pub fn trailers(&self) -> Option<&Fields> {
+        self.trailers.get().map(|fields| &**fields)
+    }
+
+    /// The arena its bytes are in.
+    pub fn arena(&self) -> &Arc<Arena> {
+        &self.arena
+    }
+
+    fn with_state(arena: &Arc<Arena>, state: State) -> Arc<Self> {
+        arena.charge_unrefused(METADATA_BYTES);
+        Arc::new(Self {
+            arena: arena.clone(),
+            is_transit: AtomicBool::new(state.is_transit),
+            state: Mutex::new(state),
+            trailers: OnceLock::new(),
+        })
+    }
+
+    /// Changes the state under the lock, and after that gives pieces back and wakes.
+    fn change<T>(&self, change: impl FnOnce(&mut State, &mut After) -> T) -> T {
+        let mut after = After::default();
+        let out = change(&mut self.state(), &mut after);
+        drop(after);
+        out
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("a thread panicked in the bookkeeping of a body")
+    }
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        // A lock that is poisoned is let be: its extents go back by themselves.
+        if let Ok(state) = self.state.get_mut() {
+            let mut after = After::default();
+            state.extents.release(|_| true, &mut after.freed);
+            release(after);
+        }
+        self.arena.release_metadata(METADATA_BYTES);
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state();
+        f.debug_struct("Body")
+            .field("total", &state.total)
+            .field("held_bytes", &state.extents.held_bytes())
+            .field("readers", &state.readers.count())
+            .field("writers", &state.writer_count())
+            .field("is_transit", &state.is_transit)
+            .field("is_cleared", &state.is_cleared)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Gives pieces back to the arena; those that are still leased count as pinned. Returns the bytes
+/// that came free.
+fn release(mut after: After) -> u64 {
+    let mut freed_bytes = 0;
+    for extent in after.freed.drain(..) {
+        if extent.piece.is_shared() {
+            extent.piece.pin();
+        } else {
+            freed_bytes += u64::from(extent.piece.capacity());
+        }
+    }
+    freed_bytes
+}

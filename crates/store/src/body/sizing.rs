@@ -1,0 +1,133 @@
+//! How long a writer's next piece should be.
+
+use crate::arena::Need;
+use crate::limits::{
+    PAGE_BYTES, PIECE_BYTES_MAX, PIECE_BYTES_MIN, SLAB_BYTES_MAX, SLAB_STEP_BYTES,
+    TRANSIT_PIECE_BYTES_MAX,
+};
+
+const PAGE: u32 = PAGE_BYTES as u32;
+
+/// Up to this many pages a run is taken as it is; longer ones are cut to a multiple of a sixteenth
+/// of their block, so that what the block has left is of a size others can use.
+const EXACT_PAGES_MAX: u32 = 16;
+
+/// A part of a page takes the tail of a body when the page it saves would waste more than one in
+/// this many bytes.
+const WASTE_MAX: u64 = 64;
+
+/// What the writer knows about the bytes to come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outlook {
+    /// Bytes until the end of the gap; `u64::MAX` for unknown.
+    pub(super) gap_bytes: u64,
+    /// Bytes this writer has brought.
+    pub(super) written_bytes: u64,
+    /// How many bytes the caller would like to write now.
+    pub(super) hint_bytes: usize,
+    pub(super) is_transit: bool,
+}
+
+/// The piece to ask for.
+///
+/// A body of known length gets pieces that waste less than a page in all: 1,000,000 bytes are runs
+/// of 240, 4 and 1 pages, 72,000 are runs of 16 and 1 pages and 2,560 bytes of a page. When
+/// nothing is known, pieces double from 16 KiB.
+pub(super) fn need(outlook: Outlook) -> Need {
+    let best = match (outlook.is_transit, outlook.gap_bytes) {
+        (true, gap) => u64::from(TRANSIT_PIECE_BYTES_MAX).min(gap) as u32,
+        (false, u64::MAX) => doubled(outlook),
+        (false, gap) => exact(gap, outlook.written_bytes),
+    };
+    let best_pages = best.div_ceil(PAGE);
+    if best <= SLAB_BYTES_MAX {
+        return Need { best, good: best, least: best };
+    }
+    let is_short = best_pages <= EXACT_PAGES_MAX && outlook.gap_bytes != u64::MAX;
+    if outlook.is_transit || !is_short {
+        let good = (best / 16).max(PIECE_BYTES_MIN).min(best);
+        return Need { best, good, least: best.min(PIECE_BYTES_MIN) };
+    }
+    Need { best, good: best_pages.div_ceil(4) * PAGE, least: PAGE }
+}
+
+/// Pieces of a body of unknown length: as much again as was written.
+fn doubled(outlook: Outlook) -> u32 {
+    let hint = u64::try_from(outlook.hint_bytes).unwrap_or(u64::MAX);
+    let range = u64::from(PIECE_BYTES_MIN)..=u64::from(PIECE_BYTES_MAX);
+    let wanted = outlook.written_bytes.max(hint).clamp(*range.start(), *range.end());
+    (wanted as u32).next_power_of_two()
+}
+
+/// The first piece of `bytes` that are known to come.
+fn exact(bytes: u64, written_bytes: u64) -> u32 {
+    if bytes <= u64::from(SLAB_BYTES_MAX) {
+        return bytes as u32;
+    }
+    let tail = (bytes % PAGE_BYTES) as u32;
+    let saved = PAGE.saturating_sub(tail.next_multiple_of(SLAB_STEP_BYTES));
+    let whole = (bytes + written_bytes) / WASTE_MAX;
+    let is_part = tail > 0 && tail <= SLAB_BYTES_MAX && u64::from(saved) > whole;
+    let pages = if is_part { bytes / PAGE_BYTES } else { bytes.div_ceil(PAGE_BYTES) };
+    let pages = pages.clamp(1, u64::from(PIECE_BYTES_MAX) / PAGE_BYTES) as u32;
+    let run = if pages > EXACT_PAGES_MAX {
+        pages - pages % (pages.next_power_of_two() / 16)
+    } else if written_bytes == 0 {
+        pages
+    } else {
+        1 << pages.ilog2()
+    };
+    run * PAGE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The best pieces of a body of known length.
+    fn pieces(total: u64) -> Vec<u32> {
+        let mut written_bytes = 0;
+        let mut pieces = Vec::new();
+        while written_bytes < total {
+            let gap_bytes = total - written_bytes;
+            let outlook =
+                Outlook { gap_bytes, written_bytes, hint_bytes: 16 << 10, is_transit: false };
+            let best = need(outlook).best;
+            pieces.push(best);
+            written_bytes += u64::from(best).min(gap_bytes);
+        }
+        pieces
+    }
+
+    #[test]
+    fn known_lengths_are_cut_with_little_waste() {
+        assert_eq!(pieces(100), [100]);
+        assert_eq!(pieces(4097), [4096, 1]);
+        assert_eq!(pieces(5 * 4096), [5 * 4096]);
+        assert_eq!(pieces(72_000), [16 * 4096, 4096, 2368]);
+        assert_eq!(pieces(1_000_000), [240 * 4096, 4 * 4096, 4096]);
+        assert_eq!(pieces(1 << 20), [1 << 20]);
+        for total in (1..3_000_000).step_by(997) {
+            let pieces = pieces(total);
+            let rounded: u64 =
+                pieces.iter().map(|piece| u64::from(piece.next_multiple_of(SLAB_STEP_BYTES))).sum();
+            assert!(rounded < total + PAGE_BYTES, "{total}: {pieces:?}");
+            assert!(pieces.len() as u64 <= 6 + total / (1 << 20), "{total}: {pieces:?}");
+        }
+    }
+
+    #[test]
+    fn unknown_lengths_double_and_transit_stays_small() {
+        let outlook = |written_bytes, is_transit| Outlook {
+            gap_bytes: u64::MAX,
+            written_bytes,
+            hint_bytes: 1,
+            is_transit,
+        };
+        assert_eq!(need(outlook(0, false)).best, PIECE_BYTES_MIN);
+        assert_eq!(need(outlook(100_000, false)).best, 128 << 10);
+        assert_eq!(need(outlook(1 << 40, false)).best, PIECE_BYTES_MAX);
+        let transit = Need { best: 64 << 10, good: 16 << 10, least: 16 << 10 };
+        assert_eq!(need(outlook(1 << 40, true)), transit);
+    }
+}

@@ -1,0 +1,346 @@
+//! What a body's lock guards, and the rules of who waits for whom.
+
+use super::extents::{Extent, Extents};
+use super::readers::Readers;
+use crate::error::BodyError;
+use crate::limits::{FAILURES_MAX, FILL_AHEAD_BYTES_MAX, TRANSIT_WINDOW_BYTES};
+use crate::piece::{Lease, Piece};
+use crate::wake::WakeList;
+use std::ops::Range;
+use std::task::{Context, Poll, Waker};
+
+/// What a reader finds at its position.
+#[derive(Debug)]
+pub enum Next {
+    /// Bytes; the reader has moved behind them.
+    Data(Lease),
+    /// The end of the range or of the body.
+    End,
+    /// Bytes that are not held and that no running writer will bring soon. The range ends where
+    /// held bytes, another writer's part, the reader's range or the body begin or end, or at
+    /// `u64::MAX` where nothing of this is known. Start a writer there, or read elsewhere.
+    Hole(Range<u64>),
+    /// The writer that should have brought these bytes failed.
+    Failed(BodyError),
+}
+
+/// What a writer may do at its position.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Room {
+    /// Store up to this many bytes; `u64::MAX` for an unknown length.
+    Gap(u64),
+    /// Drop this many bytes, the body has them.
+    Skip(u64),
+}
+
+/// What is to be done once the lock is let go: pieces go back first, then wakers are woken.
+#[derive(Default)]
+pub(super) struct After {
+    pub(super) freed: Vec<Extent>,
+    pub(super) wakes: WakeList,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) total: Option<u64>,
+    pub(super) extents: Extents,
+    pub(super) readers: Readers,
+    writers: Vec<WriterState>,
+    failures: Vec<Failure>,
+    writer_last: u32,
+    pub(super) is_transit: bool,
+    pub(super) is_cleared: bool,
+    /// Whether bytes may be dropped because nobody wants them: there was a reader, or none will
+    /// come.
+    pub(super) had_reader: bool,
+    pub(super) on_transit: Option<Box<dyn FnOnce() + Send>>,
+}
+
+struct WriterState {
+    id: u32,
+    start: u64,
+    position: u64,
+    end: Option<u64>,
+    waker: Option<Waker>,
+}
+
+/// A part of the body that a writer should have brought.
+struct Failure {
+    from: u64,
+    until: u64,
+    error: BodyError,
+}
+
+impl State {
+    pub(super) fn new(total: Option<u64>, is_transit: bool) -> Self {
+        Self { total, is_transit, ..Self::default() }
+    }
+
+    pub(super) fn add_writer(&mut self, start: u64, end: Option<u64>) -> u32 {
+        let until = end.unwrap_or(u64::MAX);
+        self.failures.retain(|failure| failure.until <= start || until <= failure.from);
+        self.writer_last = self.writer_last.wrapping_add(1);
+        let id = self.writer_last;
+        self.writers.reserve_exact(1);
+        self.writers.push(WriterState { id, start, position: start, end, waker: None });
+        id
+    }
+
+    pub(super) fn add_reader(&mut self, position: u64, end: u64) -> u32 {
+        self.had_reader = true;
+        self.readers.add(position, end)
+    }
+
+    /// Removes a reader, and what only it needed.
+    pub(super) fn remove_reader(&mut self, id: u32, after: &mut After) {
+        self.readers.remove(id);
+        if self.is_cleared && self.readers.count() == 0 {
+            self.extents.release(|_| true, &mut after.freed);
+        }
+        self.release_read(after);
+        if self.is_transit || self.is_cleared {
+            self.wake_writers(after);
+        }
+    }
+
+    /// Whether the writer may go on. Stores its waker when it may not, or `always`.
+    pub(super) fn admit(
+        &mut self,
+        id: u32,
+        always: bool,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Room, BodyError>> {
+        let at = self.writer_at(id);
+        let writer = &self.writers[at];
+        let (position, end) = (writer.position, writer.end.or(self.total));
+        if let Some(expected) = end.filter(|end| *end <= position) {
+            return Poll::Ready(Err(BodyError::OriginTooLong { expected }));
+        }
+        if self.is_unwanted(writer) {
+            return Poll::Ready(Err(BodyError::NoReaders));
+        }
+        let is_far_ahead = self.is_transit && self.unread_bytes(writer) >= TRANSIT_WINDOW_BYTES;
+        if is_far_ahead || always {
+            self.writers[at].waker = Some(cx.waker().clone());
+        }
+        if is_far_ahead {
+            return Poll::Pending;
+        }
+        if let Some(held) = self.extents.at(position) {
+            return Poll::Ready(Ok(Room::Skip(held.end() - position)));
+        }
+        let next = self.extents.next_after(position).map_or(u64::MAX, |next| next.offset);
+        Poll::Ready(Ok(Room::Gap(next.min(end.unwrap_or(u64::MAX)) - position)))
+    }
+
+    /// Moves the writer over `len` bytes, which are in `piece` from `start` on unless they are
+    /// dropped.
+    pub(super) fn commit(
+        &mut self,
+        id: u32,
+        piece: Option<(&Piece, u32)>,
+        len: u32,
+        after: &mut After,
+    ) {
+        let at = self.writer_at(id);
+        let position = self.writers[at].position;
+        let reached = position + u64::from(len);
+        self.writers[at].position = reached;
+        if let Some((piece, start)) = piece {
+            let room = self.total.map_or(u64::MAX, |total| total.saturating_sub(position));
+            self.extents.add(position, piece, start, u64::from(len).min(room) as u32);
+            if self.is_cleared {
+                piece.pin();
+            }
+        }
+        self.readers.take_wakers(|position| position < reached, &mut after.wakes);
+        self.release_read(after);
+    }
+
+    /// Removes a writer that came to its end, or says how far it came.
+    pub(super) fn finish_writer(&mut self, id: u32, after: &mut After) -> Result<(), BodyError> {
+        let writer = &self.writers[self.writer_at(id)];
+        let got = writer.position;
+        if let Some(expected) = writer.end.or(self.total).filter(|end| *end > got) {
+            let error = BodyError::OriginTruncated { expected, got };
+            self.fail_writer(id, error.clone(), after);
+            return Err(error);
+        }
+        if writer.end.is_none() {
+            self.total.get_or_insert(got);
+        }
+        self.remove_writer(id, after);
+        Ok(())
+    }
+
+    /// Removes a writer that did not come to its end; who waits for it learns why.
+    pub(super) fn fail_writer(&mut self, id: u32, error: BodyError, after: &mut After) {
+        let writer = &self.writers[self.writer_at(id)];
+        // What nobody wanted did not fail: who comes later finds a hole and fills it.
+        if !self.is_unwanted(writer) {
+            let (from, until) = (writer.position, writer.end.unwrap_or(u64::MAX));
+            if self.failures.len() >= FAILURES_MAX {
+                self.failures.remove(0);
+            }
+            self.failures.push(Failure { from, until, error });
+        }
+        self.remove_writer(id, after);
+    }
+
+    /// One step of a reader. Stores its waker when it has to wait.
+    pub(super) fn read(
+        &mut self,
+        id: u32,
+        max: u64,
+        cx: &mut Context<'_>,
+        after: &mut After,
+    ) -> Poll<Next> {
+        let total = self.total;
+        let reader = self.readers.reader(id);
+        let (position, end) = (reader.position, reader.end.min(total.unwrap_or(u64::MAX)));
+        if position >= end {
+            return Poll::Ready(Next::End);
+        }
+        if let Some(lease) = self.extents.lease(position, max.min(end - position)) {
+            reader.position += lease.len() as u64;
+            let position = reader.position;
+            if self.is_transit {
+                self.read_in_transit(position, after);
+            }
+            return Poll::Ready(Next::Data(lease));
+        }
+        if self.writers.iter().any(|writer| writer.will_reach(position, total)) {
+            reader.waker = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        let failed = |failure: &&Failure| failure.from <= position && position < failure.until;
+        if let Some(failure) = self.failures.iter().rev().find(failed) {
+            return Poll::Ready(Next::Failed(failure.error.clone()));
+        }
+        let held = self.extents.next_after(position).map(|extent| extent.offset);
+        let others = self.writers.iter().map(|writer| writer.position);
+        let next = others.filter(|at| *at > position).chain(held).min();
+        Poll::Ready(Next::Hole(position..next.map_or(end, |next| next.min(end))))
+    }
+
+    /// Drops what readers have left behind, from now on. True the first time.
+    pub(super) fn enter_transit(&mut self, after: &mut After) -> bool {
+        if self.is_transit {
+            return false;
+        }
+        self.is_transit = true;
+        self.had_reader = true;
+        self.release_read(after);
+        self.wake_writers(after);
+        true
+    }
+
+    /// Drops everything, now or when the last reader leaves.
+    pub(super) fn clear(&mut self, after: &mut After) {
+        self.is_cleared = true;
+        if self.readers.count() == 0 {
+            self.extents.release(|_| true, &mut after.freed);
+            self.wake_writers(after);
+        } else {
+            self.extents.iter().for_each(|extent| extent.piece.pin());
+        }
+    }
+
+    /// Sets the length; false when it contradicts what is known.
+    pub(super) fn set_total(&mut self, total: u64, after: &mut After) -> bool {
+        if self.total.is_some_and(|known| known != total) || self.extents.end() > total {
+            return false;
+        }
+        self.total = Some(total);
+        self.readers.take_wakers(|_| true, &mut after.wakes);
+        true
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.total.is_some_and(|total| self.extents.held_bytes() >= total)
+    }
+
+    pub(super) fn writer_count(&self) -> usize {
+        self.writers.len()
+    }
+
+    fn remove_writer(&mut self, id: u32, after: &mut After) {
+        self.writers.remove(self.writer_at(id));
+        if self.writers.is_empty() {
+            self.writers = Vec::new();
+            self.extents.compact();
+        }
+        self.readers.take_wakers(|_| true, &mut after.wakes);
+    }
+
+    /// A reader has moved to `position`: drops what it was the last to need.
+    fn read_in_transit(&mut self, position: u64, after: &mut After) {
+        let is_inside = self.extents.at(position).is_some_and(|extent| extent.offset < position);
+        if !is_inside {
+            self.release_read(after);
+        }
+        self.wake_writers(after);
+    }
+
+    /// In transit, drops all extents but those that some reader will come to without a gap.
+    fn release_read(&mut self, after: &mut After) {
+        if !self.is_transit || !self.had_reader {
+            return;
+        }
+        let readers = &self.readers;
+        let (mut is_needed, mut last_end) = (false, 0);
+        let unneeded = |extent: &Extent| {
+            let inside = extent.offset..extent.end();
+            is_needed &= extent.offset == last_end;
+            is_needed |= readers
+                .iter()
+                .any(|reader| inside.contains(&reader.position) && reader.position < reader.end);
+            last_end = extent.end();
+            !is_needed
+        };
+        self.extents.release(unneeded, &mut after.freed);
+    }
+
+    fn wake_writers(&mut self, after: &mut After) {
+        self.writers.iter_mut().for_each(|writer| after.wakes.extend(writer.waker.take()));
+    }
+
+    /// Whether no reader will want what this writer brings next.
+    fn is_unwanted(&self, writer: &WriterState) -> bool {
+        if !self.had_reader {
+            return false;
+        }
+        let reach = writer.start..=writer.position.saturating_add(FILL_AHEAD_BYTES_MAX);
+        match (self.is_transit, self.is_cleared) {
+            (true, _) => !self
+                .readers
+                .iter()
+                .any(|reader| reach.contains(&reader.position) && reader.end > writer.position),
+            (false, true) => self.readers.count() == 0,
+            (false, false) => false,
+        }
+    }
+
+    /// In transit: how much of what this writer brought is held for its slowest reader.
+    fn unread_bytes(&self, writer: &WriterState) -> u64 {
+        let brought = writer.start..=writer.position;
+        let positions = self.readers.iter().map(|reader| reader.position);
+        let slowest = positions.filter(|position| brought.contains(position)).min();
+        let from = if self.had_reader { writer.position } else { writer.start };
+        writer.position - slowest.unwrap_or(from)
+    }
+
+    fn writer_at(&self, id: u32) -> usize {
+        let at = self.writers.iter().position(|writer| writer.id == id);
+        at.expect("a writer is known to its body until it ends")
+    }
+}
+
+impl WriterState {
+    /// Whether a reader at `position` should wait for this writer.
+    fn will_reach(&self, position: u64, total: Option<u64>) -> bool {
+        let ahead = position.checked_sub(self.position);
+        ahead.is_some_and(|ahead| ahead <= FILL_AHEAD_BYTES_MAX)
+            && self.end.or(total).is_none_or(|end| position < end)
+    }
+}

@@ -1,0 +1,286 @@
+//! Filling a body.
+
+use super::Body;
+use super::sizing::{self, Outlook};
+use super::state::Room;
+use crate::arena::MemoryWait;
+use crate::error::BodyError;
+use crate::limits::{SKIP_BYTES_MAX, SLAB_BYTES_MAX};
+use crate::piece::PieceMut;
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+/// One writer of a body: reserve room, put bytes there, commit them, and finish at the end.
+/// Dropping it before that fails the readers that wait for it with [`BodyError::Aborted`].
+///
+/// Dropping, finishing or failing it may call the arena's reclaim hook, as reserving does.
+pub struct BodyWriter {
+    body: Arc<Body>,
+    id: u32,
+    start: u64,
+    position: u64,
+    piece: Option<PieceMut>,
+    /// Where bytes go that the body has already.
+    skipped: Option<Skipped>,
+    wait: Option<MemoryWait>,
+    reserved: Reserved,
+    may_enter_transit: bool,
+    has_ended: bool,
+}
+
+/// The room that was given out last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reserved {
+    len: usize,
+    is_skip: bool,
+}
+
+/// A buffer outside of the arena, counted as metadata.
+struct Skipped {
+    body: Arc<Body>,
+    bytes: Box<[u8]>,
+}
+
+impl BodyWriter {
+    pub(super) fn new(body: Arc<Body>, id: u32, start: u64) -> Self {
+        Self {
+            body,
+            id,
+            start,
+            position: start,
+            piece: None,
+            skipped: None,
+            wait: None,
+            reserved: Reserved::default(),
+            may_enter_transit: true,
+            has_ended: false,
+        }
+    }
+
+    /// Whether the writer may put its body in transit when there is no memory, which is so at
+    /// first. Otherwise [`BodyWriter::poll_reserve`] fails with [`BodyError::NoMemory`]; the
+    /// caller may change its mind and ask again.
+    pub fn set_allow_transit(&mut self, allow: bool) {
+        self.may_enter_transit = allow;
+    }
+
+    /// Room for the next bytes: at least one, whatever `hint` says, and never past the end of the
+    /// writer's part. `hint` is how many bytes the caller expects to have at hand; it sizes the
+    /// first piece of a body of unknown length.
+    ///
+    /// Waits, in transit only, for readers that are too far behind and for memory. Takes the
+    /// body's lock, and the arena's lock when a new piece is needed; may call the arena's reclaim
+    /// hook and the body's transit hook.
+    ///
+    /// # Errors
+    /// [`BodyError::OriginTooLong`] at the end of the writer's part, [`BodyError::NoReaders`] when
+    /// the bytes would be for nobody, [`BodyError::NoMemory`] as said above. The writer still has
+    /// to be failed or dropped.
+    pub fn poll_reserve(
+        &mut self,
+        cx: &mut Context<'_>,
+        hint: usize,
+    ) -> Poll<Result<&mut [u8], BodyError>> {
+        self.reserved = ready!(self.poll_room(cx, hint))?;
+        Poll::Ready(Ok(self.room()))
+    }
+
+    /// As [`BodyWriter::poll_reserve`]. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn reserve(&mut self, hint: usize) -> Result<&mut [u8], BodyError> {
+        self.reserved = poll_fn(|cx| self.poll_room(cx, hint)).await?;
+        Ok(self.room())
+    }
+
+    /// Makes the first `n` bytes of the room that was reserved part of the body, and wakes readers.
+    ///
+    /// # Panics
+    /// If `n` is more than was reserved since the last commit.
+    pub fn commit(&mut self, n: usize) {
+        let reserved = std::mem::take(&mut self.reserved);
+        assert!(n <= reserved.len, "more bytes committed than were reserved");
+        if n == 0 {
+            return;
+        }
+        let len = u32::try_from(n).expect("a piece is at most 1 MiB");
+        let published = if reserved.is_skip {
+            None
+        } else {
+            let piece = self.piece.as_mut().expect("room that is not skipped is in a piece");
+            let start = piece.published();
+            piece.publish(n);
+            Some((piece.share(), start))
+        };
+        let (id, body) = (self.id, &self.body);
+        body.change(|state, after| {
+            let piece = published.as_ref().map(|(piece, start)| (piece, *start));
+            state.commit(id, piece, len, after);
+        });
+        self.position += u64::from(len);
+        if self.piece.as_ref().is_some_and(|piece| piece.published() == piece.capacity()) {
+            self.piece = None;
+        }
+    }
+
+    /// Ends the writer's part here. An open end becomes the end of the body. Memory above the last
+    /// byte goes back.
+    ///
+    /// # Errors
+    /// [`BodyError::OriginTruncated`] when the writer's part, or a body of known length, does not
+    /// end here; readers that wait for the rest fail with the same.
+    pub fn finish(mut self) -> Result<(), BodyError> {
+        self.trim();
+        self.has_ended = true;
+        let id = self.id;
+        let result = self.body.change(|state, after| state.finish_writer(id, after));
+        if result.is_ok() {
+            self.move_to_part_of_page();
+        }
+        self.body.arena.reclaim_for_waiting();
+        result
+    }
+
+    /// Ends the writer with an error, which readers that wait for it get. What it brought stays.
+    pub fn fail(mut self, error: BodyError) {
+        self.end(error);
+    }
+
+    /// The offset of the next byte it writes.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The body it fills.
+    pub fn body(&self) -> &Arc<Body> {
+        &self.body
+    }
+
+    fn poll_room(
+        &mut self,
+        cx: &mut Context<'_>,
+        hint: usize,
+    ) -> Poll<Result<Reserved, BodyError>> {
+        loop {
+            // While memory is waited for, the readers' leaving has to be heard as well.
+            let (id, waits) = (self.id, self.wait.is_some());
+            let admitted = self.body.state().admit(id, waits, cx);
+            let gap_bytes = match ready!(admitted)? {
+                Room::Skip(held_bytes) => return Poll::Ready(Ok(self.skip(held_bytes))),
+                Room::Gap(gap_bytes) => gap_bytes,
+            };
+            if let Some(piece) = &self.piece {
+                let spare = (piece.capacity() - piece.published()) as usize;
+                let gap = usize::try_from(gap_bytes).unwrap_or(usize::MAX);
+                return Poll::Ready(Ok(Reserved { len: spare.min(gap), is_skip: false }));
+            }
+            if let Some(wait) = &mut self.wait {
+                self.piece = Some(ready!(wait.poll(cx)));
+                self.wait = None;
+                continue;
+            }
+            self.find_memory(gap_bytes, hint)?;
+        }
+    }
+
+    /// Takes a piece, or enters transit, or joins the queue for memory.
+    fn find_memory(&mut self, gap_bytes: u64, hint_bytes: usize) -> Result<(), BodyError> {
+        let is_transit = self.body.is_transit();
+        let written_bytes = self.position - self.start;
+        let need = sizing::need(Outlook { gap_bytes, written_bytes, hint_bytes, is_transit });
+        self.piece = self.body.arena.allocate_near(need);
+        match (&self.piece, is_transit) {
+            (Some(_), _) => {}
+            (None, true) => self.wait = Some(self.body.arena.wait(need)),
+            (None, false) if self.may_enter_transit => self.body.enter_transit(),
+            (None, false) => return Err(BodyError::NoMemory),
+        }
+        Ok(())
+    }
+
+    fn skip(&mut self, held_bytes: u64) -> Reserved {
+        self.wait = None;
+        self.skipped.get_or_insert_with(|| Skipped::new(self.body.clone()));
+        let len = held_bytes.min(u64::from(SKIP_BYTES_MAX)) as usize;
+        Reserved { len, is_skip: true }
+    }
+
+    fn room(&mut self) -> &mut [u8] {
+        let Reserved { len, is_skip } = self.reserved;
+        let room = match (&mut self.skipped, &mut self.piece) {
+            (Some(skipped), _) if is_skip => &mut skipped.bytes[..],
+            (_, Some(piece)) => piece.spare(),
+            _ => unreachable!("room is reserved in a piece or to be skipped"),
+        };
+        &mut room[..len]
+    }
+
+    fn end(&mut self, error: BodyError) {
+        self.trim();
+        self.wait = None;
+        self.has_ended = true;
+        let id = self.id;
+        self.body.change(|state, after| state.fail_writer(id, error, after));
+        self.body.arena.reclaim_for_waiting();
+    }
+
+    fn trim(&mut self) {
+        if let Some(mut piece) = self.piece.take() {
+            piece.trim();
+        }
+    }
+
+    /// A small body that came with an unknown length lies in a page of its own: moves it to a part
+    /// of one, if there is a free one. Leases on the old bytes stay good.
+    fn move_to_part_of_page(&self) {
+        let lease = {
+            let state = self.body.state();
+            let may_move = state.is_complete() && !state.is_cleared && !state.is_transit;
+            let small = state.extents.only().filter(|extent| {
+                extent.end() <= u64::from(SLAB_BYTES_MAX) && !extent.piece.is_part_of_page()
+            });
+            small.filter(|_| may_move).map(|extent| extent.lease())
+        };
+        let Some(lease) = lease else { return };
+        let Some(mut part) = self.body.arena.allocate_free(lease.len() as u32) else { return };
+        part.spare()[..lease.len()].copy_from_slice(&lease);
+        part.publish(lease.len());
+        // A purge or transit in between has taken the extent away, and nothing is replaced.
+        let old = self.body.state().extents.replace_only(part.share());
+        drop(old);
+    }
+}
+
+impl Drop for BodyWriter {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.end(BodyError::Aborted);
+        }
+    }
+}
+
+impl fmt::Debug for BodyWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BodyWriter")
+            .field("start", &self.start)
+            .field("position", &self.position)
+            .field("waits_for_memory", &self.wait.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Skipped {
+    fn new(body: Arc<Body>) -> Self {
+        body.arena.charge_unrefused(u64::from(SKIP_BYTES_MAX));
+        Self { body, bytes: vec![0; SKIP_BYTES_MAX as usize].into() }
+    }
+}
+
+impl Drop for Skipped {
+    fn drop(&mut self) {
+        self.body.arena.release_metadata(u64::from(SKIP_BYTES_MAX));
+    }
+}

@@ -1,0 +1,65 @@
+//! Every size and bound of the memory tier, with its reason.
+
+/// The unit in which memory is handed out: the processor's page, so that what a piece gives back
+/// can be counted in whole pages.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// The unit in which memory is taken from the kernel and given back: one huge page of x86-64 and
+/// AArch64, so that a frame costs one entry of the translation buffer.
+pub const FRAME_BYTES: u64 = 2 << 20;
+
+/// Pages in a frame.
+pub const FRAME_PAGES: u32 = (FRAME_BYTES / PAGE_BYTES) as u32;
+
+/// The longest piece. Two fit a frame; a longer one would gain nothing, since sockets and disks
+/// take at most this much at once.
+pub const PIECE_BYTES_MAX: u32 = 1 << 20;
+
+/// The first piece of a body of unknown length, and the shortest piece a long body is cut into
+/// when memory is in fragments: below this a read step costs more than the bytes it moves.
+pub const PIECE_BYTES_MIN: u32 = 16 << 10;
+
+/// Step between the sizes of parts of a page.
+pub const SLAB_STEP_BYTES: u32 = 256;
+
+/// The longest piece that is part of a page. Above 3 KiB a whole page wastes a quarter at most.
+pub const SLAB_BYTES_MAX: u32 = 3 << 10;
+
+/// The longest run of pages that is cut into parts: 64 KiB hold 21 parts of the largest size and
+/// leave at most 2 % over at any size.
+pub const SLAB_RUN_PAGES_MAX: u32 = 16;
+
+/// The smallest limit an arena takes: one frame and as much again for what describes it.
+pub const ARENA_BYTES_MIN: u64 = 2 * FRAME_BYTES;
+
+/// The largest limit an arena takes. Page numbers are 32 bits wide; this is 4 TiB.
+pub const ARENA_BYTES_MAX: u64 = 4 << 40;
+
+/// What a piece costs beside its bytes: its shared counts and its entry in the body's list.
+pub const PIECE_METADATA_BYTES: u64 = 48 + 24;
+
+/// How often an allocation asks the owner to evict before it is refused. Each time it asks for
+/// twice as much: what is freed may lie in fragments, and other threads may take it first.
+pub const RECLAIM_ROUNDS_MAX: u32 = 6;
+
+/// The least that is asked of the owner at once, so that one call frees some objects and not one.
+pub const RECLAIM_BYTES_MIN: u64 = 64 << 10;
+
+/// How far ahead of a running writer a reader waits for it. Beyond this a range request of its own
+/// reaches the client sooner: 4 MiB are about 0.3 s of a 100 Mbit/s origin.
+pub const FILL_AHEAD_BYTES_MAX: u64 = 4 << 20;
+
+/// How much of a body in transit may be unread before its writer waits: enough for 40 Mbit/s over
+/// 100 ms without a stall, small enough that 1,000 slow clients hold half a GiB.
+pub const TRANSIT_WINDOW_BYTES: u64 = 512 << 10;
+
+/// The longest piece of a body in transit: eight to a window, so that memory comes back while the
+/// window is read.
+pub const TRANSIT_PIECE_BYTES_MAX: u32 = 64 << 10;
+
+/// How many failures of writers a body remembers; the oldest is forgotten, and its readers see a
+/// hole instead.
+pub const FAILURES_MAX: usize = 8;
+
+/// Room given to a writer for bytes the body already has, which are dropped: a usual socket read.
+pub const SKIP_BYTES_MAX: u32 = 16 << 10;

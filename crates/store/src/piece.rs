@@ -1,0 +1,213 @@
+//! Memory of a body: written once by one writer, read by anyone after that.
+//!
+//! Every piece has a watermark, its count of published bytes. Below it the bytes never change as
+//! long as the piece lives and may be read by any thread; above it they belong to the one
+//! [`PieceMut`]. The watermark only rises. All access to the arena's memory is in this module, in
+//! two functions.
+
+use crate::arena::{Arena, Run};
+use crate::limits::PAGE_BYTES;
+use std::fmt;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+/// A share in a piece. The memory returns to the arena with the last share.
+#[derive(Clone)]
+pub struct Piece(Arc<Inner>);
+
+/// The writer's side of a piece; there is one for each.
+pub struct PieceMut(Arc<Inner>);
+
+/// Bytes that stay as they are while the lease lives. Cloning it counts up, nothing is copied.
+#[derive(Clone)]
+pub struct Lease {
+    piece: Piece,
+    start: u32,
+    len: u32,
+}
+
+struct Inner {
+    arena: Arc<Arena>,
+    start: u64,
+    slab: u32,
+    /// Changed by the writer only, and read by it and by `drop`.
+    capacity: AtomicU32,
+    /// The watermark. Stored with `Release` after the bytes were written.
+    published: AtomicU32,
+    /// How much of this piece the arena counts as pinned.
+    pinned: AtomicU32,
+}
+
+impl PieceMut {
+    /// The piece of a run that belongs to nobody else: it came from the arena's bookkeeping.
+    pub(crate) fn new(arena: Arc<Arena>, run: Run) -> Self {
+        Self(Arc::new(Inner {
+            arena,
+            start: run.start,
+            slab: run.slab,
+            capacity: AtomicU32::new(run.bytes),
+            published: AtomicU32::new(0),
+            pinned: AtomicU32::new(0),
+        }))
+    }
+
+    /// The bytes above the watermark. Their contents are whatever the memory held before.
+    pub fn spare(&mut self) -> &mut [u8] {
+        let (from, to) = (self.published(), self.capacity());
+        let at = self.0.arena.mapping().pointer(self.0.start + u64::from(from), to - from);
+        // SAFETY: the arena has handed this run to this piece alone and `pointer` checked that it
+        // is mapped; mapped memory is always initialised. There is one `PieceMut` for a piece and
+        // it is borrowed for as long as the slice lives, so this is the only writer and the
+        // watermark cannot rise meanwhile; leases lie below the watermark.
+        unsafe { std::slice::from_raw_parts_mut(at.as_ptr(), (to - from) as usize) }
+    }
+
+    /// Raises the watermark over the first `n` bytes of [`PieceMut::spare`], which are from now on
+    /// as they are, and leases them.
+    ///
+    /// # Panics
+    /// If `n` is more than the spare bytes.
+    pub fn publish(&mut self, n: usize) -> Lease {
+        let from = self.published();
+        let room = self.capacity() - from;
+        let len = u32::try_from(n).ok().filter(|n| *n <= room);
+        let len = len.expect("no more is published than there is room for");
+        self.0.published.store(from + len, Release);
+        self.share().lease(from, len)
+    }
+
+    /// Gives back the whole pages above the watermark, except the first page of the piece.
+    pub fn trim(&mut self) {
+        if self.0.slab != Run::PAGES {
+            return;
+        }
+        let kept = self.published().max(1).next_multiple_of(PAGE_BYTES as u32);
+        let surplus = self.capacity() - kept;
+        if surplus > 0 {
+            self.0.capacity.store(kept, Relaxed);
+            self.0.arena.release_tail(self.0.start + u64::from(kept), surplus);
+        }
+    }
+
+    /// A share for readers.
+    pub fn share(&self) -> Piece {
+        Piece(self.0.clone())
+    }
+
+    /// Bytes that were published.
+    pub fn published(&self) -> u32 {
+        // Only this side stores it.
+        self.0.published.load(Relaxed)
+    }
+
+    /// Bytes this piece has room for, published ones included.
+    pub fn capacity(&self) -> u32 {
+        self.0.capacity.load(Relaxed)
+    }
+}
+
+impl Piece {
+    /// Leases `len` bytes from `start`.
+    ///
+    /// # Panics
+    /// If they have not been published.
+    pub fn lease(&self, start: u32, len: u32) -> Lease {
+        let end = start.checked_add(len);
+        let published = self.0.published.load(Acquire);
+        assert!(end.is_some_and(|end| end <= published), "a lease above the watermark");
+        Lease { piece: self.clone(), start, len }
+    }
+
+    /// Whether both are shares in the same piece.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether someone else has a share: a lease, the writer, or another part of the body.
+    pub(crate) fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
+    /// Memory this piece occupies.
+    pub(crate) fn capacity(&self) -> u32 {
+        self.0.capacity.load(Relaxed)
+    }
+
+    /// Whether the piece is part of a page.
+    pub(crate) fn is_part_of_page(&self) -> bool {
+        self.0.slab != Run::PAGES
+    }
+
+    /// Counts the piece as pinned until it returns to the arena.
+    pub(crate) fn pin(&self) {
+        let bytes = self.capacity();
+        if self.0.pinned.compare_exchange(0, bytes, Relaxed, Relaxed).is_ok() {
+            self.0.arena.pin(bytes);
+        }
+    }
+}
+
+impl Lease {
+    /// A lease of a part of these bytes.
+    ///
+    /// # Panics
+    /// If `range` is not inside, as slicing does.
+    #[must_use]
+    pub fn slice(&self, range: Range<usize>) -> Self {
+        assert!(range.start <= range.end && range.end <= self.len as usize, "not a part of this");
+        let (start, len) = (range.start as u32, range.len() as u32);
+        Self { piece: self.piece.clone(), start: self.start + start, len }
+    }
+}
+
+impl Deref for Lease {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        let inner = &*self.piece.0;
+        let at = inner.arena.mapping().pointer(inner.start + u64::from(self.start), self.len);
+        // SAFETY: `pointer` checked that the bytes are mapped. They were below the watermark of the
+        // piece when the lease was made (`Piece::lease`, after an acquiring load that makes the
+        // writer's stores visible), the watermark never falls, and no `PieceMut` writes below it.
+        // The lease's share keeps the run from going back to the arena, and `trim` only gives back
+        // pages above the watermark.
+        unsafe { std::slice::from_raw_parts(at.as_ptr(), self.len as usize) }
+    }
+}
+
+impl AsRef<[u8]> for Lease {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Lease({} bytes)", self.len)
+    }
+}
+
+impl fmt::Debug for Piece {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Piece({} bytes at {})", self.capacity(), self.0.start)
+    }
+}
+
+impl fmt::Debug for PieceMut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PieceMut({} of {} bytes)", self.published(), self.capacity())
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let bytes = *self.capacity.get_mut();
+        let pinned = *self.pinned.get_mut();
+        if pinned > 0 {
+            self.arena.unpin(pinned);
+        }
+        self.arena.release(Run { start: self.start, bytes, slab: self.slab });
+    }
+}
