@@ -28,13 +28,11 @@
 
 pub mod calendar;
 pub mod content;
-
 mod error;
 pub mod ladder;
-
+pub mod manifest;
 pub mod media;
-
+pub mod origin;
 pub mod programme;
-
 
 pub use error::LabError;

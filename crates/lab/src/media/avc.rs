@@ -144,11 +144,7 @@ pub fn picture_parameters() -> Vec<u8> {
 
 /// A key frame (IDR picture) as a NAL unit: `colour(column, row)` gives each macroblock.
 /// `idr_number` distinguishes it from the key frame before.
-pub fn key_frame(
-    grid: Grid,
-    idr_number: u64,
-    colour: impl Fn(usize, usize) -> Colour,
-) -> Vec<u8> {
+pub fn key_frame(grid: Grid, idr_number: u64, colour: impl Fn(usize, usize) -> Colour) -> Vec<u8> {
     let mut w = BitWriter::default();
     w.ue(0); // first_mb_in_slice
     w.ue(7); // all slices are I

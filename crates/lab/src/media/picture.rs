@@ -63,8 +63,7 @@ impl Picture {
         picture.write(&number, 2, 2, scale, ink);
         picture.write(&resolution.height.to_string(), 24, 2, 1, ink);
         let second = index / PICTURES_PER_SECOND % 86_400;
-        let clock =
-            format!("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60);
+        let clock = format!("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60);
         picture.write(&clock, 4, 14, 1, ink);
         let step = (index % PICTURES_PER_SECOND) as usize;
         picture.0[BAR_ROW][step * CELLS_WIDE / PICTURES_PER_SECOND as usize] = ink;
@@ -108,18 +107,12 @@ fn colours(programme: Programme) -> (Colour, Colour) {
 }
 
 /// `count` encoded pictures from number `first` on; the first is a key frame, the others are changes.
-pub fn samples(
-    programme: Programme,
-    resolution: Resolution,
-    first: u64,
-    count: u64,
-) -> Samples {
+pub fn samples(programme: Programme, resolution: Resolution, first: u64, count: u64) -> Samples {
     let grid = Grid::covering(resolution);
     let columns: Vec<usize> = (0..grid.columns).map(|x| x * CELLS_WIDE / grid.columns).collect();
     // Cells are square, so rows scale by the width as well.
-    let rows: Vec<usize> = (0..grid.rows)
-        .map(|y| (y * CELLS_WIDE / grid.columns).min(CELLS_HIGH - 1))
-        .collect();
+    let rows: Vec<usize> =
+        (0..grid.rows).map(|y| (y * CELLS_WIDE / grid.columns).min(CELLS_HIGH - 1)).collect();
     let mut samples = Samples::default();
     let mut shown = Picture::paint(programme, resolution, first);
     let key_frame =

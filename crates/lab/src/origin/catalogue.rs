@@ -1,0 +1,323 @@
+//! From a path to what it names, at a time.
+
+use super::Settings;
+use crate::calendar::{TIMELINE_START, iso_instant};
+use crate::content::{Content, mix};
+use crate::ladder::{self, Rung};
+use crate::manifest::{INIT, MANIFEST, MASTER, PLAYLIST, SEGMENT_SUFFIX, dash, hls};
+use crate::media;
+use crate::programme::{Availability, Kind, Programme, Schedule, parse_number};
+use bytes::Bytes;
+use freshet_base::clock::UnixMillis;
+use freshet_base::units::parse_bytes;
+
+/// The largest file to download: 1 TiB, more than any disk here holds.
+const DOWNLOAD_BYTES_MAX: u64 = 1 << 40;
+
+/// How long playlists of a channel may be kept. A playlist lives for a segment; one second of age costs
+/// a viewer nothing, since players start three segments behind the newest.
+const PLAYLIST_MAX_AGE_S: u64 = 1;
+
+/// How long things that never change may be kept.
+const STATIC_MAX_AGE_S: u64 = 86_400;
+
+/// What a path names, before any of it is made.
+#[derive(Debug)]
+pub(super) struct Resource {
+    pub(super) body: Body,
+    pub(super) content_type: &'static str,
+    /// Seconds; 0 means `no-store`.
+    pub(super) max_age_s: u64,
+    pub(super) etag: String,
+    pub(super) modified: UnixMillis,
+    /// The value of `Surrogate-Key`.
+    pub(super) tags: String,
+}
+
+/// How to make the bytes.
+#[derive(Debug)]
+pub(super) enum Body {
+    Bytes(Bytes),
+    Segment { programme: Programme, rung: &'static Rung, number: u64, segment_ms: u64 },
+    Download { bytes: u64, seed: u64 },
+}
+
+impl Body {
+    pub(super) fn make(self) -> Content {
+        match self {
+            Self::Bytes(bytes) => Content::new(bytes, 0, 0),
+            Self::Segment { programme, rung, number, segment_ms } => {
+                media::segment(programme, rung, number, segment_ms)
+            }
+            Self::Download { bytes, seed } => Content::new("", bytes, seed),
+        }
+    }
+}
+
+/// Why there is nothing at a path.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Missing {
+    /// No such path, at any time.
+    Unknown,
+    /// A segment of the future.
+    Early,
+    /// A segment that has left.
+    Gone,
+}
+
+/// What lies at `path` (no query) at `now`.
+pub(super) fn find(
+    settings: &Settings,
+    schedule: &Schedule,
+    path: &str,
+    now: UnixMillis,
+) -> Result<Resource, Missing> {
+    let name = path.strip_prefix('/').ok_or(Missing::Unknown)?;
+    if name.is_empty() {
+        let page = super::page::index(settings);
+        return Ok(text(path, page, "text/html; charset=utf-8", STATIC_MAX_AGE_S, "page"));
+    }
+    if path == dash::TIME_PATH {
+        let mut resource = text(path, iso_instant(now), "text/plain; charset=utf-8", 0, "time");
+        resource.modified = now;
+        return Ok(resource);
+    }
+    let (first, rest) = name.split_once('/').ok_or(Missing::Unknown)?;
+    if first == "download" {
+        return download(path, rest);
+    }
+    let programme = Programme::parse(first).ok_or(Missing::Unknown)?;
+    let count = match programme.kind {
+        Kind::Live => settings.channels,
+        Kind::OnDemand => settings.titles,
+    };
+    if programme.number == 0 || programme.number > count {
+        return Err(Missing::Unknown);
+    }
+    Place { programme, schedule, path, now }.find(rest)
+}
+
+/// A programme at a time, and the whole path that was asked for.
+struct Place<'a> {
+    programme: Programme,
+    schedule: &'a Schedule,
+    path: &'a str,
+    now: UnixMillis,
+}
+
+impl Place<'_> {
+    fn find(&self, rest: &str) -> Result<Resource, Missing> {
+        let kind = self.programme.kind;
+        match rest {
+            MASTER => {
+                return Ok(self.manifest(hls::master(self.schedule), HLS_TYPE, STATIC_MAX_AGE_S));
+            }
+            MANIFEST => {
+                let max_age_s = match kind {
+                    Kind::Live => PLAYLIST_MAX_AGE_S,
+                    Kind::OnDemand => STATIC_MAX_AGE_S,
+                };
+                let manifest = dash::manifest(kind, self.schedule);
+                return Ok(self.manifest(manifest, "application/dash+xml", max_age_s));
+            }
+            _ => {}
+        }
+        let (rung, file) = rest.rsplit_once('/').ok_or(Missing::Unknown)?;
+        let rung = ladder::find(rung).ok_or(Missing::Unknown)?;
+        match file {
+            PLAYLIST if rung.in_hls => Ok(self.playlist(rung)),
+            INIT => Ok(self.init(rung)),
+            _ => {
+                let digits = file.strip_suffix(SEGMENT_SUFFIX).unwrap_or(file);
+                self.segment(rung, parse_number(digits).ok_or(Missing::Unknown)?)
+            }
+        }
+    }
+
+    fn manifest(&self, content: String, content_type: &'static str, max_age_s: u64) -> Resource {
+        text(self.path, content, content_type, max_age_s, &self.tags("manifest"))
+    }
+
+    fn playlist(&self, rung: &Rung) -> Resource {
+        let kind = self.programme.kind;
+        let content = hls::playlist(kind, rung, self.schedule, self.now);
+        match kind {
+            Kind::OnDemand => self.manifest(content, HLS_TYPE, STATIC_MAX_AGE_S),
+            Kind::Live => {
+                let end = self.schedule.listed(kind, self.now).end;
+                let mut resource = self.manifest(content, HLS_TYPE, PLAYLIST_MAX_AGE_S);
+                resource.modified = self.schedule.live_start(end);
+                resource
+            }
+        }
+    }
+
+    fn init(&self, rung: &Rung) -> Resource {
+        let body = Body::Bytes(media::init_segment(rung));
+        self.media(rung, body, TIMELINE_START, STATIC_MAX_AGE_S, "init")
+    }
+
+    fn segment(&self, rung: &'static Rung, number: u64) -> Result<Resource, Missing> {
+        let (kind, schedule) = (self.programme.kind, self.schedule);
+        match schedule.availability(kind, number, self.now) {
+            Availability::Ready => {}
+            Availability::Early => return Err(Missing::Early),
+            Availability::Gone => return Err(Missing::Gone),
+        }
+        let segment_ms = schedule.segment_ms;
+        let body = Body::Segment { programme: self.programme, rung, number, segment_ms };
+        let (modified, max_age_s) = match kind {
+            Kind::OnDemand => (TIMELINE_START, STATIC_MAX_AGE_S),
+            Kind::Live => {
+                let seconds = (schedule.kept_segments() * segment_ms).div_ceil(1000);
+                (schedule.live_start(number + 1), seconds)
+            }
+        };
+        Ok(self.media(rung, body, modified, max_age_s, "segment"))
+    }
+
+    fn media(
+        &self,
+        rung: &Rung,
+        body: Body,
+        modified: UnixMillis,
+        max_age_s: u64,
+        role: &str,
+    ) -> Resource {
+        // The same number is another segment where segments have another length.
+        let etag = etag(&[self.path.as_bytes(), &self.schedule.segment_ms.to_be_bytes()]);
+        let content_type = if rung.is_video() { "video/mp4" } else { "audio/mp4" };
+        Resource { body, content_type, max_age_s, etag, modified, tags: self.tags(role) }
+    }
+
+    /// Tags by programme, by kind and by role: what an operator would purge together.
+    fn tags(&self, role: &str) -> String {
+        let kind = match self.programme.kind {
+            Kind::Live => "live",
+            Kind::OnDemand => "vod",
+        };
+        format!("{} {kind} {role}", self.programme)
+    }
+}
+
+const HLS_TYPE: &str = "application/vnd.apple.mpegurl";
+
+fn text(
+    path: &str,
+    content: String,
+    content_type: &'static str,
+    max_age_s: u64,
+    tags: &str,
+) -> Resource {
+    let etag = etag(&[path.as_bytes(), content.as_bytes()]);
+    Resource {
+        body: Body::Bytes(content.into()),
+        content_type,
+        max_age_s,
+        etag,
+        modified: TIMELINE_START,
+        tags: tags.to_owned(),
+    }
+}
+
+/// `SIZE/NAME`, with a size as people write it.
+fn download(path: &str, rest: &str) -> Result<Resource, Missing> {
+    let (size, name) = rest.split_once('/').ok_or(Missing::Unknown)?;
+    let bytes = parse_bytes(size).map_err(|_| Missing::Unknown)?;
+    if bytes > DOWNLOAD_BYTES_MAX || name.is_empty() || name.contains('/') {
+        return Err(Missing::Unknown);
+    }
+    let seed = digest(&[path.as_bytes()]);
+    Ok(Resource {
+        body: Body::Download { bytes, seed },
+        content_type: "application/octet-stream",
+        max_age_s: STATIC_MAX_AGE_S,
+        etag: etag(&[path.as_bytes()]),
+        modified: TIMELINE_START,
+        tags: "download".to_owned(),
+    })
+}
+
+fn etag(parts: &[&[u8]]) -> String {
+    format!("\"{:016x}\"", digest(parts))
+}
+
+/// 64 bits of `parts`, the same in every process; collisions are a nuisance here, not a danger.
+fn digest(parts: &[&[u8]]) -> u64 {
+    parts.iter().fold(0, |digest, part| {
+        part.chunks(8).fold(mix(digest), |digest, chunk| {
+            let word = chunk.iter().fold(1_u64, |word, byte| word << 8 | u64::from(*byte));
+            mix(digest ^ word)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Noon on a day of the year the timeline began.
+    const NOW: UnixMillis = UnixMillis(TIMELINE_START.0 + 100 * 86_400_000 + 43_200_000);
+
+    fn found(path: &str) -> Result<Resource, Missing> {
+        let settings = Settings::default();
+        find(&settings, &settings.schedule().unwrap(), path, NOW)
+    }
+
+    #[test]
+    fn the_newest_segment_is_there_under_both_names_and_the_next_is_not_yet() {
+        let newest = 100 * 14_400 + 7200 - 1;
+        for suffix in ["", ".m4s"] {
+            let path = format!("/channel-1/variant02/hlshv/4770KB/{newest}{suffix}");
+            let resource = found(&path).unwrap();
+            assert_eq!(resource.modified, NOW);
+            assert_eq!(resource.max_age_s, 726);
+            assert_eq!(resource.tags, "channel-1 live segment");
+            assert_eq!(resource.body.make().len(), 4096 * 1024);
+        }
+        let path = |number| format!("/channel-1/variant02/hlshv/4770KB/{number}");
+        assert_eq!(found(&path(newest + 1)).unwrap_err(), Missing::Early);
+        assert_eq!(found(&path(newest - 121)).unwrap_err(), Missing::Gone);
+    }
+
+    #[test]
+    fn playlists_are_short_lived_and_change_with_the_window() {
+        let path = "/channel-4/variant01/hlsha/405KB/playlist.m3u8";
+        let settings = Settings::default();
+        let schedule = settings.schedule().unwrap();
+        let at = |ms| find(&settings, &schedule, path, UnixMillis(NOW.0 + ms)).unwrap();
+        assert_eq!(at(0).max_age_s, 1);
+        assert_eq!(at(0).etag, at(5999).etag);
+        assert_ne!(at(0).etag, at(6000).etag);
+        assert_eq!(at(6000).modified, UnixMillis(NOW.0 + 6000));
+    }
+
+    #[test]
+    fn downloads_have_the_size_in_their_path() {
+        let body = |path| found(path).unwrap().body.make();
+        assert_eq!(body("/download/1.5GiB/a").len(), 1_610_612_736);
+        let slice = |path| body(path).slice(0..100).to_vec();
+        assert_ne!(slice("/download/1MB/a"), slice("/download/1MB/b"));
+    }
+
+    #[test]
+    fn other_paths_name_nothing() {
+        for path in [
+            "",
+            "//",
+            "/channel-0/master.m3u8",
+            "/channel-5/master.m3u8",
+            "/vod-13/master.m3u8",
+            "/channel-1/variant02/hlshv/4770KB/playlist.m3u",
+            "/channel-1/variant02/dshhv/2418KB/playlist.m3u8",
+            "/channel-1/variant02/hlshv/4770KB/01",
+            "/vod-1/variant02/hlshv/4770KB/",
+            "/download/9999TB/a",
+            "/download/1MB/",
+        ] {
+            assert_eq!(found(path).map(|_| ()), Err(Missing::Unknown), "{path}");
+        }
+        let gone = found("/vod-1/variant02/hlshv/4770KB/100").map(|_| ());
+        assert_eq!(gone, Err(Missing::Gone));
+    }
+}

@@ -1,0 +1,135 @@
+//! Connections: hyper parses and frames, [`State`] answers.
+
+use super::Counters;
+use super::respond::State;
+use crate::content::Content;
+use bytes::Bytes;
+use freshet_base::clock::UnixMillis;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+/// Connections at a time; further ones wait in the listener's backlog. Each costs some 10 KB.
+const CONNECTIONS_MAX: usize = 16_384;
+
+/// A client that sends no whole request head for this long is disconnected.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long answers under way may take once the origin is told to stop.
+const DRAIN_MAX: Duration = Duration::from_secs(2);
+
+/// A pause after a failed accept, so that a lack of descriptors does not become a busy loop.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Bytes handed to a connection at a time. Large, because the pieces are not copied.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// Serves until `stopped` turns true.
+pub(super) async fn run(
+    listener: TcpListener,
+    state: Arc<State>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut connections = JoinSet::new();
+    loop {
+        let place = places.clone().acquire_owned();
+        let accepted = async { (place.await, listener.accept().await) };
+        tokio::select! {
+            () = told(&mut stopped) => break,
+            Some(_) = connections.join_next() => {}
+            (place, accepted) = accepted => match accepted {
+                Ok((stream, _)) => {
+                    state.counters.connections.add(1);
+                    let connection = serve(stream, state.clone(), stopped.clone());
+                    connections.spawn(async move {
+                        connection.await;
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the laboratory's origin cannot accept");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+        }
+    }
+    drop(listener);
+    let drained = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(DRAIN_MAX, drained).await.is_err() {
+        tracing::debug!("the laboratory's origin stopped with answers under way");
+    }
+}
+
+/// Waits for the word to stop, or for the origin to be gone.
+async fn told(stopped: &mut watch::Receiver<bool>) {
+    drop(stopped.wait_for(|stopped| *stopped).await);
+}
+
+/// One connection, until the client leaves or the origin stops.
+async fn serve(stream: TcpStream, state: Arc<State>, mut stopped: watch::Receiver<bool>) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "no TCP_NODELAY");
+    }
+    let service = service_fn(|request: Request<Incoming>| {
+        let (method, path) = (request.method(), request.uri().path());
+        let response = state.respond(method, path, request.headers(), UnixMillis::now());
+        let counters = state.counters.clone();
+        let response: Response<_> = response.map(|content| Pieces { content, counters });
+        std::future::ready(Ok::<_, Infallible>(response))
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = told(&mut stopped) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection of the laboratory's origin ended early");
+    }
+}
+
+/// A body that hands out its content without copying and counts it.
+struct Pieces {
+    content: Content,
+    counters: Arc<Counters>,
+}
+
+impl Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let piece = self.content.take_front(PIECE_BYTES);
+        if let Some(piece) = &piece {
+            self.counters.body_bytes.add(piece.len() as u64);
+        }
+        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.content.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.content.len())
+    }
+}
