@@ -25,7 +25,8 @@ pub struct Request {
     /// there is a body.
     pub expect_continue: bool,
     /// Whether the client asks for another protocol: `Upgrade`, named in `Connection` (RFC 9110
-    /// §7.8). Which ones may be let through, and never `h2c`, is the caller's decision.
+    /// §7.8), and no body that would stand between the two. Which protocols may be let through, and
+    /// never `h2c`, is the caller's decision.
     pub upgrade: bool,
     /// Bytes of the buffer the head took; the body starts there.
     pub head_bytes: usize,
@@ -109,17 +110,13 @@ pub fn parse(
     let end =
         if window.ends_with(b"\r\n\r\n") { Some(window.len()) } else { scan::head_end(window) };
     let mut fields = Fields::new();
-    let Some(walk) = walk(window, limits, end.map(|end| (&mut fields, end)))? else {
+    let walk = walk(window, limits, end.map(|end| (&mut fields, end)))?;
+    let (Some(walk), Some(_)) = (walk, end) else {
         if window.len() < limits.head_bytes_max {
             return Ok(None);
         }
         return Err(RequestError::ClientHeadTooLarge);
     };
-    if end.is_none() {
-        // Unreachable by construction: a walk only completes at an empty line, which the search
-        // finds as well. Asking for more bytes is the harmless answer.
-        return Ok(None);
-    }
     finish(walk, fields, scheme).map(Some)
 }
 
@@ -386,7 +383,7 @@ fn finish(walk: Walk<'_>, fields: Fields, scheme: Scheme) -> Result<Request, Req
         framing,
         keep_alive: !marks.close && (is_11 || marks.keep_alive),
         expect_continue: is_11 && marks.expect && has_body,
-        upgrade: is_11 && marks.upgrade && marks.connection_upgrade,
+        upgrade: is_11 && marks.upgrade && marks.connection_upgrade && !has_body,
         head_bytes,
     })
 }
@@ -431,3 +428,8 @@ fn absolute(
     };
     Ok((authority, path))
 }
+
+#[cfg(test)]
+mod smuggling_tests;
+#[cfg(test)]
+mod tests;

@@ -356,3 +356,6 @@ fn coded_framing(
     let sound = framing == Framing::Chunked && !has_length && version != Version::Http10;
     Ok((framing, sound))
 }
+
+#[cfg(test)]
+mod tests;

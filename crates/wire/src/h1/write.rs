@@ -154,3 +154,6 @@ fn write_decimal(mut number: u64, out: &mut Vec<u8>) {
     }
     out.extend_from_slice(&digits[at..]);
 }
+
+#[cfg(test)]
+mod tests;

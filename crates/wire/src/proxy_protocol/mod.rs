@@ -94,3 +94,6 @@ fn starts_with(buffer: &[u8], start: &[u8]) -> Option<bool> {
     let len = buffer.len().min(start.len());
     (buffer[..len] == start[..len]).then_some(len == start.len())
 }
+
+#[cfg(test)]
+mod tests;

@@ -297,3 +297,6 @@ fn write_hex(number: usize, out: &mut Vec<u8>) {
         out.push(b"0123456789abcdef"[digit]);
     }
 }
+
+#[cfg(test)]
+mod tests;
