@@ -9,7 +9,8 @@
 //! Every worker is one thread with its own tokio `LocalRuntime`; sockets belong to the runtime they
 //! were first used in. What workers share is read-mostly: certificates and ticket keys are swapped
 //! whole. This crate parses no HTTP, reads no configuration file and formats no access log. Unsafe
-//! code is confined to [`handover`], where file descriptors come out of an environment variable.
+//! code is found in [`handover`], where file descriptors come out of an environment variable, and
+//! at one call in [`listener`].
 //!
 //! ```
 //! use freshet_net::{address::Address, listener::{ListenOptions, Listener}};
@@ -34,12 +35,14 @@
 
 pub mod address;
 pub mod error;
+pub mod handover;
 pub mod limits;
 pub mod listener;
 pub mod proxy;
 pub mod socket;
 pub mod stream;
 pub mod tls;
+pub mod topology;
 pub mod trust;
 
 pub use error::NetError;

@@ -176,7 +176,10 @@ impl Listener {
         if let Some(registered) = self.registered.get() {
             return Ok(registered);
         }
-        let fresh = AsyncFd::with_interest(Arc::clone(&self.fd), Interest::READABLE)?;
+        let fd = Arc::clone(&self.fd);
+        // SAFETY: the `AsyncFd` shares ownership of an `OwnedFd` that nobody can take out of its
+        // `Arc`, so the descriptor is open and the same for as long as the registration lives.
+        let fresh = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?;
         Ok(self.registered.get_or_init(|| fresh))
     }
 

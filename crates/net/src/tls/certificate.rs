@@ -109,7 +109,7 @@ impl ResolvesServerCert for CertificateStore {
         let usable =
             |key: &&Arc<CertifiedKey>| key.key.choose_scheme(hello.signature_schemes()).is_some();
         // Where none is usable, rustls refuses with the right alert.
-        candidates.iter().find(usable).or(candidates.first()).cloned()
+        candidates.iter().find(usable).or_else(|| candidates.first()).cloned()
     }
 }
 

@@ -111,7 +111,7 @@ pub async fn connect(
 }
 
 fn authorities(file: Option<&Path>) -> Result<RootCertStore, NetError> {
-    let path = file.unwrap_or(Path::new(SYSTEM_AUTHORITIES));
+    let path = file.unwrap_or_else(|| Path::new(SYSTEM_AUTHORITIES));
     let mut roots = RootCertStore::empty();
     let (added, _) = roots.add_parsable_certificates(pem::certificates(path)?);
     if added == 0 {
