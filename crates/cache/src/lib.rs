@@ -1,1 +1,57 @@
-//! stub
+//! The index of stored responses: what a request finds, whose turn it is to fetch, and what leaves
+//! when memory is short.
+//!
+//! The crate owns the [`Cache`]: a hash table in parts, each under a short lock, from a [`Key`] to
+//! the stored variants of a resource ([`Object`]), the fetches under way and the requests that
+//! wait for them. It decides which variant a request selects, hands out the turn to fetch
+//! ([`Ticket`]) so that each resource is fetched once however many ask for it, and evicts by
+//! S3-FIFO when the arena asks for room.
+//!
+//! It never does I/O and never reads a clock: time is an argument, and bodies are filled and read by
+//! others. It does not decide whether a response may be stored or is fresh (`freshet-http` does, and
+//! the caller says by a callback what an object is good for), nor what a client is told when a
+//! fetch fails.
+//!
+//! Neighbours: bodies come from `freshet-store`, whose arena asks [`Cache::reclaim`] for room; the
+//! node looks up, fetches and inserts.
+//!
+//! # A request's way
+//!
+//! [`Cache::lookup`] ends in one of five ways. A *hit* is answered from, and one of those that find
+//! a stale object gets the ticket to refresh it. A *miss* gets a ticket; until it ends, others with
+//! the same key *wait*, and look up again when it does. Where responses turned out not to be fit
+//! to be shared, a marker makes each request fetch for itself for a time (*hit for miss*). When too
+//! many wait already, the rest is turned away (*crowded*).
+//!
+//! A [`Ticket`] ends by [`Ticket::insert`], which makes the object visible at once, while its body
+//! grows, or by [`Ticket::refresh`], [`Ticket::hit_for_miss`] or [`Ticket::fail`]. A ticket that is
+//! dropped lets the next one try. What was fetched with a ticket from before a purge is not kept.
+#![forbid(unsafe_code)]
+
+pub mod cache;
+pub mod error;
+mod fifo;
+mod ghost;
+pub mod key;
+pub mod lookup;
+pub mod object;
+pub mod purge;
+mod purge_log;
+mod reclaim;
+pub mod selector;
+mod shard;
+pub mod stats;
+pub mod ticket;
+mod variants;
+pub mod waiting;
+
+pub use cache::{Cache, Settings};
+pub use error::CacheError;
+pub use key::{Key, KeyBuilder, Secret};
+pub use lookup::{Lookup, MissWhy, Use};
+pub use object::{Object, ObjectSpec, StoredHead, tag};
+pub use purge::Purge;
+pub use selector::Variation;
+pub use stats::{Counters, Page, Peek, Stats};
+pub use ticket::Ticket;
+pub use waiting::{Failure, WaitOutcome, Waiter};

@@ -1,0 +1,170 @@
+//! The cache as a whole: what its parts are and the locks around them.
+//!
+//! Locks are taken one at a time, with one exception: an insertion asks the log of purges while it
+//! holds its shard's lock, so that no purge falls between the question and the insertion. No
+//! memory is charged, freed or evicted and nobody is woken under any of them.
+
+use crate::error::CacheError;
+use crate::fifo::S3Fifo;
+use crate::key::{Key, Secret};
+use crate::object::Object;
+use crate::purge_log::{self, PurgeLog};
+use crate::shard::{SHARDS, Shard, shard_of};
+use freshet_base::counter::SharedCounter;
+use freshet_store::{Arena, Body};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// What an operator may set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// The part of all bytes that objects not yet used again may have, 0 to 1. A tenth is best or
+    /// near it for web traffic; video on demand, where most is asked for once or twice, likes
+    /// more.
+    pub small_share: f64,
+    /// Requests that may wait for one fetch. Each costs a connection and some hundred bytes here;
+    /// the default is beyond what one node has of connections for one object.
+    pub waiters_max: usize,
+    /// The largest body worth keeping; `None` is a quarter of the arena's limit. The index does
+    /// not enforce it: who fills asks [`Cache::object_bytes_max`] and does not insert, or calls
+    /// [`Cache::forget`] when a body turns out larger.
+    pub object_bytes_max: Option<u64>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { small_share: 0.1, waiters_max: 100_000, object_bytes_max: None }
+    }
+}
+
+/// The index of everything stored in one arena. Shared by all workers.
+pub struct Cache {
+    pub(crate) arena: Arc<Arena>,
+    pub(crate) settings: Settings,
+    secret: Secret,
+    shards: Box<[Mutex<Shard>]>,
+    fifo: Mutex<S3Fifo<Object>>,
+    pub(crate) purges: Mutex<PurgeLog>,
+    /// Evicted bodies whose memory readers still hold.
+    pub(crate) lingering: Mutex<Vec<Weak<Body>>>,
+    pub(crate) seq: AtomicU64,
+    next_id: AtomicU64,
+    pub(crate) evicted_bytes: SharedCounter,
+    pub(crate) refused_room: SharedCounter,
+}
+
+impl Cache {
+    /// An empty cache over `arena`, which from now on asks it to evict when memory is short. Keys
+    /// are hashed under `secret`.
+    ///
+    /// # Errors
+    /// A setting is out of its bounds.
+    pub fn new(
+        arena: Arc<Arena>,
+        secret: Secret,
+        settings: Settings,
+    ) -> Result<Arc<Self>, CacheError> {
+        if !(0.0..=1.0).contains(&settings.small_share) {
+            return Err(CacheError::ConfigSmallShare(settings.small_share));
+        }
+        if settings.waiters_max == 0 {
+            return Err(CacheError::ConfigWaiters);
+        }
+        let cache = Arc::new(Self {
+            arena,
+            secret,
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            fifo: Mutex::new(S3Fifo::new(settings.small_share)),
+            purges: Mutex::new(PurgeLog::new(purge_log::ENTRIES_MAX)),
+            lingering: Mutex::default(),
+            seq: AtomicU64::new(0),
+            next_id: AtomicU64::new(1),
+            evicted_bytes: SharedCounter::default(),
+            refused_room: SharedCounter::default(),
+            settings,
+        });
+        let weak = Arc::downgrade(&cache);
+        cache.arena.set_reclaim(Box::new(move |bytes| {
+            weak.upgrade().map_or(0, |cache| cache.reclaim(bytes))
+        }));
+        Ok(cache)
+    }
+
+    /// The key of `authority` and `target`; see [`crate::key::KeyBuilder`] for other keys.
+    pub fn key(&self, authority: &str, target: &str) -> Key {
+        self.secret.key(authority, target)
+    }
+
+    /// The secret of this cache's keys.
+    pub fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
+    /// The memory bodies are kept in.
+    pub fn arena(&self) -> &Arc<Arena> {
+        &self.arena
+    }
+
+    /// The largest body worth keeping, in bytes.
+    pub fn object_bytes_max(&self) -> u64 {
+        self.settings.object_bytes_max.unwrap_or_else(|| self.arena.limit_bytes() / 4)
+    }
+
+    /// Takes one object out of the index, as one whose body became too large; whether it was
+    /// there. Those being answered from it go on, and so does its fill as long as it is read.
+    pub fn forget(&self, object: &Arc<Object>) -> bool {
+        let mut shard = self.shard(object.key());
+        let taken = shard.take(object);
+        shard.counters.forgotten += u64::from(taken.is_some());
+        drop(shard);
+        self.retire(taken.as_slice());
+        taken.is_some()
+    }
+
+    /// Clears up behind objects that were taken out of the index: their places in the queues and
+    /// their memory.
+    pub(crate) fn retire(&self, objects: &[Arc<Object>]) {
+        if objects.is_empty() {
+            return;
+        }
+        self.with_fifo(|fifo| objects.iter().for_each(|object| fifo.remove(object)));
+        for object in objects {
+            object.release_body(false);
+        }
+    }
+
+    pub(crate) fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Relaxed)
+    }
+
+    pub(crate) fn shard(&self, key: &Key) -> MutexGuard<'_, Shard> {
+        self.shard_at(shard_of(key.hash()))
+    }
+
+    pub(crate) fn shard_at(&self, index: usize) -> MutexGuard<'_, Shard> {
+        lock(&self.shards[index])
+    }
+
+    /// Does something with the eviction queues and drops what they let go after their lock.
+    pub(crate) fn with_fifo<R>(&self, act: impl FnOnce(&mut S3Fifo<Object>) -> R) -> R {
+        let mut fifo = lock(&self.fifo);
+        let result = act(&mut fifo);
+        let dropped = fifo.take_dropped();
+        drop(fifo);
+        drop(dropped);
+        result
+    }
+}
+
+impl fmt::Debug for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+/// Locks, also after a panic: what runs under these locks and may panic is only the callback of a
+/// look-up, which comes before any change.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,218 @@
+//! Look-up: what a request finds, and whose turn it is to fetch.
+
+use crate::cache::Cache;
+use crate::key::Key;
+use crate::object::Object;
+use crate::selector::{RequestKeys, Selector};
+use crate::shard::{Resource, Shard};
+use crate::ticket::Ticket;
+use crate::waiting::{Pending, Waiter};
+use freshet_base::clock::UnixMillis;
+use freshet_http::message::RequestHead;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+/// What the caller would do with an object that matches its request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Use {
+    /// Answer from it.
+    Serve,
+    /// Answer from it and have it refreshed behind the client's back.
+    ServeAndRefresh,
+    /// Have it validated first.
+    Validate,
+    /// Not use it; older variants that match are tried.
+    Ignore,
+}
+
+/// What a look-up came to.
+#[derive(Debug)]
+pub enum Lookup {
+    /// Answer from this object. It may still be growing, and may be partial.
+    Hit {
+        /// The object.
+        object: Arc<Object>,
+        /// Set for exactly one of all that find a stale object they want refreshed: this request
+        /// has to have it fetched or validated.
+        refresh: Option<Ticket>,
+    },
+    /// Fetch.
+    Miss {
+        /// The turn to do so. Exclusive, except where the caller ignored all there was and another
+        /// fetch is under way.
+        ticket: Ticket,
+        /// An object to validate, or to answer from if the fetch fails.
+        stale: Option<Arc<Object>>,
+        /// Why nothing could be used.
+        why: MissWhy,
+    },
+    /// Another request fetches what this one wants.
+    Wait {
+        /// Ends with the fetch.
+        waiter: Waiter,
+        /// As with [`Lookup::Miss`].
+        stale: Option<Arc<Object>>,
+    },
+    /// Fetch without waiting for others: responses of this resource were not fit to be shared
+    /// lately.
+    HitForMiss {
+        /// Not exclusive; if the response turns out fit to be stored it may be inserted.
+        ticket: Ticket,
+        /// As with [`Lookup::Miss`].
+        stale: Option<Arc<Object>>,
+    },
+    /// As many as may wait for this fetch already. Answer 503 with `Retry-After`: fetching as
+    /// well would put the crowd on the origin.
+    Crowded {
+        /// As with [`Lookup::Miss`].
+        stale: Option<Arc<Object>>,
+    },
+}
+
+/// Why a look-up was not a hit; the names are those of RFC 9211 §2.2.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum MissWhy {
+    /// Nothing of this resource is stored.
+    UriMiss,
+    /// Other variants are stored.
+    VaryMiss,
+    /// What is stored must be validated.
+    Stale,
+    /// The caller ignored what is stored, because of what the request says.
+    Request,
+}
+
+impl Cache {
+    /// Looks `key` up for `request` at `now`. `classify` is asked what to do with each stored
+    /// variant the request selects, newest first (RFC 9111 §4.1), until it says other than
+    /// [`Use::Ignore`].
+    ///
+    /// Holds the lock of the key's shard; `classify` runs under it, so it decides from its
+    /// argument and calls nothing of this cache. A hit allocates only where the resource varies.
+    ///
+    /// Whoever waited looks up again. What it then finds may have been fetched to be used once, as
+    /// with `no-cache`: requests that waited for that fetch may use its response all the same (RFC
+    /// 9111 §4), and a `classify` that does not let them makes them fetch one after the other.
+    pub fn lookup(
+        self: &Arc<Self>,
+        key: &Key,
+        request: &RequestHead,
+        now: UnixMillis,
+        classify: &mut dyn FnMut(&Object) -> Use,
+    ) -> Lookup {
+        let mut keys = RequestKeys::new(request);
+        let mut shard = self.shard(key);
+        shard.counters.lookups += 1;
+        let Some(resource) = shard.find(key.hash()) else {
+            shard.counters.misses_uri += 1;
+            let ticket = self.begin(&mut shard, key, Selector::default());
+            return Lookup::Miss { ticket, stale: None, why: MissWhy::UriMiss };
+        };
+        let (found, why) = select(resource, &mut keys, classify);
+        let pending =
+            resource.pending().iter().find(|one| one.selector.selects(&mut keys)).cloned();
+        let marker = resource.hit_for_miss_until();
+        let stale = match found {
+            Some((object, Use::Serve)) => {
+                object.touch();
+                shard.counters.hits += 1;
+                return Lookup::Hit { object, refresh: None };
+            }
+            Some((object, Use::ServeAndRefresh)) => {
+                object.touch();
+                shard.counters.hits_stale += 1;
+                let refresh = pending.is_none().then(|| {
+                    shard.counters.refreshes += 1;
+                    self.begin(&mut shard, key, object.selector().clone())
+                });
+                return Lookup::Hit { object, refresh };
+            }
+            Some((object, _)) => Some(object),
+            None => None,
+        };
+        if let Some(until) = marker {
+            if until > now {
+                shard.counters.hits_for_miss += 1;
+                return Lookup::HitForMiss { ticket: self.begin_shared(key), stale };
+            }
+            shard.unmark(key.hash(), until);
+        }
+        match pending {
+            Some(pending) if why != MissWhy::Request => {
+                let Some(waiter) = pending.wait(self.settings.waiters_max) else {
+                    shard.counters.waits_refused += 1;
+                    return Lookup::Crowded { stale };
+                };
+                shard.counters.waits += 1;
+                Lookup::Wait { waiter, stale }
+            }
+            pending => {
+                shard.counters.count_miss(why);
+                let ticket = match pending {
+                    Some(_) => self.begin_shared(key),
+                    None => {
+                        let selector = expected(&shard, key, stale.as_deref(), &mut keys);
+                        self.begin(&mut shard, key, selector)
+                    }
+                };
+                Lookup::Miss { ticket, stale, why }
+            }
+        }
+    }
+
+    /// Begins an exclusive fetch for the requests `selector` selects.
+    fn begin(self: &Arc<Self>, shard: &mut Shard, key: &Key, selector: Selector) -> Ticket {
+        let pending = Arc::new(Pending::new(selector));
+        shard.begin(key.hash(), Arc::clone(&pending));
+        // Read under the shard's lock: a purge of this key either raised it before or finds the
+        // fetch in the shard.
+        Ticket::new(Arc::clone(self), key.clone(), Some(pending), self.seq.load(SeqCst))
+    }
+
+    /// Begins a fetch nobody waits for.
+    fn begin_shared(self: &Arc<Self>, key: &Key) -> Ticket {
+        Ticket::new(Arc::clone(self), key.clone(), None, self.seq.load(SeqCst))
+    }
+}
+
+/// The first variant the caller has a use for, and why it is no hit if it is none.
+fn select(
+    resource: &Resource,
+    keys: &mut RequestKeys<'_>,
+    classify: &mut dyn FnMut(&Object) -> Use,
+) -> (Option<(Arc<Object>, Use)>, MissWhy) {
+    let mut why = if resource.variants.is_empty() { MissWhy::UriMiss } else { MissWhy::VaryMiss };
+    let found = resource.variants.visit_selected(keys, |object| {
+        // A body in transit has dropped what its readers left behind; it is about to leave.
+        if object.body().is_transit() {
+            return ControlFlow::Continue(());
+        }
+        match classify(object) {
+            Use::Ignore => {
+                why = MissWhy::Request;
+                ControlFlow::Continue(())
+            }
+            usage => ControlFlow::Break((Arc::clone(object), usage)),
+        }
+    });
+    match found {
+        ControlFlow::Break(found) => (Some(found), MissWhy::Stale),
+        ControlFlow::Continue(()) => (None, why),
+    }
+}
+
+/// Which other requests are likely to want the response to this one: those that select the object
+/// it is to replace, or else those that are the same to the newest variant's rule.
+fn expected(
+    shard: &Shard,
+    key: &Key,
+    stale: Option<&Object>,
+    keys: &mut RequestKeys<'_>,
+) -> Selector {
+    if let Some(stale) = stale {
+        return stale.selector().clone();
+    }
+    let newest = shard.find(key.hash()).and_then(|resource| resource.variants.newest());
+    newest.map(|newest| newest.selector().shape().selector_for(keys)).unwrap_or_default()
+}

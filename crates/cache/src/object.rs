@@ -1,0 +1,327 @@
+//! A stored response: its head, the body it leads to and what the index knows of it.
+
+use crate::fifo::{Busy, Resident, Usage};
+use crate::key::{Key, hash64};
+use crate::purge_log::Seq;
+use crate::selector::{Selector, Variation};
+use arc_swap::ArcSwap;
+use freshet_base::clock::UnixMillis;
+use freshet_http::fields::Fields;
+use freshet_http::freshness::{Freshness, Reuse};
+use freshet_http::message::Scheme;
+use freshet_store::{Arena, Body};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// What an object costs in the index besides itself: its slot in a table three quarters full, its
+/// places in the queues, its ghost once it is evicted, and what the allocator adds to each piece.
+const INDEX_BYTES: u64 = 256;
+
+/// The head of a stored response. A 304 replaces it whole.
+#[derive(Clone, Debug)]
+pub struct StoredHead {
+    /// Status code.
+    pub status: u16,
+    /// Reason phrase where the origin sent another than the usual one.
+    pub reason: Option<Box<str>>,
+    /// Fields, without hop-by-hop ones, `Age` and `Content-Length`; compact.
+    pub fields: Fields,
+    /// For how long the response may be used, and how.
+    pub freshness: Freshness,
+    /// `ETag` as received, quotes and weakness included.
+    pub etag: Option<Box<[u8]>>,
+    /// `Last-Modified`, where it is a date.
+    pub last_modified: Option<UnixMillis>,
+    /// The only scheme the response is for, as a redirect from `http` to `https` is. What the
+    /// first head of an object says holds for the object.
+    pub scheme_bound: Option<Scheme>,
+    /// Whether the origin sent a part (206) and the body has holes nobody is filling.
+    pub partial: bool,
+}
+
+/// What a fetch puts into the cache.
+#[derive(Debug)]
+pub struct ObjectSpec {
+    /// The head.
+    pub head: StoredHead,
+    /// The body, which may be empty yet and grow.
+    pub body: Arc<Body>,
+    /// The rule of `Vary` and what it makes of the request; `None` where the response does not
+    /// vary.
+    pub variation: Option<Variation>,
+    /// Tags it can be purged by, from [`tag`]; duplicates do no harm.
+    pub tags: Box<[u64]>,
+}
+
+/// A stored response, shared by the index and all that are being answered from it.
+pub struct Object {
+    id: u64,
+    key: Arc<Key>,
+    head: ArcSwap<StoredHead>,
+    body: Arc<Body>,
+    selector: Selector,
+    selector_hash: u64,
+    tags: Box<[u64]>,
+    born_seq: AtomicU64,
+    hits: AtomicU64,
+    usage: Usage,
+    indexed: AtomicBool,
+    /// [`NOT_PURGED`], or when it was softly purged.
+    soft_purged_ms: AtomicU64,
+    charged_bytes: AtomicU64,
+    arena: Arc<Arena>,
+}
+
+const NOT_PURGED: u64 = u64::MAX;
+
+/// The number a tag goes by: the same text is the same number in every process. Different texts
+/// could share one, at odds of 1 in 2^64 per pair; then a purge of one takes the other along.
+pub fn tag(text: &[u8]) -> u64 {
+    hash64(text)
+}
+
+impl Object {
+    /// An object that is in no index; `charged_bytes` were charged to `arena` for it and are
+    /// released with it.
+    pub(crate) fn new(
+        id: u64,
+        key: Arc<Key>,
+        spec: ObjectSpec,
+        selector: Selector,
+        born_seq: Seq,
+        charged_bytes: u64,
+        arena: Arc<Arena>,
+    ) -> Self {
+        Self {
+            id,
+            key,
+            head: ArcSwap::from_pointee(spec.head),
+            body: spec.body,
+            selector_hash: selector.hash(),
+            selector,
+            tags: spec.tags,
+            born_seq: AtomicU64::new(born_seq),
+            hits: AtomicU64::new(0),
+            usage: Usage::default(),
+            indexed: AtomicBool::new(false),
+            soft_purged_ms: AtomicU64::new(NOT_PURGED),
+            charged_bytes: AtomicU64::new(charged_bytes),
+            arena,
+        }
+    }
+
+    /// A number no other object of this cache has or had.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The resource it is a response of.
+    pub fn key(&self) -> &Arc<Key> {
+        &self.key
+    }
+
+    /// The head as it is now. A head taken once stays as it was.
+    pub fn head(&self) -> Arc<StoredHead> {
+        self.head.load_full()
+    }
+
+    /// Looks at the head without taking a reference: cheaper, for short looks.
+    pub fn with_head<R>(&self, look: impl FnOnce(&StoredHead) -> R) -> R {
+        look(&self.head.load())
+    }
+
+    /// The body.
+    pub fn body(&self) -> &Arc<Body> {
+        &self.body
+    }
+
+    /// How it varies; `None` where it does not.
+    pub fn variation(&self) -> Option<&Variation> {
+        self.selector.variation.as_ref()
+    }
+
+    /// Tags it can be purged by.
+    pub fn tags(&self) -> &[u64] {
+        &self.tags
+    }
+
+    /// The number of the last purge before its fetch, or its last validation, began.
+    pub fn born_seq(&self) -> u64 {
+        self.born_seq.load(Relaxed)
+    }
+
+    /// How often it was served from the cache.
+    pub fn hits(&self) -> u64 {
+        self.hits.load(Relaxed)
+    }
+
+    /// Uses the eviction counts at present, 0 to 3.
+    pub fn frequency(&self) -> u8 {
+        self.usage.frequency()
+    }
+
+    /// Whether look-ups can find it. An object that could not be inserted, or was evicted, purged
+    /// or replaced, is still whole for those who hold it.
+    pub fn is_indexed(&self) -> bool {
+        self.indexed.load(Relaxed)
+    }
+
+    /// When it was softly purged, if it was and has not been validated since.
+    pub fn soft_purged_at(&self) -> Option<UnixMillis> {
+        let at = self.soft_purged_ms.load(Relaxed);
+        (at != NOT_PURGED).then_some(UnixMillis(at))
+    }
+
+    /// Bytes of heap it is charged with, its body's not among them.
+    pub fn charged_bytes(&self) -> u64 {
+        self.charged_bytes.load(Relaxed)
+    }
+
+    /// What its head says of its freshness, or, where it was softly purged, the same with no
+    /// lifetime and with stale windows that end where they would if its lifetime had ended then.
+    /// So it is stale even for a worker whose clock is behind that of the purge.
+    pub fn freshness(&self) -> Freshness {
+        let mut freshness = self.with_head(|head| head.freshness.clone());
+        if let Some(purged_at) = self.soft_purged_at() {
+            let lived = freshness.lifetime.min(freshness.age(purged_at));
+            freshness.lifetime = Duration::ZERO;
+            for window in [&mut freshness.stale_while_revalidate, &mut freshness.stale_if_error] {
+                if !window.is_zero() {
+                    *window = window.saturating_add(lived);
+                }
+            }
+        }
+        freshness
+    }
+
+    /// How it may be used at `now` (RFC 9111 §4.2), soft purges respected.
+    pub fn reuse(&self, now: UnixMillis) -> Reuse {
+        match self.soft_purged_at() {
+            None => self.with_head(|head| head.freshness.reuse(now)),
+            Some(_) => self.freshness().reuse(now),
+        }
+    }
+
+    pub(crate) fn selector(&self) -> &Selector {
+        &self.selector
+    }
+
+    pub(crate) fn selector_hash(&self) -> u64 {
+        self.selector_hash
+    }
+
+    /// Counts a hit. Called under the shard's lock, so that no count is lost.
+    pub(crate) fn touch(&self) {
+        self.usage.touch();
+        self.hits.store(self.hits.load(Relaxed) + 1, Relaxed);
+    }
+
+    pub(crate) fn set_indexed(&self, indexed: bool) {
+        self.indexed.store(indexed, Relaxed);
+    }
+
+    /// Makes it stale from `at` on, or from an earlier purge on. Under the shard's lock.
+    pub(crate) fn soft_purge(&self, at: UnixMillis) {
+        if self.soft_purged_at().is_none() {
+            self.soft_purged_ms.store(at.0.min(NOT_PURGED - 1), Relaxed);
+        }
+    }
+
+    pub(crate) fn undo_soft_purge(&self) {
+        self.soft_purged_ms.store(NOT_PURGED, Relaxed);
+    }
+
+    /// Gives up the memory of the body of an object that left the index, as far as nobody uses it;
+    /// what is read stays until its readers leave. Returns the bytes that came free.
+    ///
+    /// A fill goes on for those who read along. If memory is short, or nobody reads, it does so in
+    /// transit, which drops what has been read and ends with the last reader; otherwise it goes on
+    /// as before, so that slow readers do not hold up quick ones.
+    pub(crate) fn release_body(&self, memory_is_short: bool) -> u64 {
+        if self.body.writers() == 0 || !(memory_is_short || self.body.readers() == 0) {
+            return self.body.clear();
+        }
+        let before = self.body.held_bytes();
+        self.body.enter_transit();
+        before.saturating_sub(self.body.held_bytes())
+    }
+
+    pub(crate) fn set_born_seq(&self, seq: Seq) {
+        self.born_seq.store(seq, Relaxed);
+    }
+
+    pub(crate) fn set_head(&self, head: StoredHead) {
+        self.head.store(Arc::new(head));
+    }
+
+    /// Notes that `bytes` more, or fewer, were charged for it.
+    pub(crate) fn add_charge(&self, more: u64, fewer: u64) {
+        self.charged_bytes.fetch_add(more.wrapping_sub(fewer), Relaxed);
+    }
+}
+
+/// What is charged for the object made of `key` and `spec`: an estimate of its heap. The body
+/// charges for itself.
+pub(crate) fn charge_bytes(key: &Key, spec: &ObjectSpec, selector: &Selector) -> u64 {
+    let fixed = size_of::<Object>() + size_of::<StoredHead>();
+    let tags = size_of_val(&*spec.tags);
+    // The rule is shared as a rule, so it is not counted for each variant.
+    let variation = selector.variation.as_ref().map_or(0, |one| one.key.as_bytes().len());
+    (fixed + key.text().len() + size_of::<Key>() + tags + variation) as u64
+        + INDEX_BYTES
+        + head_heap_bytes(&spec.head)
+}
+
+/// Heap behind a head.
+pub(crate) fn head_heap_bytes(head: &StoredHead) -> u64 {
+    let reason = head.reason.as_ref().map_or(0, |reason| reason.len());
+    let etag = head.etag.as_ref().map_or(0, |etag| etag.len());
+    (head.fields.heap_bytes() + reason + etag) as u64
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        self.arena.release_metadata(self.charged_bytes());
+    }
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Object")
+            .field("id", &self.id)
+            .field("key", &self.key)
+            .field("status", &self.with_head(|head| head.status))
+            .field("indexed", &self.is_indexed())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Resident for Object {
+    fn usage(&self) -> &Usage {
+        &self.usage
+    }
+
+    fn bytes(&self) -> u64 {
+        self.charged_bytes() + self.body.held_bytes()
+    }
+
+    fn may_grow(&self) -> bool {
+        !self.body.is_complete()
+    }
+
+    fn busy(&self) -> Busy {
+        if self.body.writers() > 0 {
+            Busy::Filling
+        } else if self.body.readers() > 0 {
+            Busy::Read
+        } else {
+            Busy::Idle
+        }
+    }
+
+    fn fingerprint(&self) -> u64 {
+        self.key.hash() as u64 ^ self.selector_hash
+    }
+}

@@ -1,0 +1,135 @@
+//! Purging: taking responses out before their time.
+
+use crate::cache::{Cache, lock};
+use crate::key::Key;
+use crate::object::Object;
+use crate::shard::{SHARDS, Shard};
+use crate::waiting::{Pending, WaitOutcome};
+use freshet_base::clock::UnixMillis;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+/// How to purge.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Purge {
+    /// Forget the responses.
+    Hard,
+    /// Keep them as stale from this time on: they may be served while they are being refreshed,
+    /// as far as their heads allow.
+    Soft(UnixMillis),
+}
+
+impl Cache {
+    /// Purges all variants of `key` and returns how many there were. Fetches under way do not
+    /// count: what they bring is not kept, and those that waited for them look up again.
+    pub fn purge(&self, key: &Key, how: Purge) -> usize {
+        let seq = self.next_seq();
+        lock(&self.purges).note(key.hash() as u64, seq);
+        let mut gone = Gone::default();
+        let mut shard = self.shard(key);
+        let found = shard.purge(key.hash(), how, &mut |_| true, &mut gone);
+        // Fetches that have nothing stored yet are of this key as well.
+        gone.pending.append(&mut shard.end_all(key.hash()));
+        drop(shard);
+        self.finish(gone);
+        found
+    }
+
+    /// Purges all objects with this [`crate::object::tag`] and returns how many there were. What
+    /// is being fetched and turns out to have it is not kept. O(objects); locks one shard at a
+    /// time.
+    pub fn purge_tag(&self, tag: u64, how: Purge) -> usize {
+        let seq = self.next_seq();
+        lock(&self.purges).note(tag, seq);
+        self.walk(how, &mut |object| object.tags().binary_search(&tag).is_ok())
+    }
+
+    /// Purges everything and returns how many objects there were. Nothing that is being fetched
+    /// now is kept. O(objects); locks one shard at a time.
+    pub fn purge_all(&self, how: Purge) -> usize {
+        let seq = self.next_seq();
+        lock(&self.purges).note_all(seq);
+        let found = self.walk(how, &mut |_| true);
+        for index in 0..SHARDS {
+            let pending = self.shard_at(index).end_everything();
+            self.finish(Gone { objects: Vec::new(), pending });
+        }
+        found
+    }
+
+    /// Invalidates what is stored of `key` because of an unsafe request (RFC 9111 §4.4): a hard
+    /// purge.
+    pub fn invalidate(&self, key: &Key) -> usize {
+        self.purge(key, Purge::Hard)
+    }
+
+    /// Takes out or marks the objects for which `goes` is true, in all shards.
+    fn walk(&self, how: Purge, goes: &mut dyn FnMut(&Object) -> bool) -> usize {
+        let mut found = 0;
+        for index in 0..SHARDS {
+            let mut gone = Gone::default();
+            let mut shard = self.shard_at(index);
+            let with_any: Vec<u128> = shard
+                .resources()
+                .filter(|resource| resource.variants.iter().any(|object| goes(object)))
+                .map(|resource| resource.hash())
+                .collect();
+            for hash in with_any {
+                found += shard.purge(hash, how, goes, &mut gone);
+            }
+            drop(shard);
+            self.finish(gone);
+        }
+        found
+    }
+
+    fn next_seq(&self) -> u64 {
+        self.seq.fetch_add(1, SeqCst) + 1
+    }
+
+    fn finish(&self, gone: Gone) {
+        self.retire(&gone.objects);
+        for pending in gone.pending {
+            pending.finish(WaitOutcome::TryAgain);
+        }
+    }
+}
+
+/// What a purge took out, to be cleared up after the lock.
+#[derive(Default)]
+struct Gone {
+    objects: Vec<Arc<Object>>,
+    pending: Vec<Arc<Pending>>,
+}
+
+impl Shard {
+    /// Purges the variants of one key for which `goes` is true; if there are any, fetches of the
+    /// key are forgotten too, since they may be refreshing just these.
+    fn purge(
+        &mut self,
+        hash: u128,
+        how: Purge,
+        goes: &mut dyn FnMut(&Object) -> bool,
+        gone: &mut Gone,
+    ) -> usize {
+        let found = match how {
+            Purge::Hard => {
+                let mut taken = self.take_where(hash, goes);
+                let found = taken.len();
+                gone.objects.append(&mut taken);
+                found
+            }
+            Purge::Soft(at) => {
+                let resource = self.find(hash);
+                let variants = resource.map(|resource| resource.variants.iter());
+                let matching = variants.into_iter().flatten().filter(|object| goes(object));
+                matching.inspect(|object| object.soft_purge(at)).count()
+            }
+        };
+        if found > 0 {
+            gone.pending.append(&mut self.end_all(hash));
+        }
+        self.counters.purged += found as u64;
+        found
+    }
+}

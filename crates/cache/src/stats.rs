@@ -1,0 +1,199 @@
+//! Figures of the index.
+
+use crate::cache::Cache;
+use crate::key::Key;
+use crate::lookup::MissWhy;
+use crate::object::Object;
+use crate::shard::{SHARDS, shard_of};
+use freshet_base::clock::UnixMillis;
+use std::sync::Arc;
+
+/// The most objects one page of a listing has: some milliseconds of work and a MiB of text.
+pub const PAGE_OBJECTS_MAX: usize = 1000;
+
+/// Counts kept per shard under its lock.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Counters {
+    /// Look-ups.
+    pub lookups: u64,
+    /// Look-ups answered from a fresh object.
+    pub hits: u64,
+    /// Look-ups answered from a stale object that is being refreshed.
+    pub hits_stale: u64,
+    /// Look-ups that found nothing of the resource and were to fetch it.
+    pub misses_uri: u64,
+    /// Look-ups that found only variants for other requests and were to fetch theirs.
+    pub misses_vary: u64,
+    /// Look-ups that found an object that has to be validated, and were to do it.
+    pub misses_stale: u64,
+    /// Look-ups whose caller would not have what was found.
+    pub misses_ignored: u64,
+    /// Look-ups that were to fetch without waiting because of a hit-for-miss marker.
+    pub hits_for_miss: u64,
+    /// Look-ups that joined a fetch under way.
+    pub waits: u64,
+    /// Look-ups that could not join because too many waited.
+    pub waits_refused: u64,
+    /// Background refreshes begun.
+    pub refreshes: u64,
+    /// Objects inserted.
+    pub inserted: u64,
+    /// Objects replaced by newer ones of the same variant.
+    pub replaced: u64,
+    /// Objects validated by the origin and kept.
+    pub validated: u64,
+    /// Responses not inserted because they were purged while they were fetched.
+    pub refused_purged: u64,
+    /// Objects purged, softly or not.
+    pub purged: u64,
+    /// Objects evicted to make room.
+    pub evicted: u64,
+    /// Objects the owner took out, as those that became too large.
+    pub forgotten: u64,
+}
+
+impl Counters {
+    pub(crate) fn count_miss(&mut self, why: MissWhy) {
+        match why {
+            MissWhy::UriMiss => self.misses_uri += 1,
+            MissWhy::VaryMiss => self.misses_vary += 1,
+            MissWhy::Stale => self.misses_stale += 1,
+            MissWhy::Request => self.misses_ignored += 1,
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        let Self {
+            lookups,
+            hits,
+            hits_stale,
+            misses_uri,
+            misses_vary,
+            misses_stale,
+            misses_ignored,
+            hits_for_miss,
+            waits,
+            waits_refused,
+            refreshes,
+            inserted,
+            replaced,
+            validated,
+            refused_purged,
+            purged,
+            evicted,
+            forgotten,
+        } = other;
+        self.lookups += lookups;
+        self.hits += hits;
+        self.hits_stale += hits_stale;
+        self.misses_uri += misses_uri;
+        self.misses_vary += misses_vary;
+        self.misses_stale += misses_stale;
+        self.misses_ignored += misses_ignored;
+        self.hits_for_miss += hits_for_miss;
+        self.waits += waits;
+        self.waits_refused += waits_refused;
+        self.refreshes += refreshes;
+        self.inserted += inserted;
+        self.replaced += replaced;
+        self.validated += validated;
+        self.refused_purged += refused_purged;
+        self.purged += purged;
+        self.evicted += evicted;
+        self.forgotten += forgotten;
+    }
+}
+
+/// Figures of a whole cache at about one time.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Stats {
+    /// Objects in the index.
+    pub objects: u64,
+    /// Bytes of their bodies and heads as last measured; what is being filled is behind by a
+    /// little.
+    pub bytes: u64,
+    /// Bytes of evicted objects, bodies and heads.
+    pub evicted_bytes: u64,
+    /// Objects not inserted because there was no room for their heads.
+    pub refused_room: u64,
+    /// What was counted since the start.
+    pub counters: Counters,
+}
+
+/// A part of a listing.
+#[derive(Debug)]
+pub struct Page {
+    /// Objects, all variants of a key together, in an order that does not change.
+    pub objects: Vec<Arc<Object>>,
+    /// Where the next page begins; `None` after the last.
+    pub next: Option<u128>,
+}
+
+/// What is known of one key.
+#[derive(Debug)]
+pub struct Peek {
+    /// Stored variants, newest first.
+    pub variants: Vec<Arc<Object>>,
+    /// Exclusive fetches under way.
+    pub fetches: usize,
+    /// Requests that wait for them.
+    pub waiters: usize,
+    /// Until when requests fetch side by side.
+    pub hit_for_miss_until: Option<UnixMillis>,
+}
+
+impl Cache {
+    /// The figures now. Takes each shard's lock for a moment.
+    pub fn stats(&self) -> Stats {
+        let mut stats = Stats {
+            bytes: self.with_fifo(|fifo| fifo.bytes()),
+            evicted_bytes: self.evicted_bytes.value(),
+            refused_room: self.refused_room.value(),
+            ..Stats::default()
+        };
+        for index in 0..SHARDS {
+            let shard = self.shard_at(index);
+            stats.objects += shard.objects() as u64;
+            stats.counters.add(&shard.counters);
+        }
+        stats
+    }
+
+    /// What is known of `key`. Changes nothing and counts as no use.
+    pub fn peek(&self, key: &Key) -> Peek {
+        let shard = self.shard(key);
+        let resource = shard.find(key.hash());
+        let pending = resource.map_or(&[][..], |resource| resource.pending());
+        Peek {
+            variants: resource
+                .map_or_else(Vec::new, |found| found.variants.iter().cloned().collect()),
+            fetches: pending.len(),
+            waiters: pending.iter().map(|pending| pending.waiters()).sum(),
+            hit_for_miss_until: resource.and_then(|resource| resource.hit_for_miss_until()),
+        }
+    }
+
+    /// A part of all objects, in the order of their hashes: from `from` (0 at first, then what the
+    /// page before said) and about `objects_max`, [`PAGE_OBJECTS_MAX`] at most. The variants of
+    /// one key are not separated, so there can be more. What comes and goes meanwhile may be
+    /// listed or not. Locks one shard at a time, for O(its resources).
+    pub fn page(&self, from: u128, objects_max: usize) -> Page {
+        let objects_max = objects_max.clamp(1, PAGE_OBJECTS_MAX);
+        let mut page = Page { objects: Vec::new(), next: None };
+        for index in shard_of(from)..SHARDS {
+            let shard = self.shard_at(index);
+            let mut hashes: Vec<u128> =
+                shard.resources().map(|found| found.hash()).filter(|hash| *hash >= from).collect();
+            hashes.sort_unstable();
+            for hash in hashes {
+                if page.objects.len() >= objects_max {
+                    page.next = Some(hash);
+                    return page;
+                }
+                let variants = shard.find(hash).map(|found| found.variants.iter().cloned());
+                page.objects.extend(variants.into_iter().flatten());
+            }
+        }
+        page
+    }
+}

@@ -1,0 +1,227 @@
+//! The turn to fetch, and the ways a fetch can end.
+
+use crate::cache::{Cache, lock};
+use crate::key::Key;
+use crate::object::{Object, ObjectSpec, StoredHead, charge_bytes, head_heap_bytes};
+use crate::purge_log::Seq;
+use crate::selector::Selector;
+use crate::shard::Shard;
+use crate::waiting::{Failure, Pending, WaitOutcome};
+use freshet_base::clock::UnixMillis;
+use std::fmt;
+use std::sync::Arc;
+
+/// The turn to fetch a resource. Ends in one of the ways below; one that is dropped instead wakes
+/// all that wait for it to look up again, and one of them gets the next turn.
+///
+/// A ticket knows which purges came before it. What is fetched with it never gets into the index
+/// when a later purge would have removed it.
+pub struct Ticket {
+    cache: Arc<Cache>,
+    key: Arc<Key>,
+    /// Who waits; `None` where the ticket is not exclusive.
+    pending: Option<Arc<Pending>>,
+    born_seq: Seq,
+}
+
+impl Ticket {
+    pub(crate) fn new(
+        cache: Arc<Cache>,
+        key: Key,
+        pending: Option<Arc<Pending>>,
+        born_seq: Seq,
+    ) -> Self {
+        Self { cache, key: Arc::new(key), pending, born_seq }
+    }
+
+    /// Makes a response visible, as a rule while its body is still being filled, and wakes those
+    /// that wait. It replaces the variant of equal key, and any hit-for-miss marker.
+    ///
+    /// Where there is no room for the head, or a purge came meanwhile, the object is not indexed
+    /// ([`Object::is_indexed`]): it serves its own request and nobody else, best in transit. May
+    /// evict others. An object leaves the index when its body enters transit: the body's hook for
+    /// that is taken.
+    pub fn insert(mut self, spec: ObjectSpec) -> Arc<Object> {
+        let object = self.cache.insert(&self.key, self.pending.as_ref(), self.born_seq, spec);
+        self.end(WaitOutcome::TryAgain);
+        object
+    }
+
+    /// Notes that the origin said the stored response is still good (304): `head` is its head,
+    /// updated (RFC 9111 §3.2). Wakes those that wait. Takes a soft purge back that came before
+    /// the ticket. Whether the object is still in the index; it is not where it was evicted or
+    /// purged meanwhile, or the new head did not find room.
+    pub fn refresh(mut self, object: &Arc<Object>, head: StoredHead) -> bool {
+        let indexed = self.cache.refresh(self.pending.as_ref(), self.born_seq, object, head);
+        self.end(WaitOutcome::TryAgain);
+        indexed
+    }
+
+    /// Notes that the response was not fit to be shared: until `until` requests of this key fetch
+    /// side by side. Wakes those that wait. A marker does not survive a later insertion, and
+    /// there may be fewer than wanted where very many are set.
+    pub fn hit_for_miss(mut self, until: UnixMillis) {
+        self.cache.shard(&self.key).mark_hit_for_miss(self.key.hash(), until);
+        self.end(WaitOutcome::TryAgain);
+    }
+
+    /// Shares a failure with all that wait at present.
+    pub fn fail(mut self, failure: Arc<Failure>) {
+        self.end(WaitOutcome::Failed(failure));
+    }
+
+    /// The resource to fetch.
+    pub fn key(&self) -> &Arc<Key> {
+        &self.key
+    }
+
+    /// Whether others wait for this fetch rather than fetch themselves.
+    pub fn is_exclusive(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    /// How many wait at present.
+    pub fn waiters(&self) -> usize {
+        self.pending.as_ref().map_or(0, |pending| pending.waiters())
+    }
+
+    /// The number of the last purge before it.
+    pub fn born_seq(&self) -> u64 {
+        self.born_seq
+    }
+
+    fn end(&mut self, outcome: WaitOutcome) {
+        if let Some(pending) = self.pending.take() {
+            self.cache.shard(&self.key).end(self.key.hash(), &pending);
+            pending.finish(outcome);
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.end(WaitOutcome::TryAgain);
+    }
+}
+
+impl fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticket")
+            .field("key", &self.key)
+            .field("exclusive", &self.is_exclusive())
+            .field("born_seq", &self.born_seq)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Cache {
+    fn insert(
+        self: &Arc<Self>,
+        key: &Arc<Key>,
+        pending: Option<&Arc<Pending>>,
+        born_seq: Seq,
+        mut spec: ObjectSpec,
+    ) -> Arc<Object> {
+        spec.tags.sort_unstable();
+        let mut selector =
+            Selector { variation: spec.variation.take(), scheme: spec.head.scheme_bound };
+        let wanted = charge_bytes(key, &spec, &selector);
+        let has_room = self.arena.charge_metadata(wanted).is_ok();
+        let charged = if has_room { wanted } else { 0 };
+
+        let mut shard = self.shard(key);
+        if let Some(resource) = shard.find(key.hash()) {
+            selector = resource.variants.intern(selector);
+        }
+        let object = Object::new(
+            self.next_id(),
+            Arc::clone(key),
+            spec,
+            selector,
+            born_seq,
+            charged,
+            Arc::clone(&self.arena),
+        );
+        let object = Arc::new(object);
+        // The pending fetch goes and the object comes under one lock, so that nobody in between
+        // finds neither.
+        let in_time = self.end_in_time(&mut shard, &object, pending, born_seq);
+        if !in_time || !has_room {
+            shard.counters.refused_purged += u64::from(!in_time);
+            drop(shard);
+            self.refused_room.add(u64::from(!has_room));
+            return object;
+        }
+        let replaced = shard.insert(Arc::clone(&object));
+        shard.counters.inserted += 1;
+        shard.counters.replaced += replaced.len() as u64;
+        drop(shard);
+        self.with_fifo(|fifo| fifo.push(&object));
+        self.retire(&replaced);
+        self.forget_in_transit(&object);
+        object
+    }
+
+    /// Has an object leave the index when its body enters transit: nobody new could read it.
+    fn forget_in_transit(self: &Arc<Self>, object: &Arc<Object>) {
+        if object.body().is_complete() {
+            return;
+        }
+        let (cache, weak) = (Arc::downgrade(self), Arc::downgrade(object));
+        object.body().on_transit(move || {
+            if let (Some(cache), Some(object)) = (cache.upgrade(), weak.upgrade()) {
+                cache.forget(&object);
+            }
+        });
+    }
+
+    fn refresh(
+        &self,
+        pending: Option<&Arc<Pending>>,
+        born_seq: Seq,
+        object: &Arc<Object>,
+        head: StoredHead,
+    ) -> bool {
+        let more = head_heap_bytes(&head);
+        let fewer = object.with_head(head_heap_bytes);
+        let has_room = self.arena.charge_metadata(more).is_ok();
+        if !has_room {
+            self.refused_room.add(1);
+            self.forget(object);
+        }
+        let key = object.key();
+        let mut shard = self.shard(key);
+        let in_time = self.end_in_time(&mut shard, object, pending, born_seq);
+        object.set_head(head);
+        if has_room {
+            object.add_charge(more, fewer);
+        }
+        if in_time && object.is_indexed() {
+            object.undo_soft_purge();
+            object.set_born_seq(born_seq);
+            shard.renew(object);
+            shard.counters.validated += 1;
+        }
+        drop(shard);
+        if has_room {
+            self.arena.release_metadata(fewer);
+        }
+        object.is_indexed()
+    }
+
+    /// Forgets the fetch; whether no purge of what it brought came while it ran.
+    fn end_in_time(
+        &self,
+        shard: &mut Shard,
+        object: &Object,
+        pending: Option<&Arc<Pending>>,
+        born_seq: Seq,
+    ) -> bool {
+        let hash = object.key().hash();
+        let expected = pending.is_none_or(|pending| shard.end(hash, pending));
+        let purges = lock(&self.purges);
+        expected
+            && !purges.purged_since(hash as u64, born_seq)
+            && !object.tags().iter().any(|tag| purges.purged_since(*tag, born_seq))
+    }
+}

@@ -1,0 +1,4 @@
+//! The cache seen from outside, over a real arena.
+
+mod fixture;
+mod lookup;
