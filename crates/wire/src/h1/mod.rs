@@ -1,10 +1,10 @@
 //! HTTP/1.0 and HTTP/1.1 message syntax (RFC 9112).
 //!
 //! [`request::parse`] and [`response::parse`] read heads, [`chunked`] reads and writes bodies of
-//! unknown length, [`write`](mod@write) writes heads. All of them agree on one value: the [`Framing`] of the body,
-//! which is decided once by the parser and then never derived from fields again.
+//! unknown length, [`write`](mod@write) writes heads. All of them agree on one value: the
+//! [`Framing`] of the body, which is decided once by the parser and then never derived from fields
+//! again.
 
-mod authority;
 pub mod chunked;
 mod line;
 pub mod request;

@@ -1,13 +1,17 @@
 //! Request heads (RFC 9112 §3, §5, §6).
 
 use super::line::{self, Line, LineError};
-use super::{Framing, Limits, authority, scan};
+use super::{Framing, Limits, scan};
 use crate::error_table::error_table;
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, RequestHead, Scheme, Version};
+use freshet_http::target;
 
 /// Bytes of a method. The longest registered one has 17.
 const METHOD_BYTES_MAX: usize = 32;
+
+/// Bytes of a host that is checked here; every name in the DNS is shorter.
+const PLAIN_NAME_BYTES_MAX: usize = 253;
 
 /// Lines a list of fields starts with room for; browsers send about this many.
 const LINES_EXPECTED: usize = 16;
@@ -363,7 +367,7 @@ fn finish(walk: Walk<'_>, fields: Fields, scheme: Scheme) -> Result<Request, Req
     let framing = marks.framing(version)?;
     let has_body = !matches!(framing, Framing::None | Framing::Length(0));
     let host = match marks.host {
-        Some(host) => authority::normalise(host).ok_or(RequestError::ClientHostInvalid)?,
+        Some(host) => authority(host)?,
         None if version == Version::Http10 => String::new(),
         None => return Err(RequestError::ClientHostMissing),
     };
@@ -386,6 +390,15 @@ fn finish(walk: Walk<'_>, fields: Fields, scheme: Scheme) -> Result<Request, Req
         upgrade: is_11 && marks.upgrade && marks.connection_upgrade && !has_body,
         head_bytes,
     })
+}
+
+/// Host and port in the one form that every protocol brings them to.
+#[inline]
+fn authority(value: &[u8]) -> Result<String, RequestError> {
+    if value.len() <= PLAIN_NAME_BYTES_MAX && scan::is_plain_name(value) {
+        return Ok(ascii(value).to_owned());
+    }
+    target::parse_authority(value).map_err(|_| RequestError::ClientHostInvalid)
 }
 
 /// Methods and targets have been scanned for bytes that are all ASCII.
@@ -418,9 +431,8 @@ fn absolute(
         return Err(RequestError::ClientSchemeMisdirected);
     }
     let authority_len = rest.find(['/', '?']).unwrap_or(rest.len());
-    let (authority, path) = rest.split_at(authority_len);
-    let authority = authority::normalise(authority.as_bytes());
-    let authority = authority.ok_or(RequestError::ClientHostInvalid)?;
+    let (named, path) = rest.split_at(authority_len);
+    let authority = authority(named.as_bytes())?;
     let path = match checked_path(path)? {
         "" if *method == Method::Options => "*".to_owned(),
         path if path.starts_with('/') => path.to_owned(),

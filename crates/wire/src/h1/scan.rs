@@ -41,6 +41,14 @@ pub(super) fn target_len(bytes: &[u8]) -> usize {
     run_len(bytes, &TARGET)
 }
 
+/// Whether `bytes` is a host name already in its one form, as nearly every client sends it: lower
+/// case, no port.
+#[inline]
+pub(super) fn is_plain_name(bytes: &[u8]) -> bool {
+    let is_plain = |byte: &u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
+    !bytes.is_empty() && bytes.iter().all(is_plain)
+}
+
 #[inline]
 fn run_len(bytes: &[u8], allowed: &[bool; 256]) -> usize {
     bytes.iter().position(|byte| !allowed[usize::from(*byte)]).unwrap_or(bytes.len())

@@ -49,6 +49,15 @@ fn everything_a_server_must_accept_is_accepted() {
 }
 
 #[test]
+fn hosts_have_the_one_form_of_every_protocol() {
+    for host in ["example.com", "Example.com", "a_b", "a:8080", "a:080", "a:", "[::0:1]:80", "a."] {
+        let request = accepted(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        let want = target::parse_authority(host.as_bytes()).expect("a good host");
+        assert_eq!(request.head.authority, want);
+    }
+}
+
+#[test]
 fn an_absolute_target_wins_over_host() {
     for (target, authority, path) in [
         ("http://Up.example:81/x?y", "up.example:81", "/x?y"),
