@@ -43,10 +43,14 @@ fn has_bare_issue_number(line: &str) -> bool {
             starts_with_digit(rest.strip_prefix('#').unwrap_or(rest))
         })
     });
-    let bare = lower.match_indices(" #").any(|(start, found)| {
-        let digits: String =
-            lower[start + found.len()..].chars().take_while(char::is_ascii_alphanumeric).collect();
-        !digits.is_empty() && digits.chars().all(|digit| digit.is_ascii_digit())
+    let bare = line.match_indices(" #").any(|(start, found)| {
+        // "PKCS #8" is a standard: a name in capitals says whose number it is.
+        let name = line[..start].split(|before: char| !before.is_alphanumeric()).next_back();
+        let is_named =
+            name.is_some_and(|name| name.len() > 1 && !name.contains(char::is_lowercase));
+        let number: String =
+            line[start + found.len()..].chars().take_while(char::is_ascii_alphanumeric).collect();
+        !is_named && !number.is_empty() && number.chars().all(|digit| digit.is_ascii_digit())
     });
     worded || bare
 }
@@ -121,5 +125,6 @@ fn the_searches_find_what_they_should() {
     assert!(has_phrase("// TODO: later", "TODO") && !has_phrase("AUTODOC", "TODO"));
     assert!(has_phrase("    todo!()", "todo!") && !has_phrase("let todos = 1;", "TODO"));
     assert!(has_bare_issue_number("fixed in #12") && has_bare_issue_number("see issue 7"));
+    assert!(!has_bare_issue_number("PKCS #8, PKCS #1 or SEC 1") && has_bare_issue_number("In #8"));
     assert!(!has_bare_issue_number("hyperium/h2#902") && !has_bare_issue_number("colour #123abc"));
 }
