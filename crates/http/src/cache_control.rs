@@ -6,7 +6,8 @@
 //! §4.2.1). Where a directive is repeated, the first counts.
 
 use crate::fields::Fields;
-use crate::structured::{BareItem, Dictionary, Member};
+use crate::freshness::Settings;
+use crate::structured::{BareItem, Dictionary, Item, Member};
 use std::time::Duration;
 
 /// The largest number of seconds a directive or `Age` can carry; larger ones read as this (RFC
@@ -211,8 +212,31 @@ pub fn directives<'a>(fields: &'a Fields, name: &'a str) -> impl Iterator<Item =
     fields.get_all(name).flat_map(|value| Directives { rest: value })
 }
 
-/// The names of fields that `directive="a, b"` lists in `Cache-Control`: what a shared cache keeps
-/// neither of `no-cache` nor of `private` (RFC 9111 §5.2.2.4, §5.2.2.7).
+/// The names of fields that are not stored because `no-cache="…"` or, in a shared cache,
+/// `private="…"` lists them (RFC 9111 §5.2.2.4, §5.2.2.7). To leave them out of what is reused is
+/// the simpler half of what the first allows; the other is to validate. Allocates only where such
+/// a directive or a targeted field is there.
+pub fn unstored_fields(response: &Fields, settings: &Settings) -> Vec<Vec<u8>> {
+    let directives = if settings.shared { &["no-cache", "private"][..] } else { &["no-cache"] };
+    let dictionary = settings
+        .targeted
+        .iter()
+        .filter(|name| response.contains(name))
+        .find_map(|name| CacheControl::targeted(response, std::slice::from_ref(name)))
+        .and_then(|(_, name)| Dictionary::from_fields(response, name).ok());
+    let Some(dictionary) = dictionary else {
+        let listed = directives.iter().flat_map(|name| listed_fields(response, name));
+        return listed.map(<[u8]>::to_vec).collect();
+    };
+    let values = directives.iter().filter_map(|name| match dictionary.get(name) {
+        Some(Member::Item(Item { value: BareItem::String(names), .. })) => Some(names),
+        _ => None,
+    });
+    let names = values.flat_map(|names| names.split(','));
+    names.map(|name| name.trim().as_bytes().to_vec()).collect()
+}
+
+/// The names of fields that `directive="a, b"` lists in `Cache-Control`.
 pub fn listed_fields<'a>(
     fields: &'a Fields,
     directive: &'a str,
@@ -248,11 +272,15 @@ impl<'a> Iterator for Directives<'a> {
         loop {
             let start = self.rest.iter().position(|b| !matches!(b, b',' | b' ' | b'\t'))?;
             self.rest = self.rest.split_at_checked(start)?.1;
-            let name = self.take_until(|byte| matches!(byte, b'=' | b',' | b' ' | b'\t'));
+            let name = self.take_until(|byte| matches!(byte, b'=' | b',' | b';' | b' ' | b'\t'));
             let before = self.skip_space();
             if self.rest.first() != Some(&b'=') {
-                // What stands between a name and the next comma belongs to nothing known.
+                // What stands between a name and the next comma belongs to nothing known; some
+                // origins write `no-store; max-age=0`, and mean at least the first.
                 self.take_until(|byte| byte == b',');
+                if name.is_empty() {
+                    continue;
+                }
                 return Some(Directive { name, argument: None, spaced: false });
             }
             self.rest = self.rest.split_at_checked(1)?.1;
@@ -371,6 +399,7 @@ mod tests {
         let read = response(&["MaX-AgE=60,, NO-cache", "S-MAXAGE=0005 , x=1"]);
         assert_eq!((read.max_age, read.s_maxage), (seconds(60), seconds(5)));
         assert!(read.no_cache && !read.no_store);
+        assert!(response(&["no-store; max-age=5"]).no_store);
     }
 
     #[test]

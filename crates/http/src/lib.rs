@@ -11,7 +11,7 @@
 //! | is the target sound, and what is its cache key? | [`target`] |
 //! | which stored variant does this request select? | [`vary`] |
 //! | may the stored response be used now? | [`freshness`] |
-//! | does the client already have it? which part does it want? | [`conditional`], [`range`] |
+//! | does the client already have it? which part does it want? | [`conditional`], [`range`], [`multipart`] |
 //! | may the origin's response be stored, and for how long? | [`freshness`], [`cache_control`] |
 //! | what is kept of it, and what does a 304 change? | [`hop_by_hop`], [`update`] |
 //! | what does an unsafe request make invalid? | [`method`] |
@@ -46,15 +46,20 @@
 
 pub mod cache_control;
 pub mod cache_status;
+pub mod conditional;
 pub mod date;
 pub mod error;
 pub mod fields;
 pub mod freshness;
 pub mod hop_by_hop;
 pub mod message;
+pub mod method;
+pub mod multipart;
+pub mod proxy_status;
 pub mod range;
 pub mod reason;
 pub mod status;
 pub mod structured;
 pub mod target;
+pub mod update;
 pub mod vary;

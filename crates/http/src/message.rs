@@ -4,9 +4,10 @@ use crate::fields::Fields;
 use std::fmt;
 
 /// A request method. Names are case-sensitive (RFC 9110 §9.1).
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Method {
     /// `GET`
+    #[default]
     Get,
     /// `HEAD`
     Head,
@@ -168,12 +169,6 @@ pub struct ResponseHead {
     pub version: Version,
     /// Fields.
     pub fields: Fields,
-}
-
-impl Default for Method {
-    fn default() -> Self {
-        Self::Get
-    }
 }
 
 impl ResponseHead {
