@@ -110,8 +110,8 @@ impl Stream {
     pub async fn write_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<()> {
         let mut rest = Rest { pieces, offset: 0 };
         while rest.skip_empty() {
-            let window = rest.window();
-            let window = &window[..rest.pieces.len().min(PIECES_MAX)];
+            let (window, count) = rest.window();
+            let window = &window[..count];
             let mut waited = false;
             let taken = poll_fn(|cx| {
                 let poll = self.poll_write_pieces(cx, window);
@@ -329,15 +329,25 @@ impl<'a> Rest<'a, '_> {
         false
     }
 
-    /// The next pieces, the first one without what is done.
-    fn window(&self) -> [IoSlice<'a>; PIECES_MAX] {
+    /// The next pieces, the first one without what is done, and how many: as much as may go in one
+    /// turn, for the socket of a fast peer takes megabytes at once.
+    fn window(&self) -> ([IoSlice<'a>; PIECES_MAX], usize) {
         let mut window = [IoSlice::new(&[]); PIECES_MAX];
         let mut offset = self.offset;
+        let mut room = TURN_BYTES_MAX;
+        let mut count = 0;
         for (to, from) in window.iter_mut().zip(self.pieces) {
-            *to = IoSlice::new(from.get(offset..).unwrap_or_default());
+            if room == 0 {
+                break;
+            }
+            let from = from.get(offset..).unwrap_or_default();
+            let part = &from[..from.len().min(room)];
+            *to = IoSlice::new(part);
+            room -= part.len();
             offset = 0;
+            count += 1;
         }
-        window
+        (window, count)
     }
 
     fn advance(&mut self, mut bytes: usize) {
