@@ -66,6 +66,7 @@ parse() {
     suite=$(cd "$suite" 2>/dev/null && pwd) || give_up "there is no such folder"
     [ -z "$peer_url" ] || [ -n "$origin_port" ] || give_up "--peer-url needs --origin-port: where the proxy forwards to"
     peer_url=${peer_url%/}
+    [[ -z "$peer_url" || "$peer_url" =~ ^http://127\.0\.0\.1:[0-9]+$ ]] || give_up "--peer-url is http://127.0.0.1:PORT"
     if [ -n "$keep" ]; then mkdir -p "$keep" && keep=$(cd "$keep" && pwd); fi
 }
 
