@@ -11,10 +11,10 @@ use crate::object::Object;
 use crate::purge_log::{self, PurgeLog};
 use crate::shard::{SHARDS, Shard, shard_of};
 use freshet_base::counter::SharedCounter;
-use freshet_store::{Arena, Body};
+use freshet_store::Arena;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What an operator may set.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,8 +46,6 @@ pub struct Cache {
     shards: Box<[Mutex<Shard>]>,
     fifo: Mutex<S3Fifo<Object>>,
     pub(crate) purges: Mutex<PurgeLog>,
-    /// Evicted bodies whose memory readers still hold.
-    pub(crate) lingering: Mutex<Vec<Weak<Body>>>,
     pub(crate) seq: AtomicU64,
     next_id: AtomicU64,
     pub(crate) evicted_bytes: SharedCounter,
@@ -77,7 +75,6 @@ impl Cache {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             fifo: Mutex::new(S3Fifo::new(settings.small_share)),
             purges: Mutex::new(PurgeLog::new(purge_log::ENTRIES_MAX)),
-            lingering: Mutex::default(),
             seq: AtomicU64::new(0),
             next_id: AtomicU64::new(1),
             evicted_bytes: SharedCounter::default(),

@@ -1,9 +1,9 @@
 //! Making room: eviction on behalf of the arena.
 
-use crate::cache::{Cache, lock};
+use crate::cache::Cache;
 use crate::fifo::Busy;
 use crate::object::Object;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 impl Cache {
     /// Evicts until about `wanted` bytes came free; returns how many did. The arena calls it when
@@ -15,17 +15,18 @@ impl Cache {
     /// for twice. At least one object goes as long as there is one.
     pub fn reclaim(&self, wanted: u64) -> u64 {
         let mut freed = 0;
+        let mut evicted_any = false;
         for patience in [Busy::Idle, Busy::Read, Busy::Filling] {
-            let mut coming = if patience == Busy::Idle { 0 } else { self.lingering_bytes() };
-            // Where nothing came free yet, one more goes even if enough is coming: readers may be
-            // slow, and a caller who gets nothing has to wait for them.
-            let mut nothing_yet = freed == 0;
-            while freed < wanted && (nothing_yet || freed + coming < wanted) {
+            let is_idle = patience == Busy::Idle;
+            let mut coming = if is_idle { 0 } else { self.arena.stats().pinned_bytes };
+            // One goes even if enough is coming: those readers may be slow, and a caller who gets
+            // nothing has to wait for them.
+            while freed < wanted && (!evicted_any || freed + coming < wanted) {
                 let Some(victim) = self.with_fifo(|fifo| fifo.evict(patience)) else { break };
                 let (now, later) = self.evict(victim);
                 freed += now;
                 coming += later;
-                nothing_yet = false;
+                evicted_any |= now + later > 0;
             }
         }
         freed
@@ -46,28 +47,14 @@ impl Cache {
         let body = Arc::clone(victim.body());
         let charged = victim.charged_bytes();
         self.evicted_bytes.add(body.held_bytes() + charged);
-        let mut freed = victim.release_body(true);
-        if Arc::into_inner(victim).is_some() {
-            freed += charged;
-        }
+        let freed = victim.release_body(true);
         let later = body.held_bytes();
         if later > 0 {
-            lock(&self.lingering).push(Arc::downgrade(&body));
+            // The head comes free, but it is the body that is wanted: an arena that hears of
+            // progress asks for more at once, and all readers' objects would be gone at that.
+            return (freed, later);
         }
-        (freed, later)
-    }
-
-    /// Bytes of evicted bodies that are still being read.
-    fn lingering_bytes(&self) -> u64 {
-        let mut lingering = std::mem::take(&mut *lock(&self.lingering));
-        let mut sum = 0;
-        // Not under the lock: the last reference to a body may be dropped here.
-        lingering.retain(|body| {
-            let held = Weak::upgrade(body).map_or(0, |body| body.held_bytes());
-            sum += held;
-            held > 0
-        });
-        lock(&self.lingering).append(&mut lingering);
-        sum
+        let is_last = Arc::into_inner(victim).is_some();
+        (freed + if is_last { charged } else { 0 }, 0)
     }
 }

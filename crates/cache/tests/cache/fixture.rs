@@ -104,7 +104,12 @@ pub(crate) fn by_freshness(object: &Object, now: UnixMillis) -> Use {
     }
 }
 
-pub(crate) fn look(cache: &Arc<Cache>, key: &Key, request: &RequestHead, now: UnixMillis) -> Lookup {
+pub(crate) fn look(
+    cache: &Arc<Cache>,
+    key: &Key,
+    request: &RequestHead,
+    now: UnixMillis,
+) -> Lookup {
     cache.lookup(key, request, now, &mut |object| by_freshness(object, now))
 }
 

@@ -1,4 +1,10 @@
 //! The cache seen from outside, over a real arena.
 
+mod eviction;
 mod fixture;
 mod lookup;
+mod model;
+mod purge;
+mod stress;
+mod ticket;
+mod variants;
