@@ -217,7 +217,10 @@ enum Blame {
 
 fn blame(error: &io::Error) -> Blame {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
-        Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => Blame::Shortage,
+        // ENOSPC: no more room in the set of watched descriptors.
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM | Errno::NOSPC) => {
+            Blame::Shortage
+        }
         Some(Errno::BADF | Errno::FAULT | Errno::INVAL | Errno::NOTSOCK | Errno::OPNOTSUPP)
         | None => Blame::Listener,
         Some(_) => Blame::Peer,

@@ -1,4 +1,5 @@
 //! What needs a second process: this program starts itself again as the other one.
+#![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
 
 use freshet_net::address::Address;
 use freshet_net::handover::{Inherited, LISTEN_FDS_VARIABLE, pass_on};
@@ -135,7 +136,7 @@ fn play_a_process_out_of_descriptors() {
         let next = std::fs::File::open("/dev/null").unwrap();
         let limit = std::os::fd::AsRawFd::as_raw_fd(&next) as u64;
         drop(next);
-        setrlimit(Resource::Nofile, Rlimit { current: Some(limit), ..full.clone() }).unwrap();
+        setrlimit(Resource::Nofile, Rlimit { current: Some(limit), ..full }).unwrap();
         let accept = listener.accept();
         tokio::pin!(accept);
         let paused = std::future::poll_fn(|cx| {

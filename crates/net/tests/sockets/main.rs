@@ -1,4 +1,5 @@
 //! Real sockets on loopback with ports the kernel chooses.
+#![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
 
 mod common;
 mod foreign;
