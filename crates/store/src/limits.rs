@@ -15,8 +15,8 @@ pub const FRAME_PAGES: u32 = (FRAME_BYTES / PAGE_BYTES) as u32;
 /// take at most this much at once.
 pub const PIECE_BYTES_MAX: u32 = 1 << 20;
 
-/// The first piece of a body of unknown length, and the shortest piece a long body is cut into
-/// when memory is in fragments: below this a read step costs more than the bytes it moves.
+/// The first piece of a body of unknown length, and the shortest piece of a body in transit and of a
+/// long one: below this a read step costs more than the bytes it moves.
 pub const PIECE_BYTES_MIN: u32 = 16 << 10;
 
 /// Step between the sizes of parts of a page.

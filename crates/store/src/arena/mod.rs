@@ -15,6 +15,8 @@ mod pages;
 mod queue;
 mod slab;
 mod state;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use mapping::Mapping;
 pub(crate) use queue::MemoryWait;

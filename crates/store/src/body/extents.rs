@@ -78,12 +78,17 @@ impl Extents {
         self.held_bytes -= out[before..].iter().map(|extent| u64::from(extent.len)).sum::<u64>();
     }
 
-    /// Puts the only extent's bytes elsewhere: `to` has the same bytes, from its beginning on.
-    /// Returns what was there.
-    pub(super) fn replace_only(&mut self, to: Piece) -> Option<Piece> {
-        let [extent] = self.list.as_mut_slice() else { return None };
-        extent.start = 0;
-        Some(std::mem::replace(&mut extent.piece, to))
+    /// Puts the bytes of `old`, if that is still the only extent, at the beginning of `to`, which
+    /// has the same bytes. Returns the piece that is not used any more.
+    pub(super) fn replace_only(&mut self, old: &Extent, to: Piece) -> Piece {
+        let only = self.list.as_mut_slice();
+        match only {
+            [extent] if extent.piece.is_same(&old.piece) && extent.len == old.len => {
+                extent.start = 0;
+                std::mem::replace(&mut extent.piece, to)
+            }
+            _ => to,
+        }
     }
 
     /// Gives spare capacity of the list back.
@@ -108,6 +113,15 @@ impl Extents {
     /// The first extent that begins after `position`.
     pub(super) fn next_after(&self, position: u64) -> Option<&Extent> {
         self.list.get(self.after(position))
+    }
+
+    /// Where the bytes begin that are held without a gap up to `position`; `position` itself where
+    /// the byte before it is not held.
+    pub(super) fn run_start(&self, position: u64) -> u64 {
+        let before = self.list.partition_point(|extent| extent.offset < position);
+        let backwards = self.list[..before].iter().rev();
+        backwards
+            .fold(position, |start, held| if held.end() >= start { held.offset } else { start })
     }
 
     /// The only extent.

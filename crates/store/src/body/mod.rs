@@ -22,6 +22,8 @@ mod reader;
 mod readers;
 mod sizing;
 mod state;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub use reader::BodyReader;
@@ -84,7 +86,7 @@ impl Body {
             Bound::Excluded(end) => *end,
             Bound::Unbounded => u64::MAX,
         };
-        let id = self.state().add_reader(start, end);
+        let id = self.change(|state, after| state.add_reader(start, end, after));
         BodyReader::new(self.clone(), id, start)
     }
 
@@ -115,7 +117,7 @@ impl Body {
     }
 
     /// Calls `hook` once, when the body enters transit, or now if it is in transit. For the owner
-    /// to take it out of its index. No lock of this crate is held; it may be the writer's thread,
+    /// to take it out of its index; what it holds should not keep this body alive. No lock of this crate is held; it may be the writer's thread,
     /// inside of [`BodyWriter::poll_reserve`].
     pub fn on_transit(&self, hook: impl FnOnce() + Send + 'static) {
         let mut state = self.state();
@@ -152,6 +154,19 @@ impl Body {
     /// Whether [`Body::enter_transit`] was called, by the owner or by a writer.
     pub fn is_transit(&self) -> bool {
         self.is_transit.load(Acquire)
+    }
+
+    /// Whether all bytes of `range` are held now.
+    pub fn holds(&self, range: std::ops::Range<u64>) -> bool {
+        let state = self.state();
+        let mut position = range.start;
+        while position < range.end {
+            match state.extents.at(position) {
+                Some(extent) => position = extent.end(),
+                None => return false,
+            }
+        }
+        true
     }
 
     /// Bytes held now.

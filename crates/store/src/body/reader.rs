@@ -15,11 +15,12 @@ pub struct BodyReader {
     body: Arc<Body>,
     id: u32,
     position: u64,
+    is_patient: bool,
 }
 
 impl BodyReader {
     pub(super) fn new(body: Arc<Body>, id: u32, position: u64) -> Self {
-        Self { body, id, position }
+        Self { body, id, position, is_patient: false }
     }
 
     /// The next bytes, at most `max` and at least one, as far as they lie in one piece; or what is
@@ -27,7 +28,9 @@ impl BodyReader {
     /// [`crate::limits::FILL_AHEAD_BYTES_MAX`] behind. One lock, one binary search, no allocation.
     pub fn poll_next(&mut self, cx: &mut Context<'_>, max: usize) -> Poll<Next> {
         let max = u64::try_from(max.max(1)).unwrap_or(u64::MAX);
-        let next = self.body.change(|state, after: &mut After| state.read(self.id, max, cx, after));
+        let next = self.body.change(|state, after: &mut After| {
+            state.read(self.id, max, self.is_patient, cx, after)
+        });
         if let Poll::Ready(Next::Data(lease)) = &next {
             self.position += lease.len() as u64;
         }
@@ -37,6 +40,12 @@ impl BodyReader {
     /// As [`BodyReader::poll_next`]. Dropping the future loses nothing.
     pub async fn next(&mut self, max: usize) -> Next {
         poll_fn(|cx| self.poll_next(cx, max)).await
+    }
+
+    /// Whether the reader waits for a running writer however far behind that is, instead of being
+    /// told of a hole: for bytes that cannot be fetched by themselves.
+    pub fn set_patient(&mut self, is_patient: bool) {
+        self.is_patient = is_patient;
     }
 
     /// The next byte it reads.

@@ -2,8 +2,7 @@
 
 use crate::arena::Need;
 use crate::limits::{
-    PAGE_BYTES, PIECE_BYTES_MAX, PIECE_BYTES_MIN, SLAB_BYTES_MAX, SLAB_STEP_BYTES,
-    TRANSIT_PIECE_BYTES_MAX,
+    PAGE_BYTES, PIECE_BYTES_MAX, PIECE_BYTES_MIN, SLAB_BYTES_MAX, TRANSIT_PIECE_BYTES_MAX,
 };
 
 const PAGE: u32 = PAGE_BYTES as u32;
@@ -12,15 +11,11 @@ const PAGE: u32 = PAGE_BYTES as u32;
 /// of their block, so that what the block has left is of a size others can use.
 const EXACT_PAGES_MAX: u32 = 16;
 
-/// A part of a page takes the tail of a body when the page it saves would waste more than one in
-/// this many bytes.
-const WASTE_MAX: u64 = 64;
-
 /// What the writer knows about the bytes to come.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outlook {
-    /// Bytes until the end of the gap; `u64::MAX` for unknown.
-    pub(super) gap_bytes: u64,
+    /// Bytes until the end of the gap, where that is known.
+    pub(super) gap_bytes: Option<u64>,
     /// Bytes this writer has brought.
     pub(super) written_bytes: u64,
     /// How many bytes the caller would like to write now.
@@ -30,23 +25,27 @@ pub(super) struct Outlook {
 
 /// The piece to ask for.
 ///
-/// A body of known length gets pieces that waste less than a page in all: 1,000,000 bytes are runs
-/// of 240, 4 and 1 pages, 72,000 are runs of 16 and 1 pages and 2,560 bytes of a page. When
-/// nothing is known, pieces double from 16 KiB.
+/// A body of known length gets pieces that waste at most 1 KiB in all: 1,000,000 bytes are runs of
+/// 240 and 4 pages and 768 bytes of a page; 72,000 are runs of 16 and 1 pages and 2,560 bytes of a
+/// page. When nothing is known, pieces double from 16 KiB.
 pub(super) fn need(outlook: Outlook) -> Need {
     let best = match (outlook.is_transit, outlook.gap_bytes) {
-        (true, gap) => u64::from(TRANSIT_PIECE_BYTES_MAX).min(gap) as u32,
-        (false, u64::MAX) => doubled(outlook),
-        (false, gap) => exact(gap, outlook.written_bytes),
+        (true, None) => TRANSIT_PIECE_BYTES_MAX,
+        (true, Some(gap)) => u64::from(TRANSIT_PIECE_BYTES_MAX).min(gap) as u32,
+        (false, None) => doubled(outlook),
+        (false, Some(gap)) => exact(gap, outlook.written_bytes),
     };
     let best_pages = best.div_ceil(PAGE);
     if best <= SLAB_BYTES_MAX {
         return Need { best, good: best, least: best };
     }
-    let is_short = best_pages <= EXACT_PAGES_MAX && outlook.gap_bytes != u64::MAX;
-    if outlook.is_transit || !is_short {
-        let good = (best / 16).max(PIECE_BYTES_MIN).min(best);
-        return Need { best, good, least: best.min(PIECE_BYTES_MIN) };
+    if outlook.is_transit {
+        let least = best.min(PIECE_BYTES_MIN);
+        return Need { best, good: least, least };
+    }
+    if best_pages > EXACT_PAGES_MAX {
+        let good = (best / 16).max(PIECE_BYTES_MIN);
+        return Need { best, good, least: (best / 32).clamp(PAGE, PIECE_BYTES_MIN) };
     }
     Need { best, good: best_pages.div_ceil(4) * PAGE, least: PAGE }
 }
@@ -64,11 +63,9 @@ fn exact(bytes: u64, written_bytes: u64) -> u32 {
     if bytes <= u64::from(SLAB_BYTES_MAX) {
         return bytes as u32;
     }
-    let tail = (bytes % PAGE_BYTES) as u32;
-    let saved = PAGE.saturating_sub(tail.next_multiple_of(SLAB_STEP_BYTES));
-    let whole = (bytes + written_bytes) / WASTE_MAX;
-    let is_part = tail > 0 && tail <= SLAB_BYTES_MAX && u64::from(saved) > whole;
-    let pages = if is_part { bytes / PAGE_BYTES } else { bytes.div_ceil(PAGE_BYTES) };
+    // A tail that fits a part of a page gets one, last.
+    let has_part = (1..=u64::from(SLAB_BYTES_MAX)).contains(&(bytes % PAGE_BYTES));
+    let pages = if has_part { bytes / PAGE_BYTES } else { bytes.div_ceil(PAGE_BYTES) };
     let pages = pages.clamp(1, u64::from(PIECE_BYTES_MAX) / PAGE_BYTES) as u32;
     let run = if pages > EXACT_PAGES_MAX {
         pages - pages % (pages.next_power_of_two() / 16)
@@ -83,6 +80,7 @@ fn exact(bytes: u64, written_bytes: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::SLAB_STEP_BYTES;
 
     /// The best pieces of a body of known length.
     fn pieces(total: u64) -> Vec<u32> {
@@ -90,8 +88,12 @@ mod tests {
         let mut pieces = Vec::new();
         while written_bytes < total {
             let gap_bytes = total - written_bytes;
-            let outlook =
-                Outlook { gap_bytes, written_bytes, hint_bytes: 16 << 10, is_transit: false };
+            let outlook = Outlook {
+                gap_bytes: Some(gap_bytes),
+                written_bytes,
+                hint_bytes: 16 << 10,
+                is_transit: false,
+            };
             let best = need(outlook).best;
             pieces.push(best);
             written_bytes += u64::from(best).min(gap_bytes);
@@ -105,13 +107,13 @@ mod tests {
         assert_eq!(pieces(4097), [4096, 1]);
         assert_eq!(pieces(5 * 4096), [5 * 4096]);
         assert_eq!(pieces(72_000), [16 * 4096, 4096, 2368]);
-        assert_eq!(pieces(1_000_000), [240 * 4096, 4 * 4096, 4096]);
+        assert_eq!(pieces(1_000_000), [240 * 4096, 4 * 4096, 576]);
         assert_eq!(pieces(1 << 20), [1 << 20]);
         for total in (1..3_000_000).step_by(997) {
             let pieces = pieces(total);
             let rounded: u64 =
                 pieces.iter().map(|piece| u64::from(piece.next_multiple_of(SLAB_STEP_BYTES))).sum();
-            assert!(rounded < total + PAGE_BYTES, "{total}: {pieces:?}");
+            assert!(rounded <= total + 1024, "{total}: {pieces:?}");
             assert!(pieces.len() as u64 <= 6 + total / (1 << 20), "{total}: {pieces:?}");
         }
     }
@@ -119,7 +121,7 @@ mod tests {
     #[test]
     fn unknown_lengths_double_and_transit_stays_small() {
         let outlook = |written_bytes, is_transit| Outlook {
-            gap_bytes: u64::MAX,
+            gap_bytes: None,
             written_bytes,
             hint_bytes: 1,
             is_transit,

@@ -27,8 +27,8 @@ pub enum Next {
 /// What a writer may do at its position.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Room {
-    /// Store up to this many bytes; `u64::MAX` for an unknown length.
-    Gap(u64),
+    /// Store up to this many bytes, where it is known how many.
+    Gap(Option<u64>),
     /// Drop this many bytes, the body has them.
     Skip(u64),
 }
@@ -58,7 +58,6 @@ pub(super) struct State {
 
 struct WriterState {
     id: u32,
-    start: u64,
     position: u64,
     end: Option<u64>,
     waker: Option<Waker>,
@@ -82,13 +81,19 @@ impl State {
         self.writer_last = self.writer_last.wrapping_add(1);
         let id = self.writer_last;
         self.writers.reserve_exact(1);
-        self.writers.push(WriterState { id, start, position: start, end, waker: None });
+        self.writers.push(WriterState { id, position: start, end, waker: None });
         id
     }
 
-    pub(super) fn add_reader(&mut self, position: u64, end: u64) -> u32 {
+    pub(super) fn add_reader(&mut self, position: u64, end: u64, after: &mut After) -> u32 {
         self.had_reader = true;
-        self.readers.add(position, end)
+        let id = self.readers.add(position, end);
+        if self.is_transit {
+            // Writers that waited for a first reader learn where it is.
+            self.release_read(after);
+            self.wake_writers(after);
+        }
+        id
     }
 
     /// Removes a reader, and what only it needed.
@@ -129,8 +134,9 @@ impl State {
         if let Some(held) = self.extents.at(position) {
             return Poll::Ready(Ok(Room::Skip(held.end() - position)));
         }
-        let next = self.extents.next_after(position).map_or(u64::MAX, |next| next.offset);
-        Poll::Ready(Ok(Room::Gap(next.min(end.unwrap_or(u64::MAX)) - position)))
+        let next = self.extents.next_after(position).map(|next| next.offset);
+        let gap_end = next.into_iter().chain(end).min();
+        Poll::Ready(Ok(Room::Gap(gap_end.map(|end| end - position))))
     }
 
     /// Moves the writer over `len` bytes, which are in `piece` from `start` on unless they are
@@ -161,8 +167,9 @@ impl State {
     pub(super) fn finish_writer(&mut self, id: u32, after: &mut After) -> Result<(), BodyError> {
         let writer = &self.writers[self.writer_at(id)];
         let got = writer.position;
-        if let Some(expected) = writer.end.or(self.total).filter(|end| *end > got) {
-            let error = BodyError::OriginTruncated { expected, got };
+        let end = writer.end.or(self.total).unwrap_or_else(|| self.extents.end());
+        if end > got {
+            let error = BodyError::OriginTruncated { expected: end, got };
             self.fail_writer(id, error.clone(), after);
             return Err(error);
         }
@@ -192,6 +199,7 @@ impl State {
         &mut self,
         id: u32,
         max: u64,
+        is_patient: bool,
         cx: &mut Context<'_>,
         after: &mut After,
     ) -> Poll<Next> {
@@ -209,7 +217,10 @@ impl State {
             }
             return Poll::Ready(Next::Data(lease));
         }
-        if self.writers.iter().any(|writer| writer.will_reach(position, total)) {
+        let comes = |writer: &WriterState| {
+            writer.will_reach(position, total) || (is_patient && writer.will_come(position, total))
+        };
+        if self.writers.iter().any(comes) {
             reader.waker = Some(cx.waker().clone());
             return Poll::Pending;
         }
@@ -273,13 +284,18 @@ impl State {
         self.readers.take_wakers(|_| true, &mut after.wakes);
     }
 
-    /// A reader has moved to `position`: drops what it was the last to need.
+    /// A reader has moved to `position`: drops what it was the last to need, and lets writers go on
+    /// that are not too far ahead any more.
     fn read_in_transit(&mut self, position: u64, after: &mut After) {
         let is_inside = self.extents.at(position).is_some_and(|extent| extent.offset < position);
         if !is_inside {
             self.release_read(after);
         }
-        self.wake_writers(after);
+        for at in 0..self.writers.len() {
+            if self.unread_bytes(&self.writers[at]) < TRANSIT_WINDOW_BYTES {
+                after.wakes.extend(self.writers[at].waker.take());
+            }
+        }
     }
 
     /// In transit, drops all extents but those that some reader will come to without a gap.
@@ -310,23 +326,24 @@ impl State {
         if !self.had_reader {
             return false;
         }
-        let reach = writer.start..=writer.position.saturating_add(FILL_AHEAD_BYTES_MAX);
-        match (self.is_transit, self.is_cleared) {
-            (true, _) => !self
-                .readers
-                .iter()
-                .any(|reader| reach.contains(&reader.position) && reader.end > writer.position),
-            (false, true) => self.readers.count() == 0,
-            (false, false) => false,
+        if !self.is_transit {
+            return self.is_cleared && self.readers.count() == 0;
         }
+        let run_start = self.extents.run_start(writer.position);
+        let reach = run_start..=writer.position.saturating_add(FILL_AHEAD_BYTES_MAX);
+        let wants = |position, end| reach.contains(&position) && end > writer.position;
+        !self.readers.iter().any(|reader| wants(reader.position, reader.end))
     }
 
-    /// In transit: how much of what this writer brought is held for its slowest reader.
+    /// In transit: how much is held up to this writer's position for the slowest reader that comes
+    /// to it without a gap. A reader behind a gap does not count: it may be waiting for another
+    /// writer, which may be waiting for the memory this one holds.
     fn unread_bytes(&self, writer: &WriterState) -> u64 {
-        let brought = writer.start..=writer.position;
+        let run_start = self.extents.run_start(writer.position);
+        let held = run_start..=writer.position;
         let positions = self.readers.iter().map(|reader| reader.position);
-        let slowest = positions.filter(|position| brought.contains(position)).min();
-        let from = if self.had_reader { writer.position } else { writer.start };
+        let slowest = positions.filter(|position| held.contains(position)).min();
+        let from = if self.had_reader { writer.position } else { run_start };
         writer.position - slowest.unwrap_or(from)
     }
 
@@ -340,7 +357,11 @@ impl WriterState {
     /// Whether a reader at `position` should wait for this writer.
     fn will_reach(&self, position: u64, total: Option<u64>) -> bool {
         let ahead = position.checked_sub(self.position);
-        ahead.is_some_and(|ahead| ahead <= FILL_AHEAD_BYTES_MAX)
-            && self.end.or(total).is_none_or(|end| position < end)
+        ahead.is_some_and(|ahead| ahead <= FILL_AHEAD_BYTES_MAX) && self.will_come(position, total)
+    }
+
+    /// Whether this writer comes to `position` some time.
+    fn will_come(&self, position: u64, total: Option<u64>) -> bool {
+        self.position <= position && self.end.or(total).is_none_or(|end| position < end)
     }
 }

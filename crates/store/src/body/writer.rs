@@ -174,8 +174,9 @@ impl BodyWriter {
             };
             if let Some(piece) = &self.piece {
                 let spare = (piece.capacity() - piece.published()) as usize;
-                let gap = usize::try_from(gap_bytes).unwrap_or(usize::MAX);
-                return Poll::Ready(Ok(Reserved { len: spare.min(gap), is_skip: false }));
+                let gap = gap_bytes.and_then(|bytes| usize::try_from(bytes).ok());
+                let len = spare.min(gap.unwrap_or(usize::MAX));
+                return Poll::Ready(Ok(Reserved { len, is_skip: false }));
             }
             if let Some(wait) = &mut self.wait {
                 self.piece = Some(ready!(wait.poll(cx)));
@@ -187,7 +188,7 @@ impl BodyWriter {
     }
 
     /// Takes a piece, or enters transit, or joins the queue for memory.
-    fn find_memory(&mut self, gap_bytes: u64, hint_bytes: usize) -> Result<(), BodyError> {
+    fn find_memory(&mut self, gap_bytes: Option<u64>, hint_bytes: usize) -> Result<(), BodyError> {
         let is_transit = self.body.is_transit();
         let written_bytes = self.position - self.start;
         let need = sizing::need(Outlook { gap_bytes, written_bytes, hint_bytes, is_transit });
@@ -236,21 +237,21 @@ impl BodyWriter {
     /// A small body that came with an unknown length lies in a page of its own: moves it to a part
     /// of one, if there is a free one. Leases on the old bytes stay good.
     fn move_to_part_of_page(&self) {
-        let lease = {
+        let old = {
             let state = self.body.state();
             let may_move = state.is_complete() && !state.is_cleared && !state.is_transit;
             let small = state.extents.only().filter(|extent| {
                 extent.end() <= u64::from(SLAB_BYTES_MAX) && !extent.piece.is_part_of_page()
             });
-            small.filter(|_| may_move).map(|extent| extent.lease())
+            small.filter(|_| may_move).cloned()
         };
-        let Some(lease) = lease else { return };
+        let Some(old) = old else { return };
+        let lease = old.lease();
         let Some(mut part) = self.body.arena.allocate_free(lease.len() as u32) else { return };
         part.spare()[..lease.len()].copy_from_slice(&lease);
         part.publish(lease.len());
-        // A purge or transit in between has taken the extent away, and nothing is replaced.
-        let old = self.body.state().extents.replace_only(part.share());
-        drop(old);
+        let unused = self.body.state().extents.replace_only(&old, part.share());
+        drop(unused);
     }
 }
 
