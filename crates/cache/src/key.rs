@@ -31,7 +31,9 @@ impl Secret {
     /// The key of a target as it is by default: `authority` (lower case, with its port if any) and
     /// `target` (path and query). One allocation.
     pub fn key(&self, authority: &str, target: &str) -> Key {
-        KeyBuilder::new(self).part(authority.as_bytes()).part(target.as_bytes()).build()
+        let bytes = authority.len() + 1 + target.len();
+        let builder = KeyBuilder { text: Vec::with_capacity(bytes), ..KeyBuilder::new(self) };
+        builder.part(authority.as_bytes()).part(target.as_bytes()).build()
     }
 }
 
@@ -91,7 +93,7 @@ pub struct KeyBuilder<'a> {
 impl<'a> KeyBuilder<'a> {
     /// A key of no parts yet.
     pub fn new(secret: &'a Secret) -> Self {
-        Self { secret, text: Vec::with_capacity(96), parts: 0 }
+        Self { secret, text: Vec::new(), parts: 0 }
     }
 
     /// Adds a part. By default there are two, the authority and the target; a policy may add more

@@ -26,6 +26,49 @@
 //! A [`Ticket`] ends by [`Ticket::insert`], which makes the object visible at once, while its body
 //! grows, or by [`Ticket::refresh`], [`Ticket::hit_for_miss`] or [`Ticket::fail`]. A ticket that is
 //! dropped lets the next one try. What was fetched with a ticket from before a purge is not kept.
+//!
+//! ```
+//! use freshet_base::clock::UnixMillis;
+//! use freshet_cache::{Cache, Lookup, ObjectSpec, Purge, Secret, Settings, StoredHead, Use};
+//! use freshet_http::fields::Fields;
+//! use freshet_http::freshness::{Freshness, Reuse};
+//! use freshet_http::message::RequestHead;
+//! use freshet_store::{Arena, Body};
+//! use std::time::Duration;
+//!
+//! let cache = Cache::new(Arena::new(64 << 20)?, Secret::random(), Settings::default())?;
+//! let key = cache.key("example.com", "/");
+//! let (request, now) = (RequestHead::default(), UnixMillis(1_800_000_000_000));
+//! let look = || {
+//!     cache.lookup(&key, &request, now, &mut |object| match object.reuse(now) {
+//!         Reuse::Fresh => Use::Serve,
+//!         Reuse::StaleWhileRevalidate => Use::ServeAndRefresh,
+//!         Reuse::Stale | Reuse::MustValidate => Use::Validate,
+//!     })
+//! };
+//!
+//! let Lookup::Miss { ticket, .. } = look() else { panic!("nothing is stored yet") };
+//! assert!(matches!(look(), Lookup::Wait { .. }), "one fetches, the others wait");
+//! let object = ticket.insert(ObjectSpec {
+//!     head: StoredHead {
+//!         status: 200,
+//!         reason: None,
+//!         fields: Fields::new(),
+//!         freshness: Freshness::from_policy(now, Duration::from_secs(60)),
+//!         etag: None,
+//!         last_modified: None,
+//!         scheme_bound: None,
+//!         partial: false,
+//!     },
+//!     body: Body::new(cache.arena(), None),
+//!     variation: None,
+//!     tags: Box::default(),
+//! });
+//! let Lookup::Hit { object: found, .. } = look() else { panic!("it was inserted") };
+//! assert_eq!(found.id(), object.id());
+//! assert_eq!(cache.purge(&key, Purge::Hard), 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod cache;

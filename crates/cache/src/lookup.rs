@@ -9,6 +9,7 @@ use crate::ticket::Ticket;
 use crate::waiting::{Pending, Waiter};
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::RequestHead;
+use freshet_http::reason::Reason;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -81,6 +82,19 @@ pub enum MissWhy {
     Stale,
     /// The caller ignored what is stored, because of what the request says.
     Request,
+}
+
+impl MissWhy {
+    /// The decision as it is told to people. The caller knows more of a stale object and may name
+    /// it more exactly.
+    pub fn reason(self) -> Reason {
+        match self {
+            Self::UriMiss => Reason::Miss,
+            Self::VaryMiss => Reason::MissVary,
+            Self::Stale => Reason::MissExpired,
+            Self::Request => Reason::MissRequest,
+        }
+    }
 }
 
 impl Cache {

@@ -240,6 +240,9 @@ impl Object {
     /// transit, which drops what has been read and ends with the last reader; otherwise it goes on
     /// as before, so that slow readers do not hold up quick ones.
     pub(crate) fn release_body(&self, memory_is_short: bool) -> u64 {
+        if self.body.is_transit() {
+            return 0;
+        }
         if self.body.writers() == 0 || !(memory_is_short || self.body.readers() == 0) {
             return self.body.clear();
         }
