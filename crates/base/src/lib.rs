@@ -6,4 +6,5 @@
 
 pub mod clock;
 pub mod counter;
+pub mod histogram;
 pub mod units;

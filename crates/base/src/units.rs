@@ -66,10 +66,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
         "d" => 86_400_000,
         "w" => 604_800_000,
         _ => {
-            return Err(UnitError::UnknownUnit {
-                unit: unit.into(),
-                known: "ms, s, m, h, d, w",
-            });
+            return Err(UnitError::UnknownUnit { unit: unit.into(), known: "ms, s, m, h, d, w" });
         }
     };
     scale(text, number, factor_ms).map(Duration::from_millis)

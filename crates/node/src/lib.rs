@@ -1,1 +1,31 @@
-//! stub
+//! The node: a request's way from a client's connection to the cache or an origin and back.
+//!
+//! It owns the configuration, the workers, the sessions and the state machine every request goes
+//! through, for every protocol the same. Decisions it leaves to a [`policy::Policy`]; what HTTP
+//! means it asks `freshet-http`; objects, bodies, sockets and origins are the business of the
+//! crates below. It never formats a log line on a worker and never reads a disk.
+//!
+//! | a reader looks for | it is in |
+//! |---|---|
+//! | what `freshet.toml` can say | [`config::keys`] |
+//! | the states of a request | `request` |
+//! | the states of a fetch | `fetch` |
+//! | HTTP/1 and HTTP/2 connections | `session` |
+//! | threads | [`worker`] |
+//! | start, reload, drain, hand-over | [`node`] |
+#![forbid(unsafe_code)]
+
+pub mod body;
+pub mod client;
+pub mod config;
+pub mod delivery;
+pub mod exchange;
+mod fetch;
+pub mod log;
+pub mod node;
+pub mod policy;
+mod request;
+pub mod session;
+pub mod snapshot;
+pub mod stats;
+pub mod worker;

@@ -1,0 +1,30 @@
+//! A certificate for a node that was given none: good for trying things, not for clients.
+
+use anyhow::{Context, Result};
+use freshet_node::config::settings::{Certificate, Settings};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Makes a certificate for `localhost` and this machine's name in `directory`, if TLS is wanted and
+/// none was configured. Returns whether it did.
+///
+/// # Errors
+/// When the files cannot be written.
+pub fn fill_in(settings: &mut Settings, directory: &Path) -> Result<bool> {
+    let wanted = settings.listeners.iter().any(|listener| listener.tls);
+    if !wanted || !settings.certificates.is_empty() {
+        return Ok(false);
+    }
+    let (cert, key) = (directory.join("self-signed.pem"), directory.join("self-signed.key"));
+    let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+    names.extend(fs::read_to_string("/proc/sys/kernel/hostname").ok().map(|n| n.trim().to_owned()));
+    let made = rcgen::generate_simple_self_signed(names).context("no certificate could be made")?;
+    fs::write(&key, made.signing_key.serialize_pem())
+        .with_context(|| format!("{} could not be written", key.display()))?;
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600))?;
+    fs::write(&cert, made.cert.pem())
+        .with_context(|| format!("{} could not be written", cert.display()))?;
+    settings.certificates.push(Certificate { cert, key, ocsp: None });
+    Ok(true)
+}

@@ -1,0 +1,144 @@
+//! `freshet serve`: a caching node in front of origins.
+
+use crate::self_signed;
+use crate::settings::SettingsArguments;
+use anyhow::{Context, Result};
+use clap::Args;
+use freshet_net::address::Address;
+use freshet_net::handover::Inherited;
+use freshet_node::config::Settings;
+use freshet_node::node::Node;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Flags of `freshet serve`.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    settings: SettingsArguments,
+}
+
+/// Runs a node until it is told to end: TERM and INT drain, a second one ends at once, HUP reads
+/// the configuration again, USR2 hands over to a new process.
+///
+/// # Errors
+/// Why it could not start.
+pub fn run(arguments: Arguments) -> Result<ExitCode> {
+    tracing_subscriber::fmt()
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_env("FRESHET_LOG")
+                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info")),
+        )
+        .with_writer(std::io::stderr)
+        .init();
+    let runtime_directory = runtime_directory()?;
+    let settings = complete(&arguments.settings, &runtime_directory)?;
+    let mut inherited = Inherited::from_environment()?;
+    let node = Node::start(settings, &mut inherited)?;
+    drop(inherited);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(control(&node, &arguments.settings, &runtime_directory))?;
+    node.join();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Settings with a certificate made where one is missing.
+fn complete(arguments: &SettingsArguments, directory: &Path) -> Result<Settings> {
+    let mut settings = arguments.settings()?;
+    self_signed::fill_in(&mut settings, directory)?;
+    Ok(settings)
+}
+
+/// Waits for signals and acts on them.
+async fn control(node: &Arc<Node>, arguments: &SettingsArguments, directory: &Path) -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
+    announce(node);
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            _ = hang_up.recv() => {
+                let result = complete(arguments, directory)
+                    .and_then(|settings| node.reload(settings).map_err(Into::into));
+                match result {
+                    Ok(()) => tracing::info!("the configuration was read again"),
+                    Err(error) => tracing::error!("nothing was changed: {error:#}"),
+                }
+            }
+        }
+    }
+    tracing::info!("draining");
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+    node.drain();
+    let draining = Arc::clone(node);
+    let mut ended = tokio::task::spawn_blocking(move || draining.join());
+    tokio::select! {
+        _ = &mut ended => {}
+        _ = terminate.recv() => node.stop(),
+        _ = interrupt.recv() => node.stop(),
+    }
+    Ok(())
+}
+
+/// Says on standard error where the node is and what to try.
+fn announce(node: &Node) {
+    let snapshot = node.snapshot();
+    let settings = &snapshot.settings;
+    let addresses = node.addresses();
+    let mut first = None;
+    for address in &addresses {
+        let setting = settings.listeners.iter().find(|listener| same(&listener.address, address));
+        let tls = setting.is_some_and(|listener| listener.tls);
+        let url = url(address, tls);
+        eprintln!("listening  {url}{}", if tls { "  (h2, http/1.1)" } else { "" });
+        first = first.or(Some(url));
+    }
+    for origin in &settings.origins {
+        eprintln!("origin     {}", origin.url);
+    }
+    eprintln!(
+        "memory     {}  workers {}",
+        freshet_base::units::format_bytes(settings.memory_bytes),
+        node.shared.stats.len()
+    );
+    if let Some(url) = first {
+        eprintln!("try        curl -sI {url}/");
+    }
+}
+
+fn same(configured: &Address, bound: &Address) -> bool {
+    match (configured, bound) {
+        (Address::Tcp(a), Address::Tcp(b)) => a.ip() == b.ip() && (a.port() == b.port() || a.port() == 0),
+        (a, b) => a == b,
+    }
+}
+
+fn url(address: &Address, tls: bool) -> String {
+    let scheme = if tls { "https" } else { "http" };
+    match address {
+        Address::Tcp(address) if address.ip().is_unspecified() => {
+            format!("{scheme}://localhost:{}", address.port())
+        }
+        other => format!("{scheme}://{other}"),
+    }
+}
+
+/// Where files of this run go: the service manager's directory, the user's, or one under `/tmp`
+/// that only this user can read.
+fn runtime_directory() -> Result<PathBuf> {
+    let base = ["RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR"]
+        .iter()
+        .find_map(|name| std::env::var_os(name).map(PathBuf::from));
+    let directory = match base {
+        Some(base) => base.join("freshet"),
+        None => std::env::temp_dir().join(format!("freshet-{}", rustix::process::getuid().as_raw())),
+    };
+    std::fs::create_dir_all(&directory)
+        .with_context(|| format!("{} could not be made", directory.display()))?;
+    Ok(directory)
+}

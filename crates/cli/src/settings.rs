@@ -1,0 +1,125 @@
+//! Flags that stand for keys of `freshet.toml`, and the file itself.
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Args;
+use freshet_node::config::document::{Document, render};
+use freshet_node::config::{Settings, keys};
+use std::path::{Path, PathBuf};
+
+/// Flags of `freshet serve` that say how the node is set up.
+#[derive(Args, Clone, Debug, Default)]
+pub struct SettingsArguments {
+    /// Origin to fetch from, as http://host:port, https://host or unix:/path; repeatable.
+    #[arg(long, value_name = "URL")]
+    pub origin: Vec<String>,
+    /// Address for HTTP, as :8000, 127.0.0.1:8000 or unix:/path; repeatable.
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Vec<String>,
+    /// Address for HTTPS; repeatable.
+    #[arg(long, value_name = "ADDR")]
+    pub listen_tls: Vec<String>,
+    /// PEM file with a certificate and its chain; repeatable, with --key.
+    #[arg(long, value_name = "FILE")]
+    pub cert: Vec<PathBuf>,
+    /// PEM file with the certificate's private key; repeatable.
+    #[arg(long, value_name = "FILE")]
+    pub key: Vec<PathBuf>,
+    #[arg(long, value_name = "SIZE", help = help("memory"))]
+    pub memory: Option<String>,
+    #[arg(long, value_name = "N", help = help("workers"))]
+    pub workers: Option<String>,
+    #[arg(long, value_name = "ADDR", help = help("admin.listen"))]
+    pub admin: Option<String>,
+    #[arg(long, value_name = "WHERE", help = help("log.access"))]
+    pub access_log: Option<String>,
+    /// File with the rest of the configuration.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Any key of freshet.toml, as cache.grace=10s; repeatable.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+/// The help text of a flag that stands for a key.
+fn help(path: &str) -> String {
+    keys::find(path).expect("flags stand for keys of the table").help.replace('`', "")
+}
+
+impl SettingsArguments {
+    /// The settings that file and flags make together; flags win.
+    ///
+    /// # Errors
+    /// All that is wrong, with its place in the file.
+    pub fn settings(&self) -> Result<Settings> {
+        let mut document = match &self.config {
+            Some(path) => read(path)?,
+            None => Document::default(),
+        };
+        self.add_to(&mut document)?;
+        Settings::from_document(&document).map_err(|wrong| anyhow!("{}", wrong.join("\n         ")))
+    }
+
+    fn add_to(&self, document: &mut Document) -> Result<()> {
+        if self.cert.len() != self.key.len() {
+            bail!("each --cert needs a --key: {} and {} were given", self.cert.len(), self.key.len());
+        }
+        let refuse = |error: String| anyhow!(error);
+        for url in &self.origin {
+            document.push("origin", &[("url", url)]).map_err(refuse)?;
+        }
+        for (addresses, tls) in [(&self.listen, "false"), (&self.listen_tls, "true")] {
+            for address in addresses {
+                document.push("listen", &[("address", address), ("tls", tls)]).map_err(refuse)?;
+            }
+        }
+        for (cert, key) in self.cert.iter().zip(&self.key) {
+            let (cert, key) = (text(cert)?, text(key)?);
+            document.push("certificate", &[("cert", cert), ("key", key)]).map_err(refuse)?;
+        }
+        let flags = [
+            ("memory", &self.memory),
+            ("workers", &self.workers),
+            ("admin.listen", &self.admin),
+            ("log.access", &self.access_log),
+        ];
+        for (path, value) in flags {
+            if let Some(value) = value {
+                document.set(path, value).map_err(refuse)?;
+            }
+        }
+        for pair in &self.set {
+            let (path, value) =
+                pair.split_once('=').ok_or_else(|| anyhow!("--set takes KEY=VALUE, not `{pair}`"))?;
+            if keys::find(path).is_none_or(|key| key.path.contains("[]")) {
+                let known = keys::KEYS.iter().map(|key| key.path);
+                let near = keys::nearest(path, known);
+                bail!(
+                    "--set: there is no key `{path}`{}",
+                    near.map(|near| format!(", did you mean `{near}`?")).unwrap_or_default()
+                );
+            }
+            document.set(path, value).map_err(refuse)?;
+        }
+        if document.rows("listen").is_empty() {
+            document.push("listen", &[("address", ":8000")]).map_err(refuse)?;
+            document.push("listen", &[("address", ":8443"), ("tls", "true")]).map_err(refuse)?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads a configuration file.
+///
+/// # Errors
+/// Its mistakes, each shown in place.
+pub fn read(path: &Path) -> Result<Document> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("{} could not be read", path.display()))?;
+    Document::parse(&text).map_err(|mistakes| {
+        anyhow!("the configuration has mistakes\n{}", render(&path.display().to_string(), &text, &mistakes))
+    })
+}
+
+fn text(path: &Path) -> Result<&str> {
+    path.to_str().ok_or_else(|| anyhow!("{} is not UTF-8", path.display()))
+}

@@ -1,0 +1,336 @@
+//! Every key of `freshet.toml`, once.
+//!
+//! Parsing, defaults, messages, `--help` and the reference page all read this table. `[[x]]` tables
+//! may appear any number of times; their keys are written `x[].key`.
+
+/// What a key's value must be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// `true` or `false`.
+    Bool,
+    /// A whole number from `min` to `max`.
+    Count {
+        /// Least value.
+        min: u64,
+        /// Greatest value.
+        max: u64,
+    },
+    /// Bytes, as `256MB` or `4GiB`.
+    Size,
+    /// A time, as `250ms`, `10s`, `7d`.
+    Span,
+    /// A number from 0 to 1.
+    Fraction,
+    /// Any text.
+    Text,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A list of texts.
+    TextList,
+}
+
+/// One key.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Path, as `cache.grace` or `origin[].url`.
+    pub path: &'static str,
+    /// Type of its value.
+    pub kind: Kind,
+    /// Default as it would be written, lists as comma-separated words; empty for none.
+    pub default: &'static str,
+    /// One or two sentences for the reference and `--help`.
+    pub help: &'static str,
+}
+
+const fn key(path: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Key {
+    Key { path, kind, default, help }
+}
+
+const COUNT: Kind = Kind::Count { min: 1, max: 1 << 32 };
+
+/// The table, in the order of the reference page.
+pub const KEYS: &[Key] = &[
+    key(
+        "workers",
+        Kind::Count { min: 0, max: 1024 },
+        "0",
+        "Worker threads, each pinned to a core; 0 is one for each core this process may use.",
+    ),
+    key(
+        "memory",
+        Kind::Text,
+        "auto",
+        "Memory for cached objects and all that describes them, as `4GiB`; `auto` is a quarter of \
+         what this machine or cgroup has. Connections need some KB each besides.",
+    ),
+    key(
+        "drain",
+        Kind::Span,
+        "30s",
+        "How long open requests may take to finish after SIGTERM, a reload or an upgrade.",
+    ),
+    key(
+        "listen[].address",
+        Kind::Text,
+        "",
+        "Where clients connect: `:80` (every address), `192.0.2.1:80`, `[::1]:80` or \
+         `unix:/run/freshet.sock`.",
+    ),
+    key("listen[].tls", Kind::Bool, "false", "Whether clients speak TLS here."),
+    key(
+        "listen[].proxy_protocol",
+        Kind::Bool,
+        "false",
+        "Whether each connection begins with a PROXY protocol header, version 1 or 2.",
+    ),
+    key(
+        "certificate[].cert",
+        Kind::Text,
+        "",
+        "PEM file with the certificate and its chain. The names in it decide which clients get it; \
+         the first certificate answers clients that name none.",
+    ),
+    key("certificate[].key", Kind::Text, "", "PEM file with the private key."),
+    key("certificate[].ocsp", Kind::Text, "", "DER file with an OCSP response to staple."),
+    key("tls.min_version", Kind::Choice(&["1.2", "1.3"]), "1.2", "Oldest TLS version to accept."),
+    key("tls.handshake_timeout", Kind::Span, "10s", "Time a client has for its handshake."),
+    key("origin[].name", Kind::Text, "", "Name in logs and metrics; default is the host."),
+    key(
+        "origin[].url",
+        Kind::Text,
+        "",
+        "Where to fetch from: `http://host:port`, `https://host` or `unix:/path`.",
+    ),
+    key("origin[].host", Kind::Text, "", "`Host` to send instead of the client's."),
+    key("origin[].sni", Kind::Text, "", "Name to ask for in TLS; default is the URL's host."),
+    key("origin[].verify", Kind::Bool, "true", "Whether the origin's certificate is checked."),
+    key("origin[].ca", Kind::Text, "", "PEM file of authorities to trust instead of the system's."),
+    key(
+        "origin[].weight",
+        Kind::Count { min: 1, max: 1000 },
+        "1",
+        "Share of requests beside the other origins.",
+    ),
+    key(
+        "origin[].connections_max",
+        Kind::Count { min: 1, max: 1_000_000 },
+        "1024",
+        "Connections to this origin over all workers; further requests wait for one.",
+    ),
+    key(
+        "origins.director",
+        Kind::Choice(&["round-robin", "hash", "fallback"]),
+        "round-robin",
+        "How a request finds its origin: in turn, by the hash of its key, or the first that works.",
+    ),
+    key("origins.connect_timeout", Kind::Span, "3s", "Time to connect, TLS included."),
+    key("origins.first_byte_timeout", Kind::Span, "60s", "Time to the first byte of an answer."),
+    key("origins.between_bytes_timeout", Kind::Span, "30s", "Time between two reads of an answer."),
+    key("origins.keep_alive", Kind::Span, "60s", "How long an idle origin connection is kept."),
+    key(
+        "health.path",
+        Kind::Text,
+        "",
+        "Path to ask each origin for; without it origins are judged by real requests only.",
+    ),
+    key("health.interval", Kind::Span, "5s", "Time between two checks."),
+    key("health.timeout", Kind::Span, "2s", "Time a check may take."),
+    key("health.status", Kind::Count { min: 100, max: 599 }, "200", "Status that counts as good."),
+    key("health.window", Kind::Count { min: 1, max: 64 }, "8", "How many checks are looked at."),
+    key(
+        "health.threshold",
+        Kind::Count { min: 1, max: 64 },
+        "3",
+        "How many of them must be good for the origin to be used.",
+    ),
+    key(
+        "cache.object_bytes_max",
+        Kind::Text,
+        "auto",
+        "Largest object to keep; `auto` is a quarter of memory. Larger ones stream through.",
+    ),
+    key(
+        "cache.grace",
+        Kind::Span,
+        "0s",
+        "How long past its lifetime any object may be served while it is refreshed, where the \
+         origin says nothing (RFC 5861) and does not forbid it.",
+    ),
+    key(
+        "cache.stale_if_error",
+        Kind::Span,
+        "1d",
+        "How long past its lifetime an object may be served when the origin fails, where the \
+         origin says nothing and does not forbid it.",
+    ),
+    key(
+        "cache.heuristic",
+        Kind::Bool,
+        "true",
+        "Whether responses with Last-Modified and no lifetime get a tenth of their age (RFC 9111 \
+         §4.2.2).",
+    ),
+    key("cache.heuristic_max", Kind::Span, "1d", "Longest lifetime of that kind."),
+    key(
+        "cache.negative",
+        Kind::Span,
+        "0s",
+        "Lifetime of 404, 405, 410, 414 and 501 without any of their own; 0 keeps none.",
+    ),
+    key(
+        "cache.hit_for_miss",
+        Kind::Span,
+        "2m",
+        "How long requests for something uncacheable do not wait for one another.",
+    ),
+    key(
+        "cache.client_cache_control",
+        Kind::Bool,
+        "false",
+        "Whether a client's `Cache-Control: no-cache` and `max-age` are obeyed. An edge that obeys \
+         them lets any client load the origin.",
+    ),
+    key(
+        "cache.cache_status",
+        Kind::Bool,
+        "true",
+        "Whether responses say how they came about \
+         (RFC 9211).",
+    ),
+    key("cache.name", Kind::Text, "freshet", "This node's name in Cache-Status and Via."),
+    key(
+        "cache.purge_from",
+        Kind::TextList,
+        "127.0.0.1/32,::1/128",
+        "Networks whose clients may use the PURGE method.",
+    ),
+    key("limits.connections_max", COUNT, "100000", "Client connections over all workers."),
+    key("limits.head_bytes_max", Kind::Size, "32KiB", "Longest head of a request; above: 431."),
+    key(
+        "limits.fields_max",
+        Kind::Count { min: 8, max: 10_000 },
+        "100",
+        "Most fields of a request; above: 431.",
+    ),
+    key("limits.target_bytes_max", Kind::Size, "8KiB", "Longest request target; above: 414."),
+    key("limits.body_bytes_max", Kind::Size, "1GiB", "Longest request body; above: 413."),
+    key(
+        "limits.request_timeout",
+        Kind::Span,
+        "30s",
+        "Time for a request head to arrive once begun; above: 408.",
+    ),
+    key(
+        "limits.idle_timeout",
+        Kind::Span,
+        "60s",
+        "How long a connection may stay without request.",
+    ),
+    key(
+        "limits.send_timeout",
+        Kind::Span,
+        "60s",
+        "How long a client may take no byte of its response.",
+    ),
+    key(
+        "limits.streams_max",
+        Kind::Count { min: 1, max: 10_000 },
+        "128",
+        "HTTP/2 requests at a time on one connection.",
+    ),
+    key(
+        "limits.restarts_max",
+        Kind::Count { min: 0, max: 100 },
+        "4",
+        "How often a policy may restart a request.",
+    ),
+    key(
+        "limits.retries_max",
+        Kind::Count { min: 0, max: 100 },
+        "4",
+        "How often a policy may retry a fetch.",
+    ),
+    key(
+        "log.access",
+        Kind::Text,
+        "off",
+        "Where the access log goes: `off`, `stdout`, `stderr` or a file.",
+    ),
+    key(
+        "log.format",
+        Kind::Text,
+        "json",
+        "`json`, `combined`, or a format with fields such as `%h %t \"%r\" %s %b %D %{hit}x`.",
+    ),
+    key(
+        "admin.listen",
+        Kind::Text,
+        "127.0.0.1:6080",
+        "Address of metrics, health and the REST interface; `off` for none.",
+    ),
+    key(
+        "admin.token_file",
+        Kind::Text,
+        "auto",
+        "File that holds the token for changes; `auto` makes one in the runtime directory.",
+    ),
+    key("vcl", Kind::Text, "", "VCL file with the policy; without one RFC 9111 decides."),
+];
+
+/// The key of this path.
+pub fn find(path: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.path == path)
+}
+
+/// The name among `known` that `word` most likely means, if one is near enough.
+pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = (word.len() / 3).clamp(1, 3);
+    known
+        .map(|name| (distance(word, name), name))
+        .filter(|(distance, _)| *distance <= limit)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// Edits (insert, delete, replace, swap neighbours) from `a` to `b`.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for i in 0..=a.len() {
+        for j in 0..=b.len() {
+            rows[i][j] = if i == 0 || j == 0 {
+                i + j
+            } else {
+                let change = usize::from(a[i - 1] != b[j - 1]);
+                let mut best = (rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
+                best = best.min(rows[i - 1][j - 1] + change);
+                if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                    best = best.min(rows[i - 2][j - 2] + 1);
+                }
+                best
+            };
+        }
+    }
+    rows[a.len()][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_unique() {
+        let mut paths: Vec<_> = KEYS.iter().map(|key| key.path).collect();
+        paths.sort_unstable();
+        paths.dedup();
+        assert_eq!(paths.len(), KEYS.len());
+    }
+
+    #[test]
+    fn a_slip_finds_the_name_and_nonsense_finds_none() {
+        let names = ["memory", "workers", "listen"];
+        assert_eq!(nearest("memroy", names.into_iter()), Some("memory"));
+        assert_eq!(nearest("worker", names.into_iter()), Some("workers"));
+        assert_eq!(nearest("zebra", names.into_iter()), None);
+    }
+}

@@ -1,0 +1,474 @@
+//! The configuration as the node uses it: typed, complete, checked.
+
+use super::document::{Document, Row, Value};
+use freshet_base::units;
+use freshet_net::address::Address;
+use freshet_net::trust::Network;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Everything `freshet.toml` and the flags decide. Field names are the keys; see
+/// [`super::keys::KEYS`] for what each means.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// 0 is one for each usable core.
+    pub workers: usize,
+    /// Bytes, `auto` resolved.
+    pub memory_bytes: u64,
+    /// Time for open requests at an end.
+    pub drain: Duration,
+    /// Where clients connect.
+    pub listeners: Vec<Listener>,
+    /// Certificates; empty means one made at start, signed by itself.
+    pub certificates: Vec<Certificate>,
+    /// Oldest version is 1.3.
+    pub tls13_only: bool,
+    /// Time for a TLS handshake.
+    pub handshake_timeout: Duration,
+    /// Origins, at least one.
+    pub origins: Vec<Origin>,
+    /// How an origin is chosen.
+    pub director: Director,
+    /// Timeouts towards origins.
+    pub origin_timeouts: OriginTimeouts,
+    /// Active checks, where asked for.
+    pub health: Option<Health>,
+    /// Caching.
+    pub cache: Cache,
+    /// Limits on clients.
+    pub limits: Limits,
+    /// Access log.
+    pub log: Log,
+    /// Admin interface address.
+    pub admin_listen: Option<Address>,
+    /// File with the admin token; `None` is one in the runtime directory.
+    pub admin_token_file: Option<PathBuf>,
+    /// Policy file.
+    pub vcl: Option<PathBuf>,
+}
+
+/// `[[listen]]`
+#[derive(Clone, Debug)]
+pub struct Listener {
+    /// Address.
+    pub address: Address,
+    /// TLS or clear.
+    pub tls: bool,
+    /// PROXY header first.
+    pub proxy_protocol: bool,
+}
+
+/// `[[certificate]]`
+#[derive(Clone, Debug)]
+pub struct Certificate {
+    /// PEM chain.
+    pub cert: PathBuf,
+    /// PEM key.
+    pub key: PathBuf,
+    /// DER OCSP response.
+    pub ocsp: Option<PathBuf>,
+}
+
+/// `[[origin]]`
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// Name in logs and metrics.
+    pub name: String,
+    /// `http`, `https` or `unix` URL.
+    pub url: String,
+    /// `Host` to send.
+    pub host: Option<String>,
+    /// TLS name.
+    pub sni: Option<String>,
+    /// Check the certificate.
+    pub verify: bool,
+    /// Trusted authorities.
+    pub ca: Option<PathBuf>,
+    /// Share.
+    pub weight: u32,
+    /// Limit over all workers.
+    pub connections_max: usize,
+}
+
+/// `origins.director`
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Director {
+    /// In turn.
+    RoundRobin,
+    /// By key.
+    Hash,
+    /// First healthy.
+    Fallback,
+}
+
+/// Timeouts of `[origins]`.
+#[derive(Clone, Copy, Debug)]
+pub struct OriginTimeouts {
+    /// Connect and TLS.
+    pub connect: Duration,
+    /// First byte.
+    pub first_byte: Duration,
+    /// Between reads.
+    pub between_bytes: Duration,
+    /// Idle connections.
+    pub keep_alive: Duration,
+}
+
+/// `[health]`
+#[derive(Clone, Debug)]
+pub struct Health {
+    /// Path to ask for.
+    pub path: String,
+    /// Between checks.
+    pub interval: Duration,
+    /// For one check.
+    pub timeout: Duration,
+    /// Good status.
+    pub status: u16,
+    /// Checks looked at.
+    pub window: u32,
+    /// Good ones needed.
+    pub threshold: u32,
+}
+
+/// `[cache]`
+#[derive(Clone, Debug)]
+pub struct Cache {
+    /// Bytes, `auto` resolved.
+    pub object_bytes_max: u64,
+    /// Default grace.
+    pub grace: Duration,
+    /// Default stale-if-error.
+    pub stale_if_error: Duration,
+    /// Heuristic freshness.
+    pub heuristic: bool,
+    /// Its longest.
+    pub heuristic_max: Duration,
+    /// Negative caching.
+    pub negative: Option<Duration>,
+    /// Deadline of hit-for-miss markers.
+    pub hit_for_miss: Duration,
+    /// Obey clients.
+    pub client_cache_control: bool,
+    /// Send Cache-Status.
+    pub cache_status: bool,
+    /// Name in Cache-Status and Via.
+    pub name: String,
+    /// Who may PURGE.
+    pub purge_from: Vec<Network>,
+}
+
+/// `[limits]`
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Client connections.
+    pub connections_max: usize,
+    /// Head of a request.
+    pub head_bytes_max: usize,
+    /// Fields of a request.
+    pub fields_max: usize,
+    /// Request target.
+    pub target_bytes_max: usize,
+    /// Request body.
+    pub body_bytes_max: u64,
+    /// A head, once begun.
+    pub request_timeout: Duration,
+    /// Between requests.
+    pub idle_timeout: Duration,
+    /// A client that takes nothing.
+    pub send_timeout: Duration,
+    /// HTTP/2 streams.
+    pub streams_max: u32,
+    /// Restarts by policy.
+    pub restarts_max: u32,
+    /// Retries by policy.
+    pub retries_max: u32,
+}
+
+/// `[log]`
+#[derive(Clone, Debug)]
+pub struct Log {
+    /// Where to.
+    pub access: LogTarget,
+    /// Format text.
+    pub format: String,
+}
+
+/// `log.access`
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum LogTarget {
+    /// Nowhere.
+    Off,
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+    /// A file, appended to and opened again on reload.
+    File(PathBuf),
+}
+
+impl Settings {
+    /// Settings from a document; all that is wrong is listed, one line each.
+    ///
+    /// # Errors
+    /// Lines that say which key is wrong and what it takes.
+    pub fn from_document(document: &Document) -> Result<Self, Vec<String>> {
+        let mut wrong = Vec::new();
+        let text = |path: &str| document.value(path).text();
+        let span = |path: &str| document.value(path).span();
+        let number = |path: &str| document.value(path).number();
+        let memory_bytes = memory(&text("memory"), &mut wrong);
+        let object_bytes_max = match text("cache.object_bytes_max").as_str() {
+            "auto" => memory_bytes / 4,
+            size => size_of_text("cache.object_bytes_max", size, &mut wrong),
+        };
+        let health_path = optional(text("health.path"));
+        let settings = Self {
+            workers: count(number("workers")),
+            memory_bytes,
+            drain: span("drain"),
+            listeners: document
+                .rows("listen")
+                .iter()
+                .filter_map(|row| listener(row, &mut wrong))
+                .collect(),
+            certificates: document.rows("certificate").iter().map(certificate).collect(),
+            tls13_only: text("tls.min_version") == "1.3",
+            handshake_timeout: span("tls.handshake_timeout"),
+            origins: document
+                .rows("origin")
+                .iter()
+                .filter_map(|row| origin(row, &mut wrong))
+                .collect(),
+            director: match text("origins.director").as_str() {
+                "hash" => Director::Hash,
+                "fallback" => Director::Fallback,
+                _ => Director::RoundRobin,
+            },
+            origin_timeouts: OriginTimeouts {
+                connect: span("origins.connect_timeout"),
+                first_byte: span("origins.first_byte_timeout"),
+                between_bytes: span("origins.between_bytes_timeout"),
+                keep_alive: span("origins.keep_alive"),
+            },
+            health: health_path.map(|path| Health {
+                path,
+                interval: span("health.interval"),
+                timeout: span("health.timeout"),
+                status: u16::try_from(number("health.status")).unwrap_or(200),
+                window: u32::try_from(number("health.window")).unwrap_or(8),
+                threshold: u32::try_from(number("health.threshold")).unwrap_or(3),
+            }),
+            cache: Cache {
+                object_bytes_max,
+                grace: span("cache.grace"),
+                stale_if_error: span("cache.stale_if_error"),
+                heuristic: document.value("cache.heuristic").bool(),
+                heuristic_max: span("cache.heuristic_max"),
+                negative: Some(span("cache.negative")).filter(|span| !span.is_zero()),
+                hit_for_miss: span("cache.hit_for_miss"),
+                client_cache_control: document.value("cache.client_cache_control").bool(),
+                cache_status: document.value("cache.cache_status").bool(),
+                name: name(text("cache.name"), &mut wrong),
+                purge_from: networks("cache.purge_from", document, &mut wrong),
+            },
+            limits: limits(document),
+            log: Log {
+                access: match text("log.access").as_str() {
+                    "off" => LogTarget::Off,
+                    "stdout" => LogTarget::Stdout,
+                    "stderr" => LogTarget::Stderr,
+                    file => LogTarget::File(file.into()),
+                },
+                format: text("log.format"),
+            },
+            admin_listen: match text("admin.listen").as_str() {
+                "off" => None,
+                address => parse_address("admin.listen", address, &mut wrong),
+            },
+            admin_token_file: Some(text("admin.token_file"))
+                .filter(|f| f != "auto")
+                .map(Into::into),
+            vcl: optional(text("vcl")).map(Into::into),
+        };
+        if settings.origins.is_empty() && wrong.is_empty() {
+            wrong.push(
+                "no origin: give --origin URL, or [[origin]] with url in the file".to_owned(),
+            );
+        }
+        if wrong.is_empty() { Ok(settings) } else { Err(wrong) }
+    }
+}
+
+fn limits(document: &Document) -> Limits {
+    let number = |path: &str| document.value(path).number();
+    let span = |path: &str| document.value(path).span();
+    let small = |path: &str| u32::try_from(number(path)).unwrap_or(u32::MAX);
+    Limits {
+        connections_max: count(number("limits.connections_max")),
+        head_bytes_max: count(number("limits.head_bytes_max")),
+        fields_max: count(number("limits.fields_max")),
+        target_bytes_max: count(number("limits.target_bytes_max")),
+        body_bytes_max: number("limits.body_bytes_max"),
+        request_timeout: span("limits.request_timeout"),
+        idle_timeout: span("limits.idle_timeout"),
+        send_timeout: span("limits.send_timeout"),
+        streams_max: small("limits.streams_max"),
+        restarts_max: small("limits.restarts_max"),
+        retries_max: small("limits.retries_max"),
+    }
+}
+
+fn listener(row: &Row<'_>, wrong: &mut Vec<String>) -> Option<Listener> {
+    Some(Listener {
+        address: parse_address("listen.address", &row.value("listen[].address").text(), wrong)?,
+        tls: row.value("listen[].tls").bool(),
+        proxy_protocol: row.value("listen[].proxy_protocol").bool(),
+    })
+}
+
+fn certificate(row: &Row<'_>) -> Certificate {
+    Certificate {
+        cert: row.value("certificate[].cert").text().into(),
+        key: row.value("certificate[].key").text().into(),
+        ocsp: optional(row.value("certificate[].ocsp").text()).map(Into::into),
+    }
+}
+
+fn origin(row: &Row<'_>, wrong: &mut Vec<String>) -> Option<Origin> {
+    let text = |path: &str| row.value(path).text();
+    let url = text("origin[].url");
+    let rest = ["http://", "https://", "unix:"].iter().find_map(|scheme| url.strip_prefix(scheme));
+    let Some(rest) = rest.filter(|rest| !rest.is_empty()) else {
+        wrong.push(format!(
+            "origin.url is `http://host:port`, `https://host` or `unix:/path`, not `{url}`"
+        ));
+        return None;
+    };
+    let host = rest.split('/').next().unwrap_or(rest).to_owned();
+    if !url.starts_with("unix:") && rest.trim_end_matches('/').contains('/') {
+        wrong.push(format!("origin.url has a path, which requests bring themselves: `{url}`"));
+        return None;
+    }
+    Some(Origin {
+        name: optional(text("origin[].name")).unwrap_or(if host.is_empty() {
+            url.clone()
+        } else {
+            host
+        }),
+        url: url.trim_end_matches('/').to_owned(),
+        host: optional(text("origin[].host")),
+        sni: optional(text("origin[].sni")),
+        verify: row.value("origin[].verify").bool(),
+        ca: optional(text("origin[].ca")).map(Into::into),
+        weight: u32::try_from(row.value("origin[].weight").number()).unwrap_or(1),
+        connections_max: count(row.value("origin[].connections_max").number()),
+    })
+}
+
+fn parse_address(key: &str, text: &str, wrong: &mut Vec<String>) -> Option<Address> {
+    text.parse().map_err(|error| wrong.push(format!("{key}: {error}"))).ok()
+}
+
+fn networks(path: &str, document: &Document, wrong: &mut Vec<String>) -> Vec<Network> {
+    let Value::List(texts) = document.value(path) else { return Vec::new() };
+    let mut out = Vec::new();
+    for text in texts {
+        match text.parse() {
+            Ok(network) => out.push(network),
+            Err(error) => wrong.push(format!("{path}: {error}")),
+        }
+    }
+    out
+}
+
+/// The name goes into fields as a token (RFC 9211 §2), so it must be one.
+fn name(text: String, wrong: &mut Vec<String>) -> String {
+    let token = |b: u8| b.is_ascii_alphanumeric() || b"-._".contains(&b);
+    if text.is_empty() || !text.as_bytes()[0].is_ascii_alphabetic() || !text.bytes().all(token) {
+        wrong.push(format!("cache.name takes letters, digits, `-`, `.` and `_`, not `{text}`"));
+    }
+    text
+}
+
+fn memory(text: &str, wrong: &mut Vec<String>) -> u64 {
+    if text == "auto" {
+        return machine_memory_bytes() / 4;
+    }
+    let bytes = size_of_text("memory", text, wrong);
+    if wrong.is_empty() && bytes < MEMORY_BYTES_MIN {
+        wrong.push(format!("memory is at least 16MiB, not `{text}`"));
+    }
+    bytes
+}
+
+/// Below this the arena has too few frames to hold anything useful.
+const MEMORY_BYTES_MIN: u64 = 16 << 20;
+
+fn size_of_text(key: &str, text: &str, wrong: &mut Vec<String>) -> u64 {
+    units::parse_bytes(text).unwrap_or_else(|error| {
+        wrong.push(format!("{key}: {error}"));
+        0
+    })
+}
+
+/// Memory this process may use: the machine's, or the cgroup's limit where that is less.
+fn machine_memory_bytes() -> u64 {
+    let machine = std::fs::read_to_string("/proc/meminfo")
+        .ok()
+        .and_then(|text| {
+            let line =
+                text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?.trim().to_owned();
+            line.trim_end_matches(" kB").trim().parse::<u64>().ok()
+        })
+        .map_or(4 << 30, |kib| kib << 10);
+    let cgroup = std::fs::read_to_string("/sys/fs/cgroup/memory.max")
+        .ok()
+        .and_then(|text| text.trim().parse::<u64>().ok());
+    machine.min(cgroup.unwrap_or(u64::MAX))
+}
+
+fn optional(text: String) -> Option<String> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+fn count(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(text: &str) -> Result<Settings, Vec<String>> {
+        Settings::from_document(&Document::parse(text).expect("the text is well-formed"))
+    }
+
+    #[test]
+    fn a_small_file_is_complete_by_defaults() {
+        let settings = settings(
+            "memory = \"256MB\"\n[[listen]]\naddress = \":8000\"\n[[origin]]\nurl = \"http://a:81/\"\n",
+        )
+        .unwrap();
+        assert_eq!(settings.memory_bytes, 256_000_000);
+        assert_eq!(settings.cache.object_bytes_max, 64_000_000);
+        assert_eq!(settings.origins[0].name, "a:81");
+        assert_eq!(settings.origins[0].url, "http://a:81");
+        assert_eq!(settings.cache.purge_from.len(), 2);
+    }
+
+    #[test]
+    fn wrong_values_are_all_listed() {
+        let wrong = settings(
+            "memory = \"1KB\"\n[[listen]]\naddress = \"nowhere\"\n[[origin]]\nurl = \"ftp://a\"\n\
+             [cache]\npurge_from = [\"x\"]\nname = \"a b\"\n",
+        )
+        .unwrap_err();
+        assert_eq!(wrong.len(), 5, "{wrong:?}");
+    }
+
+    #[test]
+    fn no_origin_says_how_to_give_one() {
+        assert!(settings("").unwrap_err()[0].contains("--origin"));
+    }
+}

@@ -1,0 +1,128 @@
+//! A request and its response, the same for every protocol: what sessions hand to the machine in
+//! [`crate::request`] and get back from it.
+
+use crate::body::RequestBody;
+use crate::client::Client;
+use crate::delivery::ResponseBody;
+use freshet_base::clock::UnixMillis;
+use freshet_http::message::{RequestHead, ResponseHead};
+use freshet_http::reason::Reason;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+/// A client's request.
+pub struct Request {
+    /// Its head.
+    pub head: RequestHead,
+    /// Its body, where one comes.
+    pub body: Option<RequestBody>,
+    /// Whether the client asks for another protocol on this connection.
+    pub upgrade: bool,
+    /// The connection.
+    pub client: Rc<Client>,
+    /// When its head was complete, by the wall clock.
+    pub received: UnixMillis,
+    /// The same by the monotonic clock.
+    pub started: Instant,
+    /// Where interim responses for the client go.
+    pub interim: Interim,
+}
+
+/// The node's answer.
+pub struct Response {
+    /// Status and fields, complete but for framing.
+    pub head: ResponseHead,
+    /// Where the body comes from.
+    pub body: ResponseBody,
+    /// Length of the body; for HEAD, of the body a GET would get. `None` where it is not known or
+    /// the status has none.
+    pub length: Option<u64>,
+    /// For logs and counters.
+    pub facts: Facts,
+}
+
+/// How a response came about.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Why it is what it is.
+    pub reason: Reason,
+    /// Whether the body came from the cache without waiting for an origin.
+    pub hit: bool,
+    /// The origin asked, if any.
+    pub origin: Option<Arc<str>>,
+}
+
+impl Facts {
+    /// Facts of a response without an origin.
+    pub fn local(reason: Reason) -> Self {
+        Self { reason, hit: false, origin: None }
+    }
+}
+
+/// Interim responses (1xx) on their way to a client; all clones are one queue.
+#[derive(Clone, Default)]
+pub struct Interim(Rc<RefCell<InterimQueue>>);
+
+#[derive(Default)]
+struct InterimQueue {
+    heads: VecDeque<ResponseHead>,
+    waker: Option<Waker>,
+}
+
+/// Interim responses kept for a client that reads slowly; further ones are dropped, which they may
+/// be at any time (RFC 9110 §15.2).
+const INTERIM_HEADS_MAX: usize = 8;
+
+impl Interim {
+    /// Queues an interim response.
+    pub fn send(&self, head: ResponseHead) {
+        let mut queue = self.0.borrow_mut();
+        if queue.heads.len() < INTERIM_HEADS_MAX {
+            queue.heads.push_back(head);
+        }
+        if let Some(waker) = queue.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// The next one, as a poll.
+    pub fn poll_next(&self, cx: &mut Context<'_>) -> Poll<ResponseHead> {
+        let mut queue = self.0.borrow_mut();
+        match queue.heads.pop_front() {
+            Some(head) => Poll::Ready(head),
+            None => {
+                queue.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// What came first of a piece of work and an interim response.
+pub enum Either<T> {
+    /// The work is done.
+    Done(T),
+    /// An interim response came before.
+    Interim(ResponseHead),
+}
+
+/// Waits for `work` or for an interim response, the interim one first where both are there.
+pub async fn work_or_interim<T>(
+    work: &mut std::pin::Pin<&mut impl Future<Output = T>>,
+    interim: &Interim,
+) -> Either<T> {
+    poll_fn(|cx| {
+        let work = work.as_mut().poll(cx);
+        match (interim.poll_next(cx), work) {
+            (Poll::Ready(head), Poll::Pending) => Poll::Ready(Either::Interim(head)),
+            (_, Poll::Ready(done)) => Poll::Ready(Either::Done(done)),
+            (Poll::Pending, Poll::Pending) => Poll::Pending,
+        }
+    })
+    .await
+}

@@ -1,0 +1,124 @@
+//! Asking origins, one after another where that is allowed.
+
+use super::{Fetch, failure};
+use crate::body::{ClientBodyError, RequestBody};
+use crate::policy::FetchKind;
+use bytes::Bytes;
+use freshet_cache::Failure;
+use freshet_origin::request_body::{BodyFailure, BodyProvider};
+use freshet_origin::{Origin, OriginError, OriginResponse, exchange};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// Origins asked for one request before it fails.
+const ORIGINS_TRIED_MAX: usize = 3;
+
+impl Fetch {
+    /// Sends the request. `None` when nobody wants the answer any more.
+    pub(super) async fn exchange(&mut self) -> Option<Result<OriginResponse, Failure>> {
+        let mut tried = Vec::new();
+        let mut last = None;
+        while tried.len() < ORIGINS_TRIED_MAX {
+            let Some(origin) = self.choose(&tried) else { break };
+            tried.push(origin.id);
+            self.origin = Some(origin.settings.name.as_str().into());
+            self.request_time = freshet_base::clock::UnixMillis::now();
+            match self.ask(&origin).await? {
+                Ok(response) => return Some(Ok(response)),
+                // What no origin has seen may go to the next one.
+                Err(error) if error.not_sent() && self.plan.body.is_none() => last = Some(error),
+                Err(error) => return Some(Err(self.failed(&error))),
+            }
+        }
+        Some(Err(match last {
+            Some(error) => self.failed(&error),
+            None => {
+                self.worker.stats.fetches_failed.increment();
+                failure(503, "destination_unavailable", "no origin is healthy")
+            }
+        }))
+    }
+
+    fn choose(&self, tried: &[freshet_origin::OriginId]) -> Option<Arc<Origin>> {
+        let upstreams = &self.plan.snapshot.upstreams;
+        match &self.task.origin {
+            Some(name) => upstreams.named(name).filter(|origin| !tried.contains(&origin.id)),
+            None => {
+                let hash = self.plan.key.hash() as u64;
+                upstreams.choose(hash, tried, self.task.now)
+            }
+        }
+        .cloned()
+    }
+
+    async fn ask(&mut self, origin: &Arc<Origin>) -> Option<Result<OriginResponse, OriginError>> {
+        let pool = self.worker.pool.clone();
+        let interim = self.plan.interim.clone();
+        let mut body =
+            self.plan.body.take().map(|body| Upload { body, worker: &self.worker, error: None });
+        let mut on_interim = |head: freshet_http::message::ResponseHead| {
+            // The client was told to continue when its body was first read.
+            if let (Some(interim), true) = (&interim, head.status != 100) {
+                interim.send(stripped(head));
+            }
+        };
+        let provider = body.as_mut().map(|body| body as &mut dyn BodyProvider);
+        let asking = exchange(&pool, origin, &self.task.request, provider, &mut on_interim);
+        let result = match (&mut self.reply, self.plan.kind) {
+            // A pass is for one client: when that is gone, so is the request.
+            (Some(reply), FetchKind::Pass) => tokio::select! {
+                biased;
+                result = asking => result,
+                () = reply.closed() => return None,
+            },
+            _ => asking.await,
+        };
+        if let Some(ClientBodyError::TooLarge) = body.and_then(|body| body.error) {
+            self.too_large = true;
+        }
+        Some(result)
+    }
+
+    fn failed(&self, error: &OriginError) -> Failure {
+        self.worker.stats.fetches_failed.increment();
+        tracing::debug!(%error, origin = self.origin.as_deref(), "a fetch failed");
+        if self.too_large {
+            let detail = "the request body is larger than limits.body_bytes_max";
+            return failure(413, "http_request_error", detail);
+        }
+        failure(error.status(), error.proxy_status(), &error.to_string())
+    }
+}
+
+/// An interim response as it may be forwarded.
+fn stripped(mut head: freshet_http::message::ResponseHead) -> freshet_http::message::ResponseHead {
+    freshet_http::hop_by_hop::strip(&mut head.fields);
+    head
+}
+
+/// A client's body as an origin takes it.
+struct Upload<'a> {
+    body: RequestBody,
+    worker: &'a crate::worker::Worker,
+    error: Option<ClientBodyError>,
+}
+
+impl BodyProvider for Upload<'_> {
+    fn length(&self) -> Option<u64> {
+        self.body.length()
+    }
+
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyFailure>> {
+        self.body.poll_next(cx).map(|next| match next {
+            None => Ok(None),
+            Some(Ok(bytes)) => {
+                self.worker.stats.request_body_bytes.add(bytes.len() as u64);
+                Ok(Some(bytes))
+            }
+            Some(Err(error)) => {
+                self.error = Some(error);
+                Err(BodyFailure { reason: error.to_string() })
+            }
+        })
+    }
+}

@@ -1,0 +1,134 @@
+//! Moving an origin's bytes into memory.
+
+use super::range;
+use crate::worker::Worker;
+use freshet_cache::Object;
+use freshet_origin::OriginError;
+use freshet_origin::response_body::OriginBody;
+use freshet_store::{BodyError, BodyWriter};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Room asked for at a time where the length is not known; the writer starts smaller by itself.
+const READ_BYTES: usize = 1 << 20;
+/// Times a broken fill is taken up again from where it broke.
+const RESUMES_MAX: usize = 3;
+
+/// Why a fill ended early.
+pub(super) enum Broken {
+    /// The origin's body broke off.
+    Origin(OriginError),
+    /// Nobody reads it any more, or there is no memory for it.
+    Local(BodyError),
+}
+
+/// Reads `from` to its end into `writer`, from the socket straight into the arena where the
+/// framing allows. Yields after each read so that one fast origin does not starve a worker.
+pub(super) async fn pump(
+    worker: &Worker,
+    from: &mut OriginBody,
+    writer: &mut BodyWriter,
+    end: Option<u64>,
+) -> Result<(), Broken> {
+    let mut turn_bytes = 0;
+    loop {
+        if Some(writer.position()) == end {
+            // The framing ends here as well, or the origin sent more than it said.
+            return match from.read(&mut [0]).await {
+                Ok(0) => Ok(()),
+                Ok(_) => {
+                    Err(Broken::Local(BodyError::OriginTooLong { expected: writer.position() }))
+                }
+                Err(error) => Err(Broken::Origin(error)),
+            };
+        }
+        let room = writer.reserve(READ_BYTES).await.map_err(Broken::Local)?;
+        let count = from.read(room).await.map_err(Broken::Origin)?;
+        if count == 0 {
+            return Ok(());
+        }
+        writer.commit(count);
+        worker.stats.origin_body_bytes.add(count as u64);
+        turn_bytes += count;
+        if turn_bytes >= READ_BYTES {
+            turn_bytes = 0;
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Fills an object's body to its end. A fill that breaks is taken up again by range where the
+/// object has a strong validator; otherwise readers are told and the object is forgotten.
+pub(super) async fn object(
+    worker: &Rc<Worker>,
+    object: &Arc<Object>,
+    filler: Option<range::Filler>,
+    mut from: OriginBody,
+    mut writer: BodyWriter,
+    end: Option<u64>,
+) {
+    let cache = &worker.shared.cache;
+    let body = object.body();
+    let mut resumes = 0;
+    loop {
+        match pump(worker, &mut from, &mut writer, end).await {
+            Ok(()) => {
+                if let Some(trailers) = from.trailers() {
+                    body.set_trailers(trailers.clone());
+                }
+                if writer.finish().is_err() {
+                    cache.forget(object);
+                }
+                return;
+            }
+            Err(Broken::Local(error)) => {
+                cache.forget(object);
+                writer.fail(error);
+                return;
+            }
+            Err(Broken::Origin(error)) => {
+                tracing::debug!(%error, key = %object.key(), "a fill broke off");
+                worker.stats.fetches_failed.increment();
+                let rest = end.map(|end| writer.position()..end);
+                let resumed = match (rest, &filler) {
+                    (Some(rest), Some(filler)) if resumes < RESUMES_MAX && !rest.is_empty() => {
+                        resumes += 1;
+                        filler.ask(&rest).await
+                    }
+                    _ => None,
+                };
+                match resumed {
+                    Some(next) => from = next,
+                    None => {
+                        cache.forget(object);
+                        writer.fail(BodyError::OriginFailed(error.to_string().into()));
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Fills the body of a response that is for one client.
+pub(super) async fn private(
+    worker: &Rc<Worker>,
+    mut from: OriginBody,
+    mut writer: BodyWriter,
+    end: Option<u64>,
+) {
+    match pump(worker, &mut from, &mut writer, end).await {
+        Ok(()) => {
+            if let Some(trailers) = from.trailers() {
+                writer.body().set_trailers(trailers.clone());
+            }
+            // A length that is not met is the origin's error, which its body reported already.
+            let _ = writer.finish();
+        }
+        Err(Broken::Local(error)) => writer.fail(error),
+        Err(Broken::Origin(error)) => {
+            worker.stats.fetches_failed.increment();
+            writer.fail(BodyError::OriginFailed(error.to_string().into()));
+        }
+    }
+}

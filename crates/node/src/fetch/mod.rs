@@ -1,0 +1,212 @@
+//! The origin's side of a request: a state machine of its own, in a task of its own, so that a
+//! client that leaves never ends a fetch others wait for.
+//!
+//! ```text
+//! backend_fetch → exchange with an origin ─┬─ 304 for a stored object → stored head renewed
+//!       ↑ retry                            ├─ answer → backend_response ─┬─ kept → object, filled
+//!       └──────────────────────────────────┤                             └─ not kept → one client
+//!                                          └─ no answer → stale object, or backend_error
+//! ```
+
+mod exchange;
+mod fill;
+pub(crate) mod prepare;
+pub(crate) mod range;
+mod respond;
+mod store;
+
+use crate::body::RequestBody;
+use crate::delivery::StoredBody;
+use crate::exchange::Interim;
+use crate::policy::{BackendFetch, FetchKind, FetchTask};
+use crate::snapshot::Snapshot;
+use crate::worker::Worker;
+use bytes::Bytes;
+use freshet_base::clock::UnixMillis;
+use freshet_cache::{Failure, Key, Object, Ticket};
+use freshet_http::message::{RequestHead, ResponseHead};
+use freshet_http::reason::Reason;
+use freshet_origin::raw::RawConnection;
+use freshet_store::BodyReader;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+use tokio::task::spawn_local;
+
+/// What to fetch and for whom.
+pub(crate) struct Plan {
+    pub(crate) kind: FetchKind,
+    /// The request for the origin.
+    pub(crate) request: RequestHead,
+    /// The client's, whose fields decide storability and variant.
+    pub(crate) client: RequestHead,
+    pub(crate) client_address: Option<SocketAddr>,
+    pub(crate) snapshot: Rc<Snapshot>,
+    pub(crate) key: Arc<Key>,
+    /// The turn to fetch; `None` for a pass.
+    pub(crate) ticket: Option<Ticket>,
+    /// An object to validate, or to serve if the origin fails.
+    pub(crate) stale: Option<Arc<Object>>,
+    pub(crate) body: Option<RequestBody>,
+    /// Where interim responses go.
+    pub(crate) interim: Option<Interim>,
+    pub(crate) reason: Reason,
+}
+
+/// What a fetch came to, for the request that began it.
+pub(crate) enum Fetched {
+    /// An object, new or renewed or, after a failure, old.
+    Object {
+        object: Arc<Object>,
+        reason: Reason,
+        stored: bool,
+        origin: Option<Arc<str>>,
+        /// Keeps the bytes there until the client's own reader stands.
+        hold: Option<BodyReader>,
+    },
+    /// A response for this client only.
+    Private {
+        head: ResponseHead,
+        body: Option<StoredBody>,
+        length: Option<u64>,
+        reason: Reason,
+        origin: Option<Arc<str>>,
+    },
+    /// A page of our own in the origin's place.
+    Page {
+        head: ResponseHead,
+        body: Bytes,
+        length: Option<u64>,
+        reason: Reason,
+        origin: Option<Arc<str>>,
+    },
+    /// The origin switched protocols.
+    Switched { head: ResponseHead, connection: RawConnection, origin: Arc<str> },
+    /// Nothing.
+    Failed { failure: Arc<Failure>, stale: Option<Arc<Object>> },
+}
+
+/// Runs a fetch for a client and waits for what it comes to; the body goes on arriving behind.
+pub(crate) async fn start(worker: &Rc<Worker>, plan: Plan) -> Fetched {
+    let stale = plan.stale.clone();
+    let (reply, answer) = oneshot::channel();
+    spawn_local(Fetch::new(worker, plan, Some(reply)).run());
+    answer.await.unwrap_or_else(|_| Fetched::Failed {
+        failure: Arc::new(failure(
+            503,
+            "proxy_internal_error",
+            "the fetch ended without an answer",
+        )),
+        stale,
+    })
+}
+
+/// Runs a fetch nobody waits for.
+pub(crate) fn start_behind(worker: &Rc<Worker>, plan: Plan) {
+    spawn_local(Fetch::new(worker, plan, None).run());
+}
+
+/// A fetch under way.
+struct Fetch {
+    worker: Rc<Worker>,
+    task: FetchTask,
+    plan: Plan,
+    reply: Option<oneshot::Sender<Fetched>>,
+    /// The origin asked last.
+    origin: Option<Arc<str>>,
+    request_time: UnixMillis,
+    /// Whether the client's body was over its limit.
+    too_large: bool,
+}
+
+/// What to do next.
+enum Next {
+    Retry,
+    Done,
+}
+
+impl Fetch {
+    fn new(worker: &Rc<Worker>, mut plan: Plan, reply: Option<oneshot::Sender<Fetched>>) -> Self {
+        worker.stats.fetches.increment();
+        let task = FetchTask {
+            request: std::mem::take(&mut plan.request),
+            kind: plan.kind,
+            client_address: plan.client_address,
+            now: UnixMillis::now(),
+            retries: 0,
+            origin: None,
+            snapshot: Rc::clone(&plan.snapshot),
+            state: None,
+        };
+        Self {
+            worker: Rc::clone(worker),
+            request_time: task.now,
+            task,
+            plan,
+            reply,
+            origin: None,
+            too_large: false,
+        }
+    }
+
+    async fn run(mut self) {
+        let policy = Arc::clone(&self.plan.snapshot.policy);
+        loop {
+            self.task.now = UnixMillis::now();
+            let next = match policy.backend_fetch(&mut self.task) {
+                BackendFetch::Fetch => match self.exchange().await {
+                    Some(Ok(response)) => self.response(response).await,
+                    Some(Err(failure)) => self.no_answer(failure).await,
+                    None => Next::Done,
+                },
+                BackendFetch::Abandon => self.abandon(),
+                BackendFetch::Error(status, reason) => self.made_up(status, reason).await,
+            };
+            match next {
+                Next::Done => return,
+                Next::Retry
+                    if self.task.retries < self.plan.snapshot.settings.limits.retries_max =>
+                {
+                    self.task.retries += 1;
+                }
+                Next::Retry => {
+                    self.fail(failure(
+                        503,
+                        "proxy_internal_error",
+                        "limits.retries_max was reached",
+                    ));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn abandon(&mut self) -> Next {
+        self.fail(failure(503, "proxy_internal_response", "the policy gave the fetch up"));
+        Next::Done
+    }
+
+    /// Tells everybody that waits.
+    fn fail(&mut self, failure: Failure) {
+        let failure = Arc::new(failure);
+        if let Some(ticket) = self.plan.ticket.take() {
+            ticket.fail(Arc::clone(&failure));
+        }
+        let stale = self.plan.stale.take();
+        self.reply(Fetched::Failed { failure, stale });
+    }
+
+    /// Gives the client its answer, if one still waits. What nobody waits for is dropped, which
+    /// ends the reading of a private body.
+    fn reply(&mut self, fetched: Fetched) {
+        if let Some(reply) = self.reply.take() {
+            let _ = reply.send(fetched);
+        }
+    }
+}
+
+/// A failure of our own making; `proxy_error` is one of RFC 9209 §2.3.
+pub(crate) fn failure(status: u16, proxy_error: &'static str, detail: &str) -> Failure {
+    Failure { status, proxy_error, detail: detail.into() }
+}

@@ -1,0 +1,225 @@
+//! What becomes of an origin's answer.
+
+use super::{Fetch, Fetched, Next, failure};
+use crate::policy::{Answer, BackendError, BackendResponse, FetchKind, Synthetic};
+use freshet_base::clock::UnixMillis;
+use freshet_cache::{Failure, Lookup, Use};
+use freshet_http::conditional;
+use freshet_http::fields::Fields;
+use freshet_http::freshness::{Freshness, Received, Storability, storability};
+use freshet_http::hop_by_hop;
+use freshet_http::message::{Method, ResponseHead};
+use freshet_http::method;
+use freshet_http::reason::Reason;
+use freshet_http::{status, update};
+use freshet_origin::OriginResponse;
+use freshet_origin::response_body::OriginBody;
+use freshet_wire::h1::Framing;
+use std::sync::Arc;
+use std::time::Duration;
+
+impl Fetch {
+    /// An origin answered.
+    pub(super) async fn response(&mut self, response: OriginResponse) -> Next {
+        self.task.now = UnixMillis::now();
+        let OriginResponse { mut head, framing, body, upgraded, .. } = response;
+        if let Some(connection) = upgraded {
+            let origin = self.origin.clone().unwrap_or_default();
+            self.reply(Fetched::Switched { head, connection, origin });
+            return Next::Done;
+        }
+        hop_by_hop::strip(&mut head.fields);
+        if let (304, Some(stale)) = (head.status, &self.plan.stale) {
+            body.discard().await;
+            if stale.with_head(|stored| update::validates(&stored.fields, &head.fields)) {
+                return self.not_modified(&head);
+            }
+            // It is about another representation than the one that is stored (RFC 9111 §4.3.3).
+            conditional::strip(&mut self.task.request.fields);
+            self.plan.stale = None;
+            return Next::Retry;
+        }
+        if self.plan.ticket.is_some() && status::is_stale_if_error(head.status) {
+            if let Some(next) = self.stale_instead(&head).await {
+                return next;
+            }
+        }
+        self.invalidate(&head);
+        let mut answer = self.judge(head);
+        let policy = Arc::clone(&self.plan.snapshot.policy);
+        match policy.backend_response(&mut self.task, &mut answer) {
+            BackendResponse::Deliver => self.take(answer, framing, body).await,
+            BackendResponse::Retry => {
+                body.discard().await;
+                Next::Retry
+            }
+            BackendResponse::Abandon => self.abandon(),
+            BackendResponse::Error(status, reason) => self.made_up(status, reason).await,
+        }
+    }
+
+    /// Whether the answer may be kept, as RFC 9111 has it.
+    fn judge(&mut self, head: ResponseHead) -> Answer {
+        let now = self.task.now;
+        let received = self.received(head.status, &head.fields);
+        let storable = storability(&received, &self.plan.snapshot.freshness);
+        let is_pass = self.plan.kind == FetchKind::Pass;
+        let (freshness, uncacheable) = match storable {
+            Storability::Store(freshness) if !is_pass => (freshness, None),
+            Storability::Store(freshness) if self.task.request.method == Method::Post => {
+                self.ticket_for_later();
+                (freshness, None)
+            }
+            Storability::Store(freshness) => (freshness, Some(self.plan.reason)),
+            Storability::Refuse(reason) => {
+                let reason = if is_pass { self.plan.reason } else { reason };
+                (Freshness::from_policy(now, Duration::ZERO), Some(reason))
+            }
+        };
+        Answer { head, freshness, uncacheable, was_not_modified: false }
+    }
+
+    /// The answer with all that decides what it may be used for.
+    pub(super) fn received<'a>(&'a self, status: u16, response: &'a Fields) -> Received<'a> {
+        Received {
+            method: &self.task.request.method,
+            request: &self.plan.client.fields,
+            status,
+            response,
+            request_time: self.request_time,
+            response_time: self.task.now,
+            authority: &self.plan.client.authority,
+            target: &self.plan.client.target,
+        }
+    }
+
+    /// The answer to a POST may serve later GETs (RFC 9110 §9.3.3), so it gets a ticket after all.
+    fn ticket_for_later(&mut self) {
+        let mut request = self.plan.client.clone();
+        request.method = Method::Get;
+        let cache = &self.worker.shared.cache;
+        let lookup = cache.lookup(&self.plan.key, &request, self.task.now, &mut |_| Use::Ignore);
+        if let Lookup::Miss { ticket, .. } | Lookup::HitForMiss { ticket, .. } = lookup {
+            self.plan.ticket = Some(ticket);
+        }
+    }
+
+    /// The stored response is still good: its head takes over what the 304 says.
+    fn not_modified(&mut self, head: &ResponseHead) -> Next {
+        let (Some(object), Some(ticket)) = (self.plan.stale.take(), self.plan.ticket.take()) else {
+            self.fail(failure(502, "http_protocol_error", "a 304 for nothing that was stored"));
+            return Next::Done;
+        };
+        self.worker.stats.revalidated.increment();
+        let mut stored = (*object.head()).clone();
+        let received = self.received(304, &head.fields);
+        let updated =
+            update::update(stored.status, &stored.fields, &received, &self.plan.snapshot.freshness);
+        let (freshness, reason) = match updated.storability {
+            Storability::Store(freshness) => (freshness, Reason::HitRevalidated),
+            // The answer forbids to keep what it confirms: good for those that wait, then gone.
+            Storability::Refuse(reason) => {
+                (Freshness::from_policy(self.task.now, Duration::ZERO), reason)
+            }
+        };
+        let fields = updated.fields;
+        let mut answer = Answer {
+            head: ResponseHead { status: stored.status, fields, ..ResponseHead::default() },
+            freshness,
+            uncacheable: None,
+            was_not_modified: true,
+        };
+        let policy = Arc::clone(&self.plan.snapshot.policy);
+        let _ = policy.backend_response(&mut self.task, &mut answer);
+        super::store::renew_head(&mut stored, answer);
+        let kept = ticket.refresh(&object, stored);
+        if reason != Reason::HitRevalidated {
+            self.worker.shared.cache.forget(&object);
+        }
+        let hold = Some(object.body().reader(..));
+        let origin = self.origin.clone();
+        self.reply(Fetched::Object { object, reason, stored: kept, origin, hold });
+        Next::Done
+    }
+
+    /// An error from the origin where a stale object may be served instead (RFC 5861 §4).
+    async fn stale_instead(&mut self, head: &ResponseHead) -> Option<Next> {
+        let stale = self.plan.stale.as_ref()?;
+        let now = self.task.now;
+        if !stale.with_head(|head| head.freshness.may_serve_on_error(now)) {
+            return None;
+        }
+        let detail = format!("the origin answered {}", head.status);
+        self.fail(failure(head.status, "http_response_status", &detail));
+        Some(Next::Done)
+    }
+
+    /// What an unsafe request that succeeded makes invalid (RFC 9111 §4.4).
+    fn invalidate(&self, head: &ResponseHead) {
+        let cache = &self.worker.shared.cache;
+        let client = &self.plan.client;
+        if method::invalidates(&client.method, head.status) {
+            cache.invalidate(&self.plan.key);
+        }
+        for (authority, target) in method::invalidated(client, head.status, &head.fields) {
+            cache.invalidate(&cache.key(&authority, &target));
+        }
+    }
+
+    /// No origin answered.
+    pub(super) async fn no_answer(&mut self, failure: Failure) -> Next {
+        self.task.now = UnixMillis::now();
+        let now = self.task.now;
+        let stale_helps =
+            self.plan.stale.as_ref().is_some_and(|object| {
+                object.with_head(|head| head.freshness.may_serve_on_error(now))
+            });
+        let mut page = crate::request::failure_page(&failure, &self.plan.snapshot);
+        let policy = Arc::clone(&self.plan.snapshot.policy);
+        match policy.backend_error(&mut self.task, &mut page) {
+            BackendError::Retry => return Next::Retry,
+            BackendError::Abandon => return self.abandon(),
+            BackendError::Deliver => {}
+        }
+        if stale_helps || page.head.status == failure.status {
+            self.fail(failure);
+            return Next::Done;
+        }
+        self.private_page(page, crate::request::reason_of(&failure));
+        Next::Done
+    }
+
+    /// A policy answers in the origin's place.
+    pub(super) async fn made_up(&mut self, status: u16, reason: Option<Box<str>>) -> Next {
+        let mut page = Synthetic::page(status, reason);
+        let policy = Arc::clone(&self.plan.snapshot.policy);
+        match policy.backend_error(&mut self.task, &mut page) {
+            BackendError::Retry => return Next::Retry,
+            BackendError::Abandon => return self.abandon(),
+            BackendError::Deliver => {}
+        }
+        self.private_page(page, Reason::Synthetic);
+        Next::Done
+    }
+
+    /// Gives a page of our own to the client that began the fetch; others look again.
+    fn private_page(&mut self, page: Synthetic, reason: Reason) {
+        self.plan.ticket = None;
+        let Synthetic { head, body } = page;
+        let length = Some(body.len() as u64);
+        let origin = self.origin.clone();
+        self.reply(Fetched::Page { head, body, length, reason, origin });
+    }
+
+    /// Keeps the answer or gives it to one client.
+    async fn take(&mut self, answer: Answer, framing: Framing, body: OriginBody) -> Next {
+        match answer.uncacheable {
+            None if self.plan.ticket.is_some() => self.keep(answer, framing, body).await,
+            reason => {
+                let reason = reason.unwrap_or(self.plan.reason);
+                self.give(answer, reason, framing, body).await;
+            }
+        }
+        Next::Done
+    }
+}

@@ -1,0 +1,207 @@
+//! Making an object of an answer, or a response for one client.
+
+use super::fill;
+use super::prepare::append_to_list;
+use super::range::Filler;
+use super::{Fetch, Fetched};
+use crate::delivery::StoredBody;
+use crate::policy::{Answer, FetchKind};
+use freshet_cache::{ObjectSpec, StoredHead, Variation, tag};
+use freshet_http::date;
+use freshet_http::fields::Fields;
+use freshet_http::message::{RequestHead, Scheme, Version};
+use freshet_http::range::{ContentRange, Reconciled};
+use freshet_http::reason::Reason;
+use freshet_http::update;
+use freshet_http::vary::{Vary, VaryRule};
+use freshet_origin::response_body::OriginBody;
+use freshet_store::Body;
+use freshet_wire::h1::Framing;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Tags of one object; a response that names more is kept with these only, and a purge of the rest
+/// misses it, which the log says.
+const TAGS_MAX: usize = 1024;
+
+impl Fetch {
+    /// Puts the answer into the cache and fills its body while it is being served.
+    pub(super) async fn keep(&mut self, answer: Answer, framing: Framing, body: OriginBody) {
+        let length = match framing {
+            Framing::None => Some(0),
+            Framing::Length(length) => Some(length),
+            Framing::Chunked | Framing::UntilClose => None,
+        };
+        let place = match place(&answer, length) {
+            Ok(place) => place,
+            Err(reason) => return self.give(answer, reason, framing, body).await,
+        };
+        let cache = Arc::clone(&self.worker.shared.cache);
+        if place.total.is_some_and(|total| total > cache.object_bytes_max()) {
+            return self.give(answer, Reason::TooLarge, framing, body).await;
+        }
+        let variation = match VaryRule::from_fields(&answer.head.fields) {
+            Vary::None => None,
+            Vary::Any => return self.give(answer, Reason::VaryAny, framing, body).await,
+            Vary::On(rule) => {
+                let key = rule.key(&self.plan.client.fields);
+                Some(Variation { rule: Arc::new(rule), key })
+            }
+        };
+        let Some(ticket) = self.plan.ticket.take() else { return };
+        let tags = tags(&answer.head.fields);
+        let memory = Body::new(&self.worker.shared.arena, place.total);
+        let name = &self.plan.snapshot.settings.cache.name;
+        let received = self.received(answer.head.status, &answer.head.fields);
+        let fields = update::stored_fields(&received, &self.plan.snapshot.freshness);
+        let head = stored_head(answer, fields, &place, &self.plan.client, name);
+        let end = place.total.map(|_| place.end);
+        let writer = memory.writer(place.start, end);
+        let hold = memory.reader(..);
+        let object = ticket.insert(ObjectSpec { head, body: memory, variation, tags });
+        let forgetting = (Arc::downgrade(&cache), Arc::downgrade(&object));
+        object.body().on_transit(move || {
+            if let (Some(cache), Some(object)) = (forgetting.0.upgrade(), forgetting.1.upgrade()) {
+                cache.forget(&object);
+            }
+        });
+
+        let filler = Filler::new(&self.worker, &self.plan.snapshot, &object, &self.task.request);
+        let origin = self.origin.clone();
+        self.reply(Fetched::Object {
+            object: Arc::clone(&object),
+            reason: self.plan.reason,
+            stored: object.is_indexed(),
+            origin,
+            hold: Some(hold),
+        });
+        fill::object(&self.worker, &object, filler, body, writer, end).await;
+    }
+
+    /// Gives the answer to the client that asked, and lets requests for it not wait for one
+    /// another for a while.
+    pub(super) async fn give(
+        &mut self,
+        answer: Answer,
+        reason: Reason,
+        framing: Framing,
+        body: OriginBody,
+    ) {
+        if let Some(ticket) = self.plan.ticket.take() {
+            let span = self.plan.snapshot.settings.cache.hit_for_miss;
+            ticket.hit_for_miss(self.task.now.plus(span));
+        }
+        let reason = if self.plan.kind == FetchKind::Pass { self.plan.reason } else { reason };
+        let origin = self.origin.clone();
+        let mut head = answer.head;
+        let length = match framing {
+            Framing::Length(length) => Some(length),
+            Framing::None => head.fields.get_str("content-length").and_then(|n| n.parse().ok()),
+            Framing::Chunked | Framing::UntilClose => None,
+        };
+        head.fields.remove("content-length");
+        let has_body = !matches!(framing, Framing::None | Framing::Length(0));
+        if !has_body {
+            self.reply(Fetched::Private { head, body: None, length, reason, origin });
+            return;
+        }
+        let memory = Body::transit(&self.worker.shared.arena, length);
+        let writer = memory.writer(0, length);
+
+        let stored = StoredBody::new(&memory, 0..length.unwrap_or(u64::MAX), None);
+        drop(memory);
+        self.reply(Fetched::Private { head, body: Some(stored), length, reason, origin });
+        fill::private(&self.worker, body, writer, length).await;
+    }
+}
+
+/// Where an answer's bytes belong in the representation.
+struct Place {
+    start: u64,
+    end: u64,
+    total: Option<u64>,
+    partial: bool,
+}
+
+/// The place of an answer, from Content-Range for a 206 (RFC 9110 §14.4).
+fn place(answer: &Answer, length: Option<u64>) -> Result<Place, Reason> {
+    if answer.head.status != 206 {
+        return Ok(Place {
+            start: 0,
+            end: length.unwrap_or(u64::MAX),
+            total: length,
+            partial: false,
+        });
+    }
+    let part = answer.head.fields.get("content-range").and_then(ContentRange::parse);
+    let part = match (part, length) {
+        (Some(part), Some(length)) => match part.reconcile(length) {
+            Reconciled::Agrees => part,
+            Reconciled::Shorter(part) => part,
+            Reconciled::Contradicts => return Err(Reason::PartialWithoutRange),
+        },
+        (Some(part), None) => part,
+        (None, _) => return Err(Reason::PartialWithoutRange),
+    };
+    let (Some(Range { start, end }), Some(total)) = (part.range(), part.total()) else {
+        return Err(Reason::PartialWithoutRange);
+    };
+    Ok(Place { start, end, total: Some(total), partial: !(start == 0 && end == total) })
+}
+
+/// The head as it is kept: complete but for what each response adds.
+fn stored_head(
+    answer: Answer,
+    mut fields: Fields,
+    place: &Place,
+    client: &RequestHead,
+    name: &str,
+) -> StoredHead {
+    let Answer { head, freshness, .. } = answer;
+    append_to_list(&mut fields, "Via", format!("{} {name}", Version::Http11.number()).as_bytes());
+    let status = if head.status == 206 { 200 } else { head.status };
+    if status == 200 && !fields.contains("accept-ranges") {
+        fields.append("Accept-Ranges", "bytes");
+    }
+    StoredHead {
+        etag: fields.get("etag").map(Into::into),
+        last_modified: fields.get("last-modified").and_then(date::parse),
+        scheme_bound: scheme_bound(status, &fields, client.scheme),
+        partial: place.partial,
+        reason: head.reason.filter(|_| head.status == status),
+        fields: fields.compact(),
+        status,
+        freshness,
+    }
+}
+
+/// A redirect may be meant for one scheme only: from `http` to `https` of the same place, say,
+/// which would be a loop for the other.
+fn scheme_bound(status: u16, fields: &Fields, scheme: Scheme) -> Option<Scheme> {
+    (matches!(status, 301 | 302 | 303 | 307 | 308) && fields.contains("location")).then_some(scheme)
+}
+
+/// Takes over what a 304 brought.
+pub(super) fn renew_head(stored: &mut StoredHead, answer: Answer) {
+    let fields = answer.head.fields;
+    stored.etag = fields.get("etag").map(Into::into);
+    stored.last_modified = fields.get("last-modified").and_then(date::parse);
+    stored.fields = fields.compact();
+    stored.freshness = answer.freshness;
+}
+
+/// Tags a response can be purged by: `Surrogate-Key`, separated by spaces, and `Cache-Tag`,
+/// separated by commas.
+fn tags(fields: &Fields) -> Box<[u64]> {
+    let spaced = fields.get_all("surrogate-key").flat_map(|line| line.split(|byte| *byte == b' '));
+    let listed = fields.tokens("cache-tag");
+    let mut tags: Vec<u64> =
+        spaced.chain(listed).filter(|text| !text.is_empty()).take(TAGS_MAX + 1).map(tag).collect();
+    if tags.len() > TAGS_MAX {
+        tracing::warn!("a response has more than {TAGS_MAX} tags; the rest is ignored");
+        tags.truncate(TAGS_MAX);
+    }
+    tags.sort_unstable();
+    tags.dedup();
+    tags.into()
+}

@@ -1,0 +1,284 @@
+//! The forms an access log line can have.
+
+use super::record::Record;
+use std::fmt::Write as _;
+
+/// How a line looks.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Format {
+    /// One JSON object a line.
+    Json,
+    /// Pieces of text and values, as Apache's `LogFormat` has them.
+    Template(Vec<Piece>),
+}
+
+/// A piece of a template.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Piece {
+    /// As it stands.
+    Literal(String),
+    /// A value.
+    Value(Value),
+}
+
+/// Values a template can have; the comment is how it is written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Value {
+    /// `%h`
+    Client,
+    /// `%t`
+    Time,
+    /// `%r`
+    RequestLine,
+    /// `%m`
+    Method,
+    /// `%U`
+    Target,
+    /// `%H`
+    Version,
+    /// `%v`
+    Authority,
+    /// `%s`
+    Status,
+    /// `%b`
+    BodyBytes,
+    /// `%O`
+    TotalBytes,
+    /// `%D`
+    TotalMicros,
+    /// `%F`
+    FirstByteMicros,
+    /// `%{User-agent}i`
+    UserAgent,
+    /// `%{Referer}i`
+    Referer,
+    /// `%{hit}x`
+    Hit,
+    /// `%{reason}x`
+    ReasonCode,
+    /// `%{origin}x`
+    Origin,
+    /// `%{id}x`
+    Id,
+}
+
+const COMBINED: &str = "%h - - %t \"%r\" %s %b \"%{Referer}i\" \"%{User-agent}i\"";
+
+const NAMES: &[(&str, Value)] = &[
+    ("%h", Value::Client),
+    ("%t", Value::Time),
+    ("%r", Value::RequestLine),
+    ("%m", Value::Method),
+    ("%U", Value::Target),
+    ("%H", Value::Version),
+    ("%v", Value::Authority),
+    ("%s", Value::Status),
+    ("%b", Value::BodyBytes),
+    ("%O", Value::TotalBytes),
+    ("%D", Value::TotalMicros),
+    ("%F", Value::FirstByteMicros),
+    ("%{User-agent}i", Value::UserAgent),
+    ("%{Referer}i", Value::Referer),
+    ("%{hit}x", Value::Hit),
+    ("%{reason}x", Value::ReasonCode),
+    ("%{origin}x", Value::Origin),
+    ("%{id}x", Value::Id),
+];
+
+impl Format {
+    /// A format from its configuration text.
+    ///
+    /// # Errors
+    /// Names the `%` sequence that is unknown and the known ones.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "json" => return Ok(Self::Json),
+            "combined" => return Self::parse(COMBINED),
+            _ => {}
+        }
+        let mut pieces = Vec::new();
+        let mut rest = text;
+        while let Some(at) = rest.find('%') {
+            if at > 0 {
+                pieces.push(Piece::Literal(rest[..at].to_owned()));
+            }
+            rest = &rest[at..];
+            if let Some(after) = rest.strip_prefix("%%") {
+                pieces.push(Piece::Literal("%".to_owned()));
+                rest = after;
+                continue;
+            }
+            let Some((name, value)) = NAMES.iter().find(|(name, _)| rest.starts_with(name)) else {
+                let known: Vec<_> = NAMES.iter().map(|(name, _)| *name).collect();
+                let shown: String = rest.chars().take(12).collect();
+                return Err(format!("`{shown}` is not a log field; known are {}", known.join(" ")));
+            };
+            pieces.push(Piece::Value(*value));
+            rest = &rest[name.len()..];
+        }
+        if !rest.is_empty() {
+            pieces.push(Piece::Literal(rest.to_owned()));
+        }
+        Ok(Self::Template(pieces))
+    }
+
+    /// Appends the record as a line with its end.
+    pub fn write(&self, record: &Record<'_>, out: &mut String) {
+        match self {
+            Self::Json => json(record, out),
+            Self::Template(pieces) => {
+                for piece in pieces {
+                    match piece {
+                        Piece::Literal(text) => out.push_str(text),
+                        Piece::Value(value) => write_value(*value, record, out),
+                    }
+                }
+            }
+        }
+        out.push('\n');
+    }
+}
+
+fn json(record: &Record<'_>, out: &mut String) {
+    let _ = write!(out, "{{\"time\":{}", record.time);
+    let mut text = |name: &str, value: &str| {
+        out.push_str(",\"");
+        out.push_str(name);
+        out.push_str("\":\"");
+        escape_json(value, out);
+        out.push('"');
+    };
+    text("client", &record.client.map(|c| c.to_string()).unwrap_or_default());
+    text("method", record.method);
+    text("host", record.authority);
+    text("target", record.target);
+    text("protocol", record.version);
+    text("result", if record.hit { "hit" } else { "miss" });
+    text("reason", record.reason().map_or("", |reason| reason.code()));
+    text("origin", record.origin);
+    text("user_agent", record.user_agent);
+    text("referer", record.referer);
+    let _ = write!(
+        out,
+        ",\"status\":{},\"body_bytes\":{},\"head_bytes\":{},\"first_byte_us\":{},\"total_us\":{},\
+         \"tls\":{},\"aborted\":{},\"id\":{}}}",
+        record.status,
+        record.body_bytes,
+        record.head_bytes,
+        record.first_byte_us,
+        record.total_us,
+        record.tls,
+        record.aborted,
+        record.id,
+    );
+}
+
+fn write_value(value: Value, record: &Record<'_>, out: &mut String) {
+    let _ = match value {
+        Value::Client => match record.client {
+            Some(client) => write!(out, "{client}"),
+            None => write!(out, "-"),
+        },
+        Value::Time => {
+            common_time(record, out);
+            Ok(())
+        }
+        Value::RequestLine => {
+            text(record.method, out);
+            out.push(' ');
+            text(record.target, out);
+            write!(out, " {}", record.version)
+        }
+        Value::Method => return text(record.method, out),
+        Value::Target => return text(record.target, out),
+        Value::Version => return text(record.version, out),
+        Value::Authority => return text(record.authority, out),
+        Value::UserAgent => return text(record.user_agent, out),
+        Value::Referer => return text(record.referer, out),
+        Value::Origin => return text(record.origin, out),
+        Value::Status => write!(out, "{}", record.status),
+        Value::BodyBytes => write!(out, "{}", record.body_bytes),
+        Value::TotalBytes => write!(out, "{}", record.body_bytes + record.head_bytes),
+        Value::TotalMicros => write!(out, "{}", record.total_us),
+        Value::FirstByteMicros => write!(out, "{}", record.first_byte_us),
+        Value::Hit => write!(out, "{}", if record.hit { "hit" } else { "miss" }),
+        Value::ReasonCode => write!(out, "{}", record.reason().map_or("-", |r| r.code())),
+        Value::Id => write!(out, "{}", record.id),
+    };
+}
+
+/// `[20/Nov/2026:09:38:11 +0000]`, always in UTC.
+fn common_time(record: &Record<'_>, out: &mut String) {
+    let mut date = Vec::with_capacity(32);
+    freshet_http::date::write(record.time, &mut date);
+    let date = String::from_utf8_lossy(&date);
+    // IMF-fixdate: `Fri, 20 Nov 2026 09:38:11 GMT`, fixed places (RFC 9110 §5.6.7).
+    let part = |range: std::ops::Range<usize>| date.get(range).unwrap_or("");
+    let _ = write!(out, "[{}/{}/{}:{} +0000]", part(5..7), part(8..11), part(12..16), part(17..25));
+}
+
+/// Text of a client in a line-based log: an empty one as `-`, and nothing that could end the line
+/// or a quoted part of it.
+fn text(value: &str, out: &mut String) {
+    if value.is_empty() {
+        out.push('-');
+    }
+    for c in value.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            c if c.is_control() => {
+                let _ = write!(out, "\\x{:02x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+}
+
+fn escape_json(value: &str, out: &mut String) {
+    for c in value.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            c if c.is_control() => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::sample;
+    use super::*;
+
+    #[test]
+    fn combined_lines_are_what_log_readers_know() {
+        let mut out = String::new();
+        Format::parse("combined").unwrap().write(&sample(), &mut out);
+        assert_eq!(
+            out,
+            "192.0.2.7 - - [20/Nov/2026:09:07:08 +0000] \"GET /live/1/\\\"seg\\\".m4s HTTP/2\" 200 \
+             5120 \"-\" \"curl/8\\x01\"\n"
+        );
+    }
+
+    #[test]
+    fn json_lines_hold_what_a_client_sends_without_breaking() {
+        let mut out = String::new();
+        Format::Json.write(&sample(), &mut out);
+        assert!(out.starts_with("{\"time\":1795165628.630,\"client\":\"192.0.2.7\""), "{out}");
+        assert!(out.contains("\"target\":\"/live/1/\\\"seg\\\".m4s\""), "{out}");
+        assert!(out.contains("curl/8\\u0001"), "{out}");
+        assert_eq!(out.matches('\n').count(), 1);
+    }
+
+    #[test]
+    fn templates_take_known_fields_and_name_unknown_ones() {
+        let mut out = String::new();
+        Format::parse("%s %{hit}x %D%%").unwrap().write(&sample(), &mut out);
+        assert_eq!(out, "200 hit 1250%\n");
+        assert!(Format::parse("%h %q").unwrap_err().contains("`%q`"));
+    }
+}

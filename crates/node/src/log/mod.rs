@@ -1,0 +1,222 @@
+//! The access log: workers write records into a buffer of their own, a thread formats and writes
+//! them. When that thread falls behind, records are dropped and counted, never waited for.
+
+mod format;
+mod record;
+
+pub use format::Format;
+pub use record::{Record, decode};
+
+use crate::config::settings::LogTarget;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+/// A worker hands its buffer over when it holds this much, or at the next tick.
+const BUFFER_BYTES: usize = 32 << 10;
+/// Buffers that may wait for the writer; beyond, records are lost: 256 × 32 KiB is 8 MiB.
+const QUEUE_BUFFERS_MAX: usize = 256;
+/// Lines kept in memory for `freshet log` and the admin interface.
+const RECENT_RECORDS_MAX: usize = 2_000;
+
+enum Message {
+    Records(Vec<u8>),
+    Reopen(LogTarget, Format),
+    Stop,
+}
+
+/// The writing side, shared by all workers.
+pub struct AccessLog {
+    queue: SyncSender<Message>,
+    recent: Arc<Mutex<VecDeque<Box<[u8]>>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl AccessLog {
+    /// Starts the writer.
+    ///
+    /// # Errors
+    /// When the file cannot be opened or the thread not started.
+    pub fn start(target: &LogTarget, format: Format) -> io::Result<Arc<Self>> {
+        let (queue, messages) = sync_channel(QUEUE_BUFFERS_MAX);
+        let recent = Arc::new(Mutex::new(VecDeque::new()));
+        let sink = open(target)?;
+        let kept = Arc::clone(&recent);
+        let thread = std::thread::Builder::new()
+            .name("access-log".to_owned())
+            .spawn(move || run(&messages, sink, format, &kept))?;
+        Ok(Arc::new(Self { queue, recent, thread: Mutex::new(Some(thread)) }))
+    }
+
+    /// Opens the target anew, as after a rotation or a reload.
+    ///
+    /// # Errors
+    /// When the file cannot be opened; the old one stays in use.
+    pub fn reopen(&self, target: &LogTarget, format: Format) -> io::Result<()> {
+        open(target)?;
+        let _ = self.queue.send(Message::Reopen(target.clone(), format));
+        Ok(())
+    }
+
+    /// The newest records, oldest first, each encoded; at most `count`.
+    pub fn recent(&self, count: usize) -> Vec<Box<[u8]>> {
+        let recent = self.recent.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        recent.iter().skip(recent.len().saturating_sub(count)).cloned().collect()
+    }
+
+    /// Writes out what was handed over and ends the writer.
+    pub fn stop(&self) {
+        let _ = self.queue.send(Message::Stop);
+        let thread = self.thread.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A worker's side: no lock, no formatting, one hand-over per [`BUFFER_BYTES`].
+pub struct LogBuffer {
+    log: Arc<AccessLog>,
+    buffer: RefCell<Vec<u8>>,
+}
+
+impl LogBuffer {
+    /// A buffer that hands over to `log`.
+    pub fn new(log: Arc<AccessLog>) -> Self {
+        Self { log, buffer: RefCell::new(Vec::with_capacity(BUFFER_BYTES)) }
+    }
+
+    /// Adds a record. Returns false when records had to be dropped.
+    pub fn add(&self, record: &Record<'_>) -> bool {
+        let mut buffer = self.buffer.borrow_mut();
+        record.encode(&mut buffer);
+        let full = buffer.len() >= BUFFER_BYTES;
+        drop(buffer);
+        !full || self.flush()
+    }
+
+    /// Hands over what there is. Returns false when it had to be dropped.
+    pub fn flush(&self) -> bool {
+        let mut buffer = self.buffer.borrow_mut();
+        if buffer.is_empty() {
+            return true;
+        }
+        let full = std::mem::replace(&mut *buffer, Vec::with_capacity(BUFFER_BYTES));
+        !matches!(self.log.queue.try_send(Message::Records(full)), Err(TrySendError::Full(_)))
+    }
+}
+
+enum Sink {
+    None,
+    Stdout,
+    Stderr,
+    File(File),
+}
+
+fn open(target: &LogTarget) -> io::Result<Sink> {
+    Ok(match target {
+        LogTarget::Off => Sink::None,
+        LogTarget::Stdout => Sink::Stdout,
+        LogTarget::Stderr => Sink::Stderr,
+        LogTarget::File(path) => {
+            Sink::File(OpenOptions::new().create(true).append(true).open(path)?)
+        }
+    })
+}
+
+fn run(
+    messages: &Receiver<Message>,
+    mut sink: Sink,
+    mut format: Format,
+    recent: &Mutex<VecDeque<Box<[u8]>>>,
+) {
+    let mut lines = String::new();
+    for message in messages {
+        match message {
+            Message::Records(bytes) => {
+                keep(&bytes, recent);
+                if !matches!(sink, Sink::None) {
+                    lines.clear();
+                    let mut input = &bytes[..];
+                    while let Some(record) = decode(&mut input) {
+                        format.write(&record, &mut lines);
+                    }
+                    write(&mut sink, lines.as_bytes());
+                }
+            }
+            Message::Reopen(target, new_format) => {
+                format = new_format;
+                match open(&target) {
+                    Ok(opened) => sink = opened,
+                    Err(error) => {
+                        tracing::error!(%error, "the access log could not be opened anew")
+                    }
+                }
+            }
+            Message::Stop => return,
+        }
+    }
+}
+
+/// Keeps the last records of a buffer; the text of only those is copied.
+fn keep(bytes: &[u8], recent: &Mutex<VecDeque<Box<[u8]>>>) {
+    let mut starts = VecDeque::new();
+    let mut input = bytes;
+    loop {
+        let at = bytes.len() - input.len();
+        if decode(&mut input).is_none() {
+            break;
+        }
+        starts.push_back(at..bytes.len() - input.len());
+        if starts.len() > RECENT_RECORDS_MAX {
+            starts.pop_front();
+        }
+    }
+    let mut recent = recent.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for range in starts {
+        if recent.len() == RECENT_RECORDS_MAX {
+            recent.pop_front();
+        }
+        recent.push_back(bytes[range].into());
+    }
+}
+
+fn write(sink: &mut Sink, bytes: &[u8]) {
+    let result = match sink {
+        Sink::None => Ok(()),
+        Sink::Stdout => io::stdout().lock().write_all(bytes),
+        Sink::Stderr => io::stderr().lock().write_all(bytes),
+        Sink::File(file) => file.write_all(bytes),
+    };
+    if let Err(error) = result {
+        tracing::error!(%error, "the access log could not be written");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_reach_the_file_and_the_recent_list() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = LogTarget::File(dir.path().join("access.log"));
+        let log = AccessLog::start(&target, Format::parse("%m %U").unwrap()).unwrap();
+        let buffer = LogBuffer::new(Arc::clone(&log));
+        for id in 0..RECENT_RECORDS_MAX as u64 + 5 {
+            assert!(buffer.add(&Record { id, method: "GET", target: "/x", ..Record::default() }));
+        }
+        assert!(buffer.flush());
+        log.stop();
+        let text = std::fs::read_to_string(dir.path().join("access.log")).unwrap();
+        assert_eq!(text.lines().count(), RECENT_RECORDS_MAX + 5);
+        assert_eq!(text.lines().next(), Some("GET /x"));
+        let recent = log.recent(usize::MAX);
+        assert_eq!(recent.len(), RECENT_RECORDS_MAX);
+        assert_eq!(decode(&mut &recent[0][..]).unwrap().id, 5);
+    }
+}

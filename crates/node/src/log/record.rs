@@ -1,0 +1,219 @@
+//! One line of the access log, as workers hand it to the writer: plain bytes, no formatting.
+
+use freshet_base::clock::UnixMillis;
+use freshet_http::reason::Reason;
+use std::net::IpAddr;
+
+/// Facts of one request, borrowed from where they are.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Record<'a> {
+    /// When the request's head was complete.
+    pub time: UnixMillis,
+    /// Microseconds to the first byte of the response.
+    pub first_byte_us: u64,
+    /// Microseconds to the last.
+    pub total_us: u64,
+    /// Status sent.
+    pub status: u16,
+    /// Body bytes sent.
+    pub body_bytes: u64,
+    /// Head bytes sent.
+    pub head_bytes: u64,
+    /// The client, where it has an address.
+    pub client: Option<IpAddr>,
+    /// Index into [`Reason::ALL`] of why the response came about as it did.
+    pub reason: u16,
+    /// Whether the body came from the cache.
+    pub hit: bool,
+    /// Whether the response was broken off.
+    pub aborted: bool,
+    /// Whether the connection was TLS.
+    pub tls: bool,
+    /// Number of the request on this node.
+    pub id: u64,
+    /// Method.
+    pub method: &'a str,
+    /// Authority.
+    pub authority: &'a str,
+    /// Target as sent.
+    pub target: &'a str,
+    /// Protocol version.
+    pub version: &'a str,
+    /// `User-Agent`.
+    pub user_agent: &'a str,
+    /// `Referer`.
+    pub referer: &'a str,
+    /// Name of the origin asked, if any.
+    pub origin: &'a str,
+}
+
+impl Record<'_> {
+    /// The reason itself.
+    pub fn reason(&self) -> Option<&'static Reason> {
+        Reason::ALL.get(usize::from(self.reason))
+    }
+
+    /// Appends the record to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        for number in [
+            self.time.0,
+            self.first_byte_us,
+            self.total_us,
+            self.body_bytes,
+            self.head_bytes,
+            self.id,
+        ] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.extend_from_slice(&self.status.to_le_bytes());
+        out.extend_from_slice(&self.reason.to_le_bytes());
+        out.push(u8::from(self.hit) | u8::from(self.aborted) << 1 | u8::from(self.tls) << 2);
+        match self.client {
+            None => out.push(0),
+            Some(IpAddr::V4(address)) => {
+                out.push(4);
+                out.extend_from_slice(&address.octets());
+            }
+            Some(IpAddr::V6(address)) => {
+                out.push(16);
+                out.extend_from_slice(&address.octets());
+            }
+        }
+        for text in [
+            self.method,
+            self.authority,
+            self.target,
+            self.version,
+            self.user_agent,
+            self.referer,
+            self.origin,
+        ] {
+            let text = cut(text);
+            out.extend_from_slice(&(text.len() as u16).to_le_bytes());
+            out.extend_from_slice(text.as_bytes());
+        }
+    }
+}
+
+/// Texts are limited by the head's own limit; this bound keeps their length in 16 bits.
+const TEXT_BYTES_MAX: usize = u16::MAX as usize;
+
+fn cut(text: &str) -> &str {
+    if text.len() <= TEXT_BYTES_MAX {
+        return text;
+    }
+    let end = (0..=TEXT_BYTES_MAX).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    &text[..end]
+}
+
+/// Reads the record at the start of `input` and moves `input` behind it; `None` at its end.
+pub fn decode<'a>(input: &mut &'a [u8]) -> Option<Record<'a>> {
+    let time = UnixMillis(number(input)?);
+    let first_byte_us = number(input)?;
+    let total_us = number(input)?;
+    let body_bytes = number(input)?;
+    let head_bytes = number(input)?;
+    let id = number(input)?;
+    let status = short(input)?;
+    let reason = short(input)?;
+    let flags = take(input, 1)?[0];
+    let client = match take(input, 1)?[0] {
+        4 => Some(IpAddr::from(<[u8; 4]>::try_from(take(input, 4)?).ok()?)),
+        16 => Some(IpAddr::from(<[u8; 16]>::try_from(take(input, 16)?).ok()?)),
+        _ => None,
+    };
+    let mut text = || {
+        let len = usize::from(short(input)?);
+        std::str::from_utf8(take(input, len)?).ok()
+    };
+    Some(Record {
+        method: text()?,
+        authority: text()?,
+        target: text()?,
+        version: text()?,
+        user_agent: text()?,
+        referer: text()?,
+        origin: text()?,
+        time,
+        first_byte_us,
+        total_us,
+        status,
+        body_bytes,
+        head_bytes,
+        client,
+        reason,
+        hit: flags & 1 != 0,
+        aborted: flags & 2 != 0,
+        tls: flags & 4 != 0,
+        id,
+    })
+}
+
+fn take<'a>(input: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
+    let (head, rest) = input.split_at_checked(len)?;
+    *input = rest;
+    Some(head)
+}
+
+fn number(input: &mut &[u8]) -> Option<u64> {
+    take(input, 8)?.try_into().ok().map(u64::from_le_bytes)
+}
+
+fn short(input: &mut &[u8]) -> Option<u16> {
+    take(input, 2)?.try_into().ok().map(u16::from_le_bytes)
+}
+
+#[cfg(test)]
+pub(crate) fn sample() -> Record<'static> {
+    Record {
+        time: UnixMillis(1_795_165_628_630),
+        first_byte_us: 312,
+        total_us: 1_250,
+        status: 200,
+        body_bytes: 5_120,
+        head_bytes: 301,
+        client: Some(IpAddr::from([192, 0, 2, 7])),
+        reason: 0,
+        hit: true,
+        aborted: false,
+        tls: true,
+        id: 42,
+        method: "GET",
+        authority: "tv.example",
+        target: "/live/1/\"seg\".m4s",
+        version: "HTTP/2",
+        user_agent: "curl/8\u{1}",
+        referer: "",
+        origin: "a",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_come_back_as_they_went_in() {
+        let mut bytes = Vec::new();
+        let first = sample();
+        let second = Record { client: None, aborted: true, ..sample() };
+        let third = Record { client: Some("2001:db8::1".parse().unwrap()), ..sample() };
+        for record in [&first, &second, &third] {
+            record.encode(&mut bytes);
+        }
+        let mut input = &bytes[..];
+        assert_eq!(decode(&mut input), Some(first));
+        assert_eq!(decode(&mut input), Some(second));
+        assert_eq!(decode(&mut input), Some(third));
+        assert_eq!(decode(&mut input), None);
+    }
+
+    #[test]
+    fn a_cut_record_is_none() {
+        let mut bytes = Vec::new();
+        sample().encode(&mut bytes);
+        for end in 0..bytes.len() {
+            assert_eq!(decode(&mut &bytes[..end]), None);
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! A node as a whole: its start, reload, drain and hand-over.
+
+use crate::config::Settings;
+use crate::config::settings;
+use crate::log::{AccessLog, Format};
+use crate::snapshot::Snapshot;
+use crate::stats::{Sums, WorkerStats};
+use crate::worker::{self, Command, Port, Shared};
+use freshet_base::clock::UnixMillis;
+use freshet_cache::{Cache, CacheError, Secret};
+use freshet_net::NetError;
+use freshet_net::address::Address;
+use freshet_net::handover::{self, Inherited};
+use freshet_net::listener::{ListenOptions, Listener};
+use freshet_net::tls::certificate::{CertificateSource, CertificateStore};
+use freshet_net::tls::server::{MinVersion, ServerOptions, server_config};
+use freshet_net::tls::ticket::{ROTATION, TicketKeys};
+use freshet_net::tls::{ALPN_HTTP_1_1, ALPN_HTTP_2};
+use freshet_net::topology::{Topology, pin_current_thread};
+use freshet_store::{Arena, StoreError};
+use rustls::ServerConfig;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use thiserror::Error;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+/// Why a node could not start or reload.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum NodeError {
+    /// Something in the configuration.
+    #[error("{0}")]
+    Config(String),
+    /// An address or a certificate.
+    #[error(transparent)]
+    Net(#[from] NetError),
+    /// Memory.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The index.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// The access log.
+    #[error("access log: {0}")]
+    LocalLog(io::Error),
+    /// A thread.
+    #[error("a worker could not be started: {0}")]
+    LocalThread(io::Error),
+}
+
+/// A running node.
+pub struct Node {
+    /// What its workers share.
+    pub shared: Arc<Shared>,
+    /// When it started.
+    pub started: UnixMillis,
+    snapshot: Mutex<Snapshot>,
+    workers: Mutex<Vec<Handle>>,
+    listeners: Mutex<Vec<(Address, Listener)>>,
+    certificates: Option<Arc<CertificateStore>>,
+    draining: AtomicBool,
+}
+
+struct Handle {
+    thread: JoinHandle<()>,
+    commands: UnboundedSender<Command>,
+}
+
+impl Node {
+    /// Starts workers on the configured addresses, taking over those that were inherited.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration or this machine; nothing is left running then.
+    pub fn start(settings: Settings, inherited: &mut Inherited) -> Result<Arc<Self>, NodeError> {
+        let snapshot = Snapshot::new(settings, None).map_err(NodeError::Config)?;
+        let settings = Arc::clone(&snapshot.settings);
+        let cpus = Topology::read().worker_cpus(Some(settings.workers).filter(|count| *count > 0));
+        let certificates = certificates(&settings)?;
+        let tls = certificates.as_ref().map(|store| tls_config(store, &settings)).transpose()?;
+        let arena = Arena::new(settings.memory_bytes)?;
+        let cache = Cache::new(
+            Arc::clone(&arena),
+            Secret::random(),
+            freshet_cache::Settings {
+                object_bytes_max: Some(settings.cache.object_bytes_max),
+                ..freshet_cache::Settings::default()
+            },
+        )?;
+        let format = Format::parse(&settings.log.format)
+            .map_err(|error| NodeError::Config(format!("log.format: {error}")))?;
+        let log = AccessLog::start(&settings.log.access, format).map_err(NodeError::LocalLog)?;
+        let shared = Arc::new(Shared {
+            cache,
+            arena,
+            connections: AtomicUsize::new(0),
+            stats: cpus.iter().map(|_| Arc::new(WorkerStats::default())).collect(),
+            log,
+            request_ids: AtomicU64::new(1),
+        });
+        let mut listeners = Vec::new();
+        let mut ports: Vec<Vec<Port>> = cpus.iter().map(|_| Vec::new()).collect();
+        for listener in &settings.listeners {
+            open(listener, tls.as_ref(), inherited, &mut ports, &mut listeners)?;
+        }
+        let node = Arc::new(Self {
+            shared,
+            started: UnixMillis::now(),
+            snapshot: Mutex::new(snapshot),
+            workers: Mutex::default(),
+            listeners: Mutex::new(listeners),
+            certificates,
+            draining: AtomicBool::new(false),
+        });
+        for (index, (cpu, ports)) in cpus.into_iter().zip(ports).enumerate() {
+            let handle = node.start_worker(index, cpu, ports).map_err(NodeError::LocalThread)?;
+            lock(&node.workers).push(handle);
+        }
+        Ok(node)
+    }
+
+    /// Swaps configuration, policy, origins and certificates; requests under way end as they
+    /// began. Addresses, workers and memory stay as they are until an upgrade.
+    ///
+    /// # Errors
+    /// What is wrong; the configuration in force stays.
+    pub fn reload(&self, settings: Settings) -> Result<(), NodeError> {
+        let format = Format::parse(&settings.log.format)
+            .map_err(|error| NodeError::Config(format!("log.format: {error}")))?;
+        let before = self.snapshot();
+        let next = Snapshot::new(settings, Some(&before)).map_err(NodeError::Config)?;
+        if let Some(store) = &self.certificates {
+            store.replace(sources(&next.settings))?;
+        }
+        self.shared.log.reopen(&next.settings.log.access, format).map_err(NodeError::LocalLog)?;
+        *lock(&self.snapshot) = next.clone();
+        self.tell(|| Command::Reload(Box::new(next.clone())));
+        Ok(())
+    }
+
+    /// Accepts no more and lets what is open finish, for as long as `drain` says.
+    pub fn drain(&self) {
+        self.draining.store(true, Relaxed);
+        self.tell(|| Command::Drain);
+        lock(&self.listeners).clear();
+    }
+
+    /// Ends at once what [`Node::drain`] has left.
+    pub fn stop(&self) {
+        self.tell(|| Command::Stop);
+        lock(&self.listeners).clear();
+    }
+
+    /// Waits until all workers have ended, then for the log.
+    pub fn join(&self) {
+        let workers = std::mem::take(&mut *lock(&self.workers));
+        for worker in workers {
+            drop(worker.commands);
+            let _ = worker.thread.join();
+        }
+        self.shared.log.stop();
+    }
+
+    /// Whether it is about to end.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Relaxed)
+    }
+
+    /// The configuration in force.
+    pub fn snapshot(&self) -> Snapshot {
+        lock(&self.snapshot).clone()
+    }
+
+    /// The addresses it accepts on, ports filled in.
+    pub fn addresses(&self) -> Vec<Address> {
+        let mut addresses: Vec<_> =
+            lock(&self.listeners).iter().map(|(_, each)| each.local_address().clone()).collect();
+        addresses.dedup();
+        addresses
+    }
+
+    /// The IP addresses among [`Node::addresses`].
+    pub fn socket_addresses(&self) -> Vec<SocketAddr> {
+        self.addresses()
+            .into_iter()
+            .filter_map(|address| match address {
+                Address::Tcp(address) => Some(address),
+                Address::Unix(_) => None,
+            })
+            .collect()
+    }
+
+    /// Sums of all workers' counters.
+    pub fn sums(&self) -> Sums {
+        Sums::of(self.shared.stats.iter().map(|stats| &**stats))
+    }
+
+    /// Lets the process that `command` starts take over the listening sockets.
+    pub fn pass_on(&self, command: &mut std::process::Command) {
+        let listeners = lock(&self.listeners);
+        let pairs: Vec<_> = listeners.iter().map(|(address, each)| (address, each)).collect();
+        handover::pass_on(command, &pairs);
+    }
+
+    fn tell(&self, command: impl Fn() -> Command) {
+        for worker in &*lock(&self.workers) {
+            let _ = worker.commands.send(command());
+        }
+    }
+
+    fn start_worker(&self, index: usize, cpu: usize, ports: Vec<Port>) -> io::Result<Handle> {
+        let (commands, received) = unbounded_channel();
+        let shared = Arc::clone(&self.shared);
+        let snapshot = self.snapshot();
+        let thread = Builder::new().name(format!("worker-{index}")).spawn(move || {
+            if let Err(error) = pin_current_thread(cpu) {
+                tracing::debug!(%error, "a worker is not pinned");
+            }
+            if let Err(error) = worker::run(shared, index, snapshot, ports, received) {
+                tracing::error!(%error, "a worker could not run");
+            }
+        })?;
+        Ok(Handle { thread, commands })
+    }
+}
+
+/// Binds one address for each worker: with `SO_REUSEPORT`, the kernel spreads connections over
+/// them. A Unix socket is one queue all workers accept from.
+fn open(
+    setting: &settings::Listener,
+    tls: Option<&Arc<ServerConfig>>,
+    inherited: &mut Inherited,
+    ports: &mut [Vec<Port>],
+    listeners: &mut Vec<(Address, Listener)>,
+) -> Result<(), NodeError> {
+    let options = ListenOptions { reuse_port: ports.len() > 1, ..ListenOptions::default() };
+    let mut first: Option<Listener> = None;
+    for worker in ports {
+        let listener = match (inherited.take(&setting.address), &first) {
+            (Some(listener), _) => listener,
+            (None, None) => Listener::bind(&setting.address, &options)?,
+            (None, Some(first)) => match first.local_address() {
+                address @ Address::Tcp(_) => {
+                    Listener::bind(address, &options).or_else(|_| first.try_clone())?
+                }
+                Address::Unix(_) => first.try_clone()?,
+            },
+        };
+        listeners.push((setting.address.clone(), listener.try_clone()?));
+        if first.is_none() {
+            first = Some(listener.try_clone()?);
+        }
+        worker.push(Port {
+            listener,
+            tls: tls.filter(|_| setting.tls).cloned(),
+            proxy_protocol: setting.proxy_protocol,
+        });
+    }
+    Ok(())
+}
+
+fn certificates(settings: &Settings) -> Result<Option<Arc<CertificateStore>>, NodeError> {
+    if !settings.listeners.iter().any(|listener| listener.tls) {
+        return Ok(None);
+    }
+    if settings.certificates.is_empty() {
+        return Err(NodeError::Config(
+            "a TLS listener needs --cert and --key, or [[certificate]]".into(),
+        ));
+    }
+    Ok(Some(CertificateStore::load(sources(settings))?))
+}
+
+fn sources(settings: &Settings) -> Vec<CertificateSource> {
+    settings
+        .certificates
+        .iter()
+        .map(|certificate| CertificateSource {
+            certificate: certificate.cert.clone(),
+            key: certificate.key.clone(),
+            ocsp: certificate.ocsp.clone(),
+            names: Vec::new(),
+        })
+        .collect()
+}
+
+fn tls_config(
+    store: &Arc<CertificateStore>,
+    settings: &Settings,
+) -> Result<Arc<ServerConfig>, NodeError> {
+    Ok(server_config(
+        Arc::clone(store),
+        &ServerOptions {
+            alpn: vec![ALPN_HTTP_2.into(), ALPN_HTTP_1_1.into()],
+            tickets: Some(TicketKeys::random(ROTATION)),
+            min_version: if settings.tls13_only { MinVersion::Tls13 } else { MinVersion::Tls12 },
+        },
+    )?)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,92 @@
+//! The policy without a VCL file: a shared cache by RFC 9111.
+
+use super::task::{Answer, ClientTask, FetchTask, Synthetic};
+use super::{
+    BackendError, BackendFetch, BackendResponse, Deliver, Hit, Miss, Pass, Pipe, Policy, Purge,
+    Recv,
+};
+use freshet_cache::{KeyBuilder, Object};
+use freshet_http::message::{Method, ResponseHead};
+use freshet_http::reason::Reason;
+use freshet_http::target;
+
+/// Follows RFC 9111 as a shared cache; the key is authority, path and query as sent, without a
+/// `CMCD` parameter (CTA-5004 §2: it says nothing about the content).
+#[derive(Debug, Default)]
+pub struct Builtin;
+
+impl Policy for Builtin {
+    fn recv(&self, task: &mut ClientTask) -> Recv {
+        if task.upgrade {
+            return Recv::Pipe;
+        }
+        match task.request.method {
+            Method::Get | Method::Head if !task.has_body => Recv::Hash,
+            Method::Purge => purge_allowed(task),
+            // Nothing behind an edge should be reflected to clients (RFC 9110 §9.3.8), and an edge
+            // is no forward proxy.
+            Method::Trace | Method::Connect => Recv::Synth(405, None),
+            _ => {
+                task.reason = Reason::PassMethod;
+                Recv::Pass
+            }
+        }
+    }
+
+    fn hash<'a>(&self, task: &ClientTask, key: KeyBuilder<'a>) -> KeyBuilder<'a> {
+        let target = target::key_target(&task.request.target);
+        key.part(task.request.authority.as_bytes()).part(target.as_bytes())
+    }
+
+    fn hit(&self, _: &mut ClientTask, _: &Object) -> Hit {
+        Hit::Deliver
+    }
+
+    fn miss(&self, _: &mut ClientTask) -> Miss {
+        Miss::Fetch
+    }
+
+    fn pass(&self, _: &mut ClientTask) -> Pass {
+        Pass::Fetch
+    }
+
+    fn pipe(&self, _: &mut ClientTask) -> Pipe {
+        Pipe::Pipe
+    }
+
+    fn purge(&self, _: &mut ClientTask, objects: usize) -> Purge {
+        if objects > 0 {
+            Purge::Synth(200, Some("Purged".into()))
+        } else {
+            Purge::Synth(404, Some("Not in cache".into()))
+        }
+    }
+
+    fn deliver(&self, _: &mut ClientTask, _: &mut ResponseHead) -> Deliver {
+        Deliver::Deliver
+    }
+
+    fn synth(&self, _: &mut ClientTask, _: &mut Synthetic) -> Deliver {
+        Deliver::Deliver
+    }
+
+    fn backend_fetch(&self, _: &mut FetchTask) -> BackendFetch {
+        BackendFetch::Fetch
+    }
+
+    fn backend_response(&self, _: &mut FetchTask, _: &mut Answer) -> BackendResponse {
+        BackendResponse::Deliver
+    }
+
+    fn backend_error(&self, _: &mut FetchTask, _: &mut Synthetic) -> BackendError {
+        BackendError::Deliver
+    }
+}
+
+fn purge_allowed(task: &ClientTask) -> Recv {
+    let from = &task.snapshot.settings.cache.purge_from;
+    match task.client.address {
+        Some(address) if from.iter().any(|network| network.contains(address.ip())) => Recv::Purge,
+        _ => Recv::Synth(405, Some("Purging is not allowed from here".into())),
+    }
+}

@@ -1,0 +1,159 @@
+//! The policy: what to do with a request at each of its states.
+//!
+//! The states and their actions are those of VCL (`vcl_recv` is [`Policy::recv`] and so on), so
+//! that a VCL program is one implementation of [`Policy`] and [`Builtin`], which follows RFC 9111,
+//! another. The machine in [`crate::request`] and [`crate::fetch`] runs the states; a policy only
+//! answers. It never waits, does no I/O, and takes the time from its task.
+
+mod builtin;
+mod task;
+
+pub use builtin::Builtin;
+pub use task::{Answer, ClientTask, FetchKind, FetchTask, Synthetic};
+
+use freshet_cache::{KeyBuilder, Object};
+use freshet_http::message::ResponseHead;
+
+/// Decisions at every state of a request.
+pub trait Policy: Send + Sync {
+    /// A request has arrived, or was restarted.
+    fn recv(&self, task: &mut ClientTask) -> Recv;
+    /// What the request's cache key is made of. Always asked, also before pass and purge.
+    fn hash<'a>(&self, task: &ClientTask, key: KeyBuilder<'a>) -> KeyBuilder<'a>;
+    /// An object was found and may be served.
+    fn hit(&self, task: &mut ClientTask, object: &Object) -> Hit;
+    /// Nothing was found: it is about to be fetched.
+    fn miss(&self, task: &mut ClientTask) -> Miss;
+    /// The request is about to be passed to an origin.
+    fn pass(&self, task: &mut ClientTask) -> Pass;
+    /// The connection is about to become a tunnel.
+    fn pipe(&self, task: &mut ClientTask) -> Pipe;
+    /// `objects` variants of the request's key were purged.
+    fn purge(&self, task: &mut ClientTask, objects: usize) -> Purge;
+    /// The response is about to be sent; its head may be changed.
+    fn deliver(&self, task: &mut ClientTask, response: &mut ResponseHead) -> Deliver;
+    /// A response of our own is about to be sent.
+    fn synth(&self, task: &mut ClientTask, response: &mut Synthetic) -> Deliver;
+    /// A request is about to go to an origin; it may be changed.
+    fn backend_fetch(&self, task: &mut FetchTask) -> BackendFetch;
+    /// An origin answered: how long may the answer be kept?
+    fn backend_response(&self, task: &mut FetchTask, answer: &mut Answer) -> BackendResponse;
+    /// No origin answered, or none usefully; `response` is what clients get.
+    fn backend_error(&self, task: &mut FetchTask, response: &mut Synthetic) -> BackendError;
+}
+
+/// After [`Policy::recv`].
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Recv {
+    /// Look it up.
+    Hash,
+    /// Ask the origin and keep nothing.
+    Pass,
+    /// Make the connection a tunnel.
+    Pipe,
+    /// Forget the target.
+    Purge,
+    /// Answer with this status.
+    Synth(u16, Option<Box<str>>),
+}
+
+/// After [`Policy::hit`].
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Hit {
+    /// Serve the object.
+    Deliver,
+    /// Ask the origin and keep nothing.
+    Pass,
+    /// Begin again at [`Policy::recv`].
+    Restart,
+    /// Answer with this status.
+    Synth(u16, Option<Box<str>>),
+}
+
+/// After [`Policy::miss`].
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Miss {
+    /// Fetch it for the cache.
+    Fetch,
+    /// Ask the origin and keep nothing.
+    Pass,
+    /// Begin again at [`Policy::recv`].
+    Restart,
+    /// Answer with this status.
+    Synth(u16, Option<Box<str>>),
+}
+
+/// After [`Policy::pass`].
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Pass {
+    /// Ask the origin.
+    Fetch,
+    /// Begin again at [`Policy::recv`].
+    Restart,
+    /// Answer with this status.
+    Synth(u16, Option<Box<str>>),
+}
+
+/// After [`Policy::pipe`].
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Pipe {
+    /// Make the connection a tunnel.
+    Pipe,
+    /// Answer with this status.
+    Synth(u16, Option<Box<str>>),
+}
+
+/// After [`Policy::purge`].
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Purge {
+    /// Begin again at [`Policy::recv`].
+    Restart,
+    /// Answer with this status.
+    Synth(u16, Option<Box<str>>),
+}
+
+/// After [`Policy::deliver`] and [`Policy::synth`].
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Deliver {
+    /// Send it.
+    Deliver,
+    /// Begin again at [`Policy::recv`].
+    Restart,
+    /// Answer with this status instead.
+    Synth(u16, Option<Box<str>>),
+}
+
+/// After [`Policy::backend_fetch`].
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum BackendFetch {
+    /// Send the request.
+    Fetch,
+    /// Do not; the client gets a 503.
+    Abandon,
+    /// Answer with this status as if the origin had.
+    Error(u16, Option<Box<str>>),
+}
+
+/// After [`Policy::backend_response`].
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum BackendResponse {
+    /// Take the answer, and keep it unless it is marked uncacheable.
+    Deliver,
+    /// Send the request again.
+    Retry,
+    /// Drop the answer; the client gets a 503.
+    Abandon,
+    /// Answer with this status as if the origin had.
+    Error(u16, Option<Box<str>>),
+}
+
+/// After [`Policy::backend_error`].
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum BackendError {
+    /// Give this response to the waiting clients.
+    Deliver,
+    /// Send the request again.
+    Retry,
+    /// Give nothing; the clients get a 503.
+    Abandon,
+}

@@ -1,0 +1,100 @@
+//! What a policy sees and may change: the client's side of a request and the fetch's.
+
+use crate::client::Client;
+use crate::snapshot::Snapshot;
+use bytes::Bytes;
+use freshet_base::clock::UnixMillis;
+use freshet_http::freshness::Freshness;
+use freshet_http::message::{RequestHead, ResponseHead};
+use freshet_http::reason::Reason;
+use std::any::Any;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+/// A client's request on its way.
+pub struct ClientTask {
+    /// The request; a policy may change it.
+    pub request: RequestHead,
+    /// Whether a body comes with it.
+    pub has_body: bool,
+    /// Whether the client asks for another protocol on this connection (`Upgrade`).
+    pub upgrade: bool,
+    /// The connection it came over.
+    pub client: Rc<Client>,
+    /// When the request arrived.
+    pub now: UnixMillis,
+    /// How often it was restarted.
+    pub restarts: u32,
+    /// Look-up finds nothing, but what is fetched is kept (`req.hash_always_miss`).
+    pub hash_always_miss: bool,
+    /// Look-up does not wait for others' fetches (`req.hash_ignore_busy`).
+    pub hash_ignore_busy: bool,
+    /// The configuration this request began with.
+    pub snapshot: Rc<Snapshot>,
+    /// Why the last decision fell, for Cache-Status, log and explain.
+    pub reason: Reason,
+    /// What a policy keeps from state to state.
+    pub state: Option<Box<dyn Any>>,
+}
+
+/// What a fetch is for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum FetchKind {
+    /// To fill the cache, with clients waiting.
+    Miss,
+    /// For one client, nothing kept.
+    Pass,
+    /// To refresh an object that is served meanwhile.
+    Background,
+}
+
+/// A request to an origin on its way.
+pub struct FetchTask {
+    /// The request for the origin; a policy may change it.
+    pub request: RequestHead,
+    /// What it is for.
+    pub kind: FetchKind,
+    /// The address of the client that caused it.
+    pub client_address: Option<SocketAddr>,
+    /// Time of the last event.
+    pub now: UnixMillis,
+    /// How often it was retried.
+    pub retries: u32,
+    /// Origin to ask, by name, instead of the director's choice.
+    pub origin: Option<Box<str>>,
+    /// The configuration this request began with.
+    pub snapshot: Rc<Snapshot>,
+    /// What a policy keeps from state to state.
+    pub state: Option<Box<dyn Any>>,
+}
+
+/// An origin's answer, with what is to become of it.
+pub struct Answer {
+    /// The response; a policy may change it.
+    pub head: ResponseHead,
+    /// How long it is fresh and what is allowed afterwards.
+    pub freshness: Freshness,
+    /// Set where it may not be kept, and why.
+    pub uncacheable: Option<Reason>,
+    /// Whether it was a 304 for a stored object.
+    pub was_not_modified: bool,
+}
+
+/// A response made by the node or by a policy.
+#[derive(Clone, Debug)]
+pub struct Synthetic {
+    /// Status and fields.
+    pub head: ResponseHead,
+    /// Body; its length becomes Content-Length.
+    pub body: Bytes,
+}
+
+impl Synthetic {
+    /// A short text page for this status.
+    pub fn page(status: u16, reason: Option<Box<str>>) -> Self {
+        let mut head = ResponseHead { status, reason, ..ResponseHead::default() };
+        let text = format!("{status} {}\n", head.reason_phrase());
+        head.fields.append("Content-Type", "text/plain; charset=utf-8");
+        Self { head, body: text.into() }
+    }
+}

@@ -1,0 +1,325 @@
+//! Delivery: a response from an object, or the response of a pass.
+
+use super::{Found, Machine, State};
+use crate::delivery::{Parts, ResponseBody, StoredBody};
+use crate::exchange::{Facts, Response};
+use crate::fetch::Fetched;
+use crate::fetch::range::Filler;
+use crate::policy::Deliver;
+use bytes::Bytes;
+use freshet_cache::{Object, StoredHead};
+use freshet_http::cache_status::{CacheStatus, Forward};
+use freshet_http::conditional::{self, Outcome, Validators};
+use freshet_http::message::{Method, ResponseHead};
+use freshet_http::multipart::Boundary;
+use freshet_http::range::{ContentRange, RangeRequest, Resolved};
+use freshet_http::reason::Reason;
+use std::io::Write as _;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// How often a request may begin again because the origin's representation changed under it.
+const CHANGED_MAX: u32 = 2;
+
+/// What of an object is sent.
+enum Part {
+    Whole,
+    One(Range<u64>),
+    Many(Vec<Range<u64>>),
+    Nothing(u16),
+}
+
+impl Machine<'_> {
+    /// A fetch for this request came to something.
+    pub(super) async fn fetched(&mut self, fetched: Fetched) -> State {
+        match fetched {
+            Fetched::Object { object, reason, stored, origin, hold } => {
+                let found =
+                    Found { object, reason, hit: false, origin, stored, collapsed: false, _hold: hold };
+                State::Deliver(Box::new(found))
+            }
+            Fetched::Private { head, body, length, reason, origin } => {
+                let body = body.map_or(ResponseBody::Empty, ResponseBody::Stored);
+                self.deliver_private(head, body, length, reason, origin)
+            }
+            Fetched::Page { head, body, length, reason, origin } => {
+                self.worker.stats.synthetic.increment();
+                self.deliver_private(head, ResponseBody::Inline(body), length, reason, origin)
+            }
+            Fetched::Switched { .. } => {
+                self.task.reason = Reason::OriginMalformed;
+                State::Synth(502, None)
+            }
+            Fetched::Failed { failure, stale } => self.failed(&failure, stale),
+        }
+    }
+
+    /// Answers from an object.
+    pub(super) async fn deliver(&mut self, found: Found) -> State {
+        let object = Arc::clone(&found.object);
+        let stored = object.head();
+        let total = object.body().total();
+        let mut head = ResponseHead {
+            status: stored.status,
+            reason: stored.reason.clone(),
+            fields: stored.fields.clone(),
+            ..ResponseHead::default()
+        };
+        self.add_age(&stored, &found, &mut head);
+        self.add_cache_status(Some((&stored, &found)), found.reason, found.stored, &mut head);
+        if let Some(next) = self.ask_deliver(&mut head) {
+            return next;
+        }
+        let part = self.part(&head, total);
+        let body = match self.body_of(&object, part, &mut head, total) {
+            Ok(body) => body,
+            Err(status) => {
+                head.status = status;
+                head.reason = None;
+                (ResponseBody::Empty, Some(0))
+            }
+        };
+        let (mut body, length) = body;
+        // A sparse object may turn out to be of another representation than the origin has by now;
+        // that has to be known before the head is sent.
+        if let (true, ResponseBody::Stored(first)) = (stored.partial, &mut body) {
+            if first.first_byte().await.is_err() {
+                return self.changed(&object);
+            }
+        }
+        self.count(&found);
+        if self.task.request.method == Method::Head {
+            body = ResponseBody::Empty;
+        }
+        let facts = Facts { reason: found.reason, hit: found.hit, origin: found.origin };
+        State::Done(Box::new(Response { head, body, length, facts }))
+    }
+
+    fn changed(&mut self, object: &Arc<Object>) -> State {
+        self.worker.shared.cache.forget(object);
+        if self.task.restarts >= CHANGED_MAX {
+            self.task.reason = Reason::OriginError;
+            return State::Synth(502, None);
+        }
+        self.task.restarts += 1;
+        State::Lookup
+    }
+
+    fn count(&self, found: &Found) {
+        let stats = &self.worker.stats;
+        match found.reason {
+            Reason::Hit | Reason::HitPartial => stats.hits.increment(),
+            Reason::HitFilling => {
+                stats.hits.increment();
+                stats.hits_filling.increment();
+            }
+            Reason::HitStale | Reason::HitStaleOnError => stats.hits_stale.increment(),
+            _ => {}
+        }
+    }
+
+    /// Which part of the representation the request is answered with: conditions first, then
+    /// ranges (RFC 9110 §13.2.2).
+    fn part(&self, head: &ResponseHead, total: Option<u64>) -> Part {
+        if head.status != 200 {
+            return Part::Whole;
+        }
+        let request = &self.task.request;
+        let validators = Validators::from_fields(&head.fields);
+        match conditional::evaluate(&request.fields, &request.method, &validators, head.status) {
+            Outcome::NotModified => return Part::Nothing(304),
+            Outcome::PreconditionFailed => return Part::Nothing(412),
+            Outcome::Proceed => {}
+        }
+        if request.method != Method::Get || !request.fields.contains("range") {
+            return Part::Whole;
+        }
+        let wanted = request.fields.get("range").and_then(RangeRequest::parse);
+        let (Some(wanted), Some(total)) = (wanted, total) else { return Part::Whole };
+        let if_range = request.fields.get("if-range");
+        if if_range.is_some_and(|value| !conditional::if_range_matches(value, &validators)) {
+            return Part::Whole;
+        }
+        match wanted.resolve(total) {
+            Resolved::One(range) => Part::One(range),
+            Resolved::Many(ranges) => Part::Many(ranges),
+            Resolved::Unsatisfiable => Part::Nothing(416),
+        }
+    }
+
+    /// The body for `part` and its length, with the head brought in line; or the status of a
+    /// response without one.
+    fn body_of(
+        &self,
+        object: &Arc<Object>,
+        part: Part,
+        head: &mut ResponseHead,
+        total: Option<u64>,
+    ) -> Result<(ResponseBody, Option<u64>), u16> {
+        let body = object.body();
+        let filler = || {
+            if body.is_complete() {
+                return None;
+            }
+            Filler::new(self.worker, &self.task.snapshot, object, &self.task.request)
+        };
+        match part {
+            Part::Whole => {
+                let end = total.unwrap_or(u64::MAX);
+                Ok((ResponseBody::Stored(StoredBody::new(body, 0..end, filler())), total))
+            }
+            Part::One(range) => {
+                let total = total.unwrap_or(range.end);
+                let mut value = Vec::with_capacity(48);
+                ContentRange::of(&range, total).write(&mut value);
+                head.status = 206;
+                head.reason = None;
+                head.fields.set("Content-Range", value);
+                let length = Some(range.end - range.start);
+                Ok((ResponseBody::Stored(StoredBody::new(body, range, filler())), length))
+            }
+            Part::Many(ranges) => {
+                let total = total.unwrap_or(0);
+                let content_type = head.fields.get("content-type").map(<[u8]>::to_vec);
+                let boundary = Boundary::from_random(self.key.as_ref().map_or(0, |key| key.hash()));
+                let parts = ranges.into_iter().map(|range| {
+                    let mut text = Vec::new();
+                    boundary.write_part_head(content_type.as_deref(), &range, total, &mut text);
+                    (Bytes::from(text), range)
+                });
+                let mut end = Vec::new();
+                boundary.write_end(&mut end);
+                let parts = Parts::new(body, parts, end.into(), filler());
+                let length = Some(parts.length());
+                head.status = 206;
+                head.reason = None;
+                let mut value = Vec::new();
+                boundary.write_content_type(&mut value);
+                head.fields.set("Content-Type", value);
+                Ok((ResponseBody::Parts(Box::new(parts)), length))
+            }
+            Part::Nothing(304) => {
+                head.fields = conditional::not_modified_fields(&head.fields);
+                head.status = 304;
+                head.reason = None;
+                Ok((ResponseBody::Empty, None))
+            }
+            Part::Nothing(status) => {
+                if status == 416 {
+                    let mut value = Vec::with_capacity(32);
+                    ContentRange::Unsatisfied { total: total.unwrap_or(0) }.write(&mut value);
+                    head.fields.set("Content-Range", value);
+                }
+                head.fields.remove("content-type");
+                Err(status)
+            }
+        }
+    }
+
+    /// The response of a pass, or one that could not be kept.
+    fn deliver_private(
+        &mut self,
+        mut head: ResponseHead,
+        mut body: ResponseBody,
+        length: Option<u64>,
+        reason: Reason,
+        origin: Option<Arc<str>>,
+    ) -> State {
+        self.add_cache_status(None, reason, false, &mut head);
+        let name = &self.task.snapshot.settings.cache.name;
+        crate::fetch::prepare::append_to_list(
+            &mut head.fields,
+            "Via",
+            format!("1.1 {name}").as_bytes(),
+        );
+        if let Some(next) = self.ask_deliver(&mut head) {
+            return next;
+        }
+        let mut length = length;
+        // The conditions of a request that might have filled the cache were not passed on.
+        let request = &self.task.request;
+        let was_pass =
+            matches!(self.task.reason, Reason::PassMethod | Reason::PassPolicy | Reason::Pipe);
+        if !was_pass && head.status == 200 {
+            let validators = Validators::from_fields(&head.fields);
+            match conditional::evaluate(&request.fields, &request.method, &validators, head.status)
+            {
+                Outcome::Proceed => {}
+                Outcome::NotModified => {
+                    head.fields = conditional::not_modified_fields(&head.fields);
+                    head.status = 304;
+                    head.reason = None;
+                    (body, length) = (ResponseBody::Empty, None);
+                }
+                Outcome::PreconditionFailed => {
+                    head.status = 412;
+                    head.reason = None;
+                    (body, length) = (ResponseBody::Empty, Some(0));
+                }
+            }
+        }
+        if request.method == Method::Head {
+            body = ResponseBody::Empty;
+        }
+        let facts = Facts { reason, hit: false, origin };
+        State::Done(Box::new(Response { head, body, length, facts }))
+    }
+
+    fn ask_deliver(&mut self, head: &mut ResponseHead) -> Option<State> {
+        let policy = Arc::clone(&self.task.snapshot.policy);
+        match policy.deliver(&mut self.task, head) {
+            Deliver::Deliver => None,
+            Deliver::Restart => Some(State::Restart),
+            Deliver::Synth(status, reason) => Some(State::Synth(status, reason)),
+        }
+    }
+
+    /// `Age` (RFC 9111 §5.1), for what was stored before or had an age when it came.
+    fn add_age(&self, stored: &StoredHead, found: &Found, head: &mut ResponseHead) {
+        let age = stored.freshness.age(self.task.now).as_secs();
+        if found.hit || found.collapsed || age > 0 {
+            let mut value = [0; 20];
+            head.fields.append("Age", decimal(age, &mut value));
+        }
+    }
+
+    /// `Cache-Status` (RFC 9211), behind those of caches nearer to the origin.
+    fn add_cache_status(
+        &self,
+        object: Option<(&StoredHead, &Found)>,
+        reason: Reason,
+        stored: bool,
+        head: &mut ResponseHead,
+    ) {
+        let cache = &self.task.snapshot.settings.cache;
+        if !cache.cache_status {
+            return;
+        }
+        let mut status = CacheStatus { cache: &cache.name, ..CacheStatus::default() };
+        match object {
+            Some((stored_head, found)) if found.hit || reason.is_hit() => {
+                status.hit = true;
+                let ttl_ms = stored_head.freshness.ttl_ms(self.task.now);
+                status.ttl_seconds = Some(ttl_ms.div_euclid(1000));
+                status.collapsed = found.collapsed;
+                status.detail = Some(reason).filter(|reason| *reason != Reason::Hit);
+            }
+            _ => {
+                let forward = reason.forward().or_else(|| self.task.reason.forward());
+                status.forward = Some(forward.unwrap_or(Forward::Miss));
+                status.stored = stored;
+                status.forward_status = (reason == Reason::HitRevalidated).then_some(304);
+                status.detail = Some(reason).filter(|_| !stored);
+            }
+        }
+        status.append(&mut head.fields);
+    }
+}
+
+/// `number` in decimal, without an allocation.
+fn decimal(number: u64, buffer: &mut [u8; 20]) -> &[u8] {
+    let mut cursor = std::io::Cursor::new(&mut buffer[..]);
+    write!(cursor, "{number}").expect("20 digits hold any u64");
+    let len = usize::try_from(cursor.position()).unwrap_or(0);
+    &buffer[..len]
+}

@@ -1,0 +1,259 @@
+//! Look-up, hit and miss.
+
+use super::{Found, Machine, State};
+use crate::fetch::{self, Plan};
+use crate::policy::{FetchKind, Hit, Miss};
+use freshet_base::clock::UnixMillis;
+use freshet_cache::{Failure, Lookup, MissWhy, Object, Ticket, Use, WaitOutcome};
+use freshet_http::cache_control::RequestCacheControl;
+use freshet_http::freshness::Reuse;
+use freshet_http::message::RequestHead;
+use freshet_http::range::{RangeRequest, Resolved};
+use freshet_http::reason::Reason;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What a request that found nothing usable goes on with.
+pub(super) struct Missed {
+    pub(super) ticket: Ticket,
+    pub(super) stale: Option<Arc<Object>>,
+}
+
+impl Machine<'_> {
+    /// Finds an object, waits for another's fetch, or gets the turn to fetch.
+    pub(super) async fn lookup(&mut self) -> State {
+        let key = self.key();
+        let cache = Arc::clone(&self.worker.shared.cache);
+        let mut collapsed = false;
+        loop {
+            let asked = Asked::new(&self.task, collapsed);
+            let lookup = cache.lookup(&key, &self.task.request, self.task.now, &mut |object| {
+                asked.classify(object)
+            });
+            match lookup {
+                Lookup::Hit { object, refresh } => {
+                    let reason = match (asked.reuse(&object), &refresh) {
+                        _ if collapsed => Reason::HitFilling,
+                        (Reuse::Fresh, _) => Reason::Hit,
+                        _ => Reason::HitStale,
+                    };
+                    if let Some(ticket) = refresh {
+                        self.refresh(ticket, &object);
+                    }
+                    return State::Hit(Box::new(Found {
+                        object,
+                        reason,
+                        hit: !collapsed,
+                        origin: None,
+                        stored: false,
+                        collapsed,
+                        _hold: None,
+                    }));
+                }
+                Lookup::Miss { ticket, stale, why } => {
+                    self.task.reason = match why {
+                        MissWhy::UriMiss => Reason::Miss,
+                        MissWhy::VaryMiss => Reason::MissVary,
+                        MissWhy::Stale => Reason::MissExpired,
+                        MissWhy::Request => Reason::MissRequest,
+                    };
+                    return State::Miss(Box::new(Missed { ticket, stale }));
+                }
+                Lookup::HitForMiss { ticket, stale } => {
+                    self.task.reason = Reason::HitForMiss;
+                    return State::Miss(Box::new(Missed { ticket, stale }));
+                }
+                Lookup::Wait { waiter, stale } => {
+                    if asked.only_if_cached {
+                        return self.only_if_cached();
+                    }
+                    if !collapsed {
+                        self.worker.stats.waits.increment();
+                    }
+                    collapsed = true;
+                    if let WaitOutcome::Failed(failure) = waiter.await {
+                        return self.failed(&failure, stale);
+                    }
+                }
+                Lookup::Crowded { stale } => {
+                    let failure = fetch::failure(
+                        503,
+                        "connection_limit_reached",
+                        "too many wait for one fetch",
+                    );
+                    return self.failed(&failure, stale);
+                }
+            }
+        }
+    }
+
+    pub(super) fn hit(&mut self, found: Found) -> State {
+        let policy = Arc::clone(&self.task.snapshot.policy);
+        match policy.hit(&mut self.task, &found.object) {
+            Hit::Deliver => State::Deliver(Box::new(found)),
+            Hit::Pass => State::Pass,
+            Hit::Restart => State::Restart,
+            Hit::Synth(status, reason) => State::Synth(status, reason),
+        }
+    }
+
+    pub(super) async fn miss(&mut self, missed: Missed) -> State {
+        let asked = RequestCacheControl::from_fields(&self.task.request.fields);
+        if asked.only_if_cached {
+            return self.only_if_cached();
+        }
+        let policy = Arc::clone(&self.task.snapshot.policy);
+        match policy.miss(&mut self.task) {
+            Miss::Fetch => {}
+            Miss::Pass => return State::Pass,
+            Miss::Restart => return State::Restart,
+            Miss::Synth(status, reason) => return State::Synth(status, reason),
+        }
+        self.worker.stats.misses.increment();
+        let plan = Plan {
+            kind: FetchKind::Miss,
+            request: fetch::prepare::for_miss(&self.task, missed.stale.as_deref()),
+            client: self.task.request.clone(),
+            client_address: self.task.client.address,
+            snapshot: Rc::clone(&self.task.snapshot),
+            key: self.key(),
+            ticket: Some(missed.ticket),
+            stale: missed.stale,
+            body: None,
+            interim: Some(self.interim.clone()),
+            reason: self.task.reason,
+        };
+        State::Fetched(Box::new(fetch::start(self.worker, plan).await))
+    }
+
+    /// Has a stale object refreshed while it is served.
+    fn refresh(&self, ticket: Ticket, object: &Arc<Object>) {
+        let plan = Plan {
+            kind: FetchKind::Background,
+            request: fetch::prepare::for_miss(&self.task, Some(object)),
+            client: self.task.request.clone(),
+            client_address: self.task.client.address,
+            snapshot: Rc::clone(&self.task.snapshot),
+            key: Arc::clone(object.key()),
+            ticket: Some(ticket),
+            stale: Some(Arc::clone(object)),
+            body: None,
+            interim: None,
+            reason: Reason::HitStale,
+        };
+        fetch::start_behind(self.worker, plan);
+    }
+
+    /// RFC 9111 §5.2.1.7: nothing stored fits and the client wants nothing else.
+    fn only_if_cached(&mut self) -> State {
+        self.task.reason = Reason::OnlyIfCached;
+        State::Synth(504, None)
+    }
+
+    /// A fetch failed: a stale object helps where it may, else the client is told.
+    pub(super) fn failed(&mut self, failure: &Failure, stale: Option<Arc<Object>>) -> State {
+        if let Some(object) = stale.filter(|object| may_serve_on_error(object, self.task.now)) {
+            return State::Deliver(Box::new(Found {
+                object,
+                reason: Reason::HitStaleOnError,
+                hit: true,
+                origin: None,
+                stored: false,
+                collapsed: false,
+                _hold: None,
+            }));
+        }
+        State::Done(Box::new(super::synth::failure(self, failure)))
+    }
+}
+
+/// Whether an object may be served because the origin fails. A soft purge does not forbid it: the
+/// content is old, not wrong.
+pub(super) fn may_serve_on_error(object: &Object, now: UnixMillis) -> bool {
+    object.with_head(|head| head.freshness.may_serve_on_error(now))
+}
+
+/// What a request wants of stored objects.
+struct Asked<'a> {
+    request: &'a RequestHead,
+    now: UnixMillis,
+    always_miss: bool,
+    only_if_cached: bool,
+    /// The client's wishes, where they are obeyed.
+    client: Option<RequestCacheControl>,
+    /// Whether the request waited for a fetch that began after it came.
+    collapsed: bool,
+}
+
+impl<'a> Asked<'a> {
+    fn new(task: &'a crate::policy::ClientTask, collapsed: bool) -> Self {
+        let has_directives = task.request.fields.contains("cache-control");
+        let client = if has_directives {
+            RequestCacheControl::from_fields(&task.request.fields)
+        } else {
+            RequestCacheControl::default()
+        };
+        let obey = task.snapshot.settings.cache.client_cache_control;
+        Self {
+            request: &task.request,
+            now: task.now,
+            always_miss: task.hash_always_miss,
+            only_if_cached: client.only_if_cached,
+            client: Some(client).filter(|_| obey && has_directives),
+            collapsed,
+        }
+    }
+
+    fn reuse(&self, object: &Object) -> Reuse {
+        match &self.client {
+            Some(asked) if object.soft_purged_at().is_none() => {
+                object.with_head(|head| head.freshness.reuse_as_asked(self.now, asked))
+            }
+            _ => object.reuse(self.now),
+        }
+    }
+
+    fn classify(&self, object: &Object) -> Use {
+        if self.always_miss && !self.collapsed {
+            return Use::Ignore;
+        }
+        if object.with_head(|head| head.partial) && !self.can_use_part(object) {
+            return Use::Ignore;
+        }
+        // A response that came after this request may answer it whatever it says about later ones
+        // (RFC 9111 §4).
+        let received = object.with_head(|head| head.freshness.received);
+        if self.collapsed && received >= self.now && object.soft_purged_at().is_none() {
+            return Use::Serve;
+        }
+        match self.reuse(object) {
+            Reuse::Fresh => Use::Serve,
+            Reuse::StaleWhileRevalidate => Use::ServeAndRefresh,
+            Reuse::Stale | Reuse::MustValidate => Use::Validate,
+        }
+    }
+
+    /// Whether a partial object can answer: with a strong validator what is missing can be fetched
+    /// and put together with what is there (RFC 9110 §15.3.7.3), without one only a range that is
+    /// all there.
+    fn can_use_part(&self, object: &Object) -> bool {
+        if object.with_head(|head| has_strong_validator(head.etag.as_deref())) {
+            return true;
+        }
+        let Some(total) = object.body().total() else { return false };
+        let wanted = self.request.fields.get("range").and_then(RangeRequest::parse);
+        match wanted.map(|wanted| wanted.resolve(total)) {
+            Some(Resolved::One(range)) => object.body().holds(range),
+            Some(Resolved::Many(ranges)) => {
+                ranges.into_iter().all(|range| object.body().holds(range))
+            }
+            Some(Resolved::Unsatisfiable) => true,
+            None => object.body().holds(0..total),
+        }
+    }
+}
+
+/// Whether an entity tag is a strong one (RFC 9110 §8.8.3).
+pub(crate) fn has_strong_validator(etag: Option<&[u8]>) -> bool {
+    etag.is_some_and(|etag| etag.starts_with(b"\""))
+}

@@ -1,0 +1,146 @@
+//! The client's side of a request: a state machine over the policy's states.
+//!
+//! ```text
+//! recv ─┬─ hash → lookup ─┬─ hit ───────────────────────────┐
+//!       │                 ├─ stale in grace: hit, and refresh behind
+//!       │                 ├─ busy: wait for the other's fetch ┤
+//!       │                 └─ miss → fetch ──────────────────┤
+//!       ├─ pass ────────────→ fetch, nothing kept ──────────┤
+//!       ├─ pipe                                             │
+//!       └─ purge, synth ────────────────────────────────────┴→ deliver
+//! ```
+//!
+//! Each group of states has its file; each state is a function that returns the next one.
+
+mod deliver;
+mod lookup;
+mod pass;
+mod purge;
+mod synth;
+
+pub(crate) use synth::{failure_page, reason_of};
+
+use crate::body::RequestBody;
+use crate::exchange::{Interim, Request, Response};
+use crate::fetch::Fetched;
+use crate::policy::{ClientTask, Recv};
+use crate::worker::Worker;
+use freshet_cache::{Key, KeyBuilder, Object};
+use freshet_http::reason::Reason;
+use freshet_store::BodyReader;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Answers a request. Always gives a response; what goes wrong becomes one.
+pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Response {
+    let snapshot = worker.snapshot();
+    let task = ClientTask {
+        request: request.head,
+        has_body: request.body.is_some(),
+        upgrade: request.upgrade,
+        client: request.client,
+        now: request.received,
+        restarts: 0,
+        hash_always_miss: false,
+        hash_ignore_busy: false,
+        snapshot,
+        reason: Reason::Miss,
+        state: None,
+    };
+    let mut machine =
+        Machine { worker, task, body: request.body, interim: request.interim, key: None };
+    let mut state = State::Recv;
+    loop {
+        state = match state {
+            State::Recv => machine.recv(),
+            State::Lookup => machine.lookup().await,
+            State::Hit(hit) => machine.hit(*hit),
+            State::Miss(miss) => machine.miss(*miss).await,
+            State::Pass => machine.pass().await,
+            State::Pipe => machine.pipe().await,
+            State::Purge => machine.purge(),
+            State::Fetched(fetched) => machine.fetched(*fetched).await,
+            State::Deliver(found) => machine.deliver(*found).await,
+            State::Synth(status, reason) => machine.synth(status, reason),
+            State::Restart => machine.restart(),
+            State::Done(response) => return *response,
+        };
+    }
+}
+
+/// A request on its way through the states.
+struct Machine<'a> {
+    worker: &'a Rc<Worker>,
+    task: ClientTask,
+    body: Option<RequestBody>,
+    interim: Interim,
+    key: Option<Arc<Key>>,
+}
+
+/// Where a request is.
+enum State {
+    Recv,
+    Lookup,
+    Hit(Box<Found>),
+    Miss(Box<lookup::Missed>),
+    Pass,
+    Pipe,
+    Purge,
+    Fetched(Box<Fetched>),
+    Deliver(Box<Found>),
+    Synth(u16, Option<Box<str>>),
+    Restart,
+    Done(Box<Response>),
+}
+
+/// An object to be served.
+struct Found {
+    object: Arc<Object>,
+    /// Why it is served.
+    reason: Reason,
+    /// Whether it was there before the request.
+    hit: bool,
+    /// The origin that was asked for it just now.
+    origin: Option<Arc<str>>,
+    /// Whether a fetch for this request was kept.
+    stored: bool,
+    /// Whether the request waited for another's fetch.
+    collapsed: bool,
+    /// Keeps the bytes there until the response has a reader of its own.
+    _hold: Option<BodyReader>,
+}
+
+impl Machine<'_> {
+    fn recv(&mut self) -> State {
+        let policy = Arc::clone(&self.task.snapshot.policy);
+        let next = policy.recv(&mut self.task);
+        self.key = None;
+        match next {
+            Recv::Hash => State::Lookup,
+            Recv::Pass => State::Pass,
+            Recv::Pipe => State::Pipe,
+            Recv::Purge => State::Purge,
+            Recv::Synth(status, reason) => State::Synth(status, reason),
+        }
+    }
+
+    fn restart(&mut self) -> State {
+        if self.task.restarts >= self.task.snapshot.settings.limits.restarts_max {
+            self.task.reason = Reason::LocalPolicy;
+            return State::Synth(503, None);
+        }
+        self.task.restarts += 1;
+        State::Recv
+    }
+
+    /// The key of the request as the policy makes it; made once and kept until a restart.
+    fn key(&mut self) -> Arc<Key> {
+        if let Some(key) = &self.key {
+            return Arc::clone(key);
+        }
+        let builder = KeyBuilder::new(self.worker.shared.cache.secret());
+        let key = Arc::new(self.task.snapshot.policy.hash(&self.task, builder).build());
+        self.key = Some(Arc::clone(&key));
+        key
+    }
+}

@@ -1,0 +1,109 @@
+//! Responses the node makes itself. Every error a client sees is made here.
+
+use super::{Machine, State};
+use crate::delivery::ResponseBody;
+use crate::exchange::{Facts, Response};
+use crate::policy::{Deliver, Synthetic};
+use crate::snapshot::Snapshot;
+use freshet_cache::Failure;
+use freshet_http::cache_status::CacheStatus;
+use freshet_http::message::Method;
+use freshet_http::proxy_status::{ProxyError, ProxyStatus};
+use freshet_http::reason::Reason;
+use std::sync::Arc;
+
+/// Seconds after which a client may try again when no origin is there.
+const RETRY_AFTER_S: &str = "5";
+
+impl Machine<'_> {
+    /// A response of this status, as the policy wants it.
+    pub(super) fn synth(&mut self, status: u16, reason: Option<Box<str>>) -> State {
+        let mut page = Synthetic::page(status, reason);
+        if status == 503 {
+            page.head.fields.append("Retry-After", RETRY_AFTER_S);
+        }
+        if status == 405 {
+            page.head.fields.append("Allow", "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH");
+        }
+        let policy = Arc::clone(&self.task.snapshot.policy);
+        match policy.synth(&mut self.task, &mut page) {
+            Deliver::Deliver => {}
+            Deliver::Restart => return State::Restart,
+            Deliver::Synth(status, reason) => page = Synthetic::page(status, reason),
+        }
+        let reason = if self.task.reason.group() == freshet_http::reason::Group::Error
+            || matches!(self.task.reason, Reason::OnlyIfCached | Reason::Purge)
+        {
+            self.task.reason
+        } else {
+            Reason::Synthetic
+        };
+        State::Done(Box::new(response(self, page, reason)))
+    }
+}
+
+/// What a client gets when a fetch failed.
+pub(super) fn failure(machine: &Machine<'_>, failure: &Failure) -> Response {
+    let page = failure_page(failure, &machine.task.snapshot);
+    response(machine, page, reason_of(failure))
+}
+
+/// The page for a failure, with its cause in `Proxy-Status` (RFC 9209).
+pub(crate) fn failure_page(failure: &Failure, snapshot: &Snapshot) -> Synthetic {
+    let mut page = Synthetic::page(failure.status, None);
+    let error = ProxyError::ALL.iter().copied().find(|error| error.code() == failure.proxy_error);
+    let reason = reason_of(failure);
+    ProxyStatus {
+        proxy: &snapshot.settings.cache.name,
+        error,
+        details: Some(reason.sentence()),
+        ..ProxyStatus::default()
+    }
+    .append(&mut page.head.fields);
+    if matches!(failure.status, 503 | 504) {
+        page.head.fields.append("Retry-After", RETRY_AFTER_S);
+    }
+    page.body =
+        format!("{} {}\n{}\n", failure.status, page.head.reason_phrase(), reason.sentence()).into();
+    page
+}
+
+/// The reason that goes with a failure's RFC 9209 error type.
+pub(crate) fn reason_of(failure: &Failure) -> Reason {
+    match failure.proxy_error {
+        "dns_error" | "dns_timeout" => Reason::OriginNameUnknown,
+        "destination_unavailable" => Reason::OriginUnhealthy,
+        "connection_refused" | "destination_ip_unroutable" => Reason::OriginRefused,
+        "connection_timeout" => Reason::OriginConnectTimeout,
+        "tls_protocol_error" | "tls_certificate_error" => Reason::OriginTls,
+        "http_response_timeout" | "connection_read_timeout" | "connection_write_timeout" => {
+            Reason::OriginTimeout
+        }
+        "connection_terminated" | "http_response_incomplete" => Reason::OriginClosed,
+        "http_response_header_section_size" => Reason::OriginHeadTooLarge,
+        "connection_limit_reached" => Reason::LocalLimit,
+        "http_request_error" if failure.status == 413 => Reason::ClientBodyTooLarge,
+        "http_request_error" => Reason::ClientMalformed,
+        "http_response_status" => Reason::OriginError,
+        "proxy_internal_response" => Reason::LocalPolicy,
+        "proxy_internal_error" => Reason::LocalFault,
+        _ => Reason::OriginMalformed,
+    }
+}
+
+fn response(machine: &Machine<'_>, page: Synthetic, reason: Reason) -> Response {
+    machine.worker.stats.synthetic.increment();
+    let Synthetic { mut head, body } = page;
+    let cache = &machine.task.snapshot.settings.cache;
+    if cache.cache_status {
+        CacheStatus { cache: &cache.name, detail: Some(reason), ..CacheStatus::default() }
+            .append(&mut head.fields);
+    }
+    let length = Some(body.len() as u64);
+    let body = if machine.task.request.method == Method::Head {
+        ResponseBody::Empty
+    } else {
+        ResponseBody::Inline(body)
+    };
+    Response { head, body, length, facts: Facts::local(reason) }
+}

@@ -1,0 +1,120 @@
+//! What is counted and logged of a request when its response is over.
+
+use crate::client::Client;
+use crate::exchange::Facts;
+use crate::log::Record;
+use crate::worker::Worker;
+use freshet_base::clock::UnixMillis;
+use freshet_http::message::{RequestHead, ResponseHead, Version};
+use std::time::Instant;
+
+/// Facts of one request, gathered while it is served.
+pub(super) struct Sent {
+    /// Method, authority, target, user agent and referer, one after another: the head itself goes
+    /// to the machine, which may change it.
+    text: String,
+    ends: [usize; 5],
+    client: Option<std::net::IpAddr>,
+    tls: bool,
+    version: Version,
+    id: u64,
+    time: UnixMillis,
+    started: Instant,
+    first_byte_us: u64,
+    head_bytes: u64,
+    /// Body bytes sent so far.
+    pub(super) body_bytes: u64,
+}
+
+impl Sent {
+    /// Begins with a request's head.
+    pub(super) fn begin(worker: &Worker, head: &RequestHead, client: &Client) -> Self {
+        worker.stats.requests.increment();
+        if head.version == Version::Http2 {
+            worker.stats.requests_h2.increment();
+        }
+        let user_agent = head.fields.get_str("user-agent").unwrap_or("");
+        let referer = head.fields.get_str("referer").unwrap_or("");
+        let parts = [head.method.as_str(), &head.authority, &head.target, user_agent, referer];
+        let mut text = String::with_capacity(parts.iter().map(|part| part.len()).sum());
+        let mut ends = [0; 5];
+        for (end, part) in ends.iter_mut().zip(parts) {
+            text.push_str(part);
+            *end = text.len();
+        }
+        Self {
+            text,
+            ends,
+            client: client.address.map(|address| address.ip()),
+            tls: client.tls.is_some(),
+            version: head.version,
+            id: worker.next_request_id(),
+            time: UnixMillis::now(),
+            started: Instant::now(),
+            first_byte_us: 0,
+            head_bytes: 0,
+            body_bytes: 0,
+        }
+    }
+
+    /// The head is about to be sent.
+    pub(super) fn first_byte(&mut self, _: &ResponseHead, head_bytes: usize) {
+        self.first_byte_us = micros(self.started);
+        self.head_bytes = head_bytes as u64;
+    }
+
+    /// The response is over: counts and logs it.
+    pub(super) fn end(
+        self,
+        worker: &Worker,
+        head: &ResponseHead,
+        facts: &Facts,
+        body_bytes: u64,
+        aborted: bool,
+    ) {
+        let stats = &worker.stats;
+        stats.body_bytes.add(body_bytes);
+        stats.head_bytes.add(self.head_bytes);
+        if let Some(count) = stats.statuses.get(usize::from(head.status / 100)) {
+            count.increment();
+        }
+        if facts.hit {
+            stats.hit_body_bytes.add(body_bytes);
+            stats.hit_first_byte_us.record(self.first_byte_us);
+        } else {
+            stats.miss_first_byte_us.record(self.first_byte_us);
+        }
+        if aborted {
+            stats.responses_aborted.increment();
+        }
+        let part = |index: usize| {
+            let start = if index == 0 { 0 } else { self.ends[index - 1] };
+            &self.text[start..self.ends[index]]
+        };
+        worker.log(&Record {
+            time: self.time,
+            first_byte_us: self.first_byte_us,
+            total_us: micros(self.started),
+            status: head.status,
+            body_bytes,
+            head_bytes: self.head_bytes,
+            client: self.client,
+            reason: facts.reason as u16,
+            hit: facts.hit,
+            aborted,
+            tls: self.tls,
+            id: self.id,
+            method: part(0),
+            authority: part(1),
+            target: part(2),
+            version: self.version.as_str(),
+            user_agent: part(3),
+            referer: part(4),
+            origin: facts.origin.as_deref().unwrap_or(""),
+        });
+    }
+}
+
+fn micros(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
+}

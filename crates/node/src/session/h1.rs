@@ -1,0 +1,363 @@
+//! HTTP/1 connections: requests one after another, each answered before the next is read.
+
+use super::deadline::Deadline;
+use super::finish::Sent;
+use super::h1_body::{BodyState, H1Body};
+use super::h1_io::{Broken, SharedIo};
+use super::tunnel;
+use crate::body::RequestBody;
+use crate::client::Client;
+use crate::delivery::{Chunk, ResponseBody};
+use crate::exchange::{Either, Interim, Request, Response, work_or_interim};
+use crate::request;
+use crate::worker::Worker;
+use freshet_base::clock::UnixMillis;
+use freshet_http::message::{Method, ResponseHead, Scheme, Version};
+use freshet_net::stream::Stream;
+use freshet_wire::h1::Framing;
+use freshet_wire::h1::chunked::Encoder;
+use freshet_wire::h1::request::Request as Parsed;
+use freshet_wire::h1::write::response_head;
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// How long a closing connection is read on, so that the last response is not lost to a reset.
+const LINGER: Duration = Duration::from_secs(2);
+/// An unread request body up to this size is read away to keep the connection; a larger one is
+/// cheaper to drop with it.
+const DRAIN_BYTES_MAX: u64 = 64 << 10;
+/// Body bytes sent in one piece.
+const PIECE_BYTES_MAX: usize = 1 << 20;
+
+/// Serves the connection until it ends. `first_bytes` were read from it already.
+pub(crate) async fn serve(
+    worker: Rc<Worker>,
+    stream: Stream,
+    client: Rc<Client>,
+    first_bytes: Vec<u8>,
+) {
+    let io = SharedIo::new(stream, first_bytes);
+    let mut session =
+        Session { worker, io, client, deadline: Deadline::new(), out: Vec::new(), served: 0 };
+    loop {
+        match session.one().await {
+            Ok(Next::Again) => {}
+            Ok(Next::Close) => return session.io.close(LINGER).await,
+            Ok(Next::Tunnel(tunnel)) => {
+                let Session { io, worker, .. } = session;
+                if let Some((stream, read)) = io.into_stream() {
+                    tunnel::run(&worker, stream, read, *tunnel).await;
+                }
+                return;
+            }
+            Err(broken) => {
+                if matches!(broken, Broken::Timeout) {
+                    session.worker.stats.timeouts.increment();
+                }
+                return;
+            }
+        }
+    }
+}
+
+enum Next {
+    Again,
+    Close,
+    Tunnel(Box<tunnel::Tunnel>),
+}
+
+struct Session {
+    worker: Rc<Worker>,
+    io: SharedIo,
+    client: Rc<Client>,
+    deadline: Deadline,
+    /// Reused for heads; given back to the allocator while idle.
+    out: Vec<u8>,
+    served: u64,
+}
+
+impl Session {
+    /// Reads one request and answers it.
+    async fn one(&mut self) -> Result<Next, Broken> {
+        let Some(parsed) = self.read_head().await? else { return Ok(Next::Close) };
+        let parsed = match parsed {
+            Ok(parsed) => parsed,
+            Err((status, reason)) => {
+                self.worker.stats.requests_refused.increment();
+                self.refuse(status, reason).await?;
+                return Ok(Next::Close);
+            }
+        };
+        self.served += 1;
+        let snapshot = self.worker.snapshot();
+        let limits = &snapshot.settings.limits;
+        let length = match parsed.framing {
+            Framing::Length(length) => Some(length),
+            _ => None,
+        };
+        if length.is_some_and(|length| length > limits.body_bytes_max) {
+            self.worker.stats.requests_refused.increment();
+            self.refuse(413, "the body is larger than limits.body_bytes_max").await?;
+            return Ok(Next::Close);
+        }
+        let mut body_state = None;
+        let body = match parsed.framing {
+            Framing::Length(0) | Framing::None | Framing::UntilClose => None,
+            Framing::Length(_) | Framing::Chunked => {
+                let expects = parsed.expect_continue;
+                let (body, state) =
+                    H1Body::new(self.io.clone(), length, limits.body_bytes_max, expects);
+                body_state = Some(state);
+                Some(RequestBody::H1(body))
+            }
+        };
+        let version = parsed.head.version;
+        let is_head = parsed.head.method == Method::Head;
+        let keep_alive = parsed.keep_alive && !self.worker.is_draining();
+        let interim = Interim::default();
+        let sent = Sent::begin(&self.worker, &parsed.head, &self.client);
+        let request = Request {
+            head: parsed.head,
+            body,
+            upgrade: parsed.upgrade,
+            client: Rc::clone(&self.client),
+            received: UnixMillis::now(),
+            started: Instant::now(),
+            interim: interim.clone(),
+        };
+        let response = self.answer(request, &interim, version).await?;
+        self.send(response, is_head, version, keep_alive, body_state, sent).await
+    }
+
+    /// Lets the machine work and sends interim responses as they come.
+    async fn answer(
+        &mut self,
+        request: Request,
+        interim: &Interim,
+        version: Version,
+    ) -> Result<Response, Broken> {
+        let worker = Rc::clone(&self.worker);
+        let mut work = pin!(request::handle(&worker, request));
+        loop {
+            match work_or_interim(&mut work, interim).await {
+                Either::Done(response) => return Ok(response),
+                Either::Interim(head) if version == Version::Http11 => {
+                    self.out.clear();
+                    response_head(&head, Framing::None, true, version, &mut self.out);
+                    let limit = self.worker.snapshot().settings.limits.send_timeout;
+                    self.io.send(&[&self.out], &mut self.deadline, limit).await?;
+                }
+                // HTTP/1.0 has no interim responses (RFC 9110 §15.2).
+                Either::Interim(_) => {}
+            }
+        }
+    }
+
+    /// The next head; `None` when the client has closed or is asked to.
+    async fn read_head(&mut self) -> Result<Option<Result<Parsed, (u16, &'static str)>>, Broken> {
+        let snapshot = self.worker.snapshot();
+        let limits = &snapshot.settings.limits;
+        let scheme = if self.client.tls.is_some() { Scheme::Https } else { Scheme::Http };
+        let mut seen = usize::MAX;
+        loop {
+            // Parsing again from the start is bounded by head_bytes_max; it only happens for heads
+            // that arrive in parts.
+            let parsed = self.io.with_input(|input| {
+                if input.is_empty() || input.len() == seen {
+                    return Ok(None);
+                }
+                seen = input.len();
+                freshet_wire::h1::request::parse(input, scheme, &snapshot.h1_limits)
+            });
+            match parsed {
+                Ok(Some(parsed)) => {
+                    self.io.consume(parsed.head_bytes);
+                    return Ok(Some(Ok(parsed)));
+                }
+                Ok(None) => {}
+                Err(error) => return Ok(Some(Err((error.status(), error.reason())))),
+            }
+            let idle = self.io.input_is_empty();
+            if idle {
+                self.out = Vec::new();
+                if self.served > 0 && self.worker.is_draining() {
+                    return Ok(None);
+                }
+            }
+            let limit = if idle { limits.idle_timeout } else { limits.request_timeout };
+            let io = &self.io;
+            let filled = if idle {
+                let drain = self.worker.drained();
+                let fill = poll_fn(|cx| io.poll_fill(cx));
+                tokio::select! {
+                    biased;
+                    filled = self.deadline.within(limit, fill) => filled,
+                    () = drain => return Ok(None),
+                }
+            } else {
+                self.deadline.within(limit, poll_fn(|cx| io.poll_fill(cx))).await
+            };
+            match filled {
+                Ok(Ok(true)) => {}
+                Ok(Ok(false)) => return Ok(None),
+                Ok(Err(_)) => return Err(Broken::Io),
+                Err(_) if idle => return Ok(None),
+                Err(_) => {
+                    self.worker.stats.timeouts.increment();
+                    return Ok(Some(Err((408, "the head did not arrive in time"))));
+                }
+            }
+        }
+    }
+
+    /// Answers what is not a request.
+    async fn refuse(&mut self, status: u16, reason: &'static str) -> Result<(), Broken> {
+        let mut head = ResponseHead::new(status);
+        head.fields.append("Content-Type", "text/plain; charset=utf-8");
+        let text = format!("{status} {}: {reason}\n", head.reason_phrase());
+        self.out.clear();
+        let framing = Framing::Length(text.len() as u64);
+        response_head(&head, framing, false, Version::Http11, &mut self.out);
+        self.out.extend_from_slice(text.as_bytes());
+        let limit = self.worker.snapshot().settings.limits.send_timeout;
+        self.io.send(&[&self.out], &mut self.deadline, limit).await
+    }
+
+    async fn send(
+        &mut self,
+        response: Response,
+        is_head: bool,
+        version: Version,
+        keep_alive: bool,
+        body_state: Option<Rc<Cell<BodyState>>>,
+        mut sent: Sent,
+    ) -> Result<Next, Broken> {
+        let Response { mut head, mut body, length, facts } = response;
+        if let ResponseBody::Tunnel(tunnel) = body {
+            self.out.clear();
+            response_head(&head, Framing::None, true, version, &mut self.out);
+            let limit = self.worker.snapshot().settings.limits.send_timeout;
+            self.io.send(&[&self.out], &mut self.deadline, limit).await?;
+            sent.first_byte(&head, self.out.len());
+            sent.end(&self.worker, &head, &facts, 0, false);
+            return Ok(Next::Tunnel(tunnel));
+        }
+        let bodiless = is_head || matches!(head.status, 204 | 304) || head.status < 200;
+        let framing = match length {
+            _ if head.status == 204 || head.status < 200 => Framing::None,
+            Some(length) => Framing::Length(length),
+            None if bodiless => Framing::None,
+            None if version == Version::Http11 => Framing::Chunked,
+            None => Framing::UntilClose,
+        };
+        let keep_alive = keep_alive
+            && framing != Framing::UntilClose
+            && self.request_body_ends(body_state.as_deref()).await;
+        self.out.clear();
+        response_head(&head, framing, keep_alive, version, &mut self.out);
+        head.fields.clear();
+        sent.first_byte(&head, self.out.len());
+        let result = if bodiless {
+            let limit = self.worker.snapshot().settings.limits.send_timeout;
+            self.io.send(&[&self.out], &mut self.deadline, limit).await.map(|()| 0)
+        } else {
+            self.send_body(&mut body, framing, &mut sent).await
+        };
+        match result {
+            Ok(body_bytes) => {
+                sent.end(&self.worker, &head, &facts, body_bytes, false);
+                Ok(if keep_alive { Next::Again } else { Next::Close })
+            }
+            Err(broken) => {
+                let body_bytes = sent.body_bytes;
+                sent.end(&self.worker, &head, &facts, body_bytes, true);
+                Err(broken)
+            }
+        }
+    }
+
+    /// Sends the head in `out` and the body behind it. A body that breaks off breaks the
+    /// connection too: nothing else tells the client (RFC 9112 §8).
+    async fn send_body(
+        &mut self,
+        body: &mut ResponseBody,
+        framing: Framing,
+        sent: &mut Sent,
+    ) -> Result<u64, Broken> {
+        let limit = self.worker.snapshot().settings.limits.send_timeout;
+        let mut encoder = (framing == Framing::Chunked).then(Encoder::new);
+        let mut tail = Vec::new();
+        loop {
+            // Whatever of the body is there goes out with the head; a head does not wait for it.
+            let next = if self.out.is_empty() {
+                body.next(PIECE_BYTES_MAX).await
+            } else {
+                match body.try_next(PIECE_BYTES_MAX) {
+                    Some(next) => next,
+                    None => {
+                        self.io.send(&[&self.out], &mut self.deadline, limit).await?;
+                        self.out.clear();
+                        continue;
+                    }
+                }
+            };
+            match next {
+                Ok(Some(piece)) => {
+                    let bytes: &[u8] = piece.as_ref();
+                    tail.clear();
+                    if let Some(encoder) = &mut encoder {
+                        encoder.write_chunk_head(bytes.len(), &mut self.out);
+                        encoder.close_chunk(&mut tail);
+                    }
+                    self.io.send(&[&self.out, bytes, &tail], &mut self.deadline, limit).await?;
+                    self.out.clear();
+                    sent.body_bytes += bytes.len() as u64;
+                    drop::<Chunk>(piece);
+                }
+                Ok(None) => {
+                    if let Some(encoder) = &mut encoder {
+                        encoder.write_end(body.trailers().as_ref(), &mut self.out);
+                    }
+                    if !self.out.is_empty() {
+                        self.io.send(&[&self.out], &mut self.deadline, limit).await?;
+                    }
+                    return Ok(sent.body_bytes);
+                }
+                Err(_) => {
+                    if !self.out.is_empty() && sent.body_bytes == 0 {
+                        self.io.send(&[&self.out], &mut self.deadline, limit).await?;
+                    }
+                    return Err(Broken::Io);
+                }
+            }
+        }
+    }
+
+    /// Reads away what is left of the request's body, if that is little; false where the
+    /// connection has to close instead.
+    async fn request_body_ends(&mut self, state: Option<&Cell<BodyState>>) -> bool {
+        let mut left = match state.map(Cell::get) {
+            None | Some(BodyState::Done) => return true,
+            Some(BodyState::Left(left)) if left <= DRAIN_BYTES_MAX => left,
+            Some(_) => return false,
+        };
+        let limit = self.worker.snapshot().settings.limits.request_timeout;
+        loop {
+            let there = self.io.with_input(<[u8]>::len);
+            let skip = there.min(usize::try_from(left).unwrap_or(usize::MAX));
+            self.io.consume(skip);
+            left -= skip as u64;
+            if left == 0 {
+                return true;
+            }
+            let io = &self.io;
+            let filled = self.deadline.within(limit, poll_fn(|cx| io.poll_fill(cx))).await;
+            if !matches!(filled, Ok(Ok(true))) {
+                return false;
+            }
+        }
+    }
+}

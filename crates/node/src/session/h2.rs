@@ -1,0 +1,219 @@
+//! HTTP/2 connections: the `h2` crate frames, a task serves each stream.
+
+use super::deadline::Deadline;
+use super::finish::Sent;
+use super::h2_body::H2Body;
+use super::h2_head;
+use crate::body::RequestBody;
+use crate::client::Client;
+use crate::delivery::{Chunk, ResponseBody};
+use crate::exchange::{Either, Interim, Request, Response, work_or_interim};
+use crate::request;
+use crate::worker::Worker;
+use bytes::Bytes;
+use freshet_base::clock::UnixMillis;
+use freshet_http::message::{Method, Scheme};
+use freshet_net::stream::Stream;
+use h2::server::SendResponse;
+use h2::{Reason, SendStream};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// Window of each stream and of the connection for uploads: 1 MiB fills a 100 Mbit/s path of 80 ms.
+const WINDOW_BYTES: u32 = 1 << 20;
+/// A stream's send buffer in `h2`: one piece under way while the next is read.
+const SEND_BUFFER_BYTES: usize = 256 << 10;
+/// Streams reset by the client within h2's window before the connection is ended; the defence
+/// against rapid reset (CVE-2023-44487).
+const RESET_STREAMS_MAX: usize = 64;
+/// How often a connection with open streams looks whether it has become idle.
+const STREAMS_OPEN_CHECK: Duration = Duration::from_secs(60);
+
+/// Serves the connection until it ends. `first_bytes` were read from it already.
+pub(crate) async fn serve(
+    worker: Rc<Worker>,
+    stream: Stream,
+    client: Rc<Client>,
+    first_bytes: Vec<u8>,
+) {
+    let snapshot = worker.snapshot();
+    let limits = &snapshot.settings.limits;
+    let handshake = h2::server::Builder::new()
+        .max_concurrent_streams(limits.streams_max)
+        .max_header_list_size(u32::try_from(limits.head_bytes_max).unwrap_or(u32::MAX))
+        .initial_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(WINDOW_BYTES)
+        .max_send_buffer_size(SEND_BUFFER_BYTES)
+        .max_concurrent_reset_streams(RESET_STREAMS_MAX)
+        .max_pending_accept_reset_streams(RESET_STREAMS_MAX)
+        .handshake::<_, Bytes>(super::prefixed::Prefixed::new(stream, first_bytes));
+    let Ok(Ok(mut connection)) = tokio::time::timeout(limits.request_timeout, handshake).await
+    else {
+        return;
+    };
+    let mut deadline = Deadline::new();
+    let open = Rc::new(std::cell::Cell::new(0_usize));
+    let mut draining = false;
+    loop {
+        // While streams are open, each has its own time limits.
+        let idle = if open.get() == 0 { limits.idle_timeout } else { STREAMS_OPEN_CHECK };
+        let accepted = tokio::select! {
+            biased;
+            accepted = deadline.within(idle, connection.accept()) => accepted,
+            () = worker.drained(), if !draining => {
+                draining = true;
+                connection.graceful_shutdown();
+                continue;
+            }
+        };
+        match accepted {
+            Ok(Some(Ok((request, respond)))) => {
+                let (worker, client) = (Rc::clone(&worker), Rc::clone(&client));
+                let open = Rc::clone(&open);
+                open.set(open.get() + 1);
+                tokio::task::spawn_local(async move {
+                    stream_task(worker, client, request, respond).await;
+                    open.set(open.get() - 1);
+                });
+            }
+            Ok(Some(Err(error))) => {
+                if error.is_go_away() || error.is_library() {
+                    worker.stats.h2_goaway.increment();
+                }
+                return;
+            }
+            Ok(None) => return,
+            Err(_) if open.get() == 0 => {
+                draining = true;
+                connection.graceful_shutdown();
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+async fn stream_task(
+    worker: Rc<Worker>,
+    client: Rc<Client>,
+    request: http::Request<h2::RecvStream>,
+    mut respond: SendResponse<Bytes>,
+) {
+    let snapshot = worker.snapshot();
+    let limits = &snapshot.settings.limits;
+    let (parts, stream) = request.into_parts();
+    let scheme = if client.tls.is_some() { Scheme::Https } else { Scheme::Http };
+    let head = match h2_head::request(&parts, scheme, limits) {
+        Ok(head) => head,
+        Err(refusal) => {
+            worker.stats.requests_refused.increment();
+            return match refusal {
+                h2_head::Refusal::Malformed => respond.send_reset(Reason::PROTOCOL_ERROR),
+                h2_head::Refusal::Status(status) => {
+                    let _ = respond.send_response(h2_head::empty(status), true);
+                }
+            };
+        }
+    };
+    let length = head.fields.get_str("content-length").and_then(|text| text.parse().ok());
+    if length.is_some_and(|length: u64| length > limits.body_bytes_max) {
+        let _ = respond.send_response(h2_head::empty(413), true);
+        return;
+    }
+    let body = (!stream.is_end_stream())
+        .then(|| RequestBody::H2(H2Body::new(stream, length, limits.body_bytes_max)));
+    let is_head = head.method == Method::Head;
+    let mut sent = Sent::begin(&worker, &head, &client);
+    let interim = Interim::default();
+    let request = Request {
+        head,
+        body,
+        upgrade: false,
+        client,
+        received: UnixMillis::now(),
+        started: Instant::now(),
+        interim: interim.clone(),
+    };
+    let response = {
+        let mut work = pin!(request::handle(&worker, request));
+        loop {
+            match work_or_interim(&mut work, &interim).await {
+                Either::Done(response) => break response,
+                Either::Interim(head) => {
+                    let _ = respond.send_informational(h2_head::response(&head, None));
+                }
+            }
+        }
+    };
+    let Response { mut head, mut body, length, facts } = response;
+    let bodiless = is_head || matches!(head.status, 204 | 304) || length == Some(0);
+    let fields = h2_head::response(&head, length.filter(|_| head.status != 204));
+    head.fields.clear();
+    sent.first_byte(&head, 0);
+    let result = match respond.send_response(fields, bodiless) {
+        Ok(_) if bodiless => Ok(()),
+        Ok(mut stream) => {
+            let result = send_body(&worker, &mut stream, &mut body, &mut sent).await;
+            if result.is_err() {
+                stream.send_reset(Reason::INTERNAL_ERROR);
+            }
+            result
+        }
+        Err(_) => Err(()),
+    };
+    let body_bytes = sent.body_bytes;
+    sent.end(&worker, &head, &facts, body_bytes, result.is_err());
+}
+
+/// Sends the body as the client's windows open.
+async fn send_body(
+    worker: &Worker,
+    stream: &mut SendStream<Bytes>,
+    body: &mut ResponseBody,
+    sent: &mut Sent,
+) -> Result<(), ()> {
+    let limit = worker.snapshot().settings.limits.send_timeout;
+    let mut deadline = Deadline::new();
+    while let Some(piece) = next_piece(stream, body).await? {
+        let mut bytes = Bytes::from_owner(piece);
+        while !bytes.is_empty() {
+            stream.reserve_capacity(bytes.len().min(SEND_BUFFER_BYTES));
+            let capacity = if stream.capacity() > 0 {
+                stream.capacity()
+            } else {
+                let waited = deadline.within(limit, poll_fn(|cx| stream.poll_capacity(cx))).await;
+                match waited {
+                    Ok(Some(Ok(capacity))) => capacity,
+                    Ok(_) => return Err(()),
+                    Err(_) => {
+                        worker.stats.timeouts.increment();
+                        return Err(());
+                    }
+                }
+            };
+            let part = bytes.split_to(capacity.min(bytes.len()));
+            sent.body_bytes += part.len() as u64;
+            stream.send_data(part, false).map_err(|_| ())?;
+        }
+    }
+    match body.trailers() {
+        Some(trailers) => stream.send_trailers(h2_head::fields(&trailers)).map_err(|_| ()),
+        None => stream.send_data(Bytes::new(), true).map_err(|_| ()),
+    }
+}
+
+/// The next piece of the body, unless the client resets the stream first.
+async fn next_piece(
+    stream: &mut SendStream<Bytes>,
+    body: &mut ResponseBody,
+) -> Result<Option<Chunk>, ()> {
+    let mut next = pin!(body.next(SEND_BUFFER_BYTES));
+    poll_fn(|cx| {
+        if let std::task::Poll::Ready(next) = next.as_mut().poll(cx) {
+            return std::task::Poll::Ready(next.map_err(|_| ()));
+        }
+        stream.poll_reset(cx).map(|_| Err(()))
+    })
+    .await
+}

@@ -1,0 +1,133 @@
+//! What a reload swaps as one: settings, policy, origins and certificates' listeners.
+
+use crate::config::Settings;
+use crate::config::settings::{self, Director as DirectorSetting};
+use crate::policy::{Builtin, Policy};
+use freshet_base::clock::UnixMillis;
+use freshet_http::freshness;
+use freshet_origin::director::{Director, LoadBound, Member};
+use freshet_origin::health::HealthBoard;
+use freshet_origin::{Origin, OriginId, OriginSettings};
+use freshet_wire::h1;
+use std::sync::Arc;
+
+/// Everything a request needs to know of the configuration. A request keeps the one it began with.
+#[derive(Clone)]
+pub struct Snapshot {
+    /// Settings.
+    pub settings: Arc<Settings>,
+    /// Policy.
+    pub policy: Arc<dyn Policy>,
+    /// Origins and how they are chosen.
+    pub upstreams: Arc<Upstreams>,
+    /// Rules of freshness.
+    pub freshness: freshness::Settings,
+    /// Limits on request heads.
+    pub h1_limits: h1::Limits,
+}
+
+/// Origins with their health, and the rule that chooses among them.
+pub struct Upstreams {
+    /// Origins and their health.
+    pub board: HealthBoard,
+    /// The rule.
+    pub director: Director,
+}
+
+impl Snapshot {
+    /// Makes a snapshot. Origins whose settings did not change since `before` stay the same ones,
+    /// with their health and connections.
+    ///
+    /// # Errors
+    /// A line that names the origin and what is wrong with it.
+    pub fn new(settings: Settings, before: Option<&Self>) -> Result<Self, String> {
+        let mut origins = Vec::new();
+        for setting in &settings.origins {
+            let wanted = origin_settings(setting, &settings)?;
+            let known = before
+                .and_then(|before| {
+                    before.upstreams.board.origins().iter().find(|origin| origin.settings == wanted)
+                })
+                .cloned();
+            let origin = match known {
+                Some(origin) => origin,
+                None => Origin::new(wanted).map_err(|error| error.to_string())?,
+            };
+            origins.push((origin, setting.weight));
+        }
+        let members: Vec<_> = origins
+            .iter()
+            .map(|(origin, weight)| {
+                Member::new(origin.id, origin.settings.name.clone()).weight(*weight)
+            })
+            .collect();
+        let director = match settings.director {
+            DirectorSetting::RoundRobin => Director::round_robin(members),
+            DirectorSetting::Hash => Director::hash(members, Some(LoadBound::default())),
+            DirectorSetting::Fallback => Director::fallback(members),
+        };
+        let board = HealthBoard::new(origins.into_iter().map(|(origin, _)| origin));
+        Ok(Self {
+            policy: Arc::new(Builtin),
+            upstreams: Arc::new(Upstreams { board, director }),
+            freshness: freshness_settings(&settings.cache),
+            h1_limits: h1::Limits {
+                head_bytes_max: settings.limits.head_bytes_max,
+                fields_max: settings.limits.fields_max,
+                target_bytes_max: settings.limits.target_bytes_max,
+                ..h1::Limits::default()
+            },
+            settings: Arc::new(settings),
+        })
+    }
+}
+
+impl Upstreams {
+    /// An origin for the request whose key has this hash, leaving out `tried`.
+    pub fn choose(
+        &self,
+        key_hash: u64,
+        tried: &[OriginId],
+        now: UnixMillis,
+    ) -> Option<&Arc<Origin>> {
+        let id = self.director.choose(key_hash, tried, &self.board.at(now))?;
+        self.board.origin(id)
+    }
+
+    /// The origin of this name.
+    pub fn named(&self, name: &str) -> Option<&Arc<Origin>> {
+        self.board.origins().iter().find(|origin| origin.settings.name == name)
+    }
+}
+
+fn origin_settings(
+    setting: &settings::Origin,
+    settings: &Settings,
+) -> Result<OriginSettings, String> {
+    let mut out: OriginSettings =
+        setting.url.parse().map_err(|e: freshet_origin::OriginError| e.to_string())?;
+    out.name.clone_from(&setting.name);
+    out.host_header.clone_from(&setting.host);
+    if let Some(tls) = &mut out.tls {
+        tls.server_name.clone_from(&setting.sni);
+        tls.verify = setting.verify;
+        tls.ca.clone_from(&setting.ca);
+    }
+    out.timeouts.connect = settings.origin_timeouts.connect;
+    out.timeouts.first_byte = settings.origin_timeouts.first_byte;
+    out.timeouts.between_bytes = settings.origin_timeouts.between_bytes;
+    out.timeouts.idle = settings.origin_timeouts.keep_alive;
+    out.connections_max = u32::try_from(setting.connections_max).unwrap_or(u32::MAX);
+    Ok(out)
+}
+
+fn freshness_settings(cache: &settings::Cache) -> freshness::Settings {
+    freshness::Settings {
+        heuristic: cache.heuristic,
+        heuristic_max: cache.heuristic_max,
+        default_grace: cache.grace,
+        default_stale_if_error: cache.stale_if_error,
+        negative_ttl: cache.negative,
+        ..freshness::Settings::default()
+    }
+}

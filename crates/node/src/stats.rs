@@ -1,0 +1,156 @@
+//! What each worker counts. One writer per set, so a count is an unlocked add; readers sum over
+//! workers.
+
+use freshet_base::counter::Counter;
+use freshet_base::histogram::{Histogram, Totals};
+
+macro_rules! counters {
+    ($($(#[doc = $help:literal])+ $name:ident,)*) => {
+        /// The counters of one worker, on cache lines of their own.
+        #[derive(Debug, Default)]
+        #[repr(align(128))]
+        pub struct WorkerStats {
+            $($(#[doc = $help])+ pub $name: Counter,)*
+            /// Microseconds from a request's head to the first byte of its response, for hits.
+            pub hit_first_byte_us: Histogram,
+            /// The same for everything that asked an origin.
+            pub miss_first_byte_us: Histogram,
+            /// Responses by hundreds of their status: index 1 is 1xx.
+            pub statuses: [Counter; 6],
+        }
+
+        impl WorkerStats {
+            /// Name, help text and value of each counter.
+            pub fn each(&self, see: &mut dyn FnMut(&'static str, &'static str, u64)) {
+                $(see(stringify!($name), concat!($($help),+).trim_ascii_start(), self.$name.value());)*
+            }
+        }
+    };
+}
+
+counters! {
+    /// Client connections accepted.
+    connections_accepted,
+    /// Client connections closed.
+    connections_closed,
+    /// Connections refused because limits.connections_max was reached.
+    connections_refused,
+    /// TLS handshakes finished.
+    tls_handshakes,
+    /// TLS handshakes that resumed a session.
+    tls_resumed,
+    /// TLS handshakes that failed.
+    tls_failed,
+    /// PROXY protocol headers that were wrong.
+    proxy_header_errors,
+    /// Requests received.
+    requests,
+    /// Requests over HTTP/2.
+    requests_h2,
+    /// Requests answered from the cache while fresh.
+    hits,
+    /// Requests answered from the cache past its lifetime.
+    hits_stale,
+    /// Requests answered from an object still being filled.
+    hits_filling,
+    /// Requests that fetched.
+    misses,
+    /// Requests whose stored response the origin confirmed.
+    revalidated,
+    /// Requests that waited for another's fetch.
+    waits,
+    /// Requests passed to the origin.
+    passes,
+    /// Connections turned into tunnels.
+    pipes,
+    /// Purge requests carried out.
+    purges,
+    /// Responses made by the node itself.
+    synthetic,
+    /// Requests refused because they were malformed or over a limit.
+    requests_refused,
+    /// Fetches from origins begun.
+    fetches,
+    /// Fetches that failed.
+    fetches_failed,
+    /// Fetches of a missing range of an object.
+    fetches_range,
+    /// Body bytes received from origins.
+    origin_body_bytes,
+    /// Body bytes sent to clients.
+    body_bytes,
+    /// Body bytes sent to clients from hits.
+    hit_body_bytes,
+    /// Head bytes sent to clients.
+    head_bytes,
+    /// Body bytes received from clients.
+    request_body_bytes,
+    /// Responses broken off before their end.
+    responses_aborted,
+    /// Connections closed because a client took too long.
+    timeouts,
+    /// HTTP/2 connections ended for misbehaviour.
+    h2_goaway,
+    /// Access log records lost because the writer was behind.
+    log_lost,
+}
+
+/// Sums over all workers.
+#[derive(Clone, Debug, Default)]
+pub struct Sums {
+    /// Name, help and sum of each counter.
+    pub counters: Vec<(&'static str, &'static str, u64)>,
+    /// First-byte times of hits, µs.
+    pub hit_first_byte_us: Totals,
+    /// First-byte times of the rest, µs.
+    pub miss_first_byte_us: Totals,
+    /// Responses by hundreds of their status.
+    pub statuses: [u64; 6],
+}
+
+impl Sums {
+    /// Sums over `workers`.
+    pub fn of<'a>(workers: impl IntoIterator<Item = &'a WorkerStats>) -> Self {
+        let mut sums = Self::default();
+        for stats in workers {
+            let mut index = 0;
+            stats.each(&mut |name, help, value| {
+                match sums.counters.get_mut(index) {
+                    Some(sum) => sum.2 += value,
+                    None => sums.counters.push((name, help, value)),
+                }
+                index += 1;
+            });
+            stats.hit_first_byte_us.add_to(&mut sums.hit_first_byte_us);
+            stats.miss_first_byte_us.add_to(&mut sums.miss_first_byte_us);
+            for (sum, count) in sums.statuses.iter_mut().zip(&stats.statuses) {
+                *sum += count.value();
+            }
+        }
+        sums
+    }
+
+    /// The sum of this counter; 0 for an unknown name.
+    pub fn counter(&self, name: &str) -> u64 {
+        self.counters.iter().find(|(known, ..)| *known == name).map_or(0, |(.., value)| *value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_go_over_all_workers() {
+        let (a, b) = (WorkerStats::default(), WorkerStats::default());
+        a.requests.add(2);
+        b.requests.add(3);
+        b.statuses[2].increment();
+        b.hit_first_byte_us.record(100);
+        let sums = Sums::of([&a, &b]);
+        assert_eq!(sums.counter("requests"), 5);
+        assert_eq!(sums.statuses[2], 1);
+        assert_eq!(sums.hit_first_byte_us.count(), 1);
+        assert!(sums.counters.iter().all(|(_, help, _)| help.ends_with('.')));
+    }
+}

@@ -1,0 +1,308 @@
+//! A worker: one thread pinned to a core, with connections, origin pool and counters of its own.
+//! Workers share the cache, the arena and the configuration.
+
+use crate::client::Client;
+use crate::log::{AccessLog, LogBuffer, Record};
+use crate::session;
+use crate::snapshot::Snapshot;
+use crate::stats::WorkerStats;
+use freshet_cache::Cache;
+use freshet_net::address::PeerAddress;
+use freshet_net::listener::Listener;
+use freshet_net::proxy;
+use freshet_net::socket::Socket;
+use freshet_net::stream::Stream;
+use freshet_net::tls::server;
+use freshet_origin::pool::Pool;
+use freshet_store::Arena;
+use rustls::ServerConfig;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::spawn_local;
+
+/// How often a worker hands its log over, however little there is.
+const TICK: Duration = Duration::from_millis(250);
+/// How long the kernel may keep a connection that is refused for want of room.
+const REFUSE_LINGER: Duration = Duration::from_millis(10);
+
+/// What all workers share.
+pub struct Shared {
+    /// Index of objects.
+    pub cache: Arc<Cache>,
+    /// Memory of bodies.
+    pub arena: Arc<Arena>,
+    /// Client connections now open, over all workers.
+    pub connections: AtomicUsize,
+    /// Counters of each worker.
+    pub stats: Vec<Arc<WorkerStats>>,
+    /// Access log.
+    pub log: Arc<AccessLog>,
+    /// Numbers for requests; workers take them in blocks.
+    pub request_ids: AtomicU64,
+}
+
+/// What a worker may be told.
+pub enum Command {
+    /// Use this configuration from now on.
+    Reload(Box<Snapshot>),
+    /// Accept no more, finish what is open, then end.
+    Drain,
+    /// End now.
+    Stop,
+}
+
+/// A socket a worker accepts from.
+pub struct Port {
+    /// The socket.
+    pub listener: Listener,
+    /// TLS, where clients speak it.
+    pub tls: Option<Arc<ServerConfig>>,
+    /// Whether a PROXY header comes first.
+    pub proxy_protocol: bool,
+}
+
+/// State of one worker, for its tasks.
+pub struct Worker {
+    /// What all share.
+    pub shared: Arc<Shared>,
+    /// This worker's counters.
+    pub stats: Arc<WorkerStats>,
+    /// This worker's connections to origins.
+    pub pool: Pool,
+    snapshot: RefCell<Rc<Snapshot>>,
+    log: LogBuffer,
+    draining: Cell<bool>,
+    drain: Notify,
+    open: Cell<usize>,
+    closed: Notify,
+    ids: Cell<std::ops::Range<u64>>,
+}
+
+/// Request numbers a worker takes at a time.
+const IDS_BLOCK: u64 = 1 << 16;
+
+impl Worker {
+    fn new(shared: Arc<Shared>, index: usize, snapshot: Snapshot) -> Rc<Self> {
+        Rc::new(Self {
+            stats: Arc::clone(&shared.stats[index]),
+            log: LogBuffer::new(Arc::clone(&shared.log)),
+            shared,
+            pool: Pool::new(),
+            snapshot: RefCell::new(Rc::new(snapshot)),
+            draining: Cell::new(false),
+            drain: Notify::new(),
+            open: Cell::new(0),
+            closed: Notify::new(),
+            ids: Cell::new(0..0),
+        })
+    }
+
+    /// The configuration in force.
+    pub fn snapshot(&self) -> Rc<Snapshot> {
+        Rc::clone(&self.snapshot.borrow())
+    }
+
+    /// Whether connections are to end after the request they are at.
+    pub fn is_draining(&self) -> bool {
+        self.draining.get()
+    }
+
+    /// Waits until connections are to end.
+    pub async fn drained(&self) {
+        let told = self.drain.notified();
+        if !self.draining.get() {
+            told.await;
+        }
+    }
+
+    /// A number for a request, unique on this node.
+    pub fn next_request_id(&self) -> u64 {
+        let mut ids = self.ids.take();
+        let id = ids.next().unwrap_or_else(|| {
+            let start = self.shared.request_ids.fetch_add(IDS_BLOCK, Relaxed);
+            ids = start + 1..start + IDS_BLOCK;
+            start
+        });
+        self.ids.set(ids);
+        id
+    }
+
+    /// Adds a line to the access log.
+    pub fn log(&self, record: &Record<'_>) {
+        if !self.log.add(record) {
+            self.stats.log_lost.increment();
+        }
+    }
+}
+
+/// Runs a worker until it is told to end. Call it on a thread of its own.
+///
+/// # Errors
+/// When the runtime cannot be made.
+pub fn run(
+    shared: Arc<Shared>,
+    index: usize,
+    snapshot: Snapshot,
+    ports: Vec<Port>,
+    mut commands: mpsc::UnboundedReceiver<Command>,
+) -> std::io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
+    runtime.block_on(async move {
+        let worker = Worker::new(shared, index, snapshot);
+        let accepting: Vec<_> =
+            ports.into_iter().map(|port| spawn_local(accept(Rc::clone(&worker), port))).collect();
+        spawn_local(tick(Rc::clone(&worker)));
+        let pool = worker.pool.clone();
+        spawn_local(async move { pool.maintain().await });
+        loop {
+            match commands.recv().await {
+                Some(Command::Reload(snapshot)) => {
+                    worker.snapshot.replace(Rc::new(*snapshot));
+                }
+                Some(Command::Drain) => {
+                    accepting.iter().for_each(tokio::task::JoinHandle::abort);
+                    drain(&worker, &mut commands).await;
+                    break;
+                }
+                Some(Command::Stop) | None => break,
+            }
+        }
+        if !worker.log.flush() {
+            worker.stats.log_lost.increment();
+        }
+    });
+    Ok(())
+}
+
+/// Lets open connections finish, for as long as configured.
+async fn drain(worker: &Worker, commands: &mut mpsc::UnboundedReceiver<Command>) {
+    worker.draining.set(true);
+    worker.drain.notify_waiters();
+    let limit = worker.snapshot().settings.drain;
+    let finished = async {
+        while worker.open.get() > 0 {
+            worker.closed.notified().await;
+        }
+    };
+    let stopped = async { while !matches!(commands.recv().await, Some(Command::Stop) | None) {} };
+    tokio::select! {
+        () = finished => {}
+        () = stopped => {}
+        () = tokio::time::sleep(limit) => {}
+    }
+}
+
+async fn tick(worker: Rc<Worker>) {
+    let mut interval = tokio::time::interval(TICK);
+    loop {
+        interval.tick().await;
+        if !worker.log.flush() {
+            worker.stats.log_lost.increment();
+        }
+    }
+}
+
+async fn accept(worker: Rc<Worker>, port: Port) {
+    let tls = port.tls;
+    loop {
+        match port.listener.accept().await {
+            Ok((socket, peer)) => {
+                worker.stats.connections_accepted.increment();
+                let open = Open::new(&worker);
+                let most = worker.snapshot().settings.limits.connections_max;
+                if worker.shared.connections.load(Relaxed) > most {
+                    worker.stats.connections_refused.increment();
+                    let stream = Stream::from(socket);
+                    spawn_local(async move {
+                        stream.close(REFUSE_LINGER).await;
+                        drop(open);
+                    });
+                    continue;
+                }
+                let tls = tls.clone();
+                let worker = Rc::clone(&worker);
+                spawn_local(async move {
+                    connection(worker, socket, peer, tls, port.proxy_protocol).await;
+                    drop(open);
+                });
+            }
+            Err(error) => {
+                tracing::error!(%error, "a listener failed");
+                return;
+            }
+        }
+    }
+}
+
+async fn connection(
+    worker: Rc<Worker>,
+    mut socket: Socket,
+    peer: PeerAddress,
+    tls: Option<Arc<ServerConfig>>,
+    proxy_protocol: bool,
+) {
+    let limit = worker.snapshot().settings.handshake_timeout;
+    let mut client =
+        Client { address: peer.socket_address(), local_address: socket.local_address(), tls: None };
+    if proxy_protocol {
+        match proxy::read_header(&mut socket, limit).await {
+            Ok(header) => {
+                if let Some(source) = header.source {
+                    client.address = Some(source);
+                }
+                if header.destination.is_some() {
+                    client.local_address = header.destination;
+                }
+            }
+            Err(error) => {
+                tracing::debug!(%error, "no PROXY header");
+                worker.stats.proxy_header_errors.increment();
+                return;
+            }
+        }
+    }
+    let stream = match tls {
+        None => Stream::from(socket),
+        Some(config) => match server::accept(socket, &config, limit).await {
+            Ok(stream) => {
+                worker.stats.tls_handshakes.increment();
+                client.tls = stream.tls_info();
+                if client.tls.as_ref().is_some_and(|tls| tls.resumed) {
+                    worker.stats.tls_resumed.increment();
+                }
+                stream
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a TLS handshake failed");
+                worker.stats.tls_failed.increment();
+                return;
+            }
+        },
+    };
+    session::serve(worker, stream, Rc::new(client)).await;
+}
+
+/// Counts a connection as long as it lives.
+struct Open(Rc<Worker>);
+
+impl Open {
+    fn new(worker: &Rc<Worker>) -> Self {
+        worker.open.set(worker.open.get() + 1);
+        worker.shared.connections.fetch_add(1, Relaxed);
+        Self(Rc::clone(worker))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.set(self.0.open.get() - 1);
+        self.0.shared.connections.fetch_sub(1, Relaxed);
+        self.0.stats.connections_closed.increment();
+        self.0.closed.notify_one();
+    }
+}
