@@ -7,7 +7,7 @@
 
 use freshet_base::clock::UnixMillis;
 
-/// The length of every date that [`write`] writes.
+/// The length of every date that [`write()`] writes.
 pub const IMF_FIXDATE_BYTES: usize = 29;
 
 /// A two-digit year up to this many years ahead is in the future, beyond it in the past (RFC 9110
