@@ -1,0 +1,77 @@
+//! From an origin to a stream that can carry a request: name, TCP, TLS.
+
+use crate::definition::{Origin, OriginAddress};
+use crate::error::OriginError;
+use crate::race::{Lost, race};
+use freshet_base::clock::UnixMillis;
+use freshet_net::address::Address;
+use freshet_net::socket::Socket;
+use freshet_net::stream::Stream;
+use freshet_net::tls;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// Opens a connection within the origin's connect timeout and tells health and counters.
+pub(crate) async fn connect(origin: &Origin) -> Result<Stream, OriginError> {
+    let started = Instant::now();
+    let result = establish(origin, started + origin.settings.timeouts.connect).await;
+    match &result {
+        Ok(_) => {
+            let took_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+            origin.stats.connects.add(1);
+            origin.stats.connect_us_sum.add(took_us);
+            origin.health.connected(UnixMillis::now());
+        }
+        Err(error) if error.marks_down() => {
+            origin.health.connect_failed(origin.settings.passive, UnixMillis::now());
+        }
+        Err(_) => {}
+    }
+    result
+}
+
+/// Opens a connection until `deadline`, which is one connect timeout away.
+pub(crate) async fn establish(origin: &Origin, deadline: Instant) -> Result<Stream, OriginError> {
+    let limit = origin.settings.timeouts.connect;
+    let socket = match &origin.settings.address {
+        OriginAddress::Fixed(address) => {
+            let connecting = Socket::connect(address, left(deadline)).await;
+            connecting.map_err(|error| OriginError::from_connect(error, limit))?
+        }
+        OriginAddress::Name { host, .. } => by_name(origin, host, deadline).await?,
+    };
+    let Some(client) = &origin.tls else { return Ok(Stream::from(socket)) };
+    tls::client::connect(socket, &client.config, &client.server_name, left(deadline))
+        .await
+        .map_err(|error| OriginError::from_connect(error, limit))
+}
+
+async fn by_name(origin: &Origin, host: &str, deadline: Instant) -> Result<Socket, OriginError> {
+    let limit = origin.settings.timeouts.connect;
+    let Some(resolver) = &origin.resolver else {
+        return Err(OriginError::OriginNameUnknown {
+            name: host.to_owned(),
+            reason: "no resolver was given for it".into(),
+        });
+    };
+    let resolving = resolver.resolve(Instant::now().into_std());
+    let resolved = timeout_at(deadline, resolving)
+        .await
+        .map_err(|_| OriginError::OriginNameTimeout { name: host.to_owned(), limit })??;
+    let dial =
+        async |address: SocketAddr| Socket::connect(&Address::Tcp(address), left(deadline)).await;
+    let note = |address, failed| resolved.note(address, failed);
+    match race(&resolved.order(), deadline, dial, note).await {
+        Ok((_, socket)) => Ok(socket),
+        Err(Lost { error: Some((_, error)), .. }) => Err(OriginError::from_connect(error, limit)),
+        Err(Lost { error: None, address }) => {
+            let address = address.map_or_else(|| host.to_owned(), |address| address.to_string());
+            Err(OriginError::OriginConnectTimeout { address, limit })
+        }
+    }
+}
+
+fn left(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now())
+}

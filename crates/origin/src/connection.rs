@@ -1,0 +1,76 @@
+//! One connection to an origin, in use or idle.
+
+use crate::buffer::ReadBuffer;
+use crate::capacity::Permit;
+use crate::definition::Origin;
+use crate::stats::Held;
+use freshet_net::address::PeerAddress;
+use freshet_net::stream::Stream;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// A connection with its place under the origin's limit, which it gives back when dropped.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) origin: Arc<Origin>,
+    pub(crate) stream: Stream,
+    pub(crate) buffer: ReadBuffer,
+    /// Requests sent on it before the present one.
+    pub(crate) uses: u64,
+    /// The origin's end.
+    pub(crate) remote: Option<PeerAddress>,
+    /// Our end.
+    pub(crate) local: Option<SocketAddr>,
+    permit: Permit,
+    open: Held,
+}
+
+/// An idle connection: no buffer, counted as idle.
+#[derive(Debug)]
+pub(crate) struct Idle {
+    connection: Connection,
+    idle: Held,
+}
+
+/// What a connection holds besides its stream and buffer, for a stream that leaves HTTP.
+#[derive(Debug)]
+pub(crate) struct Place {
+    _permit: Permit,
+    _open: Held,
+}
+
+impl Connection {
+    pub(crate) fn new(origin: &Arc<Origin>, stream: Stream, permit: Permit) -> Self {
+        let open = Held::new(origin, |stats| &stats.open);
+        let buffer = ReadBuffer::default();
+        let (remote, local) = (stream.peer_address(), stream.local_address());
+        Self { origin: Arc::clone(origin), stream, buffer, uses: 0, remote, local, permit, open }
+    }
+
+    /// The stream, what was read ahead, and the place under the limit.
+    pub(crate) fn into_parts(self) -> (Stream, ReadBuffer, Place) {
+        (self.stream, self.buffer, Place { _permit: self.permit, _open: self.open })
+    }
+
+    /// Closes the connection and keeps its place under the limit.
+    pub(crate) fn into_permit(self) -> Permit {
+        self.permit
+    }
+}
+
+impl Idle {
+    pub(crate) fn new(connection: Connection) -> Self {
+        let idle = Held::new(&connection.origin, |stats| &stats.idle);
+        Self { connection, idle }
+    }
+
+    /// Whether the peer still has it open and quiet. One system call.
+    pub(crate) fn is_alive(&mut self) -> bool {
+        self.connection.stream.is_reusable()
+    }
+
+    pub(crate) fn wake(self) -> Connection {
+        drop(self.idle);
+        self.connection
+    }
+}

@@ -1,0 +1,385 @@
+//! What an origin is: where it listens, how it is spoken to, what it may cost.
+
+use crate::capacity::Capacity;
+use crate::error::OriginError;
+use crate::health::{HealthCell, PassiveRule};
+use crate::resolve::Resolver;
+use crate::stats::OriginStats;
+use freshet_http::message::Scheme;
+use freshet_net::address::Address;
+use freshet_net::tls::client::{ClientOptions, Identity, client_config};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Identity of an [`Origin`] in this process, never used twice. An origin that a new
+/// configuration leaves as it was keeps its id, its health, its counters and its connections.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct OriginId(pub u32);
+
+impl OriginId {
+    fn next() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        Self(NEXT.fetch_add(1, Relaxed))
+    }
+}
+
+/// Where an origin listens.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum OriginAddress {
+    /// A name that is looked up, and a port.
+    Name {
+        /// Host name.
+        host: String,
+        /// TCP port.
+        port: u16,
+    },
+    /// An IP address and port, or a Unix socket.
+    Fixed(Address),
+}
+
+/// How TLS is spoken to an origin.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TlsSettings {
+    /// Name for SNI and for the certificate; the address' host where `None`.
+    pub server_name: Option<String>,
+    /// Whether the certificate is verified. Without, anyone on the path can be the origin.
+    pub verify: bool,
+    /// PEM file of authorities to trust instead of the public ones.
+    pub ca: Option<PathBuf>,
+    /// PEM files of our certificate chain and key, where the origin wants them.
+    pub client_certificate: Option<(PathBuf, PathBuf)>,
+}
+
+impl Default for TlsSettings {
+    fn default() -> Self {
+        Self { server_name: None, verify: true, ca: None, client_certificate: None }
+    }
+}
+
+/// How long each step may take.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Timeouts {
+    /// From no connection to one that can carry a request: name, TCP and TLS together.
+    pub connect: Duration,
+    /// From the request sent to a complete response head; begins again after an interim response.
+    pub first_byte: Duration,
+    /// Between two bytes of a response body, and between two bytes the origin takes of a request.
+    pub between_bytes: Duration,
+    /// For a connection, where `connections_max` are in use.
+    pub queue: Duration,
+    /// How long an unused connection is kept. Below the 60 s to 75 s after which most servers
+    /// close theirs, so that requests seldom meet a connection that is just being closed.
+    pub idle: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(3),
+            first_byte: Duration::from_secs(60),
+            between_bytes: Duration::from_secs(30),
+            queue: Duration::from_secs(1),
+            idle: Duration::from_secs(55),
+        }
+    }
+}
+
+/// Everything about an origin that is configured.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct OriginSettings {
+    /// Name for logs, metrics and directors.
+    pub name: String,
+    /// Where it listens.
+    pub address: OriginAddress,
+    /// Whether and how TLS is spoken.
+    pub tls: Option<TlsSettings>,
+    /// `Host` to send instead of the request's.
+    pub host_header: Option<String>,
+    /// How long each step may take.
+    pub timeouts: Timeouts,
+    /// Connections over all workers, idle ones included.
+    pub connections_max: u32,
+    /// Exchanges of one worker that may wait for a connection.
+    pub connection_waiters_max: usize,
+    /// Idle connections of one worker.
+    pub idle_max: usize,
+    /// When failed connections make it suspect.
+    pub passive: PassiveRule,
+    /// Limits on response heads and bodies' framing.
+    pub limits: freshet_wire::h1::Limits,
+}
+
+impl OriginSettings {
+    /// Usual settings for an origin at `address`, named after it.
+    pub fn new(address: OriginAddress) -> Self {
+        Self {
+            name: address.to_string(),
+            address,
+            tls: None,
+            host_header: None,
+            timeouts: Timeouts::default(),
+            // Twice what one nginx worker takes by default; a limit that only a runaway meets.
+            connections_max: 1024,
+            // Waiting longer than a second is refused anyway; this bounds what waits by memory.
+            connection_waiters_max: 1024,
+            idle_max: 256,
+            passive: PassiveRule::default(),
+            limits: freshet_wire::h1::Limits::default(),
+        }
+    }
+
+    fn config_error(&self, reason: impl Into<String>) -> OriginError {
+        OriginError::Config { origin: self.name.clone(), reason: reason.into() }
+    }
+}
+
+/// Reads `http://host[:port]`, `https://host[:port]`, `host[:port]` and `unix:/path`; a lone slash
+/// may follow a host.
+impl FromStr for OriginSettings {
+    type Err = OriginError;
+
+    fn from_str(text: &str) -> Result<Self, OriginError> {
+        let refuse = |reason: &str| OriginError::Config {
+            origin: text.into(),
+            reason: format!("{reason}; write it as https://origin.example:8443 or unix:/path"),
+        };
+        if text.starts_with("unix:") {
+            let address = text.parse().map_err(|_| refuse("no path after `unix:`"))?;
+            return Ok(Self::new(OriginAddress::Fixed(address)));
+        }
+        let (tls, rest) = match text.split_once("://") {
+            None | Some(("http", _)) => (None, text.strip_prefix("http://").unwrap_or(text)),
+            Some(("https", rest)) => (Some(TlsSettings::default()), rest),
+            Some(_) => return Err(refuse("the scheme is neither http nor https")),
+        };
+        let authority = rest.strip_suffix('/').unwrap_or(rest);
+        if authority.contains(['/', '?', '#']) {
+            return Err(refuse("an origin has no path"));
+        }
+        if authority.contains('@') {
+            return Err(refuse("an origin has no user name"));
+        }
+        let port_default = if tls.is_some() { 443 } else { 80 };
+        let address = parse_authority(authority, port_default).map_err(refuse)?;
+        Ok(Self { tls, name: authority.into(), ..Self::new(address) })
+    }
+}
+
+impl std::fmt::Display for OriginAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Name { host, port } => write!(f, "{host}:{port}"),
+            Self::Fixed(address) => address.fmt(f),
+        }
+    }
+}
+
+fn parse_authority(text: &str, port_default: u16) -> Result<OriginAddress, &'static str> {
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        _ => (text, None),
+    };
+    let port = match port {
+        None => port_default,
+        Some(digits) => {
+            let number = digits.bytes().all(|byte| byte.is_ascii_digit());
+            let port = number.then(|| digits.parse().ok()).flatten().filter(|port| *port > 0);
+            port.ok_or("the port is not a number from 1 to 65535")?
+        }
+    };
+    let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    if let Some(literal) = bracketed {
+        let ip: IpAddr = literal.parse().map_err(|_| "no IPv6 address between the brackets")?;
+        return Ok(OriginAddress::Fixed(Address::Tcp(SocketAddr::new(ip, port))));
+    }
+    if let Ok(ip) = host.parse::<IpAddr>() {
+        if ip.is_ipv6() {
+            return Err("an IPv6 address needs brackets");
+        }
+        return Ok(OriginAddress::Fixed(Address::Tcp(SocketAddr::new(ip, port))));
+    }
+    // RFC 1123 labels, and the underscore that container networks use.
+    let label = |label: &str| {
+        let valid = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        (1..=63).contains(&label.len()) && label.bytes().all(valid)
+    };
+    let name = host.strip_suffix('.').unwrap_or(host);
+    if name.len() > 253 || !name.split('.').all(label) {
+        return Err("the host is not a name");
+    }
+    Ok(OriginAddress::Name { host: host.to_ascii_lowercase(), port })
+}
+
+/// An origin in use: its settings and what all workers share of it.
+#[derive(Debug)]
+pub struct Origin {
+    /// Identity in this process.
+    pub id: OriginId,
+    /// What is configured.
+    pub settings: OriginSettings,
+    /// Health.
+    pub health: HealthCell,
+    /// Counters.
+    pub stats: OriginStats,
+    pub(crate) capacity: Capacity,
+    pub(crate) resolver: Option<Resolver>,
+    pub(crate) tls: Option<TlsClient>,
+}
+
+/// What a handshake needs, made once.
+#[derive(Debug)]
+pub(crate) struct TlsClient {
+    pub(crate) config: Arc<rustls::ClientConfig>,
+    pub(crate) server_name: String,
+}
+
+impl TlsClient {
+    fn new(tls: &TlsSettings, settings: &OriginSettings) -> Result<Self, OriginError> {
+        let identity = tls.client_certificate.clone();
+        let options = ClientOptions {
+            ca: tls.ca.clone(),
+            verify: tls.verify,
+            identity: identity.map(|(certificate, key)| Identity { certificate, key }),
+            ..ClientOptions::default()
+        };
+        let config =
+            client_config(&options).map_err(|error| settings.config_error(error.to_string()))?;
+        let server_name = match (&tls.server_name, &settings.address) {
+            (Some(name), _) => name.clone(),
+            (None, OriginAddress::Name { host, .. }) => host.clone(),
+            (None, OriginAddress::Fixed(Address::Tcp(address))) => address.ip().to_string(),
+            (None, OriginAddress::Fixed(Address::Unix(_))) => {
+                return Err(settings.config_error("TLS over a Unix socket needs `server_name`"));
+            }
+        };
+        Ok(Self { config, server_name })
+    }
+}
+
+impl Origin {
+    /// An origin of these settings, under a new id. Reads the TLS files named there; connects to
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`OriginError::Config`] for TLS files or names that cannot be used.
+    pub fn new(settings: OriginSettings) -> Result<Arc<Self>, OriginError> {
+        let resolver = match &settings.address {
+            OriginAddress::Name { host, port } => Some(Resolver::system(host, *port)),
+            OriginAddress::Fixed(_) => None,
+        };
+        Self::with_resolver(settings, resolver)
+    }
+
+    /// As [`Origin::new`] with a resolver of the caller's for an [`OriginAddress::Name`].
+    ///
+    /// # Errors
+    /// As [`Origin::new`].
+    pub fn with_resolver(
+        settings: OriginSettings,
+        resolver: Option<Resolver>,
+    ) -> Result<Arc<Self>, OriginError> {
+        // It goes into a request head as it is.
+        let host = settings.host_header.as_deref().unwrap_or("origin");
+        if host.is_empty() || !host.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(settings.config_error(format!("`{host}` cannot be sent as Host")));
+        }
+        if settings.connections_max == 0 {
+            return Err(settings.config_error("`connections_max` is 0; at least 1 is needed"));
+        }
+        let tls = settings.tls.as_ref().map(|tls| TlsClient::new(tls, &settings)).transpose()?;
+        Ok(Arc::new(Self {
+            id: OriginId::next(),
+            health: HealthCell::default(),
+            stats: OriginStats::default(),
+            capacity: Capacity::new(settings.connections_max),
+            resolver,
+            tls,
+            settings,
+        }))
+    }
+
+    /// The scheme requests are sent with.
+    pub fn scheme(&self) -> Scheme {
+        if self.tls.is_some() { Scheme::Https } else { Scheme::Http }
+    }
+
+    /// Host and port for `Host` where a request has none of its own.
+    pub fn authority(&self) -> String {
+        if let Some(host) = &self.settings.host_header {
+            return host.clone();
+        }
+        let port_default = if self.tls.is_some() { 443 } else { 80 };
+        match &self.settings.address {
+            OriginAddress::Name { host, port } if *port == port_default => host.clone(),
+            OriginAddress::Fixed(Address::Unix(_)) => "localhost".into(),
+            address => address.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> OriginSettings {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn origins_read_as_people_write_them() {
+        let name = |host: &str, port| OriginAddress::Name { host: host.into(), port };
+        let fixed = |text: &str| OriginAddress::Fixed(text.parse().unwrap());
+        assert_eq!(read("http://Origin.example").address, name("origin.example", 80));
+        assert_eq!(read("https://origin.example/").address, name("origin.example", 443));
+        assert_eq!(read("my_service:8080").address, name("my_service", 8080));
+        assert_eq!(read("http://127.0.0.1:81").address, fixed("127.0.0.1:81"));
+        assert_eq!(read("https://[2001:db8::1]").address, fixed("[2001:db8::1]:443"));
+        assert_eq!(read("unix:/run/origin.sock").address, fixed("unix:/run/origin.sock"));
+        assert!(read("https://a").tls.is_some() && read("a").tls.is_none());
+        assert_eq!(read("https://a:8443").name, "a:8443");
+    }
+
+    #[test]
+    fn what_is_not_an_origin_is_refused_with_the_text_and_a_cure() {
+        for text in [
+            "",
+            "ftp://a",
+            "http://a/b",
+            "http://u@a",
+            "http://a:0",
+            "http://a:x",
+            "http://a:70000",
+            "2001:db8::1",
+            "http://[::1",
+            "http://a b",
+            "http://a..b",
+            "unix:",
+            "http://a?x",
+        ] {
+            let error = text.parse::<OriginSettings>().unwrap_err().to_string();
+            assert!(error.contains(text) && error.contains("write it as"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_origin_without_connections_is_a_configuration_error() {
+        let settings = OriginSettings { connections_max: 0, ..read("http://127.0.0.1:81") };
+        let error = Origin::new(settings).unwrap_err();
+        assert!(error.to_string().contains("connections_max"), "{error}");
+    }
+
+    #[test]
+    fn the_authority_leaves_the_usual_port_out() {
+        let authority = |text| Origin::new(read(text)).unwrap().authority();
+        assert_eq!(authority("http://origin.example:80"), "origin.example");
+        assert_eq!(authority("http://origin.example:81"), "origin.example:81");
+        assert_eq!(authority("unix:/run/x"), "localhost");
+        let overridden =
+            OriginSettings { host_header: Some("tv.example".into()), ..read("http://a:81") };
+        assert_eq!(Origin::new(overridden).unwrap().authority(), "tv.example");
+    }
+}

@@ -1,0 +1,249 @@
+//! Which origin a request goes to.
+//!
+//! A director is an ordered list of origins and a rule. Choosing is a function of its arguments
+//! (and, for round robin, of a counter): it opens nothing and waits for nothing. An origin that
+//! was tried for this request is left out; one that is [`Health::Suspect`] is taken only when none
+//! is [`Health::Up`]; one that is [`Health::Down`] never is.
+
+use crate::definition::OriginId;
+use crate::health::Health;
+use siphasher::sip::SipHasher13;
+use std::hash::Hasher;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What a director needs to know of an origin at the moment of choosing.
+pub trait View {
+    /// Its health.
+    fn health(&self, origin: OriginId) -> Health;
+    /// Requests of this node it works on now.
+    fn in_flight(&self, origin: OriginId) -> u64;
+}
+
+/// An origin of a director.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Member {
+    /// Which origin.
+    pub origin: OriginId,
+    /// Its name. [`Director::hash`] places members by it, so that nodes with the same names agree.
+    pub name: String,
+    /// Share of the load relative to the others, 1 to [`WEIGHT_MAX`]; others are clamped.
+    pub weight: u32,
+}
+
+/// Largest weight: a round-robin schedule has this many entries a member at most.
+pub const WEIGHT_MAX: u32 = 100;
+
+/// Bounds on how unevenly [`Director::hash`] may load its members: consistent hashing with bounded
+/// loads (Mirrokni, Thorup, Zadimoghaddam 2016).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LoadBound {
+    /// A member takes no more than this factor of its fair share of the requests in flight; at
+    /// least 1. Lower is evener, higher keeps more keys at home.
+    pub factor: f64,
+    /// In flight below this a member always takes more: with a handful of requests shares say
+    /// nothing, and moving a key costs its cache.
+    pub floor: u64,
+}
+
+impl Default for LoadBound {
+    /// 1.25, as HAProxy's documentation advises for `hash-balance-factor`, above 32 in flight.
+    fn default() -> Self {
+        Self { factor: 1.25, floor: 32 }
+    }
+}
+
+/// A rule over a list of origins.
+#[derive(Debug)]
+pub enum Director {
+    /// Each in turn, by weight.
+    RoundRobin(RoundRobin),
+    /// By key: the same key to the same origin while its health lasts.
+    Hash(HashRing),
+    /// The first that is healthy.
+    Fallback(Box<[Member]>),
+}
+
+/// State of a round robin.
+#[derive(Debug)]
+pub struct RoundRobin {
+    members: Box<[Member]>,
+    /// Indexes of members, each as often as its weight over the common divisor, spread evenly.
+    schedule: Box<[u32]>,
+    next: AtomicU64,
+}
+
+/// Weighted rendezvous hashing: every member has a score for a key and the best wins. Taking a
+/// member away moves its own keys only, adding one takes keys only for the new one, and there are
+/// no virtual nodes to tune. Costs one hash a member, which for the dozens of origins a node has
+/// is less than a walk of a ring.
+#[derive(Debug)]
+pub struct HashRing {
+    members: Box<[(Member, u64)]>,
+    bound: Option<LoadBound>,
+}
+
+impl Director {
+    /// Each of `members` in turn, by weight.
+    pub fn round_robin(members: impl IntoIterator<Item = Member>) -> Self {
+        let members: Box<[Member]> = members.into_iter().map(Member::clamped).collect();
+        let schedule = schedule(&members);
+        Self::RoundRobin(RoundRobin { members, schedule, next: AtomicU64::new(0) })
+    }
+
+    /// By key, with loads bounded unless `bound` is `None`.
+    pub fn hash(members: impl IntoIterator<Item = Member>, bound: Option<LoadBound>) -> Self {
+        let members = members
+            .into_iter()
+            .map(|member| (stable_hash(member.name.as_bytes()), member.clamped()))
+            .map(|(seed, member)| (member, seed))
+            .collect();
+        Self::Hash(HashRing { members, bound })
+    }
+
+    /// The first healthy of `members`, in their order.
+    pub fn fallback(members: impl IntoIterator<Item = Member>) -> Self {
+        Self::Fallback(members.into_iter().collect())
+    }
+
+    /// The origin for a request whose key hashes to `key_hash` (see [`stable_hash`]; only
+    /// [`Director::Hash`] looks at it), leaving out those in `tried`. `None` when none is left
+    /// that is not down. O(members × tried), no allocation.
+    pub fn choose(&self, key_hash: u64, tried: &[OriginId], view: &impl View) -> Option<OriginId> {
+        [Health::Up, Health::Suspect].into_iter().find_map(|wanted| {
+            let usable = |member: &Member| {
+                !tried.contains(&member.origin) && view.health(member.origin) == wanted
+            };
+            match self {
+                Self::RoundRobin(robin) => robin.choose(usable),
+                Self::Hash(ring) => ring.choose(key_hash, usable, view),
+                Self::Fallback(members) => {
+                    members.iter().find(|member| usable(member)).map(|member| member.origin)
+                }
+            }
+        })
+    }
+
+    /// The origins of this director, in their order.
+    pub fn members(&self) -> impl Iterator<Item = &Member> {
+        let (plain, hashed): (&[Member], &[(Member, u64)]) = match self {
+            Self::RoundRobin(robin) => (&robin.members, &[]),
+            Self::Fallback(members) => (members, &[]),
+            Self::Hash(ring) => (&[], &ring.members),
+        };
+        plain.iter().chain(hashed.iter().map(|(member, _)| member))
+    }
+}
+
+impl Member {
+    /// A member of weight 1.
+    pub fn new(origin: OriginId, name: impl Into<String>) -> Self {
+        Self { origin, name: name.into(), weight: 1 }
+    }
+
+    /// With this weight.
+    #[must_use]
+    pub fn weight(self, weight: u32) -> Self {
+        Self { weight, ..self }
+    }
+
+    fn clamped(self) -> Self {
+        let weight = self.weight.clamp(1, WEIGHT_MAX);
+        Self { weight, ..self }
+    }
+}
+
+impl RoundRobin {
+    fn choose(&self, usable: impl Fn(&Member) -> bool) -> Option<OriginId> {
+        let slots = || {
+            let members = self.schedule.iter().filter_map(|at| self.members.get(*at as usize));
+            members.filter(|member| usable(member))
+        };
+        // Counting the usable slots first keeps it fair when some are left out: skipping forward
+        // from a fixed slot would give the neighbour of a sick origin twice its share.
+        let usable_len = slots().count() as u64;
+        if usable_len == 0 {
+            return None;
+        }
+        let turn = self.next.fetch_add(1, Relaxed) % usable_len;
+        slots().nth(usize::try_from(turn).ok()?).map(|member| member.origin)
+    }
+}
+
+impl HashRing {
+    fn choose(
+        &self,
+        key_hash: u64,
+        usable: impl Fn(&Member) -> bool,
+        view: &impl View,
+    ) -> Option<OriginId> {
+        let candidates = || self.members.iter().filter(|(member, _)| usable(member));
+        let best = |fits: &dyn Fn(&Member) -> bool| {
+            candidates()
+                .filter(|(member, _)| fits(member))
+                .max_by(|a, b| score(a, key_hash).total_cmp(&score(b, key_hash)))
+                .map(|(member, _)| member.origin)
+        };
+        let Some(bound) = self.bound else { return best(&|_| true) };
+        let (mut load, mut weights) = (1, 0);
+        for (member, _) in candidates() {
+            load += view.in_flight(member.origin);
+            weights += u64::from(member.weight);
+        }
+        let fits = |member: &Member| {
+            let fair = load as f64 * f64::from(member.weight) / weights as f64;
+            let room = (bound.factor.max(1.0) * fair).ceil() as u64;
+            view.in_flight(member.origin) < room.max(bound.floor)
+        };
+        // Some member is below its share, so one always fits; the second look guards against loads
+        // that changed between the two reads.
+        best(&fits).or_else(|| best(&|_| true))
+    }
+}
+
+/// A hash that is the same on every node and in every version: for [`Director::choose`], where
+/// nodes of one tier must agree. The cache's own key hash is keyed with a secret and cannot serve.
+pub fn stable_hash(text: &[u8]) -> u64 {
+    let mut hasher = SipHasher13::new_with_keys(0x6672_6573_6865_7421, 0x6f72_6967_696e_0001);
+    hasher.write(text);
+    hasher.finish()
+}
+
+/// Score of a member for a key: weight over an exponentially distributed draw, which makes the
+/// share of keys proportional to the weight.
+fn score((member, seed): &(Member, u64), key_hash: u64) -> f64 {
+    // splitmix64's finisher over both hashes; 53 bits make a uniform draw in (0, 1].
+    let mut mixed = key_hash ^ seed.rotate_left(32);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^= mixed >> 31;
+    let draw = ((mixed >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+    f64::from(member.weight) / -draw.ln()
+}
+
+/// Smooth weighted round robin (as nginx and LVS do it), written out for one whole period.
+fn schedule(members: &[Member]) -> Box<[u32]> {
+    let divisor = members.iter().fold(0, |sum, member| greatest_common_divisor(sum, member.weight));
+    let weights: Vec<i64> =
+        members.iter().map(|member| i64::from(member.weight / divisor.max(1))).collect();
+    let period: i64 = weights.iter().sum();
+    let mut credit = vec![0_i64; members.len()];
+    (0..period)
+        .filter_map(|_| {
+            for (credit, weight) in credit.iter_mut().zip(&weights) {
+                *credit += weight;
+            }
+            // The first of equals, so that equal weights go in the order of the list.
+            let (at, most) =
+                credit.iter_mut().enumerate().rev().max_by_key(|(_, credit)| **credit)?;
+            *most -= period;
+            u32::try_from(at).ok()
+        })
+        .collect()
+}
+
+fn greatest_common_divisor(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests;

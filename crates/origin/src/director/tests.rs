@@ -1,0 +1,175 @@
+use super::*;
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+/// Health and load by origin; up and idle where nothing is said.
+#[derive(Default)]
+struct Scene(HashMap<OriginId, (Health, u64)>);
+
+impl Scene {
+    fn with(mut self, id: u32, health: Health) -> Self {
+        self.0.insert(OriginId(id), (health, 0));
+        self
+    }
+}
+
+impl View for Scene {
+    fn health(&self, origin: OriginId) -> Health {
+        self.0.get(&origin).map_or(Health::Up, |state| state.0)
+    }
+
+    fn in_flight(&self, origin: OriginId) -> u64 {
+        self.0.get(&origin).map_or(0, |state| state.1)
+    }
+}
+
+fn members(ids: impl IntoIterator<Item = u32>) -> Vec<Member> {
+    ids.into_iter().map(|id| Member::new(OriginId(id), format!("origin-{id}"))).collect()
+}
+
+fn tally(director: &Director, requests: u64, scene: &Scene) -> HashMap<u32, u64> {
+    let mut counts = HashMap::new();
+    for request in 0..requests {
+        let key = stable_hash(&request.to_le_bytes());
+        if let Some(OriginId(id)) = director.choose(key, &[], scene) {
+            *counts.entry(id).or_default() += 1;
+        }
+    }
+    counts
+}
+
+#[test]
+fn round_robin_gives_each_its_turn_in_order() {
+    let director = Director::round_robin(members(0..3));
+    let turns: Vec<_> =
+        (0..6).filter_map(|_| director.choose(0, &[], &Scene::default())).map(|id| id.0).collect();
+    assert_eq!(turns, [0, 1, 2, 0, 1, 2]);
+}
+
+#[test]
+fn round_robin_stays_fair_when_one_is_down() {
+    let director = Director::round_robin(members(0..4));
+    let counts = tally(&director, 300, &Scene::default().with(1, Health::Down));
+    assert_eq!(counts, HashMap::from([(0, 100), (2, 100), (3, 100)]));
+}
+
+#[test]
+fn round_robin_spreads_weights_evenly() {
+    let [a, b, c] = [5, 1, 1].map(|weight| Member::new(OriginId(weight), "x").weight(weight * 10));
+    let director = Director::round_robin([a, b.clone(), Member { origin: OriginId(2), ..c }]);
+    let turns: Vec<_> =
+        (0..7).filter_map(|_| director.choose(0, &[], &Scene::default())).map(|id| id.0).collect();
+    assert_eq!(turns, [5, 5, 1, 5, 2, 5, 5]);
+}
+
+#[test]
+fn fallback_takes_the_first_healthy_that_was_not_tried() {
+    let director = Director::fallback(members([7, 8, 9]));
+    let choose = |tried: &[u32], scene: &Scene| {
+        let tried: Vec<_> = tried.iter().map(|id| OriginId(*id)).collect();
+        director.choose(0, &tried, scene).map(|id| id.0)
+    };
+    assert_eq!(choose(&[], &Scene::default()), Some(7));
+    assert_eq!(choose(&[7], &Scene::default()), Some(8));
+    assert_eq!(choose(&[], &Scene::default().with(7, Health::Down)), Some(8));
+    assert_eq!(choose(&[7, 8, 9], &Scene::default()), None);
+}
+
+#[test]
+fn a_suspect_origin_is_used_only_when_none_is_up_and_a_down_one_never() {
+    let suspect = Scene::default().with(7, Health::Suspect).with(8, Health::Suspect);
+    for director in [
+        Director::fallback(members([7, 8, 9])),
+        Director::round_robin(members([7, 8, 9])),
+        Director::hash(members([7, 8, 9]), Some(LoadBound::default())),
+    ] {
+        assert_eq!(tally(&director, 20, &suspect), HashMap::from([(9, 20)]));
+        let worse =
+            Scene::default().with(7, Health::Suspect).with(8, Health::Down).with(9, Health::Down);
+        assert_eq!(tally(&director, 20, &worse), HashMap::from([(7, 20)]));
+        let down =
+            Scene::default().with(7, Health::Down).with(8, Health::Down).with(9, Health::Down);
+        assert_eq!(director.choose(1, &[], &down), None);
+    }
+}
+
+#[test]
+fn keys_spread_by_weight() {
+    let mut list = members(0..4);
+    list[3].weight = 3;
+    let counts = tally(&Director::hash(list, None), 60_000, &Scene::default());
+    for (id, share) in [(0, 10_000), (1, 10_000), (2, 10_000), (3, 30_000)] {
+        assert!(counts[&id].abs_diff(share) < share / 20, "{id} got {} of {share}", counts[&id]);
+    }
+}
+
+#[test]
+fn placement_is_the_same_on_every_node_and_in_every_version() {
+    let director = Director::hash(members(0..5), None);
+    let ids = (0..8_u64)
+        .filter_map(|key| director.choose(stable_hash(&key.to_le_bytes()), &[], &Scene::default()));
+    assert_eq!(ids.map(|id| id.0).collect::<Vec<_>>(), PLACEMENT);
+    let mut reversed = members(0..5);
+    reversed.reverse();
+    let other = Director::hash(reversed, None);
+    let ids = (0..8_u64)
+        .filter_map(|key| other.choose(stable_hash(&key.to_le_bytes()), &[], &Scene::default()));
+    assert_eq!(ids.map(|id| id.0).collect::<Vec<_>>(), PLACEMENT);
+}
+
+/// Written down once; a change here moves every key of every tier in the field.
+const PLACEMENT: [u32; 8] = [1, 3, 1, 1, 4, 1, 2, 3];
+
+proptest! {
+    #[test]
+    fn losing_a_member_moves_only_its_own_keys(
+        len in 2_u32..12, gone in 0_u32..12, keys in prop::collection::vec(any::<u64>(), 1..200),
+    ) {
+        let gone = gone % len;
+        let director = Director::hash(members(0..len), None);
+        let less = Director::hash(members((0..len).filter(|id| *id != gone)), None);
+        let down = Scene::default().with(gone, Health::Down);
+        for key in keys {
+            let home = director.choose(key, &[], &Scene::default());
+            let after = less.choose(key, &[], &Scene::default());
+            prop_assert_eq!(after, director.choose(key, &[], &down));
+            prop_assert_eq!(after, director.choose(key, &[OriginId(gone)], &Scene::default()));
+            if home != Some(OriginId(gone)) {
+                prop_assert_eq!(home, after);
+            }
+        }
+    }
+
+    #[test]
+    fn bounded_load_never_puts_a_request_above_the_bound(
+        loads in prop::collection::vec(0_u64..50, 1..10), keys in prop::collection::vec(any::<u64>(), 1..300),
+    ) {
+        let bound = LoadBound { factor: 1.25, floor: 0 };
+        let director = Director::hash(members(0..loads.len() as u32), Some(bound));
+        let mut scene = Scene::default();
+        for (id, load) in loads.iter().enumerate() {
+            scene.0.insert(OriginId(id as u32), (Health::Up, *load));
+        }
+        for key in keys {
+            let chosen = director.choose(key, &[], &scene).expect("all are up");
+            let total: u64 = scene.0.values().map(|state| state.1).sum::<u64>() + 1;
+            let slot = scene.0.get_mut(&chosen).expect("chosen from the scene");
+            slot.1 += 1;
+            let most = (1.25 * total as f64 / loads.len() as f64).ceil() as u64;
+            prop_assert!(slot.1 <= most, "{} of {total} on one of {}", slot.1, loads.len());
+        }
+    }
+
+    #[test]
+    fn round_robin_is_exact_over_a_period(weights in prop::collection::vec(1_u32..20, 1..8)) {
+        let list = weights.iter().enumerate();
+        let director = Director::round_robin(
+            list.map(|(id, weight)| Member::new(OriginId(id as u32), "x").weight(*weight)),
+        );
+        let period: u32 = weights.iter().sum();
+        let counts = tally(&director, u64::from(period) * 3, &Scene::default());
+        for (id, weight) in weights.iter().enumerate() {
+            prop_assert_eq!(counts[&(id as u32)], u64::from(*weight) * 3);
+        }
+    }
+}

@@ -1,0 +1,471 @@
+//! What can go wrong between this node and an origin, by whose fault, and what to answer for it.
+//!
+//! [`OriginError`] carries the particulars for a log line; [`FailureKind`] is the same without
+//! them, a small closed table that metrics, `Proxy-Status` and the answer's status are read from.
+
+use freshet_net::NetError;
+use freshet_wire::h1::chunked::ChunkError;
+use freshet_wire::h1::response::ResponseError;
+use std::fmt;
+use std::io;
+use std::time::Duration;
+use thiserror::Error;
+
+/// A failed exchange with an origin. Variants are named by blame; [`OriginError::kind`] sorts them.
+#[derive(Clone, Debug, Eq, Error, PartialEq)]
+#[non_exhaustive]
+pub enum OriginError {
+    /// The source of the request body failed before its end: the client is gone or broke framing.
+    #[error("the request body ended early: {reason}")]
+    ClientBody {
+        /// What the body's provider said.
+        reason: String,
+    },
+    /// The origin's settings cannot be used.
+    #[error("origin `{origin}`: {reason}")]
+    Config {
+        /// Name or address as configured.
+        origin: String,
+        /// What is wrong and what was expected.
+        reason: String,
+    },
+    /// Every connection the origin may have is in use and none became free in time.
+    #[error("all {connections_max} connections to the origin are in use (waited {waited:?})")]
+    LocalConnectionLimit {
+        /// The limit that was met, `connections_max`.
+        connections_max: u32,
+        /// How long this exchange waited.
+        waited: Duration,
+    },
+    /// Too many exchanges of this worker wait for a connection already.
+    #[error("{waiting_max} exchanges of this worker wait for a connection to the origin already")]
+    LocalQueueFull {
+        /// The limit that was met, `connection_waiters_max`.
+        waiting_max: usize,
+    },
+    /// This machine refused what a connection needs: descriptors, memory or ports.
+    #[error("no connection to the origin could be opened: {reason}")]
+    LocalResources {
+        /// What the operating system said.
+        reason: String,
+    },
+    /// The origin's name does not resolve.
+    #[error("the origin's name `{name}` does not resolve: {reason}")]
+    OriginNameUnknown {
+        /// The host looked up.
+        name: String,
+        /// What the resolver said.
+        reason: String,
+    },
+    /// The origin's name was not resolved in time.
+    #[error("the origin's name `{name}` was not resolved within {limit:?}")]
+    OriginNameTimeout {
+        /// The host looked up.
+        name: String,
+        /// The connect timeout.
+        limit: Duration,
+    },
+    /// The last address tried refused the connection.
+    #[error("the origin at {address} refused the connection")]
+    OriginRefused {
+        /// The address.
+        address: String,
+    },
+    /// No route to the origin, or its network said no.
+    #[error("the origin at {address} cannot be reached: {reason}")]
+    OriginUnreachable {
+        /// The address.
+        address: String,
+        /// What the operating system said.
+        reason: String,
+    },
+    /// No connection within the connect timeout.
+    #[error("no connection to the origin at {address} within {limit:?}")]
+    OriginConnectTimeout {
+        /// The address tried last.
+        address: String,
+        /// The connect timeout.
+        limit: Duration,
+    },
+    /// The TLS handshake failed.
+    #[error("the TLS handshake with the origin failed: {reason}")]
+    OriginTls {
+        /// What the TLS library said.
+        reason: String,
+    },
+    /// The TLS handshake did not end within the connect timeout.
+    #[error("the TLS handshake with the origin took longer than {limit:?}")]
+    OriginTlsTimeout {
+        /// The connect timeout.
+        limit: Duration,
+    },
+    /// The origin's certificate was not accepted.
+    #[error("the origin's certificate was not accepted: {reason}")]
+    OriginCertificate {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The connection ended before a response head was complete.
+    #[error("the origin closed the connection after {response_bytes} bytes of a response head")]
+    OriginClosed {
+        /// Bytes of the unfinished head.
+        response_bytes: usize,
+    },
+    /// The connection broke in a way other than a close.
+    #[error("the connection to the origin broke: {reason}")]
+    OriginBroken {
+        /// What the operating system or the TLS library said.
+        reason: String,
+    },
+    /// The origin did not take the request in time.
+    #[error("the origin took no byte of the request for {limit:?}")]
+    OriginWriteTimeout {
+        /// The limit between two bytes.
+        limit: Duration,
+    },
+    /// No complete response head in time.
+    #[error("the origin sent no response head within {limit:?}")]
+    OriginFirstByteTimeout {
+        /// The first-byte timeout.
+        limit: Duration,
+    },
+    /// The response body stopped for too long.
+    #[error("the origin sent nothing of the response body for {limit:?}")]
+    OriginBodyTimeout {
+        /// The limit between two bytes.
+        limit: Duration,
+    },
+    /// The response head is not HTTP/1.
+    #[error("the origin's response head is malformed: {reason}")]
+    OriginHeadMalformed {
+        /// The rule broken.
+        reason: ResponseError,
+    },
+    /// The response head is larger than we take.
+    #[error("the origin's response head is larger than allowed: {reason}")]
+    OriginHeadTooLarge {
+        /// Which limit was met.
+        reason: ResponseError,
+    },
+    /// More interim responses than we take for one request.
+    #[error("the origin sent more than {interim_max} interim responses to one request")]
+    OriginInterimFlood {
+        /// The limit that was met.
+        interim_max: u32,
+    },
+    /// `101 Switching Protocols` although no upgrade was asked for (RFC 9110 §15.2.2).
+    #[error("the origin switched protocols without being asked")]
+    OriginUnaskedUpgrade,
+    /// The body ended before its declared length or its last chunk.
+    #[error("the origin's response body ended after {received} of {} bytes", Declared(*.declared))]
+    OriginBodyIncomplete {
+        /// Body bytes received.
+        received: u64,
+        /// `Content-Length`, or `None` for a chunked body without its last chunk.
+        declared: Option<u64>,
+    },
+    /// The chunked coding of the body is malformed.
+    #[error("the origin's chunked body is malformed: {reason}")]
+    OriginBodyMalformed {
+        /// The rule broken.
+        reason: ChunkError,
+    },
+}
+
+/// A class of failure: the closed set that metrics count and `Proxy-Status` names.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[repr(usize)]
+pub enum FailureKind {
+    /// Name resolution failed.
+    Name,
+    /// Name resolution timed out.
+    NameTimeout,
+    /// Connection refused.
+    Refused,
+    /// No route.
+    Unreachable,
+    /// Connecting timed out.
+    ConnectTimeout,
+    /// TLS failed.
+    Tls,
+    /// Certificate not accepted.
+    Certificate,
+    /// Our own limit on connections.
+    ConnectionLimit,
+    /// Our own lack of descriptors, ports or memory.
+    LocalResources,
+    /// Closed or broken before a response head was complete.
+    Closed,
+    /// Origin does not take the request.
+    WriteTimeout,
+    /// No response head in time.
+    FirstByteTimeout,
+    /// Body stopped for too long.
+    BodyTimeout,
+    /// Response head malformed or against protocol.
+    HeadMalformed,
+    /// Response head too large.
+    HeadTooLarge,
+    /// Unasked protocol switch.
+    Upgrade,
+    /// Body ended early.
+    BodyIncomplete,
+    /// Chunked coding malformed.
+    BodyMalformed,
+    /// The client's request body failed.
+    ClientBody,
+    /// Configuration cannot be used.
+    Config,
+}
+
+/// What is said about a [`FailureKind`]: metrics label, RFC 9209 §2.3 type, status of the answer.
+struct Row(FailureKind, &'static str, &'static str, u16);
+
+/// In the order of the enum, so that a kind is its own index. Statuses are those RFC 9209
+/// recommends with three exceptions: a client that broke its own request gets 400, and what RFC
+/// 9209 would answer with 500 (configuration, our resources) is 503, because another node or a
+/// later try may well answer.
+const TABLE: [Row; 20] = [
+    Row(FailureKind::Name, "name", "dns_error", 502),
+    Row(FailureKind::NameTimeout, "name-timeout", "dns_timeout", 504),
+    Row(FailureKind::Refused, "refused", "connection_refused", 502),
+    Row(FailureKind::Unreachable, "unreachable", "destination_ip_unroutable", 502),
+    Row(FailureKind::ConnectTimeout, "connect-timeout", "connection_timeout", 504),
+    Row(FailureKind::Tls, "tls", "tls_protocol_error", 502),
+    Row(FailureKind::Certificate, "certificate", "tls_certificate_error", 502),
+    Row(FailureKind::ConnectionLimit, "connection-limit", "connection_limit_reached", 503),
+    Row(FailureKind::LocalResources, "local-resources", "proxy_internal_error", 503),
+    Row(FailureKind::Closed, "closed", "connection_terminated", 502),
+    Row(FailureKind::WriteTimeout, "write-timeout", "connection_write_timeout", 504),
+    Row(FailureKind::FirstByteTimeout, "first-byte-timeout", "http_response_timeout", 504),
+    Row(FailureKind::BodyTimeout, "body-timeout", "connection_read_timeout", 504),
+    Row(FailureKind::HeadMalformed, "head-malformed", "http_protocol_error", 502),
+    Row(FailureKind::HeadTooLarge, "head-too-large", "http_response_header_section_size", 502),
+    Row(FailureKind::Upgrade, "upgrade", "http_upgrade_failed", 502),
+    Row(FailureKind::BodyIncomplete, "body-incomplete", "http_response_incomplete", 502),
+    Row(FailureKind::BodyMalformed, "body-malformed", "http_response_transfer_coding", 502),
+    Row(FailureKind::ClientBody, "client-body", "http_request_error", 400),
+    Row(FailureKind::Config, "config", "proxy_configuration_error", 503),
+];
+
+impl OriginError {
+    /// The class of this failure.
+    pub fn kind(&self) -> FailureKind {
+        match self {
+            Self::ClientBody { .. } => FailureKind::ClientBody,
+            Self::Config { .. } => FailureKind::Config,
+            Self::LocalConnectionLimit { .. } | Self::LocalQueueFull { .. } => {
+                FailureKind::ConnectionLimit
+            }
+            Self::LocalResources { .. } => FailureKind::LocalResources,
+            Self::OriginNameUnknown { .. } => FailureKind::Name,
+            Self::OriginNameTimeout { .. } => FailureKind::NameTimeout,
+            Self::OriginRefused { .. } => FailureKind::Refused,
+            Self::OriginUnreachable { .. } => FailureKind::Unreachable,
+            Self::OriginConnectTimeout { .. } | Self::OriginTlsTimeout { .. } => {
+                FailureKind::ConnectTimeout
+            }
+            Self::OriginTls { .. } => FailureKind::Tls,
+            Self::OriginCertificate { .. } => FailureKind::Certificate,
+            Self::OriginClosed { .. } | Self::OriginBroken { .. } => FailureKind::Closed,
+            Self::OriginWriteTimeout { .. } => FailureKind::WriteTimeout,
+            Self::OriginFirstByteTimeout { .. } => FailureKind::FirstByteTimeout,
+            Self::OriginBodyTimeout { .. } => FailureKind::BodyTimeout,
+            Self::OriginHeadMalformed { .. } | Self::OriginInterimFlood { .. } => {
+                FailureKind::HeadMalformed
+            }
+            Self::OriginHeadTooLarge { .. } => FailureKind::HeadTooLarge,
+            Self::OriginUnaskedUpgrade => FailureKind::Upgrade,
+            Self::OriginBodyIncomplete { .. } => FailureKind::BodyIncomplete,
+            Self::OriginBodyMalformed { .. } => FailureKind::BodyMalformed,
+        }
+    }
+
+    /// The error type for `Proxy-Status` (RFC 9209 §2.3).
+    pub fn proxy_status(&self) -> &'static str {
+        self.kind().proxy_status()
+    }
+
+    /// The status to answer with when there is nothing stale to serve: 502 for a bad answer, 504
+    /// for one too slow, 503 where the fault is here, 400 where it is the client's.
+    pub fn status(&self) -> u16 {
+        self.kind().status()
+    }
+
+    /// Whether the request did not reach an HTTP server, so that any method may be sent to another
+    /// origin. A failed connection is; a response that never came is not. What was taken of a
+    /// request body before is still gone: only a connection comes before the body is asked for.
+    pub fn not_sent(&self) -> bool {
+        matches!(
+            self.kind(),
+            FailureKind::LocalResources | FailureKind::ConnectionLimit | FailureKind::Config
+        ) || self.marks_down()
+    }
+
+    /// Whether the failure speaks against the origin's health: it could not be connected to.
+    pub fn marks_down(&self) -> bool {
+        matches!(
+            self.kind(),
+            FailureKind::Name
+                | FailureKind::NameTimeout
+                | FailureKind::Refused
+                | FailureKind::Unreachable
+                | FailureKind::ConnectTimeout
+                | FailureKind::Tls
+                | FailureKind::Certificate
+        )
+    }
+
+    /// The error for a connection or handshake that failed.
+    pub(crate) fn from_connect(error: NetError, limit: Duration) -> Self {
+        use io::ErrorKind as K;
+        match error {
+            NetError::OriginConnect { address, kind, why } => match kind {
+                // A Unix socket path that is not there is a refusal too.
+                K::ConnectionRefused | K::ConnectionReset | K::NotFound => {
+                    Self::OriginRefused { address: address.to_string() }
+                }
+                K::HostUnreachable | K::NetworkUnreachable | K::NetworkDown | K::TimedOut => {
+                    Self::OriginUnreachable { address: address.to_string(), reason: why }
+                }
+                // Whatever else a connect gives (descriptors, ports, memory, rights) is ours.
+                _ => Self::LocalResources { reason: format!("{address}: {why}") },
+            },
+            NetError::OriginConnectTimeout { address } => {
+                Self::OriginConnectTimeout { address: address.to_string(), limit }
+            }
+            NetError::OriginCertificate { why } => Self::OriginCertificate { reason: why },
+            NetError::OriginHandshakeTimeout => Self::OriginTlsTimeout { limit },
+            NetError::OriginHandshake { why } => Self::OriginTls { reason: why },
+            other => Self::LocalResources { reason: other.to_string() },
+        }
+    }
+
+    /// The error for a response head that was refused.
+    pub(crate) fn from_head(reason: ResponseError) -> Self {
+        use ResponseError as E;
+        match reason {
+            E::OriginHeadTooLarge | E::OriginFieldsTooMany | E::OriginFieldNameTooLong => {
+                Self::OriginHeadTooLarge { reason }
+            }
+            _ => Self::OriginHeadMalformed { reason },
+        }
+    }
+
+    /// The error for a connection that failed between request and response head.
+    pub(crate) fn from_io(error: &io::Error, response_bytes: usize) -> Self {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => Self::OriginClosed { response_bytes },
+            _ => Self::OriginBroken { reason: error.to_string() },
+        }
+    }
+}
+
+impl FailureKind {
+    /// How many kinds there are.
+    pub const COUNT: usize = TABLE.len();
+
+    /// Every kind, in the order of [`FailureKind::index`].
+    pub fn all() -> impl Iterator<Item = Self> {
+        TABLE.iter().map(|row| row.0)
+    }
+
+    /// Place in tables of counters, below [`FailureKind::COUNT`].
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Label for metrics and logs, kebab case.
+    pub fn label(self) -> &'static str {
+        self.row().1
+    }
+
+    /// Error type for `Proxy-Status` (RFC 9209 §2.3).
+    pub fn proxy_status(self) -> &'static str {
+        self.row().2
+    }
+
+    /// Status to answer with.
+    pub fn status(self) -> u16 {
+        self.row().3
+    }
+
+    fn row(self) -> &'static Row {
+        TABLE.get(self.index()).expect("the table has a row for every kind, as a test proves")
+    }
+}
+
+/// A declared length for people.
+struct Declared(Option<u64>);
+
+impl fmt::Display for Declared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(bytes) => write!(f, "{bytes}"),
+            None => f.write_str("an unknown number of"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn the_table_is_in_the_order_of_the_kinds_and_labels_are_unique() {
+        for (index, kind) in FailureKind::all().enumerate() {
+            assert_eq!(kind.index(), index);
+            assert!(matches!(kind.status(), 400 | 502..=504));
+        }
+        let labels: HashSet<_> = FailureKind::all().map(FailureKind::label).collect();
+        assert_eq!(labels.len(), FailureKind::COUNT);
+    }
+
+    #[test]
+    fn too_slow_is_504_and_a_bad_answer_502() {
+        let limit = Duration::from_secs(1);
+        assert_eq!(OriginError::OriginFirstByteTimeout { limit }.status(), 504);
+        assert_eq!(OriginError::OriginBodyTimeout { limit }.status(), 504);
+        assert_eq!(OriginError::OriginClosed { response_bytes: 0 }.status(), 502);
+        let malformed = OriginError::from_head(ResponseError::OriginStatusInvalid);
+        assert_eq!((malformed.status(), malformed.proxy_status()), (502, "http_protocol_error"));
+        let large = OriginError::from_head(ResponseError::OriginFieldsTooMany);
+        assert_eq!(large.kind(), FailureKind::HeadTooLarge);
+    }
+
+    fn connect_error(kind: io::ErrorKind) -> OriginError {
+        let address = "192.0.2.1:80".parse().unwrap();
+        let error = NetError::OriginConnect { address, kind, why: kind.to_string() };
+        OriginError::from_connect(error, Duration::from_secs(3))
+    }
+
+    #[test]
+    fn only_failures_before_the_request_let_any_method_go_elsewhere() {
+        let refused = connect_error(io::ErrorKind::ConnectionRefused);
+        assert!(refused.not_sent() && refused.marks_down());
+        let closed = OriginError::OriginClosed { response_bytes: 0 };
+        assert!(!closed.not_sent() && !closed.marks_down());
+        let full = OriginError::LocalQueueFull { waiting_max: 1 };
+        assert!(full.not_sent() && !full.marks_down());
+    }
+
+    #[test]
+    fn errors_of_connect_say_whose_fault_it_was() {
+        let kind = |kind| connect_error(kind).kind();
+        assert_eq!(kind(io::ErrorKind::ConnectionRefused), FailureKind::Refused);
+        assert_eq!(kind(io::ErrorKind::HostUnreachable), FailureKind::Unreachable);
+        // What EMFILE reads as has no stable name.
+        let descriptors = io::Error::from_raw_os_error(24).kind();
+        assert_eq!(kind(descriptors), FailureKind::LocalResources);
+        assert!(!connect_error(descriptors).marks_down());
+    }
+
+    #[test]
+    fn an_incomplete_body_says_how_much_came() {
+        let text =
+            |declared| OriginError::OriginBodyIncomplete { received: 3, declared }.to_string();
+        assert!(text(Some(9)).ends_with("after 3 of 9 bytes"));
+        assert!(text(None).contains("of an unknown number of bytes"));
+    }
+}

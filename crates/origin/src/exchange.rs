@@ -1,0 +1,363 @@
+//! One request to an origin and the head of its response.
+
+use crate::connection::Connection;
+use crate::definition::Origin;
+use crate::error::OriginError;
+use crate::pool::Pool;
+use crate::raw::RawConnection;
+use crate::request_body::BodyProvider;
+use crate::response_body::OriginBody;
+use crate::stats::Held;
+use crate::upload::{Stopped, Upload, WaitsFor, framing};
+use freshet_http::message::{RequestHead, ResponseHead};
+use freshet_net::address::PeerAddress;
+use freshet_wire::h1::response::{self, Response};
+use freshet_wire::h1::{Framing, write};
+use std::borrow::Cow;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// Interim responses taken for one request. `102 Processing` may come every few seconds while an
+/// origin works for minutes; an origin that sends more than this is broken.
+pub const INTERIM_MAX: u32 = 100;
+
+/// A response whose head is there.
+#[derive(Debug)]
+pub struct OriginResponse {
+    /// The head, hop-by-hop fields still there.
+    pub head: ResponseHead,
+    /// How the body came to be framed; [`Framing::None`] where there is none.
+    pub framing: Framing,
+    /// The body, to be read.
+    pub body: OriginBody,
+    /// How the response came about.
+    pub facts: Facts,
+    /// The connection, after `101 Switching Protocols`; `body` is empty then.
+    pub upgraded: Option<RawConnection>,
+}
+
+/// How a response came about, for logs.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Facts {
+    /// The connection had carried other requests before.
+    pub reused: bool,
+    /// A reused connection turned out dead and the request was sent again.
+    pub retried: bool,
+    /// The origin's end.
+    pub remote: Option<PeerAddress>,
+    /// Our end; none for a Unix socket.
+    pub local: Option<SocketAddr>,
+    /// From the call to a connection to send on: queue, name, TCP, TLS; for the attempt that
+    /// answered.
+    pub connected_after: Duration,
+    /// From the connection to the complete head of the final response.
+    pub answered_after: Duration,
+}
+
+/// Sends `request` with `body` to `origin` and waits for the head of the final response.
+///
+/// The head is sent as HTTP/1.1 with the origin's `host_header` or, where the request has no
+/// authority, its address as `Host`; hop-by-hop fields that have no meaning to the origin are the
+/// caller's to remove first, except those that frame the message. `on_interim` is given each
+/// interim response (1xx but 101) when it comes.
+///
+/// A reused connection that dies without a byte of a response was closed while idle: the request is
+/// sent once more on a fresh one if it is idempotent and what the body gave so far is still
+/// remembered (64 KiB), or if the origin cannot have had all of it (RFC 9110 §9.2.2, RFC 9112
+/// §9.3.1).
+///
+/// A final response that comes while the body is still being sent ends the sending; the connection
+/// is closed after the response. Dropping the future closes the connection.
+///
+/// # Errors
+/// [`OriginError`]; the failure is counted. Health hears of failed connections only.
+pub async fn exchange(
+    pool: &Pool,
+    origin: &Arc<Origin>,
+    request: &RequestHead,
+    body: Option<&mut dyn BodyProvider>,
+    on_interim: &mut dyn FnMut(ResponseHead),
+) -> Result<OriginResponse, OriginError> {
+    origin.stats.requests.add(1);
+    let in_flight = Held::new(origin, |stats| &stats.in_flight);
+    let framing = framing(body.as_deref());
+    let mut head = Vec::new();
+    write::request_head(&addressed(request, origin), framing, &mut head);
+    let mut upload = Upload::new(head, body);
+    let result = attempts(pool, origin, request, &mut upload, on_interim, in_flight).await;
+    match &result {
+        Ok(_) => origin.stats.responses.add(1),
+        Err(error) => origin.stats.failed(error),
+    }
+    result
+}
+
+/// The request with the `Host` it is sent with.
+fn addressed<'a>(request: &'a RequestHead, origin: &Origin) -> Cow<'a, RequestHead> {
+    if origin.settings.host_header.is_none() && !request.authority.is_empty() {
+        return Cow::Borrowed(request);
+    }
+    Cow::Owned(RequestHead { authority: origin.authority(), ..request.clone() })
+}
+
+async fn attempts(
+    pool: &Pool,
+    origin: &Arc<Origin>,
+    request: &RequestHead,
+    upload: &mut Upload<'_>,
+    on_interim: &mut dyn FnMut(ResponseHead),
+    in_flight: Held,
+) -> Result<OriginResponse, OriginError> {
+    let mut retried = false;
+    loop {
+        let started = Instant::now();
+        let mut connection = pool.check_out(origin, retried).await?;
+        let reused = connection.uses > 0;
+        if reused {
+            origin.stats.reuses.add(1);
+        }
+        let connected_after = started.elapsed();
+        let result = Attempt::new(&mut connection, upload, request, on_interim).run().await;
+        let may_retry = reused && !retried && may_send_again(request, upload);
+        match result {
+            Ok((response, answered_after)) => {
+                // What a server says to a connection it is tired of, not to this request.
+                if may_retry && response.head.status == 408 && upload.rewind() {
+                    retried = true;
+                    origin.stats.retries.add(1);
+                    continue;
+                }
+                let us = u64::try_from(answered_after.as_micros()).unwrap_or(u64::MAX);
+                origin.stats.first_byte_us_sum.add(us);
+                let facts = Facts {
+                    reused,
+                    retried,
+                    remote: connection.remote,
+                    local: connection.local,
+                    connected_after,
+                    answered_after,
+                };
+                let sent = upload.is_complete();
+                return deliver(pool, connection, request, response, sent, facts, in_flight);
+            }
+            Err(failed) => {
+                if !(may_retry && failed.silent && upload.rewind()) {
+                    return Err(failed.error);
+                }
+                retried = true;
+                origin.stats.retries.add(1);
+            }
+        }
+    }
+}
+
+/// Whether a request whose connection died may be sent again, as far as its meaning goes.
+fn may_send_again(request: &RequestHead, upload: &Upload<'_>) -> bool {
+    request.method.is_idempotent() || upload.written == 0 || upload.body_is_untouched()
+}
+
+/// The response of a head, with the connection behind it.
+fn deliver(
+    pool: &Pool,
+    connection: Connection,
+    request: &RequestHead,
+    response: Response,
+    sent: bool,
+    facts: Facts,
+    in_flight: Held,
+) -> Result<OriginResponse, OriginError> {
+    let Response { head, framing, keep_alive, .. } = response;
+    if head.status == 101 {
+        if !request.fields.contains("upgrade") {
+            return Err(OriginError::OriginUnaskedUpgrade);
+        }
+        let body = OriginBody::empty(&connection.origin);
+        let upgraded = Some(RawConnection::new(connection, in_flight));
+        return Ok(OriginResponse { head, framing: Framing::None, body, facts, upgraded });
+    }
+    let body = OriginBody::new(pool, connection, framing, keep_alive && sent, in_flight);
+    Ok(OriginResponse { head, framing, body, facts, upgraded: None })
+}
+
+/// An attempt that failed.
+struct Failed {
+    error: OriginError,
+    /// The connection ended without a byte of a response.
+    silent: bool,
+}
+
+/// A request on one connection, sending and receiving at the same time.
+struct Attempt<'a, 'b> {
+    connection: &'a mut Connection,
+    upload: &'a mut Upload<'b>,
+    request: &'a RequestHead,
+    on_interim: &'a mut dyn FnMut(ResponseHead),
+    started: Instant,
+    sent: Option<Instant>,
+    /// Why nothing more can be sent; a response may still be there to be read.
+    send_error: Option<io::Error>,
+    armed: Armed,
+    interim_count: u32,
+    response_bytes: usize,
+}
+
+/// What the timer stands for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Armed {
+    /// Nothing: the client is slow, which is the client's side's to judge.
+    No,
+    Write,
+    FirstByte,
+}
+
+impl<'a, 'b> Attempt<'a, 'b> {
+    fn new(
+        connection: &'a mut Connection,
+        upload: &'a mut Upload<'b>,
+        request: &'a RequestHead,
+        on_interim: &'a mut dyn FnMut(ResponseHead),
+    ) -> Self {
+        Self {
+            connection,
+            upload,
+            request,
+            on_interim,
+            started: Instant::now(),
+            sent: None,
+            send_error: None,
+            armed: Armed::No,
+            interim_count: 0,
+            response_bytes: 0,
+        }
+    }
+
+    /// Runs to the final head; returns it with the time since the request was sent.
+    async fn run(mut self) -> Result<(Response, Duration), Failed> {
+        let mut timer = pin!(sleep_until(self.started));
+        let response = poll_fn(|cx| self.poll(cx, timer.as_mut())).await?;
+        Ok((response, self.sent.unwrap_or(self.started).elapsed()))
+    }
+
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut timer: Pin<&mut Sleep>,
+    ) -> Poll<Result<Response, Failed>> {
+        if let Err(error) = self.send(cx, timer.as_mut()) {
+            return Poll::Ready(Err(Failed { error, silent: false }));
+        }
+        loop {
+            match self.connection.stream.poll_read(cx, self.connection.buffer.room()) {
+                Poll::Ready(Ok(count)) if count > 0 => {
+                    self.connection.buffer.fill(count);
+                    self.connection.origin.stats.bytes_received.add(count as u64);
+                    self.response_bytes += count;
+                    match self.next_final(timer.as_mut()) {
+                        Ok(Some(response)) => return Poll::Ready(Ok(response)),
+                        Ok(None) => {}
+                        Err(error) => return Poll::Ready(Err(Failed { error, silent: false })),
+                    }
+                }
+                Poll::Ready(end) => return Poll::Ready(Err(self.cut_off(end.err()))),
+                Poll::Pending => break,
+            }
+        }
+        if self.armed != Armed::No && timer.poll(cx).is_ready() {
+            return Poll::Ready(Err(Failed { error: self.timed_out(), silent: false }));
+        }
+        Poll::Pending
+    }
+
+    /// Sends on and keeps the timer true to what is waited for.
+    fn send(&mut self, cx: &mut Context<'_>, timer: Pin<&mut Sleep>) -> Result<(), OriginError> {
+        if self.sent.is_some() || self.send_error.is_some() {
+            return Ok(());
+        }
+        let before = self.upload.written;
+        let result = self.upload.poll_send(cx, &mut self.connection.stream);
+        self.connection.origin.stats.bytes_sent.add(self.upload.written - before);
+        match result {
+            Poll::Ready(Ok(())) => {
+                self.sent = Some(Instant::now());
+                self.arm(Armed::FirstByte, timer);
+            }
+            Poll::Ready(Err(Stopped::Client(reason))) => {
+                return Err(OriginError::ClientBody { reason });
+            }
+            Poll::Ready(Err(Stopped::Origin(error))) => {
+                // An origin that refuses a body may have said so before it closed.
+                self.send_error = Some(error);
+                self.arm(Armed::Write, timer);
+            }
+            Poll::Pending => {
+                let progressed = self.upload.take_progress();
+                match self.upload.waits_for() {
+                    WaitsFor::Client => self.armed = Armed::No,
+                    WaitsFor::Origin if progressed || self.armed != Armed::Write => {
+                        self.arm(Armed::Write, timer);
+                    }
+                    WaitsFor::Origin => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn arm(&mut self, armed: Armed, timer: Pin<&mut Sleep>) {
+        let timeouts = &self.connection.origin.settings.timeouts;
+        let limit = match armed {
+            Armed::FirstByte => timeouts.first_byte,
+            Armed::Write | Armed::No => timeouts.between_bytes,
+        };
+        timer.reset(Instant::now() + limit);
+        self.armed = armed;
+    }
+
+    /// Reads heads off the buffer up to the final one.
+    fn next_final(&mut self, mut timer: Pin<&mut Sleep>) -> Result<Option<Response>, OriginError> {
+        let limits = self.connection.origin.settings.limits;
+        loop {
+            let buffer = &mut self.connection.buffer;
+            let parsed = response::parse(buffer.bytes(), &self.request.method, &limits);
+            let Some(response) = parsed.map_err(OriginError::from_head)? else { return Ok(None) };
+            buffer.consume(response.head_bytes);
+            if response.head.status >= 200 || response.head.status == 101 {
+                return Ok(Some(response));
+            }
+            self.interim_count += 1;
+            if self.interim_count > INTERIM_MAX {
+                return Err(OriginError::OriginInterimFlood { interim_max: INTERIM_MAX });
+            }
+            if self.armed == Armed::FirstByte {
+                self.arm(Armed::FirstByte, timer.as_mut());
+            }
+            (self.on_interim)(response.head);
+        }
+    }
+
+    /// The connection ended, cleanly or with an error.
+    fn cut_off(&mut self, read_error: Option<io::Error>) -> Failed {
+        let error = match self.send_error.take().or(read_error) {
+            Some(error) => OriginError::from_io(&error, self.connection.buffer.len()),
+            None => OriginError::OriginClosed { response_bytes: self.connection.buffer.len() },
+        };
+        Failed { error, silent: self.response_bytes == 0 }
+    }
+
+    fn timed_out(&self) -> OriginError {
+        let timeouts = &self.connection.origin.settings.timeouts;
+        match (&self.send_error, self.armed) {
+            (Some(error), _) => OriginError::from_io(error, self.connection.buffer.len()),
+            (None, Armed::FirstByte) => {
+                OriginError::OriginFirstByteTimeout { limit: timeouts.first_byte }
+            }
+            (None, _) => OriginError::OriginWriteTimeout { limit: timeouts.between_bytes },
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! From an origin's name to addresses, asked again as time goes.
+//!
+//! The system's resolver says nothing about how long its answers hold, so they hold for
+//! [`NAME_TTL`]. After that a look-up runs behind while the old addresses are still used: a slow
+//! or dead name server delays nobody and takes no working origin away. Only the first look-up, and
+//! those after a failed first one, are waited for.
+
+use crate::error::OriginError;
+use arc_swap::ArcSwapOption;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// How long resolved addresses are used before they are looked up again. The usual lifetime of an
+/// origin's record in a data centre; a change is followed within twice this.
+pub const NAME_TTL: Duration = Duration::from_secs(30);
+
+/// Addresses of one name that are kept and tried. Public services publish eight at most in each
+/// family; more would only make a dead origin slower to give up.
+pub const ADDRESSES_MAX: usize = 16;
+
+/// Looks a host and port up, blocking; runs on a thread made for that.
+pub type Lookup = dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync;
+
+/// The addresses of one name, shared by all workers.
+pub struct Resolver {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    host: String,
+    port: u16,
+    lookup: Box<Lookup>,
+    known: ArcSwapOption<Resolved>,
+    /// Why the last look-up gave nothing.
+    failure: Mutex<String>,
+    /// One look-up at a time: a name server that hangs must not collect threads.
+    running: AtomicBool,
+    ended: Notify,
+}
+
+/// A look-up from its start to its end, whatever that is.
+struct Running(Arc<Shared>);
+
+/// What a look-up gave.
+#[derive(Debug)]
+pub struct Resolved {
+    addresses: Vec<Candidate>,
+    at: Instant,
+}
+
+#[derive(Debug)]
+struct Candidate {
+    address: SocketAddr,
+    failed: AtomicBool,
+}
+
+impl Resolver {
+    /// A resolver that asks the system (`getaddrinfo`, so `/etc/hosts` and the like count).
+    pub fn system(host: impl Into<String>, port: u16) -> Self {
+        use std::net::ToSocketAddrs;
+        Self::new(host, port, Box::new(|host, port| Ok((host, port).to_socket_addrs()?.collect())))
+    }
+
+    /// A resolver that asks `lookup`.
+    pub fn new(host: impl Into<String>, port: u16, lookup: Box<Lookup>) -> Self {
+        let shared = Shared {
+            host: host.into(),
+            port,
+            lookup,
+            known: ArcSwapOption::empty(),
+            failure: Mutex::default(),
+            running: AtomicBool::new(false),
+            ended: Notify::new(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The addresses to try at `now`, at least one. Without I/O while they are young.
+    ///
+    /// # Errors
+    /// [`OriginError::OriginNameUnknown`] when the name has no address and never had one.
+    pub async fn resolve(&self, now: Instant) -> Result<Arc<Resolved>, OriginError> {
+        let mut ended = pin!(self.shared.ended.notified());
+        // From here on the end of a look-up is not missed.
+        ended.as_mut().enable();
+        if let Some(known) = self.shared.known.load_full() {
+            if now.saturating_duration_since(known.at) >= NAME_TTL {
+                self.start(now);
+            }
+            return Ok(known);
+        }
+        self.start(now);
+        ended.await;
+        self.shared.known.load_full().ok_or_else(|| OriginError::OriginNameUnknown {
+            name: self.shared.host.clone(),
+            reason: self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        })
+    }
+
+    /// The host that is looked up.
+    pub fn host(&self) -> &str {
+        &self.shared.host
+    }
+
+    /// Starts a look-up unless one is running.
+    fn start(&self, now: Instant) {
+        if !self.shared.running.swap(true, SeqCst) {
+            let running = Running(Arc::clone(&self.shared));
+            // Nobody has to wait for it; whoever does hears of its end.
+            drop(tokio::task::spawn_blocking(move || running.0.look_up(now)));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.running.store(false, SeqCst);
+        self.0.ended.notify_waiters();
+    }
+}
+
+impl std::fmt::Debug for Resolver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (host, port) = (&self.shared.host, self.shared.port);
+        f.debug_struct("Resolver").field("host", host).field("port", &port).finish()
+    }
+}
+
+impl Shared {
+    fn look_up(&self, now: Instant) {
+        let reason = match (self.lookup)(&self.host, self.port) {
+            Ok(addresses) if !addresses.is_empty() => {
+                self.known.store(Some(Arc::new(Resolved::new(addresses, now))));
+                return;
+            }
+            Ok(_) => "the name has no address".into(),
+            Err(error) => error.to_string(),
+        };
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = reason;
+        // The old addresses, as if they were new, so that a dead name server is asked once a TTL
+        // and not by every connection.
+        if let Some(known) = self.known.load_full() {
+            let addresses = known.addresses.iter().map(|candidate| candidate.address).collect();
+            self.known.store(Some(Arc::new(Resolved::new(addresses, now))));
+        }
+    }
+}
+
+impl Resolved {
+    /// These addresses, known since `at`; what exceeds [`ADDRESSES_MAX`] is left out.
+    pub fn new(addresses: Vec<SocketAddr>, at: Instant) -> Self {
+        let candidates = interleave(addresses).into_iter().take(ADDRESSES_MAX);
+        let addresses = candidates
+            .map(|address| Candidate { address, failed: AtomicBool::new(false) })
+            .collect();
+        Self { addresses, at }
+    }
+
+    /// The order to try: families in turn (RFC 8305 §4), those that failed before last.
+    pub fn order(&self) -> Vec<SocketAddr> {
+        let pick = |failed: bool| {
+            let candidates = self.addresses.iter();
+            candidates
+                .filter(move |candidate| candidate.failed.load(Relaxed) == failed)
+                .map(|candidate| candidate.address)
+        };
+        pick(false).chain(pick(true)).collect()
+    }
+
+    /// Notes how a connection to `address` went.
+    pub fn note(&self, address: SocketAddr, failed: bool) {
+        for candidate in self.addresses.iter().filter(|candidate| candidate.address == address) {
+            candidate.failed.store(failed, Relaxed);
+        }
+    }
+}
+
+/// Families in turn, beginning with that of the first address; order within a family is kept, as
+/// the system has sorted by RFC 6724. Duplicates are left out.
+fn interleave(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let mut seen = std::collections::HashSet::new();
+    let unique: Vec<_> = addresses.into_iter().filter(|address| seen.insert(*address)).collect();
+    let Some(first) = unique.first().copied() else { return unique };
+    let (same, other): (Vec<_>, Vec<_>) =
+        unique.into_iter().partition(|address| address.is_ipv4() == first.is_ipv4());
+    let mut out = Vec::with_capacity(same.len() + other.len());
+    let (mut same, mut other) = (same.into_iter(), other.into_iter());
+    loop {
+        let before = out.len();
+        out.extend(same.next());
+        out.extend(other.next());
+        if out.len() == before {
+            return out;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU32;
+
+    fn address(text: &str) -> SocketAddr {
+        text.parse().expect("a test address")
+    }
+
+    /// A resolver that gives the answers in turn (the last again and again) and counts.
+    fn scripted(answers: &[Option<&str>]) -> (Resolver, Arc<AtomicU32>) {
+        let asked = Arc::new(AtomicU32::new(0));
+        let count = Arc::clone(&asked);
+        let answers: Vec<Option<SocketAddr>> =
+            answers.iter().map(|answer| answer.map(address)).collect();
+        let last = *answers.last().expect("a script has an answer");
+        let script = Mutex::new(answers.into_iter());
+        let lookup = move |_: &str, _| {
+            count.fetch_add(1, Relaxed);
+            let answer = script.lock().unwrap().next().unwrap_or(last);
+            answer.map(|address| vec![address]).ok_or_else(|| io::Error::other("no such host"))
+        };
+        (Resolver::new("origin.example", 80, Box::new(lookup)), asked)
+    }
+
+    /// Waits for the look-up that runs behind.
+    async fn settle(resolver: &Resolver) {
+        while resolver.shared.running.load(Relaxed) {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn addresses_are_looked_up_again_behind_after_their_time() {
+        let (resolver, asked) = scripted(&[Some("192.0.2.1:80"), Some("192.0.2.2:80")]);
+        let now = Instant::now();
+        let first = resolver.resolve(now).await.unwrap();
+        assert_eq!(first.order(), [address("192.0.2.1:80")]);
+        resolver.resolve(now + NAME_TTL / 2).await.unwrap();
+        assert_eq!(asked.load(Relaxed), 1);
+        let later = now + NAME_TTL;
+        assert_eq!(resolver.resolve(later).await.unwrap().order(), first.order());
+        settle(&resolver).await;
+        assert_eq!(resolver.resolve(later).await.unwrap().order(), [address("192.0.2.2:80")]);
+        assert_eq!(asked.load(Relaxed), 2);
+    }
+
+    #[tokio::test]
+    async fn a_name_server_that_dies_takes_no_known_origin_away() {
+        let (resolver, asked) = scripted(&[Some("192.0.2.1:80"), None]);
+        let now = Instant::now();
+        resolver.resolve(now).await.unwrap();
+        for ttl in 1..4 {
+            let then = now + NAME_TTL * ttl;
+            assert_eq!(resolver.resolve(then).await.unwrap().order(), [address("192.0.2.1:80")]);
+            settle(&resolver).await;
+            resolver.resolve(then).await.unwrap();
+            assert_eq!(asked.load(Relaxed), ttl + 1);
+        }
+    }
+
+    #[tokio::test]
+    async fn many_first_askers_make_one_look_up_and_a_failure_is_not_kept() {
+        let (resolver, asked) = scripted(&[None, Some("192.0.2.1:80")]);
+        let now = Instant::now();
+        let error = resolver.resolve(now).await.unwrap_err();
+        assert!(error.to_string().contains("origin.example"), "{error}");
+        let (a, b, c) =
+            tokio::join!(resolver.resolve(now), resolver.resolve(now), resolver.resolve(now));
+        assert!(a.is_ok() && b.is_ok() && c.is_ok());
+        assert_eq!(asked.load(Relaxed), 2);
+    }
+
+    #[test]
+    fn families_take_turns_and_the_failed_come_last() {
+        let [a, b, c, d] =
+            ["[2001:db8::1]:80", "[2001:db8::2]:80", "192.0.2.1:80", "192.0.2.2:80"].map(address);
+        let resolved = Resolved::new(vec![a, b, a, c, d], Instant::now());
+        assert_eq!(resolved.order(), [a, c, b, d]);
+        resolved.note(a, true);
+        assert_eq!(resolved.order(), [c, b, d, a]);
+        resolved.note(a, false);
+        assert_eq!(resolved.order(), [a, c, b, d]);
+    }
+
+    #[test]
+    fn the_number_of_addresses_is_bounded() {
+        let many = (0..40).map(|host| SocketAddr::from(([192, 0, 2, host], 80))).collect();
+        assert_eq!(Resolved::new(many, Instant::now()).order().len(), ADDRESSES_MAX);
+    }
+}

@@ -1,0 +1,361 @@
+//! The body of a response, read from the origin as the caller asks for it.
+
+use crate::connection::Connection;
+use crate::definition::Origin;
+use crate::error::OriginError;
+use crate::pool::Pool;
+use crate::stats::Held;
+use freshet_http::fields::Fields;
+use freshet_wire::h1::Framing;
+use freshet_wire::h1::chunked::Decoder;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
+
+/// Bytes of an unwanted body that [`OriginBody::discard`] reads to save the connection; more costs
+/// more than a new connection does.
+const DISCARD_BYTES_MAX: u64 = 64 * 1024;
+
+/// How long [`OriginBody::discard`] waits for them: a few round trips within a region.
+const DISCARD_TIME_MAX: Duration = Duration::from_millis(50);
+
+/// A response body on its way in.
+///
+/// The connection goes back to the pool with the last byte. Dropped before, or after an error, the
+/// connection is closed: what is left of one response never becomes the start of another.
+#[derive(Debug)]
+pub struct OriginBody {
+    origin: Arc<Origin>,
+    /// `None` once the body has ended, one way or the other.
+    connection: Option<Connection>,
+    /// As `connection`: a body that has ended must not keep a pool alive.
+    pool: Option<Pool>,
+    source: Source,
+    /// Whether the connection may carry another request afterwards.
+    keep_alive: bool,
+    received: u64,
+    declared: Option<u64>,
+    failure: Option<OriginError>,
+    trailers: Option<Fields>,
+    timer: Option<Pin<Box<Sleep>>>,
+    /// The timer runs for the wait that goes on now.
+    armed: bool,
+    in_flight: Option<Held>,
+}
+
+#[derive(Debug)]
+enum Source {
+    Length(u64),
+    Chunked(Box<Decoder>),
+    UntilClose,
+    Ended,
+}
+
+impl OriginBody {
+    /// The body behind a head of this framing. Without one, or with one that was read along with
+    /// the head, the connection is free at once where nothing has to be handed out first.
+    pub(crate) fn new(
+        pool: &Pool,
+        connection: Connection,
+        framing: Framing,
+        keep_alive: bool,
+        in_flight: Held,
+    ) -> Self {
+        let (source, declared) = match framing {
+            Framing::None => (Source::Ended, None),
+            Framing::Length(0) => (Source::Ended, Some(0)),
+            Framing::Length(length) => (Source::Length(length), Some(length)),
+            Framing::Chunked => (Source::Chunked(Box::default()), None),
+            Framing::UntilClose => (Source::UntilClose, None),
+        };
+        let ended = matches!(source, Source::Ended);
+        let mut body = Self {
+            origin: Arc::clone(&connection.origin),
+            connection: Some(connection),
+            pool: Some(pool.clone()),
+            source,
+            keep_alive,
+            received: 0,
+            declared,
+            failure: None,
+            trailers: None,
+            timer: None,
+            armed: false,
+            in_flight: Some(in_flight),
+        };
+        if ended {
+            body.end();
+        }
+        body
+    }
+
+    /// A body of nothing, for a connection that went elsewhere.
+    pub(crate) fn empty(origin: &Arc<Origin>) -> Self {
+        Self {
+            origin: Arc::clone(origin),
+            connection: None,
+            pool: None,
+            source: Source::Ended,
+            keep_alive: false,
+            received: 0,
+            declared: None,
+            failure: None,
+            trailers: None,
+            timer: None,
+            armed: false,
+            in_flight: None,
+        }
+    }
+
+    /// Reads content into `out` and returns how much, waiting for the first byte; 0 is the end (or
+    /// an empty `out`). Content of known length goes from the socket to `out` without a copy
+    /// between. Cancel-safe: a dropped call loses nothing.
+    ///
+    /// # Errors
+    /// [`OriginError::OriginBodyIncomplete`], [`OriginError::OriginBodyMalformed`],
+    /// [`OriginError::OriginBodyTimeout`] or [`OriginError::OriginBroken`], and the same again on
+    /// every later call.
+    pub async fn read(&mut self, out: &mut [u8]) -> Result<usize, OriginError> {
+        poll_fn(|cx| self.poll_read(cx, out)).await
+    }
+
+    /// As [`OriginBody::read`], as a poll.
+    ///
+    /// # Errors
+    /// As [`OriginBody::read`].
+    pub fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut [u8],
+    ) -> Poll<Result<usize, OriginError>> {
+        if let Some(failure) = &self.failure {
+            return Poll::Ready(Err(failure.clone()));
+        }
+        if out.is_empty() || matches!(self.source, Source::Ended) {
+            return Poll::Ready(Ok(0));
+        }
+        let result = loop {
+            // A chunked body may bring framing without content: go on behind it.
+            let taken = match ready!(self.poll_bytes(cx, out)) {
+                Ok(count) => self.decode(out, count),
+                Err(error) => Err(error),
+            };
+            match taken {
+                Ok(0) if !matches!(self.source, Source::Ended) => {}
+                other => break other,
+            }
+        };
+        Poll::Ready(result.map_err(|error| self.fail(error)))
+    }
+
+    /// Throws the rest away so that the connection can be used again, where that is little and
+    /// comes at once; otherwise closes it.
+    pub async fn discard(mut self) {
+        let rest = match self.source {
+            Source::Ended => return,
+            Source::UntilClose => u64::MAX,
+            Source::Length(left) => left,
+            Source::Chunked(_) => 0,
+        };
+        if rest > DISCARD_BYTES_MAX || !self.keep_alive {
+            return;
+        }
+        let mut thrown_away = [0; 4096];
+        let reading = async {
+            let end = self.received.saturating_add(DISCARD_BYTES_MAX);
+            while self.received < end
+                && !matches!(self.read(&mut thrown_away).await, Ok(0) | Err(_))
+            {}
+        };
+        timeout(DISCARD_TIME_MAX, reading).await.ok();
+    }
+
+    /// Content bytes read so far.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Content bytes there will be, where the origin said so.
+    pub fn declared(&self) -> Option<u64> {
+        self.declared
+    }
+
+    /// Whether the end was reached, as the framing wants it.
+    pub fn is_ended(&self) -> bool {
+        matches!(self.source, Source::Ended) && self.failure.is_none()
+    }
+
+    /// Trailer fields of a chunked body that has ended; `None` without any. They are not merged
+    /// into the head (RFC 9110 §6.5.1).
+    pub fn trailers(&self) -> Option<&Fields> {
+        self.trailers.as_ref()
+    }
+
+    /// Bytes of the connection into `out`: what was read along with the head first. Never more
+    /// than the body has where its length is known.
+    fn poll_bytes(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut [u8],
+    ) -> Poll<Result<usize, OriginError>> {
+        let most = match self.source {
+            Source::Length(left) => usize::try_from(left).unwrap_or(usize::MAX).min(out.len()),
+            _ => out.len(),
+        };
+        let out = out.get_mut(..most).unwrap_or_default();
+        let Some(connection) = &mut self.connection else {
+            return Poll::Ready(Err(incomplete(self.received, self.declared)));
+        };
+        if !connection.buffer.is_empty() {
+            return Poll::Ready(Ok(connection.buffer.take_into(out)));
+        }
+        match connection.stream.poll_read(cx, out) {
+            Poll::Ready(Ok(count)) => {
+                self.armed = false;
+                self.origin.stats.bytes_received.add(count as u64);
+                Poll::Ready(Ok(count))
+            }
+            Poll::Ready(Err(error)) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+                // A TLS connection cut off: for a body that ends with its connection, that is not
+                // the end (RFC 9112 §9.8).
+                Poll::Ready(Err(incomplete(self.received, self.declared)))
+            }
+            Poll::Ready(Err(error)) => {
+                Poll::Ready(Err(OriginError::OriginBroken { reason: error.to_string() }))
+            }
+            Poll::Pending => self.poll_timeout(cx).map(Err),
+        }
+    }
+
+    fn poll_timeout(&mut self, cx: &mut Context<'_>) -> Poll<OriginError> {
+        let limit = self.origin.settings.timeouts.between_bytes;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + limit)));
+        if !std::mem::replace(&mut self.armed, true) {
+            timer.as_mut().reset(Instant::now() + limit);
+        }
+        ready!(timer.as_mut().poll(cx));
+        Poll::Ready(OriginError::OriginBodyTimeout { limit })
+    }
+
+    /// Takes the framing out of the first `count` bytes of `out`, in place, and returns how much
+    /// content is left there. `count` 0 is the end of the connection.
+    fn decode(&mut self, out: &mut [u8], count: usize) -> Result<usize, OriginError> {
+        let content = match &mut self.source {
+            Source::Ended => 0,
+            Source::UntilClose if count == 0 => {
+                self.end();
+                0
+            }
+            Source::UntilClose => count,
+            Source::Length(_) | Source::Chunked(_) if count == 0 => {
+                return Err(incomplete(self.received, self.declared));
+            }
+            Source::Length(left) => {
+                *left = left.saturating_sub(count as u64);
+                if *left == 0 {
+                    self.end();
+                }
+                count
+            }
+            Source::Chunked(decoder) => {
+                let bytes = out.get_mut(..count).unwrap_or_default();
+                let (content, used) = unchunk(decoder, bytes)?;
+                if decoder.is_done() {
+                    let trailers = decoder.take_trailers();
+                    self.trailers = Some(trailers).filter(|trailers| !trailers.is_empty());
+                    // What follows the body is no answer to anything.
+                    self.keep_alive &= used == count;
+                    self.end();
+                }
+                content
+            }
+        };
+        self.received += content as u64;
+        Ok(content)
+    }
+
+    /// The body is complete: the connection goes back, or is closed.
+    fn end(&mut self) {
+        self.source = Source::Ended;
+        self.timer = None;
+        self.in_flight = None;
+        let (Some(connection), Some(pool)) = (self.connection.take(), self.pool.take()) else {
+            return;
+        };
+        if self.keep_alive && connection.buffer.is_empty() {
+            pool.check_in(connection);
+        }
+    }
+
+    fn fail(&mut self, error: OriginError) -> OriginError {
+        self.origin.stats.failed(&error);
+        self.connection = None;
+        self.pool = None;
+        self.source = Source::Ended;
+        self.timer = None;
+        self.in_flight = None;
+        self.failure = Some(error.clone());
+        error
+    }
+}
+
+/// Moves the content of chunked `bytes` to their front. Returns its length and how many bytes
+/// belonged to the body.
+fn unchunk(decoder: &mut Decoder, bytes: &mut [u8]) -> Result<(usize, usize), OriginError> {
+    let (mut content, mut used) = (0, 0);
+    while used < bytes.len() && !decoder.is_done() {
+        let rest = bytes.get(used..).unwrap_or_default();
+        let progress = decoder
+            .decode(rest)
+            .map_err(|error| OriginError::OriginBodyMalformed { reason: error })?;
+        let data = used + progress.data.start..used + progress.data.end;
+        let len = data.len();
+        if data.start != content {
+            bytes.copy_within(data, content);
+        }
+        content += len;
+        used += progress.consumed;
+    }
+    Ok((content, used))
+}
+
+fn incomplete(received: u64, declared: Option<u64>) -> OriginError {
+    OriginError::OriginBodyIncomplete { received, declared }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn chunks_cut_anywhere_give_the_content_in_place(
+            pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..50), 0..8),
+            cuts in prop::collection::vec(1_usize..20, 1..10),
+        ) {
+            let mut coded = Vec::new();
+            for piece in &pieces {
+                coded.extend_from_slice(format!("{:x};note=\"x\"\r\n", piece.len()).as_bytes());
+                coded.extend_from_slice(piece);
+                coded.extend_from_slice(b"\r\n");
+            }
+            coded.extend_from_slice(b"0\r\nx-sum: 1\r\n\r\nnext");
+            let (mut decoder, mut content, mut at) = (Decoder::default(), Vec::new(), 0);
+            let mut cuts = cuts.iter().cycle();
+            while !decoder.is_done() {
+                let end = (at + cuts.next().expect("a cycle has no end")).min(coded.len());
+                let mut window = coded[at..end].to_vec();
+                let (len, used) = unchunk(&mut decoder, &mut window).unwrap();
+                content.extend_from_slice(&window[..len]);
+                at += used;
+            }
+            prop_assert_eq!(content, pieces.concat());
+            prop_assert_eq!(&coded[at..], b"next");
+            prop_assert_eq!(decoder.trailers().get("X-Sum"), Some(&b"1"[..]));
+        }
+    }
+}
