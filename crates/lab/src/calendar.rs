@@ -1,4 +1,4 @@
-//! Dates as manifests and HTTP fields write them.
+//! Dates as manifests write them: ISO 8601 instants and durations.
 
 use freshet_base::clock::UnixMillis;
 
@@ -16,20 +16,6 @@ pub fn iso_instant(time: UnixMillis) -> String {
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
     let millis = time.0 % 1000;
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
-}
-
-/// `time` as HTTP fields have it, to the second (IMF-fixdate, RFC 9110 §5.6.7):
-/// `Wed, 01 Jan 2025 00:00:00 GMT`.
-pub fn http_date(time: UnixMillis) -> String {
-    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let seconds = time.0 / 1000;
-    let days = seconds / 86_400;
-    let (year, month, day) = civil_date(days);
-    let (weekday, month) = (DAYS[(days % 7) as usize], MONTHS[month as usize - 1]);
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} GMT")
 }
 
 /// A duration of `millis` as XML Schema has it: `PT6S`, `PT0.5S`.
@@ -119,12 +105,6 @@ mod tests {
         assert_eq!(iso_instant(UnixMillis(0)), "1970-01-01T00:00:00.000Z");
         assert_eq!(iso_instant(TIMELINE_START), "2025-01-01T00:00:00.000Z");
         assert_eq!(iso_instant(UnixMillis(1_709_210_096_789)), "2024-02-29T12:34:56.789Z");
-    }
-
-    #[test]
-    fn http_dates_are_imf_fixdates() {
-        assert_eq!(http_date(UnixMillis(784_111_777_000)), "Sun, 06 Nov 1994 08:49:37 GMT");
-        assert_eq!(http_date(TIMELINE_START), "Wed, 01 Jan 2025 00:00:00 GMT");
     }
 
     #[test]

@@ -28,11 +28,13 @@
 
 pub mod calendar;
 pub mod content;
+pub mod demo;
 mod error;
 pub mod ladder;
 pub mod manifest;
 pub mod media;
 pub mod origin;
 pub mod programme;
+pub mod viewers;
 
 pub use error::LabError;

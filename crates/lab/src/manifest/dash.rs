@@ -1,9 +1,12 @@
-//! The DASH manifest, ISO/IEC 23009-1: numbered segments of equal length on a fixed timeline.
+//! The DASH manifest, ISO/IEC 23009-1: numbered segments on a fixed timeline.
+//!
+//! Segments of a channel are described by their one length, so that the manifest never changes. A title
+//! lists its segments, because some players (ffmpeg) otherwise ask for one behind the last.
 
 use super::{INIT, SEGMENT_SUFFIX};
 use crate::calendar::{TIMELINE_START, iso_duration, iso_instant};
 use crate::ladder::{Rung, TABLE_3, Track};
-use crate::media::{PICTURES_PER_SECOND, aac, avc};
+use crate::media::{PICTURES_PER_SECOND, VIDEO_TIMESCALE, aac, avc};
 use crate::programme::{Kind, Schedule};
 use std::fmt::Write;
 
@@ -39,7 +42,7 @@ pub fn manifest(kind: Kind, schedule: &Schedule) -> String {
         ),
     );
     for wants_video in [true, false] {
-        adaptation_set(&mut text, wants_video, schedule);
+        adaptation_set(&mut text, kind, wants_video, schedule);
     }
     text.push_str(" </Period>\n");
     if kind == Kind::Live {
@@ -57,19 +60,36 @@ pub fn manifest(kind: Kind, schedule: &Schedule) -> String {
 /// How many segments behind the newest players should start.
 const LIVE_DELAY_SEGMENTS: u64 = 3;
 
-fn adaptation_set(text: &mut String, wants_video: bool, schedule: &Schedule) {
-    let (id, kind) = if wants_video { (1, "video") } else { (2, "audio") };
+fn adaptation_set(text: &mut String, kind: Kind, wants_video: bool, schedule: &Schedule) {
+    let (id, track) = if wants_video { (1, "video") } else { (2, "audio") };
     line(
         text,
         format_args!(
-            "  <AdaptationSet id=\"{id}\" contentType=\"{kind}\" mimeType=\"{kind}/mp4\" \
-             segmentAlignment=\"true\" startWithSAP=\"1\">\n   \
-             <SegmentTemplate timescale=\"1000\" duration=\"{}\" startNumber=\"0\" \
-             initialization=\"$RepresentationID$/{INIT}\" \
-             media=\"$RepresentationID$/$Number${SEGMENT_SUFFIX}\"/>",
-            schedule.segment_ms
+            "  <AdaptationSet id=\"{id}\" contentType=\"{track}\" mimeType=\"{track}/mp4\" \
+             segmentAlignment=\"true\" startWithSAP=\"1\">"
         ),
     );
+    let names = format!(
+        "startNumber=\"0\" initialization=\"$RepresentationID$/{INIT}\" \
+         media=\"$RepresentationID$/$Number${SEGMENT_SUFFIX}\""
+    );
+    match kind {
+        Kind::Live => {
+            let segment_ms = schedule.segment_ms;
+            line(
+                text,
+                format_args!(
+                    "   <SegmentTemplate timescale=\"1000\" duration=\"{segment_ms}\" {names}/>"
+                ),
+            );
+        }
+        Kind::OnDemand => {
+            let timescale = if wants_video { VIDEO_TIMESCALE } else { aac::SAMPLES_PER_SECOND };
+            line(text, format_args!("   <SegmentTemplate timescale=\"{timescale}\" {names}>"));
+            timeline(text, wants_video, schedule);
+            text.push_str("   </SegmentTemplate>\n");
+        }
+    }
     let listed = |rung: &&Rung| rung.in_dash && rung.is_video() == wants_video;
     let mut rungs: Vec<&Rung> = TABLE_3.iter().filter(listed).collect();
     rungs.sort_by_key(|rung| rung.segment_bytes);
@@ -102,6 +122,28 @@ fn adaptation_set(text: &mut String, wants_video: bool, schedule: &Schedule) {
     text.push_str("  </AdaptationSet>\n");
 }
 
+/// All segments of a title, runs of equal ones together.
+fn timeline(text: &mut String, wants_video: bool, schedule: &Schedule) {
+    let ticks = |number| match wants_video {
+        true => schedule.segment_ms * u64::from(VIDEO_TIMESCALE) / 1000,
+        false => {
+            let frames = aac::frames(number, schedule.segment_ms);
+            (frames.end - frames.start) * aac::FRAME_SAMPLES
+        }
+    };
+    text.push_str("    <SegmentTimeline>\n");
+    let mut number = 0;
+    while number < schedule.title_segments {
+        let start = number;
+        while number < schedule.title_segments && ticks(number) == ticks(start) {
+            number += 1;
+        }
+        let (duration, repeats) = (ticks(start), number - start - 1);
+        line(text, format_args!("     <S d=\"{duration}\" r=\"{repeats}\"/>"));
+    }
+    text.push_str("    </SegmentTimeline>\n");
+}
+
 const CHANNELS_SCHEME: &str = "urn:mpeg:dash:23003:3:audio_channel_configuration:2011";
 
 fn line(text: &mut String, content: std::fmt::Arguments<'_>) {
@@ -126,6 +168,8 @@ mod tests {
         let title = manifest(Kind::OnDemand, &SCHEDULE);
         assert!(title.contains("type=\"static\" mediaPresentationDuration=\"PT600S\""));
         assert!(!title.contains("UTCTiming"));
+        assert!(title.contains("<S d=\"150000\" r=\"99\"/>"));
+        assert!(title.contains("<S d=\"288768\" r=\"0\"/>\n     <S d=\"287744\" r=\"2\"/>"));
     }
 
     #[test]

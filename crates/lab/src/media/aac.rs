@@ -21,7 +21,7 @@ pub const CODEC_NAME: &str = "mp4a.40.2";
 const BAND_LINES: u32 = 4;
 
 /// Loudness: the level of the tone is 2^(([`GAIN`] - 100) / 4). This gives about -30 dB of full scale.
-const GAIN: u32 = 139;
+const GAIN: u32 = 178;
 
 /// The line of the lowest tone, 434 Hz; lines are 23.4 Hz apart.
 const LINE_FIRST: u32 = 18;
@@ -45,13 +45,24 @@ pub fn frames(number: u64, segment_ms: u64) -> Range<u64> {
 
 /// The encoded frames of `range`, all of the same size.
 pub fn samples(programme: Programme, range: Range<u64>) -> Samples {
-    let line = LINE_FIRST + programme.number * 7 % LINE_COUNT;
+    let line = line(programme);
     let phases = [0, 1, 2, 3].map(|phase| frame(line, is_negative(line, phase)));
     let mut samples = Samples::default();
     for index in range {
         samples.push(&phases[(index % 4) as usize]);
     }
     samples
+}
+
+/// The pitch of the tone of `programme`, in Hz.
+pub fn frequency(programme: Programme) -> f64 {
+    let line_width = f64::from(SAMPLES_PER_SECOND) / 2.0 / FRAME_SAMPLES as f64;
+    (f64::from(line(programme)) + 0.5) * line_width
+}
+
+/// The spectral line of that tone.
+fn line(programme: Programme) -> u32 {
+    LINE_FIRST + programme.number % LINE_COUNT * 7 % LINE_COUNT
 }
 
 /// The sign in frame `index` of a tone in the middle of `line`: its phase advances by

@@ -224,6 +224,11 @@ fn macroblock(
         _ => (0, 2, colour(column, row - 1)),
     };
     let wanted = colour(column, row);
+    if type_offset == 0 && row > 0 && wanted == predicted {
+        // What nearly all of a key frame is, in one go: type 1, mode 2, no change, no level.
+        w.bits(0b010_011_1_1, 8);
+        return;
+    }
     let luma = i32::from(wanted.y) - i32::from(predicted.y);
     let chroma = [
         (i32::from(wanted.cb) - i32::from(predicted.cb)) / 2,

@@ -81,7 +81,7 @@ fn put_track(out: &mut Vec<u8>, track: &Track<'_>) {
     put_full(out, *b"tkhd", 0, 7, |out| {
         put_zeros(out, 8);
         put_u32(out, TRACK_ID);
-        put_zeros(out, 16); // length, layer
+        put_zeros(out, 20); // length, layer, alternate group
         put_u16(out, track.volume);
         put_u16(out, 0);
         put_matrix(out);
@@ -196,6 +196,7 @@ mod tests {
     fn a_video_header_states_size_and_parameter_sets() {
         let bytes = video(Resolution { width: 1280, height: 720 });
         let track = find(&bytes, "moov/trak/tkhd");
+        assert_eq!(track.len(), 84);
         assert_eq!(&track[track.len() - 8..], [5, 0, 0, 0, 2, 208, 0, 0]);
         let descriptions = find(&bytes, "moov/trak/mdia/minf/stbl/stsd");
         let entry = find(&descriptions[8..], "avc1");

@@ -56,6 +56,11 @@ pub struct Picture([[Colour; CELLS_WIDE]; CELLS_HIGH]);
 impl Picture {
     /// Picture `index` (counted from the start of the timeline) of `programme` at `resolution`.
     pub fn paint(programme: Programme, resolution: Resolution, index: u64) -> Self {
+        Self::paint_still(programme, resolution, index).with_bar(programme, index)
+    }
+
+    /// The part that is the same for all pictures of a second.
+    fn paint_still(programme: Programme, resolution: Resolution, index: u64) -> Self {
         let (background, ink) = colours(programme);
         let mut picture = Self([[background; CELLS_WIDE]; CELLS_HIGH]);
         let number = programme.number.to_string();
@@ -65,8 +70,15 @@ impl Picture {
         let second = index / PICTURES_PER_SECOND % 86_400;
         let clock = format!("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60);
         picture.write(&clock, 4, 14, 1, ink);
+        picture
+    }
+
+    /// The same with the bar where it is in picture `index`.
+    fn with_bar(&self, programme: Programme, index: u64) -> Self {
+        let mut picture = self.clone();
         let step = (index % PICTURES_PER_SECOND) as usize;
-        picture.0[BAR_ROW][step * CELLS_WIDE / PICTURES_PER_SECOND as usize] = ink;
+        let place = step * CELLS_WIDE / PICTURES_PER_SECOND as usize;
+        picture.0[BAR_ROW][place] = colours(programme).1;
         picture
     }
 
@@ -114,12 +126,16 @@ pub fn samples(programme: Programme, resolution: Resolution, first: u64, count: 
     let rows: Vec<usize> =
         (0..grid.rows).map(|y| (y * CELLS_WIDE / grid.columns).min(CELLS_HIGH - 1)).collect();
     let mut samples = Samples::default();
-    let mut shown = Picture::paint(programme, resolution, first);
+    let mut still = Picture::paint_still(programme, resolution, first);
+    let mut shown = still.with_bar(programme, first);
     let key_frame =
         avc::key_frame(grid, first / count.max(1), |x, y| shown.cell(columns[x], rows[y]));
     samples.push_unit(&key_frame);
     for index in 1..count {
-        let next = Picture::paint(programme, resolution, first + index);
+        if (first + index).is_multiple_of(PICTURES_PER_SECOND) {
+            still = Picture::paint_still(programme, resolution, first + index);
+        }
+        let next = still.with_bar(programme, first + index);
         let unit = avc::delta_frame(
             grid,
             index,

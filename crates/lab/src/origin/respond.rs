@@ -1,12 +1,15 @@
 //! From a request to a response: methods, conditions and ranges of RFC 9110 over the catalogue.
+//!
+//! Conditions and ranges are read here with a few lines of our own, not with those of the cache: an
+//! instrument that shared the mistakes of what it measures would not see them.
 
 use super::catalogue::{self, Missing, Resource};
 use super::{Counters, Settings};
-use crate::calendar::http_date;
 use crate::content::Content;
 use crate::error::LabError;
 use crate::programme::Schedule;
 use freshet_base::clock::UnixMillis;
+use freshet_http::date;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Response, StatusCode};
 use std::ops::Range;
@@ -101,7 +104,9 @@ fn present(resource: Resource, method: &Method, fields: &HeaderMap) -> Response<
         0 => "no-store".to_owned(),
         seconds => format!("public, max-age={seconds}"),
     };
-    let modified = http_date(resource.modified);
+    let mut modified = Vec::new();
+    date::write(resource.modified, &mut modified);
+    let modified = String::from_utf8(modified).expect("HTTP dates are ASCII");
     let head = response.headers_mut();
     for (name, value) in [
         (header::CACHE_CONTROL, cache_control),

@@ -1,0 +1,193 @@
+//! What viewers measure.
+
+use super::client::Fault;
+use freshet_base::counter::SharedCounter;
+use hdrhistogram::Histogram;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Longer waits are recorded as this long.
+const FIRST_BYTE_MAX_US: u64 = 120_000_000;
+
+/// Digits that histograms keep: values are right to a thousandth.
+const DIGITS: u8 = 3;
+
+/// What a group of viewers did so far.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Figures {
+    /// Viewers that have a programme open now.
+    pub watching: u64,
+    /// Connections made.
+    pub connections: u64,
+    /// Responses received, with any status.
+    pub responses: u64,
+    /// Bytes of bodies received.
+    pub body_bytes: u64,
+    /// Segments of pictures or sound received whole.
+    pub segments: u64,
+    /// Times that the next segments came after the buffer had run dry.
+    pub late: u64,
+    /// What went wrong.
+    pub errors: Errors,
+    /// Time from a request to the head of its response.
+    pub first_byte: Latency,
+}
+
+/// What went wrong, by kind.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Errors {
+    /// No connection could be made.
+    pub connect: u64,
+    /// A response of another status than 200.
+    pub status: u64,
+    /// A response that ended early, broke HTTP or took too long.
+    pub transfer: u64,
+    /// A manifest that could not be read.
+    pub manifest: u64,
+}
+
+impl Errors {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.connect + self.status + self.transfer + self.manifest
+    }
+}
+
+/// A distribution of times, in microseconds.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Latency {
+    /// How many.
+    pub count: u64,
+    /// Half were no longer than this.
+    pub p50_us: u64,
+    /// 99 % were no longer than this.
+    pub p99_us: u64,
+    /// 99.9 % were no longer than this.
+    pub p999_us: u64,
+    /// The longest.
+    pub max_us: u64,
+}
+
+impl Latency {
+    fn of(histogram: &Histogram<u64>) -> Self {
+        Self {
+            count: histogram.len(),
+            p50_us: histogram.value_at_quantile(0.5),
+            p99_us: histogram.value_at_quantile(0.99),
+            p999_us: histogram.value_at_quantile(0.999),
+            max_us: histogram.max(),
+        }
+    }
+}
+
+/// Where all viewers of a group count; about 400 KB, most of it histograms.
+#[derive(Debug)]
+pub(super) struct Meter {
+    pub(super) watching: SharedCounter,
+    pub(super) connections: SharedCounter,
+    pub(super) body_bytes: SharedCounter,
+    pub(super) segments: SharedCounter,
+    pub(super) late: SharedCounter,
+    connect_errors: SharedCounter,
+    status_errors: SharedCounter,
+    transfer_errors: SharedCounter,
+    manifest_errors: SharedCounter,
+    first_byte: Mutex<FirstByte>,
+}
+
+#[derive(Debug)]
+struct FirstByte {
+    whole: Histogram<u64>,
+    interval: Histogram<u64>,
+}
+
+impl Meter {
+    pub(super) fn new() -> Self {
+        let histogram = || {
+            Histogram::new_with_bounds(1, FIRST_BYTE_MAX_US, DIGITS)
+                .expect("the bounds are in order and three digits are allowed")
+        };
+        Self {
+            watching: SharedCounter::default(),
+            connections: SharedCounter::default(),
+            body_bytes: SharedCounter::default(),
+            segments: SharedCounter::default(),
+            late: SharedCounter::default(),
+            connect_errors: SharedCounter::default(),
+            status_errors: SharedCounter::default(),
+            transfer_errors: SharedCounter::default(),
+            manifest_errors: SharedCounter::default(),
+            first_byte: Mutex::new(FirstByte { whole: histogram(), interval: histogram() }),
+        }
+    }
+
+    pub(super) fn record_first_byte(&self, span: Duration) {
+        let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX).max(1);
+        let mut first_byte = self.first_byte();
+        first_byte.whole.saturating_record(micros);
+        first_byte.interval.saturating_record(micros);
+    }
+
+    pub(super) fn count_fault(&self, fault: Fault) {
+        let counter = match fault {
+            Fault::Connect => &self.connect_errors,
+            Fault::Status(_) => &self.status_errors,
+            Fault::Transfer => &self.transfer_errors,
+            Fault::Manifest => &self.manifest_errors,
+        };
+        counter.add(1);
+    }
+
+    pub(super) fn figures(&self) -> Figures {
+        let first_byte = Latency::of(&self.first_byte().whole);
+        Figures {
+            watching: self.watching.value(),
+            connections: self.connections.value(),
+            responses: first_byte.count,
+            body_bytes: self.body_bytes.value(),
+            segments: self.segments.value(),
+            late: self.late.value(),
+            errors: Errors {
+                connect: self.connect_errors.value(),
+                status: self.status_errors.value(),
+                transfer: self.transfer_errors.value(),
+                manifest: self.manifest_errors.value(),
+            },
+            first_byte,
+        }
+    }
+
+    /// The times since the last call of this.
+    pub(super) fn take_interval(&self) -> Latency {
+        let mut first_byte = self.first_byte();
+        let latency = Latency::of(&first_byte.interval);
+        first_byte.interval.reset();
+        latency
+    }
+
+    fn first_byte(&self) -> MutexGuard<'_, FirstByte> {
+        // A panic between the two records leaves both histograms whole.
+        self.first_byte.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_ends_where_it_is_taken_and_the_whole_goes_on() {
+        let meter = Meter::new();
+        for millis in 1..=100 {
+            meter.record_first_byte(Duration::from_millis(millis));
+        }
+        let interval = meter.take_interval();
+        assert_eq!(interval.count, 100);
+        assert!((49_900..=50_100).contains(&interval.p50_us), "{interval:?}");
+        assert!((98_900..=99_100).contains(&interval.p99_us), "{interval:?}");
+        meter.record_first_byte(Duration::from_secs(3600));
+        assert_eq!(meter.take_interval().count, 1);
+        assert_eq!(meter.take_interval(), Latency::default());
+        assert_eq!(meter.figures().responses, 101);
+    }
+}

@@ -1,0 +1,137 @@
+//! One viewer: opens a programme, fetches ahead of the playback, and keeps time.
+
+use super::client::{Client, Fault};
+use super::meter::Meter;
+use super::source::{Next, Source};
+use super::{Pace, Settings};
+use crate::content::mix;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// How long a viewer pauses before it tries another programme after a fault.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// Watches one programme after the other, without end. `viewer` counts from 0.
+pub(super) async fn watch(settings: Arc<Settings>, viewer: u64, meter: Arc<Meter>) {
+    let share = viewer as f64 / settings.viewers.max(1) as f64;
+    sleep(settings.ramp.mul_f64(share)).await;
+    let target = Arc::new(settings.target.clone());
+    let mut client = Client::new(target, meter.clone());
+    let mut choice = mix(settings.seed ^ mix(viewer));
+    loop {
+        choice = mix(choice);
+        let Some(viewing) =
+            settings.audience.get((choice % settings.audience.len().max(1) as u64) as usize)
+        else {
+            return;
+        };
+        let watched = async {
+            let quality_choice = mix(choice ^ 1);
+            let mut source =
+                Source::open(&mut client, viewing, settings.quality, quality_choice).await?;
+            let _watching = Watching::new(&meter);
+            play(&mut client, &mut source, &settings, &meter).await
+        };
+        if let Err(fault) = watched.await {
+            meter.count_fault(fault);
+            tracing::debug!(?fault, path = viewing.path, "a viewer gave up a programme");
+            sleep(RETRY_PAUSE).await;
+        }
+    }
+}
+
+/// Counts a viewer among those that watch, for as long as it lives.
+struct Watching<'a>(&'a Meter);
+
+impl<'a> Watching<'a> {
+    fn new(meter: &'a Meter) -> Self {
+        meter.watching.add(1);
+        Self(meter)
+    }
+}
+
+impl Drop for Watching<'_> {
+    fn drop(&mut self) {
+        self.0.watching.subtract(1);
+    }
+}
+
+/// Plays to the end of a title, or until a fault.
+async fn play(
+    client: &mut Client,
+    source: &mut Source,
+    settings: &Settings,
+    meter: &Meter,
+) -> Result<(), Fault> {
+    let mut playback = Playback::default();
+    loop {
+        match source.next(client).await? {
+            Next::Wait(span) => sleep(span).await,
+            Next::End => {
+                if settings.pace == Pace::RealTime {
+                    sleep(playback.ahead(Instant::now())).await;
+                }
+                return Ok(());
+            }
+            Next::Fetch { paths, duration } => {
+                for path in &paths {
+                    match client.discard(path).await {
+                        Ok(()) => meter.segments.add(1),
+                        // One lost segment is a glitch; a player goes on with the next.
+                        Err(fault @ Fault::Status(_)) => meter.count_fault(fault),
+                        Err(fault) => return Err(fault),
+                    }
+                }
+                let now = Instant::now();
+                if playback.append(duration, now) && settings.pace == Pace::RealTime {
+                    meter.late.add(1);
+                }
+                if settings.pace == Pace::RealTime {
+                    let buffer = duration.saturating_mul(settings.buffer_segments);
+                    sleep(playback.ahead(now).saturating_sub(buffer)).await;
+                }
+            }
+        }
+    }
+}
+
+/// Where the playback is and how much there is to play.
+#[derive(Debug, Default)]
+struct Playback {
+    /// When everything fetched so far will have been played; `None` before the first segment.
+    runs_dry: Option<Instant>,
+}
+
+impl Playback {
+    /// Adds `duration` of media that arrived at `now`; whether the playback had to wait for it.
+    fn append(&mut self, duration: Duration, now: Instant) -> bool {
+        let was_late = self.runs_dry.is_some_and(|runs_dry| runs_dry < now);
+        let from = self.runs_dry.map_or(now, |runs_dry| runs_dry.max(now));
+        self.runs_dry = Some(from + duration);
+        was_late
+    }
+
+    /// How much is left to play at `now`.
+    fn ahead(&self, now: Instant) -> Duration {
+        self.runs_dry.map_or(Duration::ZERO, |runs_dry| runs_dry.saturating_duration_since(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_is_late_when_the_buffer_ran_dry_before_it_came() {
+        let start = Instant::now();
+        let second = Duration::from_secs(1);
+        let mut playback = Playback::default();
+        assert!(!playback.append(2 * second, start));
+        assert!(!playback.append(2 * second, start + second));
+        assert_eq!(playback.ahead(start + second), 3 * second);
+        assert!(playback.append(2 * second, start + 5 * second));
+        assert_eq!(playback.ahead(start + 5 * second), 2 * second);
+        assert_eq!(playback.ahead(start + 60 * second), Duration::ZERO);
+    }
+}

@@ -1,0 +1,252 @@
+//! What a player fetches next, for both formats.
+
+use super::client::{Client, Fault};
+use super::dash::{self, Live, Representation};
+use super::{Format, Quality, Viewing, hls, uri};
+use freshet_base::clock::UnixMillis;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How many segments before the newest a player of a channel starts (RFC 8216 §6.3.3).
+const START_SEGMENTS: u64 = 3;
+
+/// The shortest wait for a segment that is not there yet.
+const WAIT_MIN: Duration = Duration::from_millis(10);
+
+/// What to do next.
+#[derive(Debug, PartialEq)]
+pub(super) enum Next {
+    /// Fetch these segments, one per track, which play for this long.
+    Fetch { paths: Vec<String>, duration: Duration },
+    /// Ask again after this time: the channel has no more yet.
+    Wait(Duration),
+    /// The title is over.
+    End,
+}
+
+/// A programme that is open.
+#[derive(Debug)]
+pub(super) enum Source {
+    Hls(Hls),
+    Dash(Dash),
+}
+
+impl Source {
+    /// Reads the manifests of `viewing` and the track headers they name. `choice` picks among
+    /// qualities where `quality` leaves it open.
+    pub(super) async fn open(
+        client: &mut Client,
+        viewing: &Viewing,
+        quality: Quality,
+        choice: u64,
+    ) -> Result<Self, Fault> {
+        match viewing.format {
+            Format::Hls => Hls::open(client, &viewing.path, quality, choice).await.map(Self::Hls),
+            Format::Dash => {
+                Dash::open(client, &viewing.path, quality, choice).await.map(Self::Dash)
+            }
+        }
+    }
+
+    /// What comes next; reads manifests anew where that is due.
+    pub(super) async fn next(&mut self, client: &mut Client) -> Result<Next, Fault> {
+        match self {
+            Self::Hls(hls) => hls.next(client).await,
+            Self::Dash(dash) => dash.next(client).await,
+        }
+    }
+}
+
+/// Picks one of `items`, which `bandwidth` orders; `None` when there are none.
+fn pick<T>(
+    items: impl Iterator<Item = T>,
+    bandwidth: impl Fn(&T) -> u64,
+    quality: Quality,
+    choice: u64,
+) -> Option<T> {
+    let mut items: Vec<T> = items.collect();
+    items.sort_by_key(bandwidth);
+    let last = items.len().checked_sub(1)?;
+    let index = match quality {
+        Quality::Any => (choice % items.len() as u64) as usize,
+        Quality::Lowest => 0,
+        Quality::Highest => last,
+    };
+    Some(items.swap_remove(index))
+}
+
+fn resolve(client: &Client, base: &str, reference: &str) -> Result<String, Fault> {
+    uri::resolve(client.authority(), base, reference).ok_or(Fault::Manifest)
+}
+
+/// An HLS programme: a playlist per track.
+#[derive(Debug)]
+pub(super) struct Hls {
+    tracks: Vec<Track>,
+}
+
+#[derive(Debug)]
+struct Track {
+    path: String,
+    playlist: hls::Media,
+    loaded: Instant,
+    /// The number of the segment to fetch next.
+    next: u64,
+}
+
+impl Hls {
+    async fn open(
+        client: &mut Client,
+        path: &str,
+        quality: Quality,
+        choice: u64,
+    ) -> Result<Self, Fault> {
+        let master = hls::parse_master(&client.text(path).await?)?;
+        let variant =
+            pick(master.variants.into_iter(), |variant| variant.bandwidth, quality, choice)
+                .ok_or(Fault::Manifest)?;
+        let sound = master
+            .sounds
+            .into_iter()
+            .find(|(group, _)| variant.sound_group.as_ref() == Some(group));
+        let mut tracks = Vec::new();
+        for reference in [variant.uri].into_iter().chain(sound.map(|(_, uri)| uri)) {
+            let path = resolve(client, path, &reference)?;
+            let playlist = hls::parse_media(&client.text(&path).await?)?;
+            if let Some(map) = &playlist.map {
+                let map = resolve(client, &path, map)?;
+                client.discard(&map).await?;
+            }
+            let next = match playlist.ended {
+                true => playlist.first,
+                false => playlist.end().saturating_sub(START_SEGMENTS).max(playlist.first),
+            };
+            tracks.push(Track { path, playlist, loaded: Instant::now(), next });
+        }
+        Ok(Self { tracks })
+    }
+
+    async fn next(&mut self, client: &mut Client) -> Result<Next, Fault> {
+        let mut paths = Vec::with_capacity(self.tracks.len());
+        let mut duration = None;
+        for track in &mut self.tracks {
+            if track.playlist.segment(track.next).is_none() {
+                if track.playlist.ended {
+                    return Ok(Next::End);
+                }
+                // A playlist without news is read again after half its target, §6.3.4.
+                let due = track.loaded + track.playlist.target / 2;
+                let now = Instant::now();
+                if now < due {
+                    return Ok(Next::Wait(due - now));
+                }
+                track.playlist = hls::parse_media(&client.text(&track.path).await?)?;
+                track.loaded = Instant::now();
+                // Whoever fell out of the window goes on where it begins now.
+                track.next = track.next.max(track.playlist.first);
+            }
+            let Some(segment) = track.playlist.segment(track.next) else {
+                return Ok(Next::Wait(WAIT_MIN));
+            };
+            paths.push(resolve(client, &track.path, &segment.uri)?);
+            duration.get_or_insert(segment.duration);
+        }
+        for track in &mut self.tracks {
+            track.next += 1;
+        }
+        Ok(Next::Fetch { paths, duration: duration.ok_or(Fault::Manifest)? })
+    }
+}
+
+/// A DASH programme: a manifest, and a number that counts up.
+#[derive(Debug)]
+pub(super) struct Dash {
+    path: String,
+    live: Option<Live>,
+    /// Segments of a title; unknown for a channel.
+    count: Option<u64>,
+    chosen: Vec<Representation>,
+    loaded: Instant,
+    /// Segments from the start of the period to the one to fetch next.
+    next: u64,
+}
+
+impl Dash {
+    async fn open(
+        client: &mut Client,
+        path: &str,
+        quality: Quality,
+        choice: u64,
+    ) -> Result<Self, Fault> {
+        let presentation = dash::parse(&client.text(path).await?)?;
+        let (video, sound): (Vec<_>, Vec<_>) =
+            presentation.representations.into_iter().partition(|track| track.is_video);
+        let chosen: Vec<Representation> = [video, sound]
+            .into_iter()
+            .filter_map(|tracks| pick(tracks.into_iter(), |track| track.bandwidth, quality, choice))
+            .collect();
+        let segment = chosen.first().and_then(|track| track.duration(0)).ok_or(Fault::Manifest)?;
+        // One number is counted for all tracks, which is right where their segments are about as long.
+        let differs = |duration: Duration| duration.abs_diff(segment) > segment / 2;
+        if chosen.iter().any(|track| track.duration(0).is_none_or(differs)) {
+            return Err(Fault::Manifest);
+        }
+        for track in &chosen {
+            let path = resolve(client, path, &track.initialization)?;
+            client.discard(&path).await?;
+        }
+        let segment_ms = (segment.as_millis() as u64).max(1);
+        let count = presentation
+            .length
+            .map(|length| length.as_millis() as u64)
+            .map(|length_ms| length_ms.div_ceil(segment_ms));
+        let next = presentation.live.map_or(0, |live| {
+            let ended = UnixMillis::now().since(live.start).as_millis() as u64 / segment_ms;
+            let delay = live
+                .delay
+                .map_or(START_SEGMENTS, |delay| (delay.as_millis() as u64).div_ceil(segment_ms));
+            ended.saturating_sub(delay.max(1))
+        });
+        let live = presentation.live;
+        Ok(Self { path: path.to_owned(), live, count, chosen, loaded: Instant::now(), next })
+    }
+
+    async fn next(&mut self, client: &mut Client) -> Result<Next, Fault> {
+        let duration = self.chosen.first().and_then(|track| track.duration(self.next));
+        let Some(segment) = duration else { return Ok(Next::End) };
+        if let Some(live) = self.live {
+            if live.update.is_some_and(|update| self.loaded.elapsed() >= update) {
+                self.live = dash::parse(&client.text(&self.path).await?)?.live;
+                self.loaded = Instant::now();
+            }
+            let ended_ms = (segment.as_millis() as u64).saturating_mul(self.next + 1);
+            let there_from = live.start.plus(Duration::from_millis(ended_ms));
+            let missing = there_from.since(UnixMillis::now());
+            if !missing.is_zero() {
+                return Ok(Next::Wait(missing.max(WAIT_MIN)));
+            }
+        } else if self.count.is_none_or(|count| self.next >= count) {
+            return Ok(Next::End);
+        }
+        let mut paths = Vec::with_capacity(self.chosen.len());
+        for track in &self.chosen {
+            paths.push(resolve(client, &self.path, &track.media(self.next))?);
+        }
+        self.next += 1;
+        Ok(Next::Fetch { paths, duration: segment })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quality_is_picked_by_bandwidth() {
+        let picked = |quality, choice| pick([3, 1, 2].into_iter(), |n| *n, quality, choice);
+        assert_eq!(picked(Quality::Lowest, 7), Some(1));
+        assert_eq!(picked(Quality::Highest, 7), Some(3));
+        assert_eq!(picked(Quality::Any, 7), Some(2));
+        assert_eq!(pick([0_u64; 0].into_iter(), |n| *n, Quality::Any, 7), None);
+    }
+}

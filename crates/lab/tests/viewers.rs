@@ -1,0 +1,101 @@
+//! Viewers against the origin, over loopback.
+
+use freshet_lab::demo::Sampler;
+use freshet_lab::origin::{self, Origin};
+use freshet_lab::programme::Kind;
+use freshet_lab::viewers::{Figures, Format, Pace, Settings, Target, Viewers, Viewing};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// How long a test waits for something before it says that it never came.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn short_segments() -> origin::Settings {
+    origin::Settings {
+        channels: 2,
+        titles: 2,
+        segment: Duration::from_millis(400),
+        window: Duration::from_secs(4),
+        title: Duration::from_secs(2),
+        ..origin::Settings::default()
+    }
+}
+
+/// The figures once they are as `wanted`.
+fn eventually(viewers: &Viewers, wanted: impl Fn(&Figures) -> bool) -> Figures {
+    let started = Instant::now();
+    loop {
+        let figures = viewers.figures();
+        if wanted(&figures) {
+            return figures;
+        }
+        assert!(started.elapsed() < PATIENCE, "still {figures:?}");
+        std::thread::yield_now();
+    }
+}
+
+fn watch(origin: &Origin, kind: Kind, format: Format, pace: Pace) -> Viewers {
+    let mut audience = Viewing::all(&short_segments(), Some(kind));
+    audience.retain(|viewing| viewing.format == format);
+    let mut settings = Settings::new(Target::clear(origin.address()), audience, 3);
+    settings.pace = pace;
+    Viewers::start(settings).unwrap()
+}
+
+#[test]
+fn viewers_play_channels_and_titles_in_both_formats_without_errors() {
+    let origin = Origin::start(short_segments()).unwrap();
+    for kind in [Kind::Live, Kind::OnDemand] {
+        for format in [Format::Hls, Format::Dash] {
+            let before = origin.totals();
+            let viewers = watch(&origin, kind, format, Pace::Unbounded);
+            // Two tracks for three viewers: more than what is there when they come.
+            let figures = eventually(&viewers, |figures| figures.segments >= 3 * 2 * 6);
+            viewers.stop();
+            assert_eq!(figures.errors.total(), 0, "{kind:?} {format:?}: {figures:?}");
+            assert!(figures.first_byte.p50_us > 0);
+            assert!(figures.body_bytes > 36 * 72 * 1024);
+            assert_eq!(origin.totals().refused, before.refused);
+        }
+    }
+}
+
+#[test]
+fn viewers_in_real_time_ask_no_more_than_they_play() {
+    let origin = Origin::start(short_segments()).unwrap();
+    let started = Instant::now();
+    let viewers = watch(&origin, Kind::Live, Format::Hls, Pace::RealTime);
+    let figures = eventually(&viewers, |figures| figures.segments >= 3 * 2 * 8);
+    // Eight segments: three are there at once, the others come one by one.
+    assert!(started.elapsed() >= Duration::from_millis(4 * 400), "{:?}", started.elapsed());
+    assert_eq!(figures.watching, 3);
+    assert_eq!(figures.connections, 3, "one connection each");
+    let mut sampler = Sampler::new(2, 2);
+    let interval = viewers.take_interval();
+    let second = sampler.sample(viewers.stop(), interval, origin.totals(), started.elapsed());
+    assert!(second.bits_per_second > 0.0 && second.errors == 0, "{second}");
+    let totals = origin.stop();
+    assert_eq!(totals.connections, 3);
+}
+
+#[test]
+fn viewers_without_an_origin_count_errors() {
+    let gone = Origin::start(short_segments()).unwrap();
+    let address: SocketAddr = gone.address();
+    gone.stop();
+    let audience = Viewing::all(&short_segments(), None);
+    let viewers = Viewers::start(Settings::new(Target::clear(address), audience, 2)).unwrap();
+    let figures = eventually(&viewers, |figures| figures.errors.connect >= 2);
+    assert_eq!((figures.responses, figures.watching), (0, 0));
+}
+
+#[test]
+fn a_path_that_is_not_there_is_an_error_of_status() {
+    let origin = Origin::start(short_segments()).unwrap();
+    let audience = vec![Viewing { path: "/channel-9/master.m3u8".into(), format: Format::Hls }];
+    let target = Target::clear(origin.address());
+    let viewers = Viewers::start(Settings::new(target, audience, 1)).unwrap();
+    let figures = eventually(&viewers, |figures| figures.errors.status >= 1);
+    assert_eq!(figures.segments, 0);
+    assert_eq!(figures.connections, 1);
+}
