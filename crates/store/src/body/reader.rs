@@ -26,6 +26,9 @@ impl BodyReader {
     /// The next bytes, at most `max` and at least one, as far as they lie in one piece; or what is
     /// there instead. Waits where a running writer is at most
     /// [`crate::limits::FILL_AHEAD_BYTES_MAX`] behind. One lock, one binary search, no allocation.
+    ///
+    /// Let go of the leases of a body before waiting for more of it: a lease holds its whole piece,
+    /// and the writer that is waited for may be waiting for that memory.
     pub fn poll_next(&mut self, cx: &mut Context<'_>, max: usize) -> Poll<Next> {
         let max = u64::try_from(max.max(1)).unwrap_or(u64::MAX);
         let next = self.body.change(|state, after: &mut After| {
