@@ -39,6 +39,7 @@ pub(crate) struct Resource {
 /// What only few resources have.
 #[derive(Debug, Default)]
 struct Unsettled {
+    /// Oldest first: it is likely to end first, so those who could wait for several wait for it.
     pending: Vec<Arc<Pending>>,
     hit_for_miss_until: Option<UnixMillis>,
 }
@@ -100,7 +101,7 @@ impl Shard {
         let Some(unsettled) = &mut resource.unsettled else { return false };
         let at = unsettled.pending.iter().position(|other| Arc::ptr_eq(other, pending));
         let Some(at) = at else { return false };
-        unsettled.pending.swap_remove(at);
+        unsettled.pending.remove(at);
         self.tidy(hash);
         true
     }

@@ -68,6 +68,8 @@ struct Stored {
 
 /// A ticket and what the model knows of it.
 struct Turn {
+    /// In the order of look-ups.
+    number: u64,
     ticket: Ticket,
     key: u8,
     value: u8,
@@ -86,6 +88,7 @@ struct World {
     stored: Vec<Stored>,
     objects: Vec<Arc<Object>>,
     turns: Vec<Turn>,
+    tickets: u64,
     markers: [Option<u64>; KEYS as usize],
 }
 
@@ -118,6 +121,7 @@ impl World {
             stored: Vec::new(),
             objects: Vec::new(),
             turns: Vec::new(),
+            tickets: 0,
             markers: [None; KEYS as usize],
         }
     }
@@ -226,10 +230,16 @@ impl World {
         let newest_varies = variants.peek().map(|newest| newest.value.is_some());
         let found = variants.find(|stored| stored.value.is_none_or(|own| own == value)).cloned();
         let age = found.as_ref().map(|stored| stored.age(now));
-        let pending = self.turns.iter().position(|turn| {
+        // Several may do where a rule became known or was forgotten meanwhile: the oldest counts.
+        let waited_for = |turn: &Turn| {
             turn.key == key
                 && turn.waits_for.is_some_and(|wanted| wanted.is_none_or(|own| own == value))
-        });
+        };
+        let pending = (0..self.turns.len())
+            .filter(|at| waited_for(&self.turns[*at]))
+            .min_by_key(|at| self.turns[*at].number);
+        let number = self.tickets;
+        self.tickets += 1;
         let marker = &mut self.markers[usize::from(key)];
         let is_hit = matches!(age, Some(Age::Fresh | Age::Grace));
         if !is_hit && marker.is_some_and(|until| until <= now) {
@@ -241,13 +251,20 @@ impl World {
                 assert_eq!((object.id(), is_hit), (found.id, true));
                 assert_eq!(refresh.is_some(), age == Some(Age::Grace) && pending.is_none());
                 if let Some(ticket) = refresh {
-                    self.turns.push(Turn::new(ticket, key, value, Some(found.value), Some(object)));
+                    self.turns.push(Turn::new(
+                        number,
+                        ticket,
+                        key,
+                        value,
+                        Some(found.value),
+                        Some(object),
+                    ));
                 }
             }
             Lookup::HitForMiss { ticket, stale } => {
                 assert!(!is_hit && marker.is_some());
                 assert_eq!(stale.as_ref().map(|stale| stale.id()), found.map(|found| found.id));
-                self.turns.push(Turn::new(ticket, key, value, None, stale));
+                self.turns.push(Turn::new(number, ticket, key, value, None, stale));
             }
             Lookup::Wait { waiter, stale } => {
                 assert!(!is_hit && marker.is_none());
@@ -266,7 +283,7 @@ impl World {
                     (None, Some(varies)) => (MissWhy::VaryMiss, varies.then_some(value)),
                 };
                 assert_eq!(why, expected);
-                self.turns.push(Turn::new(ticket, key, value, Some(waits_for), stale));
+                self.turns.push(Turn::new(number, ticket, key, value, Some(waits_for), stale));
             }
             Lookup::Crowded { .. } => panic!("nobody waits that long"),
         }
@@ -367,6 +384,7 @@ impl World {
 
 impl Turn {
     fn new(
+        number: u64,
         ticket: Ticket,
         key: u8,
         value: u8,
@@ -374,7 +392,17 @@ impl Turn {
         stale: Option<Arc<Object>>,
     ) -> Self {
         let (purged_tags, waiters) = (Vec::new(), Vec::new());
-        Self { ticket, key, value, waits_for, stale, purged_key: false, purged_tags, waiters }
+        Self {
+            number,
+            ticket,
+            key,
+            value,
+            waits_for,
+            stale,
+            purged_key: false,
+            purged_tags,
+            waiters,
+        }
     }
 
     /// A purge came: nobody waits for it any more.
