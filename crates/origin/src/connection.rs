@@ -21,8 +21,9 @@ pub(crate) struct Connection {
     pub(crate) remote: Option<PeerAddress>,
     /// Our end.
     pub(crate) local: Option<SocketAddr>,
-    permit: Permit,
+    // Dropped in this order: closed, no longer counted, and only then is there room for another.
     open: Held,
+    permit: Permit,
 }
 
 /// An idle connection: no buffer, counted as idle.
@@ -35,8 +36,8 @@ pub(crate) struct Idle {
 /// What a connection holds besides its stream and buffer, for a stream that leaves HTTP.
 #[derive(Debug)]
 pub(crate) struct Place {
-    _permit: Permit,
     _open: Held,
+    _permit: Permit,
 }
 
 impl Connection {
@@ -49,7 +50,7 @@ impl Connection {
 
     /// The stream, what was read ahead, and the place under the limit.
     pub(crate) fn into_parts(self) -> (Stream, ReadBuffer, Place) {
-        (self.stream, self.buffer, Place { _permit: self.permit, _open: self.open })
+        (self.stream, self.buffer, Place { _open: self.open, _permit: self.permit })
     }
 
     /// Closes the connection and keeps its place under the limit.

@@ -30,7 +30,10 @@ async fn obliging() -> (SocketAddr, Arc<AtomicUsize>) {
 }
 
 fn limited(address: SocketAddr, connections_max: u32) -> Arc<Origin> {
-    Origin::new(OriginSettings { connections_max, ..settings(address) }).unwrap()
+    let mut settings = OriginSettings { connections_max, ..settings(address) };
+    // A slow machine may take its time: these tests are not about waiting too long.
+    settings.timeouts.queue = Duration::from_secs(60);
+    Origin::new(settings).unwrap()
 }
 
 /// A whole exchange: the body's text.
