@@ -70,6 +70,12 @@ impl Totals {
         0
     }
 
+    /// The buckets that are not empty: the largest value of each and its count.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
+        let counts = self.counts.iter().enumerate();
+        counts.filter(|(_, count)| **count > 0).map(|(index, count)| (upper_of(index), *count))
+    }
+
     /// How many values are at most `limit`, to within one bucket.
     pub fn count_up_to(&self, limit: u64) -> u64 {
         self.counts
@@ -123,6 +129,7 @@ mod tests {
             let got = total.quantile(share) as f64;
             assert!((got - want).abs() / want < 1.0 / 16.0, "{share}: {got}");
         }
+        assert_eq!(total.buckets().map(|(_, count)| count).sum::<u64>(), 10_000);
         assert_eq!(Totals::default().quantile(0.5), 0);
     }
 }

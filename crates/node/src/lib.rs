@@ -18,12 +18,14 @@
 pub mod body;
 pub mod client;
 pub mod config;
+pub mod decisions;
 pub mod delivery;
 pub mod exchange;
 mod fetch;
 pub mod log;
 pub mod node;
 pub mod policy;
+pub mod preview;
 mod request;
 pub mod session;
 pub mod snapshot;

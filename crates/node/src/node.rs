@@ -2,6 +2,7 @@
 
 use crate::config::Settings;
 use crate::config::settings;
+use crate::decisions::Decisions;
 use crate::log::{AccessLog, Format};
 use crate::snapshot::Snapshot;
 use crate::stats::{Sums, WorkerStats};
@@ -98,6 +99,7 @@ impl Node {
             connections: AtomicUsize::new(0),
             stats: cpus.iter().map(|_| Arc::new(WorkerStats::default())).collect(),
             log,
+            decisions: Decisions::default(),
             request_ids: AtomicU64::new(1),
         });
         let mut listeners = Vec::new();

@@ -2,6 +2,7 @@
 //! Workers share the cache, the arena and the configuration.
 
 use crate::client::Client;
+use crate::decisions::Decisions;
 use crate::log::{AccessLog, LogBuffer, Record};
 use crate::session;
 use crate::snapshot::Snapshot;
@@ -42,6 +43,8 @@ pub struct Shared {
     pub stats: Vec<Arc<WorkerStats>>,
     /// Access log.
     pub log: Arc<AccessLog>,
+    /// What was not stored, and why.
+    pub decisions: Decisions,
     /// Numbers for requests; workers take them in blocks.
     pub request_ids: AtomicU64,
 }

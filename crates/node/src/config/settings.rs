@@ -296,6 +296,15 @@ impl Settings {
                 "no origin: give --origin URL, or [[origin]] with url in the file".to_owned(),
             );
         }
+        for (index, origin) in settings.origins.iter().enumerate() {
+            if settings.origins.iter().take(index).any(|other| other.name == origin.name) {
+                wrong.push(format!(
+                    "two origins are named `{}`, which logs and metrics could not tell apart; give \
+                     them different origin.name",
+                    origin.name
+                ));
+            }
+        }
         if wrong.is_empty() { Ok(settings) } else { Err(wrong) }
     }
 }
@@ -465,6 +474,13 @@ mod tests {
         )
         .unwrap_err();
         assert_eq!(wrong.len(), 5, "{wrong:?}");
+    }
+
+    #[test]
+    fn origins_of_one_name_are_refused() {
+        let origin = "[[origin]]\nname = \"a\"\nurl = \"http://a:81\"\n";
+        let wrong = settings(&origin.repeat(2)).unwrap_err();
+        assert!(wrong[0].contains("named `a`"), "{wrong:?}");
     }
 
     #[test]

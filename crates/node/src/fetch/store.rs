@@ -4,12 +4,13 @@ use super::fill;
 use super::prepare::append_to_list;
 use super::range::Filler;
 use super::{Fetch, Fetched};
+use crate::decisions::{NotStored, deciding_field};
 use crate::delivery::StoredBody;
 use crate::policy::{Answer, FetchKind};
 use freshet_cache::{ObjectSpec, StoredHead, Variation, tag};
 use freshet_http::date;
 use freshet_http::fields::Fields;
-use freshet_http::message::{RequestHead, Scheme, Version};
+use freshet_http::message::{RequestHead, ResponseHead, Scheme, Version};
 use freshet_http::range::{ContentRange, Reconciled};
 use freshet_http::reason::Reason;
 use freshet_http::update;
@@ -59,13 +60,6 @@ impl Fetch {
         let writer = memory.writer(place.start, end);
         let hold = memory.reader(..);
         let object = ticket.insert(ObjectSpec { head, body: memory, variation, tags });
-        let forgetting = (Arc::downgrade(&cache), Arc::downgrade(&object));
-        object.body().on_transit(move || {
-            if let (Some(cache), Some(object)) = (forgetting.0.upgrade(), forgetting.1.upgrade()) {
-                cache.forget(&object);
-            }
-        });
-
         let filler = Filler::new(&self.worker, &self.plan.snapshot, &object, &self.task.request);
         let origin = self.origin.clone();
         self.reply(Fetched::Object {
@@ -91,7 +85,12 @@ impl Fetch {
             let span = self.plan.snapshot.settings.cache.hit_for_miss;
             ticket.hit_for_miss(self.task.now.plus(span));
         }
-        let reason = if self.plan.kind == FetchKind::Pass { self.plan.reason } else { reason };
+        let reason = if self.plan.kind == FetchKind::Pass {
+            self.plan.reason
+        } else {
+            self.note_not_stored(reason, &answer.head);
+            reason
+        };
         let origin = self.origin.clone();
         let mut head = answer.head;
         let length = match framing {
@@ -112,6 +111,20 @@ impl Fetch {
         drop(memory);
         self.reply(Fetched::Private { head, body: Some(stored), length, reason, origin });
         fill::private(&self.worker, body, writer, length).await;
+    }
+
+    /// Leaves a note for those who ask why.
+    fn note_not_stored(&self, reason: Reason, head: &ResponseHead) {
+        let targeted = &self.plan.snapshot.freshness.targeted;
+        self.worker.shared.decisions.note(NotStored {
+            key: Arc::clone(&self.plan.key),
+            reason,
+            status: head.status,
+            field: deciding_field(reason, &head.fields, targeted),
+            origin: self.origin.as_deref().unwrap_or("").into(),
+            last: self.task.now,
+            count: 1,
+        });
     }
 }
 

@@ -29,10 +29,18 @@ enum Message {
     Stop,
 }
 
+/// The newest records, each encoded.
+#[derive(Default)]
+struct Recent {
+    records: VecDeque<Box<[u8]>>,
+    /// Records there ever were.
+    seen: u64,
+}
+
 /// The writing side, shared by all workers.
 pub struct AccessLog {
     queue: SyncSender<Message>,
-    recent: Arc<Mutex<VecDeque<Box<[u8]>>>>,
+    recent: Arc<Mutex<Recent>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -43,7 +51,7 @@ impl AccessLog {
     /// When the file cannot be opened or the thread not started.
     pub fn start(target: &LogTarget, format: Format) -> io::Result<Arc<Self>> {
         let (queue, messages) = sync_channel(QUEUE_BUFFERS_MAX);
-        let recent = Arc::new(Mutex::new(VecDeque::new()));
+        let recent = Arc::<Mutex<Recent>>::default();
         let sink = open(target)?;
         let kept = Arc::clone(&recent);
         let thread = std::thread::Builder::new()
@@ -65,7 +73,18 @@ impl AccessLog {
     /// The newest records, oldest first, each encoded; at most `count`.
     pub fn recent(&self, count: usize) -> Vec<Box<[u8]>> {
         let recent = self.recent.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        recent.iter().skip(recent.len().saturating_sub(count)).cloned().collect()
+        let records = &recent.records;
+        records.iter().skip(records.len().saturating_sub(count)).cloned().collect()
+    }
+
+    /// The records that came after the first `seen`, oldest first, as far as they are still kept,
+    /// and how many there were by now: what to give as `seen` the next time.
+    pub fn since(&self, seen: u64) -> (Vec<Box<[u8]>>, u64) {
+        let recent = self.recent.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let new = usize::try_from(recent.seen.saturating_sub(seen)).unwrap_or(usize::MAX);
+        let records = &recent.records;
+        let kept = records.iter().skip(records.len().saturating_sub(new)).cloned().collect();
+        (kept, recent.seen)
     }
 
     /// Writes out what was handed over and ends the writer.
@@ -132,7 +151,7 @@ fn run(
     messages: &Receiver<Message>,
     mut sink: Sink,
     mut format: Format,
-    recent: &Mutex<VecDeque<Box<[u8]>>>,
+    recent: &Mutex<Recent>,
 ) {
     let mut lines = String::new();
     for message in messages {
@@ -163,8 +182,9 @@ fn run(
 }
 
 /// Keeps the last records of a buffer; the text of only those is copied.
-fn keep(bytes: &[u8], recent: &Mutex<VecDeque<Box<[u8]>>>) {
+fn keep(bytes: &[u8], recent: &Mutex<Recent>) {
     let mut starts = VecDeque::new();
+    let mut count = 0;
     let mut input = bytes;
     loop {
         let at = bytes.len() - input.len();
@@ -172,16 +192,18 @@ fn keep(bytes: &[u8], recent: &Mutex<VecDeque<Box<[u8]>>>) {
             break;
         }
         starts.push_back(at..bytes.len() - input.len());
+        count += 1;
         if starts.len() > RECENT_RECORDS_MAX {
             starts.pop_front();
         }
     }
     let mut recent = recent.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    recent.seen += count;
     for range in starts {
-        if recent.len() == RECENT_RECORDS_MAX {
-            recent.pop_front();
+        if recent.records.len() == RECENT_RECORDS_MAX {
+            recent.records.pop_front();
         }
-        recent.push_back(bytes[range].into());
+        recent.records.push_back(bytes[range].into());
     }
 }
 
@@ -218,5 +240,11 @@ mod tests {
         let recent = log.recent(usize::MAX);
         assert_eq!(recent.len(), RECENT_RECORDS_MAX);
         assert_eq!(decode(&mut &recent[0][..]).unwrap().id, 5);
+        let seen = RECENT_RECORDS_MAX as u64 + 5;
+        let (new, next) = log.since(seen - 2);
+        assert_eq!((new.len(), next), (2, seen));
+        assert_eq!(decode(&mut &new[1][..]).unwrap().id, seen - 1);
+        assert_eq!(log.since(0).0.len(), RECENT_RECORDS_MAX, "what is gone is skipped");
+        assert!(log.since(seen).0.is_empty());
     }
 }

@@ -173,6 +173,11 @@ pub(super) fn may_serve_on_error(object: &Object, now: UnixMillis) -> bool {
     object.with_head(|head| head.freshness.may_serve_on_error(now))
 }
 
+/// What an object is good for, for a request that looks it up now.
+pub(crate) fn use_of(task: &crate::policy::ClientTask, object: &Object) -> Use {
+    Asked::new(task, false).classify(object)
+}
+
 /// What a request wants of stored objects.
 struct Asked<'a> {
     request: &'a RequestHead,

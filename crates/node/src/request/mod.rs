@@ -18,6 +18,7 @@ mod pass;
 mod purge;
 mod synth;
 
+pub(crate) use lookup::use_of;
 pub(crate) use synth::{failure_page, reason_of};
 
 use crate::body::RequestBody;

@@ -1,0 +1,112 @@
+//! What a request would get now, found out without sending it: for `freshet explain` and for
+//! purges by URL. Nothing is counted, fetched or kept.
+
+use crate::client::Client;
+use crate::policy::{ClientTask, Recv};
+use crate::request::use_of;
+use crate::snapshot::Snapshot;
+use crate::worker::Shared;
+use freshet_base::clock::UnixMillis;
+use freshet_cache::{Key, KeyBuilder, Object, Peek, Use};
+use freshet_http::freshness::Reuse;
+use freshet_http::message::RequestHead;
+use freshet_http::reason::Reason;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What is known beforehand of a request.
+pub struct Preview {
+    /// Its key, by the policy in force.
+    pub key: Key,
+    /// What the policy does with it first.
+    pub recv: Recv,
+    /// What the cache has of the key.
+    pub peek: Peek,
+    /// The stored variant the request selects.
+    pub selected: Option<Arc<Object>>,
+    /// How the request would be answered.
+    pub reason: Reason,
+}
+
+/// The key of a request, as the policy in force makes it.
+pub fn key_of(shared: &Shared, snapshot: &Snapshot, request: RequestHead, now: UnixMillis) -> Key {
+    let mut task = task(snapshot, request, now);
+    let _ = snapshot.policy.recv(&mut task);
+    key(shared, &task)
+}
+
+/// Looks what a request would get at `now`.
+pub fn preview(
+    shared: &Shared,
+    snapshot: &Snapshot,
+    request: RequestHead,
+    now: UnixMillis,
+) -> Preview {
+    let mut task = task(snapshot, request, now);
+    let recv = snapshot.policy.recv(&mut task);
+    let key = key(shared, &task);
+    let peek = shared.cache.peek(&key);
+    let selected = peek.variants.iter().find(|object| selects(object, &task.request)).cloned();
+    let reason = match recv {
+        Recv::Hash => looked_up(&task, &peek, selected.as_deref()),
+        Recv::Pass if task.reason == Reason::Miss => Reason::PassPolicy,
+        Recv::Pass => task.reason,
+        Recv::Pipe => Reason::Pipe,
+        Recv::Purge => Reason::Purge,
+        Recv::Synth(..) => Reason::Synthetic,
+    };
+    Preview { key, recv, peek, selected, reason }
+}
+
+fn task(snapshot: &Snapshot, request: RequestHead, now: UnixMillis) -> ClientTask {
+    // The policy sees a client on this machine.
+    let address = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+    ClientTask {
+        request,
+        has_body: false,
+        upgrade: false,
+        client: Rc::new(Client { address, ..Client::default() }),
+        now,
+        restarts: 0,
+        hash_always_miss: false,
+        hash_ignore_busy: false,
+        snapshot: Rc::new(snapshot.clone()),
+        reason: Reason::Miss,
+        state: None,
+    }
+}
+
+fn key(shared: &Shared, task: &ClientTask) -> Key {
+    task.snapshot.policy.hash(task, KeyBuilder::new(shared.cache.secret())).build()
+}
+
+/// Whether a stored variant is for this request (RFC 9111 §4.1).
+fn selects(object: &Object, request: &RequestHead) -> bool {
+    let varies_alike = object
+        .variation()
+        .is_none_or(|variation| variation.rule.key(&request.fields) == variation.key);
+    let bound = object.with_head(|head| head.scheme_bound);
+    varies_alike && bound.is_none_or(|scheme| scheme == request.scheme)
+}
+
+fn looked_up(task: &ClientTask, peek: &Peek, selected: Option<&Object>) -> Reason {
+    let is_marked = peek.hit_for_miss_until.is_some_and(|until| task.now < until);
+    let Some(object) = selected else {
+        return match (is_marked, peek.variants.is_empty()) {
+            (true, _) => Reason::HitForMiss,
+            (false, true) => Reason::Miss,
+            (false, false) => Reason::MissVary,
+        };
+    };
+    match use_of(task, object) {
+        Use::Serve if object.body().writers() > 0 => Reason::HitFilling,
+        Use::Serve => Reason::Hit,
+        Use::ServeAndRefresh => Reason::HitStale,
+        Use::Ignore => Reason::MissPartial,
+        Use::Validate if object.soft_purged_at().is_some() => Reason::MissPurged,
+        Use::Validate if object.reuse(task.now) == Reuse::Fresh => Reason::MissRequest,
+        Use::Validate if object.reuse(task.now) == Reuse::MustValidate => Reason::MissMustValidate,
+        Use::Validate => Reason::MissExpired,
+    }
+}
