@@ -1,5 +1,10 @@
 //! A player by other people (ffmpeg) decodes what the origin serves, and finds nothing to complain
 //! about. Skipped, with a word on why, where ffmpeg is not installed.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "all of it is tests, helpers included"
+)]
 
 use freshet_lab::media::avc::Colour;
 use freshet_lab::media::picture::{CELLS_WIDE, Picture};

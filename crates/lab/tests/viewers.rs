@@ -1,9 +1,15 @@
 //! Viewers against the origin, over loopback.
+#![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
 
 use freshet_lab::demo::Sampler;
 use freshet_lab::origin::{self, Origin};
 use freshet_lab::programme::Kind;
-use freshet_lab::viewers::{Figures, Format, Pace, Settings, Target, Viewers, Viewing};
+use freshet_lab::viewers::{Figures, Format, Pace, Settings, Target, Tls, Viewers, Viewing};
+use freshet_net::address::Address;
+use freshet_net::listener::{ListenOptions, Listener};
+use freshet_net::tls::certificate::{CertificateSource, CertificateStore};
+use freshet_net::tls::client::{ClientOptions, client_config};
+use freshet_net::tls::server::{self, ServerOptions, server_config};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -98,4 +104,70 @@ fn a_path_that_is_not_there_is_an_error_of_status() {
     let figures = eventually(&viewers, |figures| figures.errors.status >= 1);
     assert_eq!(figures.segments, 0);
     assert_eq!(figures.connections, 1);
+}
+
+/// Something on a port of its own that speaks TLS as `localhost` and passes on what is in it to
+/// `origin`; and the certificate to trust.
+fn terminator(origin: SocketAddr, folder: &std::path::Path) -> (SocketAddr, ClientOptions) {
+    let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
+    std::fs::write(&certificate, certified.cert.pem()).unwrap();
+    std::fs::write(&key, certified.signing_key.serialize_pem()).unwrap();
+    let client = ClientOptions { ca: Some(certificate.clone()), ..ClientOptions::default() };
+    let source = CertificateSource { certificate, key, ..CertificateSource::default() };
+    let store = CertificateStore::load(vec![source]).unwrap();
+    let config = server_config(store, &ServerOptions::default()).unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    // It lives as long as the test's process.
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build_local(Default::default());
+        runtime.unwrap().block_on(async {
+            let any_port = Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
+            let listener = Listener::bind(&any_port, &ListenOptions::default()).unwrap();
+            let Address::Tcp(address) = listener.local_address() else { unreachable!() };
+            tell.send(*address).unwrap();
+            loop {
+                let (socket, _) = listener.accept().await.unwrap();
+                let config = config.clone();
+                tokio::task::spawn_local(async move {
+                    // One client does not like the certificate.
+                    let Ok(mut inside) = server::accept(socket, &config, PATIENCE).await else {
+                        return;
+                    };
+                    let mut outside = tokio::net::TcpStream::connect(origin).await.unwrap();
+                    drop(tokio::io::copy_bidirectional(&mut inside, &mut outside).await);
+                });
+            }
+        });
+    });
+    (told.recv().unwrap(), client)
+}
+
+#[test]
+fn viewers_watch_through_tls() {
+    let origin = Origin::start(short_segments()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (address, options) = terminator(origin.address(), folder.path());
+    let config = client_config(&options).unwrap();
+    let target = Target {
+        authority: "localhost".into(),
+        tls: Some(Tls { config, server_name: "localhost".into() }),
+        ..Target::clear(address)
+    };
+    let audience = Viewing::all(&short_segments(), Some(Kind::OnDemand));
+    let mut settings = Settings::new(target.clone(), audience.clone(), 2);
+    settings.pace = Pace::Unbounded;
+    let viewers = Viewers::start(settings).unwrap();
+    let figures = eventually(&viewers, |figures| figures.segments >= 10);
+    assert_eq!(figures.errors.total(), 0, "{figures:?}");
+
+    let stranger = Target {
+        tls: target.tls.map(|tls| Tls { server_name: "elsewhere.example".into(), ..tls }),
+        ..Target::clear(address)
+    };
+    let viewers = Viewers::start(Settings::new(stranger, audience, 1)).unwrap();
+    let figures = eventually(&viewers, |figures| figures.errors.connect >= 1);
+    assert_eq!(figures.responses, 0);
 }

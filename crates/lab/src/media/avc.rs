@@ -225,8 +225,9 @@ fn macroblock(
     };
     let wanted = colour(column, row);
     if type_offset == 0 && row > 0 && wanted == predicted {
-        // What nearly all of a key frame is, in one go: type 1, mode 2, no change, no level.
-        w.bits(0b010_011_1_1, 8);
+        // What nearly all of a key frame is, in one go: type 1 (010), chroma mode 2 (011), no change
+        // of the quantiser (1), no level (1).
+        w.bits(0b0100_1111, 8);
         return;
     }
     let luma = i32::from(wanted.y) - i32::from(predicted.y);

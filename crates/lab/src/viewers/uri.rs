@@ -27,7 +27,10 @@ pub(super) fn resolve(authority: &str, base: &str, reference: &str) -> Option<St
         }
     }
     let path = format!("/{}", parts.join("/"));
-    Some(query.map_or(path.clone(), |query| format!("{path}?{query}")))
+    Some(match query {
+        Some(query) => format!("{path}?{query}"),
+        None => path,
+    })
 }
 
 #[cfg(test)]
