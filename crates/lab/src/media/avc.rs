@@ -2,7 +2,7 @@
 //!
 //! Each macroblock has one colour. It is predicted from the block above (in the first row, from the
 //! left), which is just as flat, and the difference is one DC coefficient per plane. At quantiser
-//! [`QUANTISER`] a luma level of `n` decodes to exactly `n` and a chroma level to `2 n`, so
+//! 28 a luma level of `n` decodes to exactly `n` and a chroma level to `2 n`, so
 //! the decoder's picture is the painter's picture, and the next picture can be written as its changes:
 //! skipped macroblocks stay, changed ones are written anew. The deblocking filter is off.
 //!
