@@ -10,6 +10,7 @@ use freshet_http::reason::Reason;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -103,26 +104,44 @@ impl Interim {
     }
 }
 
-/// What came first of a piece of work and an interim response.
+/// A piece of work that may send interim responses before it is done.
+pub struct Working<'a, F: Future> {
+    work: Pin<&'a mut F>,
+    interim: &'a Interim,
+    done: Option<F::Output>,
+}
+
+/// What a piece of work came to next.
 pub enum Either<T> {
-    /// The work is done.
+    /// It is done, and all its interim responses were seen.
     Done(T),
-    /// An interim response came before.
+    /// It sent an interim response.
     Interim(ResponseHead),
 }
 
-/// Waits for `work` or for an interim response, the interim one first where both are there.
-pub async fn work_or_interim<T>(
-    work: &mut std::pin::Pin<&mut impl Future<Output = T>>,
-    interim: &Interim,
-) -> Either<T> {
-    poll_fn(|cx| {
-        let work = work.as_mut().poll(cx);
-        match (interim.poll_next(cx), work) {
-            (Poll::Ready(head), Poll::Pending) => Poll::Ready(Either::Interim(head)),
-            (_, Poll::Ready(done)) => Poll::Ready(Either::Done(done)),
-            (Poll::Pending, Poll::Pending) => Poll::Pending,
-        }
-    })
-    .await
+impl<'a, F: Future> Working<'a, F> {
+    /// Watches `work`, which sends to `interim`.
+    pub fn new(work: Pin<&'a mut F>, interim: &'a Interim) -> Self {
+        Self { work, interim, done: None }
+    }
+
+    /// Waits for the next interim response, or for the end.
+    pub async fn next(&mut self) -> Either<F::Output>
+    where
+        F::Output: Unpin,
+    {
+        poll_fn(|cx| {
+            if self.done.is_none() {
+                if let Poll::Ready(done) = self.work.as_mut().poll(cx) {
+                    self.done = Some(done);
+                }
+            }
+            // Both may come in one turn: the interim response goes first.
+            if let Poll::Ready(head) = self.interim.poll_next(cx) {
+                return Poll::Ready(Either::Interim(head));
+            }
+            self.done.take().map_or(Poll::Pending, |done| Poll::Ready(Either::Done(done)))
+        })
+        .await
+    }
 }

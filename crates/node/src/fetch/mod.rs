@@ -29,6 +29,7 @@ use freshet_http::reason::Reason;
 use freshet_origin::raw::RawConnection;
 use freshet_store::BodyReader;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -62,6 +63,8 @@ pub(crate) enum Fetched {
         reason: Reason,
         stored: bool,
         origin: Option<Arc<str>>,
+        /// What the origin sent in answer to the client's own `Range`.
+        sent: Option<SentPart>,
         /// Keeps the bytes there until the client's own reader stands.
         hold: Option<BodyReader>,
     },
@@ -85,6 +88,13 @@ pub(crate) enum Fetched {
     Switched { head: ResponseHead, connection: RawConnection, origin: Arc<str> },
     /// Nothing.
     Failed { failure: Arc<Failure>, stale: Option<Arc<Object>> },
+}
+
+/// A part as an origin described it.
+pub(crate) struct SentPart {
+    pub(crate) range: Range<u64>,
+    /// `Content-Range` as it was sent.
+    pub(crate) content_range: Box<[u8]>,
 }
 
 /// Runs a fetch for a client and waits for what it comes to; the body goes on arriving behind.

@@ -138,7 +138,7 @@ impl Fetch {
         }
         let hold = Some(object.body().reader(..));
         let origin = self.origin.clone();
-        self.reply(Fetched::Object { object, reason, stored: kept, origin, hold });
+        self.reply(Fetched::Object { object, reason, stored: kept, origin, sent: None, hold });
         Next::Done
     }
 

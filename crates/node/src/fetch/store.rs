@@ -3,7 +3,7 @@
 use super::fill;
 use super::prepare::append_to_list;
 use super::range::Filler;
-use super::{Fetch, Fetched};
+use super::{Fetch, Fetched, SentPart};
 use crate::decisions::{NotStored, deciding_field};
 use crate::delivery::StoredBody;
 use crate::policy::{Answer, FetchKind};
@@ -50,6 +50,7 @@ impl Fetch {
             }
         };
         let Some(ticket) = self.plan.ticket.take() else { return };
+        let sent = sent_part(&answer, &place);
         let tags = tags(&answer.head.fields);
         let memory = Body::new(&self.worker.shared.arena, place.total);
         let name = &self.plan.snapshot.settings.cache.name;
@@ -67,6 +68,7 @@ impl Fetch {
             reason: self.plan.reason,
             stored: object.is_indexed(),
             origin,
+            sent,
             hold: Some(hold),
         });
         fill::object(&self.worker, &object, filler, body, writer, end).await;
@@ -160,6 +162,14 @@ fn place(answer: &Answer, length: Option<u64>) -> Result<Place, Reason> {
         return Err(Reason::PartialWithoutRange);
     };
     Ok(Place { start, end, total: Some(total), partial: !(start == 0 && end == total) })
+}
+
+/// The part a 206 brought, in the origin's words: what its client gets, even where they do not
+/// quite fit the bytes.
+fn sent_part(answer: &Answer, place: &Place) -> Option<SentPart> {
+    let content_range = answer.head.fields.get("content-range")?;
+    (answer.head.status == 206)
+        .then(|| SentPart { range: place.start..place.end, content_range: content_range.into() })
 }
 
 /// The head as it is kept: complete but for what each response adds.

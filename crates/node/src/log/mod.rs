@@ -147,12 +147,7 @@ fn open(target: &LogTarget) -> io::Result<Sink> {
     })
 }
 
-fn run(
-    messages: &Receiver<Message>,
-    mut sink: Sink,
-    mut format: Format,
-    recent: &Mutex<Recent>,
-) {
+fn run(messages: &Receiver<Message>, mut sink: Sink, mut format: Format, recent: &Mutex<Recent>) {
     let mut lines = String::new();
     for message in messages {
         match message {

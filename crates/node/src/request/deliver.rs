@@ -3,8 +3,8 @@
 use super::{Found, Machine, State};
 use crate::delivery::{Parts, ResponseBody, StoredBody};
 use crate::exchange::{Facts, Response};
-use crate::fetch::Fetched;
 use crate::fetch::range::Filler;
+use crate::fetch::{Fetched, SentPart};
 use crate::policy::Deliver;
 use bytes::Bytes;
 use freshet_cache::{Object, StoredHead};
@@ -22,8 +22,9 @@ use std::sync::Arc;
 const CHANGED_MAX: u32 = 2;
 
 /// What of an object is sent.
-enum Part {
+enum Part<'a> {
     Whole,
+    AsSent(&'a SentPart),
     One(Range<u64>),
     Many(Vec<Range<u64>>),
     Nothing(u16),
@@ -33,9 +34,17 @@ impl Machine<'_> {
     /// A fetch for this request came to something.
     pub(super) async fn fetched(&mut self, fetched: Fetched) -> State {
         match fetched {
-            Fetched::Object { object, reason, stored, origin, hold } => {
-                let found =
-                    Found { object, reason, hit: false, origin, stored, collapsed: false, _hold: hold };
+            Fetched::Object { object, reason, stored, origin, sent, hold } => {
+                let found = Found {
+                    object,
+                    reason,
+                    hit: false,
+                    origin,
+                    stored,
+                    collapsed: false,
+                    sent,
+                    _hold: hold,
+                };
                 State::Deliver(Box::new(found))
             }
             Fetched::Private { head, body, length, reason, origin } => {
@@ -70,7 +79,10 @@ impl Machine<'_> {
         if let Some(next) = self.ask_deliver(&mut head) {
             return next;
         }
-        let part = self.part(&head, total);
+        let part = match &found.sent {
+            Some(sent) => Part::AsSent(sent),
+            None => self.part(&head, total),
+        };
         let body = match self.body_of(&object, part, &mut head, total) {
             Ok(body) => body,
             Err(status) => {
@@ -120,7 +132,7 @@ impl Machine<'_> {
 
     /// Which part of the representation the request is answered with: conditions first, then
     /// ranges (RFC 9110 §13.2.2).
-    fn part(&self, head: &ResponseHead, total: Option<u64>) -> Part {
+    fn part(&self, head: &ResponseHead, total: Option<u64>) -> Part<'static> {
         if head.status != 200 {
             return Part::Whole;
         }
@@ -152,7 +164,7 @@ impl Machine<'_> {
     fn body_of(
         &self,
         object: &Arc<Object>,
-        part: Part,
+        part: Part<'_>,
         head: &mut ResponseHead,
         total: Option<u64>,
     ) -> Result<(ResponseBody, Option<u64>), u16> {
@@ -167,6 +179,14 @@ impl Machine<'_> {
             Part::Whole => {
                 let end = total.unwrap_or(u64::MAX);
                 Ok((ResponseBody::Stored(StoredBody::new(body, 0..end, filler())), total))
+            }
+            Part::AsSent(sent) => {
+                head.status = 206;
+                head.reason = None;
+                head.fields.set("Content-Range", &sent.content_range);
+                let Range { start, end } = sent.range;
+                let stored = StoredBody::new(body, start..end, filler());
+                Ok((ResponseBody::Stored(stored), Some(end - start)))
             }
             Part::One(range) => {
                 let total = total.unwrap_or(range.end);

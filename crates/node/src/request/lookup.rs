@@ -47,6 +47,7 @@ impl Machine<'_> {
                         origin: None,
                         stored: false,
                         collapsed,
+                        sent: None,
                         _hold: None,
                     }));
                 }
@@ -160,6 +161,7 @@ impl Machine<'_> {
                 origin: None,
                 stored: false,
                 collapsed: false,
+                sent: None,
                 _hold: None,
             }));
         }

@@ -23,7 +23,7 @@ pub(crate) use synth::{failure_page, reason_of};
 
 use crate::body::RequestBody;
 use crate::exchange::{Interim, Request, Response};
-use crate::fetch::Fetched;
+use crate::fetch::{Fetched, SentPart};
 use crate::policy::{ClientTask, Recv};
 use crate::worker::Worker;
 use freshet_cache::{Key, KeyBuilder, Object};
@@ -107,6 +107,8 @@ struct Found {
     stored: bool,
     /// Whether the request waited for another's fetch.
     collapsed: bool,
+    /// The part the origin sent in answer to this request.
+    sent: Option<SentPart>,
     /// Keeps the bytes there until the response has a reader of its own.
     _hold: Option<BodyReader>,
 }

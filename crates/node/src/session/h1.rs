@@ -8,7 +8,7 @@ use super::tunnel;
 use crate::body::RequestBody;
 use crate::client::Client;
 use crate::delivery::{Chunk, ResponseBody};
-use crate::exchange::{Either, Interim, Request, Response, work_or_interim};
+use crate::exchange::{Either, Interim, Request, Response, Working};
 use crate::request;
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
@@ -140,9 +140,10 @@ impl Session {
         version: Version,
     ) -> Result<Response, Broken> {
         let worker = Rc::clone(&self.worker);
-        let mut work = pin!(request::handle(&worker, request));
+        let work = pin!(request::handle(&worker, request));
+        let mut working = Working::new(work, interim);
         loop {
-            match work_or_interim(&mut work, interim).await {
+            match working.next().await {
                 Either::Done(response) => return Ok(response),
                 Either::Interim(head) if version == Version::Http11 => {
                     self.out.clear();

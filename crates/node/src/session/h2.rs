@@ -7,7 +7,7 @@ use super::h2_head;
 use crate::body::RequestBody;
 use crate::client::Client;
 use crate::delivery::{Chunk, ResponseBody};
-use crate::exchange::{Either, Interim, Request, Response, work_or_interim};
+use crate::exchange::{Either, Interim, Request, Response, Working};
 use crate::request;
 use crate::worker::Worker;
 use bytes::Bytes;
@@ -136,9 +136,10 @@ async fn stream_task(
         interim: interim.clone(),
     };
     let response = {
-        let mut work = pin!(request::handle(&worker, request));
+        let work = pin!(request::handle(&worker, request));
+        let mut working = Working::new(work, &interim);
         loop {
-            match work_or_interim(&mut work, &interim).await {
+            match working.next().await {
                 Either::Done(response) => break response,
                 Either::Interim(head) => {
                     let _ = respond.send_informational(h2_head::response(&head, None));

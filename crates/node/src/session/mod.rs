@@ -34,6 +34,10 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut stream: Stream, client: Rc<Cli
     let limit = worker.snapshot().settings.limits.idle_timeout;
     match tokio::time::timeout(limit, first_bytes(&mut stream)).await {
         Ok(Ok((bytes, true))) => h2::serve(worker, stream, client, bytes).await,
+        Ok(Ok((bytes, false))) if is_neither(&bytes) => {
+            worker.stats.requests_refused.increment();
+            stream.close(Duration::ZERO).await;
+        }
         Ok(Ok((bytes, false))) => h1::serve(worker, stream, client, bytes).await,
         Ok(Err(_)) | Err(_) => stream.close(Duration::ZERO).await,
     }
@@ -50,6 +54,35 @@ async fn first_bytes(stream: &mut Stream) -> std::io::Result<(Vec<u8>, bool)> {
         let alike = bytes[..known] == PREFACE[..known];
         if !alike || known == PREFACE.len() || count == 0 {
             return Ok((bytes, alike && known == PREFACE.len()));
+        }
+    }
+}
+
+/// Whether the first line names a protocol that is not HTTP. Its sender would not understand an
+/// HTTP/1 error, so it gets none (RFC 9113 §3.4 allows that for an invalid preface).
+fn is_neither(bytes: &[u8]) -> bool {
+    let Some(end) = bytes.windows(2).position(|pair| pair == b"\r\n") else { return false };
+    let mut words = bytes[..end].split(|byte| *byte == b' ');
+    let version = words.nth(2);
+    words.next().is_none()
+        && version.is_some_and(|version| !version.is_empty() && !version.starts_with(b"HTTP/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_neither;
+
+    #[test]
+    fn only_a_line_of_another_protocol_is_neither() {
+        assert!(is_neither(b"INVALID CONNECTION PREFACE\r\n\r\n"));
+        for http in [
+            &b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..],
+            b"GET / HTTP/9.9\r\n",
+            b"GET / \r\n\r\n",
+            b"GET /",
+            b"",
+        ] {
+            assert!(!is_neither(http), "{http:?}");
         }
     }
 }
