@@ -1,0 +1,39 @@
+//! Telling the node to read its configuration again.
+
+use crate::answer::beside;
+use crate::problem::Problem;
+use crate::server::Context;
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::Serialize;
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// What a reload came to.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Reloaded {
+    /// Origins now in use.
+    origins: Vec<String>,
+}
+
+/// Reads the configuration again, as SIGHUP does. What is wrong leaves the old one in force.
+#[utoipa::path(post, path = "/v1/reload", tag = "control", security(("token" = [])), responses(
+    (status = OK, body = Reloaded),
+    (status = UNPROCESSABLE_ENTITY, body = Problem, description = "Wrong; nothing was changed"),
+))]
+pub(crate) async fn reload(State(context): State<Arc<Context>>) -> Result<Json<Reloaded>, Problem> {
+    beside(move || {
+        (context.reload)().map_err(|error| {
+            Problem::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                error,
+                "nothing was changed; correct the file, try it with freshet check, reload again",
+            )
+        })?;
+        let snapshot = context.node.snapshot();
+        let origins = snapshot.settings.origins.iter().map(|origin| origin.name.clone()).collect();
+        Ok(Json(Reloaded { origins }))
+    })
+    .await?
+}

@@ -1,0 +1,42 @@
+//! Is the process alive, and should it get requests?
+
+use crate::server::Context;
+use axum::extract::State;
+use axum::http::StatusCode;
+use freshet_base::clock::UnixMillis;
+use freshet_node::node::Node;
+use freshet_origin::health::Health;
+use std::sync::Arc;
+
+/// Says that the process is alive.
+#[utoipa::path(get, path = "/healthz", tag = "health", responses((status = OK, body = String)))]
+pub(crate) async fn healthz() -> &'static str {
+    "alive\n"
+}
+
+/// Says whether requests should come here: not while the node drains, nor when no origin is up.
+#[utoipa::path(get, path = "/readyz", tag = "health", responses(
+    (status = OK, body = String, description = "Ready"),
+    (status = SERVICE_UNAVAILABLE, body = String, description = "Not ready, and why"),
+))]
+pub(crate) async fn readyz(State(context): State<Arc<Context>>) -> (StatusCode, String) {
+    match unready(&context.node) {
+        None => (StatusCode::OK, "ready\n".to_owned()),
+        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}\n")),
+    }
+}
+
+/// Why the node should get no requests, if so.
+fn unready(node: &Node) -> Option<String> {
+    if node.is_draining() {
+        return Some("draining, it ends when open requests have".to_owned());
+    }
+    let snapshot = node.snapshot();
+    let origins = snapshot.upstreams.board.origins();
+    let now = UnixMillis::now();
+    if origins.iter().any(|origin| origin.health.health(now) != Health::Down) {
+        return None;
+    }
+    let names: Vec<_> = origins.iter().map(|origin| origin.settings.name.as_str()).collect();
+    Some(format!("no origin is up ({})", names.join(", ")))
+}

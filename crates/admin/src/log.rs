@@ -1,0 +1,44 @@
+//! The last lines of the access log.
+
+use crate::problem::Problem;
+use crate::query::Pairs;
+use crate::server::Context;
+use axum::extract::State;
+use axum::http::{HeaderName, header};
+use freshet_node::log::{Format, decode};
+use std::sync::Arc;
+
+/// Lines where the request does not say.
+const LINES_DEFAULT: u64 = 100;
+/// Says in a response where to go on.
+pub(crate) const NEXT: HeaderName = HeaderName::from_static("log-next");
+
+/// The last requests, oldest first, one JSON object a line. `Log-Next` in the response is what to
+/// give as `since` to get what came after.
+#[utoipa::path(get, path = "/v1/log", tag = "look", security(("token" = [])),
+    params(
+        ("count" = Option<u64>, Query, description = "Lines at most, 100 if not given"),
+        ("since" = Option<u64>, Query, description = "`Log-Next` of the response before"),
+        ("format" = Option<String>, Query, description = "As log.format; `json` if not given"),
+    ),
+    responses((status = OK, body = String, content_type = "application/x-ndjson")))]
+pub(crate) async fn log(
+    State(context): State<Arc<Context>>,
+    query: Pairs,
+) -> Result<([(HeaderName, String); 2], String), Problem> {
+    let count = query.number("count", LINES_DEFAULT)?;
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    let name = query.get("format").unwrap_or("json");
+    let format = Format::parse(name).map_err(|error| {
+        Problem::bad_request(format!("format: {error}"), "as log.format takes it")
+    })?;
+    let (records, next) = context.node.shared.log.since(query.number("since", 0)?);
+    let mut lines = String::new();
+    for record in records.iter().skip(records.len().saturating_sub(count)) {
+        if let Some(record) = decode(&mut &record[..]) {
+            format.write(&record, &mut lines);
+        }
+    }
+    let kind = if format == Format::Json { "application/x-ndjson" } else { "text/plain" };
+    Ok(([(header::CONTENT_TYPE, kind.to_owned()), (NEXT, next.to_string())], lines))
+}

@@ -1,0 +1,129 @@
+//! Metrics in the text form Prometheus reads, made when it asks.
+//!
+//! Labels are bounded: statuses, fixed results and kinds of failure, and names of origins from the
+//! configuration. Nothing a client sends becomes a label.
+
+mod node;
+mod origins;
+mod store;
+
+use crate::problem::Problem;
+use crate::server::Context;
+use axum::extract::State;
+use axum::http::header;
+use freshet_node::node::Node;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+use std::fmt;
+use std::sync::Arc;
+
+/// What the text form calls itself.
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The metrics of one node.
+pub(crate) struct Metrics(Registry);
+
+impl Metrics {
+    pub(crate) fn new(node: Arc<Node>) -> Self {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(NodeCollector(node)));
+        Self(registry)
+    }
+
+    /// All metrics as text.
+    pub(crate) fn text(&self) -> Result<String, fmt::Error> {
+        let mut text = String::with_capacity(32 << 10);
+        encode(&mut text, &self.0)?;
+        Ok(text)
+    }
+}
+
+/// Gives all metrics in OpenMetrics text.
+#[utoipa::path(get, path = "/metrics", tag = "health", responses(
+    (status = OK, body = String, content_type = "application/openmetrics-text"),
+))]
+pub(crate) async fn metrics(
+    State(context): State<Arc<Context>>,
+) -> Result<([(header::HeaderName, &'static str); 1], String), Problem> {
+    let text = context
+        .metrics
+        .text()
+        .map_err(|_| Problem::internal("the metrics could not be written"))?;
+    Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text))
+}
+
+struct NodeCollector(Arc<Node>);
+
+impl fmt::Debug for NodeCollector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("NodeCollector")
+    }
+}
+
+impl Collector for NodeCollector {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut out = Writer(encoder);
+        node::write(&self.0, &mut out)?;
+        store::write(&self.0, &mut out)?;
+        origins::write(&self.0.snapshot(), &mut out)
+    }
+}
+
+/// Writes metrics one after another.
+pub(crate) struct Writer<'a>(DescriptorEncoder<'a>);
+
+impl Writer<'_> {
+    /// A count that only grows; `_total` is added to its name.
+    fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        metric.encode_counter::<NoLabelSet, _, u64>(&value, None)
+    }
+
+    /// A sum of seconds that only grows.
+    fn seconds(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        metric.encode_counter::<NoLabelSet, _, u64>(&value, None)
+    }
+
+    /// A value that comes and goes.
+    fn gauge(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        metric.encode_gauge(&value)
+    }
+
+    /// Counts by one label.
+    fn counters<'l>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &'static str,
+        values: impl IntoIterator<Item = (&'l str, u64)>,
+    ) -> fmt::Result {
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (text, value) in values {
+            let labels = [(label, text)];
+            let mut one = metric.encode_family(&labels)?;
+            one.encode_counter::<NoLabelSet, _, u64>(&value, None)?;
+        }
+        Ok(())
+    }
+
+    /// Values by one label.
+    fn gauges<'l>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &'static str,
+        values: impl IntoIterator<Item = (&'l str, f64)>,
+    ) -> fmt::Result {
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (text, value) in values {
+            let labels = [(label, text)];
+            metric.encode_family(&labels)?.encode_gauge(&value)?;
+        }
+        Ok(())
+    }
+}

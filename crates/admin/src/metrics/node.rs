@@ -1,0 +1,112 @@
+//! Metrics of requests and of the process.
+
+use super::Writer;
+use crate::process::Process;
+use crate::stats::CLASSES;
+use freshet_base::clock::UnixMillis;
+use freshet_base::histogram::Totals;
+use freshet_node::node::Node;
+use prometheus_client::encoding::NoLabelSet;
+use prometheus_client::metrics::MetricType;
+use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Upper ends of the buckets of first-byte times, in µs: a hit from memory takes tens of them, an
+/// origin far away a second.
+const BUCKETS_US: [u64; 18] = [
+    50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
+    1_000_000, 2_500_000, 5_000_000, 10_000_000, 30_000_000,
+];
+
+pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
+    let sums = node.sums();
+    for (name, help, value) in &sums.counters {
+        out.counter(&format!("freshet_{name}"), help, *value)?;
+    }
+    let statuses = CLASSES.into_iter().zip(sums.statuses).skip(1);
+    out.counters("freshet_responses", "Responses by class of status.", "class", statuses)?;
+    first_bytes(&sums.hit_first_byte_us, &sums.miss_first_byte_us, out)?;
+    let open = node.shared.connections.load(Relaxed);
+    out.gauge("freshet_connections_open", "Client connections open.", open as f64)?;
+    let draining = f64::from(u8::from(node.is_draining()));
+    out.gauge("freshet_draining", "1 while the node is about to end.", draining)?;
+    let workers = node.shared.stats.len() as f64;
+    out.gauge("freshet_workers", "Worker threads.", workers)?;
+    let uptime = UnixMillis::now().since(node.started).as_secs_f64();
+    out.gauge("freshet_uptime_seconds", "Time since the node started.", uptime)?;
+    let version = [("version", env!("CARGO_PKG_VERSION"))];
+    let help = "The program; always 1.";
+    let mut info = out.0.encode_descriptor("freshet_build_info", help, None, MetricType::Gauge)?;
+    info.encode_family(&version)?.encode_gauge(&1_i64)?;
+    process(node, out)
+}
+
+/// One histogram by result, from buckets far finer than those written.
+fn first_bytes(hit: &Totals, miss: &Totals, out: &mut Writer<'_>) -> fmt::Result {
+    let mut metric = out.0.encode_descriptor(
+        "freshet_first_byte_seconds",
+        "Time from the head of a request to the first byte of its response.",
+        None,
+        MetricType::Histogram,
+    )?;
+    for (result, totals) in [("hit", hit), ("miss", miss)] {
+        let labels = [("result", result)];
+        let mut one = metric.encode_family(&labels)?;
+        let (count, sum) = (totals.count(), totals.sum() as f64 / 1e6);
+        one.encode_histogram::<NoLabelSet>(sum, count, &buckets(totals), None)?;
+    }
+    Ok(())
+}
+
+/// Upper end in seconds and count of each bucket alone, as the encoder wants them.
+fn buckets(totals: &Totals) -> Vec<(f64, u64)> {
+    let mut before = 0;
+    let mut buckets = Vec::with_capacity(BUCKETS_US.len() + 1);
+    for upper_us in BUCKETS_US {
+        let up_to = totals.count_up_to(upper_us);
+        buckets.push((upper_us as f64 / 1e6, up_to - before));
+        before = up_to;
+    }
+    buckets.push((f64::INFINITY, totals.count() - before));
+    buckets
+}
+
+fn process(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
+    let process = Process::read();
+    let start = node.started.0 as f64 / 1000.0;
+    out.gauge("process_start_time_seconds", "When the node started, since 1970.", start)?;
+    if let Some(seconds) = process.cpu_seconds {
+        out.seconds("process_cpu_seconds", "Processor time, user and system.", seconds)?;
+    }
+    let gauges = [
+        ("process_resident_memory_bytes", "Memory in RAM.", process.resident_bytes),
+        ("process_open_fds", "Open file descriptors.", process.open_fds),
+        ("process_max_fds", "File descriptors the process may open.", process.fds_max),
+    ];
+    for (name, help, value) in gauges {
+        if let Some(value) = value {
+            out.gauge(name, help, value as f64)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use freshet_base::histogram::Histogram;
+
+    #[test]
+    fn buckets_hold_each_value_once() {
+        let histogram = Histogram::default();
+        for value in [0, 49, 70, 400, 3_000_000, 90_000_000] {
+            histogram.record(value);
+        }
+        let mut totals = Totals::default();
+        histogram.add_to(&mut totals);
+        let buckets = buckets(&totals);
+        assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), 6);
+        assert_eq!(buckets[0], (0.000_05, 2));
+        assert_eq!(buckets.last(), Some(&(f64::INFINITY, 1)));
+    }
+}

@@ -1,0 +1,84 @@
+//! Metrics of the index and of memory.
+
+use super::Writer;
+use freshet_node::node::Node;
+use std::fmt;
+
+pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
+    cache(node, out)?;
+    memory(node, out)
+}
+
+fn cache(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
+    let stats = node.shared.cache.stats();
+    let counts = &stats.counters;
+    out.gauge("freshet_cache_objects", "Stored responses.", stats.objects as f64)?;
+    let bytes = stats.bytes as f64;
+    out.gauge("freshet_cache_bytes", "Bytes of stored bodies and heads.", bytes)?;
+    let results = [
+        ("hit", counts.hits),
+        ("hit-stale", counts.hits_stale),
+        ("miss-uri", counts.misses_uri),
+        ("miss-vary", counts.misses_vary),
+        ("miss-stale", counts.misses_stale),
+        ("miss-request", counts.misses_ignored),
+        ("hit-for-miss", counts.hits_for_miss),
+        ("wait", counts.waits),
+        ("wait-refused", counts.waits_refused),
+    ];
+    out.counters("freshet_cache_lookups", "Look-ups by what they found.", "result", results)?;
+    let counters = [
+        ("refreshes", "Refreshes begun while a stale response was served.", counts.refreshes),
+        ("inserted", "Responses stored.", counts.inserted),
+        ("replaced", "Stored responses replaced by newer ones.", counts.replaced),
+        ("validated", "Stored responses the origin confirmed.", counts.validated),
+        ("purged", "Stored responses purged.", counts.purged),
+        (
+            "refused_purged",
+            "Responses not stored as they were purged on arrival.",
+            counts.refused_purged,
+        ),
+        ("refused_room", "Responses not stored for want of room.", stats.refused_room),
+        ("evicted", "Stored responses evicted to make room.", counts.evicted),
+        ("evicted_bytes", "Bytes of evicted responses.", stats.evicted_bytes),
+        ("forgotten", "Stored responses that became too large to keep.", counts.forgotten),
+    ];
+    for (name, help, value) in counters {
+        out.counter(&format!("freshet_cache_{name}"), help, value)?;
+    }
+    Ok(())
+}
+
+fn memory(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
+    let stats = node.shared.arena.stats();
+    let gauges = [
+        (
+            "limit_bytes",
+            "Memory objects may take, all that describes them included.",
+            stats.limit_bytes,
+        ),
+        ("committed_bytes", "Memory for bodies taken from the system.", stats.committed_bytes),
+        ("used_bytes", "Memory of bodies.", stats.used_bytes),
+        ("free_bytes", "Memory taken from the system and free.", stats.free_bytes),
+        ("metadata_bytes", "Memory of heads, keys and tables.", stats.metadata_bytes),
+        (
+            "pinned_bytes",
+            "Memory of bodies that left the cache and are still read.",
+            stats.pinned_bytes,
+        ),
+        ("waiting", "Fetches that wait for memory.", stats.waiting),
+    ];
+    for (name, help, value) in gauges {
+        out.gauge(&format!("freshet_memory_{name}"), help, value as f64)?;
+    }
+    let counters = [
+        ("waits", "Times a fetch had to wait for memory.", stats.waits),
+        ("refusals", "Times there was no memory to be had.", stats.refusals),
+        ("reclaims", "Times eviction was asked for.", stats.reclaim_calls),
+        ("reclaimed_bytes", "Memory that eviction freed.", stats.reclaimed_bytes),
+    ];
+    for (name, help, value) in counters {
+        out.counter(&format!("freshet_memory_{name}"), help, value)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! Purging by URL, key and tag.
+
+use crate::answer::{Input, beside};
+use crate::problem::Problem;
+use crate::server::Context;
+use crate::url::request_for;
+use axum::Json;
+use axum::extract::State;
+use freshet_base::clock::UnixMillis;
+use freshet_cache::{Key, KeyBuilder, Purge, tag};
+use freshet_node::preview::key_of;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Instant;
+use utoipa::ToSchema;
+
+/// One resource, by URL or by key.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ResourceToPurge {
+    /// URL as clients ask for it.
+    url: Option<String>,
+    /// Key as listings show it: its parts with a space between each two.
+    key: Option<String>,
+    /// Keep it as stale, to be served while it is refreshed, instead of forgetting it.
+    #[serde(default)]
+    soft: bool,
+}
+
+/// All resources with a tag.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TagToPurge {
+    /// A tag from `Surrogate-Key` or `Cache-Tag`.
+    tag: String,
+    /// Keep them as stale.
+    #[serde(default)]
+    soft: bool,
+}
+
+/// Everything.
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AllToPurge {
+    /// Keep all as stale.
+    #[serde(default)]
+    soft: bool,
+}
+
+/// What a purge did.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Purged {
+    /// Stored responses that were purged, variants counted each.
+    purged: usize,
+    /// Whether they were kept as stale.
+    soft: bool,
+    /// Time it took, µs.
+    took_us: u64,
+}
+
+/// Purges one resource with all its variants.
+#[utoipa::path(post, path = "/v1/purge", tag = "purge", security(("token" = [])),
+    request_body = ResourceToPurge,
+    responses((status = OK, body = Purged), (status = BAD_REQUEST, body = Problem)))]
+pub(crate) async fn purge(
+    State(context): State<Arc<Context>>,
+    Input(input): Input<ResourceToPurge>,
+) -> Result<Json<Purged>, Problem> {
+    let key = match (&input.url, &input.key) {
+        (Some(url), None) => key_of_url(&context, url)?,
+        (None, Some(key)) => key_of_text(&context, key),
+        _ => {
+            return Err(Problem::bad_request(
+                "a purge takes either a url or a key",
+                "as {\"url\": \"http://localhost:8000/a.mp4\"}",
+            ));
+        }
+    };
+    Ok(Json(carry_out(input.soft, |how| context.node.shared.cache.purge(&key, how))))
+}
+
+/// Purges everything that has a tag. What is being fetched and turns out to have it is not kept.
+#[utoipa::path(post, path = "/v1/purge/tag", tag = "purge", security(("token" = [])),
+    request_body = TagToPurge,
+    responses((status = OK, body = Purged), (status = BAD_REQUEST, body = Problem)))]
+pub(crate) async fn purge_tag(
+    State(context): State<Arc<Context>>,
+    Input(input): Input<TagToPurge>,
+) -> Result<Json<Purged>, Problem> {
+    if input.tag.is_empty() {
+        return Err(Problem::bad_request(
+            "the tag is empty",
+            "name one that origins send in Surrogate-Key or Cache-Tag",
+        ));
+    }
+    beside(move || {
+        let number = tag(input.tag.as_bytes());
+        carry_out(input.soft, |how| context.node.shared.cache.purge_tag(number, how))
+    })
+    .await
+    .map(Json)
+}
+
+/// Purges everything.
+#[utoipa::path(post, path = "/v1/purge/all", tag = "purge", security(("token" = [])),
+    request_body = AllToPurge,
+    responses((status = OK, body = Purged), (status = BAD_REQUEST, body = Problem)))]
+pub(crate) async fn purge_all(
+    State(context): State<Arc<Context>>,
+    Input(input): Input<AllToPurge>,
+) -> Result<Json<Purged>, Problem> {
+    beside(move || carry_out(input.soft, |how| context.node.shared.cache.purge_all(how)))
+        .await
+        .map(Json)
+}
+
+fn key_of_url(context: &Context, url: &str) -> Result<Key, Problem> {
+    let request = request_for(url)?;
+    let snapshot = context.node.snapshot();
+    Ok(key_of(&context.node.shared, &snapshot, request, UnixMillis::now()))
+}
+
+fn key_of_text(context: &Context, text: &str) -> Key {
+    let builder = KeyBuilder::new(context.node.shared.cache.secret());
+    text.split(' ').fold(builder, |builder, part| builder.part(part.as_bytes())).build()
+}
+
+fn carry_out(soft: bool, purge: impl FnOnce(Purge) -> usize) -> Purged {
+    let how = if soft { Purge::Soft(UnixMillis::now()) } else { Purge::Hard };
+    let begun = Instant::now();
+    let purged = purge(how);
+    let took_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+    tracing::info!(purged, soft, took_us, "purged by the admin interface");
+    Purged { purged, soft, took_us }
+}

@@ -1,0 +1,207 @@
+//! The thread that serves the interface, and what its paths are.
+
+use crate::connection::Door;
+use crate::error::AdminError;
+use crate::metrics::Metrics;
+use crate::problem::Problem;
+use crate::token::Token;
+use crate::{control, explain, health, log, metrics, objects, origins, purge, settings, stats};
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{Method, StatusCode, Uri, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use freshet_net::address::Address;
+use freshet_net::listener::{ListenOptions, Listener};
+use freshet_node::node::Node;
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+use tokio::sync::watch;
+use utoipa::OpenApi;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// Longest body of a request; they are a URL or a tag.
+const BODY_BYTES_MAX: usize = 64 << 10;
+
+/// Reads the configuration again; the error is what is wrong with it.
+pub type Reload = dyn Fn() -> Result<(), String> + Send + Sync;
+
+/// What all requests need.
+pub(crate) struct Context {
+    pub(crate) node: Arc<Node>,
+    pub(crate) reload: Box<Reload>,
+    pub(crate) metrics: Metrics,
+    token: Token,
+}
+
+/// A running interface. Dropping it ends it.
+pub struct Handle {
+    address: Address,
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Handle {
+    /// Where it listens, with the port the kernel chose if 0 was asked for.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let _ = self.stop.send(true);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// An address that is listened on, and nobody answers yet.
+pub struct Bound(Listener);
+
+/// Listens on `address`. Clients that come before [`Bound::start`] wait.
+///
+/// # Errors
+/// When the address cannot be listened on.
+pub fn bind(address: &Address) -> Result<Bound, AdminError> {
+    Ok(Bound(Listener::bind(address, &ListenOptions::default())?))
+}
+
+/// Serves the interface of `node` on `address`: [`bind`] and [`Bound::start`].
+///
+/// # Errors
+/// When the address cannot be listened on or the thread not be started.
+pub fn start(
+    node: Arc<Node>,
+    address: &Address,
+    token: Token,
+    reload: Box<Reload>,
+) -> Result<Handle, AdminError> {
+    bind(address)?.start(node, token, reload)
+}
+
+impl Bound {
+    /// Serves the interface of `node` until the handle is dropped. Requests that change or show
+    /// something need `token`; `reload` is what `POST /v1/reload` does.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub fn start(
+        self,
+        node: Arc<Node>,
+        token: Token,
+        reload: Box<Reload>,
+    ) -> Result<Handle, AdminError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(AdminError::LocalThread)?;
+        let address = self.address().clone();
+        let metrics = Metrics::new(Arc::clone(&node));
+        let router = router(Arc::new(Context { node, reload, metrics, token }));
+        let (stop, mut stopped) = watch::channel(false);
+        let work = move || {
+            runtime.block_on(async move {
+                let serve = axum::serve(Door::new(self.0), router);
+                tokio::select! {
+                    result = async { serve.await } => {
+                        if let Err(error) = result {
+                            tracing::error!(%error, "the admin interface ended");
+                        }
+                    }
+                    _ = stopped.changed() => {}
+                }
+            });
+            // A purge that is walking the index is not waited for.
+            runtime.shutdown_background();
+        };
+        let thread =
+            Builder::new().name("admin".to_owned()).spawn(work).map_err(AdminError::LocalThread)?;
+        Ok(Handle { address, stop, thread: Some(thread) })
+    }
+
+    /// Where it listens, with the port the kernel chose if 0 was asked for.
+    pub fn address(&self) -> &Address {
+        self.0.local_address()
+    }
+}
+
+/// The description of the interface, begun.
+#[derive(OpenApi)]
+#[openapi(info(
+    title = "Freshet admin interface",
+    description = "Metrics, health and control of one node. Paths under /v1 need the bearer token."
+))]
+struct Description;
+
+fn router(context: Arc<Context>) -> Router {
+    let (open, mut description) = OpenApiRouter::with_openapi(Description::openapi())
+        .routes(routes!(metrics::metrics))
+        .routes(routes!(health::healthz))
+        .routes(routes!(health::readyz))
+        .split_for_parts();
+    let (closed, closed_description) = OpenApiRouter::<Arc<Context>>::new()
+        .routes(routes!(purge::purge))
+        .routes(routes!(purge::purge_tag))
+        .routes(routes!(purge::purge_all))
+        .routes(routes!(objects::objects))
+        .routes(routes!(stats::stats))
+        .routes(routes!(log::log))
+        .routes(routes!(explain::explain))
+        .routes(routes!(origins::origins))
+        .routes(routes!(origins::set_origin))
+        .routes(routes!(control::reload))
+        .routes(routes!(settings::config))
+        .split_for_parts();
+    description.merge(closed_description);
+    let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+    let components = description.components.get_or_insert_default();
+    components.add_security_scheme("token", SecurityScheme::Http(bearer));
+    let text = description.to_pretty_json().expect("a description is plain data");
+    let closed = closed.route_layer(from_fn_with_state(Arc::clone(&context), check_token));
+    let openapi = move || async move { ([(header::CONTENT_TYPE, "application/json")], text) };
+    open.merge(closed)
+        .route("/openapi.json", get(openapi))
+        .fallback(unknown_path)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .with_state(context)
+}
+
+async fn check_token(
+    State(context): State<Arc<Context>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let sent = request.headers().get(header::AUTHORIZATION);
+    let Some(sent) = sent else {
+        return Problem::unauthorized("this needs the admin token").into_response();
+    };
+    let token = sent
+        .as_bytes()
+        .split_at_checked("Bearer ".len())
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case(b"Bearer "));
+    match token {
+        Some((_, token)) if context.token.is(token) => next.run(request).await,
+        _ => Problem::unauthorized("this is not the admin token of this node").into_response(),
+    }
+}
+
+async fn unknown_path(uri: Uri) -> Problem {
+    Problem::not_found(
+        format!("there is no {}", uri.path()),
+        "GET /openapi.json lists what there is",
+    )
+}
+
+async fn wrong_method(method: Method, uri: Uri) -> Problem {
+    Problem::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        format!("{} does not take {method}", uri.path()),
+        "GET /openapi.json lists what there is",
+    )
+}
