@@ -1,0 +1,158 @@
+//! A node on ephemeral ports, a runtime for a test, and waiting for things to happen.
+
+use crate::origin::Origin;
+use freshet_net::address::Address;
+use freshet_net::handover::Inherited;
+use freshet_node::config::Settings;
+use freshet_node::config::document::Document;
+use freshet_node::node::Node;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Long enough for a loaded machine; no test waits for it to pass.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs a test on a runtime of its own.
+pub(crate) fn run<F: Future>(test: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build_local(Default::default())
+        .unwrap();
+    runtime.block_on(async { tokio::time::timeout(LIMIT, test).await.expect("the test hangs") })
+}
+
+/// Looks every millisecond until `is` holds: for facts that other threads make and no event tells.
+pub(crate) async fn until(mut is: impl FnMut() -> bool) {
+    let mut looks = tokio::time::interval(Duration::from_millis(1));
+    while !is() {
+        looks.tick().await;
+    }
+}
+
+/// What a node is started with: one origin, one clear listener, no access log.
+pub(crate) struct Setup {
+    pub(crate) workers: usize,
+    pub(crate) memory: &'static str,
+    pub(crate) listen: String,
+    pub(crate) origins: String,
+    /// Further tables.
+    pub(crate) rest: String,
+}
+
+impl Setup {
+    pub(crate) fn of(origin: &Origin) -> Self {
+        Self::url(&origin.url())
+    }
+
+    pub(crate) fn url(url: &str) -> Self {
+        Self {
+            workers: 2,
+            memory: "256MiB",
+            listen: "[[listen]]\naddress = \"127.0.0.1:0\"\n".into(),
+            origins: format!("[[origin]]\nurl = \"{url}\"\n"),
+            rest: String::new(),
+        }
+    }
+
+    pub(crate) fn and(mut self, rest: &str) -> Self {
+        self.rest.push_str(rest);
+        self.rest.push('\n');
+        self
+    }
+
+    pub(crate) fn origin(mut self, url: &str) -> Self {
+        self.origins.push_str(&format!("[[origin]]\nurl = \"{url}\"\n"));
+        self
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        let Self { workers, memory, listen, origins, rest } = self;
+        let text =
+            format!("workers = {workers}\nmemory = \"{memory}\"\n{listen}{origins}{rest}");
+        let document = Document::parse(&text).unwrap_or_else(|wrong| panic!("{wrong:?}: {text}"));
+        Settings::from_document(&document).unwrap()
+    }
+
+    pub(crate) fn start(&self) -> TestNode {
+        TestNode { node: Node::start(self.settings(), &mut Inherited::default()).unwrap() }
+    }
+}
+
+/// A running node; stopped when dropped.
+pub(crate) struct TestNode {
+    pub(crate) node: Arc<Node>,
+}
+
+impl TestNode {
+    /// A node in front of `origin`, with defaults.
+    pub(crate) fn before(origin: &Origin) -> Self {
+        Setup::of(origin).start()
+    }
+
+    /// The address of the only, or first, TCP listener.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.node.socket_addresses()[0]
+    }
+
+    /// The path of the Unix listener.
+    pub(crate) fn path(&self) -> PathBuf {
+        let path = self.node.addresses().into_iter().find_map(|address| match address {
+            Address::Unix(path) => Some(path),
+            Address::Tcp(_) => None,
+        });
+        path.unwrap()
+    }
+
+    /// A counter of the node.
+    pub(crate) fn count(&self, name: &str) -> u64 {
+        let sums = self.node.sums();
+        assert!(sums.counters.iter().any(|(known, ..)| *known == name), "no counter {name}");
+        sums.counter(name)
+    }
+
+    /// Waits until a counter has reached `value`.
+    pub(crate) async fn counted(&self, name: &str, value: u64) {
+        until(|| self.count(name) >= value).await;
+    }
+
+    /// Bytes the arena has from the kernel and for what describes them, with its limit.
+    pub(crate) fn memory(&self) -> (u64, u64) {
+        let stats = self.node.shared.arena.stats();
+        (stats.committed_bytes + stats.metadata_bytes, stats.limit_bytes)
+    }
+
+    /// Objects in the index.
+    pub(crate) fn objects(&self) -> u64 {
+        self.node.shared.cache.stats().objects
+    }
+
+    /// Variants of this target of the tests' host that are in the index.
+    pub(crate) fn variants(&self, target: &str) -> usize {
+        let cache = &self.node.shared.cache;
+        cache.peek(&cache.key(crate::client::HOST, target)).variants.len()
+    }
+}
+
+impl Drop for TestNode {
+    fn drop(&mut self) {
+        self.node.stop();
+        self.node.join();
+    }
+}
+
+/// Bytes that tell their own place: any 8 in a row from a multiple of 8 are that offset and `seed`.
+pub(crate) fn pattern(seed: u64, range: Range<u64>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(usize::try_from(range.end - range.start).unwrap() + 8);
+    let mut at = range.start / 8 * 8;
+    while at < range.end {
+        out.extend_from_slice(&(at ^ (seed << 40)).to_be_bytes());
+        at += 8;
+    }
+    let skip = usize::try_from(range.start % 8).unwrap();
+    let len = usize::try_from(range.end - range.start).unwrap();
+    out[skip..skip + len].to_vec()
+}
