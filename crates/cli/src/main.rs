@@ -1,1 +1,74 @@
-fn main() {}
+//! The `freshet` program: parses arguments and starts things.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to its user")]
+
+mod admin;
+mod check;
+mod client;
+mod control;
+mod runtime;
+mod self_signed;
+mod serve;
+mod settings;
+mod tail;
+mod text;
+mod top;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+// The allocator of the whole process. glibc's malloc keeps what a burst of connections took; over
+// days that is memory above the configured limit, which operators notice. jemalloc gives it back.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// An edge content-delivery node.
+#[derive(Parser)]
+#[command(name = "freshet", version, about, max_term_width = 80)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Cache what an origin serves.
+    Serve(serve::Arguments),
+    /// Check configuration files; errors are shown in place.
+    Check(check::Arguments),
+    /// Say why a URL is a hit or a miss.
+    Explain(control::ExplainArguments),
+    /// Forget stored responses, by URL, by tag or all.
+    Purge(control::PurgeArguments),
+    /// Show what a node does right now.
+    Top(top::Arguments),
+    /// Show the figures of a node since its start.
+    Stat(control::StatArguments),
+    /// Show the last requests.
+    Log(tail::Arguments),
+    /// List origins, or take one out and put it in.
+    Origins(control::OriginsArguments),
+    /// Have the configuration read again.
+    Reload(control::ReloadArguments),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Serve(arguments) => serve::run(arguments),
+        Command::Check(arguments) => check::run(arguments),
+        Command::Explain(arguments) => control::explain(arguments),
+        Command::Purge(arguments) => control::purge(arguments),
+        Command::Top(arguments) => top::run(arguments),
+        Command::Stat(arguments) => control::stat(arguments),
+        Command::Log(arguments) => tail::run(arguments),
+        Command::Origins(arguments) => control::origins(arguments),
+        Command::Reload(arguments) => control::reload(arguments),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("freshet: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

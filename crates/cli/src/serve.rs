@@ -1,14 +1,16 @@
 //! `freshet serve`: a caching node in front of origins.
 
+use crate::admin::{self, Admin};
+use crate::runtime;
 use crate::self_signed;
 use crate::settings::SettingsArguments;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use freshet_net::address::Address;
 use freshet_net::handover::Inherited;
 use freshet_node::config::Settings;
 use freshet_node::node::Node;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
@@ -33,13 +35,21 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         )
         .with_writer(std::io::stderr)
         .init();
-    let runtime_directory = runtime_directory()?;
+    let runtime_directory = runtime::directory()?;
     let settings = complete(&arguments.settings, &runtime_directory)?;
     let mut inherited = Inherited::from_environment()?;
     let node = Node::start(settings, &mut inherited)?;
     drop(inherited);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(control(&node, &arguments.settings, &runtime_directory))?;
+    let admin = {
+        let (to_reload, directory) = (Arc::clone(&node), runtime_directory.clone());
+        let arguments = arguments.settings.clone();
+        let reload = move || {
+            reload(&to_reload, &arguments, &directory).map_err(|error| format!("{error:#}"))
+        };
+        admin::start(&node, &runtime_directory, Box::new(reload))?
+    };
+    runtime.block_on(control(&node, &arguments.settings, &runtime_directory, admin.as_ref()))?;
     node.join();
     Ok(ExitCode::SUCCESS)
 }
@@ -51,21 +61,30 @@ fn complete(arguments: &SettingsArguments, directory: &Path) -> Result<Settings>
     Ok(settings)
 }
 
+/// Reads the configuration again; what is wrong leaves the old one in force.
+fn reload(node: &Node, arguments: &SettingsArguments, directory: &Path) -> Result<()> {
+    let settings = complete(arguments, directory)?;
+    Ok(node.reload(settings)?)
+}
+
 /// Waits for signals and acts on them.
-async fn control(node: &Arc<Node>, arguments: &SettingsArguments, directory: &Path) -> Result<()> {
+async fn control(
+    node: &Arc<Node>,
+    arguments: &SettingsArguments,
+    directory: &Path,
+    admin: Option<&Admin>,
+) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hang_up = signal(SignalKind::hangup())?;
-    announce(node);
+    announce(node, admin);
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     loop {
         tokio::select! {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
             _ = hang_up.recv() => {
-                let result = complete(arguments, directory)
-                    .and_then(|settings| node.reload(settings).map_err(Into::into));
-                match result {
+                match reload(node, arguments, directory) {
                     Ok(()) => tracing::info!("the configuration was read again"),
                     Err(error) => tracing::error!("nothing was changed: {error:#}"),
                 }
@@ -86,7 +105,7 @@ async fn control(node: &Arc<Node>, arguments: &SettingsArguments, directory: &Pa
 }
 
 /// Says on standard error where the node is and what to try.
-fn announce(node: &Node) {
+fn announce(node: &Node, admin: Option<&Admin>) {
     let snapshot = node.snapshot();
     let settings = &snapshot.settings;
     let addresses = node.addresses();
@@ -106,6 +125,14 @@ fn announce(node: &Node) {
         freshet_base::units::format_bytes(settings.memory_bytes),
         node.shared.stats.len()
     );
+    if let Some(admin) = admin {
+        let shown = match admin.handle.address() {
+            address @ Address::Tcp(_) => format!("{}/metrics", url(address, false)),
+            address @ Address::Unix(_) => address.to_string(),
+        };
+        eprintln!("admin      {shown}");
+        eprintln!("token      {}", admin.token_file.display());
+    }
     if let Some(url) = first {
         eprintln!("try        curl -sI {url}/");
     }
@@ -126,19 +153,4 @@ fn url(address: &Address, tls: bool) -> String {
         }
         other => format!("{scheme}://{other}"),
     }
-}
-
-/// Where files of this run go: the service manager's directory, the user's, or one under `/tmp`
-/// that only this user can read.
-fn runtime_directory() -> Result<PathBuf> {
-    let base = ["RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR"]
-        .iter()
-        .find_map(|name| std::env::var_os(name).map(PathBuf::from));
-    let directory = match base {
-        Some(base) => base.join("freshet"),
-        None => std::env::temp_dir().join(format!("freshet-{}", rustix::process::getuid().as_raw())),
-    };
-    std::fs::create_dir_all(&directory)
-        .with_context(|| format!("{} could not be made", directory.display()))?;
-    Ok(directory)
 }

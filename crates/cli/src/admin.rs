@@ -1,0 +1,36 @@
+//! Starts the admin interface of a node.
+
+use crate::runtime;
+use anyhow::{Context, Result};
+use freshet_admin::{Handle, Reload, Token};
+use freshet_node::node::Node;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A running interface and where its token is.
+pub(crate) struct Admin {
+    /// The interface; ends when dropped.
+    pub(crate) handle: Handle,
+    /// File with its token.
+    pub(crate) token_file: PathBuf,
+}
+
+/// Starts the interface as `admin.listen` and `admin.token_file` say; `None` where it is off.
+///
+/// # Errors
+/// When the address cannot be listened on, or the token file not be used.
+pub(crate) fn start(node: &Arc<Node>, directory: &Path, reload: Box<Reload>) -> Result<Option<Admin>> {
+    let settings = node.snapshot().settings;
+    let Some(address) = &settings.admin_listen else { return Ok(None) };
+    let bound = freshet_admin::bind(address)
+        .context("the admin interface needs another address: --admin ADDR, or --admin off")?;
+    let (token, token_file) = match &settings.admin_token_file {
+        Some(file) => (Token::read(file)?, file.clone()),
+        None => {
+            let file = directory.join(runtime::token_name(bound.address()));
+            (Token::read_or_create(&file)?, file)
+        }
+    };
+    let handle = bound.start(Arc::clone(node), token, reload)?;
+    Ok(Some(Admin { handle, token_file }))
+}

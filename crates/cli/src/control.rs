@@ -1,0 +1,336 @@
+//! Commands that talk to a running node: purge, explain, stat, log, reload, origins.
+
+use crate::client::{NodeArguments, encode};
+use crate::text::{COLUMNS, cut, micros, percent, print, thousands, wrap};
+use anyhow::{Result, bail};
+use clap::Args;
+use freshet_base::units::format_bytes;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+/// `freshet purge`
+#[derive(Args)]
+#[command(after_help = "Examples:\n  freshet purge http://localhost:8000/a.mp4\n  \
+                        freshet purge --tag news --soft\n  freshet purge --all")]
+pub(crate) struct PurgeArguments {
+    /// URLs as clients ask for them, host and port included.
+    #[arg(value_name = "URL", required_unless_present_any = ["tag", "all"])]
+    urls: Vec<String>,
+    /// Everything the origin sent with this Surrogate-Key or Cache-Tag; repeatable.
+    #[arg(long, value_name = "TAG")]
+    tag: Vec<String>,
+    /// Everything.
+    #[arg(long)]
+    all: bool,
+    /// Keep it as stale, to be served while it is refreshed.
+    #[arg(long)]
+    soft: bool,
+    /// Answer in JSON, one line for each.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    node: NodeArguments,
+}
+
+/// Purges and says how much that was.
+///
+/// # Errors
+/// When the node cannot be asked or refuses.
+pub(crate) fn purge(arguments: PurgeArguments) -> Result<ExitCode> {
+    let soft = arguments.soft;
+    let urls = arguments
+        .urls
+        .iter()
+        .map(|url| ("/v1/purge", url.as_str(), json!({"url": url, "soft": soft})));
+    let tags = arguments
+        .tag
+        .iter()
+        .map(|tag| ("/v1/purge/tag", tag.as_str(), json!({"tag": tag, "soft": soft})));
+    let all = arguments.all.then(|| ("/v1/purge/all", "everything", json!({"soft": soft})));
+    for (path, what, body) in urls.chain(tags).chain(all) {
+        let answer = arguments.node.post(path, &body)?.json()?;
+        if arguments.json {
+            print(&format!("{answer}\n"))?;
+            continue;
+        }
+        let took = micros(answer["took_us"].as_u64().unwrap_or(0));
+        let done = if soft { "made stale" } else { "purged" };
+        let result = match answer["purged"].as_u64().unwrap_or(0) {
+            0 => format!("nothing was stored ({took})"),
+            1 => format!("1 object {done} in {took}"),
+            count => format!("{} objects {done} in {took}", thousands(count)),
+        };
+        print(&format!("{}: {result}\n", cut(what, COLUMNS - result.chars().count() - 2)))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `freshet explain`
+#[derive(Args)]
+pub(crate) struct ExplainArguments {
+    /// URL as clients ask for it, host and port included.
+    url: String,
+    /// Method of the request.
+    #[arg(long, default_value = "GET")]
+    method: String,
+    /// A field of the request, as "Accept-Encoding: br"; repeatable.
+    #[arg(short = 'H', long, value_name = "FIELD")]
+    header: Vec<String>,
+    /// Answer in JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    node: NodeArguments,
+}
+
+/// Says why a URL is a hit or a miss.
+///
+/// # Errors
+/// When the node cannot be asked or refuses.
+pub(crate) fn explain(arguments: ExplainArguments) -> Result<ExitCode> {
+    let mut path =
+        format!("/v1/explain?url={}&method={}", encode(&arguments.url), encode(&arguments.method));
+    for header in &arguments.header {
+        let _ = write!(path, "&header={}", encode(header));
+    }
+    let answer = arguments.node.get(&path)?;
+    if arguments.json {
+        print(&answer.body)?;
+        print("\n")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let answer = answer.json()?;
+    let mut out = String::new();
+    wrap(answer["verdict"].as_str().unwrap_or(""), 0, &mut out);
+    for fact in list(&answer["facts"]) {
+        let label = fact["label"].as_str().unwrap_or("");
+        let _ = write!(out, "{label:<8}");
+        wrap(fact["text"].as_str().unwrap_or(""), 8, &mut out);
+    }
+    print(&out)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `freshet stat`
+#[derive(Args)]
+pub(crate) struct StatArguments {
+    /// Answer in JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    node: NodeArguments,
+}
+
+/// Shows the figures of a node since its start.
+///
+/// # Errors
+/// When the node cannot be asked or refuses.
+pub(crate) fn stat(arguments: StatArguments) -> Result<ExitCode> {
+    let answer = arguments.node.get("/v1/stats")?;
+    if arguments.json {
+        print(&answer.body)?;
+        print("\n")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    print(&figures(&answer.json()?))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn figures(stats: &Value) -> String {
+    let count = |path: &str| stats.pointer(path).and_then(Value::as_u64).unwrap_or(0);
+    let counter = |name: &str| count(&format!("/counters/{name}"));
+    let hits = counter("hits") + counter("hits_stale");
+    let (requests, sent) = (counter("requests"), counter("body_bytes"));
+    let uptime = stats["uptime_s"].as_f64().unwrap_or(0.0);
+    let mut out = format!(
+        "freshet {}, up {}, {} workers, {} connections{}\n",
+        stats["version"].as_str().unwrap_or("?"),
+        uptime_text(uptime),
+        count("/workers"),
+        thousands(count("/connections")),
+        if stats["draining"] == true { ", draining" } else { "" },
+    );
+    let lines = [
+        (
+            "hits",
+            format!(
+                "{} of requests, {} of body bytes",
+                percent(hits, requests),
+                percent(counter("hit_body_bytes"), sent)
+            ),
+        ),
+        (
+            "first byte",
+            format!(
+                "hit p50 {} p99 {}, else p50 {} p99 {}",
+                micros(count("/hit_first_byte/p50_us")),
+                micros(count("/hit_first_byte/p99_us")),
+                micros(count("/miss_first_byte/p50_us")),
+                micros(count("/miss_first_byte/p99_us"))
+            ),
+        ),
+        (
+            "cache",
+            format!(
+                "{} objects, {}, {} evicted, {} purged",
+                thousands(count("/cache/objects")),
+                format_bytes(count("/cache/bytes")),
+                thousands(count("/cache/evicted")),
+                thousands(count("/cache/purged"))
+            ),
+        ),
+        (
+            "memory",
+            format!(
+                "{} of {} for objects, {} in RAM altogether",
+                format_bytes(count("/memory/committed_bytes") + count("/memory/metadata_bytes")),
+                format_bytes(count("/memory/limit_bytes")),
+                format_bytes(count("/resident_bytes"))
+            ),
+        ),
+        ("statuses", join(&stats["statuses"])),
+    ];
+    for (label, text) in lines {
+        let _ = writeln!(out, "{label:<12}{text}");
+    }
+    out.push('\n');
+    counters(&stats["counters"], &mut out);
+    out
+}
+
+/// Counters that are not zero, two to a line.
+fn counters(counters: &Value, out: &mut String) {
+    let Value::Object(counters) = counters else { return };
+    let shown: Vec<_> = counters
+        .iter()
+        .filter_map(|(name, value)| Some((name, value.as_u64().filter(|value| *value > 0)?)))
+        .collect();
+    for pair in shown.chunks(2) {
+        let cell = |(name, value): &(&String, u64)| format!("{name:<22} {:>15}", thousands(*value));
+        let cells: Vec<_> = pair.iter().map(cell).collect();
+        let _ = writeln!(out, "{}", cells.join("  "));
+    }
+}
+
+fn join(counts: &Value) -> String {
+    let Value::Object(counts) = counts else { return String::new() };
+    let counts = counts.iter().filter_map(|(name, value)| {
+        let value = value.as_u64().filter(|value| *value > 0)?;
+        Some(format!("{} {name}", thousands(value)))
+    });
+    counts.collect::<Vec<_>>().join(", ")
+}
+
+/// A time since a start.
+pub(crate) fn uptime_text(seconds: f64) -> String {
+    match seconds as u64 {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7_200 => format!("{} min", seconds / 60),
+        seconds @ 7_200..172_800 => format!("{} h", seconds / 3_600),
+        seconds => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// `freshet reload`
+#[derive(Args)]
+pub(crate) struct ReloadArguments {
+    #[command(flatten)]
+    node: NodeArguments,
+}
+
+/// Has the configuration read again.
+///
+/// # Errors
+/// What is wrong with it; the old one stays in force.
+pub(crate) fn reload(arguments: ReloadArguments) -> Result<ExitCode> {
+    let answer = arguments.node.post("/v1/reload", &json!({}))?.json()?;
+    let names: Vec<_> = list(&answer["origins"]).filter_map(Value::as_str).collect();
+    print(&format!("the configuration was read again; origins: {}\n", names.join(", ")))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `freshet origins`
+#[derive(Args)]
+#[command(after_help = "Examples:\n  freshet origins\n  freshet origins a.example down\n  \
+                        freshet origins a.example auto")]
+pub(crate) struct OriginsArguments {
+    /// Origin to change.
+    #[arg(requires = "state")]
+    name: Option<String>,
+    /// What it is to be: auto leaves it to health checks.
+    #[arg(value_parser = ["auto", "up", "down"])]
+    state: Option<String>,
+    /// Answer in JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    node: NodeArguments,
+}
+
+/// Lists origins, or takes one out and puts it in.
+///
+/// # Errors
+/// When the node cannot be asked or refuses.
+pub(crate) fn origins(arguments: OriginsArguments) -> Result<ExitCode> {
+    let answer = match (&arguments.name, &arguments.state) {
+        (Some(name), Some(state)) => {
+            let path = format!("/v1/origins/{}", encode(name));
+            arguments.node.post(&path, &json!({"state": state}))?
+        }
+        (None, None) => arguments.node.get("/v1/origins")?,
+        _ => bail!("to change an origin give its name and auto, up or down"),
+    };
+    if arguments.json {
+        print(&answer.body)?;
+        print("\n")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let origins = match answer.json()? {
+        Value::Array(origins) => origins,
+        one => vec![one],
+    };
+    let mut out = format!(
+        "{:<26}{:<9}{:<6}{:>10}{:>10}{:>7}{:>10}\n",
+        "origin", "health", "said", "requests", "failures", "open", "answers"
+    );
+    for origin in &origins {
+        let text = |name: &str| origin[name].as_str().unwrap_or("");
+        let count = |name: &str| thousands(origin[name].as_u64().unwrap_or(0));
+        let _ = writeln!(
+            out,
+            "{:<26}{:<9}{:<6}{:>10}{:>10}{:>7}{:>10}",
+            cut(text("name"), 25),
+            text("health"),
+            text("said"),
+            count("requests"),
+            count("failures"),
+            count("connections"),
+            micros((origin["first_byte_ms"].as_f64().unwrap_or(0.0) * 1e3) as u64),
+        );
+    }
+    print(&out)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The members of an array; none of anything else.
+pub(crate) fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_fit_the_terminal() {
+        let stats = json!({
+            "version": "0.1.0", "uptime_s": 200_000.0, "workers": 128, "connections": 100_000,
+            "counters": {"requests": u64::MAX / 1024, "connections_accepted": u64::MAX / 1024, "hits": 5},
+            "statuses": {"2xx": 1_000_000_000_u64, "3xx": 1_000_000_000_u64, "4xx": 1_000_000_000_u64, "5xx": 7},
+        });
+        let text = figures(&stats);
+        assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
+        assert!(text.starts_with("freshet 0.1.0, up 2 d, 128 workers, 100,000 connections\n"));
+    }
+}

@@ -1,0 +1,98 @@
+//! `freshet log`: the last requests, and those that come.
+
+use crate::client::NodeArguments;
+use crate::text::{COLUMNS, cut, micros, print};
+use anyhow::Result;
+use clap::Args;
+use freshet_base::units::format_bytes;
+use serde_json::Value;
+use std::process::ExitCode;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// How often new lines are asked for: as often as workers hand theirs over.
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(250);
+
+/// `freshet log`
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Go on with what comes.
+    #[arg(short, long)]
+    follow: bool,
+    /// How many lines to begin with.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
+    count: u64,
+    /// Lines as long as they are.
+    #[arg(short, long)]
+    wide: bool,
+    /// One JSON object a line.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    node: NodeArguments,
+}
+
+/// Shows the last requests.
+///
+/// # Errors
+/// When the node cannot be asked or refuses.
+pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
+    let mut path = format!("/v1/log?count={}", arguments.count);
+    loop {
+        let answer = arguments.node.get(&path)?;
+        if arguments.json {
+            print(&answer.body)?;
+        } else {
+            let width = if arguments.wide { usize::MAX } else { COLUMNS };
+            let records = answer.body.lines().filter_map(|line| serde_json::from_str(line).ok());
+            let lines: String = records.map(|record| line(&record, width) + "\n").collect();
+            print(&lines)?;
+        }
+        if !arguments.follow {
+            return Ok(ExitCode::SUCCESS);
+        }
+        path = format!("/v1/log?count=2000&since={}", answer.number("log-next")?);
+        sleep(FOLLOW_INTERVAL);
+    }
+}
+
+/// Time of day in UTC, status, reason, bytes, time taken, method and URL.
+fn line(record: &Value, width: usize) -> String {
+    let text = |name: &str| record[name].as_str().unwrap_or("");
+    let count = |name: &str| record[name].as_u64().unwrap_or(0);
+    let second = record["time"].as_f64().unwrap_or(0.0) as u64 % 86_400;
+    let aborted = if record["aborted"] == true { " (broken off)" } else { "" };
+    let line = format!(
+        "{:02}:{:02}:{:02} {} {:<17} {:>8} {:>8} {} {}{}{aborted}",
+        second / 3_600,
+        second / 60 % 60,
+        second % 60,
+        count("status"),
+        text("reason"),
+        format_bytes(count("body_bytes")),
+        micros(count("total_us")),
+        text("method"),
+        text("host"),
+        text("target"),
+    );
+    cut(&line, width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_line_says_what_happened_and_fits() {
+        let record = json!({
+            "time": 1_795_165_628.63, "status": 200, "reason": "hit", "body_bytes": 5_120,
+            "total_us": 1_250, "method": "GET", "host": "tv.example", "target": "/live/1/seg.m4s",
+        });
+        assert_eq!(
+            line(&record, COLUMNS),
+            "09:07:08 200 hit                 5.1 KB   1.2 ms GET tv.example/live/1/seg.m4s"
+        );
+        assert_eq!(line(&record, 30).chars().count(), 30);
+    }
+}
