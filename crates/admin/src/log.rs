@@ -34,10 +34,12 @@ pub(crate) async fn log(
     })?;
     let (records, next) = context.node.shared.log.since(query.number("since", 0)?);
     let mut lines = String::new();
+    let mut records: Vec<_> =
+        records.iter().filter_map(|record| decode(&mut &record[..])).collect();
+    // Each worker hands its records over for itself, so they are not quite in order.
+    records.sort_by_key(|record| record.time);
     for record in records.iter().skip(records.len().saturating_sub(count)) {
-        if let Some(record) = decode(&mut &record[..]) {
-            format.write(&record, &mut lines);
-        }
+        format.write(record, &mut lines);
     }
     let kind = if format == Format::Json { "application/x-ndjson" } else { "text/plain" };
     Ok(([(header::CONTENT_TYPE, kind.to_owned()), (NEXT, next.to_string())], lines))

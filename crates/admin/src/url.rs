@@ -12,7 +12,7 @@ pub(crate) fn request_for(url: &str) -> Result<RequestHead, Problem> {
     let wrong = |why: &str| {
         Problem::bad_request(
             format!("`{url}` is not a URL: {why}"),
-            "write it as clients ask for it, host and port included: http://localhost:8000/a.mp4",
+            "write it as clients ask for it: http://localhost:8000/a.mp4",
         )
     };
     let (scheme, rest) = match url.split_once("://") {

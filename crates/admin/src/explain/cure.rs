@@ -12,17 +12,19 @@ pub(super) fn for_reason(reason: Reason, status: u16) -> Option<String> {
             "if everybody may have it, send \"Cache-Control: public\" or s-maxage"
         }
         Reason::VaryAny => "name the request fields that matter in Vary instead of *",
+        Reason::NoFreshness | Reason::StatusNotCacheable
+            if matches!(status, 404 | 405 | 410 | 414 | 501) =>
+        {
+            return Some(format!(
+                "set cache.negative, as 10s, to keep answers with status {status}"
+            ));
+        }
         Reason::NoFreshness | Reason::StaleOnArrival => {
             "send \"Cache-Control: max-age=60\" for as long as it may be reused, or an ETag"
         }
         Reason::NoCacheNoValidator => "send an ETag, so that the origin can be asked cheaply",
         Reason::StatusNotCacheable => {
-            return Some(match status {
-                404 | 405 | 410 | 414 | 501 => {
-                    format!("set cache.negative, as 10s, to keep answers with status {status}")
-                }
-                _ => format!("send \"Cache-Control: max-age=10\" with status {status}"),
-            });
+            return Some(format!("send \"Cache-Control: max-age=10\" with status {status}"));
         }
         Reason::StatusNotUnderstood => "send it without must-understand",
         Reason::PartialWithoutRange => {

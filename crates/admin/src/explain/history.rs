@@ -37,7 +37,10 @@ impl History {
                 continue;
             }
             *history.reasons.entry(*reason).or_default() += 1;
-            history.last = Some((record.time, *reason, record.origin.to_owned()));
+            // Each worker hands its records over for itself, so they are not quite in order.
+            if history.last.as_ref().is_none_or(|(time, ..)| *time <= record.time) {
+                history.last = Some((record.time, *reason, record.origin.to_owned()));
+            }
         }
         history
     }
@@ -91,8 +94,8 @@ mod tests {
         let records = [
             encoded("tv", "/x?CMCD=br%3D1", Reason::Miss, 1_000),
             encoded("tv", "/y", Reason::Hit, 2_000),
-            encoded("tv", "/x", Reason::Hit, 3_000),
             encoded("tv", "/x", Reason::Hit, 4_000),
+            encoded("tv", "/x", Reason::Hit, 3_000),
             encoded("other", "/x", Reason::Hit, 5_000),
         ];
         let request =

@@ -90,7 +90,11 @@ pub(super) fn facts(known: &Known<'_>) -> Vec<Fact> {
         add("vary", text);
     }
     if let Some(entry) = known.not_stored.filter(|_| known.preview.selected.is_none()) {
-        add("fetched", format!("{} times without being stored", entry.count));
+        let times = match entry.count {
+            1 => "once".to_owned(),
+            count => format!("{count} times"),
+        };
+        add("fetched", format!("{times} without being stored"));
     }
     add("seen", known.history.words(known.now));
     if let Some(host) = known.history.other_host.as_ref().filter(|_| known.history.last.is_none()) {
@@ -114,6 +118,7 @@ fn body(object: &Object) -> String {
     let hits = match object.hits() {
         0 => "not yet served from here".to_owned(),
         1 => "served from here once".to_owned(),
+        2 => "served from here twice".to_owned(),
         count => format!("served from here {count} times"),
     };
     let size = match total {
@@ -153,7 +158,7 @@ fn next(known: &Known<'_>) -> String {
         Reason::Miss | Reason::MissVary => "a miss: it is fetched, and stored if it may be",
         Reason::MissPartial => "the missing parts are fetched",
         Reason::HitForMiss => {
-            "is fetched without waiting for others, as the last answers were not to be stored"
+            "fetched without waiting for others, as the last answers were not to be stored"
         }
         Reason::MissExpired | Reason::MissMustValidate | Reason::MissPurged => {
             "the origin is asked whether it is still good"
