@@ -66,7 +66,8 @@ pub struct Node {
 }
 
 struct Handle {
-    thread: JoinHandle<()>,
+    /// Taken by the one who waits for it.
+    thread: Option<JoinHandle<()>>,
     commands: UnboundedSender<Command>,
 }
 
@@ -155,12 +156,13 @@ impl Node {
         lock(&self.listeners).clear();
     }
 
-    /// Waits until all workers have ended, then for the log.
+    /// Waits until all workers have ended, as [`Node::drain`] or [`Node::stop`] told them to, then
+    /// for the log. They can be told to stop meanwhile.
     pub fn join(&self) {
-        let workers = std::mem::take(&mut *lock(&self.workers));
-        for worker in workers {
-            drop(worker.commands);
-            let _ = worker.thread.join();
+        let threads: Vec<_> =
+            lock(&self.workers).iter_mut().filter_map(|worker| worker.thread.take()).collect();
+        for thread in threads {
+            let _ = thread.join();
         }
         self.shared.log.stop();
     }
@@ -224,7 +226,7 @@ impl Node {
                 tracing::error!(%error, "a worker could not run");
             }
         })?;
-        Ok(Handle { thread, commands })
+        Ok(Handle { thread: Some(thread), commands })
     }
 }
 
