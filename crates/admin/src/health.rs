@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use freshet_base::clock::UnixMillis;
 use freshet_node::node::Node;
+use freshet_node::snapshot::Snapshot;
 use freshet_origin::health::Health;
 use std::sync::Arc;
 
@@ -32,11 +33,16 @@ fn unready(node: &Node) -> Option<String> {
         return Some("draining, it ends when open requests have".to_owned());
     }
     let snapshot = node.snapshot();
-    let origins = snapshot.upstreams.board.origins();
-    let now = UnixMillis::now();
-    if origins.iter().any(|origin| origin.health.health(now) != Health::Down) {
+    if any_up(&snapshot, UnixMillis::now()) {
         return None;
     }
+    let origins = snapshot.upstreams.board.origins();
     let names: Vec<_> = origins.iter().map(|origin| origin.settings.name.as_str()).collect();
     Some(format!("no origin is up ({})", names.join(", ")))
+}
+
+/// Whether some origin would be asked.
+pub(crate) fn any_up(snapshot: &Snapshot, now: UnixMillis) -> bool {
+    let mut origins = snapshot.upstreams.board.origins().iter();
+    origins.any(|origin| origin.health.health(now) != Health::Down)
 }

@@ -9,6 +9,7 @@ mod history;
 mod life;
 mod words;
 
+use crate::health::any_up;
 use crate::objects::ObjectView;
 use crate::problem::Problem;
 use crate::query::Pairs;
@@ -61,6 +62,8 @@ struct Known<'a> {
     not_stored: Option<&'a NotStored>,
     history: &'a History,
     policy: String,
+    /// Whether no origin is up.
+    no_origin: bool,
 }
 
 /// Explains why a URL is stored or not, how fresh it is, and what the next request would get.
@@ -92,6 +95,7 @@ pub(crate) async fn explain(
             Some(file) => file.display().to_string(),
             None => "built-in, as RFC 9111 has it".to_owned(),
         },
+        no_origin: !any_up(&snapshot, now),
     };
     Ok(Json(Explanation {
         verdict: words::verdict(&known),

@@ -100,6 +100,9 @@ pub(super) fn facts(known: &Known<'_>) -> Vec<Fact> {
     if let Some(host) = known.history.other_host.as_ref().filter(|_| known.history.last.is_none()) {
         add("but", format!("the same path was asked for as {host}; the host is part of the key"));
     }
+    if known.no_origin {
+        add("origins", "none is up, so nothing can be fetched".to_owned());
+    }
     add("next", next(known));
     if let Some(text) = cure_of(known) {
         add("cure", text);
