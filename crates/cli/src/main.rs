@@ -6,6 +6,7 @@ mod admin;
 mod check;
 mod client;
 mod control;
+mod demo;
 mod runtime;
 mod self_signed;
 mod serve;
@@ -32,6 +33,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Show the whole thing: an origin, a node, viewers, live figures.
+    Demo(demo::Arguments),
     /// Cache what an origin serves.
     Serve(serve::Arguments),
     /// Check configuration files; errors are shown in place.
@@ -54,6 +57,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
+        Command::Demo(arguments) => demo::run(arguments),
         Command::Serve(arguments) => serve::run(arguments),
         Command::Check(arguments) => check::run(arguments),
         Command::Explain(arguments) => control::explain(arguments),

@@ -1,0 +1,182 @@
+//! What is counted: at the viewers, in the node and at the origin.
+
+use freshet_lab::demo::{Sampler, Second};
+use freshet_lab::origin::{self, Origin};
+use freshet_lab::viewers::{Errors, Figures, Latency, Viewers};
+use freshet_node::node::Node;
+use serde::Serialize;
+use std::time::Instant;
+
+/// One refresh of the view.
+pub(super) struct Moment {
+    /// Since the moment before.
+    pub(super) last: Part,
+    /// Since the start.
+    pub(super) whole: Part,
+    /// Seconds since the start.
+    pub(super) seconds: f64,
+}
+
+/// Figures of a stretch of time.
+pub(super) struct Part {
+    /// Rates and what viewers saw.
+    pub(super) rates: Second,
+    /// The share of requests that the cache answered, 0 to 1; `None` without requests.
+    pub(super) request_hit_ratio: Option<f64>,
+}
+
+/// The counters so far, read at one time.
+#[derive(Clone, Copy)]
+struct Counts {
+    viewers: Figures,
+    origin: origin::Totals,
+    requests: u64,
+    hits: u64,
+}
+
+impl Counts {
+    fn read(node: &Node, origin: &Origin, viewers: Option<&Viewers>) -> Self {
+        let sums = node.sums();
+        let mut figures = viewers.map(Viewers::figures).unwrap_or_default();
+        // All that left the node, so that players one starts by hand are in the picture too.
+        figures.body_bytes = sums.counter("body_bytes");
+        Self {
+            viewers: figures,
+            origin: origin.totals(),
+            requests: sums.counter("requests"),
+            hits: sums.counter("hits") + sums.counter("hits_stale"),
+        }
+    }
+}
+
+/// Turns counters into figures, second by second.
+pub(super) struct Readings {
+    started: Instant,
+    /// When the last moment was taken.
+    taken: Instant,
+    sampler: Sampler,
+    /// One that never sampled: what it says is since the start.
+    fresh: Sampler,
+    before: (u64, u64),
+}
+
+impl Readings {
+    /// Readings that begin now, at counters of zero.
+    pub(super) fn new(offer: &origin::Settings) -> Self {
+        let now = Instant::now();
+        let sampler = Sampler::new(offer.channels, offer.titles);
+        Self { started: now, taken: now, fresh: sampler.clone(), sampler, before: (0, 0) }
+    }
+
+    /// The figures since the last call and since the start.
+    pub(super) fn take(
+        &mut self,
+        node: &Node,
+        origin: &Origin,
+        viewers: Option<&Viewers>,
+    ) -> Moment {
+        let counts = Counts::read(node, origin, viewers);
+        let first_byte = viewers.map(Viewers::take_interval).unwrap_or_default();
+        let now = Instant::now();
+        let elapsed = now.duration_since(self.taken);
+        let (requests, hits) = self.before;
+        let last = Part {
+            rates: self.sampler.sample(counts.viewers, first_byte, counts.origin, elapsed),
+            request_hit_ratio: ratio(
+                counts.hits.saturating_sub(hits),
+                counts.requests.saturating_sub(requests),
+            ),
+        };
+        self.taken = now;
+        self.before = (counts.requests, counts.hits);
+        let whole = self.whole(&counts, now);
+        Moment { last, whole, seconds: now.duration_since(self.started).as_secs_f64() }
+    }
+
+    /// What is left to say at the end.
+    pub(super) fn summary(
+        &self,
+        node: &Node,
+        origin: &Origin,
+        viewers: Option<&Viewers>,
+    ) -> Summary {
+        let counts = Counts::read(node, origin, viewers);
+        let now = Instant::now();
+        let whole = self.whole(&counts, now);
+        let Latency { p50_us, p99_us, max_us, .. } = whole.rates.first_byte;
+        let millis = |micros: u64| (whole.rates.first_byte.count > 0).then(|| micros as f64 / 1e3);
+        Summary {
+            seconds: now.duration_since(self.started).as_secs_f64(),
+            channels: whole.rates.channels,
+            titles: whole.rates.titles,
+            viewers: whole.rates.viewers,
+            gbit_per_second: whole.rates.bits_per_second / 1e9,
+            body_bytes: counts.viewers.body_bytes,
+            origin_body_bytes: counts.origin.body_bytes,
+            byte_hit_ratio: whole.rates.byte_hit_ratio(),
+            requests: counts.requests,
+            hits: counts.hits,
+            request_hit_ratio: whole.request_hit_ratio,
+            ttfb_p50_ms: millis(p50_us),
+            ttfb_p99_ms: millis(p99_us),
+            ttfb_max_ms: millis(max_us),
+            segments: counts.viewers.segments,
+            late: counts.viewers.late,
+            errors: counts.viewers.errors.total(),
+            errors_by_kind: counts.viewers.errors.into(),
+        }
+    }
+
+    fn whole(&self, counts: &Counts, now: Instant) -> Part {
+        let elapsed = now.duration_since(self.started);
+        let (viewers, origin) = (counts.viewers, counts.origin);
+        Part {
+            rates: self.fresh.clone().sample(viewers, viewers.first_byte, origin, elapsed),
+            request_hit_ratio: ratio(counts.hits, counts.requests),
+        }
+    }
+}
+
+/// The last word, for people and, as JSON, for scripts. Ratios are 0 to 1; what nothing was measured
+/// of is `null`.
+#[derive(Serialize)]
+pub(super) struct Summary {
+    pub(super) seconds: f64,
+    pub(super) channels: u32,
+    pub(super) titles: u32,
+    pub(super) viewers: u64,
+    pub(super) gbit_per_second: f64,
+    pub(super) body_bytes: u64,
+    pub(super) origin_body_bytes: u64,
+    pub(super) byte_hit_ratio: Option<f64>,
+    pub(super) requests: u64,
+    pub(super) hits: u64,
+    pub(super) request_hit_ratio: Option<f64>,
+    pub(super) ttfb_p50_ms: Option<f64>,
+    pub(super) ttfb_p99_ms: Option<f64>,
+    pub(super) ttfb_max_ms: Option<f64>,
+    pub(super) segments: u64,
+    pub(super) late: u64,
+    pub(super) errors: u64,
+    pub(super) errors_by_kind: ErrorKinds,
+}
+
+/// [`Errors`] as JSON names them.
+#[derive(Serialize)]
+pub(super) struct ErrorKinds {
+    connect: u64,
+    status: u64,
+    transfer: u64,
+    manifest: u64,
+}
+
+impl From<Errors> for ErrorKinds {
+    fn from(errors: Errors) -> Self {
+        let Errors { connect, status, transfer, manifest } = errors;
+        Self { connect, status, transfer, manifest }
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| (part as f64 / whole as f64).min(1.0))
+}
