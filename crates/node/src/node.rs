@@ -3,7 +3,7 @@
 use crate::config::Settings;
 use crate::config::settings;
 use crate::decisions::Decisions;
-use crate::log::{AccessLog, Format};
+use crate::log::{AccessLog, Format, Opened};
 use crate::snapshot::Snapshot;
 use crate::stats::{Sums, WorkerStats};
 use crate::worker::{self, Command, Port, Shared};
@@ -26,6 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use thiserror::Error;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 /// Why a node could not start or reload.
@@ -98,6 +99,7 @@ impl Node {
             cache,
             arena,
             connections: AtomicUsize::new(0),
+            all_closed: Notify::new(),
             stats: cpus.iter().map(|_| Arc::new(WorkerStats::default())).collect(),
             log,
             decisions: Decisions::default(),
@@ -128,16 +130,21 @@ impl Node {
     /// began. Addresses, workers and memory stay as they are until an upgrade.
     ///
     /// # Errors
-    /// What is wrong; the configuration in force stays.
+    /// What is wrong; the configuration in force stays, all of it.
     pub fn reload(&self, settings: Settings) -> Result<(), NodeError> {
         let format = Format::parse(&settings.log.format)
             .map_err(|error| NodeError::Config(format!("log.format: {error}")))?;
         let before = self.snapshot();
         let next = Snapshot::new(settings, Some(&before)).map_err(NodeError::Config)?;
+        // All that can fail comes before the first change.
+        let log = Opened::open(&next.settings.log.access).map_err(NodeError::LocalLog)?;
         if let Some(store) = &self.certificates {
             store.replace(sources(&next.settings))?;
         }
-        self.shared.log.reopen(&next.settings.log.access, format).map_err(NodeError::LocalLog)?;
+        self.shared.log.reopen(log, format);
+        for key in fixed(&before.settings, &next.settings) {
+            tracing::warn!("{key} has changed; that takes effect with an upgrade or a restart");
+        }
         *lock(&self.snapshot) = next.clone();
         self.tell(|| Command::Reload(Box::new(next.clone())));
         Ok(())
@@ -201,10 +208,12 @@ impl Node {
         Sums::of(self.shared.stats.iter().map(|stats| &**stats))
     }
 
-    /// Lets the process that `command` starts take over the listening sockets.
-    pub fn pass_on(&self, command: &mut std::process::Command) {
+    /// Lets the process that `command` starts take over the listening sockets, and `more` that
+    /// belong to the same program.
+    pub fn pass_on(&self, command: &mut std::process::Command, more: &[(&Address, &Listener)]) {
         let listeners = lock(&self.listeners);
-        let pairs: Vec<_> = listeners.iter().map(|(address, each)| (address, each)).collect();
+        let mut pairs: Vec<_> = listeners.iter().map(|(address, each)| (address, each)).collect();
+        pairs.extend(more);
         handover::pass_on(command, &pairs);
     }
 
@@ -218,20 +227,28 @@ impl Node {
         let (commands, received) = unbounded_channel();
         let shared = Arc::clone(&self.shared);
         let snapshot = self.snapshot();
+        let (started, outcome) = std::sync::mpsc::sync_channel(1);
         let thread = Builder::new().name(format!("worker-{index}")).spawn(move || {
             if let Err(error) = pin_current_thread(cpu) {
                 tracing::debug!(%error, "a worker is not pinned");
             }
-            if let Err(error) = worker::run(shared, index, snapshot, ports, received) {
-                tracing::error!(%error, "a worker could not run");
+            let runtime = worker::runtime();
+            let _ = started.send(runtime.as_ref().map(drop).map_err(io::Error::kind));
+            if let Ok(runtime) = runtime {
+                worker::run(&runtime, shared, index, snapshot, ports, received);
             }
         })?;
+        // Who says that the node runs must know that its workers do.
+        outcome.recv().map_err(io::Error::other)?.map_err(io::Error::from)?;
         Ok(Handle { thread: Some(thread), commands })
     }
 }
 
 /// Binds one address for each worker: with `SO_REUSEPORT`, the kernel spreads connections over
 /// them. A Unix socket is one queue all workers accept from.
+///
+/// Every inherited socket of the address gets a worker, also where the process before had more of
+/// them: connections wait in the queue of a socket, and closing it would reset them.
 fn open(
     setting: &settings::Listener,
     tls: Option<&Arc<ServerConfig>>,
@@ -240,9 +257,20 @@ fn open(
     listeners: &mut Vec<(Address, Listener)>,
 ) -> Result<(), NodeError> {
     let options = ListenOptions { reuse_port: ports.len() > 1, ..ListenOptions::default() };
+    let mut add = |worker: &mut Vec<Port>, listener: Listener| -> Result<(), NodeError> {
+        listeners.push((setting.address.clone(), listener.try_clone()?));
+        worker.push(Port {
+            listener,
+            tls: tls.filter(|_| setting.tls).cloned(),
+            proxy_protocol: setting.proxy_protocol,
+        });
+        Ok(())
+    };
     let mut first: Option<Listener> = None;
-    for worker in ports {
-        let listener = match (inherited.take(&setting.address), &first) {
+    for worker in &mut *ports {
+        // The first says which port it is where 0 was configured, maybe more than once.
+        let wanted = first.as_ref().map_or(&setting.address, Listener::local_address);
+        let listener = match (inherited.take(wanted), &first) {
             (Some(listener), _) => listener,
             (None, None) => Listener::bind(&setting.address, &options)?,
             (None, Some(first)) => match first.local_address() {
@@ -252,17 +280,30 @@ fn open(
                 Address::Unix(_) => first.try_clone()?,
             },
         };
-        listeners.push((setting.address.clone(), listener.try_clone()?));
         if first.is_none() {
             first = Some(listener.try_clone()?);
         }
-        worker.push(Port {
-            listener,
-            tls: tls.filter(|_| setting.tls).cloned(),
-            proxy_protocol: setting.proxy_protocol,
-        });
+        add(worker, listener)?;
+    }
+    let Some(first) = first else { return Ok(()) };
+    let mut workers = (0..ports.len()).cycle();
+    while let Some(listener) = inherited.take(first.local_address()) {
+        let index = workers.next().expect("there is a worker: it has the first listener");
+        add(&mut ports[index], listener)?;
     }
     Ok(())
+}
+
+/// Keys whose values differ and that a reload leaves as they are.
+fn fixed(before: &Settings, next: &Settings) -> impl Iterator<Item = &'static str> {
+    [
+        ("listen", before.listeners != next.listeners),
+        ("workers", before.workers != next.workers),
+        ("memory", before.memory_bytes != next.memory_bytes),
+        ("admin.listen", before.admin_listen != next.admin_listen),
+    ]
+    .into_iter()
+    .filter_map(|(key, differs)| differs.then_some(key))
 }
 
 fn certificates(settings: &Settings) -> Result<Option<Arc<CertificateStore>>, NodeError> {

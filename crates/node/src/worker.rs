@@ -20,9 +20,9 @@ use rustls::ServerConfig;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::Duration;
-use tokio::runtime::{Builder, LocalOptions};
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::spawn_local;
 
@@ -30,6 +30,11 @@ use tokio::task::spawn_local;
 const TICK: Duration = Duration::from_millis(250);
 /// How long the kernel may keep a connection that is refused for want of room.
 const REFUSE_LINGER: Duration = Duration::from_millis(10);
+/// How long a connection without request stays once the node drains. A request that was sent
+/// before its client could know is still answered, with the word that the connection ends. Two
+/// seconds are a few round trips of the slowest paths, and a client that is busy sends its next
+/// request within.
+const DRAIN_GRACE: Duration = Duration::from_secs(2);
 
 /// What all workers share.
 pub struct Shared {
@@ -39,6 +44,8 @@ pub struct Shared {
     pub arena: Arc<Arena>,
     /// Client connections now open, over all workers.
     pub connections: AtomicUsize,
+    /// Told when the last of them has closed.
+    pub all_closed: Notify,
     /// Counters of each worker.
     pub stats: Vec<Arc<WorkerStats>>,
     /// Access log.
@@ -81,8 +88,6 @@ pub struct Worker {
     log: LogBuffer,
     draining: Cell<bool>,
     drain: Notify,
-    open: Cell<usize>,
-    closed: Notify,
     ids: Cell<std::ops::Range<u64>>,
 }
 
@@ -99,8 +104,6 @@ impl Worker {
             snapshot: RefCell::new(Rc::new(snapshot)),
             draining: Cell::new(false),
             drain: Notify::new(),
-            open: Cell::new(0),
-            closed: Notify::new(),
             ids: Cell::new(0..0),
         })
     }
@@ -123,6 +126,12 @@ impl Worker {
         }
     }
 
+    /// Waits until a connection without request is to end: a grace after [`Worker::drained`].
+    pub async fn drain_grace(&self) {
+        self.drained().await;
+        tokio::time::sleep(DRAIN_GRACE).await;
+    }
+
     /// A number for a request, unique on this node.
     pub fn next_request_id(&self) -> u64 {
         let mut ids = self.ids.take();
@@ -143,18 +152,23 @@ impl Worker {
     }
 }
 
-/// Runs a worker until it is told to end. Call it on a thread of its own.
+/// What a worker's tasks run on. It belongs to the thread that makes it.
 ///
 /// # Errors
-/// When the runtime cannot be made.
+/// When descriptors or memory are short.
+pub fn runtime() -> std::io::Result<LocalRuntime> {
+    Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
+}
+
+/// Runs a worker until it is told to end. Call it on a thread of its own.
 pub fn run(
+    runtime: &LocalRuntime,
     shared: Arc<Shared>,
     index: usize,
     snapshot: Snapshot,
     ports: Vec<Port>,
     mut commands: mpsc::UnboundedReceiver<Command>,
-) -> std::io::Result<()> {
-    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
+) {
     runtime.block_on(async move {
         let worker = Worker::new(shared, index, snapshot);
         let accepting: Vec<_> =
@@ -179,17 +193,23 @@ pub fn run(
             worker.stats.log_lost.increment();
         }
     });
-    Ok(())
 }
 
-/// Lets open connections finish, for as long as configured.
+/// Lets open connections finish, for as long as configured. Those of all workers: what one of them
+/// delivers may still be filled by another.
 async fn drain(worker: &Worker, commands: &mut mpsc::UnboundedReceiver<Command>) {
     worker.draining.set(true);
     worker.drain.notify_waiters();
     let limit = worker.snapshot().settings.drain;
     let finished = async {
-        while worker.open.get() > 0 {
-            worker.closed.notified().await;
+        loop {
+            let mut told = std::pin::pin!(worker.shared.all_closed.notified());
+            // Before the count is read: one that closes in between tells us.
+            told.as_mut().enable();
+            if worker.shared.connections.load(SeqCst) == 0 {
+                return;
+            }
+            told.await;
         }
     };
     let stopped = async { while !matches!(commands.recv().await, Some(Command::Stop) | None) {} };
@@ -295,17 +315,16 @@ struct Open(Rc<Worker>);
 
 impl Open {
     fn new(worker: &Rc<Worker>) -> Self {
-        worker.open.set(worker.open.get() + 1);
-        worker.shared.connections.fetch_add(1, Relaxed);
+        worker.shared.connections.fetch_add(1, SeqCst);
         Self(Rc::clone(worker))
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.0.open.set(self.0.open.get() - 1);
-        self.0.shared.connections.fetch_sub(1, Relaxed);
         self.0.stats.connections_closed.increment();
-        self.0.closed.notify_one();
+        if self.0.shared.connections.fetch_sub(1, SeqCst) == 1 {
+            self.0.shared.all_closed.notify_waiters();
+        }
     }
 }

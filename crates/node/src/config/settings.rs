@@ -48,7 +48,7 @@ pub struct Settings {
 }
 
 /// `[[listen]]`
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Listener {
     /// Address.
     pub address: Address,

@@ -19,11 +19,16 @@ pub(crate) fn for_miss(task: &ClientTask, stale: Option<&Object>) -> RequestHead
         stale.with_head(|head| conditional::validate(&mut request.fields, &head.fields));
         return request;
     }
-    let range = request.fields.get("range").map(<[u8]>::to_vec);
+    let field = |name| request.fields.get(name).map(<[u8]>::to_vec);
+    let (range, if_range) = (field("range"), field("if-range"));
     conditional::strip(&mut request.fields);
-    if let Some(range) = range {
-        if matches!(RangeRequest::parse(&range), Some(RangeRequest::One(_))) {
-            request.fields.append("Range", range);
+    // Other methods have no ranges (RFC 9110 §14.2).
+    let Some(range) = range.filter(|_| task.request.method == Method::Get) else { return request };
+    if matches!(RangeRequest::parse(&range), Some(RangeRequest::One(_))) {
+        request.fields.append("Range", range);
+        // The part is of use only if it is of what the client has.
+        if let Some(if_range) = if_range {
+            request.fields.append("If-Range", if_range);
         }
     }
     request

@@ -25,7 +25,7 @@ const RECENT_RECORDS_MAX: usize = 2_000;
 
 enum Message {
     Records(Vec<u8>),
-    Reopen(LogTarget, Format),
+    Reopen(Opened, Format),
     Stop,
 }
 
@@ -60,14 +60,9 @@ impl AccessLog {
         Ok(Arc::new(Self { queue, recent, thread: Mutex::new(Some(thread)) }))
     }
 
-    /// Opens the target anew, as after a rotation or a reload.
-    ///
-    /// # Errors
-    /// When the file cannot be opened; the old one stays in use.
-    pub fn reopen(&self, target: &LogTarget, format: Format) -> io::Result<()> {
-        open(target)?;
-        let _ = self.queue.send(Message::Reopen(target.clone(), format));
-        Ok(())
+    /// Writes to another target from now on, or to a file opened anew after a rotation.
+    pub fn reopen(&self, target: Opened, format: Format) {
+        let _ = self.queue.send(Message::Reopen(target, format));
     }
 
     /// The newest records, oldest first, each encoded; at most `count`.
@@ -129,6 +124,19 @@ impl LogBuffer {
     }
 }
 
+/// A target that could be opened.
+pub struct Opened(Sink);
+
+impl Opened {
+    /// Opens `target`.
+    ///
+    /// # Errors
+    /// When the file cannot be opened.
+    pub fn open(target: &LogTarget) -> io::Result<Self> {
+        open(target).map(Self)
+    }
+}
+
 enum Sink {
     None,
     Stdout,
@@ -162,14 +170,9 @@ fn run(messages: &Receiver<Message>, mut sink: Sink, mut format: Format, recent:
                     write(&mut sink, lines.as_bytes());
                 }
             }
-            Message::Reopen(target, new_format) => {
+            Message::Reopen(opened, new_format) => {
                 format = new_format;
-                match open(&target) {
-                    Ok(opened) => sink = opened,
-                    Err(error) => {
-                        tracing::error!(%error, "the access log could not be opened anew")
-                    }
-                }
+                sink = opened.0;
             }
             Message::Stop => return,
         }

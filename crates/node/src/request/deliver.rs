@@ -79,9 +79,10 @@ impl Machine<'_> {
         if let Some(next) = self.ask_deliver(&mut head) {
             return next;
         }
-        let part = match &found.sent {
-            Some(sent) => Part::AsSent(sent),
-            None => self.part(&head, total),
+        let part = match (self.part(&head, total), &found.sent) {
+            (Part::Nothing(status @ (304 | 412)), _) => Part::Nothing(status),
+            (_, Some(sent)) => Part::AsSent(sent),
+            (part, None) => part,
         };
         let body = match self.body_of(&object, part, &mut head, total) {
             Ok(body) => body,

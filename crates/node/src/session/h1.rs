@@ -40,8 +40,7 @@ pub(crate) async fn serve(
     first_bytes: Vec<u8>,
 ) {
     let io = SharedIo::new(stream, first_bytes);
-    let mut session =
-        Session { worker, io, client, deadline: Deadline::new(), out: Vec::new(), served: 0 };
+    let mut session = Session { worker, io, client, deadline: Deadline::new(), out: Vec::new() };
     loop {
         match session.one().await {
             Ok(Next::Again) => {}
@@ -76,7 +75,6 @@ struct Session {
     deadline: Deadline,
     /// Reused for heads; given back to the allocator while idle.
     out: Vec<u8>,
-    served: u64,
 }
 
 impl Session {
@@ -91,7 +89,6 @@ impl Session {
                 return Ok(Next::Close);
             }
         };
-        self.served += 1;
         let snapshot = self.worker.snapshot();
         let limits = &snapshot.settings.limits;
         let length = match parsed.framing {
@@ -116,7 +113,7 @@ impl Session {
         };
         let version = parsed.head.version;
         let is_head = parsed.head.method == Method::Head;
-        let keep_alive = parsed.keep_alive && !self.worker.is_draining();
+        let keep_alive = parsed.keep_alive;
         let interim = Interim::default();
         let sent = Sent::begin(&self.worker, &parsed.head, &self.client);
         let request = Request {
@@ -184,14 +181,11 @@ impl Session {
             let idle = self.io.input_is_empty();
             if idle {
                 self.out = Vec::new();
-                if self.served > 0 && self.worker.is_draining() {
-                    return Ok(None);
-                }
             }
             let limit = if idle { limits.idle_timeout } else { limits.request_timeout };
             let io = &self.io;
             let filled = if idle {
-                let drain = self.worker.drained();
+                let drain = self.worker.drain_grace();
                 let fill = poll_fn(|cx| io.poll_fill(cx));
                 tokio::select! {
                     biased;
@@ -255,6 +249,7 @@ impl Session {
             None => Framing::UntilClose,
         };
         let keep_alive = keep_alive
+            && !self.worker.is_draining()
             && framing != Framing::UntilClose
             && self.request_body_ends(body_state.as_deref()).await;
         self.out.clear();

@@ -32,7 +32,12 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut stream: Stream, client: Rc<Cli
         };
     }
     let limit = worker.snapshot().settings.limits.idle_timeout;
-    match tokio::time::timeout(limit, first_bytes(&mut stream)).await {
+    let first = tokio::select! {
+        biased;
+        first = tokio::time::timeout(limit, first_bytes(&mut stream)) => first,
+        () = worker.drain_grace() => return stream.close(Duration::ZERO).await,
+    };
+    match first {
         Ok(Ok((bytes, true))) => h2::serve(worker, stream, client, bytes).await,
         Ok(Ok((bytes, false))) if is_neither(&bytes) => {
             worker.stats.requests_refused.increment();

@@ -71,8 +71,7 @@ impl Setup {
 
     pub(crate) fn settings(&self) -> Settings {
         let Self { workers, memory, listen, origins, rest } = self;
-        let text =
-            format!("workers = {workers}\nmemory = \"{memory}\"\n{listen}{origins}{rest}");
+        let text = format!("workers = {workers}\nmemory = \"{memory}\"\n{listen}{origins}{rest}");
         let document = Document::parse(&text).unwrap_or_else(|wrong| panic!("{wrong:?}: {text}"));
         Settings::from_document(&document).unwrap()
     }

@@ -6,3 +6,7 @@ mod client;
 mod collapse;
 mod harness;
 mod origin;
+mod purge;
+mod range;
+mod stale;
+mod vary;

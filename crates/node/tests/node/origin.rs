@@ -315,20 +315,15 @@ async fn accept(
     }
 }
 
-fn stream(
-    socket: Socket,
-    tls: Option<Arc<ServerConfig>>,
-) -> impl Future<Output = Option<Stream>> {
+fn stream(socket: Socket, tls: Option<Arc<ServerConfig>>) -> impl Future<Output = Option<Stream>> {
     async move {
         match tls {
             None => Some(Stream::from(socket)),
-            Some(config) => freshet_net::tls::server::accept(
-                socket,
-                &config,
-                Duration::from_secs(30),
-            )
-            .await
-            .ok(),
+            Some(config) => {
+                freshet_net::tls::server::accept(socket, &config, Duration::from_secs(30))
+                    .await
+                    .ok()
+            }
         }
     }
 }

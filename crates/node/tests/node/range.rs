@@ -1,0 +1,400 @@
+//! Parts of objects: cold, held, far ahead, and of representations that changed.
+
+use crate::client::{Client, get, get_with, request};
+use crate::harness::{TestNode, pattern, run, until};
+use crate::origin::{Origin, fresh, head, ranged, response};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+const FRESH: &str = "Cache-Control: max-age=3600";
+
+/// An origin of one object of `bytes` that does ranges, with this entity tag.
+fn ranging(bytes: u64, etag: &'static str) -> Origin {
+    let whole = pattern(1, 0..bytes);
+    Origin::serve(move |request| ranged(request, &whole, etag, &[FRESH]))
+}
+
+#[test]
+fn a_cold_range_is_fetched_as_a_range_and_kept() {
+    run(async {
+        let origin = ranging(1_000_000, "\"1\"");
+        let node = TestNode::before(&origin);
+        for _ in 0..2 {
+            let answer = get_with(&node, "/a", &["Range: bytes=1000-1999"]).await;
+            assert_eq!(answer.status, 206);
+            assert_eq!(answer.field("content-range"), Some("bytes 1000-1999/1000000"));
+            assert!(answer.body == pattern(1, 1000..2000));
+        }
+        assert_eq!(origin.count(), 1);
+        assert_eq!(origin.requests()[0].range(), Some((1000, 1999)));
+    });
+}
+
+#[test]
+fn a_second_range_asks_only_for_what_is_missing() {
+    run(async {
+        let origin = ranging(1_000_000, "\"1\"");
+        let node = TestNode::before(&origin);
+        get_with(&node, "/a", &["Range: bytes=0-9999"]).await;
+        let answer = get_with(&node, "/a", &["Range: bytes=5000-19999"]).await;
+        assert_eq!(answer.status, 206);
+        assert!(answer.body == pattern(1, 5000..20_000));
+        let asked = origin.requests();
+        assert_eq!(asked[1].range(), Some((10_000, 19_999)));
+        assert_eq!(asked[1].field("if-range"), Some("\"1\""));
+        // The whole is put together from what is there and the rest.
+        let answer = get(&node, "/a").await;
+        assert_eq!(answer.status, 200);
+        assert!(answer.body == pattern(1, 0..1_000_000));
+        let asked = origin.requests();
+        assert_eq!((asked.len(), asked[2].range()), (3, Some((20_000, 999_999))));
+        assert!(get(&node, "/a").await.body == pattern(1, 0..1_000_000));
+        assert_eq!(origin.count(), 3);
+    });
+}
+
+#[test]
+fn a_hole_between_two_held_parts_is_filled_exactly() {
+    run(async {
+        let origin = ranging(30_000, "\"1\"");
+        let node = TestNode::before(&origin);
+        get_with(&node, "/a", &["Range: bytes=0-9999"]).await;
+        get_with(&node, "/a", &["Range: bytes=20000-29999"]).await;
+        let answer = get_with(&node, "/a", &["Range: bytes=9990-20009"]).await;
+        assert!(answer.body == pattern(1, 9990..20_010));
+        assert_eq!(origin.requests()[2].range(), Some((10_000, 19_999)));
+        assert!(get(&node, "/a").await.body == pattern(1, 0..30_000));
+        assert_eq!(origin.count(), 3);
+    });
+}
+
+#[test]
+fn several_ranges_of_a_held_object_come_as_parts() {
+    run(async {
+        let text = "0123456789".repeat(1000);
+        let fields = [FRESH, "Content-Type: text/plain"];
+        let origin = Origin::serve(move |_| response("200 OK", &fields, &text));
+        let node = TestNode::before(&origin);
+        get(&node, "/a").await;
+        let answer = get_with(&node, "/a", &["Range: bytes=0-1,5005-5006,-1"]).await;
+        assert_eq!((answer.status, answer.complete), (206, true));
+        let kind = answer.field("content-type").unwrap();
+        let boundary = kind.strip_prefix("multipart/byteranges; boundary=").unwrap();
+        let boundary = boundary.trim_matches('"');
+        let text = answer.text();
+        let parts: Vec<&str> = text.split(&format!("--{boundary}")).collect();
+        assert_eq!(parts.len(), 5, "{text}");
+        for (part, (range, bytes)) in
+            parts[1..4].iter().zip([("0-1", "01"), ("5005-5006", "56"), ("9999-9999", "9")])
+        {
+            assert!(part.contains(&format!("Content-Range: bytes {range}/10000")), "{part}");
+            assert!(part.contains("Content-Type: text/plain"), "{part}");
+            assert!(part.ends_with(&format!("\r\n\r\n{bytes}\r\n")), "{part}");
+        }
+        assert_eq!(parts[4], "--\r\n");
+    });
+}
+
+#[test]
+fn several_ranges_of_nothing_held_are_cut_from_the_whole() {
+    run(async {
+        let origin = ranging(10_000, "\"1\"");
+        let node = TestNode::before(&origin);
+        let answer = get_with(&node, "/a", &["Range: bytes=0-9,9000-9009"]).await;
+        assert_eq!((answer.status, answer.complete), (206, true));
+        let wanted = pattern(1, 9000..9010);
+        assert!(answer.body.windows(10).any(|ten| ten == wanted));
+        assert_eq!(origin.requests()[0].field("range"), None);
+    });
+}
+
+#[test]
+fn a_range_far_ahead_of_a_slow_fill_is_fetched_by_itself() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        const TOTAL: u64 = 20_000_000;
+        let mut first = Client::to(&node).await;
+        first.ask("GET", "/a", &[]).await;
+        let slow = origin.next().await;
+        slow.send(head("200 OK", &[FRESH, "ETag: \"1\""], Some(TOTAL)));
+        slow.send(pattern(1, 0..100_000));
+        first.head().await.unwrap();
+        assert!(first.some(100_000).await == pattern(1, 0..100_000));
+        let mut second = Client::to(&node).await;
+        second.ask("GET", "/a", &["Range: bytes=15000000-15000999"]).await;
+        let ahead = origin.next().await;
+        assert_eq!(ahead.request.range(), Some((15_000_000, 15_000_999)));
+        let range = format!("Content-Range: bytes 15000000-15000999/{TOTAL}");
+        let bytes = pattern(1, 15_000_000..15_001_000);
+        ahead.send(response("206 Partial Content", &[&range, "ETag: \"1\""], &bytes));
+        let answer = second.answer("GET").await;
+        assert_eq!(answer.status, 206);
+        assert!(answer.body == bytes);
+        // The slow fill goes on over the part that is there.
+        slow.send(pattern(1, 100_000..TOTAL));
+        let mut at = 100_000;
+        while at < TOTAL {
+            let end = TOTAL.min(at + 1_000_000);
+            assert!(first.some((end - at) as usize).await == pattern(1, at..end), "{at}");
+            at = end;
+        }
+        assert_eq!(origin.count(), 2);
+    });
+}
+
+#[test]
+fn a_range_far_ahead_waits_where_parts_cannot_be_put_together() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        const TOTAL: u64 = 12_000_000;
+        let mut first = Client::to(&node).await;
+        first.ask("GET", "/a", &[]).await;
+        let slow = origin.next().await;
+        slow.send(head("200 OK", &[FRESH, "ETag: W/\"1\""], Some(TOTAL)));
+        slow.send(pattern(1, 0..100_000));
+        first.head().await.unwrap();
+        let mut second = Client::to(&node).await;
+        second.ask("GET", "/a", &["Range: bytes=11000000-11000999"]).await;
+        let head = second.head().await.unwrap();
+        assert_eq!(head.status(), 206);
+        assert!(origin.is_quiet());
+        drop(first);
+        slow.send(pattern(1, 100_000..TOTAL));
+        assert!(second.some(1000).await == pattern(1, 11_000_000..11_001_000));
+        assert_eq!(origin.count(), 1);
+    });
+}
+
+#[test]
+fn a_range_near_the_front_of_a_fill_waits_for_it() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        let mut first = Client::to(&node).await;
+        first.ask("GET", "/a", &[]).await;
+        let slow = origin.next().await;
+        slow.send(head("200 OK", &[FRESH, "ETag: \"1\""], Some(1_000_000)));
+        first.head().await.unwrap();
+        let mut second = Client::to(&node).await;
+        second.ask("GET", "/a", &["Range: bytes=-10"]).await;
+        let head = second.head().await.unwrap();
+        assert_eq!(head.field("content-range"), Some("bytes 999990-999999/1000000"));
+        slow.send(pattern(1, 0..1_000_000));
+        assert!(second.some(10).await == pattern(1, 999_990..1_000_000));
+        assert_eq!(origin.count(), 1);
+    });
+}
+
+#[test]
+fn parts_of_two_representations_are_never_put_together() {
+    run(async {
+        let generation = Arc::new(AtomicU64::new(1));
+        let current = Arc::clone(&generation);
+        let origin = Origin::serve(move |request| {
+            let seed = current.load(SeqCst);
+            ranged(request, &pattern(seed, 0..100_000), &format!("\"{seed}\""), &[FRESH])
+        });
+        let node = TestNode::before(&origin);
+        let first = get_with(&node, "/a", &["Range: bytes=0-9999"]).await;
+        assert!(first.body == pattern(1, 0..10_000));
+        generation.store(2, SeqCst);
+        let second = get_with(&node, "/a", &["Range: bytes=50000-59999"]).await;
+        assert_eq!(second.status, 206);
+        assert_eq!(second.field("etag"), Some("\"2\""));
+        assert!(second.body == pattern(2, 50_000..60_000));
+        let whole = get(&node, "/a").await;
+        assert_eq!((whole.status, whole.complete), (200, true));
+        assert!(whole.body == pattern(2, 0..100_000));
+    });
+}
+
+#[test]
+fn a_whole_object_is_not_finished_with_bytes_of_another_generation() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        // The first client gets a part.
+        let mut client = Client::to(&node).await;
+        client.ask("GET", "/a", &["Range: bytes=0-999"]).await;
+        let asked = origin.next().await;
+        let old = ["Content-Range: bytes 0-999/100000", "ETag: \"1\"", FRESH];
+        asked.send(response("206 Partial Content", &old, pattern(1, 0..1000)));
+        assert_eq!(client.answer("GET").await.status, 206);
+        // The second wants the whole; its head is sent with the old part, and the rest has changed.
+        let mut client = Client::to(&node).await;
+        client.ask("GET", "/a", &[]).await;
+        let asked = origin.next().await;
+        assert_eq!(asked.request.range(), Some((1000, 99_999)));
+        let new = ["ETag: \"2\"", FRESH];
+        asked.send(response("200 OK", &new, pattern(2, 0..100_000)));
+        let answer = client.answer("GET").await;
+        if answer.complete {
+            assert!(answer.body == pattern(2, 0..100_000));
+        } else {
+            assert!(answer.body.len() <= 1000 && pattern(1, 0..1000).starts_with(&answer.body));
+        }
+        // The old one is gone.
+        let mut client = Client::to(&node).await;
+        client.ask("GET", "/a", &[]).await;
+        let asked = origin.next().await;
+        assert_eq!(asked.request.field("if-range"), None);
+        asked.send(response("200 OK", &new, pattern(2, 0..100_000)));
+        assert!(client.answer("GET").await.body == pattern(2, 0..100_000));
+    });
+}
+
+#[test]
+fn if_range_of_another_representation_gets_the_whole() {
+    run(async {
+        let origin = ranging(10_000, "\"2\"");
+        let node = TestNode::before(&origin);
+        // Cold and held alike: the client has bytes of another representation.
+        for _ in 0..2 {
+            let fields = ["Range: bytes=10-19", "If-Range: \"1\""];
+            let answer = get_with(&node, "/a", &fields).await;
+            assert_eq!((answer.status, answer.field("content-range")), (200, None));
+            assert!(answer.body == pattern(1, 0..10_000));
+        }
+        let fields = ["Range: bytes=10-19", "If-Range: \"2\""];
+        let answer = get_with(&node, "/a", &fields).await;
+        assert_eq!(answer.status, 206);
+        assert!(answer.body == pattern(1, 10..20));
+    });
+}
+
+#[test]
+fn if_range_that_matches_gets_the_part_when_cold() {
+    run(async {
+        let origin = ranging(10_000, "\"2\"");
+        let node = TestNode::before(&origin);
+        let fields = ["Range: bytes=10-19", "If-Range: \"2\""];
+        let answer = get_with(&node, "/a", &fields).await;
+        assert_eq!(answer.status, 206);
+        assert!(answer.body == pattern(1, 10..20));
+    });
+}
+
+#[test]
+fn conditions_come_before_ranges_when_cold_as_well() {
+    run(async {
+        let origin = ranging(10_000, "\"2\"");
+        let node = TestNode::before(&origin);
+        for target in ["/cold", "/cold"] {
+            let fields = ["Range: bytes=10-19", "If-Match: \"1\""];
+            assert_eq!(get_with(&node, target, &fields).await.status, 412);
+        }
+        for target in ["/other", "/other"] {
+            let fields = ["Range: bytes=10-19", "If-None-Match: \"2\""];
+            assert_eq!(get_with(&node, target, &fields).await.status, 304);
+        }
+    });
+}
+
+#[test]
+fn a_range_behind_the_end_is_not_satisfiable() {
+    run(async {
+        let origin = Origin::serve(|_| fresh(b"0123456789"));
+        let node = TestNode::before(&origin);
+        for _ in 0..2 {
+            let answer = get_with(&node, "/a", &["Range: bytes=10-"]).await;
+            assert_eq!(answer.status, 416);
+            assert_eq!(answer.field("content-range"), Some("bytes */10"));
+        }
+        assert_eq!(get_with(&node, "/a", &["Range: bytes=-3"]).await.text(), "789");
+        assert_eq!(get_with(&node, "/a", &["Range: bytes=8-100"]).await.text(), "89");
+        for ignored in ["bytes=5-2", "lines=1-2", "bytes=a-b"] {
+            let answer = get_with(&node, "/a", &[&format!("Range: {ignored}")]).await;
+            assert_eq!((answer.status, answer.text().as_str()), (200, "0123456789"), "{ignored}");
+        }
+        assert_eq!(origin.count(), 1);
+    });
+}
+
+#[test]
+fn a_416_of_the_origin_is_passed_on_and_does_not_hide_the_object() {
+    run(async {
+        let whole = pattern(1, 0..1000);
+        let origin = Origin::serve(move |request| match request.range() {
+            Some((5000, _)) => {
+                response("416 Range Not Satisfiable", &["Content-Range: bytes */1000"], "")
+            }
+            _ => ranged(request, &whole, "\"1\"", &[FRESH]),
+        });
+        let node = TestNode::before(&origin);
+        let answer = get_with(&node, "/a", &["Range: bytes=5000-6000"]).await;
+        assert_eq!(answer.status, 416);
+        assert_eq!(answer.field("content-range"), Some("bytes */1000"));
+        assert_eq!(get(&node, "/a").await.body.len(), 1000);
+    });
+}
+
+#[test]
+fn head_has_the_length_and_ignores_ranges() {
+    run(async {
+        let origin = ranging(10_000, "\"1\"");
+        let node = TestNode::before(&origin);
+        // Range is defined for GET only (RFC 9110 §14.2): cold, then held.
+        for _ in 0..2 {
+            let answer = request(&node, "HEAD", "/a", &["Range: bytes=0-9"]).await;
+            assert_eq!((answer.status, answer.field("content-length")), (200, Some("10000")));
+            assert_eq!(answer.field("content-range"), None);
+        }
+        // And of an object of which only a part is there.
+        get_with(&node, "/b", &["Range: bytes=0-9"]).await;
+        let answer = request(&node, "HEAD", "/b", &[]).await;
+        assert_eq!((answer.status, answer.field("content-length")), (200, Some("10000")));
+    });
+}
+
+#[test]
+fn an_origin_without_ranges_fills_the_whole_and_the_client_gets_its_part() {
+    run(async {
+        let origin = Origin::serve(|_| fresh(pattern(1, 0..10_000)));
+        let node = TestNode::before(&origin);
+        let answer = get_with(&node, "/a", &["Range: bytes=100-199"]).await;
+        assert_eq!(answer.status, 206);
+        assert!(answer.body == pattern(1, 100..200));
+        assert!(get(&node, "/a").await.body == pattern(1, 0..10_000));
+        assert_eq!(origin.count(), 1);
+    });
+}
+
+#[test]
+fn parts_without_a_strong_validator_are_not_added_to() {
+    run(async {
+        let whole = pattern(1, 0..10_000);
+        let origin = Origin::serve(move |request| ranged(request, &whole, "W/\"1\"", &[FRESH]));
+        let node = TestNode::before(&origin);
+        assert_eq!(get_with(&node, "/a", &["Range: bytes=0-99"]).await.status, 206);
+        let answer = get_with(&node, "/a", &["Range: bytes=50-199"]).await;
+        assert_eq!(answer.status, 206);
+        assert!(answer.body == pattern(1, 50..200));
+        assert!(origin.requests().iter().all(|asked| asked.field("if-range").is_none()));
+        assert!(get(&node, "/a").await.body == pattern(1, 0..10_000));
+    });
+}
+
+#[test]
+fn many_clients_with_ranges_of_one_cold_object_all_get_their_bytes() {
+    run(async {
+        let origin = ranging(4_000_000, "\"1\"");
+        let node = TestNode::before(&origin);
+        let mut clients = Vec::new();
+        for index in 0..60_u64 {
+            let mut client = Client::to(&node).await;
+            let start = index * 61_803 % 3_900_000;
+            let range = format!("Range: bytes={start}-{}", start + 90_000);
+            client.ask("GET", "/a", &[&range]).await;
+            clients.push((start, client));
+        }
+        for (start, client) in &mut clients {
+            let answer = client.answer("GET").await;
+            assert_eq!((answer.status, answer.complete), (206, true));
+            assert!(answer.body == pattern(1, *start..*start + 90_001), "{start}");
+        }
+        until(|| node.count("origin_body_bytes") > 0).await;
+        assert!(get(&node, "/a").await.body == pattern(1, 0..4_000_000));
+    });
+}

@@ -1,0 +1,220 @@
+//! Objects past their lifetime: served while refreshed, served when the origin fails, or not.
+
+use crate::client::{Client, get};
+use crate::harness::{Setup, TestNode, run, until};
+use crate::origin::{Origin, fresh, head, response};
+use std::time::Duration;
+
+/// Old when it arrives, so that no test waits for it to become so.
+fn old(rest: &str, body: &str) -> Vec<u8> {
+    let control = format!("Cache-Control: max-age=1, {rest}");
+    response("200 OK", &["ETag: \"1\"", "Age: 5", &control], body)
+}
+
+/// Has `/a` answered with `response` and the client served.
+async fn stored(node: &TestNode, origin: &mut Origin, response: Vec<u8>) {
+    let mut client = Client::to(node).await;
+    client.ask("GET", "/a", &[]).await;
+    origin.next().await.send(response);
+    assert_eq!(client.answer("GET").await.status, 200);
+}
+
+#[test]
+fn a_stale_object_is_served_while_one_request_refreshes_it() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        stored(&node, &mut origin, old("stale-while-revalidate=600", "old")).await;
+        for _ in 0..20 {
+            let answer = get(&node, "/a").await;
+            assert_eq!(answer.text(), "old");
+            assert!(answer.cache().contains("; hit; ttl=-"), "{}", answer.cache());
+        }
+        let refresh = origin.next().await;
+        assert_eq!(refresh.request.field("if-none-match"), Some("\"1\""));
+        assert!(origin.is_quiet());
+        refresh.send(fresh("new"));
+        until(|| node.node.shared.cache.stats().objects == 1 && node.count("fetches") == 2).await;
+        let mut text = "old".to_owned();
+        while text == "old" {
+            text = get(&node, "/a").await.text();
+        }
+        assert_eq!((text.as_str(), origin.count()), ("new", 2));
+    });
+}
+
+#[test]
+fn a_background_refresh_by_304_makes_the_object_fresh_again() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        stored(&node, &mut origin, old("stale-while-revalidate=600", "old")).await;
+        assert_eq!(get(&node, "/a").await.text(), "old");
+        let refresh = origin.next().await;
+        refresh.send(head("304 Not Modified", &["ETag: \"1\"", "Cache-Control: max-age=60"], None));
+        node.counted("revalidated", 1).await;
+        let mut cache = "; ttl=-".to_owned();
+        while cache.contains("; ttl=-") {
+            let answer = get(&node, "/a").await;
+            assert_eq!(answer.text(), "old");
+            cache = answer.cache().to_owned();
+        }
+        assert_eq!(origin.count(), 2);
+    });
+}
+
+#[test]
+fn a_refresh_that_fails_does_not_take_the_stale_object_away() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        stored(&node, &mut origin, old("stale-while-revalidate=600", "old")).await;
+        for round in 1..4 {
+            assert_eq!(get(&node, "/a").await.text(), "old");
+            let refresh = origin.next().await;
+            if round == 1 {
+                refresh.send(response("503 Busy", &[], "no"));
+            } else {
+                refresh.close();
+            }
+            // The turn to refresh comes free again.
+            let cache = &node.node.shared.cache;
+            let key = cache.key(crate::client::HOST, "/a");
+            until(|| cache.peek(&key).fetches == 0).await;
+        }
+        assert_eq!(get(&node, "/a").await.text(), "old");
+    });
+}
+
+#[test]
+fn a_stale_object_stands_in_for_errors_of_the_origin() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        stored(&node, &mut origin, old("stale-if-error=600", "old")).await;
+        for status in ["500 Oops", "502 Bad", "503 Busy", "504 Late"] {
+            let mut client = Client::to(&node).await;
+            client.ask("GET", "/a", &[]).await;
+            origin.next().await.send(response(status, &["Cache-Control: no-store"], "error"));
+            let answer = client.answer("GET").await;
+            assert_eq!((answer.status, answer.text().as_str()), (200, "old"), "{status}");
+            assert!(answer.cache().contains("; hit"), "{}", answer.cache());
+        }
+        // What is no error of a server is taken as it is.
+        let mut client = Client::to(&node).await;
+        client.ask("GET", "/a", &[]).await;
+        origin.next().await.send(response("404 Not Found", &["Cache-Control: no-store"], "gone"));
+        assert_eq!(client.answer("GET").await.status, 404);
+    });
+}
+
+#[test]
+fn a_stale_object_stands_in_for_an_origin_that_closes_or_refuses() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        stored(&node, &mut origin, old("stale-if-error=600", "old")).await;
+        let mut client = Client::to(&node).await;
+        client.ask("GET", "/a", &[]).await;
+        let asked = origin.next().await;
+        asked.close();
+        // Sent again once, because the connection had been used before.
+        if let Ok(again) = tokio::time::timeout(Duration::from_secs(5), origin.next()).await {
+            again.close();
+        }
+        assert_eq!(client.answer("GET").await.text(), "old");
+        origin.kill();
+        for _ in 0..5 {
+            let answer = get(&node, "/a").await;
+            assert_eq!((answer.status, answer.text().as_str()), (200, "old"));
+        }
+    });
+}
+
+#[test]
+fn an_object_that_must_be_revalidated_is_not_served_stale() {
+    run(async {
+        for directive in ["must-revalidate", "proxy-revalidate", "s-maxage=1"] {
+            let mut origin = Origin::scripted();
+            let node = TestNode::before(&origin);
+            let rest = format!("stale-while-revalidate=0, {directive}");
+            let control = format!("Cache-Control: max-age=1, {rest}");
+            stored(&node, &mut origin, response("200 OK", &["ETag: \"1\"", &control], "old")).await;
+            // Old without a wait: what a soft purge does to it.
+            let cache = &node.node.shared.cache;
+            let key = cache.key(crate::client::HOST, "/a");
+            until(|| {
+                let variants = cache.peek(&key).variants;
+                variants.iter().all(|one| {
+                    let now = freshet_base::clock::UnixMillis::now();
+                    one.head().freshness.ttl_ms(now) < 0
+                })
+            })
+            .await;
+            origin.kill();
+            let answer = get(&node, "/a").await;
+            assert_eq!(answer.status, 502, "{directive}");
+        }
+    });
+}
+
+#[test]
+fn an_origin_that_dies_goes_unnoticed_within_the_time_of_grace() {
+    run(async {
+        let mut origin = Origin::serve(|_| {
+            let control = "Cache-Control: max-age=1, stale-while-revalidate=600";
+            response("200 OK", &["Age: 5", control], "page")
+        });
+        let node = TestNode::before(&origin);
+        assert_eq!(get(&node, "/a").await.text(), "page");
+        let mut clients = Vec::new();
+        for _ in 0..10 {
+            clients.push(Client::to(&node).await);
+        }
+        for round in 0..20 {
+            if round == 5 {
+                origin.kill();
+            }
+            for client in &mut clients {
+                let answer = client.get("/a").await;
+                assert_eq!((answer.status, answer.text().as_str()), (200, "page"), "{round}");
+            }
+        }
+        node.counted("fetches_failed", 1).await;
+        assert!(node.count("fetches_failed") > 0);
+    });
+}
+
+#[test]
+fn the_configured_grace_holds_where_the_origin_says_nothing() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = Setup::of(&origin).and("[cache]\ngrace = \"10m\"").start();
+        let said = ["ETag: \"1\"", "Age: 5", "Cache-Control: max-age=1"];
+        stored(&node, &mut origin, response("200 OK", &said, "old")).await;
+        assert_eq!(get(&node, "/a").await.text(), "old");
+        let refresh = origin.next().await;
+        refresh.send(fresh("new"));
+        let mut text = "old".to_owned();
+        while text == "old" {
+            text = get(&node, "/a").await.text();
+        }
+        assert_eq!((text.as_str(), origin.count()), ("new", 2));
+    });
+}
+
+#[test]
+fn an_origin_that_never_worked_gives_an_error_and_recovers() {
+    run(async {
+        let address = crate::origin::refusing();
+        let node = Setup::url(&format!("http://{address}")).start();
+        let answer = get(&node, "/a").await;
+        assert_eq!(answer.status, 502);
+        let status = answer.field("proxy-status").unwrap();
+        assert!(status.contains("error=connection_refused"), "{status}");
+        let origin =
+            Origin::serve_at(freshet_net::address::Address::Tcp(address), None, |_| fresh("back"));
+        assert_eq!(get(&node, "/a").await.text(), "back");
+        drop(origin);
+    });
+}
