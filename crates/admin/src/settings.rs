@@ -147,7 +147,7 @@ fn path_or(path: Option<&PathBuf>, other: &str) -> String {
 pub(crate) fn span(span: Duration) -> String {
     let ms = span.as_millis();
     let units = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
-    match units.iter().find(|(_, factor)| ms > 0 && ms % factor == 0) {
+    match units.iter().find(|(_, factor)| ms > 0 && ms.is_multiple_of(*factor)) {
         Some((unit, factor)) => format!("{}{unit}", ms / factor),
         None if ms == 0 => "0s".to_owned(),
         None => format!("{ms}ms"),

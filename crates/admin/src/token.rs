@@ -35,14 +35,15 @@ impl Token {
     ///
     /// # Errors
     /// [`AdminError::LocalTokenFile`] when it cannot be read; [`AdminError::ConfigTokenFile`] when
-    /// others than its owner can read it, or it holds no token.
+    /// others than its owner and group can read it, or it holds no token.
     pub fn read(path: &Path) -> Result<Self, AdminError> {
         let failed = |source| AdminError::LocalTokenFile { path: path.into(), source };
         let wrong = |why: String| AdminError::ConfigTokenFile { path: path.into(), why };
         let mode = fs::metadata(path).map_err(failed)?.mode();
-        if mode & 0o077 != 0 {
+        // A group may read it: that is how Kubernetes hands a secret to a user.
+        if mode & 0o037 != 0 {
             return Err(wrong(format!(
-                "the token may be read by its owner only, but the mode is {:o}; do: chmod 600",
+                "everybody may read the token, as the mode is {:o}; do: chmod 600",
                 mode & 0o777
             )));
         }

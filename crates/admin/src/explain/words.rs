@@ -137,7 +137,7 @@ fn body(object: &Object) -> String {
 /// The rule of Vary, of the selected variant or else of the newest.
 fn vary(known: &Known<'_>) -> Option<String> {
     let variants = &known.preview.peek.variants;
-    let object = known.preview.selected.as_ref().or(variants.first())?;
+    let object = known.preview.selected.as_ref().or_else(|| variants.first())?;
     let rule = &object.variation()?.rule;
     let names: Vec<_> = rule.names().map(|name| String::from_utf8_lossy(name)).collect();
     let count = match variants.len() {
