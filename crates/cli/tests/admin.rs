@@ -1,0 +1,405 @@
+//! A node in front of a small origin, looked at and told things as operators do.
+#![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
+
+mod support;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use std::collections::HashSet;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use support::{Process, freshet, is_clean, run, succeed};
+
+/// Paths of the origin and the fields it answers with.
+const PAGES: &[(&str, &str)] = &[
+    ("/page", "Cache-Control: max-age=60"),
+    ("/news/1", "Cache-Control: max-age=60\r\nSurrogate-Key: news sport"),
+    ("/news/2", "Cache-Control: max-age=60\r\nCache-Tag: news"),
+    ("/live", "Cache-Control: max-age=60, stale-while-revalidate=60"),
+    ("/private", "Cache-Control: no-store"),
+    ("/vary", "Cache-Control: max-age=60\r\nVary: Accept-Encoding"),
+];
+
+/// An origin that answers each request on a connection of its own. `/held` it answers once it is
+/// told to, after having said that it was asked.
+struct Origin {
+    address: SocketAddr,
+    asked: Receiver<()>,
+    go_on: Sender<()>,
+}
+
+impl Origin {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (was_asked, asked) = channel();
+        let (go_on, wait) = channel();
+        std::thread::spawn(move || {
+            for socket in listener.incoming().map_while(Result::ok) {
+                let mut reader = BufReader::new(socket);
+                let mut line = String::new();
+                let _ = reader.read_line(&mut line);
+                let mut field = String::from(" ");
+                while field.trim_end() != "" {
+                    field.clear();
+                    let _ = reader.read_line(&mut field);
+                }
+                let target = line.split(' ').nth(1).unwrap_or("");
+                let path = target.split('?').next().unwrap_or(target);
+                if path == "/held" {
+                    let _ = was_asked.send(());
+                    let _ = wait.recv();
+                }
+                let known = PAGES.iter().find(|(known, _)| *known == path);
+                let (status, fields) = match known {
+                    Some((_, fields)) => ("200 OK", *fields),
+                    None => ("404 Not Found", "X-Path: unknown"),
+                };
+                let answer = format!(
+                    "HTTP/1.1 {status}\r\n{fields}\r\nContent-Length: 5\r\nConnection: close\r\n\
+                     \r\nhello"
+                );
+                let _ = reader.into_inner().write_all(answer.as_bytes());
+            }
+        });
+        Self { address, asked, go_on }
+    }
+}
+
+/// A running node with an origin, and where its parts are.
+struct Node {
+    process: Process,
+    origin: Origin,
+    home: tempfile::TempDir,
+    clients: SocketAddr,
+    admin: SocketAddr,
+    token: PathBuf,
+}
+
+impl Node {
+    fn start() -> Self {
+        let origin = Origin::start();
+        let url = format!("http://{}", origin.address);
+        Self::with(origin, &["--origin", &url])
+    }
+
+    fn with(origin: Origin, arguments: &[&str]) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let mut command = freshet();
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
+            .args(["--memory", "64MiB", "--workers", "1"])
+            .args(arguments)
+            .env("XDG_RUNTIME_DIR", home.path())
+            .env_remove("RUNTIME_DIRECTORY");
+        let mut process = Process::start(&mut command);
+        let mut after =
+            |name: &str| process.wait_for(|line| Some(line.strip_prefix(name)?.trim().to_owned()));
+        let clients = address_in(&after("listening"));
+        let admin = address_in(&after("admin"));
+        let token = PathBuf::from(after("token"));
+        after("try");
+        Self { process, origin, home, clients, admin, token }
+    }
+
+    /// A command that talks to this node, with the token it finds by itself.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = freshet();
+        command
+            .args(arguments)
+            .args(["--admin", &self.admin.to_string()])
+            .env("XDG_RUNTIME_DIR", self.home.path())
+            .env_remove("RUNTIME_DIRECTORY");
+        command
+    }
+
+    /// What such a command prints, which has to fit a terminal.
+    fn say(&self, arguments: &[&str]) -> String {
+        let text = succeed(&mut self.command(arguments));
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        text
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.clients)
+    }
+
+    /// Asks the node as a client and returns `Cache-Status`.
+    fn ask(&self, path: &str) -> String {
+        let answer = get(self.clients, path, "");
+        let line = answer.lines().find_map(|line| line.strip_prefix("Cache-Status: freshet; "));
+        line.unwrap_or_else(|| panic!("no Cache-Status in {answer}")).to_owned()
+    }
+
+    fn ask_admin(&self, path: &str, fields: &str) -> String {
+        get(self.admin, path, fields)
+    }
+}
+
+fn address_in(text: &str) -> SocketAddr {
+    let rest = text.split_once("http://").unwrap_or_else(|| panic!("no URL in {text}")).1;
+    rest.split('/').next().unwrap().parse().unwrap()
+}
+
+/// A request on a connection of its own; the whole answer as text.
+fn get(address: SocketAddr, path: &str, fields: &str) -> String {
+    let mut socket = TcpStream::connect(address).unwrap();
+    let request =
+        format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{fields}Connection: close\r\n\r\n");
+    socket.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn status(answer: &str) -> &str {
+    answer.split(' ').nth(1).unwrap_or("")
+}
+
+fn errors(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(1), "it should fail");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_purge_by_url_forgets_what_is_stored() {
+    let node = Node::start();
+    assert!(node.ask("/page").starts_with("fwd=uri-miss; stored"));
+    assert!(node.ask("/page").starts_with("hit"));
+    let said = node.say(&["purge", &node.url("/page")]);
+    assert!(said.contains("/page: 1 object purged in "), "{said}");
+    assert!(node.ask("/page").starts_with("fwd=uri-miss; stored"));
+    let said = node.say(&["purge", &node.url("/other")]);
+    assert!(said.contains("nothing was stored"), "{said}");
+}
+
+#[test]
+fn a_purge_by_tag_takes_all_that_has_it() {
+    let node = Node::start();
+    for path in ["/news/1", "/news/2", "/page"] {
+        node.ask(path);
+    }
+    let said = node.say(&["purge", "--tag", "news", "--json"]);
+    let answer: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&answer["purged"], &answer["soft"]), (&2.into(), &false.into()), "{said}");
+    assert!(node.ask("/news/2").starts_with("fwd=uri-miss"));
+    assert!(node.ask("/page").starts_with("hit"));
+    let said = node.say(&["purge", "--all"]);
+    assert!(said.starts_with("everything: 2 objects purged in "), "{said}");
+}
+
+#[test]
+fn a_soft_purge_serves_the_old_while_it_is_refreshed() {
+    let node = Node::start();
+    node.ask("/live");
+    let said = node.say(&["purge", "--soft", &node.url("/live")]);
+    assert!(said.contains("1 object made stale"), "{said}");
+    let said = node.say(&["explain", &node.url("/live")]);
+    assert!(said.contains("a soft purge"), "{said}");
+    assert!(said.contains("a hit; one request refreshes it behind (hit-stale)"), "{said}");
+    let status = node.ask("/live");
+    assert!(status.starts_with("hit") && status.contains("detail=hit-stale"), "{status}");
+}
+
+#[test]
+fn an_explanation_names_the_field_that_decided_and_the_cure() {
+    let node = Node::start();
+    let explain = |path: &str| node.say(&["explain", &node.url(path)]);
+    let said = explain("/private");
+    assert!(said.starts_with("not stored: nobody asked for it lately\n"), "{said}");
+    node.ask("/private?CMCD=bl%3D2000");
+    let said = explain("/private?CMCD=bl%3D3000");
+    let verdict =
+        "not stored: the origin sent \"Cache-Control: no-store\" (RFC 9111 §5.2.2.5)\nkey ";
+    assert!(said.starts_with(verdict), "{said}");
+    assert!(said.contains("/private (CMCD left out)\n"), "{said}");
+    assert!(said.contains("\nfetched once without being stored\n"), "{said}");
+    assert!(said.contains("CDN-Cache-Control: max-age=6"), "{said}");
+    node.ask("/page");
+    let said = explain("/page");
+    assert!(said.starts_with("stored and fresh\n"), "{said}");
+    assert!(said.contains("\nlife    60 s by \"Cache-Control: max-age=60\"; age "), "{said}");
+    assert!(said.contains("\nnext    a hit (hit)\n"), "{said}");
+}
+
+#[test]
+fn an_explanation_is_for_the_request_it_is_given() {
+    let node = Node::start();
+    node.ask("/vary");
+    let url = node.url("/vary");
+    let explain = |more: &[&str]| {
+        let arguments = [&["explain", &url, "--json"], more].concat();
+        let answer: Value = serde_json::from_str(&succeed(&mut node.command(&arguments))).unwrap();
+        answer["next"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(explain(&[]), "hit");
+    assert_eq!(explain(&["-H", "Accept-Encoding: br"]), "vary-mismatch");
+    assert_eq!(explain(&["--method", "POST"]), "pass-method");
+    let wrong = errors(&run(&mut node.command(&["explain", "/vary"])));
+    assert!(
+        wrong.contains("`/vary` is not a URL") && wrong.contains("http://localhost"),
+        "{wrong}"
+    );
+}
+
+#[test]
+fn metrics_are_openmetrics_and_count() {
+    let node = Node::start();
+    node.ask("/page");
+    node.ask("/page");
+    let answer = node.ask_admin("/metrics", "");
+    let (head, text) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains("application/openmetrics-text"), "{head}");
+    let mut families = HashSet::new();
+    let mut series = HashSet::new();
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix("# TYPE ") {
+            assert!(families.insert(name.split(' ').next().unwrap()), "{line} is there twice");
+        } else if !line.starts_with('#') {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            assert!(value.parse::<f64>().is_ok(), "{line}");
+            assert!(series.insert(name), "{line} is there twice");
+            let family = name.split('{').next().unwrap();
+            let is_known =
+                |suffix| family.strip_suffix(suffix).is_some_and(|f| families.contains(f));
+            assert!(
+                ["", "_total", "_sum", "_count", "_bucket"].into_iter().any(is_known),
+                "{line}"
+            );
+        }
+    }
+    assert!(text.ends_with("# EOF\n"));
+    let has = |line: &str| assert!(text.lines().any(|known| known == line), "no {line} in\n{text}");
+    has("freshet_requests_total 2");
+    has("freshet_hits_total 1");
+    has("freshet_cache_objects 1.0");
+    has("freshet_cache_lookups_total{result=\"hit\"} 1");
+    has("freshet_first_byte_seconds_bucket{le=\"+Inf\",result=\"hit\"} 1");
+    has("freshet_responses_total{class=\"2xx\"} 2");
+    has(&format!("freshet_origin_requests_total{{origin=\"{}\"}} 1", node.origin.address));
+    has(&format!("freshet_origin_up{{origin=\"{}\"}} 1.0", node.origin.address));
+    has("freshet_build_info{version=\"0.1.0\"} 1");
+}
+
+#[test]
+fn health_follows_origins_and_the_end() {
+    let mut node = Node::start();
+    assert_eq!(status(&node.ask_admin("/healthz", "")), "200");
+    assert_eq!(status(&node.ask_admin("/readyz", "")), "200");
+    let name = node.origin.address.to_string();
+    let said = node.say(&["origins", &name, "down"]);
+    assert!(said.contains("down     down"), "{said}");
+    let answer = node.ask_admin("/readyz", "");
+    assert_eq!(status(&answer), "503");
+    assert!(answer.contains(&format!("no origin is up ({name})")), "{answer}");
+    node.say(&["origins", &name, "auto"]);
+    assert_eq!(status(&node.ask_admin("/readyz", "")), "200");
+
+    let clients = node.clients;
+    let held = std::thread::spawn(move || get(clients, "/held", ""));
+    node.origin.asked.recv().unwrap();
+    node.process.signal(Signal::TERM);
+    node.process.wait_for(|line| line.contains("draining").then_some(()));
+    let answer = loop {
+        let answer = node.ask_admin("/readyz", "");
+        if status(&answer) == "503" {
+            break answer;
+        }
+    };
+    assert!(answer.contains("not ready: draining"), "{answer}");
+    assert_eq!(status(&node.ask_admin("/healthz", "")), "200");
+    node.origin.go_on.send(()).unwrap();
+    assert_eq!(status(&held.join().unwrap()), "404", "what was begun is finished");
+    let (status, _) = node.process.end();
+    assert!(is_clean(status), "{}", node.process.said());
+}
+
+#[test]
+fn changes_need_the_token() {
+    let node = Node::start();
+    assert_eq!(fs::metadata(&node.token).unwrap().permissions().mode() & 0o777, 0o600);
+    let name = format!("admin-{}.token", node.admin.port());
+    assert_eq!(node.token, node.home.path().join("freshet").join(name));
+    for fields in ["", "Authorization: Bearer wrong\r\n", "Authorization: Basic eDp5\r\n"] {
+        let answer = node.ask_admin("/v1/stats", fields);
+        assert_eq!(status(&answer), "401", "{fields}");
+        assert!(answer.contains("www-authenticate: Bearer") && answer.contains("\"hint\""));
+    }
+    let token = fs::read_to_string(&node.token).unwrap();
+    let right = format!("Authorization: Bearer {}\r\n", token.trim());
+    assert_eq!(status(&node.ask_admin("/v1/stats", &right)), "200");
+    assert_eq!(status(&node.ask_admin("/v1/nothing", &right)), "404");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let mut command = node.command(&["stat"]);
+    command.env("XDG_RUNTIME_DIR", elsewhere.path());
+    let said = errors(&run(&mut command));
+    assert!(said.contains("wants its token") && said.contains("--token-file"), "{said}");
+    let file = node.token.to_str().unwrap();
+    assert!(succeed(command.args(["--token-file", file])).starts_with("freshet 0.1.0, up "));
+}
+
+#[test]
+fn figures_are_shown_once_where_there_is_no_terminal() {
+    let node = Node::start();
+    node.ask("/page");
+    let said = node.say(&["top"]);
+    assert!(said.contains("requests      ") && !said.contains('\x1b'), "{said}");
+    let said = node.say(&["stat"]);
+    assert!(said.contains("cache       1 objects"), "{said}");
+    let stats: Value =
+        serde_json::from_str(&succeed(&mut node.command(&["stat", "--json"]))).unwrap();
+    assert_eq!(stats["counters"]["requests"], 1);
+}
+
+#[test]
+fn the_log_goes_on_with_what_comes() {
+    let node = Node::start();
+    let mut command = node.command(&["log", "--follow", "--json"]);
+    let mut follower = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
+    for path in ["/page", "/private"] {
+        node.ask(path);
+        let record: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        assert_eq!(record["target"], path);
+    }
+    follower.kill().unwrap();
+    follower.wait().unwrap();
+    let said = node.say(&["log", "-n", "1"]);
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains(" 200 no-store "), "{said}");
+}
+
+#[test]
+fn a_reload_takes_a_good_file_and_refuses_a_bad_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("freshet.toml");
+    let origin = Origin::start();
+    let text = |name: &str| {
+        format!("[[origin]]\nname = \"{name}\"\nurl = \"http://{}\"\n", origin.address)
+    };
+    fs::write(&file, text("first")).unwrap();
+    let (good, bad) = (text("second"), text("third").replace("url", "ulr"));
+    let node = Node::with(origin, &["--config", file.to_str().unwrap()]);
+    assert!(node.say(&["origins"]).contains("first"));
+    fs::write(&file, &bad).unwrap();
+    let said = errors(&run(&mut node.command(&["reload"])));
+    assert!(said.contains("did you mean `url`?") && said.contains("nothing was changed"), "{said}");
+    assert!(node.say(&["origins"]).contains("first"));
+    fs::write(&file, &good).unwrap();
+    let said = node.say(&["reload"]);
+    assert_eq!(said, "the configuration was read again; origins: second\n");
+    assert!(node.ask("/page").starts_with("fwd=uri-miss; stored"));
+}
+
+#[test]
+fn a_node_that_is_not_there_is_named() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let said = errors(&run(freshet().args(["stat", "--admin", &free.to_string()])));
+    assert!(said.contains(&format!("{free}: no node answers there")), "{said}");
+    assert!(said.contains("freshet serve") && said.contains("--admin"), "{said}");
+}
