@@ -199,19 +199,25 @@ fn figures(stats: &Value) -> String {
     out
 }
 
-/// Counters that are not zero, two to a line.
+/// Counters that are not zero, two to a line where they are short enough for that.
 fn counters(counters: &Value, out: &mut String) {
     let Value::Object(counters) = counters else { return };
     let shown: Vec<_> = counters
         .iter()
         .filter_map(|(name, value)| Some((name, value.as_u64().filter(|value| *value > 0)?)))
+        .map(|(name, value)| (name, thousands(value)))
         .collect();
-    for pair in shown.chunks(2) {
-        let cell = |(name, value): &(&String, u64)| format!("{name:<22} {:>15}", thousands(*value));
+    let width = shown.iter().map(|(_, value)| value.len()).max().unwrap_or(0).max(VALUE_WIDTH);
+    let on_a_line = if width > VALUE_WIDTH { 1 } else { 2 };
+    for pair in shown.chunks(on_a_line) {
+        let cell = |(name, value): &(&String, String)| format!("{name:<20} {value:>width$}");
         let cells: Vec<_> = pair.iter().map(cell).collect();
         let _ = writeln!(out, "{}", cells.join("  "));
     }
 }
+
+/// Room for the value of a counter where two are on a line: names have up to 20 columns.
+const VALUE_WIDTH: usize = 18;
 
 fn join(counts: &Value) -> String {
     let Value::Object(counts) = counts else { return String::new() };
