@@ -93,6 +93,11 @@ impl Machine<'_> {
             }
         };
         let (mut body, length) = body;
+        // Between look-up and here the object may have been replaced or evicted and its bytes
+        // dropped. Once the body above is there, they stay.
+        if found._hold.is_none() && self.hold.is_none() && !object.is_indexed() {
+            return State::Lookup;
+        }
         // A sparse object may turn out to be of another representation than the origin has by now;
         // that has to be known before the head is sent.
         if let (true, ResponseBody::Stored(first)) = (stored.partial, &mut body) {

@@ -26,6 +26,7 @@ impl Machine<'_> {
         let cache = Arc::clone(&self.worker.shared.cache);
         let mut collapsed = false;
         loop {
+            self.hold = None;
             let asked = Asked::new(&self.task, collapsed);
             let lookup = cache.lookup(&key, &self.task.request, self.task.now, &mut |object| {
                 asked.classify(object)
@@ -58,10 +59,12 @@ impl Machine<'_> {
                         MissWhy::Stale => Reason::MissExpired,
                         MissWhy::Request => Reason::MissRequest,
                     };
+                    let stale = self.hold(stale);
                     return State::Miss(Box::new(Missed { ticket, stale }));
                 }
                 Lookup::HitForMiss { ticket, stale } => {
                     self.task.reason = Reason::HitForMiss;
+                    let stale = self.hold(stale);
                     return State::Miss(Box::new(Missed { ticket, stale }));
                 }
                 Lookup::Wait { waiter, stale } => {
@@ -72,6 +75,7 @@ impl Machine<'_> {
                         self.worker.stats.waits.increment();
                     }
                     collapsed = true;
+                    let stale = self.hold(stale);
                     if let WaitOutcome::Failed(failure) = waiter.await {
                         return self.failed(&failure, stale);
                     }
@@ -86,6 +90,14 @@ impl Machine<'_> {
                 }
             }
         }
+    }
+
+    /// Keeps a stale object's bytes from being dropped by others while the origin is asked; `None`
+    /// where they may be gone already.
+    fn hold(&mut self, stale: Option<Arc<Object>>) -> Option<Arc<Object>> {
+        let stale = stale?;
+        self.hold = Some(stale.body().reader(..));
+        Some(stale).filter(|stale| stale.is_indexed())
     }
 
     pub(super) fn hit(&mut self, found: Found) -> State {
@@ -153,6 +165,8 @@ impl Machine<'_> {
 
     /// A fetch failed: a stale object helps where it may, else the client is told.
     pub(super) fn failed(&mut self, failure: &Failure, stale: Option<Arc<Object>>) -> State {
+        // What was purged meanwhile is not old but wrong.
+        let stale = stale.filter(|object| object.is_indexed());
         if let Some(object) = stale.filter(|object| may_serve_on_error(object, self.task.now)) {
             return State::Deliver(Box::new(Found {
                 object,

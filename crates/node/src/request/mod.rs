@@ -48,8 +48,14 @@ pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Response {
         reason: Reason::Miss,
         state: None,
     };
-    let mut machine =
-        Machine { worker, task, body: request.body, interim: request.interim, key: None };
+    let mut machine = Machine {
+        worker,
+        task,
+        body: request.body,
+        interim: request.interim,
+        key: None,
+        hold: None,
+    };
     let mut state = State::Recv;
     loop {
         state = match state {
@@ -76,6 +82,8 @@ struct Machine<'a> {
     body: Option<RequestBody>,
     interim: Interim,
     key: Option<Arc<Key>>,
+    /// Keeps the bytes of a stale object there while the origin is asked about it.
+    hold: Option<BodyReader>,
 }
 
 /// Where a request is.

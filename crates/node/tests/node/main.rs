@@ -4,9 +4,12 @@
 
 mod client;
 mod collapse;
+mod errors;
 mod harness;
 mod origin;
 mod purge;
 mod range;
 mod stale;
+mod upgrade;
+mod upload;
 mod vary;

@@ -218,3 +218,45 @@ fn an_origin_that_never_worked_gives_an_error_and_recovers() {
         drop(origin);
     });
 }
+
+#[test]
+fn an_object_that_is_purged_while_it_is_validated_is_still_whole_for_who_asked() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        stored(&node, &mut origin, old("stale-if-error=600", "old")).await;
+        let mut first = Client::to(&node).await;
+        first.ask("GET", "/a", &[]).await;
+        let asked = origin.next().await;
+        let mut second = Client::to(&node).await;
+        second.ask("GET", "/a", &[]).await;
+        node.counted("waits", 1).await;
+        crate::client::request(&node, "PURGE", "/a", &[]).await;
+        asked.send(head("304 Not Modified", &["ETag: \"1\"", "Cache-Control: max-age=60"], None));
+        let answer = first.answer("GET").await;
+        assert_eq!((answer.status, answer.text().as_str()), (200, "old"));
+        // Who waited looks again and finds nothing.
+        let asked = origin.next().await;
+        assert_eq!(asked.request.field("if-none-match"), None);
+        asked.send(fresh("new"));
+        assert_eq!(second.answer("GET").await.text(), "new");
+    });
+}
+
+#[test]
+fn an_object_that_is_purged_while_the_origin_fails_does_not_stand_in() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        stored(&node, &mut origin, old("stale-if-error=600", "old")).await;
+        let mut client = Client::to(&node).await;
+        client.ask("GET", "/a", &[]).await;
+        let asked = origin.next().await;
+        crate::client::request(&node, "PURGE", "/a", &[]).await;
+        asked.send(response("503 Busy", &[], "busy"));
+        let answer = client.answer("GET").await;
+        assert!(answer.complete);
+        assert_eq!(answer.status, 503);
+        assert!(!answer.text().contains("old"));
+    });
+}

@@ -1,0 +1,225 @@
+//! Request bodies on their way to the origin.
+
+use crate::client::Client;
+use crate::harness::{Setup, TestNode, pattern, run};
+use crate::origin::{Origin, response};
+
+const OK: &[&str] = &["Cache-Control: no-store"];
+
+/// An origin that answers with the body it got, as framed.
+fn echo() -> Origin {
+    Origin::serve(|asked| response("200 OK", OK, &asked.body))
+}
+
+#[test]
+fn a_body_of_known_length_arrives_whole() {
+    run(async {
+        let origin = echo();
+        let node = TestNode::before(&origin);
+        let mut client = Client::to(&node).await;
+        for bytes in [1, 70_000, 3_000_000] {
+            let body = pattern(1, 0..bytes);
+            client.ask("POST", "/u", &[&format!("Content-Length: {bytes}")]).await;
+            client.send(&body).await;
+            let answer = client.answer("POST").await;
+            assert!(answer.status == 200 && answer.body == body, "{bytes}");
+        }
+        assert_eq!(node.count("request_body_bytes"), 3_070_001);
+        assert_eq!(origin.requests()[0].field("content-length"), Some("1"));
+    });
+}
+
+#[test]
+fn a_chunked_body_arrives_whole() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        let mut client = Client::to(&node).await;
+        client.ask("PUT", "/u", &["Transfer-Encoding: chunked"]).await;
+        client.send("5\r\nhello\r\n").await;
+        let mut asked = origin.next().await;
+        assert_eq!(asked.request.field("transfer-encoding"), Some("chunked"));
+        // It goes on as it comes.
+        let mut got = Vec::new();
+        while !got.windows(5).any(|five| five == b"hello") {
+            got.extend_from_slice(&asked.some_body().await.unwrap());
+        }
+        client.send("6\r\n world\r\n0\r\n\r\n").await;
+        got.extend_from_slice(&asked.whole_body().await);
+        assert_eq!(String::from_utf8(got).unwrap(), "5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n");
+        asked.send(response("201 Created", OK, "made"));
+        let answer = client.answer("PUT").await;
+        assert_eq!((answer.status, answer.text().as_str()), (201, "made"));
+        // And the connection goes on.
+        client.ask("GET", "/g", &[]).await;
+        origin.next().await.send(response("200 OK", OK, "next"));
+        assert_eq!(client.answer("GET").await.text(), "next");
+    });
+}
+
+#[test]
+fn a_client_that_expects_100_is_told_to_continue_when_the_body_is_wanted() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        let mut client = Client::to(&node).await;
+        client.ask("POST", "/u", &["Content-Length: 5", "Expect: 100-continue"]).await;
+        assert_eq!(client.head().await.unwrap().status(), 100);
+        client.send("hello").await;
+        let mut asked = origin.next().await;
+        assert_eq!(asked.whole_body().await, b"hello");
+        asked.send(response("200 OK", OK, "ok"));
+        assert_eq!(client.answer("POST").await.text(), "ok");
+    });
+}
+
+#[test]
+fn a_client_that_expects_100_may_be_refused_before_its_body() {
+    run(async {
+        let origin = echo();
+        let node = Setup::of(&origin).and("[limits]\nbody_bytes_max = \"1KB\"").start();
+        let mut client = Client::to(&node).await;
+        client.ask("POST", "/u", &["Content-Length: 5000", "Expect: 100-continue"]).await;
+        let answer = client.answer("POST").await;
+        assert_eq!((answer.status, answer.interim.len()), (413, 0));
+        assert!(client.ended().await);
+        assert_eq!(origin.count(), 0);
+    });
+}
+
+#[test]
+fn an_answer_may_come_before_the_body_is_over() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        let mut client = Client::to(&node).await;
+        client.ask("POST", "/u", &["Content-Length: 10000000"]).await;
+        client.send([b'x'; 1000]).await;
+        let asked = origin.next().await;
+        asked.send(response("403 Forbidden", OK, "no"));
+        let answer = client.answer("POST").await;
+        assert_eq!((answer.status, answer.text().as_str()), (403, "no"));
+        // The rest of the body is not waited for.
+        assert_eq!(answer.field("connection"), Some("close"));
+        assert!(client.ended().await);
+    });
+}
+
+#[test]
+fn a_body_over_the_limit_is_a_413() {
+    run(async {
+        let origin = echo();
+        let node = Setup::of(&origin).and("[limits]\nbody_bytes_max = \"100KB\"").start();
+        let mut client = Client::to(&node).await;
+        client.ask("POST", "/u", &["Content-Length: 100001"]).await;
+        assert_eq!(client.answer("POST").await.status, 413);
+        // Chunked, so that only the bytes tell.
+        let mut client = Client::to(&node).await;
+        client.ask("POST", "/u", &["Transfer-Encoding: chunked"]).await;
+        for _ in 0..3 {
+            client.send(format!("c350\r\n{}\r\n", "x".repeat(50_000))).await;
+        }
+        let answer = client.answer("POST").await;
+        assert_eq!(answer.status, 413);
+        assert!(client.ended().await);
+        // At the limit it goes.
+        let mut client = Client::to(&node).await;
+        client.ask("POST", "/u", &["Content-Length: 100000"]).await;
+        client.send(vec![b'x'; 100_000]).await;
+        assert_eq!(client.answer("POST").await.status, 200);
+    });
+}
+
+#[test]
+fn an_upload_whose_client_goes_away_ends_at_the_origin() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        for framing in ["Content-Length: 100000", "Transfer-Encoding: chunked"] {
+            let mut client = Client::to(&node).await;
+            client.ask("POST", "/u", &[framing]).await;
+            client.send("5\r\nhello\r\n").await;
+            let mut asked = origin.next().await;
+            assert!(asked.some_body().await.is_some());
+            drop(client);
+            asked.closed().await;
+        }
+        assert_eq!(origin.count(), 2);
+        node.counted("connections_closed", 2).await;
+    });
+}
+
+#[test]
+fn a_broken_chunk_of_a_client_is_a_400_and_never_whole_at_the_origin() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        let mut client = Client::to(&node).await;
+        client.ask("POST", "/u", &["Transfer-Encoding: chunked"]).await;
+        client.send("5\r\nhello\r\n").await;
+        let mut asked = origin.next().await;
+        client.send("zz\r\n").await;
+        asked.closed().await;
+        assert!(!asked.whole_body().await.ends_with(b"0\r\n\r\n"));
+        let answer = client.answer("POST").await;
+        assert_eq!(answer.status, 400);
+        assert!(client.ended().await);
+    });
+}
+
+#[test]
+fn a_get_with_a_body_is_passed_with_it() {
+    run(async {
+        let origin = echo();
+        let node = TestNode::before(&origin);
+        let mut client = Client::to(&node).await;
+        for body in ["one", "two"] {
+            client.ask("GET", "/u", &["Content-Length: 3"]).await;
+            client.send(body).await;
+            assert_eq!(client.answer("GET").await.text(), body);
+        }
+        assert_eq!(origin.count(), 2);
+    });
+}
+
+#[test]
+fn a_post_is_not_sent_twice_when_the_connection_dies_with_it() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = Setup { workers: 1, ..Setup::of(&origin) }.start();
+        let mut client = Client::to(&node).await;
+        client.ask("POST", "/u", &["Content-Length: 2"]).await;
+        client.send("ab").await;
+        origin.next().await.send(response("200 OK", OK, "1"));
+        assert_eq!(client.answer("POST").await.text(), "1");
+        client.ask("POST", "/u", &["Content-Length: 2"]).await;
+        client.send("cd").await;
+        let mut asked = origin.next().await;
+        assert_eq!(asked.whole_body().await, b"cd");
+        asked.close();
+        assert_eq!(client.answer("POST").await.status, 502);
+        assert_eq!(origin.count(), 2);
+    });
+}
+
+#[test]
+fn many_uploads_at_once_arrive_whole() {
+    run(async {
+        let origin = echo();
+        let node = TestNode::before(&origin);
+        let mut clients = Vec::new();
+        for seed in 0..30_u64 {
+            let address = node.address();
+            clients.push(tokio::task::spawn_local(async move {
+                let mut client = Client::connect(address).await;
+                let body = pattern(seed, 0..200_000 + seed);
+                client.ask("PUT", "/u", &[&format!("Content-Length: {}", body.len())]).await;
+                client.send(&body).await;
+                client.answer("PUT").await.body == body
+            }));
+        }
+        for client in clients {
+            assert!(client.await.unwrap());
+        }
+    });
+}
