@@ -131,11 +131,10 @@ impl<'a, F: Future> Working<'a, F> {
         F::Output: Unpin,
     {
         poll_fn(|cx| {
-            if self.done.is_none() {
-                if let Poll::Ready(done) = self.work.as_mut().poll(cx) {
+            if self.done.is_none()
+                && let Poll::Ready(done) = self.work.as_mut().poll(cx) {
                     self.done = Some(done);
                 }
-            }
             // Both may come in one turn: the interim response goes first.
             if let Poll::Ready(head) = self.interim.poll_next(cx) {
                 return Poll::Ready(Either::Interim(head));

@@ -14,7 +14,9 @@ use freshet_net::proxy;
 use freshet_net::socket::Socket;
 use freshet_net::stream::Stream;
 use freshet_net::tls::server;
+use freshet_origin::health::Transition;
 use freshet_origin::pool::Pool;
+use freshet_origin::probe::{self, ProbeSettings};
 use freshet_store::Arena;
 use rustls::ServerConfig;
 use std::cell::{Cell, RefCell};
@@ -24,7 +26,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::Seq
 use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::{Notify, mpsc};
-use tokio::task::spawn_local;
+use tokio::task::{JoinHandle, spawn_local};
 
 /// How often a worker hands its log over, however little there is.
 const TICK: Duration = Duration::from_millis(250);
@@ -176,13 +178,19 @@ pub fn run(
         spawn_local(tick(Rc::clone(&worker)));
         let pool = worker.pool.clone();
         spawn_local(async move { pool.maintain().await });
+        // One worker asks the origins how they are; all see the answer.
+        let mut probes = if index == 0 { start_probes(&worker.snapshot()) } else { Vec::new() };
         loop {
             match commands.recv().await {
                 Some(Command::Reload(snapshot)) => {
                     worker.snapshot.replace(Rc::new(*snapshot));
+                    if index == 0 {
+                        probes.drain(..).for_each(|probe| probe.abort());
+                        probes = start_probes(&worker.snapshot());
+                    }
                 }
                 Some(Command::Drain) => {
-                    accepting.iter().for_each(tokio::task::JoinHandle::abort);
+                    accepting.iter().for_each(JoinHandle::abort);
                     drain(&worker, &mut commands).await;
                     break;
                 }
@@ -193,6 +201,37 @@ pub fn run(
             worker.stats.log_lost.increment();
         }
     });
+}
+
+/// Begins to probe each origin, where probes are configured.
+fn start_probes(snapshot: &Snapshot) -> Vec<JoinHandle<()>> {
+    let Some(health) = &snapshot.settings.health else { return Vec::new() };
+    let settings = ProbeSettings {
+        target: health.path.clone(),
+        interval: health.interval,
+        timeout: health.timeout,
+        window: health.window,
+        threshold: health.threshold,
+        expected: health.status..=health.status,
+        ..ProbeSettings::default()
+    };
+    let origins = snapshot.upstreams.board.origins().iter().cloned();
+    origins
+        .map(|origin| {
+            spawn_local(probe::run(origin, settings.clone(), |origin, change, why| {
+                let name = &origin.settings.name;
+                match (change, why) {
+                    (Transition::WentUp, _) => tracing::info!(origin = %name, "an origin is up"),
+                    (Transition::WentDown, Some(why)) => {
+                        tracing::warn!(origin = %name, %why, "an origin is down");
+                    }
+                    (Transition::WentDown, None) => {
+                        tracing::warn!(origin = %name, "an origin is down")
+                    }
+                }
+            }))
+        })
+        .collect()
 }
 
 /// Lets open connections finish, for as long as configured. Those of all workers: what one of them
@@ -264,7 +303,7 @@ async fn accept(worker: Rc<Worker>, port: Port) {
 
 async fn connection(
     worker: Rc<Worker>,
-    mut socket: Socket,
+    socket: Socket,
     peer: PeerAddress,
     tls: Option<Arc<ServerConfig>>,
     proxy_protocol: bool,
@@ -273,7 +312,7 @@ async fn connection(
     let mut client =
         Client { address: peer.socket_address(), local_address: socket.local_address(), tls: None };
     if proxy_protocol {
-        match proxy::read_header(&mut socket, limit).await {
+        match proxy::read_header(&socket, limit).await {
             Ok(header) => {
                 if let Some(source) = header.source {
                     client.address = Some(source);

@@ -250,7 +250,7 @@ fn unknown(name: &Spanned<toml::de::DeString<'_>>, path: &str, prefix: &str) -> 
         .map(|rest| rest.split(['.', '[']).next().expect("split gives at least one part"));
     let help = match keys::nearest(name.get_ref(), level) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => "`freshet serve --help-config` lists every key".to_owned(),
+        None => "`freshet keys` lists every key".to_owned(),
     };
     mistake(name.span(), format!("there is no key `{path}`"), Some(help))
 }

@@ -107,7 +107,7 @@ pub const KEYS: &[Key] = &[
     key("origin[].ca", Kind::Text, "", "PEM file of authorities to trust instead of the system's."),
     key(
         "origin[].weight",
-        Kind::Count { min: 1, max: 1000 },
+        Kind::Count { min: 1, max: 100 },
         "1",
         "Share of requests beside the other origins.",
     ),
@@ -274,7 +274,6 @@ pub const KEYS: &[Key] = &[
         "auto",
         "File that holds the token for changes; `auto` makes one in the runtime directory.",
     ),
-    key("vcl", Kind::Text, "", "VCL file with the policy; without one RFC 9111 decides."),
 ];
 
 /// The key of this path.

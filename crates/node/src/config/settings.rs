@@ -43,8 +43,6 @@ pub struct Settings {
     pub admin_listen: Option<Address>,
     /// File with the admin token; `None` is one in the runtime directory.
     pub admin_token_file: Option<PathBuf>,
-    /// Policy file.
-    pub vcl: Option<PathBuf>,
 }
 
 /// `[[listen]]`
@@ -289,7 +287,6 @@ impl Settings {
             admin_token_file: Some(text("admin.token_file"))
                 .filter(|f| f != "auto")
                 .map(Into::into),
-            vcl: optional(text("vcl")).map(Into::into),
         };
         if settings.origins.is_empty() && wrong.is_empty() {
             wrong.push(
@@ -360,11 +357,8 @@ fn origin(row: &Row<'_>, wrong: &mut Vec<String>) -> Option<Origin> {
         return None;
     }
     Some(Origin {
-        name: optional(text("origin[].name")).unwrap_or(if host.is_empty() {
-            url.clone()
-        } else {
-            host
-        }),
+        name: optional(text("origin[].name"))
+            .unwrap_or_else(|| if host.is_empty() { url.clone() } else { host }),
         url: url.trim_end_matches('/').to_owned(),
         host: optional(text("origin[].host")),
         sni: optional(text("origin[].sni")),

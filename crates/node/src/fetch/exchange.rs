@@ -5,6 +5,7 @@ use crate::body::{ClientBodyError, RequestBody};
 use crate::policy::FetchKind;
 use bytes::Bytes;
 use freshet_cache::Failure;
+use freshet_origin::director::stable_hash;
 use freshet_origin::request_body::{BodyFailure, BodyProvider};
 use freshet_origin::{Origin, OriginError, OriginResponse, exchange};
 use std::sync::Arc;
@@ -44,7 +45,8 @@ impl Fetch {
         match &self.task.origin {
             Some(name) => upstreams.named(name).filter(|origin| !tried.contains(&origin.id)),
             None => {
-                let hash = self.plan.key.hash() as u64;
+                // The same on every node, unlike the index's own hash.
+                let hash = stable_hash(self.plan.key.text());
                 upstreams.choose(hash, tried, self.task.now)
             }
         }

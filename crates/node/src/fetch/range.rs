@@ -8,6 +8,7 @@ use freshet_base::clock::UnixMillis;
 use freshet_cache::Object;
 use freshet_http::message::RequestHead;
 use freshet_http::range::ContentRange;
+use freshet_origin::director::stable_hash;
 use freshet_origin::exchange;
 use freshet_origin::response_body::OriginBody;
 use freshet_store::{Body, BodyError};
@@ -82,7 +83,7 @@ impl Filler {
     pub(crate) async fn ask(&self, range: &Range<u64>) -> Option<OriginBody> {
         let request = prepare::for_range(&self.request, range, &self.etag);
         let upstreams = &self.snapshot.upstreams;
-        let hash = self.object.key().hash() as u64;
+        let hash = stable_hash(self.object.key().text());
         let origin = Arc::clone(upstreams.choose(hash, &[], UnixMillis::now())?);
         let pool = self.worker.pool.clone();
         let response = exchange(&pool, &origin, &request, None, &mut |_| {}).await.ok()?;
