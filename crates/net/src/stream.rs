@@ -185,7 +185,8 @@ impl Stream {
     pub async fn close(mut self, linger: Duration) {
         let closing = async {
             self.shutdown().await?;
-            let mut thrown_away = [0; 4096];
+            // On the heap: an array would be part of every connection's task for all its life.
+            let mut thrown_away = vec![0; 4096];
             let mut bytes = 0;
             while bytes < LINGER_BYTES_MAX {
                 match self.read(&mut thrown_away).await? {

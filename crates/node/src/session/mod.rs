@@ -52,7 +52,8 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut stream: Stream, client: Rc<Cli
 async fn first_bytes(stream: &mut Stream) -> std::io::Result<(Vec<u8>, bool)> {
     let mut bytes = Vec::new();
     loop {
-        let mut buffer = [0; 4096];
+        // On the heap: an array would be part of every connection's task for all its life.
+        let mut buffer = vec![0; 4096];
         let count = stream.read(&mut buffer).await?;
         bytes.extend_from_slice(&buffer[..count]);
         let known = bytes.len().min(PREFACE.len());
