@@ -93,7 +93,6 @@ fn document(settings: &Settings) -> Value {
             "listen": settings.admin_listen.as_ref().map_or_else(|| "off".to_owned(), ToString::to_string),
             "token_file": path_or(settings.admin_token_file.as_ref(), "auto"),
         },
-        "vcl": path_or(settings.vcl.as_ref(), ""),
     });
     if let (Value::Object(document), Value::Object(more)) = (&mut document, cache_and_limits) {
         document.extend(more);

@@ -91,10 +91,7 @@ pub(crate) async fn explain(
         preview: &preview,
         not_stored: not_stored.as_ref(),
         history: &history,
-        policy: match &snapshot.settings.vcl {
-            Some(file) => file.display().to_string(),
-            None => "built-in, as RFC 9111 has it".to_owned(),
-        },
+        policy: "built-in, as RFC 9111 has it".to_owned(),
         no_origin: !any_up(&snapshot, now),
     };
     Ok(Json(Explanation {
