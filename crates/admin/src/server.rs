@@ -71,6 +71,13 @@ pub fn bind(address: &Address) -> Result<Bound, AdminError> {
     Ok(Bound(Listener::bind(address, &ListenOptions::default())?))
 }
 
+impl From<Listener> for Bound {
+    /// A socket that listens already, such as one from the process before.
+    fn from(listener: Listener) -> Self {
+        Self(listener)
+    }
+}
+
 /// Serves the interface of `node` on `address`: [`bind`] and [`Bound::start`].
 ///
 /// # Errors

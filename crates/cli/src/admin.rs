@@ -2,28 +2,44 @@
 
 use crate::runtime;
 use anyhow::{Context, Result};
-use freshet_admin::{Handle, Reload, Token};
+use freshet_admin::{Bound, Handle, Reload, Token};
+use freshet_net::address::Address;
+use freshet_net::handover::Inherited;
+use freshet_net::listener::{ListenOptions, Listener};
 use freshet_node::node::Node;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A running interface and where its token is.
 pub(crate) struct Admin {
+    /// Its address as configured, and its socket, to be handed over.
+    pub(crate) listener: (Address, Listener),
     /// The interface; ends when dropped.
     pub(crate) handle: Handle,
     /// File with its token.
     pub(crate) token_file: PathBuf,
 }
 
-/// Starts the interface as `admin.listen` and `admin.token_file` say; `None` where it is off.
+/// Starts the interface as `admin.listen` and `admin.token_file` say, on an inherited socket if there
+/// is one; `None` where it is off.
 ///
 /// # Errors
 /// When the address cannot be listened on, or the token file not be used.
-pub(crate) fn start(node: &Arc<Node>, directory: &Path, reload: Box<Reload>) -> Result<Option<Admin>> {
+pub(crate) fn start(
+    node: &Arc<Node>,
+    directory: &Path,
+    inherited: &mut Inherited,
+    reload: Box<Reload>,
+) -> Result<Option<Admin>> {
     let settings = node.snapshot().settings;
     let Some(address) = &settings.admin_listen else { return Ok(None) };
-    let bound = freshet_admin::bind(address)
-        .context("the admin interface needs another address: --admin ADDR, or --admin off")?;
+    let listener = match inherited.take(address) {
+        Some(listener) => listener,
+        None => Listener::bind(address, &ListenOptions::default())
+            .context("the admin interface needs another address: --admin ADDR, or --admin off")?,
+    };
+    let kept = (address.clone(), listener.try_clone()?);
+    let bound = Bound::from(listener);
     let (token, token_file) = match &settings.admin_token_file {
         Some(file) => (Token::read(file)?, file.clone()),
         None => {
@@ -32,5 +48,5 @@ pub(crate) fn start(node: &Arc<Node>, directory: &Path, reload: Box<Reload>) -> 
         }
     };
     let handle = bound.start(Arc::clone(node), token, reload)?;
-    Ok(Some(Admin { handle, token_file }))
+    Ok(Some(Admin { listener: kept, handle, token_file }))
 }

@@ -195,7 +195,7 @@ impl Stage {
         let node = Node::start(settings, &mut Inherited::default())?;
         // The token lies where `freshet explain` looks for it.
         let reload = Box::new(|| Err("a demonstration has no configuration to read".to_owned()));
-        let admin = admin::start(&node, &runtime::directory()?, reload)?;
+        let admin = admin::start(&node, &runtime::directory()?, &mut Inherited::default(), reload)?;
         let admin_address = admin.as_ref().map(|admin| admin.handle.address().clone());
         let doors = Doors::new(&node.socket_addresses(), admin_address)
             .context("the node listens nowhere")?;

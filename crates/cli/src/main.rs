@@ -14,6 +14,7 @@ mod settings;
 mod tail;
 mod text;
 mod top;
+mod upgrade;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -39,6 +40,8 @@ enum Command {
     Serve(serve::Arguments),
     /// Check configuration files; errors are shown in place.
     Check(check::Arguments),
+    /// List every key of freshet.toml with its default.
+    Keys,
     /// Say why a URL is a hit or a miss.
     Explain(control::ExplainArguments),
     /// Forget stored responses, by URL, by tag or all.
@@ -53,6 +56,8 @@ enum Command {
     Origins(control::OriginsArguments),
     /// Have the configuration read again.
     Reload(control::ReloadArguments),
+    /// Have the program that is installed now take over.
+    Upgrade(upgrade::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -60,6 +65,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::run(arguments),
         Command::Serve(arguments) => serve::run(arguments),
         Command::Check(arguments) => check::run(arguments),
+        Command::Keys => check::keys(),
         Command::Explain(arguments) => control::explain(arguments),
         Command::Purge(arguments) => control::purge(arguments),
         Command::Top(arguments) => top::run(arguments),
@@ -67,6 +73,7 @@ fn main() -> ExitCode {
         Command::Log(arguments) => tail::run(arguments),
         Command::Origins(arguments) => control::origins(arguments),
         Command::Reload(arguments) => control::reload(arguments),
+        Command::Upgrade(arguments) => upgrade::run(&arguments),
     };
     match result {
         Ok(code) => code,

@@ -44,6 +44,18 @@ pub(crate) fn token_files(address: &Address) -> Vec<PathBuf> {
     files
 }
 
+/// The file in `directory` that says which process serves.
+pub(crate) fn pid_file(directory: &Path) -> PathBuf {
+    directory.join("freshet.pid")
+}
+
+/// Places where that file may be, likeliest first.
+pub(crate) fn pid_files() -> Vec<PathBuf> {
+    let mut files = vec![pid_file(&path()), pid_file(Path::new(SERVICE_DIRECTORY))];
+    files.dedup();
+    files
+}
+
 /// The name of the token file of a node that listens on `address`.
 pub(crate) fn token_name(address: &Address) -> String {
     match address {

@@ -4,20 +4,23 @@ use crate::admin::{self, Admin};
 use crate::runtime;
 use crate::self_signed;
 use crate::settings::SettingsArguments;
+use crate::upgrade::{self, PidFile};
 use anyhow::Result;
 use clap::Args;
 use freshet_net::address::Address;
 use freshet_net::handover::Inherited;
+use freshet_net::readiness;
 use freshet_node::config::Settings;
 use freshet_node::node::Node;
+use sd_notify::NotifyState;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Flags of `freshet serve`.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     settings: SettingsArguments,
 }
@@ -27,7 +30,7 @@ pub struct Arguments {
 ///
 /// # Errors
 /// Why it could not start.
-pub fn run(arguments: Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     tracing_subscriber::fmt()
         .with_env_filter(
             tracing_subscriber::EnvFilter::try_from_env("FRESHET_LOG")
@@ -36,21 +39,28 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         .with_writer(std::io::stderr)
         .init();
     let runtime_directory = runtime::directory()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    // First of all: unhandled, HUP and USR2 would end a process that is about to start.
+    let signals = {
+        let _within = runtime.enter();
+        Signals::listen()?
+    };
     let settings = complete(&arguments.settings, &runtime_directory)?;
     let mut inherited = Inherited::from_environment()?;
     let node = Node::start(settings, &mut inherited)?;
-    drop(inherited);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let admin = {
         let (to_reload, directory) = (Arc::clone(&node), runtime_directory.clone());
         let arguments = arguments.settings.clone();
         let reload = move || {
             reload(&to_reload, &arguments, &directory).map_err(|error| format!("{error:#}"))
         };
-        admin::start(&node, &runtime_directory, Box::new(reload))?
+        admin::start(&node, &runtime_directory, &mut inherited, Box::new(reload))?
     };
-    runtime.block_on(control(&node, &arguments.settings, &runtime_directory, admin.as_ref()))?;
+    drop(inherited);
+    let pid_file = PidFile::write(runtime::pid_file(&runtime_directory))?;
+    runtime.block_on(control(&node, &arguments.settings, &runtime_directory, admin, signals));
     node.join();
+    drop(pid_file);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -67,41 +77,88 @@ fn reload(node: &Node, arguments: &SettingsArguments, directory: &Path) -> Resul
     Ok(node.reload(settings)?)
 }
 
-/// Waits for signals and acts on them.
+/// The signals that mean something.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hang_up: Signal,
+    upgrade: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+            upgrade: signal(SignalKind::user_defined2())?,
+        })
+    }
+}
+
+/// Waits for one of the signals that end the process.
+async fn told_to_end(terminate: &mut Signal, interrupt: &mut Signal) {
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+/// Waits for signals and acts on them, until nothing is left to do.
 async fn control(
     node: &Arc<Node>,
     arguments: &SettingsArguments,
     directory: &Path,
-    admin: Option<&Admin>,
-) -> Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hang_up = signal(SignalKind::hangup())?;
-    announce(node, admin);
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-    loop {
+    admin: Option<Admin>,
+    signals: Signals,
+) {
+    let Signals { mut terminate, mut interrupt, mut hang_up, mut upgrade } = signals;
+    announce(node, admin.as_ref());
+    let _ = sd_notify::notify(&[NotifyState::Ready]);
+    readiness::announce();
+    let successor = loop {
         tokio::select! {
-            _ = terminate.recv() => break,
-            _ = interrupt.recv() => break,
-            _ = hang_up.recv() => {
-                match reload(node, arguments, directory) {
-                    Ok(()) => tracing::info!("the configuration was read again"),
-                    Err(error) => tracing::error!("nothing was changed: {error:#}"),
+            () = told_to_end(&mut terminate, &mut interrupt) => break None,
+            _ = hang_up.recv() => match reload(node, arguments, directory) {
+                Ok(()) => tracing::info!("the configuration was read again"),
+                Err(error) => tracing::error!("nothing was changed: {error:#}"),
+            },
+            _ = upgrade.recv() => {
+                let started = upgrade::start(node, admin.as_ref().map(|admin| &admin.listener));
+                let started = tokio::select! {
+                    biased;
+                    started = started => started,
+                    () = told_to_end(&mut terminate, &mut interrupt) => break None,
+                };
+                match started {
+                    Ok(pid) => break Some(pid),
+                    Err(error) => tracing::error!("not upgraded, this process goes on: {error:#}"),
                 }
             }
         }
+    };
+    match successor {
+        Some(pid) => {
+            tracing::info!(pid, "the new process serves; draining");
+            let _ = sd_notify::notify(&[NotifyState::MainPid(pid)]);
+            // So that the new one answers there.
+            drop(admin);
+        }
+        None => {
+            tracing::info!("draining");
+            let _ = sd_notify::notify(&[NotifyState::Stopping]);
+        }
     }
-    tracing::info!("draining");
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
     node.drain();
     let draining = Arc::clone(node);
     let mut ended = tokio::task::spawn_blocking(move || draining.join());
     tokio::select! {
-        _ = &mut ended => {}
-        _ = terminate.recv() => node.stop(),
-        _ = interrupt.recv() => node.stop(),
+        _ = &mut ended => tracing::info!("drained"),
+        () = told_to_end(&mut terminate, &mut interrupt) => {
+            tracing::info!("told again: ending at once");
+            node.stop();
+        }
     }
-    Ok(())
 }
 
 /// Says on standard error where the node is and what to try.
@@ -136,11 +193,14 @@ fn announce(node: &Node, admin: Option<&Admin>) {
     if let Some(url) = first {
         eprintln!("try        curl -sI {url}/");
     }
+    eprintln!("ready      process {}", std::process::id());
 }
 
 fn same(configured: &Address, bound: &Address) -> bool {
     match (configured, bound) {
-        (Address::Tcp(a), Address::Tcp(b)) => a.ip() == b.ip() && (a.port() == b.port() || a.port() == 0),
+        (Address::Tcp(a), Address::Tcp(b)) => {
+            a.ip() == b.ip() && (a.port() == b.port() || a.port() == 0)
+        }
         (a, b) => a == b,
     }
 }

@@ -39,6 +39,7 @@ pub mod handover;
 pub mod limits;
 pub mod listener;
 pub mod proxy;
+pub mod readiness;
 pub mod socket;
 pub mod stream;
 pub mod tls;

@@ -1,0 +1,238 @@
+//! Hands a running node over to a new process: the new program, the same arguments, the same
+//! listening sockets.
+//!
+//! The sockets are inherited as they are, with the connections that wait in their queues, so none is
+//! refused or reset: until the new process says that it serves, both may accept; then the old one
+//! stops accepting, answers what it has and ends. Whatever goes wrong before that word leaves the old
+//! process serving.
+
+use crate::runtime;
+use anyhow::{Context, Result, bail};
+use freshet_net::address::Address;
+use freshet_net::listener::Listener;
+use freshet_net::readiness::Readiness;
+use freshet_node::node::Node;
+use rustix::process::{Pid, Signal, kill_process};
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode};
+use std::time::{Duration, Instant};
+
+/// How long a new process may take until it serves. Starting takes milliseconds; a name server that
+/// is slow to answer takes seconds.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+/// How often `freshet upgrade` looks whether the new process has taken over.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// What systemd says about sockets it passed to the old process, and only to that one.
+const ACTIVATION_VARIABLES: [&str; 3] = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"];
+
+/// Starts the program anew and waits until it serves. Returns its process id; from then on it lives
+/// without us. Dropping the future before ends it.
+///
+/// # Errors
+/// Why there is no new process; then nothing has changed.
+pub(crate) async fn start(node: &Node, admin: Option<&(Address, Listener)>) -> Result<u32> {
+    if std::process::id() == 1 {
+        bail!("this is process 1: its end would end the container and the new process in it");
+    }
+    let program = program().context("the program's file is not found")?;
+    let mut command = Command::new(&program);
+    command.args(env::args_os().skip(1));
+    for variable in ACTIVATION_VARIABLES {
+        command.env_remove(variable);
+    }
+    let more: Vec<_> = admin.iter().map(|(address, listener)| (address, listener)).collect();
+    node.pass_on(&mut command, &more);
+    let readiness = Readiness::of(&mut command)?;
+    let child = command.spawn().with_context(|| program.display().to_string())?;
+    let mut successor = Successor(Some(child));
+    tracing::info!(pid = successor.id(), program = %program.display(), "a new process starts");
+    match tokio::time::timeout(READY_WITHIN, readiness.wait()).await {
+        Ok(Ok(true)) => Ok(successor.release()),
+        Ok(Ok(false)) => bail!("the new process ended before it was ready: {}", successor.end()),
+        Ok(Err(error)) => Err(error).context("the new process cannot be heard"),
+        Err(_) => bail!("the new process was not ready within {} s", READY_WITHIN.as_secs()),
+    }
+}
+
+/// A new process that is ended unless it became ready.
+struct Successor(Option<Child>);
+
+impl Successor {
+    fn id(&self) -> u32 {
+        self.0.as_ref().map_or(0, Child::id)
+    }
+
+    /// Lets it live.
+    fn release(&mut self) -> u32 {
+        self.0.take().map_or(0, |child| child.id())
+    }
+
+    /// Ends it, if it has not ended by itself, and says how it ended.
+    fn end(&mut self) -> String {
+        let Some(mut child) = self.0.take() else { return String::new() };
+        let _ = child.kill();
+        child.wait().map_or_else(|error| error.to_string(), |status| status.to_string())
+    }
+}
+
+impl Drop for Successor {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The file to start: where this program was called from, which by now may hold a newer one.
+fn program() -> Option<PathBuf> {
+    let called = env::args_os().next().unwrap_or_default();
+    let search = env::var_os("PATH").unwrap_or_default();
+    find(&called, &search, fs::read_link("/proc/self/exe").ok())
+}
+
+/// As the shell or service manager did: a name with a slash is a path, which may be a symbolic link
+/// that points to another version now; one without is looked for in `search`. Else the file that
+/// `running` is, or that has replaced it.
+fn find(called: &OsStr, search: &OsStr, running: Option<PathBuf>) -> Option<PathBuf> {
+    let by_name = if called.as_bytes().contains(&b'/') {
+        Some(PathBuf::from(called)).filter(|path| is_program(path))
+    } else if called.is_empty() {
+        None
+    } else {
+        env::split_paths(search)
+            .map(|directory| directory.join(called))
+            .find(|path| is_program(path))
+    };
+    by_name.or_else(|| running.map(undeleted).filter(|path| is_program(path)))
+}
+
+/// The kernel marks the path of a file that was replaced or removed.
+fn undeleted(path: PathBuf) -> PathBuf {
+    let mut bytes = path.into_os_string().into_vec();
+    if let Some(rest) = bytes.strip_suffix(b" (deleted)") {
+        bytes.truncate(rest.len());
+    }
+    PathBuf::from(std::ffi::OsString::from_vec(bytes))
+}
+
+fn is_program(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+/// The file that says which process serves. It goes with its process, unless another has taken
+/// over.
+pub(crate) struct PidFile(PathBuf);
+
+impl PidFile {
+    /// Names this process in `path`.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn write(path: PathBuf) -> Result<Self> {
+        let own = std::process::id();
+        let fresh = path.with_extension(format!("pid.{own}"));
+        // Whole or not at all, for whoever reads it meanwhile.
+        fs::write(&fresh, format!("{own}\n"))
+            .and_then(|()| fs::rename(&fresh, &path))
+            .with_context(|| format!("{} could not be written", path.display()))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        if named_in(&self.0) == Some(std::process::id()) {
+            let _ = fs::remove_file(&self.0);
+        }
+    }
+}
+
+fn named_in(path: &Path) -> Option<u32> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// `freshet upgrade`
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  freshet upgrade\n  freshet upgrade --pid 4711")]
+pub(crate) struct Arguments {
+    /// Process to ask; otherwise the one in freshet.pid.
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+}
+
+/// Has a running node hand over to the program that is installed now, and waits until it has.
+///
+/// # Errors
+/// When there is no such process, or it goes on as before.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let found = runtime::pid_files()
+        .into_iter()
+        .find_map(|file| named_in(&file).map(|pid| (file, pid)))
+        .filter(|(_, pid)| arguments.pid.is_none_or(|wanted| wanted == *pid));
+    let pid = match (arguments.pid, &found) {
+        (Some(pid), _) => pid,
+        (None, Some((file, pid))) => {
+            // What a crash left behind may by now name a process that USR2 would end.
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            if !name.starts_with("freshet") {
+                bail!("process {pid}, which {} names, does not run any more", file.display());
+            }
+            *pid
+        }
+        (None, None) => bail!("no freshet.pid is found: name the process with --pid"),
+    };
+    let process = i32::try_from(pid).ok().and_then(Pid::from_raw).context("--pid")?;
+    kill_process(process, Signal::USR2).with_context(|| format!("process {pid}"))?;
+    let Some((file, _)) = found else {
+        println!("process {pid} was asked; its log says how it went");
+        return Ok(ExitCode::SUCCESS);
+    };
+    let asked = Instant::now();
+    while asked.elapsed() < READY_WITHIN + LOOK_EVERY {
+        if let Some(next) = named_in(&file).filter(|next| *next != pid) {
+            println!("process {next} serves; process {pid} ends when its open requests have");
+            return Ok(ExitCode::SUCCESS);
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    bail!("process {pid} goes on as before; its log says why");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_found_where_it_was_called_from() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("freshet");
+        let none = OsStr::new("");
+        assert_eq!(find(path.as_os_str(), none, None), None, "not there");
+        fs::write(&path, "").unwrap();
+        assert_eq!(find(path.as_os_str(), none, None), None, "not a program");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(find(path.as_os_str(), none, None), Some(path.clone()));
+        let search = env::join_paths([Path::new("/nowhere"), directory.path()]).unwrap();
+        assert_eq!(find(OsStr::new("freshet"), &search, None), Some(path.clone()));
+        let mut replaced = path.clone().into_os_string();
+        replaced.push(" (deleted)");
+        assert_eq!(find(none, none, Some(replaced.into())), Some(path.clone()));
+        assert_eq!(find(OsStr::new("/gone/freshet"), none, Some(path.clone())), Some(path));
+    }
+
+    #[test]
+    fn a_file_of_another_process_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("freshet.pid");
+        let file = PidFile::write(path.clone()).unwrap();
+        assert_eq!(named_in(&path), Some(std::process::id()));
+        fs::write(&path, "1\n").unwrap();
+        drop(file);
+        assert_eq!(named_in(&path), Some(1));
+        drop(PidFile::write(path.clone()).unwrap());
+        assert!(!path.exists());
+    }
+}
