@@ -1,5 +1,10 @@
 //! What the tests of the program share: programs by name, and processes that end with their test.
-#![allow(clippy::unwrap_used, dead_code, reason = "tests, of which each uses a part of this")]
+#![allow(
+    clippy::unwrap_used,
+    dead_code,
+    unreachable_pub,
+    reason = "tests, of which each uses a part of this"
+)]
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -55,7 +60,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts it; what it says on standard error can be waited for.
+    /// Starts it; what it says on standard error can be waited for. It must stay one process: what it
+    /// starts itself would outlive a test that failed.
     pub fn start(command: &mut Command) -> Self {
         command.stdin(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
