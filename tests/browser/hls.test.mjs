@@ -1,0 +1,174 @@
+// A browser plays HLS from `freshet demo`: live and on demand, over HTTPS with HTTP/2.
+//
+// The page comes from the same origin as the media, so that the browser tells the script which
+// protocol each response came over. Playwright answers for the page and for hls.js; all else goes to
+// the node.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { after, before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
+const freshet = process.env.FRESHET ?? path.join(root, 'target/debug/freshet');
+const modules =
+  process.env.FRESHET_BROWSER_MODULES ?? path.join(root, '.cache/browser/node_modules');
+const chromium = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(
+  existsSync,
+);
+
+// How long anything may take; an order of magnitude over what it does on an idle machine.
+const patienceMs = 60_000;
+// How much has to be seen of each programme.
+const playedSeconds = 3;
+
+const missing = [
+  [existsSync(freshet), `${freshet} is not built`],
+  [existsSync(path.join(modules, 'hls.js')), 'hls.js is not installed; tools/setup test does it'],
+  [existsSync(path.join(modules, 'playwright-core')), 'playwright-core is not installed'],
+  [chromium !== undefined, 'chromium is not installed'],
+].find(([isThere]) => !isThere)?.[1];
+
+let home, demo, base, browser;
+
+before(async () => {
+  if (missing) return;
+  home = await mkdtemp(path.join(tmpdir(), 'freshet-browser-'));
+  // Two viewers, who leave most of a small machine to the browser.
+  const flags = '--listen 127.0.0.1:0 --listen-tls 127.0.0.1:0 --admin off --viewers 2';
+  demo = spawn(freshet, ['demo', ...flags.split(' '), '--quality', 'lowest', '--segment', '2'], {
+    env: { ...process.env, TMPDIR: home, XDG_RUNTIME_DIR: home },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  base = await new Promise((resolve, reject) => {
+    demo.once('error', reject);
+    demo.once('exit', (code) => reject(new Error(`freshet demo ended with ${code}`)));
+    createInterface(demo.stdout).on('line', (line) => {
+      const url = /^ +page +(https:\S+?)\/$/.exec(line)?.[1];
+      if (url) resolve(url);
+    });
+  });
+  const { chromium: launcher } = createRequire(path.join(modules, 'x.js'))('playwright-core');
+  browser = await launcher.launch({
+    executablePath: chromium,
+    args: ['--no-sandbox', '--disable-quic', '--autoplay-policy=no-user-gesture-required'],
+  });
+});
+
+after(async () => {
+  await browser?.close();
+  if (demo && demo.exitCode === null) {
+    const ended = new Promise((resolve) => demo.once('exit', resolve));
+    demo.kill('SIGINT');
+    await ended;
+  }
+  if (home) await rm(home, { recursive: true });
+});
+
+const page = `<!DOCTYPE html><meta charset="utf-8"><title>player</title>
+<style>body{margin:0;background:#222}video{width:960px;height:540px}</style>
+<video muted autoplay playsinline></video><script src="/player/hls.js"></script>`;
+
+/** Plays a programme; returns what the page and the network saw. */
+async function play(name) {
+  const context = await browser.newContext({
+    ignoreHTTPSErrors: true,
+    viewport: { width: 960, height: 540 },
+  });
+  const tab = await context.newPage();
+  const faults = [];
+  tab.on('pageerror', (error) => faults.push(String(error)));
+  const responses = [];
+  tab.on('response', (response) => responses.push(response));
+  await tab.route(`${base}/player/index.html`, (route) =>
+    route.fulfill({ contentType: 'text/html', body: page }),
+  );
+  await tab.route(`${base}/player/hls.js`, (route) =>
+    route.fulfill({ path: path.join(modules, 'hls.js/dist/hls.min.js') }),
+  );
+  await tab.goto(`${base}/player/index.html`);
+  await tab.evaluate((source) => {
+    const video = document.querySelector('video');
+    const state = { errors: [], fatal: [], start: null };
+    window.state = state;
+    const hls = new Hls();
+    window.hls = hls;
+    hls.on(Hls.Events.ERROR, (_, { fatal, details, type, error }) => {
+      (fatal ? state.fatal : state.errors).push(`${type} ${details} ${error ?? ''}`);
+    });
+    // From the first picture on, since a live channel starts far from zero.
+    video.addEventListener('playing', () => (state.start ??= video.currentTime));
+    hls.loadSource(source);
+    hls.attachMedia(video);
+  }, `/${name}/master.m3u8`);
+  const watched = () =>
+    tab.evaluate(() => {
+      const { errors, fatal, start } = window.state;
+      const video = document.querySelector('video');
+      const { videoWidth: width, videoHeight: height, currentTime } = video;
+      const { totalVideoFrames: frames } = video.getVideoPlaybackQuality();
+      const played = start === null ? 0 : currentTime - start;
+      return { errors, fatal, played, width, height, frames };
+    });
+  try {
+    await tab.waitForFunction(
+      (seconds) => {
+        const { fatal, start } = window.state;
+        const now = document.querySelector('video').currentTime;
+        return fatal.length > 0 || (start !== null && now - start >= seconds);
+      },
+      playedSeconds,
+      { timeout: patienceMs },
+    );
+  } catch (error) {
+    throw new Error(`${name} does not play: ${JSON.stringify(await watched())}`, { cause: error });
+  }
+  const result = await watched();
+  const media = `${base}/${name}/`;
+  const protocols = await tab.evaluate(
+    (prefix) =>
+      performance
+        .getEntriesByType('resource')
+        .filter(({ name }) => name.startsWith(prefix))
+        .map(({ name, nextHopProtocol }) => ({ name, nextHopProtocol })),
+    media,
+  );
+  const cacheStatus = await Promise.all(
+    responses
+      .filter((response) => response.url().startsWith(media))
+      .map((response) => response.headerValue('cache-status')),
+  );
+  const pictures = process.env.FRESHET_BROWSER_PICTURES;
+  if (pictures) await tab.screenshot({ path: path.join(pictures, `${name}.png`) });
+  await context.close();
+  return { ...result, faults, protocols, cacheStatus };
+}
+
+for (const [name, kind] of [
+  ['channel-1', 'a live channel'],
+  ['vod-1', 'a title on demand'],
+]) {
+  test(`hls.js plays ${kind} over HTTP/2 from the cache`, { skip: missing }, async () => {
+    const first = await play(name);
+    assert.deepEqual(first.fatal, []);
+    assert.deepEqual(first.faults, []);
+    assert.ok(first.played >= playedSeconds, `${first.played} s were played`);
+    assert.ok(first.width >= 640 && first.frames > 0, JSON.stringify(first));
+    assert.ok(first.protocols.length > 0);
+    const other = first.protocols.filter(({ nextHopProtocol }) => nextHopProtocol !== 'h2');
+    assert.deepEqual(other, []);
+    assert.ok(first.cacheStatus.every((value) => value?.startsWith('freshet')));
+    // Whoever comes second finds in the cache what the first one brought there.
+    const second = await play(name);
+    assert.deepEqual(second.fatal, []);
+    assert.ok(
+      second.cacheStatus.some((value) => /^freshet; *hit/.test(value)),
+      second.cacheStatus.join('\n'),
+    );
+  });
+}
