@@ -4,13 +4,14 @@ use crate::settings;
 use anyhow::Result;
 use clap::Args;
 use freshet_node::config::Settings;
+use freshet_node::config::keys::KEYS;
 use freshet_node::log::Format;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Files to check.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Configuration files.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -20,7 +21,7 @@ pub struct Arguments {
 ///
 /// # Errors
 /// None: what is wrong with a file is shown.
-pub fn run(arguments: Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     let mut wrong = 0;
     for path in &arguments.files {
         let result = settings::read(path).map_err(|error| error.to_string()).and_then(|document| {
@@ -37,4 +38,39 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         }
     }
     Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Prints the table of keys.
+///
+/// # Errors
+/// None.
+pub(crate) fn keys() -> Result<ExitCode> {
+    for key in KEYS {
+        let default = if key.default.is_empty() { "none" } else { key.default };
+        println!("{} (default {default})", key.path);
+        for line in wrapped(key.help) {
+            println!("    {line}");
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Width of a terminal that everything fits.
+const COLUMNS: usize = 80;
+
+/// `text` in lines that fit the terminal behind an indent of four.
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.last_mut().expect("there is at least one line");
+        if last.len() + word.len() + 5 > COLUMNS {
+            lines.push(word.to_owned());
+        } else {
+            if !last.is_empty() {
+                last.push(' ');
+            }
+            last.push_str(word);
+        }
+    }
+    lines
 }

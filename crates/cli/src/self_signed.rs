@@ -11,7 +11,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// When the files cannot be written.
-pub fn fill_in(settings: &mut Settings, directory: &Path) -> Result<bool> {
+pub(crate) fn fill_in(settings: &mut Settings, directory: &Path) -> Result<bool> {
     let wanted = settings.listeners.iter().any(|listener| listener.tls);
     if !wanted || !settings.certificates.is_empty() {
         return Ok(false);

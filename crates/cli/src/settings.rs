@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// Flags of `freshet serve` that say how the node is set up.
 #[derive(Args, Clone, Debug, Default)]
-pub struct SettingsArguments {
+pub(crate) struct SettingsArguments {
     /// Origin to fetch from, as http://host:port, https://host or unix:/path; repeatable.
     #[arg(long, value_name = "URL")]
     pub origin: Vec<String>,
@@ -50,7 +50,7 @@ impl SettingsArguments {
     ///
     /// # Errors
     /// All that is wrong, with its place in the file.
-    pub fn settings(&self) -> Result<Settings> {
+    pub(crate) fn settings(&self) -> Result<Settings> {
         let mut document = match &self.config {
             Some(path) => read(path)?,
             None => Document::default(),
@@ -61,7 +61,11 @@ impl SettingsArguments {
 
     fn add_to(&self, document: &mut Document) -> Result<()> {
         if self.cert.len() != self.key.len() {
-            bail!("each --cert needs a --key: {} and {} were given", self.cert.len(), self.key.len());
+            bail!(
+                "each --cert needs a --key: {} and {} were given",
+                self.cert.len(),
+                self.key.len()
+            );
         }
         let refuse = |error: String| anyhow!(error);
         for url in &self.origin {
@@ -88,8 +92,9 @@ impl SettingsArguments {
             }
         }
         for pair in &self.set {
-            let (path, value) =
-                pair.split_once('=').ok_or_else(|| anyhow!("--set takes KEY=VALUE, not `{pair}`"))?;
+            let (path, value) = pair
+                .split_once('=')
+                .ok_or_else(|| anyhow!("--set takes KEY=VALUE, not `{pair}`"))?;
             if keys::find(path).is_none_or(|key| key.path.contains("[]")) {
                 let known = keys::KEYS.iter().map(|key| key.path);
                 let near = keys::nearest(path, known);
@@ -112,11 +117,14 @@ impl SettingsArguments {
 ///
 /// # Errors
 /// Its mistakes, each shown in place.
-pub fn read(path: &Path) -> Result<Document> {
+pub(crate) fn read(path: &Path) -> Result<Document> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("{} could not be read", path.display()))?;
     Document::parse(&text).map_err(|mistakes| {
-        anyhow!("the configuration has mistakes\n{}", render(&path.display().to_string(), &text, &mistakes))
+        anyhow!(
+            "the configuration has mistakes\n{}",
+            render(&path.display().to_string(), &text, &mistakes)
+        )
     })
 }
 
