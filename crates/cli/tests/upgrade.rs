@@ -1,0 +1,95 @@
+//! Handing over to a new process while requests are answered.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod drill;
+mod support;
+
+use drill::{Client, Load, Node, Origin};
+use rustix::process::Signal;
+use std::os::unix::net::UnixDatagram;
+use support::PATIENCE;
+
+#[test]
+fn no_request_fails_while_processes_take_over() {
+    let origin = Origin::start();
+    let mut node = Node::start(&origin, "workers = 2\n", &[]);
+    let load = Load::start(node.address, "/object", 4, 4);
+    load.go_on(200);
+    for workers in [4, 1, 2] {
+        node.configure(&format!("workers = {workers}\n"));
+        node.upgrade();
+        load.go_on(200);
+    }
+    load.finish();
+}
+
+#[test]
+fn descriptors_do_not_pile_up() {
+    let origin = Origin::start();
+    let mut node = Node::start(&origin, "workers = 2\n", &[]);
+    let before = node.descriptors();
+    for _ in 0..3 {
+        node.upgrade();
+    }
+    assert_eq!(node.descriptors(), before);
+}
+
+#[test]
+fn a_program_that_fails_leaves_the_old_process_serving() {
+    let origin = Origin::start();
+    let mut node = Node::start(&origin, "workers = 2\n", &[]);
+    let load = Load::start(node.address, "/object", 4, 2);
+    load.go_on(100);
+    let before = node.descriptors();
+    node.install("/bin/false");
+    for _ in 0..3 {
+        node.signal(Signal::USR2);
+        node.wait_for("not upgraded, this process goes on");
+        load.go_on(100);
+    }
+    // One that gets as far as its configuration.
+    node.install(env!("CARGO_BIN_EXE_freshet"));
+    node.configure("nonsense");
+    node.signal(Signal::USR2);
+    node.wait_for("not upgraded, this process goes on");
+    load.go_on(100);
+    let after = node.descriptors();
+    assert!(after <= before + 6, "{before} descriptors became {after}");
+    node.configure("workers = 2\n");
+    node.upgrade();
+    load.go_on(100);
+    load.finish();
+}
+
+#[test]
+fn an_idle_connection_is_answered_once_more() {
+    let origin = Origin::start();
+    let mut node = Node::start(&origin, "workers = 2\n", &[]);
+    let mut client = Client { address: node.address, keep: true, connection: None };
+    assert!(!client.ask("/object").unwrap().closes);
+    node.signal(Signal::TERM);
+    node.wait_for("draining");
+    let answer = client.ask("/object").unwrap();
+    assert_eq!((answer.status, answer.closes), (200, true));
+}
+
+#[test]
+fn the_service_manager_learns_of_the_new_process() {
+    let origin = Origin::start();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut buffer = [0; 256];
+    let mut next = || {
+        let count = socket.recv(&mut buffer).unwrap();
+        String::from_utf8_lossy(&buffer[..count]).trim().to_owned()
+    };
+    let mut node = Node::start(&origin, "workers = 1\n", &[("NOTIFY_SOCKET", path)]);
+    assert_eq!(next(), "READY=1");
+    node.upgrade();
+    assert_eq!(next(), "READY=1");
+    assert_eq!(next(), format!("MAINPID={}", node.pid()));
+    node.signal(Signal::TERM);
+    assert_eq!(next(), "STOPPING=1");
+}
