@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// Origins asked for one request before it fails.
-const ORIGINS_TRIED_MAX: usize = 3;
+pub(super) const ORIGINS_TRIED_MAX: usize = 3;
 
 impl Fetch {
     /// Sends the request. `None` when nobody wants the answer any more.

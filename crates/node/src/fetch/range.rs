@@ -1,5 +1,6 @@
 //! Fetching a missing range of a stored object.
 
+use super::exchange::ORIGINS_TRIED_MAX;
 use super::fill::{self, Broken};
 use super::prepare;
 use crate::snapshot::Snapshot;
@@ -9,8 +10,8 @@ use freshet_cache::Object;
 use freshet_http::message::RequestHead;
 use freshet_http::range::ContentRange;
 use freshet_origin::director::stable_hash;
-use freshet_origin::exchange;
 use freshet_origin::response_body::OriginBody;
+use freshet_origin::{OriginResponse, exchange};
 use freshet_store::{Body, BodyError};
 use std::ops::Range;
 use std::rc::Rc;
@@ -65,7 +66,7 @@ impl Filler {
                 return writer
                     .fail(BodyError::OriginFailed("a missing range could not be fetched".into()));
             };
-            match fill::pump(&this.worker, &mut from, &mut writer, Some(hole.end)).await {
+            match fill::pump(&this.worker, &mut from, &mut writer, Some(hole.end), u64::MAX).await {
                 Ok(()) => {
                     let _ = writer.finish();
                 }
@@ -82,11 +83,7 @@ impl Filler {
     /// one by now makes the object forgotten.
     pub(crate) async fn ask(&self, range: &Range<u64>) -> Option<OriginBody> {
         let request = prepare::for_range(&self.request, range, &self.etag);
-        let upstreams = &self.snapshot.upstreams;
-        let hash = stable_hash(self.object.key().text());
-        let origin = Arc::clone(upstreams.choose(hash, &[], UnixMillis::now())?);
-        let pool = self.worker.pool.clone();
-        let response = exchange(&pool, &origin, &request, None, &mut |_| {}).await.ok()?;
+        let response = self.exchange(&request).await?;
         let fields = &response.head.fields;
         let same_etag = fields.get("etag").is_none_or(|etag| *etag == *self.etag);
         let part = fields.get("content-range").and_then(ContentRange::parse);
@@ -102,6 +99,24 @@ impl Filler {
             self.worker.shared.cache.forget(&self.object);
         }
         response.body.discard().await;
+        None
+    }
+
+    /// Sends `request`; what one origin has not seen goes to the next.
+    async fn exchange(&self, request: &RequestHead) -> Option<OriginResponse> {
+        let upstreams = &self.snapshot.upstreams;
+        let hash = stable_hash(self.object.key().text());
+        let pool = self.worker.pool.clone();
+        let mut tried = Vec::new();
+        while tried.len() < ORIGINS_TRIED_MAX {
+            let origin = Arc::clone(upstreams.choose(hash, &tried, UnixMillis::now())?);
+            tried.push(origin.id);
+            match exchange(&pool, &origin, request, None, &mut |_| {}).await {
+                Ok(response) => return Some(response),
+                Err(error) if error.not_sent() => {}
+                Err(_) => return None,
+            }
+        }
         None
     }
 }
