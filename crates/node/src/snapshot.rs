@@ -44,7 +44,11 @@ impl Snapshot {
         let mut origins = Vec::new();
         for setting in &settings.origins {
             let wanted = origin_settings(setting, &settings)?;
+            // Without checks nothing would ever take back what the last one said.
+            let ends_checks =
+                |before: &&Self| settings.health.is_some() || before.settings.health.is_none();
             let known = before
+                .filter(ends_checks)
                 .and_then(|before| {
                     before.upstreams.board.origins().iter().find(|origin| origin.settings == wanted)
                 })
