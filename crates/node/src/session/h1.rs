@@ -160,6 +160,7 @@ impl Session {
         let limits = &snapshot.settings.limits;
         let scheme = if self.client.tls.is_some() { Scheme::Https } else { Scheme::Http };
         let mut seen = usize::MAX;
+        let mut begun = None;
         loop {
             // Parsing again from the start is bounded by head_bytes_max; it only happens for heads
             // that arrive in parts.
@@ -182,7 +183,13 @@ impl Session {
             if idle {
                 self.out = Vec::new();
             }
-            let limit = if idle { limits.idle_timeout } else { limits.request_timeout };
+            let limit = if idle {
+                limits.idle_timeout
+            } else {
+                // From its first byte on, however slowly the others follow.
+                let begun = *begun.get_or_insert_with(Instant::now);
+                limits.request_timeout.saturating_sub(begun.elapsed())
+            };
             let io = &self.io;
             let filled = if idle {
                 let drain = self.worker.drain_grace();
