@@ -23,12 +23,14 @@ pub(super) enum Broken {
 }
 
 /// Reads `from` to its end into `writer`, from the socket straight into the arena where the
-/// framing allows. Yields after each read so that one fast origin does not starve a worker.
+/// framing allows. Yields after each read so that one fast origin does not starve a worker. A body
+/// that grows over `bytes_max` streams through and is not kept.
 pub(super) async fn pump(
     worker: &Worker,
     from: &mut OriginBody,
     writer: &mut BodyWriter,
     end: Option<u64>,
+    bytes_max: u64,
 ) -> Result<(), Broken> {
     let mut turn_bytes = 0;
     loop {
@@ -48,6 +50,9 @@ pub(super) async fn pump(
             return Ok(());
         }
         writer.commit(count);
+        if writer.position() > bytes_max {
+            writer.body().enter_transit();
+        }
         worker.stats.origin_body_bytes.add(count as u64);
         turn_bytes += count;
         if turn_bytes >= READ_BYTES {
@@ -69,9 +74,11 @@ pub(super) async fn object(
 ) {
     let cache = &worker.shared.cache;
     let body = object.body();
+    // What says its length was judged by it before.
+    let bytes_max = end.map_or(cache.object_bytes_max(), |_| u64::MAX);
     let mut resumes = 0;
     loop {
-        match pump(worker, &mut from, &mut writer, end).await {
+        match pump(worker, &mut from, &mut writer, end, bytes_max).await {
             Ok(()) => {
                 if let Some(trailers) = from.trailers() {
                     body.set_trailers(trailers.clone());
@@ -117,7 +124,7 @@ pub(super) async fn private(
     mut writer: BodyWriter,
     end: Option<u64>,
 ) {
-    match pump(worker, &mut from, &mut writer, end).await {
+    match pump(worker, &mut from, &mut writer, end, u64::MAX).await {
         Ok(()) => {
             if let Some(trailers) = from.trailers() {
                 writer.body().set_trailers(trailers.clone());
