@@ -7,19 +7,22 @@ use super::h2_head;
 use crate::body::RequestBody;
 use crate::client::Client;
 use crate::delivery::{Chunk, ResponseBody};
-use crate::exchange::{Either, Interim, Request, Response, Working};
+use crate::exchange::{Either, Facts, Interim, Request, Response, Working};
 use crate::request;
 use crate::worker::Worker;
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
-use freshet_http::message::{Method, Scheme};
+use freshet_http::message::{Method, ResponseHead, Scheme};
+use freshet_http::reason::Reason as RequestReason;
 use freshet_net::stream::Stream;
 use h2::server::SendResponse;
 use h2::{Reason, SendStream};
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 
 /// Window of each stream and of the connection for uploads: 1 MiB fills a 100 Mbit/s path of 80 ms.
 const WINDOW_BYTES: u32 = 1 << 20;
@@ -54,11 +57,12 @@ pub(crate) async fn serve(
         return;
     };
     let mut deadline = Deadline::new();
-    let open = Rc::new(std::cell::Cell::new(0_usize));
+    let open = Rc::new(Open::default());
     let mut draining = false;
+    let mut told_to_go = false;
     loop {
         // While streams are open, each has its own time limits.
-        let idle = if open.get() == 0 { limits.idle_timeout } else { STREAMS_OPEN_CHECK };
+        let idle = if open.streams.get() == 0 { limits.idle_timeout } else { STREAMS_OPEN_CHECK };
         let accepted = tokio::select! {
             biased;
             accepted = deadline.within(idle, connection.accept()) => accepted,
@@ -67,15 +71,20 @@ pub(crate) async fn serve(
                 connection.graceful_shutdown();
                 continue;
             }
+            // The time without streams begins.
+            () = open.emptied.notified() => continue,
         };
         match accepted {
             Ok(Some(Ok((request, respond)))) => {
                 let (worker, client) = (Rc::clone(&worker), Rc::clone(&client));
                 let open = Rc::clone(&open);
-                open.set(open.get() + 1);
+                open.streams.set(open.streams.get() + 1);
                 tokio::task::spawn_local(async move {
                     stream_task(worker, client, request, respond).await;
-                    open.set(open.get() - 1);
+                    open.streams.set(open.streams.get() - 1);
+                    if open.streams.get() == 0 {
+                        open.emptied.notify_one();
+                    }
                 });
             }
             Ok(Some(Err(error))) => {
@@ -85,13 +94,24 @@ pub(crate) async fn serve(
                 return;
             }
             Ok(None) => return,
-            Err(_) if open.get() == 0 => {
-                draining = true;
+            Err(_) if open.streams.get() == 0 && told_to_go => {
+                worker.stats.timeouts.increment();
+                return;
+            }
+            Err(_) if open.streams.get() == 0 => {
+                (draining, told_to_go) = (true, true);
                 connection.graceful_shutdown();
             }
             Err(_) => {}
         }
     }
+}
+
+/// Streams of one connection that are being served.
+#[derive(Default)]
+struct Open {
+    streams: Cell<usize>,
+    emptied: Notify,
 }
 
 async fn stream_task(
@@ -139,7 +159,17 @@ async fn stream_task(
         let work = pin!(request::handle(&worker, request));
         let mut working = Working::new(work, &interim);
         loop {
-            match working.next().await {
+            let next = tokio::select! {
+                biased;
+                next = working.next() => next,
+                // The client does not want it any more; others may, and then its fetch goes on.
+                _ = poll_fn(|cx| respond.poll_reset(cx)) => {
+                    let facts = Facts::local(RequestReason::ClientGone);
+                    sent.end(&worker, &ResponseHead::default(), &facts, 0, true);
+                    return;
+                }
+            };
+            match next {
                 Either::Done(response) => break response,
                 Either::Interim(head) => {
                     let _ = respond.send_informational(h2_head::response(&head, None));
