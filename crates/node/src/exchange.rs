@@ -132,9 +132,10 @@ impl<'a, F: Future> Working<'a, F> {
     {
         poll_fn(|cx| {
             if self.done.is_none()
-                && let Poll::Ready(done) = self.work.as_mut().poll(cx) {
-                    self.done = Some(done);
-                }
+                && let Poll::Ready(done) = self.work.as_mut().poll(cx)
+            {
+                self.done = Some(done);
+            }
             // Both may come in one turn: the interim response goes first.
             if let Poll::Ready(head) = self.interim.poll_next(cx) {
                 return Poll::Ready(Either::Interim(head));

@@ -39,10 +39,12 @@ impl Fetch {
             self.plan.stale = None;
             return Next::Retry;
         }
-        if self.plan.ticket.is_some() && status::is_stale_if_error(head.status)
-            && let Some(next) = self.stale_instead(&head).await {
-                return next;
-            }
+        if self.plan.ticket.is_some()
+            && status::is_stale_if_error(head.status)
+            && let Some(next) = self.stale_instead(&head).await
+        {
+            return next;
+        }
         self.invalidate(&head);
         let mut answer = self.judge(head);
         let policy = Arc::clone(&self.plan.snapshot.policy);

@@ -101,9 +101,10 @@ impl Machine<'_> {
         // A sparse object may turn out to be of another representation than the origin has by now;
         // that has to be known before the head is sent.
         if let (true, ResponseBody::Stored(first)) = (stored.partial, &mut body)
-            && first.first_byte().await.is_err() {
-                return self.changed(&object);
-            }
+            && first.first_byte().await.is_err()
+        {
+            return self.changed(&object);
+        }
         self.count(&found);
         if self.task.request.method == Method::Head {
             body = ResponseBody::Empty;

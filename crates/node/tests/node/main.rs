@@ -2,14 +2,22 @@
 //! test says on the other.
 #![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
 
+mod authority;
 mod client;
 mod collapse;
+mod directors;
 mod errors;
+mod h2;
 mod harness;
+mod limits;
+mod memory;
 mod origin;
+mod proxy;
 mod purge;
 mod range;
+mod reload;
 mod stale;
+mod tls;
 mod upgrade;
 mod upload;
 mod vary;

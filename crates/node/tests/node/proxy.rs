@@ -1,0 +1,206 @@
+//! Where clients and origins are: PROXY headers, IPv6, Unix sockets, HTTPS origins.
+
+use crate::authority::Authority;
+use crate::client::{Client, get};
+use crate::harness::{Setup, TestNode, run};
+use crate::origin::{Origin, fresh, response};
+use freshet_net::address::Address;
+use tokio::net::UnixStream;
+
+/// An origin that answers with a field of the request.
+fn telling(name: &'static str) -> Origin {
+    Origin::serve(move |asked| {
+        response("200 OK", &["Cache-Control: no-store"], asked.field(name).unwrap_or("none"))
+    })
+}
+
+fn behind_proxy(origin: &Origin) -> TestNode {
+    let mut setup = Setup::of(origin);
+    setup.listen.push_str("proxy_protocol = true\n");
+    setup.start()
+}
+
+#[test]
+fn the_origin_hears_of_the_client_and_of_those_before() {
+    run(async {
+        let origin = telling("x-forwarded-for");
+        let node = TestNode::before(&origin);
+        assert_eq!(get(&node, "/a").await.text(), "127.0.0.1");
+        let mut client = Client::to(&node).await;
+        let answer = client.get_with("/a", &["X-Forwarded-For: 192.0.2.1"]).await;
+        assert_eq!(answer.text(), "192.0.2.1, 127.0.0.1");
+    });
+}
+
+#[test]
+fn a_proxy_header_of_version_1_names_the_client() {
+    run(async {
+        let origin = telling("x-forwarded-for");
+        let node = behind_proxy(&origin);
+        for (line, client_address) in [
+            ("PROXY TCP4 192.0.2.7 198.51.100.1 1234 80\r\n", "192.0.2.7"),
+            ("PROXY TCP6 2001:db8::7 2001:db8::1 1234 80\r\n", "2001:db8::7"),
+            ("PROXY UNKNOWN\r\n", "127.0.0.1"),
+        ] {
+            let mut client = Client::to(&node).await;
+            client.send(line).await;
+            // The header holds for every request of the connection.
+            for _ in 0..2 {
+                assert_eq!(client.get("/a").await.text(), client_address);
+            }
+        }
+    });
+}
+
+/// A header of version 2 with this command and IPv4 addresses.
+fn version_2(command: u8) -> Vec<u8> {
+    let mut header = b"\r\n\r\n\0\r\nQUIT\n".to_vec();
+    header.extend_from_slice(&[0x20 | command, 0x11, 0, 12]);
+    header.extend_from_slice(&[192, 0, 2, 9, 198, 51, 100, 1]);
+    header.extend_from_slice(&[0x04, 0xd2, 0, 80]);
+    header
+}
+
+#[test]
+fn a_proxy_header_of_version_2_names_the_client() {
+    run(async {
+        let origin = telling("x-forwarded-for");
+        let node = behind_proxy(&origin);
+        for (command, client_address) in [(1, "192.0.2.9"), (0, "127.0.0.1")] {
+            let mut client = Client::to(&node).await;
+            // In one segment with the request behind it, and apart from it.
+            let mut bytes = version_2(command);
+            bytes.extend_from_slice(b"GET /a HTTP/1.1\r\nHost: example.test\r\n\r\n");
+            client.send(&bytes).await;
+            assert_eq!(client.answer("GET").await.text(), client_address);
+            let mut client = Client::to(&node).await;
+            let header = version_2(command);
+            client.send(&header[..5]).await;
+            client.send(&header[5..]).await;
+            assert_eq!(client.get("/a").await.text(), client_address);
+        }
+    });
+}
+
+#[test]
+fn a_connection_without_its_proxy_header_is_closed() {
+    run(async {
+        let origin = telling("x-forwarded-for");
+        let node = behind_proxy(&origin);
+        for bytes in ["GET /a HTTP/1.1\r\nHost: a\r\n\r\n", "PROXY TCP4 x y 1 2\r\n"] {
+            let mut client = Client::to(&node).await;
+            client.send(bytes).await;
+            assert!(client.ended().await, "{bytes}");
+        }
+        assert_eq!((node.count("proxy_header_errors"), origin.count()), (2, 0));
+    });
+}
+
+#[test]
+fn a_listener_on_ipv6_serves() {
+    run(async {
+        let origin = telling("x-forwarded-for");
+        let mut setup = Setup::of(&origin);
+        setup.listen = "[[listen]]\naddress = \"[::1]:0\"\n".into();
+        let node = setup.start();
+        assert!(node.address().is_ipv6());
+        assert_eq!(get(&node, "/a").await.text(), "::1");
+    });
+}
+
+#[test]
+fn a_listener_on_all_addresses_serves_both_families() {
+    run(async {
+        let origin = telling("x-forwarded-for");
+        let mut setup = Setup::of(&origin);
+        setup.listen = "[[listen]]\naddress = \":0\"\n".into();
+        let node = setup.start();
+        let port = node.address().port();
+        for (from, seen) in [("127.0.0.1", "127.0.0.1"), ("[::1]", "::1")] {
+            let mut client = Client::connect(format!("{from}:{port}").parse().unwrap()).await;
+            assert_eq!(client.get("/a").await.text(), seen);
+        }
+    });
+}
+
+#[test]
+fn a_unix_socket_listens_and_its_clients_have_no_address() {
+    run(async {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("node.sock");
+        let origin = telling("x-forwarded-for");
+        let mut setup = Setup::of(&origin);
+        setup.listen = format!("[[listen]]\naddress = \"unix:{}\"\n", path.display());
+        let node = setup.start();
+        assert_eq!(node.path(), path);
+        for _ in 0..8 {
+            let mut client = Client::over(UnixStream::connect(&path).await.unwrap());
+            assert_eq!(client.get("/a").await.text(), "none");
+            assert_eq!(client.request("PURGE", "/a", &[]).await.status, 405);
+        }
+    });
+}
+
+#[test]
+fn an_origin_on_a_unix_socket_is_asked() {
+    run(async {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("origin.sock");
+        let origin = Origin::serve_at(Address::Unix(path), None, |asked| fresh(asked.target()));
+        let node = TestNode::before(&origin);
+        assert_eq!(get(&node, "/over/unix").await.text(), "/over/unix");
+        assert_eq!(origin.requests()[0].field("host"), Some("example.test"));
+    });
+}
+
+#[test]
+fn an_https_origin_is_asked_when_its_certificate_is_good() {
+    run(async {
+        let authority = Authority::new();
+        let local = Address::Tcp(([127, 0, 0, 1], 0).into());
+        let origin = Origin::serve_at(local, Some(authority.server()), |asked| {
+            response("200 OK", &["Cache-Control: no-store"], asked.target())
+        });
+        let mut setup = Setup::of(&origin);
+        setup.origins.push_str(&format!("ca = \"{}\"\n", authority.path("ca.pem").display()));
+        let node = setup.start();
+        for target in ["/1", "/2", "/3"] {
+            assert_eq!(get(&node, target).await.text(), target);
+        }
+        assert!(origin.connections() <= 2, "one connection for each worker at most");
+    });
+}
+
+#[test]
+fn an_https_origin_whose_certificate_is_not_good_is_a_502() {
+    run(async {
+        let (authority, other) = (Authority::new(), Authority::new());
+        let local = Address::Tcp(([127, 0, 0, 1], 0).into());
+        let origin =
+            Origin::serve_at(local, Some(authority.server()), |asked| fresh(asked.target()));
+        let ca =
+            |authority: &Authority| format!("ca = \"{}\"\n", authority.path("ca.pem").display());
+        for wrong in [ca(&other), format!("{}sni = \"other.test\"\n", ca(&authority))] {
+            let mut setup = Setup::of(&origin);
+            setup.origins.push_str(&wrong);
+            let node = setup.start();
+            let answer = get(&node, "/a").await;
+            assert_eq!(answer.status, 502);
+            let status = answer.field("proxy-status").unwrap();
+            assert!(status.contains("error=tls_certificate_error"), "{status}");
+        }
+        let mut setup = Setup::of(&origin);
+        setup.origins.push_str("verify = false\n");
+        assert_eq!(get(&setup.start(), "/a").await.text(), "/a");
+    });
+}
+
+#[test]
+fn the_configured_host_is_sent_instead_of_the_clients() {
+    run(async {
+        let origin = telling("host");
+        let mut setup = Setup::of(&origin);
+        setup.origins.push_str("host = \"inside.test\"\n");
+        assert_eq!(get(&setup.start(), "/a").await.text(), "inside.test");
+    });
+}

@@ -1,0 +1,182 @@
+//! Clients that speak TLS.
+
+use crate::authority::{Authority, secure};
+use crate::client::Client;
+use crate::harness::{Setup, TestNode, pattern, run};
+use crate::origin::{Origin, fresh, response};
+use freshet_net::stream::Stream;
+use rustls::ClientConfig;
+use std::sync::Arc;
+
+fn encrypted(origin: &Origin, certificates: &str) -> Setup {
+    let mut setup = Setup::of(origin);
+    setup.listen.push_str("tls = true\n");
+    setup.and(certificates)
+}
+
+async fn connect(node: &TestNode, config: &Arc<ClientConfig>) -> Stream {
+    secure(node.address(), config, "example.test").await.unwrap()
+}
+
+#[test]
+fn http_1_is_spoken_where_the_client_wants_it() {
+    run(async {
+        let authority = Authority::new();
+        let certificate = authority.issue("a", &["example.test"]);
+        let origin = Origin::serve(|asked| {
+            let scheme = asked.field("x-forwarded-proto").unwrap().to_owned();
+            response("200 OK", &["Cache-Control: no-store"], scheme)
+        });
+        let node = encrypted(&origin, &certificate).start();
+        for alpn in [&["http/1.1"][..], &[]] {
+            let stream = connect(&node, &authority.client(alpn)).await;
+            let agreed = alpn.first().map(|name| name.as_bytes());
+            assert_eq!(stream.alpn(), agreed);
+            let mut client = Client::over(stream);
+            for _ in 0..2 {
+                assert_eq!(client.get("/a").await.text(), "https");
+            }
+        }
+        assert_eq!(node.count("tls_handshakes"), 2);
+    });
+}
+
+#[test]
+fn http_2_is_preferred_and_carries_large_bodies() {
+    run(async {
+        let authority = Authority::new();
+        let certificate = authority.issue("a", &["example.test"]);
+        let origin = Origin::serve(|_| fresh(pattern(1, 0..3_000_000)));
+        let node = encrypted(&origin, &certificate).start();
+        let stream = connect(&node, &authority.client(&["http/1.1", "h2"])).await;
+        assert_eq!(stream.alpn(), Some(&b"h2"[..]));
+        let mut client = crate::h2::over(stream, h2::client::Builder::new()).await;
+        for _ in 0..2 {
+            let answer = crate::h2::get(&mut client, "https", "/a").await;
+            assert!(answer.status == 200 && answer.body == pattern(1, 0..3_000_000));
+        }
+        let mut client = Client::over(connect(&node, &authority.client(&["http/1.1"])).await);
+        assert!(client.get("/a").await.body == pattern(1, 0..3_000_000));
+        assert_eq!(origin.count(), 1);
+    });
+}
+
+#[test]
+fn the_name_a_client_asks_for_picks_the_certificate() {
+    run(async {
+        let authority = Authority::new();
+        let certificates = [
+            authority.issue("first", &["first.test"]),
+            authority.issue("second", &["second.test", "*.wild.test"]),
+        ]
+        .concat();
+        let origin = Origin::serve(|_| fresh("x"));
+        let node = encrypted(&origin, &certificates).start();
+        let config = authority.client(&["http/1.1"]);
+        for name in ["first.test", "second.test", "a.wild.test"] {
+            let stream = secure(node.address(), &config, name).await.unwrap();
+            assert_eq!(Client::over(stream).get("/a").await.text(), "x", "{name}");
+        }
+        // A name without a certificate gets the first one, which is not good for it.
+        for name in ["third.test", "a.b.wild.test"] {
+            assert!(secure(node.address(), &config, name).await.is_err(), "{name}");
+        }
+        assert_eq!(node.count("tls_handshakes"), 3);
+        node.counted("tls_failed", 2).await;
+    });
+}
+
+#[test]
+fn a_reload_swaps_the_certificate_and_leaves_connections_alone() {
+    run(async {
+        let (before, after) = (Authority::new(), Authority::new());
+        let origin = Origin::serve(|_| fresh("x"));
+        let setup = encrypted(&origin, &before.issue("a", &["example.test"]));
+        let node = setup.start();
+        let mut open = Client::over(connect(&node, &before.client(&["http/1.1"])).await);
+        assert_eq!(open.get("/a").await.text(), "x");
+        let next = encrypted(&origin, &after.issue("a", &["example.test"])).settings();
+        node.node.reload(next).unwrap();
+        let config = before.client(&["http/1.1"]);
+        assert!(secure(node.address(), &config, "example.test").await.is_err());
+        let mut new = Client::over(connect(&node, &after.client(&["http/1.1"])).await);
+        assert_eq!(new.get("/a").await.text(), "x");
+        assert_eq!(open.get("/a").await.text(), "x");
+    });
+}
+
+#[test]
+fn a_reload_with_a_broken_certificate_changes_nothing() {
+    run(async {
+        let authority = Authority::new();
+        let certificate = authority.issue("a", &["example.test"]);
+        let origin = Origin::serve(|_| fresh("x"));
+        let node = encrypted(&origin, &certificate).and("[cache]\nname = \"before\"").start();
+        std::fs::write(authority.path("bad.pem"), "nonsense").unwrap();
+        let bad = certificate.replace("/a.pem", "/bad.pem");
+        let next = encrypted(&origin, &bad).and("[cache]\nname = \"after\"").settings();
+        let error = node.node.reload(next).unwrap_err().to_string();
+        assert!(error.contains("bad.pem"), "{error}");
+        let mut client = Client::over(connect(&node, &authority.client(&["http/1.1"])).await);
+        assert!(client.get("/a").await.cache().starts_with("before;"));
+    });
+}
+
+#[test]
+fn a_session_is_resumed_and_counted() {
+    run(async {
+        let authority = Authority::new();
+        let certificate = authority.issue("a", &["example.test"]);
+        let origin = Origin::serve(|_| fresh("x"));
+        let node = encrypted(&origin, &certificate).start();
+        let config = authority.client(&["http/1.1"]);
+        // Whichever worker takes it: they share the keys.
+        for resumed in 0..6 {
+            let mut client = Client::over(connect(&node, &config).await);
+            // Tickets come behind the handshake; with a response they are there.
+            assert_eq!(client.get("/a").await.text(), "x");
+            node.counted("tls_handshakes", resumed + 1).await;
+            assert_eq!(node.count("tls_resumed"), resumed);
+        }
+    });
+}
+
+#[test]
+fn a_client_that_does_not_speak_tls_is_turned_away() {
+    run(async {
+        let authority = Authority::new();
+        let certificate = authority.issue("a", &["example.test"]);
+        let origin = Origin::serve(|_| fresh("x"));
+        let node =
+            encrypted(&origin, &certificate).and("[tls]\nhandshake_timeout = \"100ms\"").start();
+        let mut clear = Client::to(&node).await;
+        clear.ask("GET", "/a", &[]).await;
+        assert!(clear.head().await.is_none());
+        node.counted("tls_failed", 1).await;
+        // Neither is one that says nothing.
+        let mut silent = Client::to(&node).await;
+        assert!(silent.ended().await);
+        node.counted("tls_failed", 2).await;
+        assert_eq!(origin.count(), 0);
+    });
+}
+
+#[test]
+fn a_listener_in_the_clear_and_one_with_tls_share_the_cache() {
+    run(async {
+        let authority = Authority::new();
+        let certificate = authority.issue("a", &["example.test"]);
+        let origin = Origin::serve(|_| fresh("x"));
+        let mut setup = encrypted(&origin, &certificate);
+        setup.listen.push_str("[[listen]]\naddress = \"127.0.0.1:0\"\n");
+        let node = setup.start();
+        let addresses = node.node.socket_addresses();
+        let config = authority.client(&["http/1.1"]);
+        let stream = secure(addresses[0], &config, "example.test").await.unwrap();
+        assert_eq!(Client::over(stream).get("/a").await.text(), "x");
+        let clear = *addresses.last().unwrap();
+        assert_ne!(clear.port(), addresses[0].port());
+        assert_eq!(Client::connect(clear).await.get("/a").await.text(), "x");
+        assert_eq!(origin.count(), 1);
+    });
+}
