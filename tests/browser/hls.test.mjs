@@ -113,7 +113,14 @@ async function play(name) {
       const { videoWidth: width, videoHeight: height, currentTime } = video;
       const { totalVideoFrames: frames } = video.getVideoPlaybackQuality();
       const played = start === null ? 0 : currentTime - start;
-      return { errors, fatal, played, width, height, frames };
+      // The number of the programme is painted large, at the left: its middle, and beside it.
+      const canvas = document.createElement('canvas');
+      [canvas.width, canvas.height] = [40, 23];
+      const context = canvas.getContext('2d');
+      context.drawImage(video, 0, 0, canvas.width, canvas.height);
+      const green = (x, y) => context.getImageData(x, y, 1, 1).data[1];
+      const contrast = Math.abs(green(5, 6) - green(14, 6));
+      return { errors, fatal, played, width, height, frames, contrast };
     });
   try {
     await tab.waitForFunction(
@@ -159,6 +166,7 @@ for (const [name, kind] of [
     assert.deepEqual(first.faults, []);
     assert.ok(first.played >= playedSeconds, `${first.played} s were played`);
     assert.ok(first.width >= 640 && first.frames > 0, JSON.stringify(first));
+    assert.ok(first.contrast > 100, `the number stands out by ${first.contrast} of 255`);
     assert.ok(first.protocols.length > 0);
     const other = first.protocols.filter(({ nextHopProtocol }) => nextHopProtocol !== 'h2');
     assert.deepEqual(other, []);

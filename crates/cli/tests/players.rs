@@ -1,6 +1,10 @@
 //! `freshet serve` between programs of other people: nginx as the origin, and ffmpeg, curl, h2load
 //! and wrk as clients. What is not installed is skipped, with a printed reason.
-#![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
+#![allow(
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "all of it is tests, helpers included, which say what they skip"
+)]
 
 mod support;
 

@@ -38,8 +38,9 @@ impl Counts {
     fn read(node: &Node, origin: &Origin, viewers: Option<&Viewers>) -> Self {
         let sums = node.sums();
         let mut figures = viewers.map(Viewers::figures).unwrap_or_default();
-        // All that left the node, so that players one starts by hand are in the picture too.
-        figures.body_bytes = sums.counter("body_bytes");
+        // All that left the node, so that players one starts by hand are in the picture too. The node
+        // counts a response when it is over; within one, the viewers' own count is ahead.
+        figures.body_bytes = figures.body_bytes.max(sums.counter("body_bytes"));
         Self {
             viewers: figures,
             origin: origin.totals(),

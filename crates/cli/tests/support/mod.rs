@@ -1,5 +1,6 @@
 //! What the tests of the program share: programs by name, and processes that end with their test.
 #![allow(
+    clippy::print_stderr,
     clippy::unwrap_used,
     dead_code,
     unreachable_pub,
