@@ -75,7 +75,7 @@ pub(super) async fn object(
     let cache = &worker.shared.cache;
     let body = object.body();
     // What says its length was judged by it before.
-    let bytes_max = end.map_or(cache.object_bytes_max(), |_| u64::MAX);
+    let bytes_max = end.map_or_else(|| cache.object_bytes_max(), |_| u64::MAX);
     let mut resumes = 0;
     loop {
         match pump(worker, &mut from, &mut writer, end, bytes_max).await {

@@ -266,7 +266,7 @@ impl Machine<'_> {
         let request = &self.task.request;
         let was_pass =
             matches!(self.task.reason, Reason::PassMethod | Reason::PassPolicy | Reason::Pipe);
-        if !was_pass && head.status == 200 {
+        if !was_pass && matches!(head.status, 200 | 206) {
             let validators = Validators::from_fields(&head.fields);
             match conditional::evaluate(&request.fields, &request.method, &validators, head.status)
             {
@@ -278,6 +278,8 @@ impl Machine<'_> {
                     (body, length) = (ResponseBody::Empty, None);
                 }
                 Outcome::PreconditionFailed => {
+                    head.fields.remove("content-range");
+                    head.fields.remove("content-type");
                     head.status = 412;
                     head.reason = None;
                     (body, length) = (ResponseBody::Empty, Some(0));

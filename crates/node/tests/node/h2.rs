@@ -32,7 +32,7 @@ pub(crate) async fn over(
     send
 }
 
-async fn connect(node: &TestNode) -> SendRequest<Bytes> {
+pub(crate) async fn connect(node: &TestNode) -> SendRequest<Bytes> {
     connect_with(node, Builder::new()).await
 }
 
@@ -49,7 +49,11 @@ fn request(method: &str, scheme: &str, target: &str, fields: &[(&str, &str)]) ->
     request.body(()).unwrap()
 }
 
-async fn ask(client: &mut SendRequest<Bytes>, method: &str, target: &str) -> ResponseFuture {
+pub(crate) async fn ask(
+    client: &mut SendRequest<Bytes>,
+    method: &str,
+    target: &str,
+) -> ResponseFuture {
     poll_fn(|cx| client.poll_ready(cx)).await.unwrap();
     client.send_request(request(method, "http", target, &[]), true).unwrap().0
 }

@@ -18,11 +18,16 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs a test on a runtime of its own.
 pub(crate) fn run<F: Future>(test: F) -> F::Output {
+    run_within(LIMIT, test)
+}
+
+/// As [`run`], for a test that may take longer.
+pub(crate) fn run_within<F: Future>(limit: Duration, test: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build_local(Default::default())
         .unwrap();
-    runtime.block_on(async { tokio::time::timeout(LIMIT, test).await.expect("the test hangs") })
+    runtime.block_on(async { tokio::time::timeout(limit, test).await.expect("the test hangs") })
 }
 
 /// Looks every millisecond until `is` holds: for facts that other threads make and no event tells.

@@ -173,3 +173,27 @@ fn what_is_used_stays_while_other_things_pass_through() {
         assert_eq!(popular, 1);
     });
 }
+
+#[test]
+fn clients_that_do_not_read_do_not_starve_one_that_does() {
+    run(async {
+        const BYTES: u64 = 16_000_000;
+        let origin = Origin::serve(|_| {
+            let mut out = head("200 OK", &["Cache-Control: no-store"], Some(BYTES));
+            out.extend_from_slice(&pattern(1, 0..BYTES));
+            out
+        });
+        let node = Setup { memory: "16MiB", ..Setup::of(&origin) }.start();
+        let mut silent = Vec::new();
+        for index in 0..20 {
+            let mut client = Client::to(&node).await;
+            client.ask("GET", &format!("/silent/{index}"), &[]).await;
+            assert_eq!(client.head().await.unwrap().status(), 200);
+            silent.push(client);
+        }
+        // One that reads goes through although the others hold what they may.
+        read(&mut Client::to(&node).await, &node, 1, BYTES).await;
+        assert_eq!(node.count("timeouts"), 0);
+        drop(silent);
+    });
+}

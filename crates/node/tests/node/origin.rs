@@ -8,7 +8,6 @@ use freshet_net::socket::Socket;
 use freshet_net::stream::Stream;
 use rustls::ServerConfig;
 use std::cell::Cell;
-use std::future::Future;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
@@ -51,7 +50,6 @@ impl Request {
 
 enum Command {
     Send(Vec<u8>),
-    Flushed(oneshot::Sender<()>),
     Close,
 }
 
@@ -67,13 +65,6 @@ impl Asked {
     /// Sends bytes behind those sent before.
     pub(crate) fn send(&self, bytes: impl Into<Vec<u8>>) {
         let _ = self.commands.send(Command::Send(bytes.into()));
-    }
-
-    /// Waits until all that was sent is with the kernel.
-    pub(crate) async fn flushed(&self) {
-        let (done, flushed) = oneshot::channel();
-        let _ = self.commands.send(Command::Flushed(done));
-        let _ = flushed.await;
     }
 
     /// Ends the connection behind what was sent.
@@ -236,13 +227,6 @@ impl Origin {
         }
     }
 
-    pub(crate) fn socket_address(&self) -> SocketAddr {
-        match &self.address {
-            Address::Tcp(address) => *address,
-            Address::Unix(path) => panic!("{} is a path", path.display()),
-        }
-    }
-
     /// The next request.
     pub(crate) async fn next(&mut self) -> Asked {
         self.asked.recv().await.expect("the origin runs")
@@ -315,17 +299,9 @@ async fn accept(
     }
 }
 
-fn stream(socket: Socket, tls: Option<Arc<ServerConfig>>) -> impl Future<Output = Option<Stream>> {
-    async move {
-        match tls {
-            None => Some(Stream::from(socket)),
-            Some(config) => {
-                freshet_net::tls::server::accept(socket, &config, Duration::from_secs(30))
-                    .await
-                    .ok()
-            }
-        }
-    }
+async fn stream(socket: Socket, tls: Option<Arc<ServerConfig>>) -> Option<Stream> {
+    let Some(config) = tls else { return Some(Stream::from(socket)) };
+    freshet_net::tls::server::accept(socket, &config, Duration::from_secs(30)).await.ok()
 }
 
 struct Place {
@@ -385,9 +361,6 @@ async fn do_as_told(mut write: WriteHalf<Stream>, mut told: UnboundedReceiver<Co
                 if write.write_all(&bytes).await.is_err() || write.flush().await.is_err() {
                     return;
                 }
-            }
-            Command::Flushed(done) => {
-                let _ = done.send(());
             }
             Command::Close => {
                 let _ = write.shutdown().await;

@@ -398,3 +398,53 @@ fn many_clients_with_ranges_of_one_cold_object_all_get_their_bytes() {
         assert!(get(&node, "/a").await.body == pattern(1, 0..4_000_000));
     });
 }
+
+#[test]
+fn conditions_come_before_ranges_of_what_is_not_kept() {
+    run(async {
+        let whole = pattern(1, 0..1000);
+        let fields = ["Cache-Control: no-store"];
+        let origin = Origin::serve(move |request| ranged(request, &whole, "\"2\"", &fields));
+        let node = TestNode::before(&origin);
+        for _ in 0..2 {
+            let fields = ["Range: bytes=10-19", "If-Match: \"1\""];
+            let answer = get_with(&node, "/a", &fields).await;
+            assert_eq!((answer.status, answer.field("content-range")), (412, None));
+            let fields = ["Range: bytes=10-19", "If-None-Match: \"2\""];
+            let answer = get_with(&node, "/a", &fields).await;
+            assert_eq!((answer.status, answer.field("content-range")), (304, None));
+            let fields = ["Range: bytes=10-19", "If-Match: \"2\""];
+            let answer = get_with(&node, "/a", &fields).await;
+            assert!(answer.status == 206 && answer.body == pattern(1, 10..20));
+        }
+    });
+}
+
+#[test]
+fn a_part_that_has_expired_is_validated_and_then_added_to() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        let mut client = Client::to(&node).await;
+        client.ask("GET", "/a", &["Range: bytes=0-999"]).await;
+        let stale = ["Content-Range: bytes 0-999/5000", "ETag: \"1\"", "Age: 9"];
+        let control = "Cache-Control: max-age=1, stale-if-error=60";
+        let fields = [&stale[..], &[control]].concat();
+        let asked = origin.next().await;
+        asked.send(response("206 Partial Content", &fields, pattern(1, 0..1000)));
+        assert_eq!(client.answer("GET").await.status, 206);
+        client.ask("GET", "/a", &[]).await;
+        let asked = origin.next().await;
+        assert_eq!(asked.request.field("if-none-match"), Some("\"1\""));
+        asked.send(head("304 Not Modified", &["ETag: \"1\"", FRESH], None));
+        let asked = origin.next().await;
+        assert_eq!(asked.request.range(), Some((1000, 4999)));
+        let fields = ["Content-Range: bytes 1000-4999/5000", "ETag: \"1\""];
+        asked.send(response("206 Partial Content", &fields, pattern(1, 1000..5000)));
+        let answer = client.answer("GET").await;
+        assert_eq!((answer.status, answer.complete), (200, true));
+        assert!(answer.body == pattern(1, 0..5000));
+        assert!(get(&node, "/a").await.body == pattern(1, 0..5000));
+        assert_eq!(origin.count(), 3);
+    });
+}

@@ -73,3 +73,26 @@ fn a_drain_lets_open_requests_finish_and_takes_no_new_ones() {
         assert!(node.node.is_draining());
     });
 }
+
+#[test]
+fn a_drain_lets_http_2_streams_finish() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = Setup::of(&origin).start();
+        let mut client = crate::h2::connect(&node).await;
+        let response = crate::h2::ask(&mut client, "GET", "/a").await;
+        let asked = origin.next().await;
+        asked.send(head("200 OK", &["Cache-Control: max-age=60"], Some(6)));
+        asked.send("abc");
+        let (_, mut stream) = response.await.unwrap().into_parts();
+        assert_eq!(stream.data().await.unwrap().unwrap().as_ref(), b"abc");
+        node.node.drain();
+        asked.send("def");
+        let mut rest = Vec::new();
+        while let Some(bytes) = stream.data().await {
+            rest.extend_from_slice(&bytes.unwrap());
+        }
+        assert_eq!(rest, b"def");
+        node.node.join();
+    });
+}
