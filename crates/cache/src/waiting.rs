@@ -1,6 +1,6 @@
 //! Requests that wait for a fetch another request makes.
 //!
-//! A [`Pending`] stands for one exclusive fetch. Waiters are futures that leave their waker in it;
+//! A `Pending` stands for one exclusive fetch. Waiters are futures that leave their waker in it;
 //! whoever ends the fetch sets the outcome once and wakes them all. Outcome and wakers are under
 //! one lock, so a waiter either sees the outcome or is woken by it, from whatever thread.
 

@@ -36,12 +36,12 @@ pub struct NotStored {
     pub count: u64,
 }
 
-/// The last [`ENTRIES_MAX`] resources of that kind.
+/// The last `ENTRIES_MAX` resources of that kind.
 #[derive(Debug, Default)]
 pub struct Decisions(Mutex<VecDeque<NotStored>>);
 
 impl Decisions {
-    /// Notes a response. O([`ENTRIES_MAX`]) comparisons of a number, no waiting.
+    /// Notes a response. O(`ENTRIES_MAX`) comparisons of a number, no waiting.
     pub fn note(&self, new: NotStored) {
         let mut entries = match self.0.try_lock() {
             Ok(entries) => entries,

@@ -1,5 +1,5 @@
 //! A request and its response, the same for every protocol: what sessions hand to the machine in
-//! [`crate::request`] and get back from it.
+//! `crate::request` and get back from it.
 
 use crate::body::RequestBody;
 use crate::client::Client;

@@ -42,7 +42,7 @@ pub enum BodyError {
     #[error("the fill was abandoned")]
     Aborted,
     /// There is no memory and the writer may not switch its body to transit
-    /// ([`crate::body::BodyWriter::allow_transit`]). The writer can be asked again.
+    /// ([`crate::body::BodyWriter::set_allow_transit`]). The writer can be asked again.
     #[error("no memory is left for the body")]
     NoMemory,
     /// The bytes would be kept for nobody: the last reader of a body in transit or of a purged one

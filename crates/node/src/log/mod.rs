@@ -92,7 +92,7 @@ impl AccessLog {
     }
 }
 
-/// A worker's side: no lock, no formatting, one hand-over per [`BUFFER_BYTES`].
+/// A worker's side: no lock, no formatting, one hand-over per `BUFFER_BYTES`.
 pub struct LogBuffer {
     log: Arc<AccessLog>,
     buffer: RefCell<Vec<u8>>,

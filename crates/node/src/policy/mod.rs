@@ -2,7 +2,7 @@
 //!
 //! The states and their actions are those of VCL (`vcl_recv` is [`Policy::recv`] and so on), so
 //! that a VCL program is one implementation of [`Policy`] and [`Builtin`], which follows RFC 9111,
-//! another. The machine in [`crate::request`] and [`crate::fetch`] runs the states; a policy only
+//! another. The machine in `crate::request` and `crate::fetch` runs the states; a policy only
 //! answers. It never waits, does no I/O, and takes the time from its task.
 
 mod builtin;
