@@ -20,6 +20,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{JoinHandle, spawn};
+use std::time::Instant;
 
 /// Bytes of `/slow`, of which the first half comes at once.
 pub const SLOW_BYTES: usize = 1 << 20;
@@ -213,6 +214,15 @@ impl Node {
     /// Descriptors that the serving process has open.
     pub fn descriptors(&self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count()
+    }
+
+    /// Waits until it has no more descriptors open than `most`: what is closing needs a moment.
+    pub fn settle(&self, most: usize) {
+        let started = Instant::now();
+        while self.descriptors() > most {
+            assert!(started.elapsed() < PATIENCE, "{} descriptors, not {most}", self.descriptors());
+            std::thread::yield_now();
+        }
     }
 }
 
