@@ -78,7 +78,7 @@ impl Node {
     /// # Errors
     /// What is wrong with the configuration or this machine; nothing is left running then.
     pub fn start(settings: Settings, inherited: &mut Inherited) -> Result<Arc<Self>, NodeError> {
-        let snapshot = Snapshot::new(settings, None).map_err(NodeError::Config)?;
+        let mut snapshot = Snapshot::new(settings, None).map_err(NodeError::Config)?;
         let settings = Arc::clone(&snapshot.settings);
         let cpus = Topology::read().worker_cpus(Some(settings.workers).filter(|count| *count > 0));
         let certificates = certificates(&settings)?;
@@ -110,6 +110,8 @@ impl Node {
         for listener in &settings.listeners {
             open(listener, tls.as_ref(), inherited, &mut ports, &mut listeners)?;
         }
+        snapshot.own_ports =
+            listeners.iter().filter_map(|(_, each)| each.local_address().port()).collect();
         let node = Arc::new(Self {
             shared,
             started: UnixMillis::now(),

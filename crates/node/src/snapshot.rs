@@ -22,6 +22,9 @@ pub struct Snapshot {
     pub upstreams: Arc<Upstreams>,
     /// Rules of freshness.
     pub freshness: freshness::Settings,
+    /// Ports this node listens on. In a request's authority they say how it came here, not what it
+    /// is for.
+    pub own_ports: Arc<[u16]>,
     /// Limits on request heads.
     pub h1_limits: h1::Limits,
 }
@@ -73,6 +76,7 @@ impl Snapshot {
         let board = HealthBoard::new(origins.into_iter().map(|(origin, _)| origin));
         Ok(Self {
             policy: Arc::new(Builtin),
+            own_ports: before.map_or_else(|| [].into(), |before| Arc::clone(&before.own_ports)),
             upstreams: Arc::new(Upstreams { board, director }),
             freshness: freshness_settings(&settings.cache),
             h1_limits: h1::Limits {

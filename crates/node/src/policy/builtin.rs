@@ -10,8 +10,10 @@ use freshet_http::message::{Method, ResponseHead};
 use freshet_http::reason::Reason;
 use freshet_http::target;
 
-/// Follows RFC 9111 as a shared cache; the key is authority, path and query as sent, without a
-/// `CMCD` parameter (CTA-5004 §2: it says nothing about the content).
+/// Follows RFC 9111 as a shared cache; the key is host, path and query as sent, without a `CMCD`
+/// parameter (CTA-5004 §2: it says nothing about the content). A port belongs to the key unless it
+/// is the node's own or the usual one of a scheme: HTTP and HTTPS share objects, and a port made up
+/// by a client gets an object of its own, so that it cannot spoil the others'.
 #[derive(Debug, Default)]
 pub struct Builtin;
 
@@ -35,7 +37,8 @@ impl Policy for Builtin {
 
     fn hash<'a>(&self, task: &ClientTask, key: KeyBuilder<'a>) -> KeyBuilder<'a> {
         let target = target::key_target(&task.request.target);
-        key.part(task.request.authority.as_bytes()).part(target.as_bytes())
+        let authority = key_authority(&task.request.authority, &task.snapshot.own_ports);
+        key.part(authority.as_bytes()).part(target.as_bytes())
     }
 
     fn hit(&self, _: &mut ClientTask, _: &Object) -> Hit {
@@ -83,10 +86,32 @@ impl Policy for Builtin {
     }
 }
 
+/// The part of an authority that tells resources apart.
+fn key_authority<'a>(authority: &'a str, own_ports: &[u16]) -> &'a str {
+    match target::split_authority(authority) {
+        (host, Some(port)) if matches!(port, 80 | 443) || own_ports.contains(&port) => host,
+        _ => authority,
+    }
+}
+
 fn purge_allowed(task: &ClientTask) -> Recv {
     let from = &task.snapshot.settings.cache.purge_from;
     match task.client.address {
         Some(address) if from.iter().any(|network| network.contains(address.ip())) => Recv::Purge,
         _ => Recv::Synth(405, Some("Purging is not allowed from here".into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::key_authority;
+
+    #[test]
+    fn ports_of_the_node_and_of_the_schemes_are_no_part_of_a_key() {
+        assert_eq!(key_authority("tv.example", &[]), "tv.example");
+        assert_eq!(key_authority("tv.example:443", &[]), "tv.example");
+        assert_eq!(key_authority("tv.example:8443", &[8000, 8443]), "tv.example");
+        assert_eq!(key_authority("[2001:db8::1]:80", &[]), "[2001:db8::1]");
+        assert_eq!(key_authority("tv.example:9999", &[8000, 8443]), "tv.example:9999");
     }
 }
