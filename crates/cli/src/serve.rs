@@ -165,11 +165,10 @@ async fn control(
 fn announce(node: &Node, admin: Option<&Admin>) {
     let snapshot = node.snapshot();
     let settings = &snapshot.settings;
-    let addresses = node.addresses();
     let mut first = None;
-    for address in &addresses {
-        let setting = settings.listeners.iter().find(|listener| same(&listener.address, address));
-        let tls = setting.is_some_and(|listener| listener.tls);
+    // Addresses are in the order of the settings; what was `:0` there has its port.
+    for (address, setting) in node.addresses().iter().zip(&settings.listeners) {
+        let tls = setting.tls;
         let url = url(address, tls);
         eprintln!("listening  {url}{}", if tls { "  (h2, http/1.1)" } else { "" });
         first = first.or(Some(url));
@@ -194,15 +193,6 @@ fn announce(node: &Node, admin: Option<&Admin>) {
         eprintln!("try        curl -sI {url}/");
     }
     eprintln!("ready      process {}", std::process::id());
-}
-
-fn same(configured: &Address, bound: &Address) -> bool {
-    match (configured, bound) {
-        (Address::Tcp(a), Address::Tcp(b)) => {
-            a.ip() == b.ip() && (a.port() == b.port() || a.port() == 0)
-        }
-        (a, b) => a == b,
-    }
 }
 
 fn url(address: &Address, tls: bool) -> String {
