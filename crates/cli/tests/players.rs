@@ -9,7 +9,7 @@
 mod support;
 
 use rustix::process::{Resource, Signal, getrlimit};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -268,14 +268,15 @@ fn curl_gets_the_same_bytes_in_every_version_and_asks_for_parts_and_changes() {
         ("--http1.0", &clear, "1"),
     ];
     let mut etag = String::new();
-    let mut asked_before = BTreeSet::new();
+    let mut asked_before = false;
     for (flag, url, version) in versions {
         let got = curl(&program, &[flag], url);
         assert!(got.version.starts_with(version), "{flag} {url}: {}", got.version);
         assert_eq!(got.status, "200", "{flag} {url}");
         assert!(got.body == content, "{flag} {url}: {} bytes", got.body.len());
         let hit = got.field("cache-status").contains("hit");
-        assert_eq!(hit, !asked_before.insert(url), "{flag} {url}: {}", got.fields);
+        assert_eq!(hit, asked_before, "{flag} {url}: {}", got.fields);
+        asked_before = true;
         got.field("etag").clone_into(&mut etag);
     }
     let last = content.len() - 1;
@@ -312,7 +313,7 @@ fn curl_gets_the_same_bytes_in_every_version_and_asks_for_parts_and_changes() {
         );
     }
     let requests = nginx.requests();
-    assert_eq!(requests.len(), 2, "{requests:#?}");
+    assert_eq!(requests.len(), 1, "{requests:#?}");
     assert!(requests.values().all(|asked| asked.len() == 1), "{requests:#?}");
 }
 
@@ -385,6 +386,6 @@ fn h2load_and_wrk_see_no_error_at_a_thousand_connections() {
         assert!(total >= Some(CONNECTIONS), "{url}: {said}");
     }
     let requests = nginx.requests();
-    assert_eq!(requests.len(), 2, "{requests:#?}");
+    assert_eq!(requests.len(), 1, "{requests:#?}");
     assert!(requests.values().all(|asked| asked.len() == 1), "{requests:#?}");
 }

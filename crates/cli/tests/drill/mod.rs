@@ -8,7 +8,7 @@
     reason = "tests, of which each uses a part of this"
 )]
 
-use super::support::{self, PATIENCE, Process};
+use super::support::{PATIENCE, Process};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::fs;
