@@ -16,8 +16,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// What an object costs in the index besides itself: its slot in a table three quarters full, its
-/// places in the queues, its ghost once it is evicted, and what the allocator adds to each piece.
-const INDEX_BYTES: u64 = 256;
+/// places in the queues, its ghost once it is evicted, and what the allocator adds: it rounds some
+/// ten pieces up and keeps pages it may need again. Measured with 4 KiB objects in 256 MB, where
+/// 256 here left the process 1.5 % over what it may have.
+const INDEX_BYTES: u64 = 384;
 
 /// The head of a stored response. A 304 replaces it whole.
 #[derive(Clone, Debug)]
