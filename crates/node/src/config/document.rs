@@ -18,8 +18,6 @@ pub enum Value {
     Number(u64),
     /// [`Kind::Span`]
     Span(Duration),
-    /// [`Kind::Fraction`]
-    Fraction(f64),
     /// [`Kind::Text`] and [`Kind::Choice`]
     Text(String),
     /// [`Kind::TextList`]
@@ -266,10 +264,9 @@ fn mistake(span: Range<usize>, message: String, help: Option<String>) -> Mistake
 fn typed(key: &Key, value: &Spanned<DeValue<'_>>) -> Result<Value, String> {
     match (key.kind, value.get_ref()) {
         (Kind::Bool, DeValue::Boolean(value)) => Ok(Value::Bool(*value)),
-        (Kind::Count { .. } | Kind::Size | Kind::Fraction, DeValue::Integer(number)) => {
+        (Kind::Count { .. } | Kind::Size, DeValue::Integer(number)) => {
             from_text(key, &number.to_string())
         }
-        (Kind::Fraction, DeValue::Float(number)) => from_text(key, &number.to_string()),
         (Kind::TextList, DeValue::Array(items)) => items
             .iter()
             .map(|item| match item.get_ref() {
@@ -300,10 +297,6 @@ fn from_text(key: &Key, text: &str) -> Result<Value, String> {
         Kind::Span => {
             units::parse_duration(text).map(Value::Span).map_err(|e| wrong(e.to_string()))
         }
-        Kind::Fraction => match text.parse::<f64>() {
-            Ok(number) if (0.0..=1.0).contains(&number) => Ok(Value::Fraction(number)),
-            _ => Err(expected(key)),
-        },
         Kind::Text => Ok(Value::Text(text.to_owned())),
         Kind::Choice(words) => {
             if words.contains(&text) {
@@ -324,7 +317,6 @@ fn expected(key: &Key) -> String {
         Kind::Count { min, max } => format!("a whole number from {min} to {max}"),
         Kind::Size => "a size such as \"256MB\" or \"4GiB\"".to_owned(),
         Kind::Span => "a time such as \"250ms\", \"10s\" or \"7d\"".to_owned(),
-        Kind::Fraction => "a number from 0 to 1".to_owned(),
         Kind::Text => "a text".to_owned(),
         Kind::Choice(words) => format!("one of \"{}\"", words.join("\", \"")),
         Kind::TextList => "a list of texts".to_owned(),

@@ -19,8 +19,6 @@ pub enum Kind {
     Size,
     /// A time, as `250ms`, `10s`, `7d`.
     Span,
-    /// A number from 0 to 1.
-    Fraction,
     /// Any text.
     Text,
     /// One of these words.

@@ -44,7 +44,6 @@ fn kind(kind: Kind) -> String {
         Kind::Count { min, max } => format!("{min} to {max}"),
         Kind::Size => "size".to_owned(),
         Kind::Span => "time".to_owned(),
-        Kind::Fraction => "0 to 1".to_owned(),
         Kind::Text => "text".to_owned(),
         Kind::Choice(words) => {
             words.iter().map(|w| format!("`{w}`")).collect::<Vec<_>>().join(", ")

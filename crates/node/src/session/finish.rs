@@ -58,20 +58,14 @@ impl Sent {
     }
 
     /// The head is about to be sent.
-    pub(super) fn first_byte(&mut self, _: &ResponseHead, head_bytes: usize) {
+    pub(super) fn first_byte(&mut self, head_bytes: usize) {
         self.first_byte_us = micros(self.started);
         self.head_bytes = head_bytes as u64;
     }
 
     /// The response is over: counts and logs it.
-    pub(super) fn end(
-        self,
-        worker: &Worker,
-        head: &ResponseHead,
-        facts: &Facts,
-        body_bytes: u64,
-        aborted: bool,
-    ) {
+    pub(super) fn end(self, worker: &Worker, head: &ResponseHead, facts: &Facts, aborted: bool) {
+        let body_bytes = self.body_bytes;
         let stats = &worker.stats;
         stats.body_bytes.add(body_bytes);
         stats.head_bytes.add(self.head_bytes);

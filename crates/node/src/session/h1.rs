@@ -243,8 +243,8 @@ impl Session {
             response_head(&head, Framing::None, true, version, &mut self.out);
             let limit = self.worker.snapshot().settings.limits.send_timeout;
             self.io.send(&[&self.out], &mut self.deadline, limit).await?;
-            sent.first_byte(&head, self.out.len());
-            sent.end(&self.worker, &head, &facts, 0, false);
+            sent.first_byte(self.out.len());
+            sent.end(&self.worker, &head, &facts, false);
             return Ok(Next::Tunnel(tunnel));
         }
         let bodiless = is_head || matches!(head.status, 204 | 304) || head.status < 200;
@@ -262,24 +262,15 @@ impl Session {
         self.out.clear();
         response_head(&head, framing, keep_alive, version, &mut self.out);
         head.fields.clear();
-        sent.first_byte(&head, self.out.len());
+        sent.first_byte(self.out.len());
         let result = if bodiless {
             let limit = self.worker.snapshot().settings.limits.send_timeout;
-            self.io.send(&[&self.out], &mut self.deadline, limit).await.map(|()| 0)
+            self.io.send(&[&self.out], &mut self.deadline, limit).await
         } else {
             self.send_body(&mut body, framing, &mut sent).await
         };
-        match result {
-            Ok(body_bytes) => {
-                sent.end(&self.worker, &head, &facts, body_bytes, false);
-                Ok(if keep_alive { Next::Again } else { Next::Close })
-            }
-            Err(broken) => {
-                let body_bytes = sent.body_bytes;
-                sent.end(&self.worker, &head, &facts, body_bytes, true);
-                Err(broken)
-            }
-        }
+        sent.end(&self.worker, &head, &facts, result.is_err());
+        result.map(|()| if keep_alive { Next::Again } else { Next::Close })
     }
 
     /// Sends the head in `out` and the body behind it. A body that breaks off breaks the
@@ -289,7 +280,7 @@ impl Session {
         body: &mut ResponseBody,
         framing: Framing,
         sent: &mut Sent,
-    ) -> Result<u64, Broken> {
+    ) -> Result<(), Broken> {
         let limit = self.worker.snapshot().settings.limits.send_timeout;
         let mut encoder = (framing == Framing::Chunked).then(Encoder::new);
         let mut tail = Vec::new();
@@ -327,7 +318,7 @@ impl Session {
                     if !self.out.is_empty() {
                         self.io.send(&[&self.out], &mut self.deadline, limit).await?;
                     }
-                    return Ok(sent.body_bytes);
+                    return Ok(());
                 }
                 Err(_) => {
                     if !self.out.is_empty() && sent.body_bytes == 0 {

@@ -165,7 +165,7 @@ async fn stream_task(
                 // The client does not want it any more; others may, and then its fetch goes on.
                 _ = poll_fn(|cx| respond.poll_reset(cx)) => {
                     let facts = Facts::local(RequestReason::ClientGone);
-                    sent.end(&worker, &ResponseHead::default(), &facts, 0, true);
+                    sent.end(&worker, &ResponseHead::default(), &facts, true);
                     return;
                 }
             };
@@ -181,7 +181,7 @@ async fn stream_task(
     let bodiless = is_head || matches!(head.status, 204 | 304) || length == Some(0);
     let fields = h2_head::response(&head, length.filter(|_| head.status != 204));
     head.fields.clear();
-    sent.first_byte(&head, 0);
+    sent.first_byte(0);
     let result = match respond.send_response(fields, bodiless) {
         Ok(_) if bodiless => Ok(()),
         Ok(mut stream) => {
@@ -193,8 +193,7 @@ async fn stream_task(
         }
         Err(_) => Err(()),
     };
-    let body_bytes = sent.body_bytes;
-    sent.end(&worker, &head, &facts, body_bytes, result.is_err());
+    sent.end(&worker, &head, &facts, result.is_err());
 }
 
 /// Sends the body as the client's windows open.
