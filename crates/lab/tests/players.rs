@@ -45,7 +45,8 @@ fn origin() -> Origin {
 /// Runs ffmpeg, which must succeed, and returns what it wrote to stderr and to stdout.
 fn ffmpeg(arguments: &[&str], input: &[u8]) -> (String, Vec<u8>) {
     let mut child = Command::new("ffmpeg")
-        .args(["-nostdin", "-hide_banner", "-loglevel", "warning", "-xerror"])
+        // `repeat`: each message in full, instead of "Last message repeated 2 times".
+        .args(["-nostdin", "-hide_banner", "-loglevel", "repeat+warning", "-xerror"])
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
