@@ -6,7 +6,7 @@ use freshet_tidy::{crates, expect_none, root};
 /// `SIDEWAYS`.
 const FLOORS: [&[&str]; 7] = [
     &["base"],
-    &["wire", "http"],
+    &["wire", "http", "report"],
     &["net", "store"],
     &["origin", "cache", "vcl", "media"],
     &["node"],
@@ -19,8 +19,9 @@ const SIDEWAYS: [(&str, &str); 1] = [("wire", "http")];
 
 /// What each room may use. Narrower than the floors where a room has no business below: the sans-I/O
 /// rooms never see a socket, the index never sees a connection, an origin never sees an object.
-const ALLOWED: [(&str, &[&str]); 17] = [
+const ALLOWED: [(&str, &[&str]); 18] = [
     ("base", &[]),
+    ("report", &[]),
     ("http", &["base"]),
     ("wire", &["base", "http"]),
     ("store", &["base", "http"]),
@@ -30,8 +31,14 @@ const ALLOWED: [(&str, &[&str]); 17] = [
     ("vcl", &["base", "http"]),
     ("media", &["base", "http"]),
     ("node", &["base", "http", "wire", "store", "net", "cache", "origin", "vcl", "media"]),
-    ("lab", &["base", "http", "wire", "store", "net", "cache", "origin", "vcl", "media", "node"]),
-    ("plan", &["base"]),
+    (
+        "lab",
+        &[
+            "base", "http", "wire", "store", "net", "cache", "origin", "vcl", "media", "node",
+            "report",
+        ],
+    ),
+    ("plan", &["base", "report"]),
     ("admin", &["base", "http", "wire", "store", "net", "cache", "origin", "vcl", "media", "node"]),
     ("mec", &["base", "http", "wire", "net", "origin", "node"]),
     ("router", &["base", "http", "wire", "net"]),
@@ -39,7 +46,7 @@ const ALLOWED: [(&str, &[&str]); 17] = [
         "cli",
         &[
             "base", "http", "wire", "store", "net", "cache", "origin", "vcl", "media", "node",
-            "lab", "plan", "admin", "mec", "router",
+            "lab", "plan", "admin", "mec", "router", "report",
         ],
     ),
     // Reads the others as text only.
@@ -47,7 +54,7 @@ const ALLOWED: [(&str, &[&str]); 17] = [
 ];
 
 /// Rooms that do no I/O: time is an argument, there are no sockets and no runtime.
-pub(crate) const SANS_IO: [&str; 5] = ["http", "wire", "vcl", "cache", "plan"];
+pub(crate) const SANS_IO: [&str; 6] = ["http", "wire", "vcl", "cache", "plan", "report"];
 
 /// Crates that bring sockets, files or a runtime.
 const IO_CRATES: [&str; 9] =
