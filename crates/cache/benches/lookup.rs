@@ -54,6 +54,7 @@ fn head() -> StoredHead {
         last_modified: None,
         scheme_bound: None,
         partial: false,
+        fetch_id: 0,
     }
 }
 

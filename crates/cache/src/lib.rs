@@ -59,6 +59,7 @@
 //!         last_modified: None,
 //!         scheme_bound: None,
 //!         partial: false,
+//!         fetch_id: 0,
 //!     },
 //!     body: Body::new(cache.arena(), None),
 //!     variation: None,

@@ -41,6 +41,8 @@ pub struct StoredHead {
     pub scheme_bound: Option<Scheme>,
     /// Whether the origin sent a part (206) and the body has holes nobody is filling.
     pub partial: bool,
+    /// The number of the fetch that brought it, or confirmed it last.
+    pub fetch_id: u64,
 }
 
 /// What a fetch puts into the cache.

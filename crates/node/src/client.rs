@@ -1,15 +1,56 @@
 //! The client's end of a connection, as far as policies and logs care.
 
+use crate::transcript::{Tag, Transcript};
 use freshet_net::tls::TlsInfo;
+use std::fmt;
+use std::io::Write as _;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// Facts that hold for every request of one connection.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Client {
+    /// The connection's number.
+    pub id: u64,
     /// Who the client is: the peer, or what a PROXY header says. `None` on a Unix socket.
     pub address: Option<SocketAddr>,
     /// The address it reached.
     pub local_address: Option<SocketAddr>,
+    /// The name of the listener.
+    pub listener: Arc<str>,
     /// TLS facts, on a TLS listener.
     pub tls: Option<TlsInfo>,
+    /// What happens to the connection.
+    pub transcript: Transcript,
+}
+
+/// A client's address and the listener it came through, as records show them.
+pub(crate) struct Endpoint<'a>(&'a Client);
+
+impl Client {
+    /// Notes that the connection was opened, and between which addresses.
+    pub(crate) fn note_opened(&self) {
+        let local = self.local_address;
+        let port = local.map_or(0, |local| local.port());
+        let address = local.map_or_else(|| "0.0.0.0".to_owned(), |local| local.ip().to_string());
+        // There is no number of a descriptor to tell: it means nothing to anybody.
+        self.transcript.note_time(Tag::SessOpen, |now, out| {
+            let _ = write!(out, "{} {address} {port} {now:.6} 0", self.endpoint());
+        });
+    }
+
+    /// Address, port and listener.
+    pub(crate) fn endpoint(&self) -> Endpoint<'_> {
+        Endpoint(self)
+    }
+}
+
+impl fmt::Display for Endpoint<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(client) = self;
+        match client.address {
+            Some(address) => write!(f, "{} {} {}", address.ip(), address.port(), client.listener),
+            None => write!(f, "0.0.0.0 0 {}", client.listener),
+        }
+    }
 }

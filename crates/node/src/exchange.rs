@@ -4,6 +4,7 @@
 use crate::body::RequestBody;
 use crate::client::Client;
 use crate::delivery::ResponseBody;
+use crate::transcript::Transcript;
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_http::reason::Reason;
@@ -18,6 +19,10 @@ use std::time::Instant;
 
 /// A client's request.
 pub struct Request {
+    /// Its number.
+    pub id: u64,
+    /// What happens to it.
+    pub transcript: Rc<Transcript>,
     /// Its head.
     pub head: RequestHead,
     /// Its body, where one comes.

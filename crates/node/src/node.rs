@@ -3,9 +3,11 @@
 use crate::config::Settings;
 use crate::config::settings;
 use crate::decisions::Decisions;
+use crate::ids::Ids;
 use crate::log::{AccessLog, Format, Opened};
 use crate::snapshot::Snapshot;
 use crate::stats::{Sums, WorkerStats};
+use crate::transcript::Scribe;
 use crate::worker::{self, Command, Port, Shared};
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Cache, CacheError, Secret};
@@ -22,7 +24,7 @@ use freshet_store::{Arena, StoreError};
 use rustls::ServerConfig;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use thiserror::Error;
@@ -78,7 +80,19 @@ impl Node {
     /// # Errors
     /// What is wrong with the configuration or this machine; nothing is left running then.
     pub fn start(settings: Settings, inherited: &mut Inherited) -> Result<Arc<Self>, NodeError> {
-        let mut snapshot = Snapshot::new(settings, None).map_err(NodeError::Config)?;
+        let snapshot = Snapshot::new(settings, None).map_err(NodeError::Config)?;
+        Self::start_with(snapshot, inherited, None)
+    }
+
+    /// Starts with a snapshot made before, and with somebody who takes transcripts.
+    ///
+    /// # Errors
+    /// As [`Node::start`].
+    pub fn start_with(
+        mut snapshot: Snapshot,
+        inherited: &mut Inherited,
+        scribe: Option<Arc<dyn Scribe>>,
+    ) -> Result<Arc<Self>, NodeError> {
         let settings = Arc::clone(&snapshot.settings);
         let cpus = Topology::read().worker_cpus(Some(settings.workers).filter(|count| *count > 0));
         let certificates = certificates(&settings)?;
@@ -103,12 +117,14 @@ impl Node {
             stats: cpus.iter().map(|_| Arc::new(WorkerStats::default())).collect(),
             log,
             decisions: Decisions::default(),
-            request_ids: AtomicU64::new(1),
+            ids: Ids::default(),
+            scribe,
         });
         let mut listeners = Vec::new();
         let mut ports: Vec<Vec<Port>> = cpus.iter().map(|_| Vec::new()).collect();
-        for listener in &settings.listeners {
-            open(listener, tls.as_ref(), inherited, &mut ports, &mut listeners)?;
+        for (index, listener) in settings.listeners.iter().enumerate() {
+            let name = listener.name.clone().unwrap_or_else(|| format!("a{index}")).into();
+            open(listener, &name, tls.as_ref(), inherited, &mut ports, &mut listeners)?;
         }
         snapshot.own_ports =
             listeners.iter().filter_map(|(_, each)| each.local_address().port()).collect();
@@ -253,6 +269,7 @@ impl Node {
 /// them: connections wait in the queue of a socket, and closing it would reset them.
 fn open(
     setting: &settings::Listener,
+    name: &Arc<str>,
     tls: Option<&Arc<ServerConfig>>,
     inherited: &mut Inherited,
     ports: &mut [Vec<Port>],
@@ -262,6 +279,7 @@ fn open(
     let mut add = |worker: &mut Vec<Port>, listener: Listener| -> Result<(), NodeError> {
         listeners.push((setting.address.clone(), listener.try_clone()?));
         worker.push(Port {
+            name: Arc::clone(name),
             listener,
             tls: tls.filter(|_| setting.tls).cloned(),
             proxy_protocol: setting.proxy_protocol,

@@ -63,6 +63,8 @@ fn task(snapshot: &Snapshot, request: RequestHead, now: UnixMillis) -> ClientTas
     // The policy sees a client on this machine.
     let address = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
     ClientTask {
+        id: 0,
+        transcript: Rc::default(),
         request,
         has_body: false,
         upgrade: false,

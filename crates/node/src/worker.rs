@@ -3,10 +3,12 @@
 
 use crate::client::Client;
 use crate::decisions::Decisions;
+use crate::ids::{Ids, Share};
 use crate::log::{AccessLog, LogBuffer, Record};
 use crate::session;
 use crate::snapshot::Snapshot;
 use crate::stats::WorkerStats;
+use crate::transcript::{Scribe, Side, Transcript};
 use freshet_cache::Cache;
 use freshet_net::address::PeerAddress;
 use freshet_net::listener::Listener;
@@ -22,7 +24,7 @@ use rustls::ServerConfig;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::{Notify, mpsc};
@@ -54,8 +56,10 @@ pub struct Shared {
     pub log: Arc<AccessLog>,
     /// What was not stored, and why.
     pub decisions: Decisions,
-    /// Numbers for requests; workers take them in blocks.
-    pub request_ids: AtomicU64,
+    /// Numbers for connections, requests and fetches.
+    pub ids: Ids,
+    /// Who takes transcripts, if somebody does.
+    pub scribe: Option<Arc<dyn Scribe>>,
 }
 
 /// What a worker may be told.
@@ -70,6 +74,8 @@ pub enum Command {
 
 /// A socket a worker accepts from.
 pub struct Port {
+    /// What logs and policies call it.
+    pub name: Arc<str>,
     /// The socket.
     pub listener: Listener,
     /// TLS, where clients speak it.
@@ -90,11 +96,8 @@ pub struct Worker {
     log: LogBuffer,
     draining: Cell<bool>,
     drain: Notify,
-    ids: Cell<std::ops::Range<u64>>,
+    ids: Share,
 }
-
-/// Request numbers a worker takes at a time.
-const IDS_BLOCK: u64 = 1 << 16;
 
 impl Worker {
     fn new(shared: Arc<Shared>, index: usize, snapshot: Snapshot) -> Rc<Self> {
@@ -106,7 +109,7 @@ impl Worker {
             snapshot: RefCell::new(Rc::new(snapshot)),
             draining: Cell::new(false),
             drain: Notify::new(),
-            ids: Cell::new(0..0),
+            ids: Share::default(),
         })
     }
 
@@ -134,16 +137,9 @@ impl Worker {
         tokio::time::sleep(DRAIN_GRACE).await;
     }
 
-    /// A number for a request, unique on this node.
-    pub fn next_request_id(&self) -> u64 {
-        let mut ids = self.ids.take();
-        let id = ids.next().unwrap_or_else(|| {
-            let start = self.shared.request_ids.fetch_add(IDS_BLOCK, Relaxed);
-            ids = start + 1..start + IDS_BLOCK;
-            start
-        });
-        self.ids.set(ids);
-        id
+    /// A number for a connection, request or fetch, unique on this node.
+    pub fn next_id(&self) -> u64 {
+        self.ids.next(&self.shared.ids)
     }
 
     /// Adds a line to the access log.
@@ -286,10 +282,10 @@ async fn accept(worker: Rc<Worker>, port: Port) {
                     });
                     continue;
                 }
-                let tls = tls.clone();
+                let (tls, name) = (tls.clone(), Arc::clone(&port.name));
                 let worker = Rc::clone(&worker);
                 spawn_local(async move {
-                    connection(worker, socket, peer, tls, port.proxy_protocol).await;
+                    connection(worker, socket, peer, tls, port.proxy_protocol, name).await;
                     drop(open);
                 });
             }
@@ -307,10 +303,21 @@ async fn connection(
     peer: PeerAddress,
     tls: Option<Arc<ServerConfig>>,
     proxy_protocol: bool,
+    listener: Arc<str>,
 ) {
     let limit = worker.snapshot().settings.handshake_timeout;
-    let mut client =
-        Client { address: peer.socket_address(), local_address: socket.local_address(), tls: None };
+    let id = worker.next_id();
+    let transcript =
+        Transcript::begin(worker.shared.scribe.as_ref(), Side::Client, id, "sess", 0, "HTTP/1");
+    let mut client = Client {
+        id,
+        address: peer.socket_address(),
+        local_address: socket.local_address(),
+        tls: None,
+        listener,
+        transcript,
+    };
+    client.note_opened();
     if proxy_protocol {
         match proxy::read_header(&socket, limit).await {
             Ok(header) => {

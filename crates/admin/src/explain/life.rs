@@ -93,6 +93,7 @@ mod tests {
                 last_modified: None,
                 scheme_bound: None,
                 partial: false,
+                fetch_id: 0,
             },
             body: Body::new(cache.arena(), None),
             variation: None,

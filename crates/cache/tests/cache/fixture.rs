@@ -47,6 +47,7 @@ pub(crate) fn head(seconds: u64) -> StoredHead {
         last_modified: None,
         scheme_bound: None,
         partial: false,
+        fetch_id: 0,
     }
 }
 

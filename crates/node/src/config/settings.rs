@@ -48,6 +48,8 @@ pub struct Settings {
 /// `[[listen]]`
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Listener {
+    /// What logs and policies call it; `None` is `a` and its place in the list.
+    pub name: Option<String>,
     /// Address.
     pub address: Address,
     /// TLS or clear.
@@ -327,6 +329,7 @@ fn limits(document: &Document) -> Limits {
 
 fn listener(row: &Row<'_>, wrong: &mut Vec<String>) -> Option<Listener> {
     Some(Listener {
+        name: None,
         address: parse_address("listen.address", &row.value("listen[].address").text(), wrong)?,
         tls: row.value("listen[].tls").bool(),
         proxy_protocol: row.value("listen[].proxy_protocol").bool(),

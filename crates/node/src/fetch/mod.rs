@@ -20,6 +20,7 @@ use crate::delivery::StoredBody;
 use crate::exchange::Interim;
 use crate::policy::{BackendFetch, FetchKind, FetchTask};
 use crate::snapshot::Snapshot;
+use crate::transcript::{Side, Tag, Transcript};
 use crate::worker::Worker;
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
@@ -37,6 +38,10 @@ use tokio::task::spawn_local;
 
 /// What to fetch and for whom.
 pub(crate) struct Plan {
+    /// The request it is for.
+    pub(crate) parent: u64,
+    /// What happens to that request.
+    pub(crate) transcript: Rc<Transcript>,
     pub(crate) kind: FetchKind,
     /// The request for the origin.
     pub(crate) request: RequestHead,
@@ -139,7 +144,20 @@ enum Next {
 impl Fetch {
     fn new(worker: &Rc<Worker>, mut plan: Plan, reply: Option<oneshot::Sender<Fetched>>) -> Self {
         worker.stats.fetches.increment();
+        let id = worker.next_id();
+        let why = match plan.kind {
+            _ if plan.reason == Reason::Pipe => "pipe",
+            FetchKind::Miss => "fetch",
+            FetchKind::Pass => "pass",
+            FetchKind::Background => "bgfetch",
+        };
+        plan.transcript.note(Tag::Link, format_args!("bereq {id} {why}"));
+        let scribe = worker.shared.scribe.as_ref();
+        let transcript = Transcript::begin(scribe, Side::Backend, id, "bereq", plan.parent, why);
+        transcript.timestamp("Start");
         let task = FetchTask {
+            id,
+            transcript: Rc::new(transcript),
             request: std::mem::take(&mut plan.request),
             kind: plan.kind,
             client_address: plan.client_address,
@@ -179,6 +197,10 @@ impl Fetch {
                     if self.task.retries < self.plan.snapshot.settings.limits.retries_max =>
                 {
                     self.task.retries += 1;
+                    let (before, id) = (self.task.id, self.worker.next_id());
+                    self.task.transcript.renew(id, "bereq", before, "retry");
+                    self.task.transcript.timestamp("Start");
+                    self.task.id = id;
                 }
                 Next::Retry => {
                     self.fail(failure(

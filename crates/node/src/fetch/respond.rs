@@ -132,7 +132,7 @@ impl Fetch {
         };
         let policy = Arc::clone(&self.plan.snapshot.policy);
         let _ = policy.backend_response(&mut self.task, &mut answer);
-        super::store::renew_head(&mut stored, answer);
+        super::store::renew_head(&mut stored, answer, self.task.id);
         let kept = ticket.refresh(&object, stored);
         if reason != Reason::HitRevalidated {
             self.worker.shared.cache.forget(&object);

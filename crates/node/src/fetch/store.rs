@@ -56,7 +56,7 @@ impl Fetch {
         let name = &self.plan.snapshot.settings.cache.name;
         let received = self.received(answer.head.status, &answer.head.fields);
         let fields = update::stored_fields(&received, &self.plan.snapshot.freshness);
-        let head = stored_head(answer, fields, &place, &self.plan.client, name);
+        let head = stored_head(answer, fields, &place, &self.plan.client, name, self.task.id);
         let end = place.total.map(|_| place.end);
         let writer = memory.writer(place.start, end);
         let hold = memory.reader(..);
@@ -179,6 +179,7 @@ fn stored_head(
     place: &Place,
     client: &RequestHead,
     name: &str,
+    fetch_id: u64,
 ) -> StoredHead {
     let Answer { head, freshness, .. } = answer;
     append_to_list(&mut fields, "Via", format!("{} {name}", Version::Http11.number()).as_bytes());
@@ -191,6 +192,7 @@ fn stored_head(
         last_modified: fields.get("last-modified").and_then(date::parse),
         scheme_bound: scheme_bound(status, &fields, client.scheme),
         partial: place.partial,
+        fetch_id,
         reason: head.reason.filter(|_| head.status == status),
         fields: fields.compact(),
         status,
@@ -205,8 +207,9 @@ fn scheme_bound(status: u16, fields: &Fields, scheme: Scheme) -> Option<Scheme> 
 }
 
 /// Takes over what a 304 brought.
-pub(super) fn renew_head(stored: &mut StoredHead, answer: Answer) {
+pub(super) fn renew_head(stored: &mut StoredHead, answer: Answer, fetch_id: u64) {
     let fields = answer.head.fields;
+    stored.fetch_id = fetch_id;
     stored.etag = fields.get("etag").map(Into::into);
     stored.last_modified = fields.get("last-modified").and_then(date::parse);
     stored.fields = fields.compact();

@@ -2,6 +2,7 @@
 
 use crate::client::Client;
 use crate::snapshot::Snapshot;
+use crate::transcript::Transcript;
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
 use freshet_http::freshness::Freshness;
@@ -13,6 +14,8 @@ use std::rc::Rc;
 
 /// A client's request on its way.
 pub struct ClientTask {
+    /// The request's number; a restarted one gets another.
+    pub id: u64,
     /// The request; a policy may change it.
     pub request: RequestHead,
     /// Whether a body comes with it.
@@ -21,6 +24,8 @@ pub struct ClientTask {
     pub upgrade: bool,
     /// The connection it came over.
     pub client: Rc<Client>,
+    /// What happens to the request.
+    pub transcript: Rc<Transcript>,
     /// When the request arrived.
     pub now: UnixMillis,
     /// How often it was restarted.
@@ -50,6 +55,10 @@ pub enum FetchKind {
 
 /// A request to an origin on its way.
 pub struct FetchTask {
+    /// The fetch's number; a retried one gets another.
+    pub id: u64,
+    /// What happens to the fetch.
+    pub transcript: Rc<Transcript>,
     /// The request for the origin; a policy may change it.
     pub request: RequestHead,
     /// What it is for.

@@ -124,6 +124,8 @@ impl Machine<'_> {
         }
         self.worker.stats.misses.increment();
         let plan = Plan {
+            parent: self.task.id,
+            transcript: Rc::clone(&self.task.transcript),
             kind: FetchKind::Miss,
             request: fetch::prepare::for_miss(&self.task, missed.stale.as_deref()),
             client: self.task.request.clone(),
@@ -142,6 +144,8 @@ impl Machine<'_> {
     /// Has a stale object refreshed while it is served.
     fn refresh(&self, ticket: Ticket, object: &Arc<Object>) {
         let plan = Plan {
+            parent: self.task.id,
+            transcript: Rc::clone(&self.task.transcript),
             kind: FetchKind::Background,
             request: fetch::prepare::for_miss(&self.task, Some(object)),
             client: self.task.request.clone(),

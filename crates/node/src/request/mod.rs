@@ -36,6 +36,8 @@ use std::sync::Arc;
 pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Response {
     let snapshot = worker.snapshot();
     let task = ClientTask {
+        id: request.id,
+        transcript: request.transcript,
         request: request.head,
         has_body: request.body.is_some(),
         upgrade: request.upgrade,
@@ -141,6 +143,10 @@ impl Machine<'_> {
             return State::Synth(503, None);
         }
         self.task.restarts += 1;
+        let (before, id) = (self.task.id, self.worker.next_id());
+        self.task.transcript.renew(id, "req", before, "restart");
+        self.task.transcript.timestamp("Start");
+        self.task.id = id;
         State::Recv
     }
 

@@ -20,6 +20,8 @@ impl Machine<'_> {
         }
         self.worker.stats.passes.increment();
         let plan = Plan {
+            parent: self.task.id,
+            transcript: Rc::clone(&self.task.transcript),
             kind: FetchKind::Pass,
             request: fetch::prepare::for_pass(&self.task),
             client: self.task.request.clone(),
@@ -47,6 +49,8 @@ impl Machine<'_> {
         self.task.reason = Reason::Pipe;
         let request = fetch::prepare::for_pipe(&self.task);
         let plan = Plan {
+            parent: self.task.id,
+            transcript: Rc::clone(&self.task.transcript),
             kind: FetchKind::Pass,
             request,
             client: self.task.request.clone(),

@@ -3,9 +3,11 @@
 use crate::client::Client;
 use crate::exchange::Facts;
 use crate::log::Record;
+use crate::transcript::{Message, Side, Tag, Transcript};
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::{RequestHead, ResponseHead, Version};
+use std::rc::Rc;
 use std::time::Instant;
 
 /// Facts of one request, gathered while it is served.
@@ -17,7 +19,10 @@ pub(super) struct Sent {
     client: Option<std::net::IpAddr>,
     tls: bool,
     version: Version,
-    id: u64,
+    /// The request's number.
+    pub(super) id: u64,
+    /// What happens to the request.
+    pub(super) transcript: Rc<Transcript>,
     time: UnixMillis,
     started: Instant,
     first_byte_us: u64,
@@ -30,6 +35,16 @@ impl Sent {
     /// Begins with a request's head.
     pub(super) fn begin(worker: &Worker, head: &RequestHead, client: &Client) -> Self {
         worker.stats.requests.increment();
+        let id = worker.next_id();
+        client.transcript.note(Tag::Link, format_args!("req {id} rxreq"));
+        let scribe = worker.shared.scribe.as_ref();
+        let transcript = Transcript::begin(scribe, Side::Client, id, "req", client.id, "rxreq");
+        if transcript.is_on() {
+            transcript.timestamp("Start");
+            transcript.timestamp("Req");
+            transcript.note(Tag::ReqStart, format_args!("{}", client.endpoint()));
+            transcript.request(Message::Request, head);
+        }
         if head.version == Version::Http2 {
             worker.stats.requests_h2.increment();
         }
@@ -48,7 +63,8 @@ impl Sent {
             client: client.address.map(|address| address.ip()),
             tls: client.tls.is_some(),
             version: head.version,
-            id: worker.next_request_id(),
+            id,
+            transcript: Rc::new(transcript),
             time: UnixMillis::now(),
             started: Instant::now(),
             first_byte_us: 0,
@@ -66,6 +82,20 @@ impl Sent {
     /// The response is over: counts and logs it.
     pub(super) fn end(self, worker: &Worker, head: &ResponseHead, facts: &Facts, aborted: bool) {
         let body_bytes = self.body_bytes;
+        self.transcript.timestamp("Resp");
+        let (request, response) = ((0, 0), (self.head_bytes, body_bytes));
+        self.transcript.note(
+            Tag::ReqAcct,
+            format_args!(
+                "{} {} {} {} {} {}",
+                request.0,
+                request.1,
+                request.0 + request.1,
+                response.0,
+                response.1,
+                response.0 + response.1
+            ),
+        );
         let stats = &worker.stats;
         stats.body_bytes.add(body_bytes);
         stats.head_bytes.add(self.head_bytes);

@@ -117,6 +117,8 @@ impl Session {
         let interim = Interim::default();
         let sent = Sent::begin(&self.worker, &parsed.head, &self.client);
         let request = Request {
+            id: sent.id,
+            transcript: Rc::clone(&sent.transcript),
             head: parsed.head,
             body,
             upgrade: parsed.upgrade,

@@ -147,6 +147,8 @@ async fn stream_task(
     let mut sent = Sent::begin(&worker, &head, &client);
     let interim = Interim::default();
     let request = Request {
+        id: sent.id,
+        transcript: Rc::clone(&sent.transcript),
         head,
         body,
         upgrade: false,
