@@ -1,9 +1,10 @@
 //! Framing without sockets: bytes in, heads and body pieces out, and back again.
 //!
 //! This crate owns the wire forms of the protocols Freshet speaks: HTTP/1 heads and bodies
-//! ([`h1`]) and the PROXY protocol in front of them ([`proxy_protocol`]). Each parser takes a
-//! buffer that starts where its message starts and answers one of three things: a message and how
-//! many bytes it took, "not all there yet", or an error that names what was wrong.
+//! ([`h1`]), the PROXY protocol in front of them ([`proxy_protocol`]) and the records of TLS under
+//! them ([`tls`]). Each parser takes a buffer that starts where its message starts and answers one
+//! of three things: a message and how many bytes it took, "not all there yet", or an error that
+//! names what was wrong.
 //!
 //! What it must never know: sockets, clocks, caching, configuration files. It keeps no buffers;
 //! the caller owns the bytes and asks again when more have arrived. Every length that a peer
@@ -33,3 +34,4 @@
 mod error_table;
 pub mod h1;
 pub mod proxy_protocol;
+pub mod tls;
