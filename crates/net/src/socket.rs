@@ -2,7 +2,7 @@
 
 use crate::address::{Address, PeerAddress};
 use crate::error::NetError;
-use rustix::net::RecvFlags;
+use rustix::net::{RecvFlags, SendFlags};
 use std::io::{self, IoSlice, Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -140,6 +140,41 @@ impl Socket {
         match &mut self.0 {
             Kind::Tcp(stream) => Pin::new(stream).poll_write(cx, from),
             Kind::Unix(stream) => Pin::new(stream).poll_write(cx, from),
+        }
+    }
+
+    /// As [`Socket::poll_write`] for bytes that others follow at once: the kernel may hold back what
+    /// does not fill a packet.
+    pub(crate) fn poll_write_more(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_with(cx, |socket| Ok(rustix::net::send(socket, from, SendFlags::MORE)?))
+    }
+
+    /// Runs `write` when the socket takes bytes, and waits for that again when it says
+    /// [`io::ErrorKind::WouldBlock`].
+    pub(crate) fn poll_write_with(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut write: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let tried = match &self.0 {
+                Kind::Tcp(stream) => {
+                    ready!(stream.poll_write_ready(cx))?;
+                    stream.try_io(Interest::WRITABLE, || write(stream.as_fd()))
+                }
+                Kind::Unix(stream) => {
+                    ready!(stream.poll_write_ready(cx))?;
+                    stream.try_io(Interest::WRITABLE, || write(stream.as_fd()))
+                }
+            };
+            match tried {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => return Poll::Ready(result),
+            }
         }
     }
 

@@ -13,6 +13,7 @@ use rustix::net::RecvFlags;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -97,6 +98,36 @@ impl Stream {
         match &mut self.inner {
             Inner::Clear(socket) => socket.poll_write_pieces(cx, pieces),
             Inner::Tls(session) => session.poll_write(cx, pieces),
+        }
+    }
+
+    /// As [`Stream::poll_write`] for bytes that others follow at once, such as the head before a body
+    /// that is sent with [`Stream::poll_write_with`]. In the clear the kernel may hold them back to
+    /// fill a packet.
+    ///
+    /// # Errors
+    /// As [`Stream::poll_write`].
+    pub fn poll_write_more(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut self.inner {
+            Inner::Clear(socket) => socket.poll_write_more(cx, from),
+            Inner::Tls(_) => self.poll_write(cx, from),
+        }
+    }
+
+    /// In the clear: runs `write` on the socket when it takes bytes; it does the sending and returns
+    /// how many bytes went, or [`io::ErrorKind::WouldBlock`] to wait and be run again. This is the
+    /// way of bytes that the kernel takes otherwise than from a slice.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::Unsupported`] under TLS, or those of `write`.
+    pub fn poll_write_with(
+        &mut self,
+        cx: &mut Context<'_>,
+        write: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.inner {
+            Inner::Clear(socket) => socket.poll_write_with(cx, write),
+            Inner::Tls(_) => Poll::Ready(Err(io::ErrorKind::Unsupported.into())),
         }
     }
 

@@ -35,6 +35,7 @@
 pub mod arena;
 pub mod body;
 pub mod error;
+pub mod lend;
 pub mod limits;
 pub mod piece;
 mod wake;

@@ -6,11 +6,13 @@
 //! two functions.
 
 use crate::arena::{Arena, Run};
-use crate::limits::PAGE_BYTES;
+use crate::limits::{LEND_BYTES_MIN, PAGE_BYTES, SLAB_STEP_BYTES};
 use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{
+    AtomicU8, AtomicU16, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 
 /// A share in a piece. The memory returns to the arena with the last share.
 #[derive(Clone)]
@@ -35,9 +37,16 @@ struct Inner {
     capacity: AtomicU32,
     /// The watermark. Stored with `Release` after the bytes were written.
     published: AtomicU32,
-    /// How much of this piece the arena counts as pinned.
-    pinned: AtomicU32,
+    /// How much of this piece the arena counts as pinned, in steps of [`SLAB_STEP_BYTES`].
+    pinned_steps: AtomicU16,
+    /// [`OFFERED`] and [`LENT`].
+    marks: AtomicU8,
 }
+
+/// Somebody asked whether the piece is worth lending.
+const OFFERED: u8 = 1;
+/// The kernel may hold references to the pages, for as long as it likes.
+const LENT: u8 = 2;
 
 impl PieceMut {
     /// The piece of a run that belongs to nobody else: it came from the arena's bookkeeping.
@@ -48,7 +57,8 @@ impl PieceMut {
             slab: run.slab,
             capacity: AtomicU32::new(run.bytes),
             published: AtomicU32::new(0),
-            pinned: AtomicU32::new(0),
+            pinned_steps: AtomicU16::new(0),
+            marks: AtomicU8::new(0),
         }))
     }
 
@@ -141,9 +151,10 @@ impl Piece {
 
     /// Counts the piece as pinned until it returns to the arena.
     pub(crate) fn pin(&self) {
-        let bytes = self.capacity();
-        if self.0.pinned.compare_exchange(0, bytes, Relaxed, Relaxed).is_ok() {
-            self.0.arena.pin(bytes);
+        let steps = self.capacity() / SLAB_STEP_BYTES;
+        let to = u16::try_from(steps).expect("the longest piece has 4096 steps");
+        if self.0.pinned_steps.compare_exchange(0, to, Relaxed, Relaxed).is_ok() {
+            self.0.arena.pin(steps * SLAB_STEP_BYTES);
         }
     }
 }
@@ -158,6 +169,26 @@ impl Lease {
         assert!(range.start <= range.end && range.end <= self.len as usize, "not a part of this");
         let (start, len) = (range.start as u32, range.len() as u32);
         Self { piece: self.piece.clone(), start: self.start + start, len }
+    }
+
+    /// Whether sending these bytes by reference ([`crate::lend::send`]) pays: they are many, and
+    /// it is not the first time that this is asked of their piece. A piece that was lent costs new
+    /// pages when it is reused, about as much as one copy, so what is read once is not worth it.
+    pub fn is_worth_lending(&self) -> bool {
+        let inner = &self.piece.0;
+        self.len as usize >= LEND_BYTES_MIN
+            && inner.slab == Run::PAGES
+            && (inner.marks.load(Relaxed) != 0 || inner.marks.fetch_or(OFFERED, Relaxed) != 0)
+    }
+
+    /// The bytes, which the kernel may refer to from now on, also after the piece is gone: its
+    /// pages go back to the kernel then and are not written again by us.
+    pub(crate) fn lend(&self) -> &[u8] {
+        debug_assert_eq!(self.piece.0.slab, Run::PAGES, "parts of a page have neighbours");
+        if self.piece.0.marks.load(Relaxed) & LENT == 0 {
+            self.piece.0.marks.fetch_or(LENT, Relaxed);
+        }
+        self
     }
 }
 
@@ -204,9 +235,12 @@ impl fmt::Debug for PieceMut {
 impl Drop for Inner {
     fn drop(&mut self) {
         let bytes = *self.capacity.get_mut();
-        let pinned = *self.pinned.get_mut();
-        if pinned > 0 {
-            self.arena.unpin(pinned);
+        let pinned_steps = *self.pinned_steps.get_mut();
+        if pinned_steps > 0 {
+            self.arena.unpin(u32::from(pinned_steps) * SLAB_STEP_BYTES);
+        }
+        if *self.marks.get_mut() & LENT != 0 {
+            self.arena.mapping().discard(self.start, bytes);
         }
         self.arena.release(Run { start: self.start, bytes, slab: self.slab });
     }

@@ -301,6 +301,18 @@ impl Session {
                 }
             };
             match next {
+                Ok(Some(Chunk::Lease(lease)))
+                    if let Framing::Length(length) = framing
+                        && self.io.is_clear()
+                        && lease.is_worth_lending() =>
+                {
+                    let after = sent.body_bytes + lease.len() as u64;
+                    let more = after < length;
+                    self.io.lend(&self.out, &lease, more, &mut self.deadline, limit).await?;
+                    self.out.clear();
+                    sent.body_bytes = after;
+                    tokio::task::yield_now().await;
+                }
                 Ok(Some(piece)) => {
                     let bytes: &[u8] = piece.as_ref();
                     tail.clear();

@@ -3,9 +3,11 @@
 
 use super::deadline::{Deadline, Expired};
 use freshet_net::stream::Stream;
+use freshet_store::{Lease, lend};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -134,6 +136,45 @@ impl SharedIo {
             }
         }
         deadline.within(limit, poll_fn(|cx| self.0.borrow_mut().stream.poll_flush(cx))).await??;
+        Ok(())
+    }
+
+    /// Whether bytes may go by reference: in the clear they leave as they are.
+    pub(super) fn is_clear(&self) -> bool {
+        !self.0.borrow().stream.is_tls()
+    }
+
+    /// As [`SharedIo::send`] of `head` and `lease`, of which the kernel gets references instead of a
+    /// copy where it can. `more` says that other bytes follow at once.
+    pub(super) async fn lend(
+        &self,
+        head: &[u8],
+        lease: &Lease,
+        more: bool,
+        deadline: &mut Deadline,
+        limit: Duration,
+    ) -> Result<(), Broken> {
+        let mut sent = 0;
+        while sent < head.len() {
+            let rest = &head[sent..];
+            let write = poll_fn(|cx| self.0.borrow_mut().stream.poll_write_more(cx, rest));
+            sent += deadline.within(limit, write).await??;
+        }
+        let mut lent = 0;
+        while lent < lease.len() {
+            let rest = lease.slice(lent..lease.len());
+            let write = poll_fn(|cx| {
+                let lend = |socket: BorrowedFd<'_>| lend::send(&rest, socket, more);
+                self.0.borrow_mut().stream.poll_write_with(cx, lend)
+            });
+            match deadline.within(limit, write).await? {
+                Ok(count) => lent += count,
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                    return self.send(&[&rest], deadline, limit).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
         Ok(())
     }
 

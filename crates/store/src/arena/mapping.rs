@@ -56,13 +56,16 @@ impl Mapping {
         unsafe { self.base.add(start as usize) }
     }
 
-    /// Gives the memory of a frame back to the kernel; it reads as zeros afterwards. The caller
-    /// (the arena, under its lock) says by this that no piece lies in the frame.
-    pub(crate) fn discard(&self, frame: u32) {
-        let at = self.pointer(u64::from(frame) * FRAME_BYTES, FRAME_BYTES as u32);
-        // SAFETY: the frame is inside the mapping and wholly free, so no lease and no writer has a
-        // slice of it. Failure would only keep the memory resident.
-        let _ = unsafe { madvise(at.as_ptr().cast(), FRAME_BYTES as usize, Advice::LinuxDontNeed) };
+    /// Gives whole pages back to the kernel; they read as zeros afterwards. The caller says by this
+    /// that nobody has a slice of them: a frame that is wholly free, or a piece that ends. References
+    /// the kernel holds itself keep the old pages, which are no longer ours.
+    pub(crate) fn discard(&self, start: u64, bytes: u32) {
+        let at = self.pointer(start, bytes);
+        // SAFETY: the pages are inside the mapping, and the callers are the arena under its lock for
+        // a free frame and the last share of a piece for its pages, so no lease and no writer has a
+        // slice of them.
+        let given = unsafe { madvise(at.as_ptr().cast(), bytes as usize, Advice::LinuxDontNeed) };
+        given.expect("private memory that is mapped and not locked can be given back");
     }
 }
 

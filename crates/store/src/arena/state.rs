@@ -133,7 +133,7 @@ impl State {
     fn make_room(&mut self, mapping: &Mapping, bytes: u64) -> bool {
         while self.committed_bytes() + self.metadata_bytes + bytes > self.limit_bytes {
             let Some(frame) = self.pages.uncommit() else { return false };
-            mapping.discard(frame);
+            mapping.discard(u64::from(frame) * FRAME_BYTES, FRAME_BYTES as u32);
         }
         true
     }
