@@ -107,7 +107,11 @@ impl Stream {
     ///
     /// # Errors
     /// As [`Stream::poll_write`].
-    pub fn poll_write_more(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+    pub fn poll_write_more(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &[u8],
+    ) -> Poll<io::Result<usize>> {
         match &mut self.inner {
             Inner::Clear(socket) => socket.poll_write_more(cx, from),
             Inner::Tls(_) => self.poll_write(cx, from),

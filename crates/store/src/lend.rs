@@ -85,7 +85,8 @@ impl Pipe {
     }
 
     fn empty_into(&self, to: BorrowedFd<'_>, bytes: usize, more: bool) -> io::Result<usize> {
-        let flags = SpliceFlags::NONBLOCK | if more { SpliceFlags::MORE } else { SpliceFlags::empty() };
+        let flags =
+            SpliceFlags::NONBLOCK | if more { SpliceFlags::MORE } else { SpliceFlags::empty() };
         match splice(&self.read, None, to, None, bytes, flags)? {
             0 => Err(io::ErrorKind::WriteZero.into()),
             taken => Ok(taken),

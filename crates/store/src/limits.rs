@@ -19,9 +19,10 @@ pub const PIECE_BYTES_MAX: u32 = 1 << 20;
 /// long one: below this a read step costs more than the bytes it moves.
 pub const PIECE_BYTES_MIN: u32 = 16 << 10;
 
-/// The fewest bytes that are sent by reference. Below this the calls and the references to pages
-/// cost more than the copy they save (`benches/lend.rs`).
-pub const LEND_BYTES_MIN: usize = 32 << 10;
+/// The fewest bytes that are sent by reference. On loopback shorter sends cost less as a copy: the
+/// copy stays in the processor's cache until the peer reads it, while sender and receiver fight for
+/// the pages' reference counts (`benches/lend.rs`; `sendfile` shows the same).
+pub const LEND_BYTES_MIN: usize = 512 << 10;
 
 /// How many bytes are lent with one call, where the kernel allows pipes of this size: four calls
 /// for the longest piece.
