@@ -7,6 +7,11 @@ use std::time::Duration;
 /// system calls.
 pub const BATCH_BYTES_MAX: usize = 64 * 1024;
 
+/// Plaintext sealed before a socket that did not take the batch before whole is asked again: one
+/// record. What a socket leaves of it is kept by the connection, so this bounds the memory of many
+/// slow clients. Each batch that is taken whole doubles the next.
+pub const BATCH_BYTES_MIN: usize = 16 * 1024;
+
 /// What may already wait in a session's send queue when a batch is sealed behind it: the session
 /// tickets of a handshake, so that they leave in the same write as the first response.
 pub const PIGGYBACK_BYTES_MAX: usize = 4 * 1024;
@@ -18,6 +23,14 @@ pub const READ_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of ciphertext taken from a socket by one read, at least, however small the caller's slice
 /// is: a record cannot be opened in part, and a request head fits.
 pub const READ_BYTES_MIN: usize = 4 * 1024;
+
+/// Records that one AES-GCM key seals before it is replaced: half of the 2^24 that rustls allows,
+/// which is well below 2^24.5 full records (RFC 8446 §5.5).
+pub const RECORDS_PER_KEY_MAX: u64 = 1 << 23;
+
+/// Bytes of a client's handshake that wait for the rest of a message. rustls takes messages of up
+/// to 64 KiB; those of a client without certificate are a few thousand bytes.
+pub const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
 
 /// Pieces given to the kernel, or to the cipher, in one call. Linux takes up to 1024; a response
 /// has a head and a few pieces of body, and the array lives on the stack.

@@ -102,6 +102,14 @@ impl Socket {
         Ok(rustix::net::recv(self.as_fd(), into, flags | RecvFlags::DONTWAIT)?.1)
     }
 
+    /// Waits until there seems to be room for writing.
+    pub(crate) fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &self.0 {
+            Kind::Tcp(stream) => stream.poll_write_ready(cx),
+            Kind::Unix(stream) => stream.poll_write_ready(cx),
+        }
+    }
+
     /// Sends FIN; what the peer sends can still be read.
     pub(crate) fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.0 {

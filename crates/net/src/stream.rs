@@ -8,6 +8,7 @@ use crate::address::PeerAddress;
 use crate::limits::{LINGER_BYTES_MAX, PIECES_MAX, TURN_BYTES_MAX};
 use crate::socket::Socket;
 use crate::tls::TlsInfo;
+use crate::tls::records::Records;
 use crate::tls::session::Session;
 use rustix::net::RecvFlags;
 use std::future::poll_fn;
@@ -30,11 +31,15 @@ pub struct Stream {
     turn_bytes: usize,
 }
 
-/// How bytes are protected. A record layer of our own and one in the kernel will stand beside these.
+/// How bytes are protected.
 #[derive(Debug)]
 enum Inner {
+    /// Not at all.
     Clear(Socket),
-    Tls(Box<Session>),
+    /// By rustls.
+    Session(Box<Session>),
+    /// By our own records, with keys from rustls.
+    Records(Box<Records>),
 }
 
 impl Stream {
@@ -57,7 +62,8 @@ impl Stream {
     pub fn try_read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         match &mut self.inner {
             Inner::Clear(socket) => socket.receive_now(out, RecvFlags::empty()),
-            Inner::Tls(session) => session.try_read(out),
+            Inner::Session(session) => session.try_read(out),
+            Inner::Records(records) => records.try_read(out),
         }
     }
 
@@ -68,7 +74,8 @@ impl Stream {
     pub fn poll_read(&mut self, cx: &mut Context<'_>, out: &mut [u8]) -> Poll<io::Result<usize>> {
         match &mut self.inner {
             Inner::Clear(socket) => socket.poll_receive(cx, out),
-            Inner::Tls(session) => session.poll_read(cx, out),
+            Inner::Session(session) => session.poll_read(cx, out),
+            Inner::Records(records) => records.poll_read(cx, out),
         }
     }
 
@@ -80,7 +87,8 @@ impl Stream {
     pub fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
         match &mut self.inner {
             Inner::Clear(socket) => socket.poll_write(cx, from),
-            Inner::Tls(session) => session.poll_write(cx, &[IoSlice::new(from)]),
+            Inner::Session(session) => session.poll_write(cx, &[IoSlice::new(from)]),
+            Inner::Records(records) => records.poll_write(cx, &[IoSlice::new(from)]),
         }
     }
 
@@ -97,7 +105,8 @@ impl Stream {
         let pieces = &pieces[..pieces.len().min(PIECES_MAX)];
         match &mut self.inner {
             Inner::Clear(socket) => socket.poll_write_pieces(cx, pieces),
-            Inner::Tls(session) => session.poll_write(cx, pieces),
+            Inner::Session(session) => session.poll_write(cx, pieces),
+            Inner::Records(records) => records.poll_write(cx, pieces),
         }
     }
 
@@ -114,7 +123,7 @@ impl Stream {
     ) -> Poll<io::Result<usize>> {
         match &mut self.inner {
             Inner::Clear(socket) => socket.poll_write_more(cx, from),
-            Inner::Tls(_) => self.poll_write(cx, from),
+            Inner::Session(_) | Inner::Records(_) => self.poll_write(cx, from),
         }
     }
 
@@ -131,7 +140,9 @@ impl Stream {
     ) -> Poll<io::Result<usize>> {
         match &mut self.inner {
             Inner::Clear(socket) => socket.poll_write_with(cx, write),
-            Inner::Tls(_) => Poll::Ready(Err(io::ErrorKind::Unsupported.into())),
+            Inner::Session(_) | Inner::Records(_) => {
+                Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
+            }
         }
     }
 
@@ -190,7 +201,8 @@ impl Stream {
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.inner {
             Inner::Clear(_) => Poll::Ready(Ok(())),
-            Inner::Tls(session) => session.poll_flush(cx),
+            Inner::Session(session) => session.poll_flush(cx),
+            Inner::Records(records) => records.poll_flush(cx),
         }
     }
 
@@ -210,7 +222,8 @@ impl Stream {
     pub fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.inner {
             Inner::Clear(socket) => socket.poll_shutdown(cx),
-            Inner::Tls(session) => session.poll_shutdown(cx),
+            Inner::Session(session) => session.poll_shutdown(cx),
+            Inner::Records(records) => records.poll_shutdown(cx),
         }
     }
 
@@ -241,7 +254,27 @@ impl Stream {
         match &mut self.inner {
             Inner::Clear(socket) => would_block(socket.receive_now(&mut [0], RecvFlags::PEEK)),
             // Whatever comes out is plaintext nobody asked for, or the end.
-            Inner::Tls(session) => would_block(session.try_read(&mut [0])),
+            Inner::Session(session) => would_block(session.try_read(&mut [0])),
+            Inner::Records(records) => would_block(records.try_read(&mut [0])),
+        }
+    }
+
+    /// Whether the connection should end soon because its keys cannot be replaced: half of what an
+    /// AES-GCM key may seal is used up, under TLS 1.2. With the other half a response that has begun
+    /// can be finished; after that writes fail.
+    pub fn is_worn(&self) -> bool {
+        match &self.inner {
+            Inner::Records(records) => records.is_worn(),
+            Inner::Clear(_) | Inner::Session(_) => false,
+        }
+    }
+
+    /// Lowers how many records one key seals before it is replaced, from
+    /// [`RECORDS_PER_KEY_MAX`](crate::limits::RECORDS_PER_KEY_MAX); at least 3. For those who want
+    /// fresh keys more often, and for tests. Nothing in the clear and where rustls does the records.
+    pub fn limit_records_per_key(&mut self, records_max: u64) {
+        if let Inner::Records(records) = &mut self.inner {
+            records.limit_records_per_key(records_max.max(3));
         }
     }
 
@@ -259,20 +292,22 @@ impl Stream {
     pub fn tls_info(&self) -> Option<TlsInfo> {
         match &self.inner {
             Inner::Clear(_) => None,
-            Inner::Tls(session) => Some(session.info()),
+            Inner::Session(session) => Some(session.info()),
+            Inner::Records(records) => Some(records.info().clone()),
         }
     }
 
     /// Whether bytes are protected by TLS.
     pub fn is_tls(&self) -> bool {
-        matches!(self.inner, Inner::Tls(_))
+        !matches!(self.inner, Inner::Clear(_))
     }
 
     /// The protocol agreed by ALPN (RFC 7301), if any.
     pub fn alpn(&self) -> Option<&[u8]> {
         match &self.inner {
             Inner::Clear(_) => None,
-            Inner::Tls(session) => session.alpn(),
+            Inner::Session(session) => session.alpn(),
+            Inner::Records(records) => records.info().alpn.as_deref(),
         }
     }
 
@@ -280,7 +315,8 @@ impl Stream {
     pub fn socket(&self) -> &Socket {
         match &self.inner {
             Inner::Clear(socket) => socket,
-            Inner::Tls(session) => session.socket(),
+            Inner::Session(session) => session.socket(),
+            Inner::Records(records) => records.socket(),
         }
     }
 }
@@ -294,7 +330,13 @@ impl From<Socket> for Stream {
 
 impl From<Box<Session>> for Stream {
     fn from(session: Box<Session>) -> Self {
-        Self { inner: Inner::Tls(session), turn_bytes: 0 }
+        Self { inner: Inner::Session(session), turn_bytes: 0 }
+    }
+}
+
+impl From<Box<Records>> for Stream {
+    fn from(records: Box<Records>) -> Self {
+        Self { inner: Inner::Records(records), turn_bytes: 0 }
     }
 }
 
@@ -306,8 +348,13 @@ impl AsyncRead for Stream {
     ) -> Poll<io::Result<()>> {
         match &mut self.inner {
             Inner::Clear(socket) => socket.poll_read(cx, out),
-            Inner::Tls(session) => {
+            Inner::Session(session) => {
                 let count = ready!(session.poll_read(cx, out.initialize_unfilled()))?;
+                out.advance(count);
+                Poll::Ready(Ok(()))
+            }
+            Inner::Records(records) => {
+                let count = ready!(records.poll_read(cx, out.initialize_unfilled()))?;
                 out.advance(count);
                 Poll::Ready(Ok(()))
             }

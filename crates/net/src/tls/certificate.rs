@@ -9,6 +9,7 @@ use crate::tls::{pem, provider};
 use arc_swap::ArcSwap;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt;
@@ -102,8 +103,21 @@ impl CertificateStore {
     }
 }
 
+thread_local! {
+    /// The name in the hello that was looked at last. rustls does not tell it otherwise when the
+    /// connection is driven without buffers.
+    static ASKED_NAME: Cell<Option<Box<str>>> = const { Cell::new(None) };
+}
+
+/// The name that the client of the handshake step just computed on this thread asked for, lower
+/// case.
+pub(super) fn take_asked_name() -> Option<Box<str>> {
+    ASKED_NAME.take()
+}
+
 impl ResolvesServerCert for CertificateStore {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        ASKED_NAME.set(hello.server_name().map(|name| name.to_ascii_lowercase().into()));
         let table = self.table.load();
         let candidates = table.candidates(hello.server_name());
         let usable =

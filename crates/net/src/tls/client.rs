@@ -100,7 +100,7 @@ pub async fn connect(
     let connection = ClientConnection::new(Arc::clone(config), name)
         .map_err(|error| NetError::ConfigTls { why: error.to_string() })?;
     let mut session = Box::new(Session::new(connection.into(), socket));
-    match timeout(limit, handshake::run(&mut session)).await {
+    match timeout(limit, handshake::run(&mut *session)).await {
         Ok(Ok(())) => Ok(session.into()),
         Ok(Err(Failure::Tls(rustls::Error::InvalidCertificate(error)))) => {
             Err(NetError::OriginCertificate { why: error.to_string() })

@@ -1,19 +1,24 @@
-//! TLS 1.2 and 1.3 by rustls with the AWS-LC provider.
+//! TLS 1.2 and 1.3: handshakes by rustls with the AWS-LC provider, records by rustls or our own.
 //!
-//! rustls does the handshake, the key schedule and the records; the module `session` moves its bytes
-//! over a non-blocking socket. [`server`] and [`client`] make configurations and run handshakes,
-//! [`certificate`] keeps what a server proves its names with and [`ticket`] lets clients come back
-//! without a full handshake.
+//! rustls does the handshake and the key schedule on both sides. Towards clients the module
+//! `handoff` takes the keys over when the handshake is done, and `records` seals and opens from
+//! there on; towards origins rustls does its own records, in `session`. [`server`] and [`client`]
+//! make configurations and run handshakes, [`certificate`] keeps what a server proves its names
+//! with and [`ticket`] lets clients come back without a full handshake.
 
 pub mod certificate;
 pub mod client;
+mod handoff;
 mod handshake;
 mod pem;
+pub(crate) mod records;
 pub mod server;
 pub(crate) mod session;
 pub mod ticket;
 
+use freshet_wire::tls::{Cipher, TrafficKey};
 use rustls::crypto::CryptoProvider;
+use rustls::{CommonState, ConnectionTrafficSecrets, HandshakeKind, ProtocolVersion};
 use std::sync::{Arc, LazyLock};
 
 /// The protocol name of HTTP/1.1 in ALPN (RFC 7301 §6).
@@ -35,6 +40,41 @@ pub struct TlsInfo {
     pub alpn: Option<Box<[u8]>>,
     /// Whether the session continues an earlier one.
     pub resumed: bool,
+}
+
+impl TlsInfo {
+    /// What `state` agreed on, with the name the client asked for.
+    fn of(state: &CommonState, sni: Option<Box<str>>) -> Self {
+        Self {
+            version: match state.protocol_version() {
+                Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",
+                Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
+                _ => "",
+            },
+            suite: state
+                .negotiated_cipher_suite()
+                .and_then(|suite| suite.suite().as_str())
+                .unwrap_or_default(),
+            sni,
+            alpn: state.alpn_protocol().map(Into::into),
+            resumed: state.handshake_kind() == Some(HandshakeKind::Resumed),
+        }
+    }
+}
+
+/// A key of rustls as one for our records.
+fn traffic_key(secrets: &ConnectionTrafficSecrets) -> Result<TrafficKey, rustls::Error> {
+    let (cipher, key, iv) = match secrets {
+        ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (Cipher::Aes128Gcm, key, iv),
+        ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (Cipher::Aes256Gcm, key, iv),
+        ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => {
+            (Cipher::Chacha20Poly1305, key, iv)
+        }
+        _ => return Err(rustls::Error::General("a cipher our records do not know".into())),
+    };
+    let unusable = || rustls::Error::General("a key that does not fit its cipher".into());
+    let iv = iv.as_ref().try_into().map_err(|_| unusable())?;
+    TrafficKey::new(cipher, key.as_ref(), iv).map_err(|_| unusable())
 }
 
 /// The cryptography everything here uses, made once.

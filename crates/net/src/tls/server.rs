@@ -4,11 +4,14 @@ use crate::error::NetError;
 use crate::socket::Socket;
 use crate::stream::Stream;
 use crate::tls::certificate::CertificateStore;
+use crate::tls::handoff::Handoff;
+use crate::tls::handshake::Failure;
 use crate::tls::session::Session;
 use crate::tls::ticket::TicketKeys;
 use crate::tls::{ALPN_HTTP_1_1, handshake, provider};
 use rustls::server::NoServerSessionStorage;
 use rustls::{ServerConfig, ServerConnection, SupportedProtocolVersion};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -61,6 +64,8 @@ pub fn server_config(
         .with_no_client_auth()
         .with_cert_resolver(certificates);
     config.alpn_protocols.clone_from(&options.alpn);
+    // Where our own records are switched on. Keys leave rustls in `records` and nowhere else.
+    config.enable_secret_extraction = true;
     // Tickets hold the session's state; a store here would be memory per client and per process.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     match &options.tickets {
@@ -70,7 +75,8 @@ pub fn server_config(
     Ok(Arc::new(config))
 }
 
-/// Runs the server's side of a handshake within `limit`.
+/// Runs the server's side of a handshake within `limit`. From there on records are our own; with
+/// a configuration that does not allow to extract secrets they stay with rustls.
 ///
 /// # Errors
 /// [`NetError::ClientHandshake`] and [`NetError::ClientHandshakeTimeout`].
@@ -79,12 +85,31 @@ pub async fn accept(
     config: &Arc<ServerConfig>,
     limit: Duration,
 ) -> Result<Stream, NetError> {
-    let connection = ServerConnection::new(Arc::clone(config))
-        .map_err(|error| NetError::ConfigTls { why: error.to_string() })?;
-    let mut session = Box::new(Session::new(connection.into(), socket));
-    match timeout(limit, handshake::run(&mut session)).await {
-        Ok(Ok(())) => Ok(session.into()),
+    let config = Arc::clone(config);
+    // On the heap: a handshake's state would otherwise be part of the connection's task for all its
+    // life.
+    let handshake: Pin<Box<dyn Future<Output = Result<Stream, Failure>>>> =
+        if config.enable_secret_extraction {
+            Box::pin(accept_records(socket, config))
+        } else {
+            Box::pin(accept_session(socket, config))
+        };
+    match timeout(limit, handshake).await {
+        Ok(Ok(stream)) => Ok(stream),
         Ok(Err(failure)) => Err(NetError::ClientHandshake { why: failure.why() }),
         Err(_) => Err(NetError::ClientHandshakeTimeout),
     }
+}
+
+async fn accept_records(socket: Socket, config: Arc<ServerConfig>) -> Result<Stream, Failure> {
+    let mut handoff = Handoff::new(config, socket).map_err(Failure::Tls)?;
+    handshake::run(&mut handoff).await?;
+    Ok(handoff.into_records().map_err(Failure::Tls)?.into())
+}
+
+async fn accept_session(socket: Socket, config: Arc<ServerConfig>) -> Result<Stream, Failure> {
+    let connection = ServerConnection::new(config).map_err(Failure::Tls)?;
+    let mut session = Box::new(Session::new(connection.into(), socket));
+    handshake::run(&mut *session).await?;
+    Ok(session.into())
 }

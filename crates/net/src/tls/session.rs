@@ -1,4 +1,4 @@
-//! rustls over a non-blocking socket.
+//! rustls' own records over a non-blocking socket: connections to origins.
 //!
 //! Sealing: a batch of plaintext becomes a few records in rustls' queue and leaves by one `writev`
 //! of them; while the socket is full nothing more is sealed. Opening: ciphertext is read into a
@@ -12,7 +12,8 @@ use crate::limits::{
 };
 use crate::socket::{Polled, Socket, Tried};
 use crate::tls::TlsInfo;
-use rustls::{Connection, HandshakeKind};
+use crate::tls::handshake::Handshake;
+use rustls::Connection;
 use std::cell::RefCell;
 use std::fmt;
 use std::io::{self, IoSlice, Read, Write};
@@ -121,37 +122,6 @@ impl Session {
         self.socket.poll_shutdown(cx)
     }
 
-    /// Reads ciphertext of the handshake without computing anything; false at the end of the peer's
-    /// direction. Here rustls' own small reads do: a flight is one or two of them.
-    pub(crate) fn poll_handshake_input(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        let mut wire = Polled { socket: &mut self.socket, cx };
-        match self.connection.read_tls(&mut wire) {
-            Ok(count) => Poll::Ready(Ok(count > 0)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
-            Err(error) => Poll::Ready(Err(error)),
-        }
-    }
-
-    /// Computes what the input allows. Signing and key exchange happen here.
-    pub(crate) fn handshake_step(&mut self) -> Result<(), rustls::Error> {
-        self.connection.process_new_packets().map(|_| ())
-    }
-
-    pub(crate) fn is_handshaking(&self) -> bool {
-        self.connection.is_handshaking()
-    }
-
-    /// Notes the end of the handshake and says whether what is still queued may wait: under TLS 1.3
-    /// a server has only session tickets left, which leave together with the first response, or
-    /// when the first read has to wait.
-    pub(crate) fn finish_handshake(&mut self) -> bool {
-        let version = self.connection.protocol_version();
-        self.input.grown = true;
-        self.tickets_queued = matches!(self.connection, Connection::Server(_))
-            && version == Some(rustls::ProtocolVersion::TLSv1_3);
-        self.tickets_queued
-    }
-
     pub(crate) fn socket(&self) -> &Socket {
         &self.socket
     }
@@ -166,20 +136,7 @@ impl Session {
             Connection::Server(server) => server.server_name(),
             Connection::Client(_) => None,
         };
-        TlsInfo {
-            version: match connection.protocol_version() {
-                Some(rustls::ProtocolVersion::TLSv1_3) => "TLSv1.3",
-                Some(rustls::ProtocolVersion::TLSv1_2) => "TLSv1.2",
-                _ => "",
-            },
-            suite: connection
-                .negotiated_cipher_suite()
-                .and_then(|suite| suite.suite().as_str())
-                .unwrap_or_default(),
-            sni: sni.map(|name| name.to_ascii_lowercase().into()),
-            alpn: connection.alpn_protocol().map(Into::into),
-            resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
-        }
+        TlsInfo::of(connection, sni.map(|name| name.to_ascii_lowercase().into()))
     }
 
     /// Plaintext that is already open, the end included; `None` when more input is needed.
@@ -188,6 +145,38 @@ impl Session {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
             result => Some(result),
         }
+    }
+}
+
+impl Handshake for Session {
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Self::poll_flush(self, cx)
+    }
+
+    /// Here rustls' own small reads do: a flight is one or two of them.
+    fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let mut wire = Polled { socket: &mut self.socket, cx };
+        match self.connection.read_tls(&mut wire) {
+            Ok(count) => Poll::Ready(Ok(count > 0)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+
+    fn step(&mut self) -> Result<(), rustls::Error> {
+        self.connection.process_new_packets().map(|_| ())
+    }
+
+    fn is_handshaking(&self) -> bool {
+        self.connection.is_handshaking()
+    }
+
+    fn finish(&mut self) -> bool {
+        let version = self.connection.protocol_version();
+        self.input.grown = true;
+        self.tickets_queued = matches!(self.connection, Connection::Server(_))
+            && version == Some(rustls::ProtocolVersion::TLSv1_3);
+        self.tickets_queued
     }
 }
 

@@ -110,6 +110,13 @@ pub(crate) fn localhost(authority: &Authority, options: &ServerOptions) -> Arc<S
     server_config(CertificateStore::load(vec![source]).unwrap(), options).unwrap()
 }
 
+/// The same server with rustls' own records, which ours are compared with.
+pub(crate) fn records_by_rustls(config: &ServerConfig) -> Arc<ServerConfig> {
+    let mut config = config.clone();
+    config.enable_secret_extraction = false;
+    Arc::new(config)
+}
+
 pub(crate) fn certificate_in(path: &std::path::Path) -> CertificateDer<'static> {
     use rustls_pki_types::pem::PemObject;
     CertificateDer::from_pem_file(path).unwrap()

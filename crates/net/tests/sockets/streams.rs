@@ -6,11 +6,16 @@ use freshet_net::stream::Stream;
 use freshet_net::tls::server::ServerOptions;
 use freshet_net::tls::ticket::{ROTATION, TicketKeys};
 use rustls::version::{TLS12, TLS13};
-use std::cell::Cell;
+use rustls::{ClientConfig, ServerConfig};
+use socket2::{Domain, Type};
+use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
 use tokio::task::yield_now;
 
 /// Around the edges of a record, of rustls' input buffer and of a batch.
@@ -25,8 +30,14 @@ async fn every_pair() -> Vec<(&'static str, Stream, Stream)> {
     let mut pairs = Vec::new();
     let (client, accepted) = clear_pair().await;
     pairs.push(("clear", client, accepted));
-    for (name, version) in [("TLS 1.2", &TLS12), ("TLS 1.3", &TLS13)] {
-        let (client, accepted) = tls_pair(&authority.client_of(version), &server).await;
+    let rustls_records = records_by_rustls(&server);
+    for (name, version, server) in [
+        ("TLS 1.2", &TLS12, &server),
+        ("TLS 1.3", &TLS13, &server),
+        ("TLS 1.2 by rustls", &TLS12, &rustls_records),
+        ("TLS 1.3 by rustls", &TLS13, &rustls_records),
+    ] {
+        let (client, accepted) = tls_pair(&authority.client_of(version), server).await;
         pairs.push((name, client, accepted));
     }
     pairs
@@ -337,10 +348,46 @@ fn a_damaged_record_ends_the_connection_with_an_error_that_stays() {
     });
 }
 
-/// Write calls of this thread so far, where the kernel counts them.
-fn write_calls() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/thread-self/io").ok()?;
-    text.lines().find_map(|line| line.strip_prefix("syscw: ")?.parse().ok())
+/// A pair under TLS whose server writes into a socket that keeps each write apart, and the lengths
+/// of its writes so far.
+async fn pair_with_write_lengths(
+    client: &Arc<ClientConfig>,
+    server: &Arc<ServerConfig>,
+) -> (Stream, Stream, Rc<RefCell<Vec<usize>>>) {
+    let (near, far) = socket2::Socket::pair(Domain::UNIX, Type::SEQPACKET, None).unwrap();
+    let packets = |socket: socket2::Socket| {
+        socket.set_nonblocking(true).unwrap();
+        let stream = std::os::unix::net::UnixStream::from(OwnedFd::from(socket));
+        UnixStream::from_std(stream).unwrap()
+    };
+    let (near, far) = (packets(near), packets(far));
+    let (connecting, relayed) = sockets().await;
+    let lengths = Rc::new(RefCell::new(Vec::new()));
+    let seen = Rc::clone(&lengths);
+    tokio::task::spawn_local(async move {
+        let (mut from_server, mut to_server) = far.into_split();
+        let (mut from_client, mut to_client) = tokio::io::split(Stream::from(relayed));
+        let down = async {
+            let mut packet = vec![0; 1 << 20];
+            while let Ok(bytes @ 1..) = from_server.read(&mut packet).await {
+                seen.borrow_mut().push(bytes);
+                to_client.write_all(&packet[..bytes]).await.unwrap();
+            }
+        };
+        // A packet is read whole or cut, so they have to fit the smallest read there is.
+        let up = async {
+            let mut packet = [0; 4096];
+            while let Ok(bytes @ 1..) = from_client.read(&mut packet).await {
+                to_server.write_all(&packet[..bytes]).await.unwrap();
+            }
+        };
+        tokio::join!(down, up);
+    });
+    let (client, accepted) = tokio::join!(
+        freshet_net::tls::client::connect(connecting, client, "localhost", LIMIT),
+        freshet_net::tls::server::accept(near.into(), server, LIMIT)
+    );
+    (client.unwrap(), accepted.unwrap(), lengths)
 }
 
 #[test]
@@ -349,14 +396,24 @@ fn a_small_response_is_one_write_with_the_tickets_in_it_and_a_batch_is_one_write
         let authority = Authority::new();
         let tickets = Some(TicketKeys::random(ROTATION));
         let config = localhost(&authority, &ServerOptions { tickets, ..ServerOptions::default() });
-        let (mut client, mut server) = tls_pair(&authority.client(), &config).await;
+        let (mut client, mut server, writes) =
+            pair_with_write_lengths(&authority.client(), &config).await;
         let head = pattern(300);
-        for body_bytes in [1024, 8000, BATCH_BYTES_MAX - 300] {
+        // Records add 22 bytes each under TLS 1.3.
+        let mut tickets_bytes = 0;
+        for (body_bytes, records) in [(1024, 1), (8000, 1), (BATCH_BYTES_MAX, 5)] {
+            writes.borrow_mut().clear();
             let body = pattern(body_bytes);
-            let Some(before) = write_calls() else { return };
             server.write_pieces(&[IoSlice::new(&head), IoSlice::new(&body)]).await.unwrap();
-            assert_eq!(write_calls().unwrap() - before, 1, "for {body_bytes} bytes");
             read_exactly(&mut client, 300 + body_bytes, 1 << 20).await;
+            let expected = 300 + body_bytes + records * 22;
+            let [length] = writes.borrow()[..] else { panic!("{writes:?} for {body_bytes} bytes") };
+            if tickets_bytes == 0 {
+                tickets_bytes = length - expected;
+                assert!((200..4096).contains(&tickets_bytes), "{tickets_bytes} bytes of tickets");
+            } else {
+                assert_eq!(length, expected, "for {body_bytes} bytes");
+            }
         }
     });
 }

@@ -76,6 +76,9 @@ pub const WARNINGS_MAX: u8 = 4;
 /// Wishes to renegotiate that are declined politely. One is a misunderstanding.
 pub const RENEGOTIATIONS_MAX: u8 = 1;
 
+/// Records of each key that are kept for a key update and an alert.
+pub const RESERVED_RECORDS: u64 = 2;
+
 /// Bytes of the tag of every cipher here.
 const TAG_BYTES: usize = 16;
 

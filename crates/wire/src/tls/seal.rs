@@ -3,7 +3,7 @@
 use super::key::{Protection, additional_data_12};
 use super::{
     ContentType, GATHER_BYTES_MAX, HEADER_BYTES, KeyError, PLAINTEXT_BYTES_MAX, RECORD_VERSION,
-    TAG_BYTES, TrafficKey, Version,
+    RESERVED_RECORDS, TAG_BYTES, TrafficKey, Version,
 };
 use aws_lc_rs::aead::{Aad, Nonce};
 use std::fmt;
@@ -98,10 +98,11 @@ impl Sealer {
     /// Seals application data from the front of `pieces` into `out` until `plain_bytes` are taken,
     /// or a few more to fill the last record, or until a full record has no room any more. Large
     /// pieces are read once, where they are; neighbours of up to
-    /// [`GATHER_BYTES_MAX`](super::GATHER_BYTES_MAX) are copied into one record.
+    /// [`GATHER_BYTES_MAX`](super::GATHER_BYTES_MAX) are copied into one record. Stops at the last
+    /// [`RESERVED_RECORDS`](super::RESERVED_RECORDS) of the key.
     ///
     /// # Errors
-    /// [`SealError::Exhausted`] and [`SealError::Failed`]; the connection has to end.
+    /// [`SealError::Failed`]; the connection has to end.
     pub fn seal_pieces(
         &mut self,
         pieces: &[IoSlice<'_>],
@@ -110,7 +111,7 @@ impl Sealer {
     ) -> Result<Sealed, SealError> {
         let mut sealed = Sealed::default();
         let mut rest = Rest { pieces, offset: 0 };
-        while sealed.taken_bytes < plain_bytes {
+        while sealed.taken_bytes < plain_bytes && !self.is_exhausted() {
             let out = &mut out[sealed.wire_bytes..];
             if out.len() < PLAINTEXT_BYTES_MAX + self.overhead_bytes() {
                 break;
@@ -147,6 +148,11 @@ impl Sealer {
     /// Lowers how many more records the key may seal.
     pub fn limit_records(&mut self, records_left_max: u64) {
         self.records_left = self.records_left.min(records_left_max);
+    }
+
+    /// Whether the key seals no more application data, only what is needed to replace it or to end.
+    pub fn is_exhausted(&self) -> bool {
+        self.records_left <= RESERVED_RECORDS
     }
 
     /// How many more records the key may seal.

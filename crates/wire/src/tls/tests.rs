@@ -355,9 +355,22 @@ fn a_key_seals_no_more_records_than_it_may() {
     }
     let refused = sealer.seal(ContentType::ApplicationData, b"x", &mut out);
     assert_eq!((refused, sealer.sequence()), (Err(SealError::Exhausted), 4));
-    let pieces = [IoSlice::new(b"x")];
-    let mut out = vec![0; PLAINTEXT_BYTES_MAX + OVERHEAD_BYTES_MAX];
-    assert_eq!(sealer.seal_pieces(&pieces, 1, &mut out), Err(SealError::Exhausted));
+}
+
+#[test]
+fn data_leaves_the_last_records_of_a_key_to_its_successor() {
+    let key = key(Cipher::Aes128Gcm);
+    let mut sealer = Sealer::new(Version::Tls13, &key, 0, 4).unwrap();
+    let pieces = [IoSlice::new(&[7; 100_000])];
+    let mut out = vec![0; 100_000];
+    assert!(!sealer.is_exhausted());
+    let sealed = sealer.seal_pieces(&pieces, 100_000, &mut out).unwrap();
+    assert_eq!(sealed.taken_bytes, 2 * PLAINTEXT_BYTES_MAX);
+    assert!(sealer.is_exhausted());
+    assert_eq!(sealer.seal_pieces(&pieces, 1, &mut out).unwrap(), Sealed::default());
+    seal(&mut sealer, ContentType::Handshake, &KEY_UPDATE_NOT_REQUESTED);
+    sealer.change_key(&key, 100).unwrap();
+    assert_eq!(sealer.records_left(), 100);
 }
 
 #[test]

@@ -1,0 +1,177 @@
+//! The server's side of a handshake, up to where our own records take over.
+//!
+//! rustls is driven without buffers of its own, because only such a connection gives its keys away
+//! together with the means to change them. It is shown one record after the other and asked after
+//! each whether the handshake is done: what follows the client's `Finished` in the same segment is
+//! under keys that are ours by then.
+
+use crate::limits::{HANDSHAKE_BYTES_MAX, READ_BYTES_MIN};
+use crate::socket::Socket;
+use crate::tls::handshake::Handshake;
+use crate::tls::records::Records;
+use crate::tls::{TlsInfo, certificate};
+use freshet_wire::tls::HEADER_BYTES;
+use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
+use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus};
+use rustls::{ProtocolVersion, ServerConfig};
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+/// A handshake that is going on.
+pub(crate) struct Handoff {
+    connection: UnbufferedServerConnection,
+    socket: Socket,
+    input: Vec<u8>,
+    /// Bytes of `input` in records that rustls has seen whole and not let go of.
+    seen_bytes: usize,
+    output: Vec<u8>,
+    sent_bytes: usize,
+    server_name: Option<Box<str>>,
+    is_done: bool,
+}
+
+/// What rustls wants next.
+enum Next {
+    Again,
+    Input,
+    Done,
+    Failed(rustls::Error),
+}
+
+impl Handoff {
+    /// A handshake that has not begun.
+    pub(crate) fn new(config: Arc<ServerConfig>, socket: Socket) -> Result<Self, rustls::Error> {
+        Ok(Self {
+            connection: UnbufferedServerConnection::new(config)?,
+            socket,
+            input: Vec::new(),
+            seen_bytes: 0,
+            output: Vec::new(),
+            sent_bytes: 0,
+            server_name: None,
+            is_done: false,
+        })
+    }
+
+    /// The connection after its handshake.
+    pub(crate) fn into_records(self) -> Result<Box<Records>, rustls::Error> {
+        let info = TlsInfo::of(&self.connection, self.server_name);
+        let mut unsent = self.output;
+        unsent.drain(..self.sent_bytes);
+        Records::new(self.connection, self.socket, info, unsent, self.input)
+    }
+
+    /// Bytes of `input` to show rustls, and whether they end with a whole record that it has not
+    /// seen.
+    fn window(&self) -> (usize, bool) {
+        match self.input[self.seen_bytes..].first_chunk::<HEADER_BYTES>() {
+            Some(&[_, _, _, high, low]) => {
+                let record = HEADER_BYTES + usize::from(u16::from_be_bytes([high, low]));
+                let end = self.seen_bytes + record;
+                (end.min(self.input.len()), end <= self.input.len())
+            }
+            None => (self.input.len(), false),
+        }
+    }
+
+    /// Collects the alert that says why not.
+    fn collect_alert(&mut self) {
+        loop {
+            match self.connection.process_tls_records(&mut []).state {
+                Ok(ConnectionState::EncodeTlsData(data)) => encode(data, &mut self.output),
+                Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
+                _ => return,
+            }
+        }
+    }
+}
+
+impl Handshake for Handoff {
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.sent_bytes < self.output.len() {
+            let sent = ready!(self.socket.poll_write(cx, &self.output[self.sent_bytes..]))?;
+            if sent == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.sent_bytes += sent;
+        }
+        self.output.clear();
+        self.sent_bytes = 0;
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let filled = self.input.len();
+        if filled >= HANDSHAKE_BYTES_MAX {
+            let why = "a handshake message that is too large";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, why)));
+        }
+        self.input.resize(filled + READ_BYTES_MIN, 0);
+        let result = self.socket.poll_receive(cx, &mut self.input[filled..]);
+        let count = if let Poll::Ready(Ok(count)) = result { count } else { 0 };
+        self.input.truncate(filled + count);
+        result.map_ok(|count| count > 0)
+    }
+
+    fn step(&mut self) -> Result<(), rustls::Error> {
+        loop {
+            let (window, is_whole) = self.window();
+            let UnbufferedStatus { discard, state, .. } =
+                self.connection.process_tls_records(&mut self.input[..window]);
+            let next = match state {
+                Ok(ConnectionState::EncodeTlsData(data)) => {
+                    encode(data, &mut self.output);
+                    Next::Again
+                }
+                Ok(ConnectionState::TransmitTlsData(data)) => {
+                    data.done();
+                    Next::Again
+                }
+                Ok(ConnectionState::WriteTraffic(_)) => Next::Done,
+                Ok(ConnectionState::BlockedHandshake) => Next::Input,
+                Ok(_) => Next::Failed(rustls::Error::HandshakeNotComplete),
+                Err(error) => Next::Failed(error),
+            };
+            if let Some(name) = certificate::take_asked_name() {
+                self.server_name = Some(name);
+            }
+            let seen =
+                if matches!(next, Next::Input) && is_whole { window } else { self.seen_bytes };
+            self.seen_bytes = seen.saturating_sub(discard);
+            self.input.drain(..discard);
+            match next {
+                Next::Again => {}
+                Next::Input if is_whole && self.input.len() > self.seen_bytes => {}
+                Next::Input => return Ok(()),
+                Next::Done => {
+                    self.is_done = true;
+                    return Ok(());
+                }
+                Next::Failed(error) => {
+                    self.collect_alert();
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    fn is_handshaking(&self) -> bool {
+        !self.is_done
+    }
+
+    fn finish(&mut self) -> bool {
+        self.connection.protocol_version() == Some(ProtocolVersion::TLSv1_3)
+    }
+}
+
+/// Appends what rustls has to say to `output`.
+fn encode(mut data: EncodeTlsData<'_, ServerConnectionData>, output: &mut Vec<u8>) {
+    let start = output.len();
+    // It tells the size when there is no room.
+    if let Err(EncodeError::InsufficientSize(needed)) = data.encode(&mut []) {
+        output.resize(start + needed.required_size, 0);
+        let encoded = data.encode(&mut output[start..]);
+        debug_assert!(encoded.is_ok(), "{encoded:?}");
+    }
+}
