@@ -5,6 +5,7 @@
 //! - [`media`]: H.264 and AAC made in process and packaged as CMAF, no encoder at run time;
 //! - [`manifest`]: the HLS playlists and the DASH MPD that describe them;
 //! - [`origin`]: an HTTP/1.1 server of all this on a thread of its own;
+//! - [`load`]: the load generator, and [`observe`], what can be known about a server beside it;
 //! - [`viewers`]: simulated players that read those playlists and keep time;
 //! - [`demo`]: the figures of an origin and its viewers, second by second.
 //!
@@ -31,8 +32,10 @@ pub mod content;
 pub mod demo;
 mod error;
 pub mod ladder;
+pub mod load;
 pub mod manifest;
 pub mod media;
+pub mod observe;
 pub mod origin;
 pub mod programme;
 pub mod viewers;

@@ -19,7 +19,7 @@ const DOWNLOAD_BYTES_MAX: u64 = 1 << 40;
 const PLAYLIST_MAX_AGE_S: u64 = 1;
 
 /// How long things that never change may be kept.
-const STATIC_MAX_AGE_S: u64 = 86_400;
+pub(super) const STATIC_MAX_AGE_S: u64 = 86_400;
 
 /// What a path names, before any of it is made.
 #[derive(Debug)]
@@ -85,6 +85,11 @@ pub(super) fn find(
     let (first, rest) = name.split_once('/').ok_or(Missing::Unknown)?;
     if first == "download" {
         return download(path, rest);
+    }
+    if settings.any_channel
+        && let Some(resource) = object(path)
+    {
+        return Ok(resource);
     }
     let programme = Programme::parse(first).ok_or(Missing::Unknown)?;
     let count = match programme.kind {
@@ -238,6 +243,18 @@ fn download(path: &str, rest: &str) -> Result<Resource, Missing> {
     })
 }
 
+/// `…/variant01/hlsha/405KB/NUMBER`: bytes of the size of that object.
+fn object(path: &str) -> Option<Resource> {
+    let (before, number) = path.rsplit_once('/')?;
+    parse_number(number)?;
+    // The middle of such a path has three parts.
+    let cut = before.rmatch_indices('/').nth(2)?.0;
+    let rung = ladder::find(before.get(cut + 1..)?)?;
+    let mut resource = download(path, &format!("{}/{number}", rung.segment_bytes)).ok()?;
+    resource.content_type = if rung.is_video() { "video/mp4" } else { "audio/mp4" };
+    Some(resource)
+}
+
 fn etag(parts: &[&[u8]]) -> String {
     format!("\"{:016x}\"", digest(parts))
 }
@@ -298,6 +315,23 @@ mod tests {
         assert_eq!(body("/download/1.5GiB/a").len(), 1_610_612_736);
         let slice = |path| body(path).slice(0..100).to_vec();
         assert_ne!(slice("/download/1MB/a"), slice("/download/1MB/b"));
+    }
+
+    #[test]
+    fn any_channel_has_the_eleven_objects_when_that_is_wanted() {
+        let mut settings = Settings { any_channel: true, ..Settings::default() };
+        let schedule = settings.schedule().unwrap();
+        for (path, bytes) in [
+            ("/channel-7777/variant01/hlsha/405KB/3", 384 * 1024),
+            ("/x81j/channel-1/variant01/4K/15360KB/99", 12_000 * 1024),
+        ] {
+            let found = find(&settings, &schedule, path, NOW).unwrap();
+            assert_eq!(found.max_age_s, STATIC_MAX_AGE_S);
+            assert_eq!(found.body.make().len(), bytes);
+        }
+        settings.any_channel = false;
+        let gone = find(&settings, &schedule, "/channel-7/variant01/hlsha/405KB/3", NOW);
+        assert_eq!(gone.map(|_| ()), Err(Missing::Unknown));
     }
 
     #[test]

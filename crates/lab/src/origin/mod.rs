@@ -8,6 +8,7 @@
 //! | `/channel-1/variant01/hlsha/405KB/init.mp4` | its track header |
 //! | `/channel-1/variant01/hlsha/405KB/9912345` | a segment, with or without `.m4s` |
 //! | `/download/100MB/NAME` | a file of that size, another one for each name |
+//! | `/…/variant01/hlsha/405KB/NUMBER` | with [`Settings::any_channel`]: bytes of that object's size |
 //! | `/time` | the time, for players that ask |
 //!
 //! Responses carry `Cache-Control`, `ETag`, `Last-Modified` and `Surrogate-Key`; ranges, `HEAD` and
@@ -53,6 +54,10 @@ pub struct Settings {
     pub window: Duration,
     /// Length of each title, rounded up to whole segments.
     pub title: Duration,
+    /// Whether every path that ends as one of the eleven objects does names a segment, whatever
+    /// stands before it: bytes of the right size that never change, for loads that ask for more
+    /// channels than there are.
+    pub any_channel: bool,
 }
 
 impl Default for Settings {
@@ -64,6 +69,7 @@ impl Default for Settings {
             segment: Duration::from_secs(6),
             window: Duration::from_secs(360),
             title: Duration::from_secs(600),
+            any_channel: false,
         }
     }
 }
@@ -138,6 +144,7 @@ struct Counters {
 #[derive(Debug)]
 pub struct Origin {
     address: SocketAddr,
+    state: Arc<respond::State>,
     counters: Arc<Counters>,
     stop: watch::Sender<bool>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -156,7 +163,7 @@ impl Origin {
         let listener = std::net::TcpListener::bind(listen).map_err(refused)?;
         listener.set_nonblocking(true).map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
-        let counters = state.counters.clone();
+        let (counters, kept) = (state.counters.clone(), state.clone());
         let (stop, stopped) = watch::channel(false);
         let no_thread = |error: std::io::Error| LabError::LocalThread(error.kind());
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -171,7 +178,7 @@ impl Origin {
             .name("lab-origin".into())
             .spawn(move || runtime.block_on(server::run(listener, state, stopped)))
             .map_err(no_thread)?;
-        Ok(Self { address, counters, stop, thread: Some(thread) })
+        Ok(Self { address, state: kept, counters, stop, thread: Some(thread) })
     }
 
     /// Stops: no more connections are accepted, answers under way are finished, for two seconds at most.
@@ -184,6 +191,13 @@ impl Origin {
     /// The address it listens on, with its real port.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// What it serves at paths that always have the same content: files, and segments of titles.
+    /// Whoever has it can tell right bytes from wrong ones.
+    pub fn known_content(&self) -> Arc<crate::load::KnownContent> {
+        let state = Arc::clone(&self.state);
+        Arc::new(move |path| state.content_of(path))
     }
 
     /// What it did so far.

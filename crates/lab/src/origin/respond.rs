@@ -37,6 +37,14 @@ impl State {
         Ok(Self { settings, schedule, counters: Arc::default() })
     }
 
+    /// What is always at `path`, if anything.
+    pub(super) fn content_of(&self, path: &str) -> Option<Content> {
+        let path = path.split('?').next().unwrap_or(path);
+        let now = UnixMillis::now();
+        let found = catalogue::find(&self.settings, &self.schedule, path, now).ok()?;
+        (found.max_age_s >= catalogue::STATIC_MAX_AGE_S).then(|| found.body.make())
+    }
+
     /// The answer to a request at `now`, counted.
     pub(super) fn respond(
         &self,
