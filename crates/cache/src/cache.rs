@@ -5,7 +5,8 @@
 //! memory is charged, freed or evicted and nobody is woken under any of them.
 
 use crate::error::CacheError;
-use crate::fifo::S3Fifo;
+use crate::eviction::fifo::S3Fifo;
+use crate::eviction::{Objective, Tactic};
 use crate::key::{Key, Secret};
 use crate::object::Object;
 use crate::purge_log::{self, PurgeLog};
@@ -19,10 +20,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// What an operator may set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// The part of all bytes that objects not yet used again may have, 0 to 1. A tenth is best or
-    /// near it for web traffic; video on demand, where most is asked for once or twice, likes
-    /// more.
-    pub small_share: f64,
+    /// What the cache is to have the most of.
+    pub objective: Objective,
     /// Requests that may wait for one fetch. Each costs a connection and some hundred bytes here;
     /// the default is beyond what one node has of connections for one object.
     pub waiters_max: usize,
@@ -34,7 +33,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { small_share: 0.1, waiters_max: 100_000, object_bytes_max: None }
+        Self { objective: Objective::default(), waiters_max: 100_000, object_bytes_max: None }
     }
 }
 
@@ -63,9 +62,6 @@ impl Cache {
         secret: Secret,
         settings: Settings,
     ) -> Result<Arc<Self>, CacheError> {
-        if !(0.0..=1.0).contains(&settings.small_share) {
-            return Err(CacheError::ConfigSmallShare(settings.small_share));
-        }
         if settings.waiters_max == 0 {
             return Err(CacheError::ConfigWaiters);
         }
@@ -73,7 +69,7 @@ impl Cache {
             arena,
             secret,
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            fifo: Mutex::new(S3Fifo::new(settings.small_share)),
+            fifo: Mutex::new(S3Fifo::new(settings.objective, Tactic::first(settings.objective))),
             purges: Mutex::new(PurgeLog::new(purge_log::ENTRIES_MAX)),
             seq: AtomicU64::new(0),
             next_id: AtomicU64::new(1),

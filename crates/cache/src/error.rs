@@ -6,9 +6,6 @@ use thiserror::Error;
 #[derive(Clone, Debug, Error, PartialEq)]
 #[non_exhaustive]
 pub enum CacheError {
-    /// The share of the small queue is no share.
-    #[error("the small queue's share is {0}; it must be between 0 and 1")]
-    ConfigSmallShare(f64),
     /// Nobody could wait for a fetch.
     #[error("the number of requests that may wait for one fetch must not be 0")]
     ConfigWaiters,

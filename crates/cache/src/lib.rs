@@ -74,8 +74,7 @@
 
 pub mod cache;
 pub mod error;
-mod fifo;
-mod ghost;
+pub mod eviction;
 pub mod key;
 pub mod lookup;
 pub mod object;
@@ -91,6 +90,7 @@ pub mod waiting;
 
 pub use cache::{Cache, Settings};
 pub use error::CacheError;
+pub use eviction::Objective;
 pub use key::{Key, KeyBuilder, Secret};
 pub use lookup::{Lookup, MissWhy, Use};
 pub use object::{Object, ObjectSpec, StoredHead, tag};

@@ -1,6 +1,6 @@
 //! A stored response: its head, the body it leads to and what the index knows of it.
 
-use crate::fifo::{Busy, Resident, Usage};
+use crate::eviction::fifo::{Busy, Resident, Usage};
 use crate::key::{Key, hash64};
 use crate::purge_log::Seq;
 use crate::selector::{Selector, Variation};
@@ -161,7 +161,7 @@ impl Object {
         self.hits.load(Relaxed)
     }
 
-    /// Uses the eviction counts at present, 0 to 3.
+    /// Uses the eviction counts at present, 0 to 15.
     pub fn frequency(&self) -> u8 {
         self.usage.frequency()
     }
@@ -312,6 +312,10 @@ impl Resident for Object {
 
     fn bytes(&self) -> u64 {
         self.charged_bytes() + self.body.held_bytes()
+    }
+
+    fn bytes_expected(&self) -> u64 {
+        self.charged_bytes() + self.body.held_bytes().max(self.body.total().unwrap_or(0))
     }
 
     fn may_grow(&self) -> bool {

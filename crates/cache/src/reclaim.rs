@@ -1,7 +1,7 @@
 //! Making room: eviction on behalf of the arena.
 
 use crate::cache::Cache;
-use crate::fifo::Busy;
+use crate::eviction::fifo::Busy;
 use crate::object::Object;
 use std::sync::Arc;
 

@@ -1,0 +1,15 @@
+//! What leaves when room is wanted.
+//!
+//! The queues of [`fifo`] decide, run by one of some [tactics](tactic). Which one, the traffic
+//! says: a [tuner](tuner) runs all of them as [shadow](shadow) caches over a sample of the keys.
+
+pub(crate) mod fifo;
+mod ghost;
+mod queue;
+pub mod shadow;
+pub mod tactic;
+pub mod tuner;
+
+pub use shadow::{Shadow, Use};
+pub use tactic::{Objective, TACTICS, Tactic};
+pub use tuner::Tuner;
