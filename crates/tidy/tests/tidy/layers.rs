@@ -11,7 +11,7 @@ const FLOORS: [&[&str]; 7] = [
     &["origin", "cache", "vcl", "media"],
     &["node"],
     &["lab", "plan", "admin", "mec", "router"],
-    &["cli"],
+    &["cli", "varnishd"],
 ];
 
 /// Arrows allowed within a floor: framing is expressed in the terms of HTTP's semantics.
@@ -19,7 +19,7 @@ const SIDEWAYS: [(&str, &str); 1] = [("wire", "http")];
 
 /// What each room may use. Narrower than the floors where a room has no business below: the sans-I/O
 /// rooms never see a socket, the index never sees a connection, an origin never sees an object.
-const ALLOWED: [(&str, &[&str]); 18] = [
+const ALLOWED: [(&str, &[&str]); 19] = [
     ("base", &[]),
     ("report", &[]),
     ("http", &["base"]),
@@ -48,6 +48,10 @@ const ALLOWED: [(&str, &[&str]); 18] = [
             "base", "http", "wire", "store", "net", "cache", "origin", "vcl", "media", "node",
             "lab", "plan", "admin", "mec", "router", "report",
         ],
+    ),
+    (
+        "varnishd",
+        &["base", "http", "wire", "store", "net", "cache", "origin", "vcl", "media", "node"],
     ),
     // Reads the others as text only.
     ("tidy", &[]),
