@@ -168,6 +168,13 @@ impl Node {
         Ok(())
     }
 
+    /// Swaps in a snapshot made before, with its policy and origins.
+    pub fn reload_with(&self, mut next: Snapshot) {
+        next.own_ports = self.snapshot().own_ports;
+        *lock(&self.snapshot) = next.clone();
+        self.tell(|| Command::Reload(Box::new(next.clone())));
+    }
+
     /// Accepts no more and lets what is open finish, for as long as `drain` says.
     pub fn drain(&self) {
         self.draining.store(true, Relaxed);

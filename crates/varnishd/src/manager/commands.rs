@@ -1,0 +1,163 @@
+//! The commands: names, words they take, and who carries them out.
+
+use super::State;
+use crate::cli::{Reply, Status};
+use crate::manager::{backends, misc, policies, serving};
+use serde_json::json;
+
+/// Carries out a command whose words, itself included, have the right number.
+type Run = fn(&mut State, &[String]) -> Reply;
+
+/// One command.
+#[derive(Debug)]
+pub(crate) struct Command {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// How it is written.
+    pub(crate) syntax: &'static str,
+    /// What it does.
+    pub(crate) about: &'static str,
+    /// Words after the name: least and most.
+    arguments: (usize, usize),
+    /// Whether it needs that requests are served.
+    serving: bool,
+    run: Run,
+}
+
+const ANY: usize = usize::MAX;
+
+#[allow(clippy::too_many_arguments, reason = "a row of a table")]
+const fn c(
+    name: &'static str,
+    syntax: &'static str,
+    about: &'static str,
+    least: usize,
+    most: usize,
+    serving: bool,
+    run: Run,
+) -> Command {
+    Command { name, syntax, about, arguments: (least, most), serving, run }
+}
+
+/// All commands, by name. `debug.` ones are not listed by `help`.
+#[rustfmt::skip]
+pub(crate) static COMMANDS: &[Command] = &[
+    c("auth", "auth <response>", "Prove that you know the secret.", 1, 1, false, misc::done),
+    c("backend.list", "backend.list [-j] [-p] [<backend_pattern>]",
+        "List backends; -p with their last probes.", 0, 3, true, backends::list),
+    c("backend.set_health", "backend.set_health <backend_pattern> [auto|healthy|sick]",
+        "Say how backends are, or let their probes say.", 2, 2, true, backends::set_health),
+    c("banner", "banner", "Print the greeting.", 0, 0, false, misc::banner),
+    c("debug.listen_address", "debug.listen_address", "Print where clients connect.",
+        0, 0, true, serving::listen_address),
+    c("debug.xid", "debug.xid [<xid>]", "Print or set the number of the last transaction.",
+        0, 2, true, serving::xid),
+    c("help", "help [-j|<command>]", "List commands, or explain one.", 0, 1, false, help),
+    c("panic.clear", "panic.clear [-z]", "Forget the last panic.", 0, 1, false, misc::panic_clear),
+    c("panic.show", "panic.show [-j]", "Print the last panic.", 0, 1, false, misc::panic_show),
+    c("param.reset", "param.reset <param>", "Set a parameter to its default.",
+        1, 1, false, misc::param_reset),
+    c("param.set", "param.set [-j] <param> <value>", "Set a parameter.",
+        2, 3, false, misc::param_set),
+    c("param.show", "param.show [-l|-j] [<param>|changed]", "Print parameters and their values.",
+        0, 2, false, misc::param_show),
+    c("pid", "pid [-j]", "Print the numbers of the processes.", 0, 1, false, serving::pid),
+    c("ping", "ping [-j] [<timestamp>]", "Answer.", 0, 2, false, misc::ping),
+    c("quit", "quit", "Close this connection.", 0, 0, false, misc::done),
+    c("start", "start", "Begin to serve.", 0, 0, false, serving::start),
+    c("status", "status [-j]", "Say whether requests are served.", 0, 1, false, serving::status),
+    c("stop", "stop", "End to serve.", 0, 0, false, serving::stop),
+    c("storage.list", "storage.list [-j]", "List storages.", 0, 1, true, misc::storage_list),
+    c("vcl.deps", "vcl.deps [-j]", "List policies and what they depend on.",
+        0, 1, false, policies::deps),
+    c("vcl.discard", "vcl.discard <name_pattern>...", "Forget policies.",
+        1, ANY, false, policies::discard),
+    c("vcl.inline", "vcl.inline <configname> <quoted_VCLstring> [auto|cold|warm]",
+        "Compile a policy and give it a name.", 2, 3, false, policies::inline),
+    c("vcl.label", "vcl.label <label> <configname>", "Give a policy another name.",
+        2, 2, false, policies::label),
+    c("vcl.list", "vcl.list [-j]", "List policies.", 0, 1, false, policies::list),
+    c("vcl.load", "vcl.load <configname> <filename> [auto|cold|warm]",
+        "Compile a policy from a file and give it a name.", 2, 3, false, policies::load),
+    c("vcl.show", "vcl.show [-v] [<configname>]", "Print a policy.", 0, 2, false, policies::show),
+    c("vcl.state", "vcl.state <configname> [auto|cold|warm]", "Keep a policy ready, or not.",
+        2, 2, false, policies::state),
+    c("vcl.symtab", "vcl.symtab", "List policies as the compiler knows them.",
+        0, 0, false, policies::symtab),
+    c("vcl.use", "vcl.use <configname|label>", "Use a policy from now on.",
+        1, 1, false, policies::use_),
+];
+
+/// Carries out a command line's words.
+pub(crate) fn run(state: &mut State, words: &[String]) -> Reply {
+    let Some((name, arguments)) = words.split_first() else { return Reply::ok() };
+    let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
+        return Reply::error(Status::Unknown, "Unknown request.\nType 'help' for more info.");
+    };
+    if command.serving && state.child.is_none() {
+        return Reply::error(
+            Status::Unknown,
+            "Unknown request in manager process (child not running).\n\
+             Type 'help' for more info.",
+        );
+    }
+    let (least, most) = command.arguments;
+    // JSON is a form of a command, not an argument of it.
+    let is_json = arguments.first().is_some_and(|word| word == "-j");
+    if is_json && !command.syntax.contains("-j") {
+        return Reply::error(Status::Unimplemented, "JSON unimplemented");
+    }
+    if arguments.len() < least {
+        return Reply::error(Status::TooFew, "Too few parameters");
+    }
+    if arguments.len() > most {
+        return Reply::error(Status::TooMany, "Too many parameters");
+    }
+    (command.run)(state, words)
+}
+
+fn help(state: &mut State, words: &[String]) -> Reply {
+    let is_serving = state.child.is_some();
+    let listed = || {
+        COMMANDS.iter().filter(move |command| {
+            !command.name.starts_with("debug.") && (is_serving || !command.serving)
+        })
+    };
+    match words.get(1).map(String::as_str) {
+        None => {
+            let lines: Vec<_> = listed().map(|command| command.syntax).collect();
+            Reply::text(lines.join("\n") + "\n")
+        }
+        Some("-j") => {
+            let all: Vec<_> = listed()
+                .map(|command| {
+                    json!({
+                        "request": command.name,
+                        "syntax": command.syntax,
+                        "help": command.about,
+                        "minarg": command.arguments.0,
+                        "maxarg": if command.arguments.1 == ANY { -1 } else {
+                            i64::try_from(command.arguments.1).unwrap_or(-1)
+                        },
+                        "flags": "",
+                        "json": command.syntax.contains("-j"),
+                    })
+                })
+                .collect();
+            Reply::json(2, words, &all)
+        }
+        Some(name) => match COMMANDS.iter().find(|command| command.name == name) {
+            Some(command) => Reply::text(format!("{}\n{}\n", command.syntax, command.about)),
+            None => Reply::error(Status::Unknown, "Unknown request.\nType 'help' for more info."),
+        },
+    }
+}
+
+/// The reference `-x cli` prints.
+pub(crate) fn reference() -> String {
+    let mut out = String::new();
+    for command in COMMANDS {
+        out.push_str(&format!("{}\n\t{}\n\n", command.syntax, command.about));
+    }
+    out
+}

@@ -1,0 +1,249 @@
+//! The counters in shared memory, brought up to date many times a second.
+
+use crate::arguments::Storage;
+use crate::counters::{MAIN, ORIGIN, STORAGE};
+use crate::journal::Journal;
+use crate::shm::Directory;
+use crate::shm::counters::Group;
+use freshet_node::node::Node;
+use freshet_node::transcript::Tag;
+use freshet_origin::Origin;
+use freshet_origin::error::FailureKind;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// How old a value in shared memory may be. People look every second; tests wait for values.
+const PERIOD: Duration = Duration::from_millis(25);
+
+/// What is counted besides the node's own figures; the manager keeps it up to date.
+#[derive(Debug, Default)]
+pub(crate) struct Facts {
+    /// Origins of the policies that are ready, by `policy.name`.
+    pub(crate) origins: Vec<(String, Arc<Origin>)>,
+    /// Policies loaded.
+    pub(crate) policies: u64,
+}
+
+/// Brings the counters of one child up to date.
+pub(crate) struct Sampler {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Sampler {
+    /// Announces the counters and keeps them up to date until it is dropped.
+    pub(crate) fn start(
+        directory: &Arc<Directory>,
+        node: Arc<Node>,
+        journal: Arc<Journal>,
+        storages: &[Storage],
+        facts: Arc<Mutex<Facts>>,
+    ) -> io::Result<Self> {
+        MAIN.announce(directory)?;
+        let main = Group::create(directory, &MAIN, "MAIN")?;
+        STORAGE.announce(directory)?;
+        let storages = storages
+            .iter()
+            .map(|storage| Group::create(directory, &STORAGE, &format!("SMA.{}", storage.name)))
+            .collect::<io::Result<Vec<_>>>()?;
+        ORIGIN.announce(directory)?;
+        let mut counts = Counts {
+            directory: Arc::clone(directory),
+            node,
+            journal,
+            facts,
+            started: Instant::now(),
+            main,
+            storages,
+            origins: BTreeMap::new(),
+            rounds: 0,
+        };
+        counts.sample()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&stop);
+        let thread = Builder::new().name("counters".into()).spawn(move || {
+            while !told.load(Relaxed) {
+                std::thread::park_timeout(PERIOD);
+                // Counters that cannot be written must not stop what they are about.
+                let _ = counts.sample();
+            }
+        })?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Counts {
+    directory: Arc<Directory>,
+    node: Arc<Node>,
+    journal: Arc<Journal>,
+    facts: Arc<Mutex<Facts>>,
+    started: Instant,
+    main: Group,
+    storages: Vec<Group>,
+    origins: BTreeMap<String, Group>,
+    rounds: u64,
+}
+
+impl Counts {
+    fn sample(&mut self) -> io::Result<()> {
+        self.rounds += 1;
+        let facts = Arc::clone(&self.facts);
+        let facts = facts.lock().unwrap_or_else(PoisonError::into_inner);
+        self.origins(&facts)?;
+        self.storages()?;
+        self.main(&facts)
+    }
+
+    fn main(&mut self, facts: &Facts) -> io::Result<()> {
+        let sums = self.node.sums();
+        let cache = self.node.shared.cache.stats();
+        let counts = &cache.counters;
+        let (records, turns) = self.journal.written();
+        let shared = &self.node.shared;
+        let tag = |tag| self.journal.count(tag);
+        let of_origins = |value: fn(&Origin) -> u64| -> u64 {
+            facts.origins.iter().map(|(_, origin)| value(origin)).sum()
+        };
+        let sum = |name: &str| sums.counter(name);
+        let values = [
+            ("summs", self.rounds),
+            ("uptime", self.started.elapsed().as_secs()),
+            ("sess_conn", sum("connections_accepted")),
+            ("s_sess", sum("connections_accepted")),
+            ("sess_closed", sum("connections_closed")),
+            ("client_req", sum("requests")),
+            ("client_req_400", sum("requests_refused")),
+            ("cache_hit", sum("hits") + sum("hits_stale")),
+            ("cache_hit_grace", sum("hits_stale")),
+            ("cache_hitmiss", counts.hits_for_miss),
+            ("cache_miss", sum("misses")),
+            ("busy_sleep", counts.waits),
+            ("busy_wakeup", counts.waits),
+            ("s_pass", sum("passes")),
+            ("s_pipe", sum("pipes")),
+            ("s_fetch", sum("fetches")),
+            ("s_bgfetch", counts.refreshes),
+            ("s_synth", sum("synthetic")),
+            ("s_resp_hdrbytes", sum("head_bytes")),
+            ("s_resp_bodybytes", sum("body_bytes")),
+            ("s_req_bodybytes", sum("request_body_bytes")),
+            ("fetch_failed", sum("fetches_failed")),
+            ("fetch_304", sum("revalidated")),
+            ("n_object", cache.objects),
+            ("n_objectcore", cache.objects),
+            ("n_lru_nuked", counts.evicted),
+            ("n_purges", sum("purges")),
+            ("n_obj_purged", counts.purged),
+            ("backend_conn", of_origins(|origin| origin.stats.connects.value())),
+            ("backend_reuse", of_origins(|origin| origin.stats.reuses.value())),
+            ("backend_retry", of_origins(|origin| origin.stats.retries.value())),
+            ("backend_req", of_origins(|origin| origin.stats.requests.value())),
+            ("backend_fail", of_origins(|origin| connections_failed(origin))),
+            ("n_backend", facts.origins.len() as u64),
+            ("n_vcl", facts.policies),
+            ("n_vcl_avail", facts.policies),
+            ("pools", 1),
+            ("threads", shared.stats.len() as u64),
+            ("threads_created", shared.stats.len() as u64),
+            ("shm_records", records),
+            ("shm_writes", records),
+            ("shm_cycles", turns),
+            ("esi_errors", tag(Tag::ESI_xmlerror)),
+            ("vcl_fail", tag(Tag::VCL_Error)),
+            ("losthdr", tag(Tag::LostHeader)),
+        ];
+        for (name, value) in values {
+            self.main.set(name, value);
+        }
+        self.main.publish()
+    }
+
+    /// All objects are in one memory, so the first storage has its figures.
+    fn storages(&mut self) -> io::Result<()> {
+        let stats = self.node.shared.arena.stats();
+        let cache = self.node.shared.cache.stats();
+        if let Some(first) = self.storages.first_mut() {
+            let used = stats.used_bytes;
+            first.set("g_bytes", used);
+            first.set("g_space", stats.limit_bytes.saturating_sub(used));
+            first.set("g_alloc", cache.objects);
+            first.set("c_bytes", used + cache.evicted_bytes);
+            first.set("c_freed", cache.evicted_bytes);
+            first.set("c_req", cache.counters.inserted);
+            first.set("c_fail", stats.refusals);
+        }
+        self.storages.iter().try_for_each(Group::publish)
+    }
+
+    fn origins(&mut self, facts: &Facts) -> io::Result<()> {
+        let gone: Vec<_> = self
+            .origins
+            .keys()
+            .filter(|name| !facts.origins.iter().any(|(known, _)| known == *name))
+            .cloned()
+            .collect();
+        for name in gone {
+            if let Some(group) = self.origins.remove(&name) {
+                self.directory.remove(&group.segment)?;
+            }
+        }
+        for (name, origin) in &facts.origins {
+            if !self.origins.contains_key(name) {
+                let group = Group::create(&self.directory, &ORIGIN, &format!("VBE.{name}"))?;
+                self.origins.insert(name.clone(), group);
+            }
+            if let Some(group) = self.origins.get_mut(name) {
+                fill(group, origin);
+                group.publish()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn fill(group: &mut Group, origin: &Origin) {
+    let stats = &origin.stats;
+    let failed = |kind| stats.failures(kind);
+    let connections_failed = connections_failed(origin);
+    let values = [
+        ("bereq_hdrbytes", stats.bytes_sent.value()),
+        ("beresp_hdrbytes", stats.bytes_received.value()),
+        ("conn", stats.open.value() - stats.idle.value().min(stats.open.value())),
+        ("req", stats.requests.value()),
+        ("busy", failed(FailureKind::ConnectionLimit)),
+        ("fail", connections_failed),
+        ("fail_econnrefused", failed(FailureKind::Refused)),
+        ("fail_enetunreach", failed(FailureKind::Unreachable)),
+        ("fail_etimedout", failed(FailureKind::ConnectTimeout)),
+        ("fail_other", failed(FailureKind::LocalResources) + failed(FailureKind::Name)),
+    ];
+    for (name, value) in values {
+        group.set(name, value);
+    }
+}
+
+fn connections_failed(origin: &Origin) -> u64 {
+    let kinds = [
+        FailureKind::Refused,
+        FailureKind::Unreachable,
+        FailureKind::ConnectTimeout,
+        FailureKind::LocalResources,
+        FailureKind::Name,
+        FailureKind::NameTimeout,
+    ];
+    kinds.into_iter().map(|kind| origin.stats.failures(kind)).sum()
+}
