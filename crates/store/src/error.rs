@@ -1,5 +1,6 @@
 //! What can go wrong, named by who caused it.
 
+use crate::disk::device::IoError;
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -77,4 +78,94 @@ impl BodyError {
             Self::NoReaders | Self::OriginTooLong { .. } => false,
         }
     }
+}
+
+/// Why a disk cannot be used as it was asked to be.
+#[derive(Clone, Debug, Eq, Error, PartialEq)]
+#[non_exhaustive]
+pub enum DiskError {
+    /// Its length is out of bounds.
+    #[error(
+        "a device of {bytes} bytes is not between {} MiB and {} TiB",
+        crate::disk::limits::DEVICE_BYTES_MIN >> 20,
+        crate::disk::limits::DEVICE_BYTES_MAX >> 40
+    )]
+    ConfigDeviceBytes {
+        /// The length.
+        bytes: u64,
+    },
+    /// The options of a format do not fit the device or one another.
+    #[error("the sizes of segments and records do not fit the device: leave them out")]
+    ConfigGeometry,
+    /// A part that everything hangs on is not as it was written.
+    #[error("the {what} is damaged, in both copies; `freshet store format --force` makes it anew")]
+    DeviceDamaged {
+        /// Which part.
+        what: &'static str,
+    },
+    /// Something else is on the device.
+    #[error(
+        "the device holds {holds} and no Freshet store; `freshet store format --force` replaces it"
+    )]
+    DeviceForeign {
+        /// What is there.
+        holds: &'static str,
+    },
+    /// The device belongs to another set of disks.
+    #[error(
+        "the device belongs to another set of disks ({found}, not {wanted}): its keys are hashed \
+         under another secret; `freshet store format --force` takes it into this set"
+    )]
+    DeviceOfOtherSet {
+        /// Its set.
+        found: crate::disk::superblock::Uuid,
+        /// The set it was to join.
+        wanted: crate::disk::superblock::Uuid,
+    },
+    /// It cannot be opened.
+    #[error("cannot open it: {0}")]
+    DeviceOpen(IoError),
+    /// An operation failed.
+    #[error("the device failed: {0}")]
+    DeviceIo(#[from] IoError),
+    /// It was formatted by a newer program.
+    #[error(
+        "the device has format {version} of a newer Freshet, and this one reads up to {known}: \
+         start the newer one, or `freshet store format --force` it, which empties it"
+    )]
+    DeviceNewer {
+        /// The version on the device.
+        version: u16,
+        /// The newest this program reads.
+        known: u16,
+    },
+    /// It is shorter than it was.
+    #[error(
+        "the device has {bytes} bytes and had {formatted} when it was formatted: it was cut off, \
+         or a partition changed; restore its length, or format it"
+    )]
+    DeviceTruncated {
+        /// Its length now.
+        bytes: u64,
+        /// Its length then.
+        formatted: u64,
+    },
+    /// No segment can be freed.
+    #[error("no segment is free and none can be freed")]
+    Full,
+    /// The journal cannot be written, so the volume has to be left.
+    #[error("the journal cannot be written: {0}")]
+    JournalLost(IoError),
+    /// Memory for the index.
+    #[error(transparent)]
+    LocalMemory(#[from] StoreError),
+    /// The bytes of the object are not all there.
+    #[error("bytes of the object are missing in memory")]
+    NotWhole,
+    /// Its description is too long.
+    #[error("a record of {bytes} bytes is too long")]
+    RecordTooLong {
+        /// The length.
+        bytes: u64,
+    },
 }

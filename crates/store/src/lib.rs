@@ -34,6 +34,7 @@
 
 pub mod arena;
 pub mod body;
+pub mod disk;
 pub mod error;
 pub mod lend;
 pub mod limits;
@@ -42,5 +43,5 @@ mod wake;
 
 pub use arena::{Arena, ArenaStats};
 pub use body::{Body, BodyReader, BodyWriter, Next};
-pub use error::{BodyError, StoreError};
+pub use error::{BodyError, DiskError, StoreError};
 pub use piece::{Lease, Piece, PieceMut};

@@ -1,0 +1,263 @@
+//! Checkpoints: index, segments and marks as they were at one moment.
+//!
+//! There are two places, used in turn. The header block is written last, after all else is durable,
+//! so a checkpoint is whole or the one before is still there.
+
+use super::block::Block;
+use super::codec::{Put, Reader, round_up};
+use super::device::Device;
+use super::geometry::{CHECKPOINT_PART_BYTES, Geometry, MARK_BYTES, SEGMENT_ENTRY_BYTES};
+use super::index::Index;
+use super::limits::BLOCK_BYTES;
+use super::purges::{Floors, Mark, Target};
+use super::superblock::Uuid;
+use super::table::SegmentTable;
+use crate::error::DiskError;
+
+const MAGIC: u64 = 0x5450_4b43_5352_4601;
+const PART: usize = CHECKPOINT_PART_BYTES as usize;
+
+/// Bytes written to a device since it was formatted, by cause.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Written {
+    /// Records of objects that were admitted.
+    pub admitted_bytes: u64,
+    /// Records that were written again because they were used.
+    pub reinserted_bytes: u64,
+    /// What fills up blocks.
+    pub padding_bytes: u64,
+    /// Headers and footers of segments, journal, checkpoints.
+    pub metadata_bytes: u64,
+}
+
+impl Written {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.admitted_bytes + self.reinserted_bytes + self.padding_bytes + self.metadata_bytes
+    }
+}
+
+/// What a checkpoint says besides index and tables.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Header {
+    /// Records with this number or a higher one may not be in it.
+    pub(crate) seq: u64,
+    /// The first block of the journal with events it does not know.
+    pub(crate) journal: u64,
+    pub(crate) floors: Floors,
+    pub(crate) written: Written,
+    /// When the device was formatted, Unix milliseconds.
+    pub(crate) formatted_ms: u64,
+    /// Whether the store was stopped in order after it.
+    pub(crate) is_clean: bool,
+    pub(crate) marks: u32,
+    pub(crate) parts: u32,
+    pub(crate) parts_sum: u32,
+}
+
+/// A checkpoint that was read.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) header: Header,
+    pub(crate) index: Index,
+    pub(crate) table: SegmentTable,
+    pub(crate) marks: Vec<Mark>,
+    /// Which of the two places it is in.
+    pub(crate) place: usize,
+}
+
+fn encode(header: &Header, device: Uuid, lines: u64) -> Block {
+    let mut out = Vec::with_capacity(BLOCK_BYTES as usize);
+    out.put_u64(MAGIC);
+    out.put(&device.0);
+    out.put_u64(lines);
+    out.put_u64(header.seq);
+    out.put_u64(header.journal);
+    out.put_u64(header.floors.any);
+    out.put_u64(header.floors.looked_up);
+    out.put_u64(header.written.admitted_bytes);
+    out.put_u64(header.written.reinserted_bytes);
+    out.put_u64(header.written.padding_bytes);
+    out.put_u64(header.written.metadata_bytes);
+    out.put_u64(header.formatted_ms);
+    out.put_u32(header.is_clean.into());
+    out.put_u32(header.marks);
+    out.put_u32(header.parts);
+    out.put_u32(header.parts_sum);
+    let sum = crc32c::crc32c(&out);
+    out.put_u32(sum);
+    Block::from_bytes(&out)
+}
+
+fn parse(bytes: &[u8], device: Uuid, geometry: &Geometry) -> Option<Header> {
+    let mut from = Reader::new(bytes);
+    if from.u64()? != MAGIC || from.id()? != device.0 || from.u64()? != geometry.lines {
+        return None;
+    }
+    let header = Header {
+        seq: from.u64()?,
+        journal: from.u64()?,
+        floors: Floors { any: from.u64()?, looked_up: from.u64()? },
+        written: Written {
+            admitted_bytes: from.u64()?,
+            reinserted_bytes: from.u64()?,
+            padding_bytes: from.u64()?,
+            metadata_bytes: from.u64()?,
+        },
+        formatted_ms: from.u64()?,
+        is_clean: from.u32()? == 1,
+        marks: from.u32()?,
+        parts: from.u32()?,
+        parts_sum: from.u32()?,
+    };
+    let fits = from.u32()? == crc32c::crc32c(bytes.get(..120)?)
+        && header.marks <= geometry.marks_max
+        && u64::from(header.parts) == data_bytes(geometry, header.marks).div_ceil(PART as u64);
+    fits.then_some(header)
+}
+
+fn data_bytes(geometry: &Geometry, marks: u32) -> u64 {
+    geometry.lines * 64
+        + u64::from(geometry.segments) * SEGMENT_ENTRY_BYTES
+        + u64::from(marks) * MARK_BYTES
+}
+
+fn write_mark(mark: &Mark, out: &mut Vec<u8>) {
+    let (kind, id) = match mark.target {
+        Target::Key(key) => (0, key),
+        Target::Tag(tag) => (1, tag),
+        Target::All => (2, 0),
+    };
+    out.put_u32(kind);
+    out.put_u32(mark.soft_ms.is_some().into());
+    out.put_u64(id);
+    out.put_u64(mark.seq);
+    out.put_u64(mark.soft_ms.unwrap_or(0));
+    out.put_u64(0);
+}
+
+fn parse_mark(bytes: &[u8]) -> Option<Mark> {
+    let mut from = Reader::new(bytes);
+    let (kind, soft, id, seq, at) =
+        (from.u32()?, from.u32()?, from.u64()?, from.u64()?, from.u64()?);
+    let target = match kind {
+        0 => Target::Key(id),
+        1 => Target::Tag(id),
+        2 => Target::All,
+        _ => return None,
+    };
+    Some(Mark { target, seq, soft_ms: (soft == 1).then_some(at) })
+}
+
+/// Writes a checkpoint to one of the two places; returns the bytes written. The index may lose
+/// entries meanwhile (which the journal knows), but not gain any.
+///
+/// # Errors
+/// The device failed; the other checkpoint is as it was.
+pub(crate) fn write(
+    device: &dyn Device,
+    id: Uuid,
+    geometry: &Geometry,
+    place: usize,
+    mut header: Header,
+    (index, table, marks): (&Index, &SegmentTable, &[Mark]),
+) -> Result<u64, DiskError> {
+    let at = geometry.checkpoint_at[place % 2];
+    header.marks = u32::try_from(marks.len()).unwrap_or(u32::MAX).min(geometry.marks_max);
+    header.parts = data_bytes(geometry, header.marks).div_ceil(PART as u64) as u32;
+    // The old header would speak of data that is about to go.
+    device.write(at, Block::new(BLOCK_BYTES as usize))?;
+    device.flush()?;
+    let mut rest = Vec::new();
+    table.write(&mut rest);
+    marks
+        .iter()
+        .rev()
+        .take(header.marks as usize)
+        .rev()
+        .for_each(|mark| write_mark(mark, &mut rest));
+    let mut bytes = index.words().flat_map(u64::to_le_bytes).chain(rest);
+    let mut sums = Vec::new();
+    let mut written = 2 * BLOCK_BYTES;
+    let mut offset = at + BLOCK_BYTES;
+    let len = data_bytes(geometry, header.marks);
+    for start in (0..len).step_by(PART) {
+        let part = (len - start).min(PART as u64) as usize;
+        let mut block = Block::new(part);
+        block.iter_mut().zip(bytes.by_ref().take(part)).for_each(|(to, from)| *to = from);
+        sums.put_u32(crc32c::crc32c(&block));
+        written += block.len() as u64;
+        let block_bytes = block.len() as u64;
+        device.write(offset, block)?;
+        offset += block_bytes;
+    }
+    header.parts_sum = crc32c::crc32c(&sums);
+    let sums = Block::from_bytes(&sums);
+    written += sums.len() as u64;
+    device.write(offset, sums)?;
+    device.flush()?;
+    device.write(at, encode(&header, id, geometry.lines))?;
+    device.flush()?;
+    Ok(written)
+}
+
+/// The header in a place, if there is one.
+pub(crate) fn header(
+    device: &dyn Device,
+    id: Uuid,
+    geometry: &Geometry,
+    place: usize,
+) -> Option<Header> {
+    let block = device.read(geometry.checkpoint_at[place % 2], BLOCK_BYTES as usize).ok()?;
+    parse(&block, id, geometry)
+}
+
+/// Reads the checkpoint in a place; `None` where it is damaged.
+///
+/// # Errors
+/// No memory for the index.
+pub(crate) fn load(
+    device: &dyn Device,
+    geometry: &Geometry,
+    place: usize,
+    header: Header,
+) -> Result<Option<Loaded>, DiskError> {
+    let index = Index::new(geometry.lines)?;
+    let data_at = geometry.checkpoint_at[place % 2] + BLOCK_BYTES;
+    let len = data_bytes(geometry, header.marks);
+    let last_part = len - (u64::from(header.parts) - 1) * PART as u64;
+    let sums_at =
+        data_at + (u64::from(header.parts) - 1) * PART as u64 + round_up(last_part, BLOCK_BYTES);
+    let sums_bytes = header.parts as usize * 4;
+    let Ok(sums) = device.read(sums_at, round_up(sums_bytes as u64, BLOCK_BYTES) as usize) else {
+        return Ok(None);
+    };
+    let Some(sums) = sums.get(..sums_bytes) else { return Ok(None) };
+    if crc32c::crc32c(sums) != header.parts_sum {
+        return Ok(None);
+    }
+    let index_bytes = geometry.lines * 64;
+    let mut rest = Vec::new();
+    for (at, sum) in sums.chunks(4).enumerate() {
+        let start = (at * PART) as u64;
+        let part = (len - start).min(PART as u64);
+        let Ok(block) = device.read(data_at + start, round_up(part, BLOCK_BYTES) as usize) else {
+            return Ok(None);
+        };
+        if Reader::new(sum).u32() != Some(crc32c::crc32c(&block)) {
+            return Ok(None);
+        }
+        let bytes = block.get(..part as usize).unwrap_or(&[]);
+        let of_index = index_bytes.saturating_sub(start).min(part) as usize;
+        let (words, more) = bytes.split_at(of_index);
+        let words = words.chunks_exact(8).filter_map(|word| Reader::new(word).u64());
+        index.load((start / 8) as usize, words);
+        rest.extend_from_slice(more);
+    }
+    let table_bytes = (u64::from(geometry.segments) * SEGMENT_ENTRY_BYTES) as usize;
+    let Some((table, marks)) = rest.split_at_checked(table_bytes) else { return Ok(None) };
+    let Some(table) = SegmentTable::parse(table, geometry) else { return Ok(None) };
+    let marks: Option<Vec<Mark>> =
+        marks.chunks_exact(MARK_BYTES as usize).map(parse_mark).collect();
+    Ok(marks.map(|marks| Loaded { header, index, table, marks, place }))
+}

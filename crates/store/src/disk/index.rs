@@ -1,0 +1,509 @@
+//! The packed index of one disk: eight bytes for each record, in memory.
+//!
+//! Lines of 64 bytes have eight slots; a record may be in either of two lines (cuckoo hashing), so
+//! a look-up touches two cache lines and the table fills to nine tenths. A slot has 18 bits of the
+//! hash, 34 of address, a rough length, two bits of use and what it leads to. It may lead to the
+//! wrong record, once in 16,000 look-ups of what is not there; the record itself says so.
+//!
+//! Look-ups take no lock. Whoever changes it holds the volume's lock; an entry that is moved is
+//! copied first and cleared after, and a look-up that found nothing while something moved looks
+//! again.
+
+use super::codec::mix;
+use super::limits::VARIANTS_MAX;
+use super::lines::Lines;
+use crate::error::StoreError;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+/// Slots of a line.
+pub(crate) const LINE_SLOTS: usize = 8;
+/// Steps of the search for a free slot.
+const WALK_MAX: usize = 96;
+const TAG_BITS: u32 = 18;
+const ADDRESS_BITS: u32 = 34;
+const LENGTH_BITS: u32 = 7;
+const TAG_SHIFT: u32 = 46;
+const ADDRESS_SHIFT: u32 = 12;
+const LENGTH_SHIFT: u32 = 5;
+const USES_SHIFT: u32 = 3;
+const USES_MAX: u64 = 3;
+
+/// What a slot leads to: a chunk.
+pub(crate) const KIND_CHUNK: u8 = 1;
+/// The head of a response that does not vary. Those that do have one of the next
+/// [`VARIANTS_MAX`] kinds.
+const KIND_HEAD: u8 = 2;
+
+/// The kind of a head with this hash of its variant.
+pub(crate) fn head_kind(variant: u64) -> u8 {
+    if variant == 0 {
+        KIND_HEAD
+    } else {
+        KIND_HEAD + 1 + (mix(variant) % u64::from(VARIANTS_MAX)) as u8
+    }
+}
+
+/// One entry.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Slot(u64);
+
+impl Slot {
+    fn new(tag: u64, kind: u8, units_at: u64, units: u32) -> Self {
+        Self(
+            tag << TAG_SHIFT
+                | (units_at & ((1 << ADDRESS_BITS) - 1)) << ADDRESS_SHIFT
+                | length_class(units) << LENGTH_SHIFT
+                | u64::from(kind),
+        )
+    }
+
+    fn tag(self) -> u64 {
+        self.0 >> TAG_SHIFT
+    }
+
+    pub(crate) fn kind(self) -> u8 {
+        (self.0 & 7) as u8
+    }
+
+    /// Address, in units of the device.
+    pub(crate) fn units_at(self) -> u64 {
+        (self.0 >> ADDRESS_SHIFT) & ((1 << ADDRESS_BITS) - 1)
+    }
+
+    /// Length in units, up to an eighth too long.
+    pub(crate) fn units(self) -> u32 {
+        class_length((self.0 >> LENGTH_SHIFT) & ((1 << LENGTH_BITS) - 1))
+    }
+
+    /// Uses noted, 0 to 3.
+    pub(crate) fn uses(self) -> u64 {
+        (self.0 >> USES_SHIFT) & USES_MAX
+    }
+
+    /// The same apart from uses.
+    fn is_same(self, other: Self) -> bool {
+        let mask = !(USES_MAX << USES_SHIFT);
+        self.0 & mask == other.0 & mask
+    }
+}
+
+/// The class of a length: up to eight as it is, above with three bits after the first, rounded up.
+fn length_class(units: u32) -> u64 {
+    let units = u64::from(units.max(1));
+    if units < 16 {
+        return units;
+    }
+    let exponent = u64::from(units.ilog2()) - 3;
+    let mantissa = units.div_ceil(1 << exponent);
+    // 8..=16 times a power of two; 16 is the next power.
+    (exponent << 3) + mantissa
+}
+
+fn class_length(class: u64) -> u32 {
+    if class < 16 {
+        return class as u32;
+    }
+    let exponent = (class >> 3) - 1;
+    let mantissa = 8 + (class & 7);
+    u32::try_from(mantissa << exponent).unwrap_or(u32::MAX)
+}
+
+/// What a look-up found.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Found {
+    slots: [u64; 2 * LINE_SLOTS],
+    count: usize,
+}
+
+impl Found {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.slots.iter().take(self.count).map(|slot| Slot(*slot))
+    }
+}
+
+/// What an insertion pushed out.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Inserted {
+    /// Nothing.
+    Added,
+    /// It was there already.
+    Known,
+    /// An older record of the same resource and variant.
+    Replaced(Slot),
+    /// An arbitrary one, because the index is full.
+    Dropped(Slot),
+}
+
+/// The index of one disk.
+pub(crate) struct Index {
+    words: Lines,
+    lines: u64,
+    entries: AtomicU64,
+    moves: AtomicU64,
+    walk: AtomicU64,
+}
+
+impl Index {
+    pub(crate) fn new(lines: u64) -> Result<Self, StoreError> {
+        let words = usize::try_from(lines).unwrap_or(usize::MAX / 64) * LINE_SLOTS;
+        Ok(Self {
+            words: Lines::new(words)?,
+            lines,
+            entries: AtomicU64::new(0),
+            moves: AtomicU64::new(0),
+            walk: AtomicU64::new(1),
+        })
+    }
+
+    /// Entries.
+    pub(crate) fn entries(&self) -> u64 {
+        self.entries.load(Relaxed)
+    }
+
+    /// Memory.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.lines * 64
+    }
+
+    /// Slots.
+    pub(crate) fn slots(&self) -> u64 {
+        self.lines * LINE_SLOTS as u64
+    }
+
+    /// The heads of a resource.
+    pub(crate) fn heads(&self, hash: u64) -> Found {
+        self.find(hash, |kind| kind >= KIND_HEAD)
+    }
+
+    /// A chunk.
+    pub(crate) fn chunks(&self, hash: u64) -> Found {
+        self.find(hash, |kind| kind == KIND_CHUNK)
+    }
+
+    fn find(&self, hash: u64, wanted: impl Fn(u8) -> bool) -> Found {
+        let (tag, first) = self.place(hash);
+        let second = self.other(tag, first);
+        loop {
+            let moves = self.moves.load(Acquire);
+            let mut found = Found::default();
+            for line in [first, second].into_iter().take(if first == second { 1 } else { 2 }) {
+                for word in self.line(line) {
+                    let slot = Slot(word.load(Relaxed));
+                    if slot.tag() == tag
+                        && wanted(slot.kind())
+                        && let Some(place) = found.slots.get_mut(found.count)
+                    {
+                        *place = slot.0;
+                        found.count += 1;
+                    }
+                }
+            }
+            if found.count > 0 || self.moves.load(Acquire) == moves {
+                return found;
+            }
+        }
+    }
+
+    /// Notes a use of the record at this address.
+    pub(crate) fn touch(&self, hash: u64, slot: Slot) {
+        for word in self.words_of(hash) {
+            let now = Slot(word.load(Relaxed));
+            if now.is_same(slot) {
+                if now.uses() < USES_MAX {
+                    // Where someone else changed it just now, a use less is noted.
+                    let next = now.0 + (1 << USES_SHIFT);
+                    let _ = word.compare_exchange(now.0, next, Relaxed, Relaxed);
+                }
+                return;
+            }
+        }
+    }
+
+    /// The slot of `hash` at this address.
+    pub(crate) fn at(&self, hash: u64, units_at: u64) -> Option<Slot> {
+        let (tag, _) = self.place(hash);
+        self.words_of(hash)
+            .map(|word| Slot(word.load(Relaxed)))
+            .find(|slot| slot.kind() != 0 && slot.tag() == tag && slot.units_at() == units_at)
+    }
+
+    /// Adds a record. A head takes the place of an older head of the same resource and kind.
+    pub(crate) fn insert(&self, hash: u64, kind: u8, units_at: u64, units: u32) -> Inserted {
+        let (tag, first) = self.place(hash);
+        let slot = Slot::new(tag, kind, units_at, units);
+        for word in self.words_of(hash) {
+            let there = Slot(word.load(Relaxed));
+            if there.kind() != kind || there.tag() != tag {
+                continue;
+            }
+            if there.units_at() == units_at {
+                return Inserted::Known;
+            }
+            if kind != KIND_CHUNK {
+                word.store(slot.0, Release);
+                return Inserted::Replaced(there);
+            }
+        }
+        self.entries.fetch_add(1, Relaxed);
+        let free = self.free_in(first).or_else(|| self.free_in(self.other(tag, first)));
+        if let Some(free) = free.or_else(|| self.make_room(tag, first)) {
+            free.store(slot.0, Release);
+            return Inserted::Added;
+        }
+        // Too full: the one that was used least goes.
+        self.entries.fetch_sub(1, Relaxed);
+        let least = self.words_of(hash).min_by_key(|word| Slot(word.load(Relaxed)).uses());
+        let Some(word) = least else { return Inserted::Added };
+        Inserted::Dropped(Slot(word.swap(slot.0, Relaxed)))
+    }
+
+    /// Removes the record at this address; whether it was there.
+    pub(crate) fn remove(&self, hash: u64, units_at: u64) -> Option<Slot> {
+        let (tag, _) = self.place(hash);
+        for word in self.words_of(hash) {
+            let slot = Slot(word.load(Relaxed));
+            if slot.kind() != 0 && slot.tag() == tag && slot.units_at() == units_at {
+                word.store(0, Release);
+                self.entries.fetch_sub(1, Relaxed);
+                return Some(slot);
+            }
+        }
+        None
+    }
+
+    /// Removes all heads of a resource.
+    pub(crate) fn remove_heads(&self, hash: u64, mut gone: impl FnMut(Slot)) {
+        let (tag, _) = self.place(hash);
+        for word in self.words_of(hash) {
+            let slot = Slot(word.load(Relaxed));
+            if slot.kind() >= KIND_HEAD && slot.tag() == tag {
+                word.store(0, Release);
+                self.entries.fetch_sub(1, Relaxed);
+                gone(slot);
+            }
+        }
+    }
+
+    /// Removes what `goes` says. Walks all of the index.
+    pub(crate) fn remove_where(&self, mut goes: impl FnMut(Slot) -> bool) -> u64 {
+        let mut removed = 0;
+        for word in self.words.iter() {
+            let slot = Slot(word.load(Relaxed));
+            if slot.kind() != 0 && goes(slot) {
+                word.store(0, Release);
+                removed += 1;
+            }
+        }
+        self.entries.fetch_sub(removed, Relaxed);
+        removed
+    }
+
+    /// The words as they are, for a checkpoint.
+    pub(crate) fn words(&self) -> impl Iterator<Item = u64> + '_ {
+        self.words.iter().map(|word| word.load(Relaxed))
+    }
+
+    /// Takes over words of a checkpoint, from word `at` on.
+    pub(crate) fn load(&self, at: usize, words: impl Iterator<Item = u64>) {
+        let mut added = 0;
+        for (word, value) in self.words.iter().skip(at).zip(words) {
+            word.store(value, Relaxed);
+            added += u64::from(value & 7 != 0);
+        }
+        self.entries.fetch_add(added, Relaxed);
+    }
+
+    fn place(&self, hash: u64) -> (u64, u64) {
+        let tag = hash & ((1 << TAG_BITS) - 1);
+        (tag, ((u128::from(hash) * u128::from(self.lines)) >> 64) as u64)
+    }
+
+    /// The other line of an entry with this tag; of the other, the one.
+    fn other(&self, tag: u64, line: u64) -> u64 {
+        let sum = ((u128::from(mix(tag + 1)) * u128::from(self.lines)) >> 64) as u64;
+        if sum >= line { sum - line } else { sum + self.lines - line }
+    }
+
+    fn line(&self, line: u64) -> &[AtomicU64] {
+        let at = line as usize * LINE_SLOTS;
+        self.words.get(at..at + LINE_SLOTS).unwrap_or(&[])
+    }
+
+    fn words_of(&self, hash: u64) -> impl Iterator<Item = &AtomicU64> {
+        let (tag, first) = self.place(hash);
+        let second = self.other(tag, first);
+        let second = if first == second { &[] } else { self.line(second) };
+        self.line(first).iter().chain(second)
+    }
+
+    fn free_in(&self, line: u64) -> Option<&AtomicU64> {
+        self.line(line).iter().find(|word| word.load(Relaxed) & 7 == 0)
+    }
+
+    /// Moves entries along until a slot of either line is free.
+    fn make_room(&self, tag: u64, first: u64) -> Option<&AtomicU64> {
+        let mut path: [(usize, u64); WALK_MAX] = [(0, 0); WALK_MAX];
+        let mut random = self.walk.fetch_add(1, Relaxed);
+        let mut line = if mix(random) & 1 == 0 { first } else { self.other(tag, first) };
+        for step in 0..WALK_MAX {
+            random = mix(random.wrapping_add(step as u64 + 1));
+            let at = line as usize * LINE_SLOTS + (random as usize % LINE_SLOTS);
+            let value = self.words.get(at)?.load(Relaxed);
+            *path.get_mut(step)? = (at, value);
+            line = self.other(Slot(value).tag(), line);
+            if let Some(free) = self.free_in(line) {
+                let taken = path.get(..=step)?;
+                return self.shift(taken, free);
+            }
+        }
+        None
+    }
+
+    /// Carries out moves, the last one into `free`; the first one's slot is free then.
+    fn shift<'a>(&'a self, path: &[(usize, u64)], free: &'a AtomicU64) -> Option<&'a AtomicU64> {
+        let mut to = free;
+        for (at, expected) in path.iter().rev() {
+            let from = self.words.get(*at)?;
+            // A walk that crossed itself finds another entry there than it saw: what was moved so
+            // far is where it belongs, and the insertion goes without.
+            if from.load(Relaxed) != *expected || std::ptr::eq(from, to) {
+                return None;
+            }
+            to.store(*expected, Release);
+            self.moves.fetch_add(1, Release);
+            from.store(0, Release);
+            self.moves.fetch_add(1, Release);
+            to = from;
+        }
+        Some(to)
+    }
+}
+
+impl fmt::Debug for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Index({} of {} slots)", self.entries(), self.slots())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    #[test]
+    fn lengths_are_kept_to_an_eighth_and_never_below() {
+        for units in 1..=2048u32 {
+            let kept = class_length(length_class(units));
+            assert!(
+                kept >= units && u64::from(kept) * 8 <= u64::from(units) * 9,
+                "{units}: {kept}"
+            );
+            assert!(length_class(units) < 128);
+        }
+        assert_eq!(class_length(length_class(2048)), 2048);
+    }
+
+    #[test]
+    fn it_fills_to_nine_tenths_without_loss_at_under_9_4_bytes_an_entry() {
+        let index = Index::new(20_000).expect("memory for the test");
+        let count = index.slots() * 87 / 100;
+        for at in 0..count {
+            assert_eq!(index.insert(mix(at), KIND_CHUNK, at, 3), Inserted::Added);
+        }
+        for at in 0..count {
+            assert!(index.chunks(mix(at)).iter().any(|slot| slot.units_at() == at), "{at}");
+        }
+        let bytes = index.bytes() as f64 / index.entries() as f64;
+        assert!(bytes <= 9.4, "{bytes} bytes for each entry");
+        let more = index.slots() * 95 / 100;
+        let lost = (count..more)
+            .filter(|at| matches!(index.insert(mix(*at), KIND_CHUNK, *at, 3), Inserted::Dropped(_)))
+            .count();
+        assert!(lost < 20, "{lost} were lost on the way to 95 %");
+    }
+
+    #[test]
+    fn a_look_up_beside_moves_finds_what_is_there() {
+        let index = Index::new(64).expect("memory for the test");
+        let keys = 400u64;
+        for at in 0..keys {
+            index.insert(mix(at), KIND_CHUNK, at, 1);
+        }
+        let there: Vec<u64> = (0..keys)
+            .filter(|at| index.chunks(mix(*at)).iter().any(|s| s.units_at() == *at))
+            .collect();
+        let stop = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 0..20_000u64 {
+                    let new = 1000 + round;
+                    if let Inserted::Added = index.insert(mix(new), KIND_CHUNK, new, 1) {
+                        index.remove(mix(new), new);
+                    } else {
+                        break;
+                    }
+                }
+                stop.store(1, Relaxed);
+            });
+            while stop.load(Relaxed) == 0 {
+                for at in &there {
+                    let found = index.chunks(mix(*at)).iter().any(|s| s.units_at() == *at);
+                    assert!(found, "{at} was not seen while others moved");
+                }
+            }
+        });
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_a_map_of_the_newest_head_and_of_every_chunk(
+            steps in prop::collection::vec((0u8..6, 0u64..40, 1u64..1 << 34, 1u32..2000), 1..200)
+        ) {
+            let index = Index::new(200).expect("memory for the test");
+            let mut heads: HashMap<u64, u64> = HashMap::new();
+            let mut chunks: HashMap<u64, Vec<u64>> = HashMap::new();
+            for (what, key, at, units) in steps {
+                let hash = mix(key);
+                match what {
+                    0 | 1 => {
+                        index.insert(hash, head_kind(0), at, units);
+                        heads.insert(key, at);
+                    }
+                    2 => {
+                        let known = chunks.entry(key).or_default();
+                        if !known.contains(&at) && known.len() < 5 {
+                            index.insert(hash, KIND_CHUNK, at, units);
+                            known.push(at);
+                        }
+                    }
+                    3 => {
+                        index.remove_heads(hash, |_| {});
+                        heads.remove(&key);
+                    }
+                    4 => if let Some(known) = chunks.get_mut(&key)
+                        && let Some(last) = known.pop() {
+                        prop_assert!(index.remove(hash, last).is_some());
+                    },
+                    _ => for slot in index.heads(hash).iter() {
+                        index.touch(hash, slot);
+                    },
+                }
+                for (key, at) in &heads {
+                    let found: Vec<u64> = index.heads(mix(*key)).iter().map(|slot| slot.units_at()).collect();
+                    prop_assert_eq!(&found, &[*at]);
+                }
+                for (key, known) in &chunks {
+                    let mut found: Vec<u64> = index.chunks(mix(*key)).iter().map(|slot| slot.units_at()).collect();
+                    let mut known = known.clone();
+                    found.sort_unstable();
+                    known.sort_unstable();
+                    prop_assert_eq!(found, known);
+                }
+            }
+            let entries = heads.len() + chunks.values().map(Vec::len).sum::<usize>();
+            prop_assert_eq!(index.entries(), entries as u64);
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! The journal: purges, and which segments were opened and sealed, in the order it happened.
+//!
+//! A ring of blocks, kept twice so that one bad sector loses no purge. Entries that come together
+//! share a block, and a block is written only after the one before is durable: so a gap before the
+//! newest block means that the medium lost something, not that the power went.
+
+use super::block::Block;
+use super::codec::{Put, Reader};
+use super::device::{Device, IoError};
+use super::geometry::Geometry;
+use super::limits::BLOCK_BYTES;
+use super::purges::{Mark, Target};
+use super::superblock::Uuid;
+
+const MAGIC: u64 = 0x4c4e_524a_5352_4601;
+const HEADER_BYTES: usize = 64;
+const ENTRY_BYTES: usize = 32;
+/// Entries of a block.
+pub(crate) const ENTRIES_MAX: usize = (BLOCK_BYTES as usize - HEADER_BYTES) / ENTRY_BYTES;
+
+/// What happened.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Event {
+    /// A purge.
+    Purged(Mark),
+    /// A segment was taken to be written from its beginning.
+    Opened { segment: u32, seq: u64 },
+    /// It was finished, with a footer.
+    Sealed { segment: u32, seq: u64 },
+    /// It is not to be used any more.
+    Retired { segment: u32 },
+}
+
+/// The journal while a volume is in use.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    device: Uuid,
+    geometry: Geometry,
+    next: u64,
+    pending: Vec<Event>,
+}
+
+/// What was read of a journal.
+#[derive(Debug, Default)]
+pub(crate) struct Replay {
+    /// Blocks with their numbers, oldest first, without a gap.
+    pub(crate) blocks: Vec<(u64, Vec<Event>)>,
+    /// The number the next block gets.
+    pub(crate) next: u64,
+    /// Where a gap was: the events before these blocks are lost, though they were durable once.
+    pub(crate) has_gap: bool,
+}
+
+impl Journal {
+    pub(crate) fn new(device: Uuid, geometry: Geometry, next: u64) -> Self {
+        Self { device, geometry, next, pending: Vec::new() }
+    }
+
+    /// Adds an event to the block that is written next.
+    pub(crate) fn add(&mut self, event: Event) {
+        self.pending.push(event);
+    }
+
+    /// The number of the block that pending events go to.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    pub(crate) fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    pub(crate) fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Blocks of one copy of the ring.
+    pub(crate) fn ring_blocks(geometry: &Geometry) -> u64 {
+        geometry.journal_blocks() / 2
+    }
+
+    /// The next block to be written, if there is anything to write, with its places.
+    pub(crate) fn take(&mut self) -> Option<([u64; 2], Block)> {
+        if self.pending.is_empty() {
+            return None;
+        }
+        let count = self.pending.len().min(ENTRIES_MAX);
+        let events: Vec<Event> = self.pending.drain(..count).collect();
+        let block = encode(self.device, self.next, &events);
+        let places = places(&self.geometry, self.next);
+        self.next += 1;
+        Some((places, block))
+    }
+}
+
+fn places(geometry: &Geometry, number: u64) -> [u64; 2] {
+    let ring = Journal::ring_blocks(geometry);
+    let at = geometry.journal_at + number % ring * BLOCK_BYTES;
+    [at, at + ring * BLOCK_BYTES]
+}
+
+fn encode(device: Uuid, number: u64, events: &[Event]) -> Block {
+    let mut out = Vec::with_capacity(BLOCK_BYTES as usize);
+    out.put_u64(MAGIC);
+    out.put(&device.0);
+    out.put_u64(number);
+    out.put_u32(events.len() as u32);
+    out.put_u32(0);
+    out.resize(HEADER_BYTES, 0);
+    for event in events {
+        let start = out.len();
+        match *event {
+            Event::Purged(mark) => {
+                let (kind, id) = match mark.target {
+                    Target::Key(key) => (1, key),
+                    Target::Tag(tag) => (2, tag),
+                    Target::All => (3, 0),
+                };
+                out.put_u32(kind);
+                out.put_u32(mark.soft_ms.is_some().into());
+                out.put_u64(id);
+                out.put_u64(mark.seq);
+                out.put_u64(mark.soft_ms.unwrap_or(0));
+            }
+            Event::Opened { segment, seq } => {
+                out.put_u32(4);
+                out.put_u32(segment);
+                out.put_u64(seq);
+            }
+            Event::Sealed { segment, seq } => {
+                out.put_u32(5);
+                out.put_u32(segment);
+                out.put_u64(seq);
+            }
+            Event::Retired { segment } => {
+                out.put_u32(6);
+                out.put_u32(segment);
+            }
+        }
+        out.resize(start + ENTRY_BYTES, 0);
+    }
+    out.resize(BLOCK_BYTES as usize, 0);
+    let sum = crc32c::crc32c(&out);
+    out[36..40].copy_from_slice(&sum.to_le_bytes());
+    Block::from_bytes(&out)
+}
+
+fn parse(bytes: &[u8], device: Uuid) -> Option<(u64, Vec<Event>)> {
+    let mut from = Reader::new(bytes);
+    if from.u64()? != MAGIC || from.id()? != device.0 {
+        return None;
+    }
+    let number = from.u64()?;
+    let count = from.u32()? as usize;
+    let sum = from.u32()?;
+    let mut summed = bytes.to_vec();
+    summed.get_mut(36..40)?.fill(0);
+    if sum != crc32c::crc32c(&summed) || count > ENTRIES_MAX {
+        return None;
+    }
+    let entries = bytes.get(HEADER_BYTES..)?;
+    let events = entries.chunks(ENTRY_BYTES).take(count).map(parse_event);
+    Some((number, events.collect::<Option<_>>()?))
+}
+
+fn parse_event(entry: &[u8]) -> Option<Event> {
+    let mut from = Reader::new(entry);
+    let (kind, small, id) = (from.u32()?, from.u32()?, from.u64()?);
+    Some(match kind {
+        1..=3 => {
+            let target = match kind {
+                1 => Target::Key(id),
+                2 => Target::Tag(id),
+                _ => Target::All,
+            };
+            let seq = from.u64()?;
+            let at = from.u64()?;
+            Event::Purged(Mark { target, seq, soft_ms: (small == 1).then_some(at) })
+        }
+        4 => Event::Opened { segment: small, seq: id },
+        5 => Event::Sealed { segment: small, seq: id },
+        6 => Event::Retired { segment: small },
+        _ => return None,
+    })
+}
+
+/// Reads the journal of a device.
+///
+/// # Errors
+/// Neither copy can be read.
+pub(crate) fn read(device: &dyn Device, id: Uuid, geometry: &Geometry) -> Result<Replay, IoError> {
+    const STEP_BLOCKS: u64 = 256;
+    let ring = Journal::ring_blocks(geometry);
+    let mut found: Vec<(u64, Vec<Event>)> = Vec::new();
+    let (mut failures, mut last_error) = (0, IoError::Short);
+    for copy in 0..2 {
+        for first in (0..ring).step_by(STEP_BLOCKS as usize) {
+            let blocks = STEP_BLOCKS.min(ring - first);
+            let at = geometry.journal_at + (copy * ring + first) * BLOCK_BYTES;
+            match device.read(at, (blocks * BLOCK_BYTES) as usize) {
+                Ok(bytes) => found.extend(
+                    bytes.chunks(BLOCK_BYTES as usize).filter_map(|block| parse(block, id)),
+                ),
+                Err(error) => (failures, last_error) = (failures + 1, error),
+            }
+        }
+    }
+    if failures > 0 && found.is_empty() {
+        return Err(last_error);
+    }
+    found.sort_by_key(|(number, _)| *number);
+    found.dedup_by_key(|(number, _)| *number);
+    let next = found.last().map_or(1, |(number, _)| number + 1);
+    let joins = |pair: &[(u64, Vec<Event>)]| matches!(pair, [a, b] if a.0 + 1 == b.0);
+    let start = found.windows(2).rposition(|pair| !joins(pair)).map_or(0, |at| at + 1);
+    // The block that was being written when all ended may have spoiled the oldest one.
+    let oldest_kept = (next + 1).saturating_sub(ring).max(1);
+    let first = found.get(start).map_or(next, |(number, _)| *number);
+    let has_gap = first > oldest_kept;
+    Ok(Replay { blocks: found.split_off(start), next, has_gap })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::geometry::FormatOptions;
+    use crate::disk::simulation::{Faults, SimulatedDevice};
+
+    #[test]
+    fn events_come_back_in_order_over_many_turns_of_the_ring() {
+        let geometry = Geometry::plan(8 << 20, FormatOptions::default()).expect("8 MiB will do");
+        let sim = SimulatedDevice::new(8 << 20, 1, Faults::default());
+        let device: &dyn Device = &sim;
+        let id = Uuid::random();
+        let mut journal = Journal::new(id, geometry, 1);
+        let ring = Journal::ring_blocks(&geometry);
+        for number in 1..=3 * ring {
+            let mark = Mark { target: Target::Tag(number), seq: number, soft_ms: Some(3) };
+            journal.add(Event::Purged(mark));
+            journal.add(Event::Opened { segment: 1, seq: number });
+            let (places, block) = journal.take().expect("there are events");
+            for place in places {
+                device.write(place, Block::from_bytes(&block)).expect("the device works");
+            }
+        }
+        let replay = read(device, id, &geometry).expect("the device works");
+        assert_eq!((replay.next, replay.blocks.len() as u64), (3 * ring + 1, ring));
+        assert!(!replay.has_gap);
+        let (number, events) = &replay.blocks[0];
+        assert_eq!(events[1], Event::Opened { segment: 1, seq: *number });
+        // One copy of a block may be lost, not both.
+        let [first, second] = places(&geometry, 3 * ring - 2);
+        sim.flip_bit(first..first + BLOCK_BYTES);
+        assert!(!read(device, id, &geometry).expect("the device works").has_gap);
+        sim.flip_bit(second..second + BLOCK_BYTES);
+        let replay = read(device, id, &geometry).expect("the device works");
+        assert!(replay.has_gap);
+        assert_eq!(replay.blocks.len(), 2);
+    }
+}

@@ -1,0 +1,108 @@
+//! Every size and bound of the disk store, with its reason.
+
+use std::time::Duration;
+
+/// Offsets, lengths and memory of disk I/O are multiples of this: the sector of every drive sold
+/// today, and the page.
+pub const BLOCK_BYTES: u64 = 4096;
+
+/// The version of the format this program writes. It reads this one and those before.
+pub const FORMAT_VERSION: u16 = 1;
+
+/// The longest record: one piece of the arena, so that a record is read where it is served from.
+pub const RECORD_BYTES_MAX: u32 = 1 << 20;
+
+/// The shortest limit on records a device is formatted with.
+pub const RECORD_BYTES_MIN: u32 = 16 << 10;
+
+/// Bytes under one checksum. A range is verified without reading what is around it; smaller would
+/// lengthen the header, larger would make short ranges dear.
+pub const CHECK_BYTES: u32 = 64 << 10;
+
+/// Records from this length on begin at a block, so that reading one costs no extra page of memory.
+/// Below, packing saves more than that.
+pub const ALIGNED_RECORD_BYTES: u32 = 32 << 10;
+
+/// The largest segment, and the usual one from [`SEGMENTS_WANTED`] of them on: a multiple of the
+/// erase unit of any drive, so that what a drive frees is freed at once.
+pub const SEGMENT_BYTES_MAX: u64 = 256 << 20;
+
+/// The smallest segment a device is formatted with.
+pub const SEGMENT_BYTES_MIN: u64 = 64 << 10;
+
+/// How many segments a small device is cut into: what is lost at once when the oldest goes is then
+/// half a percent.
+pub const SEGMENTS_WANTED: u64 = 192;
+
+/// The smallest device: below, bookkeeping is most of it.
+pub const DEVICE_BYTES_MIN: u64 = 4 << 20;
+
+/// The largest: addresses have 34 bits in units of 4 KiB.
+pub const DEVICE_BYTES_MAX: u64 = 1 << 46;
+
+/// The ring of purges and of segments opened and sealed: 16,384 groups of up to 60 entries.
+pub const JOURNAL_BYTES_MAX: u64 = 64 << 20;
+
+/// Mean length of a record the index is made for, unless said otherwise.
+pub const OBJECT_BYTES_DEFAULT: u64 = 512 << 10;
+
+/// Marks of purges remembered: with 32 bytes each this is 8 MiB of every checkpoint. Forgetting one
+/// refuses content older than it, never serves it.
+pub const MARKS_MAX: u32 = 1 << 18;
+
+/// Part of the index that is used at design load. Up to 96 % fit; above 90 % insertions get slow.
+pub const INDEX_LOAD: f64 = 0.87;
+
+/// The longest description of an object (its key, head, selectors): heads are limited to 64 KiB
+/// themselves.
+pub const META_BYTES_MAX: usize = 96 << 10;
+
+/// Tags on disk for one object.
+pub const TAGS_MAX: usize = 1024;
+
+/// What is read at first of an object of which only a part is wanted: the head of all but the
+/// longest, and the first bytes of small objects.
+pub const HEAD_READ_BYTES: u32 = 16 << 10;
+
+/// One write: long enough for any drive's full speed, short enough to let reads pass.
+pub const WRITE_BYTES: usize = 1 << 20;
+
+/// Writes under way at once, for each disk.
+pub const WRITES_IN_FLIGHT_MAX: usize = 4;
+
+/// Bytes that wait to be written, for each disk. Beyond, objects stay in memory only: a slow disk
+/// never holds up a fill.
+pub const QUEUE_BYTES_MAX: u64 = 64 << 20;
+
+/// How long bytes wait for more to be written with them.
+pub const WRITE_DELAY: Duration = Duration::from_millis(50);
+
+/// How long a purge waits for others to be made durable with it.
+pub const PURGE_DELAY: Duration = Duration::from_millis(5);
+
+/// How often a drive's own cache is flushed. A power cut loses at most this much, besides what had
+/// not been written.
+pub const FLUSH_EVERY: Duration = Duration::from_secs(5);
+
+/// How often the index is written out, so that starting never reads more than a bounded log.
+pub const CHECKPOINT_EVERY: Duration = Duration::from_secs(30 * 60);
+
+/// The same in sealed segments.
+pub const CHECKPOINT_SEGMENTS: u32 = 2048;
+
+/// The longest time one I/O may take before its disk counts as hanging. Drives retry for seconds
+/// before they report an error; clients are served from elsewhere long before this.
+pub const IO_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Variants of one resource that one disk can tell apart in its index.
+pub const VARIANTS_MAX: u8 = 5;
+
+/// Reads queued before the kernel is told of them, where that many more are under way: fewer
+/// system calls when a disk is busy, no delay when it is not.
+pub const READ_BATCH: usize = 8;
+
+/// Entries of a ring.
+pub const RING_ENTRIES: u32 = 512;
+
+/// Threads of the fallback without io_uring, for each disk.
+pub const POOL_THREADS: usize = 16;

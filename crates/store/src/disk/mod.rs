@@ -1,0 +1,47 @@
+//! The disk store: what is cached outlives the process, on as many disks as there are.
+//!
+//! Each disk is a log of segments, written from front to end, with an index of eight bytes for each
+//! record in memory. A record is read straight into the arena and checked; what does not check is a
+//! miss. A disk that fails is left alone, its share is fetched again, and it is taken back with its
+//! content when it works again.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`device`] | a device of blocks; [`file`] and [`simulation`] are devices |
+//! | [`superblock`], [`geometry`] | whose a device is and how it is divided |
+//! | [`record`], [`segment`], [`table`] | what the log is made of |
+//! | [`index`] | where records are |
+//! | [`journal`], [`checkpoint`], [`purges`] | what must not be forgotten |
+//! | [`writer`], [`intake`], [`reclaim`] | the one that writes |
+//! | [`read`], [`volume`] | what all may ask of a disk |
+//! | [`recovery`] | making and opening a volume |
+
+pub mod block;
+mod checkpoint;
+mod codec;
+pub mod device;
+pub mod geometry;
+mod index;
+mod intake;
+mod journal;
+pub mod limits;
+mod lines;
+pub mod purges;
+mod read;
+mod reclaim;
+mod record;
+pub mod recovery;
+mod segment;
+pub mod simulation;
+pub mod superblock;
+mod table;
+#[cfg(test)]
+mod tests;
+mod volume;
+mod writer;
+
+pub use checkpoint::Written;
+pub use intake::Description;
+pub use read::{PartRead, ReadError, Stored};
+pub use volume::{Common, Volume, VolumeCounts, VolumeStats};
+pub use writer::Writer;

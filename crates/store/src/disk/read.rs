@@ -1,0 +1,539 @@
+//! Reading what is stored: the head of an object, then its parts, straight into the arena.
+//!
+//! Every byte is checked before anyone sees it. What does not fit its checksum, its object or its
+//! segment is taken out of the index and is a miss.
+
+use super::block::{Block, Buffer};
+use super::codec::round_up;
+use super::device::{Completion, Io, IoError, Op};
+use super::index::Slot;
+use super::limits::{BLOCK_BYTES, CHECK_BYTES, HEAD_READ_BYTES, RECORD_BYTES_MAX};
+use super::purges::Verdict;
+use super::record::{Bad, Kind, RecordHead, chunk_hash, key_hash, payload_offset, sums_of};
+use super::volume::Volume;
+use crate::arena::Arena;
+use crate::piece::Lease;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Payloads up to here are copied out of what was read, into memory of just their length.
+const COPIED_BYTES_MAX: u64 = 32 << 10;
+
+/// Why something was not read.
+#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// It is not there, or not as it was written.
+    #[error("it is not on the disk any more")]
+    Miss,
+    /// The disk failed.
+    #[error("the disk failed: {0}")]
+    Disk(IoError),
+    /// There is no memory for it.
+    #[error("no memory is left to read it into")]
+    NoMemory,
+}
+
+/// An object on a disk, its head read.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    volume: Arc<Volume>,
+    object: u128,
+    key: u128,
+    slot: Slot,
+    /// Hash of what it is selected by.
+    pub variant: u64,
+    /// When its fetch began, in the order of purges.
+    pub born: u64,
+    /// Place in the order of writing.
+    pub seq: u64,
+    /// Length of the representation.
+    pub total: u64,
+    /// The caller's description.
+    pub meta: Box<[u8]>,
+    /// Tags it can be purged by.
+    pub tags: Box<[u64]>,
+    /// When it was softly purged, Unix milliseconds.
+    pub soft_ms: Option<u64>,
+    /// All of its bytes, where they came along with the head.
+    pub payload: Option<Lease>,
+    chunk_bytes: u32,
+    /// Where its bytes are, where the head's record has them.
+    payload_at: u64,
+    sums: Arc<[u32]>,
+}
+
+/// A part of an object that is being read.
+#[derive(Debug)]
+pub struct PartRead {
+    stored: Stored,
+    /// Where the caller's part begins and ends in the representation.
+    start: u64,
+    end: u64,
+    /// What of the memory to be read is the part from its first checksum block on.
+    from: PartFrom,
+    data: Completion,
+    /// Where the memory is on the device.
+    offset: u64,
+    /// Bytes before the first checksum block in the memory.
+    skip: usize,
+    /// Bytes of the checksum blocks.
+    len: usize,
+    first_block: usize,
+    /// Bytes between the first block's beginning and the wanted part.
+    lead: usize,
+}
+
+#[derive(Debug)]
+enum PartFrom {
+    /// The checksums are known.
+    Head,
+    /// They come with the chunk's own head: before the data, or read beside it.
+    Chunk { number: u32, slot: Slot, head: Option<Completion>, head_skip: usize, attempt: usize },
+}
+
+impl Volume {
+    /// Reads the heads of a resource that the index knows, newest first; with `whole`, the bytes
+    /// of short objects along with them. Those that are gone are left out.
+    ///
+    /// # Errors
+    /// The disk failed for all of them.
+    pub async fn read_heads(
+        self: &Arc<Self>,
+        key: u128,
+        whole: bool,
+        arena: &Arc<Arena>,
+    ) -> Result<Vec<Stored>, ReadError> {
+        let mut found = Vec::new();
+        let mut failure = None;
+        for slot in self.heads(key).iter() {
+            match self.read_head(key, slot, whole, arena).await {
+                Ok(stored) => found.push(stored),
+                Err(ReadError::Miss) => {}
+                Err(error) => failure = Some(error),
+            }
+        }
+        if let (true, Some(error)) = (found.is_empty(), failure) {
+            return Err(error);
+        }
+        found.sort_by_key(|stored| std::cmp::Reverse(stored.seq));
+        Ok(found)
+    }
+
+    async fn read_head(
+        self: &Arc<Self>,
+        key: u128,
+        slot: Slot,
+        whole: bool,
+        arena: &Arc<Arena>,
+    ) -> Result<Stored, ReadError> {
+        let geometry = *self.geometry();
+        let offset = slot.units_at() * u64::from(geometry.unit_bytes);
+        let segment = geometry.segment_of(offset).ok_or(ReadError::Miss)?;
+        let segment_end = geometry.segment_at(segment) + geometry.segment_bytes;
+        let about = u64::from(slot.units()) * u64::from(geometry.unit_bytes);
+        let about = about.min(geometry.record_bytes_max.into());
+        let mut wanted = if whole { about } else { about.min(HEAD_READ_BYTES.into()) };
+        let start = offset & !(BLOCK_BYTES - 1);
+        let skip = (offset - start) as usize;
+        let (head, memory) = loop {
+            let end = round_up(offset + wanted, BLOCK_BYTES).min(segment_end);
+            let memory = self.read_into(arena, start, end - start).await?;
+            let bytes = memory.bytes().get(skip..).unwrap_or(&[]);
+            match RecordHead::parse(bytes) {
+                Ok(head) => break (head, memory),
+                Err(Bad::Longer(more))
+                    if more as u64 > wanted && offset + more as u64 <= segment_end =>
+                {
+                    wanted = more as u64;
+                }
+                Err(bad) => {
+                    let count = if bad == Bad::Damaged {
+                        &self.counts.damaged
+                    } else {
+                        &self.counts.mismatches
+                    };
+                    count.add(1);
+                    self.forget(key_hash(key), slot.units_at());
+                    return Err(ReadError::Miss);
+                }
+            }
+        };
+        if head.kind != Kind::Head
+            || head.key != key
+            || !self.is_of_segment(offset, head.segment_seq)
+        {
+            // Another key that looks the same to the index keeps its place.
+            self.counts.mismatches.add(1);
+            if !self.is_of_segment(offset, head.segment_seq) {
+                self.forget(key_hash(key), slot.units_at());
+            }
+            return Err(ReadError::Miss);
+        }
+        let soft_ms = match self.common.purges.verdict(key_hash(key), &head.tags, head.born) {
+            Verdict::Good => None,
+            Verdict::Stale(at) => Some(at),
+            Verdict::Purged => {
+                self.forget(key_hash(key), slot.units_at());
+                return Err(ReadError::Miss);
+            }
+        };
+        let payload = self.payload_of(&head, memory, skip, arena, slot)?;
+        self.counts.hits.add(1);
+        self.index.touch(key_hash(key), slot);
+        Ok(Stored {
+            volume: Arc::clone(self),
+            object: head.object,
+            key,
+            slot,
+            variant: head.variant,
+            born: head.born,
+            seq: head.seq,
+            total: head.total,
+            soft_ms,
+            payload,
+            chunk_bytes: head.chunk_bytes,
+            payload_at: offset + head.payload_at(),
+            sums: head.sums.into(),
+            meta: head.meta,
+            tags: head.tags,
+        })
+    }
+
+    /// The payload, where all of it was read.
+    fn payload_of(
+        &self,
+        head: &RecordHead,
+        memory: Memory,
+        skip: usize,
+        arena: &Arc<Arena>,
+        slot: Slot,
+    ) -> Result<Option<Lease>, ReadError> {
+        let len = head.payload_bytes as usize;
+        if head.chunk_bytes != 0 || len == 0 {
+            return Ok(None);
+        }
+        let from = skip + head.payload_at() as usize;
+        let Some(payload) = memory.bytes().get(from..from + len) else { return Ok(None) };
+        if !head.verify(self.geometry().check_bytes, 0, payload) {
+            self.counts.damaged.add(1);
+            self.forget(head.index_hash(), slot.units_at());
+            return Err(ReadError::Miss);
+        }
+        Ok(match memory {
+            Memory::Lease(lease) if len as u64 > COPIED_BYTES_MAX => {
+                Some(lease.slice(from..from + len))
+            }
+            _ => arena.allocate(len).map(|mut piece| {
+                piece.spare()[..len].copy_from_slice(payload_bytes(&memory, from, len));
+                piece.publish(len)
+            }),
+        })
+    }
+
+    async fn read_into(
+        &self,
+        arena: &Arc<Arena>,
+        start: u64,
+        len: u64,
+    ) -> Result<Memory, ReadError> {
+        let bytes = len as usize;
+        let buffer = if len <= COPIED_BYTES_MAX + 2 * BLOCK_BYTES {
+            Buffer::Block(Block::new(bytes))
+        } else {
+            Buffer::Piece(arena.allocate(bytes).ok_or(ReadError::NoMemory)?)
+        };
+        let outcome =
+            self.device.submit(Io { op: Op::Read, offset: start, len: bytes, buffer }).await;
+        self.check(start, outcome.result)?;
+        self.counts.reads.add(1);
+        self.counts.read_bytes.add(len);
+        Ok(Memory::of(outcome.buffer, bytes))
+    }
+
+    /// Takes note of a read that failed.
+    fn check(&self, offset: u64, result: Result<(), IoError>) -> Result<(), ReadError> {
+        let Err(error) = result else { return Ok(()) };
+        self.counts.read_errors.add(1);
+        if matches!(error, IoError::Failed(_)) && !error.is_gone() {
+            self.retire(offset);
+        }
+        Err(ReadError::Disk(error))
+    }
+
+    /// Takes note of a read nobody waits for any longer.
+    pub fn note_timeout(&self) {
+        self.counts.timeouts.add(1);
+    }
+}
+
+/// Memory that was read into.
+#[derive(Debug)]
+enum Memory {
+    Block(Block),
+    Lease(Lease),
+}
+
+impl Memory {
+    fn of(buffer: Buffer, len: usize) -> Self {
+        match buffer {
+            Buffer::Piece(mut piece) => Self::Lease(piece.publish(len)),
+            other => Self::Block(other.into_block()),
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Block(block) => block,
+            Self::Lease(lease) => lease,
+        }
+    }
+}
+
+fn payload_bytes(memory: &Memory, from: usize, len: usize) -> &[u8] {
+    memory.bytes().get(from..from + len).unwrap_or(&[])
+}
+
+impl Stored {
+    /// The disk it is on.
+    pub fn volume(&self) -> &Arc<Volume> {
+        &self.volume
+    }
+
+    /// Whether the bytes of `range` are known to the index. Looks at memory only, at 64 chunks at
+    /// most.
+    pub fn may_have(&self, range: std::ops::Range<u64>) -> bool {
+        if self.chunk_bytes == 0 {
+            return true;
+        }
+        let chunk = u64::from(self.chunk_bytes);
+        let last = range.end.saturating_sub(1) / chunk;
+        let first = range.start / chunk;
+        let step = ((last - first.min(last)) / 64 + 1) as usize;
+        (first..=last).step_by(step).chain([last]).all(|number| {
+            let hash = chunk_hash(self.object, u32::try_from(number).unwrap_or(u32::MAX));
+            self.volume.index.chunks(hash).iter().next().is_some()
+        })
+    }
+
+    /// Takes the object out: it turned out to be of no use.
+    pub fn forget(&self) {
+        self.volume.forget(key_hash(self.key), self.slot.units_at());
+    }
+
+    /// Begins to read what follows `position`, up to `end` at most, and to the end of a record at
+    /// most. Nothing is read twice: begin the next part where [`PartRead::end`] says.
+    ///
+    /// # Errors
+    /// [`ReadError::Miss`] where the index does not know it; [`ReadError::NoMemory`].
+    pub fn begin(
+        &self,
+        position: u64,
+        end: u64,
+        arena: &Arc<Arena>,
+    ) -> Result<PartRead, ReadError> {
+        self.begin_attempt(position, end, arena, 0)
+    }
+
+    fn begin_attempt(
+        &self,
+        position: u64,
+        end: u64,
+        arena: &Arc<Arena>,
+        attempt: usize,
+    ) -> Result<PartRead, ReadError> {
+        let end = end.min(self.total);
+        if position >= end {
+            return Err(ReadError::Miss);
+        }
+        if self.chunk_bytes == 0 {
+            let extent = Extent { at: self.payload_at, from: 0, len: self.total };
+            return self.begin_in(extent, position, end, arena, None);
+        }
+        let chunk = u64::from(self.chunk_bytes);
+        let number = u32::try_from(position / chunk).map_err(|_| ReadError::Miss)?;
+        let from = u64::from(number) * chunk;
+        let len = chunk.min(self.total - from);
+        let hash = chunk_hash(self.object, number);
+        let slot = self.volume.index.chunks(hash).iter().nth(attempt).ok_or(ReadError::Miss)?;
+        let record_at = slot.units_at() * u64::from(self.volume.geometry().unit_bytes);
+        let sums = sums_of(len, self.volume.geometry().check_bytes);
+        let at = record_at + payload_offset(sums, 0, 0);
+        let extent = Extent { at, from, len };
+        self.begin_in(extent, position, end, arena, Some((number, slot, record_at, attempt)))
+    }
+
+    fn begin_in(
+        &self,
+        extent: Extent,
+        position: u64,
+        end: u64,
+        arena: &Arc<Arena>,
+        chunk: Option<(u32, Slot, u64, usize)>,
+    ) -> Result<PartRead, ReadError> {
+        let check = u64::from(self.volume.geometry().check_bytes);
+        let first = (position - extent.from) / check;
+        let block_at = first * check;
+        let mut last = (end.min(extent.from + extent.len) - extent.from).div_ceil(check);
+        loop {
+            let stop = (last * check).min(extent.len);
+            // The head of a chunk is just before its bytes: when they are read from the front, it
+            // comes along.
+            let with_head = first == 0;
+            let start = match chunk {
+                Some((_, _, record_at, _)) if with_head => record_at,
+                _ => extent.at + block_at,
+            };
+            let window = start & !(BLOCK_BYTES - 1);
+            let window_end = round_up(extent.at + stop, BLOCK_BYTES);
+            let bytes = (window_end - window) as usize;
+            let piece =
+                if bytes <= RECORD_BYTES_MAX as usize { arena.allocate(bytes) } else { None };
+            let Some(piece) = piece else {
+                // Less at a time, as long as it is more than one block.
+                if last - first <= 1 {
+                    return Err(ReadError::NoMemory);
+                }
+                last = first + (last - first) / 2;
+                continue;
+            };
+            let volume = &self.volume;
+            let submit = |offset, len, buffer| {
+                volume.device.submit(Io { op: Op::Read, offset, len, buffer })
+            };
+            let from = match chunk {
+                None => PartFrom::Head,
+                Some((number, slot, record_at, attempt)) => {
+                    let head_at = record_at & !(BLOCK_BYTES - 1);
+                    let head = (!with_head).then(|| {
+                        let len = round_up(extent.at - head_at, BLOCK_BYTES) as usize;
+                        submit(head_at, len, Buffer::Block(Block::new(len)))
+                    });
+                    let head_skip = (record_at - head_at) as usize;
+                    PartFrom::Chunk { number, slot, head, head_skip, attempt }
+                }
+            };
+            let data = submit(window, bytes, Buffer::Piece(piece));
+            volume.counts.reads.add(1);
+            volume.counts.read_bytes.add(bytes as u64);
+            return Ok(PartRead {
+                stored: self.clone(),
+                start: position,
+                end: end.min(extent.from + stop),
+                from,
+                data,
+                offset: window,
+                skip: (extent.at + block_at - window) as usize,
+                len: (stop - block_at) as usize,
+                first_block: first as usize,
+                lead: (position - extent.from - block_at) as usize,
+            });
+        }
+    }
+}
+
+/// Where bytes of an object lie one after the other.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    /// Offset on the device.
+    at: u64,
+    /// Offset in the representation.
+    from: u64,
+    len: u64,
+}
+
+impl PartRead {
+    /// Where the part ends.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// The part, once it was read and checked.
+    ///
+    /// # Errors
+    /// It is not as it was written, or the disk failed.
+    pub async fn finish(mut self, arena: &Arc<Arena>) -> Result<Lease, ReadError> {
+        loop {
+            let again = match self.try_finish().await {
+                Ok(lease) => return Ok(lease),
+                Err((ReadError::Miss, Some(attempt))) => attempt + 1,
+                Err((error, _)) => return Err(error),
+            };
+            // The index led to another record that looks the same to it.
+            self = self.stored.begin_attempt(self.start, self.end, arena, again)?;
+        }
+    }
+
+    async fn try_finish(&mut self) -> Result<Lease, (ReadError, Option<usize>)> {
+        let stored = &self.stored;
+        let volume = &stored.volume;
+        let check_bytes = volume.geometry().check_bytes;
+        let outcome = (&mut self.data).await;
+        volume.check(self.offset, outcome.result).map_err(|error| (error, None))?;
+        let Buffer::Piece(mut piece) = outcome.buffer else {
+            return Err((ReadError::NoMemory, None));
+        };
+        let memory = piece.publish(piece.capacity() as usize);
+        let bytes = memory.get(self.skip..self.skip + self.len).unwrap_or(&[]);
+        let is_good = match &mut self.from {
+            PartFrom::Head => {
+                let mut blocks = bytes.chunks(check_bytes as usize).enumerate();
+                let good = blocks.all(|(at, block)| {
+                    stored.sums.get(self.first_block + at) == Some(&crc32c::crc32c(block))
+                });
+                if !good {
+                    volume.counts.damaged.add(1);
+                    stored.forget();
+                }
+                good
+            }
+            PartFrom::Chunk { number, slot, head, head_skip, attempt } => {
+                let beside = match head {
+                    None => None,
+                    Some(head) => {
+                        let outcome = head.await;
+                        volume.check(self.offset, outcome.result).map_err(|error| (error, None))?;
+                        Some(outcome.buffer.into_block())
+                    }
+                };
+                let head_bytes =
+                    beside.as_deref().unwrap_or(&memory).get(*head_skip..).unwrap_or(&[]);
+                let hash = chunk_hash(stored.object, *number);
+                match RecordHead::parse(head_bytes) {
+                    Ok(head)
+                        if head.object == stored.object
+                            && head.chunk == *number
+                            && head.kind == Kind::Chunk =>
+                    {
+                        let good = head.verify(check_bytes, self.first_block, bytes)
+                            && u64::from(head.chunk_bytes) == u64::from(stored.chunk_bytes);
+                        if good {
+                            volume.index.touch(hash, *slot);
+                        } else {
+                            volume.counts.damaged.add(1);
+                            volume.forget(hash, slot.units_at());
+                        }
+                        good
+                    }
+                    Ok(_) => {
+                        volume.counts.mismatches.add(1);
+                        return Err((ReadError::Miss, Some(*attempt)));
+                    }
+                    Err(_) => {
+                        volume.counts.damaged.add(1);
+                        volume.forget(hash, slot.units_at());
+                        return Err((ReadError::Miss, Some(*attempt)));
+                    }
+                }
+            }
+        };
+        let wanted = self.skip + self.lead;
+        let len = (self.end - self.start) as usize;
+        if !is_good || bytes.len() < self.lead + len {
+            return Err((ReadError::Miss, None));
+        }
+        Ok(memory.slice(wanted..wanted + len))
+    }
+}
+
+const _: () = assert!(CHECK_BYTES < RECORD_BYTES_MAX);

@@ -1,0 +1,131 @@
+//! Freeing the oldest segment, keeping what is used.
+
+use super::codec::round_up;
+use super::device::IoError;
+use super::geometry::Geometry;
+use super::index::KIND_CHUNK;
+use super::limits::BLOCK_BYTES;
+use super::purges::Verdict;
+use super::record::{Kind, RecordHead};
+use super::segment::{Entry, TRAILER_BYTES, footer_bytes, parse_footer, parse_trailer};
+use super::table::SegmentState;
+use super::volume::Volume;
+use super::writer::{Stream, Writer};
+use crate::error::DiskError;
+use std::sync::Arc;
+
+/// At most this part of a segment is kept: the rest of the log has to move on.
+const KEPT_PART: u64 = 4;
+
+/// Reads the footer of a sealed segment; `None` where there is none of this opening.
+pub(crate) fn read_footer(
+    volume_device: &dyn super::device::Device,
+    geometry: &Geometry,
+    segment: u32,
+    seq: u64,
+) -> Result<Option<Vec<Entry>>, IoError> {
+    let end = geometry.segment_at(segment) + geometry.segment_bytes;
+    let guess = geometry.segment_bytes.min(16 * BLOCK_BYTES);
+    let tail = volume_device.read(end - guess, guess as usize)?;
+    let trailer = tail.len().checked_sub(TRAILER_BYTES).and_then(|at| tail.get(at..));
+    let Some(count) = trailer.and_then(|trailer| parse_trailer(trailer, seq, geometry)) else {
+        return Ok(None);
+    };
+    let bytes = footer_bytes(count);
+    if bytes <= guess {
+        let at = (guess - bytes) as usize;
+        return Ok(tail.get(at..).and_then(|footer| parse_footer(footer, seq, geometry)));
+    }
+    let footer = volume_device.read(end - bytes, bytes as usize)?;
+    Ok(parse_footer(&footer, seq, geometry))
+}
+
+impl Writer {
+    /// Frees one segment; false where there is none that could be.
+    pub(crate) fn reclaim(&mut self) -> Result<bool, DiskError> {
+        let volume = Arc::clone(&self.volume);
+        let geometry = *volume.geometry();
+        let Some((segment, seq)) = ({
+            let books = volume.books();
+            books.table.victim().map(|segment| (segment, books.table.get(segment).seq))
+        }) else {
+            return Ok(false);
+        };
+        let unit = u64::from(geometry.unit_bytes);
+        let base = geometry.segment_at(segment) / unit;
+        let entries = read_footer(&*volume.device, &geometry, segment, seq);
+        if self.keeps
+            && let Ok(Some(entries)) = &entries
+        {
+            self.keep_used(segment, entries)?;
+        }
+        let mut books = volume.books();
+        match entries {
+            Ok(Some(entries)) => {
+                for entry in entries {
+                    volume.index.remove(entry.hash, base + u64::from(entry.units_at));
+                }
+            }
+            // Without a footer the index itself says what leads there.
+            Ok(None) | Err(_) => {
+                let end = base + geometry.segment_bytes / unit;
+                volume.index.remove_where(|slot| (base..end).contains(&slot.units_at()));
+            }
+        }
+        books.table.change(segment, |info| {
+            info.state = SegmentState::Free;
+            info.live_units = 0;
+            info.used_units = 0;
+        });
+        drop(books);
+        volume.counts.segments_reclaimed.add(1);
+        Ok(true)
+    }
+
+    /// Writes again what was used since it was written, as far as it is good and not too much.
+    fn keep_used(&mut self, segment: u32, entries: &[Entry]) -> Result<(), DiskError> {
+        let volume = Arc::clone(&self.volume);
+        let geometry = *volume.geometry();
+        let unit = u64::from(geometry.unit_bytes);
+        let base = geometry.segment_at(segment) / unit;
+        let mut room = geometry.segment_bytes / KEPT_PART;
+        for entry in entries {
+            let at = base + u64::from(entry.units_at);
+            let bytes = u64::from(entry.units) * unit;
+            let used = volume.index.at(entry.hash, at).is_some_and(|slot| slot.uses() > 0);
+            if !used || bytes > room || !self.has_room_to_keep(bytes) {
+                continue;
+            }
+            let Some((head, payload)) = read_record(&volume, at * unit, bytes, entry) else {
+                continue;
+            };
+            room -= bytes;
+            volume.forget(entry.hash, at);
+            self.append(Stream::Kept, head, &[&payload])?;
+        }
+        self.drain()
+    }
+}
+
+/// A whole record that is as it was written and still wanted.
+fn read_record(
+    volume: &Volume,
+    offset: u64,
+    bytes: u64,
+    entry: &Entry,
+) -> Option<(RecordHead, Vec<u8>)> {
+    let start = offset & !(BLOCK_BYTES - 1);
+    let end = round_up(offset + bytes, BLOCK_BYTES);
+    let block = volume.device.read(start, (end - start) as usize).ok()?;
+    let record = block.get((offset - start) as usize..)?;
+    let head = RecordHead::parse(record).ok()?;
+    let payload = record.get(head.payload_at() as usize..head.bytes() as usize)?;
+    let is_it = head.index_hash() == entry.hash
+        && head.seq == entry.seq
+        && (head.kind == Kind::Chunk) == (entry.kind == KIND_CHUNK)
+        && volume.common.purges.verdict(entry.hash, &head.tags, head.born) != Verdict::Purged
+        && head.verify(volume.geometry().check_bytes, 0, payload);
+    let now_ms = (volume.common.now_us)() / 1000;
+    let is_wanted = is_it && head.expires_ms > now_ms;
+    is_wanted.then(|| (head, payload.to_vec()))
+}

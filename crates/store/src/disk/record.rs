@@ -1,0 +1,289 @@
+//! Records: what segments are made of.
+//!
+//! ```text
+//! 0    fixed part, 128 bytes: magic, checksum of the head, whose record, which part, lengths
+//! 128  one checksum for each block of payload
+//!      tags, 8 bytes each
+//!      description (the caller's bytes)
+//!      zeroes to a multiple of 64
+//!      payload
+//!      zeroes to the unit of the device
+//! ```
+//! An object of one record has description and payload in it. A longer one is cut into chunks, each
+//! a record, and its head is written last: without it the chunks cannot be found.
+
+use super::codec::{Put, Reader, mix, round_up};
+use super::geometry::Geometry;
+use super::limits::{ALIGNED_RECORD_BYTES, BLOCK_BYTES, META_BYTES_MAX, TAGS_MAX};
+
+const MAGIC: u32 = 0x4352_7246;
+/// Length of the fixed part.
+pub(crate) const FIXED_BYTES: usize = 128;
+/// Payload begins at a multiple of this.
+const PAYLOAD_ALIGN: u64 = 64;
+
+/// What a record is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Kind {
+    /// The head of an object, with its bytes where they fit.
+    Head,
+    /// A part of an object's bytes.
+    Chunk,
+}
+
+/// All a record says before its payload.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct RecordHead {
+    pub(crate) kind: Kind,
+    /// The segment's number of its opening.
+    pub(crate) segment_seq: u64,
+    /// The order in which records were written.
+    pub(crate) seq: u64,
+    /// Which insertion it belongs to.
+    pub(crate) object: u128,
+    /// Hash of the resource's key.
+    pub(crate) key: u128,
+    /// Hash of what the response is selected by; 0 where it does not vary.
+    pub(crate) variant: u64,
+    /// When its fetch began, in the order of purges.
+    pub(crate) born: u64,
+    /// Until when it is of use, Unix milliseconds.
+    pub(crate) expires_ms: u64,
+    /// Length of the whole representation.
+    pub(crate) total: u64,
+    /// Which chunk.
+    pub(crate) chunk: u32,
+    /// Length of a chunk's payload, but for the last; 0 where the head has all.
+    pub(crate) chunk_bytes: u32,
+    pub(crate) payload_bytes: u32,
+    pub(crate) tags: Box<[u64]>,
+    pub(crate) meta: Box<[u8]>,
+    /// Of each block of payload.
+    pub(crate) sums: Box<[u32]>,
+}
+
+/// Why bytes are no record.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Bad {
+    /// They are something else, or nothing.
+    NotARecord,
+    /// There are not enough of them; this many are needed.
+    Longer(usize),
+    /// A checksum does not fit.
+    Damaged,
+}
+
+/// Bytes before the payload.
+pub(crate) fn payload_offset(sums: usize, tags: usize, meta: usize) -> u64 {
+    round_up((FIXED_BYTES + 4 * sums + 8 * tags + meta) as u64, PAYLOAD_ALIGN)
+}
+
+/// Checksums for a payload.
+pub(crate) fn sums_of(payload_bytes: u64, check_bytes: u32) -> usize {
+    payload_bytes.div_ceil(check_bytes.into()) as usize
+}
+
+/// The most payload a record with such a head has room for.
+pub(crate) fn payload_max(geometry: &Geometry, tags: usize, meta: usize) -> u64 {
+    let max = u64::from(geometry.record_bytes_max);
+    let sums = sums_of(max, geometry.check_bytes);
+    max.saturating_sub(payload_offset(sums, tags, meta))
+}
+
+impl RecordHead {
+    /// Where the payload begins.
+    pub(crate) fn payload_at(&self) -> u64 {
+        payload_offset(self.sums.len(), self.tags.len(), self.meta.len())
+    }
+
+    /// Length of the record without what fills it up.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.payload_at() + u64::from(self.payload_bytes)
+    }
+
+    /// Adds the head to `out`, up to where the payload begins.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.put_u32(MAGIC);
+        out.put_u32(0);
+        out.put_u8(1);
+        out.put_u8(match self.kind {
+            Kind::Head => 0,
+            Kind::Chunk => 1,
+        });
+        out.put_u16(self.tags.len() as u16);
+        out.put_u32(self.meta.len() as u32);
+        out.put_u64(self.segment_seq);
+        out.put_u64(self.seq);
+        out.put_u128(self.object);
+        out.put_u128(self.key);
+        out.put_u64(self.variant);
+        out.put_u64(self.born);
+        out.put_u64(self.expires_ms);
+        out.put_u64(self.total);
+        out.put_u32(self.chunk);
+        out.put_u32(self.chunk_bytes);
+        out.put_u32(self.payload_bytes);
+        out.put_u32(self.sums.len() as u32);
+        out.resize(start + FIXED_BYTES, 0);
+        self.sums.iter().for_each(|sum| out.put_u32(*sum));
+        self.tags.iter().for_each(|tag| out.put_u64(*tag));
+        out.put(&self.meta);
+        out.resize(start + self.payload_at() as usize, 0);
+        let sum = crc32c::crc32c(&out[start + 8..]);
+        out[start + 4..start + 8].copy_from_slice(&sum.to_le_bytes());
+    }
+
+    /// Reads a head. Whatever the bytes are, what comes out was once written as a head.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Bad> {
+        let fixed = bytes.get(..FIXED_BYTES).ok_or(Bad::Longer(FIXED_BYTES))?;
+        let mut from = Reader::new(fixed);
+        let head = Self::parse_fixed(&mut from).ok_or(Bad::NotARecord)?;
+        let (mut read, sum, sums, tags, meta) = head;
+        let head_bytes = payload_offset(sums, tags, meta) as usize;
+        let whole = bytes.get(..head_bytes).ok_or(Bad::Longer(head_bytes))?;
+        if crc32c::crc32c(&whole[8..]) != sum {
+            return Err(Bad::Damaged);
+        }
+        let mut from = Reader::new(&whole[FIXED_BYTES..]);
+        let mut rest = || {
+            read.sums = (0..sums).map(|_| from.u32()).collect::<Option<_>>()?;
+            read.tags = (0..tags).map(|_| from.u64()).collect::<Option<_>>()?;
+            read.meta = from.bytes(meta)?.into();
+            Some(())
+        };
+        rest().ok_or(Bad::NotARecord)?;
+        Ok(read)
+    }
+
+    #[expect(clippy::type_complexity, reason = "used once, right above")]
+    fn parse_fixed(from: &mut Reader<'_>) -> Option<(Self, u32, usize, usize, usize)> {
+        if from.u32()? != MAGIC {
+            return None;
+        }
+        let sum = from.u32()?;
+        if from.u8()? != 1 {
+            return None;
+        }
+        let kind = match from.u8()? {
+            0 => Kind::Head,
+            1 => Kind::Chunk,
+            _ => return None,
+        };
+        let tags = usize::from(from.u16()?);
+        let meta = from.u32()? as usize;
+        let read = Self {
+            kind,
+            segment_seq: from.u64()?,
+            seq: from.u64()?,
+            object: from.u128()?,
+            key: from.u128()?,
+            variant: from.u64()?,
+            born: from.u64()?,
+            expires_ms: from.u64()?,
+            total: from.u64()?,
+            chunk: from.u32()?,
+            chunk_bytes: from.u32()?,
+            payload_bytes: from.u32()?,
+            tags: Box::default(),
+            meta: Box::default(),
+            sums: Box::default(),
+        };
+        let sums = from.u32()? as usize;
+        let sane = tags <= TAGS_MAX && meta <= META_BYTES_MAX && sums <= 4096;
+        sane.then_some((read, sum, sums, tags, meta))
+    }
+
+    /// Whether the payload bytes from a checksum's block on are as they were written. `bytes` begin
+    /// with block `first` and are whole blocks, but for the last of the payload.
+    pub(crate) fn verify(&self, check_bytes: u32, first: usize, bytes: &[u8]) -> bool {
+        let mut blocks = bytes.chunks(check_bytes as usize).enumerate();
+        blocks.all(|(at, block)| self.sums.get(first + at) == Some(&crc32c::crc32c(block)))
+    }
+
+    /// The number under which the index knows it.
+    pub(crate) fn index_hash(&self) -> u64 {
+        match self.kind {
+            Kind::Head => key_hash(self.key),
+            Kind::Chunk => chunk_hash(self.object, self.chunk),
+        }
+    }
+}
+
+/// The number under which the index knows the heads of a resource.
+pub(crate) fn key_hash(key: u128) -> u64 {
+    (key >> 64) as u64 ^ key as u64
+}
+
+/// The number under which the index knows a chunk. Ids of objects are unique and not chosen by
+/// anyone outside.
+pub(crate) fn chunk_hash(object: u128, chunk: u32) -> u64 {
+    mix((object >> 64) as u64 ^ mix(object as u64 ^ mix(u64::from(chunk) + 1)))
+}
+
+/// Bytes a record takes from `offset` of a segment on: what is left free before it, and its length
+/// to the unit.
+pub(crate) fn place(offset: u64, bytes: u64, unit_bytes: u32) -> (u64, u64) {
+    let align =
+        if bytes >= u64::from(ALIGNED_RECORD_BYTES) { BLOCK_BYTES } else { unit_bytes.into() };
+    (round_up(offset, align), round_up(bytes, unit_bytes.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn head(meta: &[u8], tags: &[u64], payload: &[u8]) -> RecordHead {
+        RecordHead {
+            kind: Kind::Head,
+            segment_seq: 7,
+            seq: 8,
+            object: 9 << 70,
+            key: 10 << 70,
+            variant: 11,
+            born: 12,
+            expires_ms: 13,
+            total: payload.len() as u64,
+            chunk: 0,
+            chunk_bytes: 0,
+            payload_bytes: payload.len() as u32,
+            tags: tags.into(),
+            meta: meta.into(),
+            sums: payload.chunks(4096).map(crc32c::crc32c).collect(),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read_and_any_flipped_bit_is_found(
+            meta in prop::collection::vec(any::<u8>(), 0..300),
+            tags in prop::collection::vec(any::<u64>(), 0..5),
+            payload in prop::collection::vec(any::<u8>(), 0..20_000),
+            flip in any::<prop::sample::Index>(),
+        ) {
+            let written = head(&meta, &tags, &payload);
+            let mut bytes = Vec::new();
+            written.write(&mut bytes);
+            prop_assert_eq!(bytes.len() as u64, written.payload_at());
+            bytes.extend_from_slice(&payload);
+            prop_assert_eq!(bytes.len() as u64, written.bytes());
+            let read = RecordHead::parse(&bytes).map_err(|bad| TestCaseError::fail(format!("{bad:?}")))?;
+            prop_assert_eq!(&read, &written);
+            prop_assert!(read.verify(4096, 0, &payload));
+
+            let bit = flip.index(bytes.len() * 8);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let intact = RecordHead::parse(&bytes).is_ok_and(|read| {
+                let payload = bytes.get(read.payload_at() as usize..read.bytes() as usize);
+                payload.is_some_and(|payload| read.verify(4096, 0, payload))
+            });
+            prop_assert!(!intact, "bit {} of {} was flipped", bit, bytes.len() * 8);
+        }
+
+        #[test]
+        fn arbitrary_bytes_are_refused_without_harm(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+            prop_assert!(RecordHead::parse(&bytes).is_err());
+        }
+    }
+}

@@ -1,0 +1,437 @@
+//! Opening a volume, however it was left.
+//!
+//! 1. The superblock says whose it is and where things are.
+//! 2. The newest whole checkpoint gives index, segments and marks as they were.
+//! 3. The journal says what was purged, opened and sealed since.
+//! 4. Of segments opened since, the old content leaves the index, and the new one comes from their
+//!    footers, or, of those that were not sealed, from the heads of their records.
+//!
+//! So what is read is bounded by the checkpoint, the journal, the footers since and the segments that
+//! were open, however the store ended. Payload is not looked at: a torn record fails its checksum
+//! when it is read, and is a miss. Without any checkpoint all footers are read.
+
+use super::checkpoint::{self, Loaded, Written};
+use super::codec::round_up;
+use super::device::{Device, IoError};
+use super::geometry::{FormatOptions, Geometry};
+use super::index::{Index, Inserted, KIND_CHUNK, head_kind};
+use super::journal::{self, Event, Journal, Replay};
+use super::limits::{BLOCK_BYTES, FORMAT_VERSION};
+use super::purges::{Floors, Mark, Target, Verdict};
+use super::reclaim::read_footer;
+use super::record::{Bad, Kind, RecordHead, place};
+use super::segment::{self, Entry};
+use super::superblock::{Superblock, Uuid};
+use super::table::{SegmentState, SegmentTable};
+use super::volume::{Books, Common, Volume};
+use super::writer::Writer;
+use crate::error::DiskError;
+use std::sync::Arc;
+
+/// What a scan reads at once: heads of many small records, or of one large one.
+const SCAN_BYTES: u64 = 64 << 10;
+
+/// How a volume was found.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Report {
+    /// Whether it had been stopped in order.
+    pub was_clean: bool,
+    /// Whether a checkpoint could be used.
+    pub had_checkpoint: bool,
+    /// Records in the index.
+    pub entries: u64,
+    /// Records found after the checkpoint.
+    pub replayed: u64,
+    /// Segments that were open and were read through.
+    pub scanned: u32,
+    /// Purges since the checkpoint.
+    pub purges: u64,
+    /// Whether purges may have been lost, so that all content is refused.
+    pub lost_purges: bool,
+}
+
+/// An opened volume with the one that writes to it.
+#[derive(Debug)]
+pub struct Opened {
+    /// For everybody.
+    pub volume: Arc<Volume>,
+    /// For one thread.
+    pub writer: Writer,
+    /// How it was found.
+    pub report: Report,
+}
+
+/// Divides a device and makes it an empty volume of a set. What was on it is gone.
+///
+/// # Errors
+/// The device is too small, or failed.
+pub fn format(
+    device: &dyn Device,
+    (set, secret): (Uuid, [u8; 16]),
+    options: FormatOptions,
+    now_ms: u64,
+) -> Result<Superblock, DiskError> {
+    let geometry = Geometry::plan(device.bytes(), options)?;
+    let superblock =
+        Superblock { version: FORMAT_VERSION, device: Uuid::random(), set, secret, geometry };
+    let index = Index::new(geometry.lines)?;
+    let table = SegmentTable::new(&geometry);
+    let header = checkpoint::Header {
+        seq: 0,
+        journal: 1,
+        formatted_ms: now_ms,
+        is_clean: true,
+        ..Default::default()
+    };
+    checkpoint::write(device, superblock.device, &geometry, 0, header, (&index, &table, &[]))?;
+    device.write(geometry.checkpoint_at[1], super::block::Block::new(BLOCK_BYTES as usize))?;
+    superblock.write(device)?;
+    Ok(superblock)
+}
+
+/// Opens a volume. Marks of purges found on it are added to `common`, those there that it does not
+/// know are applied to it.
+///
+/// # Errors
+/// What the device holds instead of a store, or why it cannot be read.
+pub fn open(device: Arc<dyn Device>, common: Common) -> Result<Opened, DiskError> {
+    let superblock = Superblock::read(&*device)?;
+    let recovered = recover(&*device, &superblock, &common)?;
+    let Recovered { index, table, journal, written, formatted_ms, to_seal, report, .. } = recovered;
+    let (place, journal_from) = (recovered.place, recovered.journal_from);
+    let journal = Journal::new(superblock.device, superblock.geometry, journal);
+    let books = Books::new(table, journal, written, formatted_ms);
+    let volume = Arc::new(Volume::new(device, superblock, common.clone(), index, books));
+    // Purges it missed while it was away.
+    for mark in common.purges.since(recovered.last_mark) {
+        drop(volume.purge(mark));
+    }
+    let mut writer = Writer::new(Arc::clone(&volume), place, journal_from);
+    writer.seal_recovered(&to_seal)?;
+    writer.tend()?;
+    Ok(Opened { volume, writer, report })
+}
+
+/// Looks at a volume and changes nothing.
+///
+/// # Errors
+/// As [`open`].
+pub fn inspect(device: &dyn Device, common: &Common) -> Result<(Superblock, Report), DiskError> {
+    let superblock = Superblock::read(device)?;
+    let recovered = recover(device, &superblock, common)?;
+    Ok((superblock, recovered.report))
+}
+
+/// A volume as it was left.
+struct Recovered {
+    index: Index,
+    table: SegmentTable,
+    /// The next block of the journal.
+    journal: u64,
+    /// The first block of the journal the checkpoint does not know.
+    journal_from: u64,
+    written: Written,
+    formatted_ms: u64,
+    place: usize,
+    to_seal: Vec<(u32, u64, Vec<Entry>)>,
+    /// The newest purge it knows.
+    last_mark: u64,
+    report: Report,
+}
+
+fn recover(
+    device: &dyn Device,
+    superblock: &Superblock,
+    common: &Common,
+) -> Result<Recovered, DiskError> {
+    let geometry = &superblock.geometry;
+    let id = superblock.device;
+    let replay = journal::read(device, id, geometry)?;
+    let first_kept = replay.blocks.first().map_or(replay.next, |(number, _)| *number);
+    let loaded = newest(device, id, geometry)?;
+    let mut report = Report { had_checkpoint: loaded.is_some(), ..Report::default() };
+    let Loaded { header, index, mut table, marks, place } = match loaded {
+        Some(loaded) => loaded,
+        None => Loaded {
+            header: checkpoint::Header { journal: 1, ..Default::default() },
+            index: Index::new(geometry.lines)?,
+            table: headers(device, id, geometry),
+            marks: Vec::new(),
+            place: 0,
+        },
+    };
+    let mut last_mark = marks.iter().map(|mark| mark.seq).max().unwrap_or(0);
+    common.sequence.raise(header.seq);
+    marks.into_iter().for_each(|mark| common.purges.note(mark));
+    common.purges.raise_floors(header.floors);
+    let changes = Changes::of(&replay, header.journal, &mut table);
+    for mark in &changes.marks {
+        common.purges.note(*mark);
+        last_mark = last_mark.max(mark.seq);
+        if let Mark { target: Target::Key(hash), soft_ms: None, .. } = *mark {
+            index.remove_heads(hash, |_| {});
+        }
+    }
+    report.purges = changes.marks.len() as u64;
+    common.sequence.raise(changes.last_seq);
+    if first_kept > header.journal {
+        // What was purged in between is not known any more.
+        report.lost_purges = report.had_checkpoint || first_kept > 1;
+    }
+    // Segments whose content the checkpoint does not know, with the first number it does not.
+    let mut unknown: Vec<(u32, u64)> = Vec::new();
+    let mut reopened = vec![false; geometry.segments as usize];
+    for (segment, info) in table.iter() {
+        let is_new = info.seq > header.seq || !report.had_checkpoint;
+        if let Some(reopened) = reopened.get_mut(segment as usize) {
+            *reopened = is_new && report.had_checkpoint;
+        }
+        let may_have_more = is_new || changes.was_open.contains(&segment);
+        if may_have_more && info.seq > 0 && info.state != SegmentState::Free {
+            unknown.push((segment, if is_new { 0 } else { header.seq }));
+        }
+    }
+    if reopened.contains(&true) {
+        let unit = u64::from(geometry.unit_bytes);
+        index.remove_where(|slot| {
+            let segment = geometry.segment_of(slot.units_at() * unit);
+            segment.is_none_or(|segment| reopened.get(segment as usize) == Some(&true))
+        });
+    }
+    let mut to_seal = Vec::new();
+    let mut entries: Vec<(u32, Entry)> = Vec::new();
+    for (segment, from_seq) in unknown {
+        let info = table.get(segment);
+        let footer = read_footer(device, geometry, segment, info.seq).ok().flatten();
+        let is_sealed = footer.is_some();
+        let found = footer.unwrap_or_else(|| {
+            report.scanned += 1;
+            scan(device, geometry, segment, info.seq)
+        });
+        let used = found.iter().map(|entry| entry.units).sum();
+        let retired = info.state == SegmentState::Retired;
+        table.change(segment, |info| {
+            info.used_units = used;
+            info.live_units = if from_seq == 0 { 0 } else { info.live_units };
+            info.state = match (retired, found.is_empty()) {
+                (true, _) => SegmentState::Retired,
+                (false, true) => SegmentState::Free,
+                (false, false) if is_sealed => SegmentState::Sealed,
+                (false, false) => SegmentState::Open,
+            };
+        });
+        entries.extend(
+            found.iter().filter(|entry| entry.seq >= from_seq).map(|entry| (segment, *entry)),
+        );
+        if !is_sealed && !retired && !found.is_empty() {
+            to_seal.push((segment, info.seq, found));
+        }
+    }
+    entries.sort_unstable_by_key(|(_, entry)| entry.seq);
+    let last_seq = entries.last().map_or(0, |(_, entry)| entry.seq);
+    common.sequence.raise(last_seq.max(header.seq));
+    if report.lost_purges {
+        let all = common.next_seq();
+        common.purges.raise_floors(Floors { any: all, looked_up: all });
+    }
+    report.replayed = entries.len() as u64;
+    insert(&index, &mut table, geometry, common, &entries);
+    report.was_clean = header.is_clean && report.replayed == 0 && report.scanned == 0;
+    report.entries = index.entries();
+    Ok(Recovered {
+        index,
+        table,
+        journal: replay.next,
+        journal_from: header.journal,
+        written: header.written,
+        formatted_ms: header.formatted_ms,
+        place,
+        to_seal,
+        last_mark,
+        report,
+    })
+}
+
+/// The newest checkpoint that is whole.
+fn newest(device: &dyn Device, id: Uuid, geometry: &Geometry) -> Result<Option<Loaded>, DiskError> {
+    let header =
+        |place| checkpoint::header(device, id, geometry, place).map(|header| (place, header));
+    let mut found: Vec<_> = (0..2).filter_map(header).collect();
+    found.sort_by_key(|(_, header)| std::cmp::Reverse(header.seq));
+    for (place, header) in found {
+        if let Some(loaded) = checkpoint::load(device, geometry, place, header)? {
+            return Ok(Some(loaded));
+        }
+    }
+    Ok(None)
+}
+
+/// What happened since a checkpoint.
+#[derive(Debug, Default)]
+struct Changes {
+    marks: Vec<Mark>,
+    /// Segments that were open then.
+    was_open: Vec<u32>,
+    last_seq: u64,
+}
+
+impl Changes {
+    /// Reads the journal from a block on and brings the table up to date.
+    fn of(replay: &Replay, from: u64, table: &mut SegmentTable) -> Self {
+        let mut changes = Self {
+            was_open: table
+                .iter()
+                .filter(|(_, info)| matches!(info.state, SegmentState::Open))
+                .map(|(segment, _)| segment)
+                .collect(),
+            ..Self::default()
+        };
+        let blocks = replay.blocks.iter().filter(|(number, _)| *number >= from);
+        for event in blocks.flat_map(|(_, events)| events) {
+            match *event {
+                Event::Purged(mark) => {
+                    changes.last_seq = changes.last_seq.max(mark.seq);
+                    changes.marks.push(mark);
+                }
+                Event::Opened { segment, seq } => {
+                    changes.last_seq = changes.last_seq.max(seq);
+                    table.change(segment, |info| {
+                        (info.state, info.seq) = (SegmentState::Open, seq);
+                        (info.used_units, info.live_units) = (0, 0);
+                    });
+                }
+                Event::Sealed { segment, seq } => table.change(segment, |info| {
+                    if info.seq == seq && info.state == SegmentState::Open {
+                        info.state = SegmentState::Sealed;
+                    }
+                }),
+                Event::Retired { segment } => {
+                    table.change(segment, |info| info.state = SegmentState::Retired);
+                }
+            }
+        }
+        changes
+    }
+}
+
+/// The segments as their headers say, where there is no checkpoint.
+fn headers(device: &dyn Device, id: Uuid, geometry: &Geometry) -> SegmentTable {
+    let mut table = SegmentTable::new(geometry);
+    for segment in 0..geometry.segments {
+        let block = device.read(geometry.segment_at(segment), BLOCK_BYTES as usize);
+        let seq = block.ok().and_then(|block| segment::parse_header(&block, id, segment));
+        if let Some(seq) = seq {
+            table.change(segment, |info| (info.state, info.seq) = (SegmentState::Open, seq));
+        }
+    }
+    table
+}
+
+/// The records of a segment without a footer, as far as they follow one another.
+fn scan(device: &dyn Device, geometry: &Geometry, segment: u32, seq: u64) -> Vec<Entry> {
+    let unit = u64::from(geometry.unit_bytes);
+    let mut window = Window {
+        device,
+        at: geometry.segment_at(segment),
+        end: geometry.segment_bytes,
+        start: 0,
+        bytes: None,
+    };
+    let mut entries = Vec::new();
+    let mut position = BLOCK_BYTES;
+    loop {
+        let aligned = round_up(position, BLOCK_BYTES);
+        let next = [position, aligned].into_iter().find_map(|at| {
+            window.head(at).ok().filter(|head| head.segment_seq == seq).map(|head| (at, head))
+        });
+        let Some((at, head)) = next else { return entries };
+        let (_, len) = place(at, head.bytes(), geometry.unit_bytes);
+        if at + len > geometry.segment_bytes {
+            return entries;
+        }
+        entries.push(Entry {
+            hash: head.index_hash(),
+            seq: head.seq,
+            born: head.born,
+            units_at: (at / unit) as u32,
+            units: (len / unit) as u32,
+            kind: match head.kind {
+                Kind::Head => head_kind(head.variant),
+                Kind::Chunk => KIND_CHUNK,
+            },
+        });
+        position = at + len;
+    }
+}
+
+/// A part of a segment in memory.
+struct Window<'a> {
+    device: &'a dyn Device,
+    at: u64,
+    end: u64,
+    start: u64,
+    bytes: Option<super::block::Block>,
+}
+
+impl Window<'_> {
+    /// The head of the record at `position` of the segment.
+    fn head(&mut self, position: u64) -> Result<RecordHead, Bad> {
+        let mut wanted = super::record::FIXED_BYTES as u64;
+        loop {
+            let bytes = self.bytes(position, wanted).map_err(|_| Bad::NotARecord)?;
+            match RecordHead::parse(bytes) {
+                Err(Bad::Longer(more)) if (more as u64) > wanted => wanted = more as u64,
+                other => return other,
+            }
+        }
+    }
+
+    /// At least `len` bytes from `position` on.
+    fn bytes(&mut self, position: u64, len: u64) -> Result<&[u8], IoError> {
+        let held = self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
+        if position < self.start || position + len > self.start + held {
+            let start = position & !(BLOCK_BYTES - 1);
+            let end = round_up(position + len, BLOCK_BYTES).max(start + SCAN_BYTES).min(self.end);
+            if position + len > end {
+                return Err(IoError::Short);
+            }
+            self.bytes = Some(self.device.read(self.at + start, (end - start) as usize)?);
+            self.start = start;
+        }
+        let from = (position - self.start) as usize;
+        self.bytes.as_ref().and_then(|bytes| bytes.get(from..)).ok_or(IoError::Short)
+    }
+}
+
+/// Puts records into the index in the order they were written.
+fn insert(
+    index: &Index,
+    table: &mut SegmentTable,
+    geometry: &Geometry,
+    common: &Common,
+    entries: &[(u32, Entry)],
+) {
+    let unit = u64::from(geometry.unit_bytes);
+    let floors = common.purges.floors();
+    for (segment, entry) in entries {
+        let is_purged = entry.kind != KIND_CHUNK
+            && (entry.born < floors.any
+                || common.purges.verdict(entry.hash, &[], entry.born) == Verdict::Purged);
+        if is_purged {
+            continue;
+        }
+        let at = geometry.segment_at(*segment) / unit + u64::from(entry.units_at);
+        match index.insert(entry.hash, entry.kind, at, entry.units) {
+            Inserted::Known => continue,
+            Inserted::Added => {}
+            Inserted::Replaced(old) | Inserted::Dropped(old) => {
+                if let Some(segment) = geometry.segment_of(old.units_at() * unit) {
+                    table.change(segment, |info| {
+                        info.live_units = info.live_units.saturating_sub(old.units());
+                    });
+                }
+            }
+        }
+        table.change(*segment, |info| info.live_units += entry.units);
+    }
+}

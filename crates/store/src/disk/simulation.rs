@@ -1,0 +1,299 @@
+//! A device of memory with the faults of a drive, all from one seed.
+//!
+//! It keeps what was flushed apart from what was only written. A crash keeps an arbitrary part of
+//! the unflushed writes, in an arbitrary order, some of them torn at a sector. The same seed and
+//! the same calls give the same faults, so every failure found can be replayed.
+
+use super::block::Buffer;
+use super::device::{Completion, Device, Finish, Io, IoError, Op, Outcome};
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What a drive writes at once or not at all.
+const SECTOR_BYTES: usize = 512;
+
+/// How often what goes wrong, in 65,536ths of all operations of its kind.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Faults {
+    /// Reads that fail.
+    pub read_errors: u16,
+    /// Writes that fail; the sectors may have changed or not.
+    pub write_errors: u16,
+    /// Reads and writes that move fewer bytes than asked.
+    pub short: u16,
+    /// Operations that never end.
+    pub hangs: u16,
+    /// Reads that return a flipped bit, as a bad cable would.
+    pub flips: u16,
+    /// Writes that are confirmed and lost.
+    pub lost_writes: u16,
+}
+
+/// A simulated drive.
+#[derive(Debug)]
+pub struct SimulatedDevice {
+    bytes: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    random: u64,
+    faults: Faults,
+    /// What reads see.
+    now: Vec<u8>,
+    /// Old contents of what was written since the last flush, in order.
+    unflushed: Vec<(usize, Vec<u8>)>,
+    /// Operations until the power goes.
+    until_cut: Option<u64>,
+    is_closed: bool,
+    bad: Vec<Range<u64>>,
+    hung: Vec<Finish>,
+    operations: u64,
+    bytes_read: u64,
+    bytes_written: u64,
+}
+
+impl State {
+    fn random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        super::codec::mix(self.random)
+    }
+
+    fn happens(&mut self, per_65536: u16) -> bool {
+        per_65536 > 0 && self.random() & 0xffff < u64::from(per_65536)
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        if end == 0 { 0 } else { (self.random() % end as u64) as usize }
+    }
+
+    fn write(&mut self, offset: usize, bytes: &[u8]) {
+        let Some(place) = self.now.get_mut(offset..offset + bytes.len()) else { return };
+        self.unflushed.push((offset, place.to_vec()));
+        place.copy_from_slice(bytes);
+        self.bytes_written += bytes.len() as u64;
+    }
+}
+
+impl SimulatedDevice {
+    /// A drive of `bytes` zeroes that fails as `seed` says.
+    pub fn new(bytes: u64, seed: u64, faults: Faults) -> Self {
+        let len = usize::try_from(bytes).unwrap_or(0);
+        let state = State {
+            random: super::codec::mix(seed),
+            faults,
+            now: vec![0; len],
+            unflushed: Vec::new(),
+            until_cut: None,
+            is_closed: false,
+            bad: Vec::new(),
+            hung: Vec::new(),
+            operations: 0,
+            bytes_read: 0,
+            bytes_written: 0,
+        };
+        Self { bytes, state: Mutex::new(state) }
+    }
+
+    /// Sets how often things go wrong from now on.
+    pub fn set_faults(&self, faults: Faults) {
+        self.lock().faults = faults;
+    }
+
+    /// Lets the power go after so many more operations.
+    pub fn cut_after(&self, operations: u64) {
+        self.lock().until_cut = Some(operations);
+    }
+
+    /// Cuts the power: of the unflushed writes an arbitrary part survives, maybe torn. The device
+    /// can be used again, as after a restart.
+    pub fn power_cut(&self) {
+        let mut state = self.lock();
+        // Newest first, each undone wholly, from some sector on, or not at all.
+        let writes = std::mem::take(&mut state.unflushed);
+        for (offset, old) in writes.into_iter().rev() {
+            let choice = state.random() % 4;
+            let sectors = old.len() / SECTOR_BYTES;
+            let lost = match choice {
+                0 => 0..old.len(),
+                1 => state.below(sectors + 1) * SECTOR_BYTES..old.len(),
+                2 => 0..state.below(sectors + 1) * SECTOR_BYTES,
+                _ => 0..0,
+            };
+            if let (Some(place), Some(old)) =
+                (state.now.get_mut(offset + lost.start..offset + lost.end), old.get(lost))
+            {
+                place.copy_from_slice(old);
+            }
+        }
+        state.reopen();
+    }
+
+    /// Ends the process but not the power: everything written stays.
+    pub fn process_end(&self) {
+        let mut state = self.lock();
+        state.unflushed.clear();
+        state.reopen();
+    }
+
+    /// Flips one bit on the medium, within `range` of the device; returns where.
+    pub fn flip_bit(&self, range: Range<u64>) -> u64 {
+        let mut state = self.lock();
+        let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0);
+        let at = range.start as usize + state.below(len);
+        let bit = state.random() % 8;
+        if let Some(byte) = state.now.get_mut(at) {
+            *byte ^= 1 << bit;
+        }
+        at as u64
+    }
+
+    /// Makes a range unreadable.
+    pub fn set_bad(&self, range: Range<u64>) {
+        self.lock().bad.push(range);
+    }
+
+    /// Makes everything readable again.
+    pub fn repair(&self) {
+        self.lock().bad.clear();
+    }
+
+    /// Bytes read and written so far.
+    pub fn moved(&self) -> (u64, u64) {
+        let state = self.lock();
+        (state.bytes_read, state.bytes_written)
+    }
+
+    /// The first `bytes` of the device as a device of its own, as when its end is cut off.
+    pub fn prefix(&self, bytes: u64) -> Self {
+        let cut = Self::new(bytes, 1, Faults::default());
+        let len = usize::try_from(bytes).unwrap_or(0);
+        cut.lock().now = self.lock().now.get(..len).map(<[u8]>::to_vec).unwrap_or_default();
+        cut
+    }
+
+    /// Operations so far.
+    pub fn operations(&self) -> u64 {
+        self.lock().operations
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn reopen(&mut self) {
+        self.until_cut = None;
+        self.is_closed = false;
+        self.hung.clear();
+    }
+
+    fn carry_out(&mut self, io: &mut Io) -> Result<(), IoError> {
+        const EIO: i32 = 5;
+        self.operations += 1;
+        match &mut self.until_cut {
+            Some(0) => self.is_closed = true,
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        if self.is_closed {
+            return Err(IoError::Closed);
+        }
+        let offset = usize::try_from(io.offset).map_err(|_| IoError::Failed(EIO))?;
+        let range = io.offset..io.offset + io.len as u64;
+        let overlaps = |bad: &Range<u64>| bad.start < range.end && range.start < bad.end;
+        match io.op {
+            Op::Flush => self.unflushed.clear(),
+            Op::Read => {
+                if self.bad.iter().any(overlaps) || self.happens(self.faults.read_errors) {
+                    return Err(IoError::Failed(EIO));
+                }
+                self.bytes_read += io.len as u64;
+                let is_short = self.happens(self.faults.short);
+                let flips = self.happens(self.faults.flips);
+                let len = if is_short { self.below(io.len) } else { io.len };
+                let Some(from) = self.now.get(offset..offset + len) else {
+                    return Err(IoError::Short);
+                };
+                let Some(to) = io.buffer.bytes_mut().get_mut(..len) else {
+                    return Err(IoError::Short);
+                };
+                to.copy_from_slice(from);
+                if flips && len > 0 {
+                    let at = self.below(len);
+                    let bit = self.random() % 8;
+                    if let Some(byte) = io.buffer.bytes_mut().get_mut(at) {
+                        *byte ^= 1 << bit;
+                    }
+                }
+                if is_short {
+                    return Err(IoError::Short);
+                }
+            }
+            Op::Write => {
+                let (fails, lost) =
+                    (self.happens(self.faults.write_errors), self.happens(self.faults.lost_writes));
+                let is_short = self.happens(self.faults.short);
+                let whole = io.len / SECTOR_BYTES;
+                let sectors = if fails || is_short { self.below(whole + 1) } else { whole };
+                let len = sectors * SECTOR_BYTES;
+                if offset + io.len > self.now.len() {
+                    return Err(IoError::Failed(28));
+                }
+                if !lost && let Some(bytes) = io.buffer.bytes_mut().get(..len) {
+                    let bytes = bytes.to_vec();
+                    self.write(offset, &bytes);
+                }
+                if fails {
+                    return Err(IoError::Failed(EIO));
+                }
+                if is_short {
+                    return Err(IoError::Short);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Device for SimulatedDevice {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn submit(&self, mut io: Io) -> Completion {
+        let (completion, finish) = Completion::new();
+        let mut state = self.lock();
+        let hangs = state.faults.hangs;
+        if state.happens(hangs) {
+            state.hung.push(finish);
+            return completion;
+        }
+        let result = state.carry_out(&mut io);
+        drop(state);
+        finish.finish(result, std::mem::take(&mut io.buffer));
+        completion
+    }
+
+    /// Time does not pass here: what has not ended has hung.
+    fn wait(&self, completion: Completion, _limit: Duration) -> Outcome {
+        completion
+            .take()
+            .unwrap_or(Outcome { result: Err(IoError::TimedOut), buffer: Buffer::None })
+    }
+
+    fn reads_in_flight(&self) -> usize {
+        0
+    }
+
+    fn stalled(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn close(&self) {
+        self.lock().is_closed = true;
+    }
+}

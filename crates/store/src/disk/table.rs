@@ -1,0 +1,113 @@
+//! What a volume knows of its segments.
+
+use super::codec::{Put, Reader};
+use super::geometry::{Geometry, SEGMENT_ENTRY_BYTES};
+
+/// What a segment is used for.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum SegmentState {
+    /// Nothing.
+    #[default]
+    Free,
+    /// It is being written.
+    Open,
+    /// It is whole.
+    Sealed,
+    /// A part of it cannot be read or written.
+    Retired,
+}
+
+/// One segment.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct SegmentInfo {
+    pub(crate) state: SegmentState,
+    /// The number of its opening; 0 where it never was opened.
+    pub(crate) seq: u64,
+    /// Units written.
+    pub(crate) used_units: u32,
+    /// Units of records the index leads to.
+    pub(crate) live_units: u32,
+}
+
+/// All segments of a volume.
+#[derive(Clone, Debug)]
+pub(crate) struct SegmentTable {
+    segments: Vec<SegmentInfo>,
+}
+
+impl SegmentTable {
+    pub(crate) fn new(geometry: &Geometry) -> Self {
+        Self { segments: vec![SegmentInfo::default(); geometry.segments as usize] }
+    }
+
+    pub(crate) fn get(&self, segment: u32) -> SegmentInfo {
+        self.segments.get(segment as usize).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn change(&mut self, segment: u32, change: impl FnOnce(&mut SegmentInfo)) {
+        if let Some(info) = self.segments.get_mut(segment as usize) {
+            change(info);
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, SegmentInfo)> + '_ {
+        self.segments.iter().enumerate().map(|(at, info)| (at as u32, *info))
+    }
+
+    pub(crate) fn count(&self, state: SegmentState) -> u32 {
+        self.segments.iter().filter(|info| info.state == state).count() as u32
+    }
+
+    /// A free segment.
+    pub(crate) fn free(&self) -> Option<u32> {
+        self.iter().find(|(_, info)| info.state == SegmentState::Free).map(|(at, _)| at)
+    }
+
+    /// The segment to be freed next: one of which less than a fifth is live, or the oldest.
+    pub(crate) fn victim(&self) -> Option<u32> {
+        let sealed = || self.iter().filter(|(_, info)| info.state == SegmentState::Sealed);
+        let dead = sealed()
+            .filter(|(_, info)| u64::from(info.live_units) * 5 < u64::from(info.used_units))
+            .min_by_key(|(_, info)| (info.live_units, info.seq));
+        dead.or_else(|| sealed().min_by_key(|(_, info)| info.seq)).map(|(at, _)| at)
+    }
+
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        for info in &self.segments {
+            let start = out.len();
+            out.put_u8(match info.state {
+                SegmentState::Free => 0,
+                SegmentState::Open => 1,
+                SegmentState::Sealed => 2,
+                SegmentState::Retired => 3,
+            });
+            out.resize(start + 8, 0);
+            out.put_u64(info.seq);
+            out.put_u32(info.used_units);
+            out.put_u32(info.live_units);
+            out.resize(start + SEGMENT_ENTRY_BYTES as usize, 0);
+        }
+    }
+
+    pub(crate) fn parse(bytes: &[u8], geometry: &Geometry) -> Option<Self> {
+        let mut entries = bytes.chunks_exact(SEGMENT_ENTRY_BYTES as usize);
+        let segments = (0..geometry.segments).map(|_| {
+            let mut from = Reader::new(entries.next()?);
+            let state = match from.u8()? {
+                0 => SegmentState::Free,
+                1 => SegmentState::Open,
+                2 => SegmentState::Sealed,
+                3 => SegmentState::Retired,
+                _ => return None,
+            };
+            from.bytes(7)?;
+            Some(SegmentInfo {
+                state,
+                seq: from.u64()?,
+                used_units: from.u32()?,
+                live_units: from.u32()?,
+            })
+        });
+        Some(Self { segments: segments.collect::<Option<_>>()? })
+    }
+}

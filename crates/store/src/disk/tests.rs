@@ -1,0 +1,5 @@
+//! The store on simulated drives: the same seed gives the same calls and the same faults.
+
+mod campaign;
+mod engine;
+mod world;

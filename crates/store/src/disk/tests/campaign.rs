@@ -1,0 +1,166 @@
+//! Faults by the hundred: every seed is a life of a drive with crashes, torn and lost writes, flipped
+//! bits, errors and hangs. The long form is `bench/store/faults`.
+
+use super::engine::SMALL;
+use super::world::World;
+use crate::disk::codec::mix;
+use crate::disk::purges::Target;
+use crate::disk::simulation::Faults;
+
+/// What a life came to.
+#[derive(Debug, Default)]
+struct Life {
+    looks: u64,
+    hits: u64,
+    crashes: u64,
+    purges: u64,
+    refused: u64,
+}
+
+/// Lives one seed. Panics on a wrong byte, on purged content and on an engine that panics.
+fn live(seed: u64) -> Life {
+    let mut random = mix(seed ^ 0x5eed);
+    let mut next = move |end: u64| {
+        random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(random) % end.max(1)
+    };
+    let mut life = Life::default();
+    let bytes = (6 + next(6)) << 20;
+    let mut world = World::new(bytes, seed, SMALL);
+    world.opened().writer.set_keeps(next(2) == 0);
+    let kind = seed % 4;
+    for _ in 0..2 + next(3) {
+        // Kinds of lives: only power cuts; media errors too; hangs and lost writes too; all rare.
+        let some = |wanted: bool, most: u64, next: &mut dyn FnMut(u64) -> u64| {
+            if wanted { next(most) as u16 } else { 0 }
+        };
+        let faults = Faults {
+            read_errors: some(kind == 1, 600, &mut next),
+            write_errors: some(kind == 1, 300, &mut next),
+            short: some(kind == 1 || kind == 3, 300, &mut next),
+            hangs: some(kind == 2, 150, &mut next),
+            flips: some(kind >= 2, 1500, &mut next),
+            lost_writes: some(kind == 2, 600, &mut next),
+        };
+        world.device.set_faults(faults);
+        if next(3) > 0 {
+            world.device.cut_after(next(400));
+        }
+        for _ in 0..60 + next(120) {
+            let resource = next(60);
+            match next(20) {
+                0..9 => {
+                    let len = match next(6) {
+                        0 => next(2000),
+                        1..4 => next(50_000),
+                        _ => next(300_000),
+                    };
+                    let _ = world.insert(resource, len, next(6));
+                }
+                9..15 => {
+                    let start = next(80_000);
+                    life.looks += 1;
+                    life.hits += u64::from(world.look(
+                        resource,
+                        next(2) == 0,
+                        (start, start + next(90_000)),
+                    ));
+                }
+                15 => life.purges += u64::from(world.purge_resource(resource)),
+                16 => {
+                    let target = if next(6) == 0 { Target::All } else { Target::Tag(next(6)) };
+                    let soft = (next(2) == 0).then_some(5);
+                    life.purges += u64::from(world.purge(target, soft));
+                }
+                17 => drop(world.opened().writer.drain()),
+                18 => drop(world.opened().writer.tend()),
+                _ => {
+                    let _ = match next(8) {
+                        0 => world.opened().writer.checkpoint(false),
+                        _ => world.opened().writer.flush(),
+                    };
+                }
+            }
+        }
+        life.crashes += 1;
+        world.device.set_faults(Faults::default());
+        match next(4) {
+            0 => world.device.process_end(),
+            1 => {
+                let _ = world.opened().writer.stop();
+                world.device.power_cut();
+            }
+            _ => world.device.power_cut(),
+        }
+        if kind == 3 && next(3) == 0 {
+            world.device.flip_bit(0..bytes);
+        }
+        match world.open() {
+            Ok(report) => {
+                let stats = world.opened().volume.stats();
+                assert!(stats.live_bytes <= stats.log_bytes * 9 / 8, "{stats:?} {report:?}");
+            }
+            // Only where both superblocks or the whole journal were spoiled.
+            Err(error) => {
+                assert!(kind == 2 || kind == 3, "seed {seed}: {error}");
+                life.refused += 1;
+                return life;
+            }
+        }
+        world.opened().writer.set_keeps(next(2) == 0);
+        for resource in 0..60 {
+            life.looks += 1;
+            life.hits += u64::from(world.look(resource, true, (0, u64::MAX)));
+        }
+    }
+    life
+}
+
+#[test]
+fn no_seed_brings_wrong_bytes_or_purged_content() {
+    let seeds = std::env::var("FRESHET_SEEDS").ok().and_then(|text| text.parse().ok());
+    let first = std::env::var("FRESHET_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let count: u64 = seeds.unwrap_or(200);
+    let mut sum = Life::default();
+    for seed in first..first + count {
+        let life = std::panic::catch_unwind(|| live(seed)).unwrap_or_else(|_| {
+            panic!("seed {seed} failed; FRESHET_SEED={seed} FRESHET_SEEDS=1 repeats it")
+        });
+        sum.looks += life.looks;
+        sum.hits += life.hits;
+        sum.crashes += life.crashes;
+        sum.purges += life.purges;
+        sum.refused += life.refused;
+    }
+    println!("{count} seeds: {sum:?}");
+    assert!(sum.hits * 4 > sum.looks, "the campaign must find something to judge: {sum:?}");
+    assert!(sum.crashes >= 2 * count && sum.purges > count);
+}
+
+#[test]
+fn the_same_seed_lives_the_same_life() {
+    for seed in [3, 6, 9] {
+        assert_eq!(format!("{:?}", live(seed)), format!("{:?}", live(seed)));
+    }
+}
+
+#[test]
+fn what_was_sealed_before_a_power_cut_is_served_after_it() {
+    for seed in 0..20 {
+        let mut world = World::new(12 << 20, seed, SMALL);
+        for resource in 0..150 {
+            world
+                .insert(resource, 10_000 + mix(seed ^ resource) % 30_000, 0)
+                .expect("there is room");
+        }
+        world.opened().writer.drain().expect("the drive works");
+        world.opened().writer.flush().expect("the drive works");
+        for resource in 150..200 {
+            let _ = world.insert(resource, 20_000, 0);
+        }
+        world.device.power_cut();
+        world.open().expect("it can be opened");
+        let hits = (0..150).filter(|resource| world.look(*resource, true, (0, u64::MAX))).count();
+        assert_eq!(hits, 150, "seed {seed}");
+    }
+}

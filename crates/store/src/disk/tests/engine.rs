@@ -1,0 +1,202 @@
+//! What the engine does while nothing is wrong, and after it was stopped.
+
+use super::world::World;
+use crate::disk::device::Device;
+use crate::disk::geometry::FormatOptions;
+use crate::disk::purges::Target;
+use crate::disk::recovery;
+use crate::disk::superblock::Superblock;
+use crate::error::DiskError;
+
+pub(super) const SMALL: FormatOptions = FormatOptions {
+    object_bytes: Some(8 << 10),
+    segment_bytes: Some(512 << 10),
+    record_bytes_max: Some(64 << 10),
+    check_bytes: Some(4096),
+};
+
+#[test]
+fn objects_of_all_sizes_come_back_whole_and_in_parts() {
+    let mut world = World::new(16 << 20, 1, SMALL);
+    let sizes =
+        [0, 1, 511, 4096, 5000, 31_000, 33_000, 60_000, 64 << 10, 65_537, 200_000, 1_000_000];
+    for (at, len) in sizes.into_iter().enumerate() {
+        world.insert(at as u64, len, 0).expect("there is room");
+    }
+    world.opened().writer.drain().expect("the drive works");
+    for round in 0..2 {
+        for (at, len) in sizes.into_iter().enumerate() {
+            for whole in [true, false] {
+                assert!(world.look(at as u64, whole, (0, len)), "{len}");
+                assert!(world.look(at as u64, whole, (len / 3, len * 2 / 3)), "{len}");
+                assert!(world.look(at as u64, whole, (len.saturating_sub(1), len)), "{len}");
+            }
+        }
+        if round == 0 {
+            world.opened().writer.stop().expect("the drive works");
+            let report = world.open().expect("it was stopped in order");
+            assert!(report.was_clean && report.had_checkpoint, "{report:?}");
+        }
+    }
+}
+
+#[test]
+fn a_newer_object_takes_the_place_of_an_older_one() {
+    let mut world = World::new(16 << 20, 2, SMALL);
+    for _ in 0..3 {
+        world.insert(1, 10_000, 0).expect("there is room");
+    }
+    world.opened().writer.drain().expect("the drive works");
+    assert!(world.look(1, true, (0, 10_000)));
+    let entries = world.opened().volume.stats().entries;
+    assert_eq!(entries, 1);
+}
+
+#[test]
+fn the_log_goes_round_and_keeps_the_newest() {
+    let mut world = World::new(16 << 20, 3, SMALL);
+    for resource in 0..1200 {
+        world.insert(resource, 20_000, 0).expect("old segments are freed");
+    }
+    world.opened().writer.drain().expect("the drive works");
+    let hits =
+        (1200 - 500..1200).filter(|resource| world.look(*resource, true, (0, 20_000))).count();
+    assert_eq!(hits, 500, "the newest are there");
+    assert!(!world.look(0, true, (0, 20_000)), "the oldest are gone");
+    let stats = world.opened().volume.stats();
+    let admitted = stats.written.admitted_bytes as f64;
+    let amplification = stats.written.total() as f64 / admitted;
+    assert!(amplification < 1.2, "records of 20 KB: {amplification}");
+    assert!(stats.live_bytes <= stats.log_bytes);
+}
+
+#[test]
+fn what_is_used_is_kept_when_its_segment_is_freed() {
+    let mut world = World::new(16 << 20, 4, SMALL);
+    world.opened().writer.set_keeps(true);
+    for resource in 0..2000 {
+        world.insert(resource, 20_000, 0).expect("old segments are freed");
+        if resource % 20 == 0 {
+            world.opened().writer.drain().expect("the drive works");
+            assert!(world.look(0, true, (0, 100)) || resource == 0);
+        }
+    }
+    assert!(world.opened().volume.stats().written.reinserted_bytes > 0);
+}
+
+#[test]
+fn purges_hold_over_a_restart() {
+    let mut world = World::new(16 << 20, 5, SMALL);
+    for resource in 0..20 {
+        world.insert(resource, 9000, resource % 2).expect("there is room");
+    }
+    world.opened().writer.drain().expect("the drive works");
+    assert!(world.purge_resource(2));
+    assert!(world.purge(Target::Tag(1), None));
+    assert!(world.purge(Target::Tag(0), Some(77)));
+    for _ in 0..2 {
+        for resource in 0..20 {
+            let there = world.look(resource, true, (0, 9000));
+            assert_eq!(there, resource % 2 == 0 && resource != 2, "{resource}");
+        }
+        world.device.process_end();
+        world.open().expect("it can be opened");
+    }
+    world.insert(2, 100, 1).expect("there is room");
+    world.opened().writer.drain().expect("the drive works");
+    assert!(world.look(2, true, (0, 100)), "what came after the purge stays");
+}
+
+#[test]
+fn a_process_that_ends_loses_nothing_that_was_written() {
+    let mut world = World::new(16 << 20, 6, SMALL);
+    for resource in 0..300 {
+        world.insert(resource, 5000 + resource * 100, 0).expect("there is room");
+    }
+    world.opened().writer.drain().expect("the drive works");
+    world.device.process_end();
+    let (before, _) = world.device.moved();
+    let report = world.open().expect("it can be opened");
+    let (after, _) = world.device.moved();
+    assert!(!report.was_clean);
+    for resource in 0..300 {
+        assert!(world.look(resource, true, (0, 100_000)), "{resource}");
+    }
+    let geometry = *world.opened().volume.geometry();
+    let bound = geometry.checkpoint_bytes + geometry.journal_bytes + 300 * (64 << 10) + (1 << 20);
+    assert!(after - before <= bound, "{} bytes were read, the bound is {bound}", after - before);
+}
+
+#[test]
+fn without_any_checkpoint_the_segments_say_what_they_have() {
+    let mut world = World::new(16 << 20, 7, SMALL);
+    for resource in 0..300 {
+        world.insert(resource, 20_000, 0).expect("there is room");
+    }
+    assert!(world.purge_resource(299));
+    world.opened().writer.stop().expect("the drive works");
+    let geometry = *world.opened().volume.geometry();
+    for at in geometry.checkpoint_at {
+        world.device.flip_bit(at..at + 100);
+    }
+    let report = world.open().expect("it can be opened");
+    assert!(!report.had_checkpoint && !report.lost_purges, "{report:?}");
+    for resource in 0..300 {
+        assert_eq!(world.look(resource, true, (0, 20_000)), resource != 299, "{resource}");
+    }
+}
+
+#[test]
+fn a_bad_range_costs_its_own_objects_only() {
+    let mut world = World::new(16 << 20, 8, SMALL);
+    for resource in 0..100 {
+        world.insert(resource, 40_000, 0).expect("there is room");
+    }
+    world.opened().writer.drain().expect("the drive works");
+    let at = world.opened().volume.geometry().segment_at(1);
+    world.device.set_bad(at + 8192..at + 50_000);
+    let hits = (0..100).filter(|resource| world.look(*resource, true, (0, 40_000))).count();
+    assert!((97..100).contains(&hits), "{hits}");
+    assert_eq!(world.opened().volume.stats().segments_retired, 1);
+    world.device.repair();
+    for resource in 0..2000 {
+        world.insert(resource, 20_000, 0).expect("the rest of the disk serves on");
+    }
+}
+
+#[test]
+fn what_is_no_store_is_named_and_left_alone() {
+    let mut world = World::new(8 << 20, 9, SMALL);
+    world.opened().writer.stop().expect("the drive works");
+    let sim = world.device.clone();
+    let device: &dyn Device = &*sim;
+    let good = Superblock::read(device).expect("it was formatted");
+    // The second copy serves where the first is damaged.
+    sim.flip_bit(8..200);
+    assert_eq!(Superblock::read(device), Ok(good.clone()));
+    // A newer format.
+    let newer = Superblock { version: 9, ..good.clone() };
+    newer.write(device).expect("the drive works");
+    assert!(matches!(Superblock::read(device), Err(DiskError::DeviceNewer { version: 9, .. })));
+    // A longer device, cut off.
+    let mut longer = good;
+    longer.geometry.device_bytes = 9 << 20;
+    let short = crate::disk::simulation::SimulatedDevice::new(9 << 20, 1, Default::default());
+    longer.write(&short).expect("the drive works");
+    let block = short.prefix(8 << 20);
+    let result = Superblock::read(&block);
+    assert!(matches!(result, Err(DiskError::DeviceTruncated { .. })), "{result:?}");
+    // Another program's.
+    let foreign = crate::disk::simulation::SimulatedDevice::new(8 << 20, 1, Default::default());
+    let mut bytes = crate::disk::block::Block::new(4096);
+    bytes[0x438] = 0x53;
+    bytes[0x439] = 0xef;
+    (&foreign as &dyn Device).write(0, bytes).expect("the drive works");
+    assert_eq!(
+        Superblock::read(&foreign),
+        Err(DiskError::DeviceForeign { holds: "an ext4 file system" })
+    );
+    assert_eq!(crate::disk::superblock::contents(&foreign), Ok(Some("an ext4 file system")));
+    let common = super::world::common();
+    assert!(recovery::inspect(&foreign, &common).is_err());
+}

@@ -1,0 +1,234 @@
+//! A store on a simulated drive, and what it may answer.
+//!
+//! Contents follow from a number, so that every byte that comes back can be judged. The oracle
+//! keeps, for each resource, which contents were inserted and which purges were confirmed.
+
+use crate::arena::Arena;
+use crate::body::Body;
+use crate::disk::codec::mix;
+use crate::disk::device::Device;
+use crate::disk::geometry::FormatOptions;
+use crate::disk::purges::{Mark, Purges, Sequence, Target};
+use crate::disk::record::key_hash;
+use crate::disk::recovery::{self, Opened, Report};
+use crate::disk::simulation::{Faults, SimulatedDevice};
+use crate::disk::superblock::Uuid;
+use crate::disk::{Common, Description, ReadError, Stored};
+use crate::error::DiskError;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// Ends a future that needs nobody else; `None` where it hangs.
+pub(crate) fn finish<F: Future>(future: F) -> Option<F::Output> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
+
+/// Bytes that follow from a number.
+pub(crate) fn content(number: u64, len: u64) -> Vec<u8> {
+    let words = len.div_ceil(8);
+    let mut bytes: Vec<u8> =
+        (0..words).flat_map(|at| mix(number << 20 ^ at).to_le_bytes()).collect();
+    bytes.truncate(len as usize);
+    bytes
+}
+
+/// The hash of a resource's key.
+pub(crate) fn key(number: u64) -> u128 {
+    u128::from(mix(number ^ 0xabcd)) << 64 | u128::from(mix(number ^ 0x1234_5678))
+}
+
+/// A complete body in memory.
+pub(crate) fn body(arena: &Arc<Arena>, bytes: &[u8]) -> Arc<Body> {
+    let body = Body::new(arena, Some(bytes.len() as u64));
+    let mut writer = body.writer(0, None);
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let room = finish(writer.reserve(rest.len())).expect("memory is free").expect("room");
+        let now = room.len().min(rest.len());
+        room[..now].copy_from_slice(&rest[..now]);
+        writer.commit(now);
+        rest = &rest[now..];
+    }
+    writer.finish().expect("all bytes were written");
+    body
+}
+
+/// What the oracle knows of one insertion.
+#[derive(Clone, Debug)]
+pub(crate) struct Inserted {
+    pub(crate) resource: u64,
+    pub(crate) number: u64,
+    pub(crate) len: u64,
+    pub(crate) born: u64,
+    pub(crate) tag: u64,
+}
+
+/// The store of one simulated node.
+pub(crate) struct World {
+    pub(crate) arena: Arc<Arena>,
+    pub(crate) device: Arc<SimulatedDevice>,
+    pub(crate) common: Common,
+    pub(crate) opened: Option<Opened>,
+    pub(crate) inserted: Vec<Inserted>,
+    /// Purges that were confirmed as durable.
+    pub(crate) purged: Vec<Mark>,
+    next: u64,
+}
+
+/// Time does not pass in the simulation: numbers only rise.
+fn no_time() -> u64 {
+    1
+}
+
+pub(crate) fn common() -> Common {
+    Common {
+        purges: Arc::new(Purges::new(1 << 16)),
+        sequence: Arc::new(Sequence::default()),
+        now_us: no_time,
+    }
+}
+
+impl World {
+    /// A formatted drive of `bytes`, opened.
+    pub(crate) fn new(bytes: u64, seed: u64, options: FormatOptions) -> Self {
+        let device = Arc::new(SimulatedDevice::new(bytes, seed, Faults::default()));
+        recovery::format(&*device, (Uuid([1; 16]), [2; 16]), options, 1).expect("the drive works");
+        let mut world = Self {
+            arena: Arena::new(64 << 20).expect("64 MiB"),
+            device,
+            common: common(),
+            opened: None,
+            inserted: Vec::new(),
+            purged: Vec::new(),
+            next: 1,
+        };
+        world.open().expect("a formatted drive can be opened");
+        world
+    }
+
+    /// Opens the volume as a new process would: nothing is remembered.
+    pub(crate) fn open(&mut self) -> Result<Report, DiskError> {
+        self.opened = None;
+        self.common = common();
+        let device: Arc<dyn Device> = Arc::clone(&self.device) as Arc<dyn Device>;
+        let opened = recovery::open(device, self.common.clone())?;
+        let report = opened.report;
+        self.opened = Some(opened);
+        Ok(report)
+    }
+
+    pub(crate) fn opened(&mut self) -> &mut Opened {
+        self.opened.as_mut().expect("the volume is open")
+    }
+
+    /// Inserts an object of `len` bytes for a resource.
+    pub(crate) fn insert(&mut self, resource: u64, len: u64, tag: u64) -> Result<(), DiskError> {
+        let number = self.next;
+        self.next += 1;
+        let bytes = content(number, len);
+        let body = body(&self.arena, &bytes);
+        let born = self.common.next_seq();
+        let description = Description {
+            key: key(resource),
+            variant: 0,
+            born,
+            expires_ms: u64::MAX,
+            tags: [tag].into(),
+            meta: number.to_le_bytes().into(),
+        };
+        self.inserted.push(Inserted { resource, number, len, born, tag });
+        self.opened().writer.store(description, &body)
+    }
+
+    /// Purges; whether it was confirmed.
+    pub(crate) fn purge(&mut self, target: Target, soft_ms: Option<u64>) -> bool {
+        let mark = Mark { target, seq: self.common.next_seq(), soft_ms };
+        self.common.purges.note(mark);
+        let durable = self.opened().volume.purge(mark);
+        let done = self.opened().writer.tend().is_ok();
+        let confirmed = done && finish(durable).is_some_and(|outcome| outcome.result.is_ok());
+        if confirmed {
+            self.purged.push(mark);
+        }
+        confirmed
+    }
+
+    pub(crate) fn purge_resource(&mut self, resource: u64) -> bool {
+        self.purge(Target::Key(key_hash(key(resource))), None)
+    }
+
+    /// Whether what was inserted may not be served any more.
+    pub(crate) fn is_purged(&self, inserted: &Inserted) -> bool {
+        self.purged.iter().filter(|mark| mark.soft_ms.is_none()).any(|mark| {
+            mark.seq > inserted.born
+                && match mark.target {
+                    Target::Key(hash) => hash == key_hash(key(inserted.resource)),
+                    Target::Tag(tag) => tag == inserted.tag,
+                    Target::All => true,
+                }
+        })
+    }
+
+    /// Looks a resource up and reads `part` of it, whole with its head where `whole`. Panics where
+    /// the answer is wrong; says whether there was one.
+    pub(crate) fn look(&mut self, resource: u64, whole: bool, part: (u64, u64)) -> bool {
+        let volume = Arc::clone(&self.opened().volume);
+        let arena = Arc::clone(&self.arena);
+        let Some(Ok(found)) = finish(volume.read_heads(key(resource), whole, &arena)) else {
+            return false;
+        };
+        let Some(stored) = found.first() else { return false };
+        let number =
+            u64::from_le_bytes((*stored.meta).try_into().expect("the description is a number"));
+        let inserted = self.inserted.iter().find(|one| one.number == number);
+        let inserted = inserted.expect("only what was inserted is found").clone();
+        assert_eq!(
+            (inserted.resource, inserted.len),
+            (resource, stored.total),
+            "of another resource"
+        );
+        assert!(!self.is_purged(&inserted), "purged content came back: {inserted:?}");
+        let want = content(number, inserted.len);
+        if let Some(payload) = &stored.payload {
+            assert!(**payload == *want, "wrong bytes with the head");
+        }
+        let end = part.1.min(stored.total);
+        match read(stored, part.0.min(end), end, &arena) {
+            Some(Ok(bytes)) => {
+                assert!(bytes == want[part.0.min(end) as usize..end as usize], "wrong bytes");
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Reads a part of an object.
+pub(crate) fn read(
+    stored: &Stored,
+    start: u64,
+    end: u64,
+    arena: &Arc<Arena>,
+) -> Option<Result<Vec<u8>, ReadError>> {
+    let mut bytes = Vec::new();
+    let mut position = start;
+    while position < end {
+        let part = match stored.begin(position, end, arena) {
+            Ok(part) => part,
+            Err(error) => return Some(Err(error)),
+        };
+        let next = part.end();
+        assert!(next > position, "a part has bytes");
+        match finish(part.finish(arena))? {
+            Ok(lease) => bytes.extend_from_slice(&lease),
+            Err(error) => return Some(Err(error)),
+        }
+        position = next;
+    }
+    Some(Ok(bytes))
+}

@@ -1,0 +1,360 @@
+//! One disk in use: its index, its segments, and what may be asked of them on any thread.
+//!
+//! A volume is made by [`super::recovery::open`] and written to by its one
+//! [`super::writer::Writer`]. Locks: `books` guards every change of the index, with the tables that
+//! have to agree with it. It is held for memory operations only, never over I/O.
+
+use super::block::{Block, Buffer};
+use super::checkpoint::Written;
+use super::device::{Completion, Device, Finish, IoError};
+use super::geometry::Geometry;
+use super::index::{Found, Index, Inserted, KIND_CHUNK, Slot};
+use super::journal::{ENTRIES_MAX, Event, Journal};
+use super::purges::{Mark, Purges, Sequence, Target, Verdict};
+use super::record::key_hash;
+use super::segment::Entry;
+use super::superblock::Superblock;
+use super::table::{SegmentState, SegmentTable};
+use crate::error::DiskError;
+use freshet_base::counter::SharedCounter;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What the volumes of a node share.
+#[derive(Clone, Debug)]
+pub struct Common {
+    /// Marks of purges.
+    pub purges: Arc<Purges>,
+    /// The order of purges and insertions.
+    pub sequence: Arc<Sequence>,
+    /// Microseconds of the wall clock.
+    pub now_us: fn() -> u64,
+}
+
+impl Common {
+    /// The next number in the order of purges and insertions.
+    pub fn next_seq(&self) -> u64 {
+        self.sequence.next((self.now_us)())
+    }
+}
+
+/// One disk in use.
+pub struct Volume {
+    pub(crate) device: Arc<dyn Device>,
+    pub(crate) superblock: Superblock,
+    pub(crate) common: Common,
+    pub(crate) index: Index,
+    pub(crate) counts: VolumeCounts,
+    books: Mutex<Books>,
+    /// The number of each segment's opening: what is read must be of it.
+    segment_seqs: Box<[AtomicU64]>,
+    /// Blocks of the journal below this are durable.
+    durable_journal: AtomicU64,
+}
+
+/// What changes together with the index.
+#[derive(Debug)]
+pub(crate) struct Books {
+    pub(crate) table: SegmentTable,
+    pub(crate) journal: Journal,
+    pub(crate) written: Written,
+    pub(crate) formatted_ms: u64,
+    /// Who waits for a block of the journal to be durable.
+    waiting: Vec<(u64, Finish)>,
+}
+
+/// What was counted since the volume was opened.
+#[derive(Debug, Default)]
+pub struct VolumeCounts {
+    /// Look-ups that led to a record of the wanted resource.
+    pub hits: SharedCounter,
+    /// Records that were not what the index took them for.
+    pub mismatches: SharedCounter,
+    /// Records with a wrong checksum.
+    pub damaged: SharedCounter,
+    /// Reads that failed.
+    pub read_errors: SharedCounter,
+    /// Writes that failed.
+    pub write_errors: SharedCounter,
+    /// Reads that did not end in time.
+    pub timeouts: SharedCounter,
+    /// Bytes read for clients.
+    pub read_bytes: SharedCounter,
+    /// Reads for clients.
+    pub reads: SharedCounter,
+    /// Objects written.
+    pub objects_written: SharedCounter,
+    /// Segments freed to be written again.
+    pub segments_reclaimed: SharedCounter,
+    /// Index entries dropped because the index was full.
+    pub index_dropped: SharedCounter,
+    /// Checkpoints written.
+    pub checkpoints: SharedCounter,
+}
+
+/// What a volume holds.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct VolumeStats {
+    /// Bytes for content.
+    pub log_bytes: u64,
+    /// Bytes of records the index leads to, about.
+    pub live_bytes: u64,
+    /// Records.
+    pub entries: u64,
+    /// Entries the index has room for.
+    pub slots: u64,
+    /// Memory of the index.
+    pub index_bytes: u64,
+    /// Segments not in use.
+    pub segments_free: u32,
+    /// Segments given up.
+    pub segments_retired: u32,
+    /// Segments in all.
+    pub segments: u32,
+    /// Bytes written since it was formatted.
+    pub written: Written,
+    /// When it was formatted, Unix milliseconds.
+    pub formatted_ms: u64,
+}
+
+impl Volume {
+    pub(crate) fn new(
+        device: Arc<dyn Device>,
+        superblock: Superblock,
+        common: Common,
+        index: Index,
+        books: Books,
+    ) -> Self {
+        let seqs = books.table.iter().map(|(_, info)| AtomicU64::new(info.seq)).collect();
+        let durable = books.journal.next();
+        Self {
+            device,
+            superblock,
+            common,
+            index,
+            counts: VolumeCounts::default(),
+            books: Mutex::new(books),
+            segment_seqs: seqs,
+            durable_journal: AtomicU64::new(durable),
+        }
+    }
+
+    /// How the device is divided.
+    pub fn geometry(&self) -> &Geometry {
+        &self.superblock.geometry
+    }
+
+    /// What the device says of itself.
+    pub fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    /// What was counted.
+    pub fn counts(&self) -> &VolumeCounts {
+        &self.counts
+    }
+
+    /// What it holds. Walks the table of segments.
+    pub fn stats(&self) -> VolumeStats {
+        let books = self.books();
+        let unit = u64::from(self.geometry().unit_bytes);
+        let live: u64 = books.table.iter().map(|(_, info)| u64::from(info.live_units)).sum();
+        VolumeStats {
+            log_bytes: self.geometry().log_bytes(),
+            live_bytes: live * unit,
+            entries: self.index.entries(),
+            slots: self.index.slots(),
+            index_bytes: self.index.bytes(),
+            segments_free: books.table.count(SegmentState::Free),
+            segments_retired: books.table.count(SegmentState::Retired),
+            segments: self.geometry().segments,
+            written: books.written,
+            formatted_ms: books.formatted_ms,
+        }
+    }
+
+    /// Whether some response of this resource may be here. Looks at memory only.
+    pub fn may_have(&self, key: u128) -> bool {
+        self.index.heads(key_hash(key)).iter().next().is_some()
+    }
+
+    pub(crate) fn heads(&self, key: u128) -> Found {
+        self.index.heads(key_hash(key))
+    }
+
+    /// Carries out a purge that was noted in the marks all volumes share. The completion ends when
+    /// it is durable.
+    pub fn purge(&self, mark: Mark) -> Completion {
+        let (completion, finish) = Completion::new();
+        let mut books = self.books();
+        if let Mark { target: Target::Key(hash), soft_ms: None, .. } = mark {
+            self.index.remove_heads(hash, |slot| books.left(slot, self.geometry()));
+        }
+        let number = books.add_event(Event::Purged(mark));
+        books.waiting.push((number, finish));
+        completion
+    }
+
+    /// Whether there is anything for the journal.
+    pub(crate) fn has_events(&self) -> bool {
+        self.books().journal.has_pending()
+    }
+
+    /// Writes pending events and makes them durable. Called by the writer only.
+    ///
+    /// # Errors
+    /// The journal could not be written: the volume has to be opened again, because purges it
+    /// should know are not on it.
+    pub(crate) fn commit_journal(&self) -> Result<(), DiskError> {
+        loop {
+            let Some((places, block)) = self.books().journal.take() else { return Ok(()) };
+            let len = block.len() as u64;
+            if let Err(error) = self.write_journal(places, block) {
+                let waiting = std::mem::take(&mut self.books().waiting);
+                for (_, finish) in waiting {
+                    finish.finish(Err(error), Buffer::None);
+                }
+                return Err(DiskError::JournalLost(error));
+            }
+            let mut books = self.books();
+            books.written.metadata_bytes += 2 * len;
+            let durable = self.durable_journal.fetch_add(1, Release) + 1;
+            let done: Vec<Finish> = books
+                .waiting
+                .extract_if(.., |(number, _)| *number < durable)
+                .map(|(_, f)| f)
+                .collect();
+            drop(books);
+            for finish in done {
+                finish.finish(Ok(()), Buffer::None);
+            }
+        }
+    }
+
+    fn write_journal(&self, places: [u64; 2], block: Block) -> Result<(), IoError> {
+        let copy = Block::from_bytes(&block);
+        let [first, second] = places;
+        self.device.write(first, block)?;
+        self.device.write(second, copy)?;
+        self.device.flush()
+    }
+
+    /// Blocks of the journal that are durable.
+    pub(crate) fn durable_journal(&self) -> u64 {
+        self.durable_journal.load(Acquire)
+    }
+
+    /// Makes written records findable, but for those that were purged while they were written.
+    pub(crate) fn commit_entries(&self, segment: u32, entries: &[Entry]) {
+        let base = self.geometry().segment_at(segment) / u64::from(self.geometry().unit_bytes);
+        let floors = self.common.purges.floors();
+        let mut books = self.books();
+        for entry in entries {
+            let is_head = entry.kind != KIND_CHUNK;
+            if is_head
+                && (entry.born < floors.any
+                    || self.common.purges.verdict(entry.hash, &[], entry.born) == Verdict::Purged)
+            {
+                continue;
+            }
+            let at = base + u64::from(entry.units_at);
+            match self.index.insert(entry.hash, entry.kind, at, entry.units) {
+                Inserted::Known => continue,
+                Inserted::Added => {}
+                Inserted::Replaced(old) => books.left(old, self.geometry()),
+                Inserted::Dropped(old) => {
+                    self.counts.index_dropped.add(1);
+                    books.left(old, self.geometry());
+                }
+            }
+            books.table.change(segment, |info| info.live_units += entry.units);
+        }
+    }
+
+    /// Takes a record out that is not what it should be.
+    pub(crate) fn forget(&self, hash: u64, units_at: u64) {
+        let mut books = self.books();
+        if let Some(slot) = self.index.remove(hash, units_at) {
+            books.left(slot, self.geometry());
+        }
+    }
+
+    /// Gives the segment of a bad range up: what can be read of it is still served, nothing more is
+    /// written to it.
+    pub(crate) fn retire(&self, offset: u64) {
+        let Some(segment) = self.geometry().segment_of(offset) else { return };
+        let mut books = self.books();
+        if matches!(books.table.get(segment).state, SegmentState::Retired) {
+            return;
+        }
+        books.table.change(segment, |info| info.state = SegmentState::Retired);
+        books.add_event(Event::Retired { segment });
+        drop(books);
+        tracing::warn!(device = %self.superblock.device, segment, "a segment was given up");
+    }
+
+    /// Whether a record belongs to the present use of its segment.
+    pub(crate) fn is_of_segment(&self, offset: u64, segment_seq: u64) -> bool {
+        let segment = self.geometry().segment_of(offset);
+        let seq = segment.and_then(|segment| self.segment_seqs.get(segment as usize));
+        seq.is_some_and(|seq| seq.load(Acquire) == segment_seq)
+    }
+
+    pub(crate) fn set_segment_seq(&self, segment: u32, seq: u64) {
+        if let Some(place) = self.segment_seqs.get(segment as usize) {
+            place.store(seq, Release);
+        }
+    }
+
+    pub(crate) fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Errors and timeouts so far, for the disk's health.
+    pub fn failures(&self) -> u64 {
+        let VolumeCounts { read_errors, write_errors, timeouts, .. } = &self.counts;
+        read_errors.value() + write_errors.value() + timeouts.value()
+    }
+}
+
+impl Books {
+    pub(crate) fn new(
+        table: SegmentTable,
+        journal: Journal,
+        written: Written,
+        formatted_ms: u64,
+    ) -> Self {
+        Self { table, journal, written, formatted_ms, waiting: Vec::new() }
+    }
+
+    /// Adds an event; the number of the block it will be in, or a later one.
+    pub(crate) fn add_event(&mut self, event: Event) -> u64 {
+        self.journal.add(event);
+        self.journal.next() + (self.journal.pending().saturating_sub(1) / ENTRIES_MAX) as u64
+    }
+
+    /// Notes that the index leads to a record no more.
+    pub(crate) fn left(&mut self, slot: Slot, geometry: &Geometry) {
+        let offset = slot.units_at() * u64::from(geometry.unit_bytes);
+        if let Some(segment) = geometry.segment_of(offset) {
+            self.table.change(segment, |info| {
+                info.live_units = info.live_units.saturating_sub(slot.units());
+            });
+        }
+    }
+}
+
+impl fmt::Debug for Volume {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Volume")
+            .field("device", &self.superblock.device)
+            .field("index", &self.index)
+            .finish_non_exhaustive()
+    }
+}
