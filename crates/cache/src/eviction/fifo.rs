@@ -30,6 +30,10 @@ const CONTEST_MAX: u8 = 15;
 /// The counts of a contest are halved each time this many entries came for each that is resident.
 const EPOCH_TURNOVERS: usize = 2;
 
+/// Epochs that go by when contests begin: of the uses of before none or one is left to what is
+/// resident, or it would win against all that comes for as long as the cache takes to fill often.
+const EPOCHS_PER_CHANGE: u16 = 3;
+
 /// Credit for one use of an object of mean size, in ticks. Objects up to this many times larger
 /// than the mean are still told apart by size.
 const TICKS_PER_USE: u64 = 16;
@@ -149,8 +153,15 @@ impl<E: Resident> S3Fifo<E> {
         }
     }
 
-    /// Runs the queues in another way from now on; nothing moves at once.
+    /// Runs the queues in another way from now on. Nothing is evicted at once, but what earned its
+    /// place by rules that no longer hold has to earn it again. O(credit).
     pub(crate) fn set_tactic(&mut self, tactic: Tactic) {
+        if (self.tactic.worth, tactic.worth) == (Worth::Total, Worth::Recent) {
+            self.main.limit_credit(u64::from(RECENT_MAX) * TICKS_PER_USE);
+        }
+        if tactic.admission == Admission::Contest {
+            self.epoch = self.epoch.wrapping_add(EPOCHS_PER_CHANGE);
+        }
         self.tactic = tactic;
     }
 
@@ -406,7 +417,8 @@ impl<E: Resident> S3Fifo<E> {
     fn faded(&self, uses: u8, epoch: u16) -> u8 {
         match self.tactic.admission {
             Admission::Contest => {
-                uses.checked_shr(u32::from(self.epoch.wrapping_sub(epoch))).unwrap_or(0)
+                let epochs = u32::from(self.epoch.wrapping_sub(epoch));
+                uses.min(CONTEST_MAX).checked_shr(epochs).unwrap_or(0)
             }
             _ => uses,
         }

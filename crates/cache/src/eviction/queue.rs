@@ -131,6 +131,16 @@ impl<E: Resident> Wheel<E> {
         None
     }
 
+    /// Takes from each entry what credit it has beyond so many ticks; the order stays.
+    pub(crate) fn limit_credit(&mut self, ticks_max: u64) {
+        let last = self.now + ticks_max;
+        let beyond = self.ticks.split_off(&last);
+        let entries: VecDeque<_> = beyond.into_values().flatten().collect();
+        if !entries.is_empty() {
+            self.ticks.insert(last, entries);
+        }
+    }
+
     /// As [`Queue::bury`].
     pub(crate) fn bury(&mut self, dropped: &mut Vec<Arc<E>>) -> bool {
         self.dead += 1;

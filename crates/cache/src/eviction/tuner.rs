@@ -11,18 +11,21 @@ use super::tactic::{Objective, TACTICS, Tactic, first};
 /// Requests of the sample between two decisions.
 const DECISION_EVERY: u64 = 256;
 
-/// Requests of the sample after which what was seen counts half. With a sample of 4,096 objects
-/// and 8 in 10 hits they renew the shadows three times, so one that had a bad start is judged by
-/// what it does now.
-const HALF_LIFE: f64 = 65_536.0;
+/// What was seen counts half after so many requests of the sample for each object that it may
+/// have. A change costs what the other tactic would not have evicted, so it should not follow each
+/// phase of the day.
+const HALF_LIFE_PER_OBJECT: f64 = 32.0;
 
-/// How many standard deviations a tactic must be ahead. It is asked some hundred times in a half
-/// life whether one of seven is, so two would be passed by chance often and four almost never.
+/// How many standard deviations a tactic must be ahead, as if requests came independently.
 const DEVIATIONS_MIN: f64 = 3.0;
 
-/// The least part of all requests, or bytes, a tactic must have been ahead by: less is not worth
-/// an exchange of what is stored.
+/// The least part of all requests, or bytes, a tactic must be ahead by: less is not worth an
+/// exchange of what is stored.
 const GAIN_MIN: f64 = 0.001;
+
+/// A tactic stays until the sample's misses came to so many times what a shadow holds: before that
+/// it is what came before it that is being judged.
+const TURNOVERS_MIN: u64 = 2;
 
 /// The shadows and what they showed.
 #[derive(Debug)]
@@ -34,18 +37,20 @@ pub struct Tuner {
     sample_below: u64,
     sample_objects_max: usize,
     requests: u64,
+    /// Misses since the last change.
+    misses: u64,
     /// What was asked for lately, in requests or bytes.
     asked: f64,
-    hits: Vec<bool>,
 }
 
 #[derive(Debug)]
 struct Contender {
     shadow: Shadow,
-    /// What it had lately and the present tactic had not, less the other way round.
-    lead: f64,
-    /// The squares of all that went into `lead`: its variance if there is no difference.
-    squares: f64,
+    /// What it had lately, in requests or bytes.
+    had: f64,
+    /// For each contender the squares of what lately only one of both had: the variance of the
+    /// difference of `had` if both are as good.
+    apart: [f64; TACTICS.len()],
 }
 
 impl Tuner {
@@ -54,8 +59,8 @@ impl Tuner {
     pub fn new(objective: Objective, sample_objects_max: usize) -> Self {
         let contender = |tactic: &Tactic| Contender {
             shadow: Shadow::new(objective, *tactic),
-            lead: 0.0,
-            squares: 0.0,
+            had: 0.0,
+            apart: [0.0; TACTICS.len()],
         };
         Self {
             objective,
@@ -64,8 +69,8 @@ impl Tuner {
             sample_below: WHOLE,
             sample_objects_max: sample_objects_max.max(1),
             requests: 0,
+            misses: 0,
             asked: 0.0,
-            hits: Vec::new(),
         }
     }
 
@@ -77,23 +82,23 @@ impl Tuner {
         }
         let capacity = (u128::from(capacity_bytes) * u128::from(self.sample_below)) >> WHOLE_BITS;
         let capacity = u64::try_from(capacity).unwrap_or(u64::MAX).max(1);
-        self.hits.clear();
-        for contender in &mut self.contenders {
-            self.hits.push(contender.shadow.request(request, capacity));
-        }
         let weight = match self.objective {
             Objective::Requests => 1.0,
             Objective::Bytes => request.bytes as f64,
         };
-        let current = self.hits[self.current];
-        for (contender, hit) in self.contenders.iter_mut().zip(&self.hits) {
-            if *hit != current {
-                contender.lead += if *hit { weight } else { -weight };
-                contender.squares += weight * weight;
+        let mut hits = [false; TACTICS.len()];
+        for (contender, hit) in self.contenders.iter_mut().zip(&mut hits) {
+            *hit = contender.shadow.request(request, capacity);
+        }
+        for (contender, hit) in self.contenders.iter_mut().zip(hits) {
+            contender.had += if hit { weight } else { 0.0 };
+            for (apart, other) in contender.apart.iter_mut().zip(hits) {
+                *apart += if hit == other { 0.0 } else { weight * weight };
             }
         }
         self.asked += weight;
         self.requests += 1;
+        self.misses += u64::from(!hits[self.current]);
         if !self.requests.is_multiple_of(DECISION_EVERY) {
             return None;
         }
@@ -135,27 +140,29 @@ impl Tuner {
     }
 
     fn decide(&mut self) -> Option<Tactic> {
-        let ahead = |one: &Contender| {
-            one.lead > DEVIATIONS_MIN * one.squares.sqrt() && one.lead > GAIN_MIN * self.asked
+        let current = &self.contenders[self.current];
+        let ahead = |index: &usize| {
+            let (other, apart) = (&self.contenders[*index], current.apart[*index]);
+            let least = (DEVIATIONS_MIN * apart.sqrt()).max(GAIN_MIN * self.asked);
+            other.had - current.had > least
         };
+        let current_objects = current.shadow.len() as u64;
         let best = (0..self.contenders.len())
-            .filter(|index| ahead(&self.contenders[*index]))
-            .max_by(|a, b| self.contenders[*a].lead.total_cmp(&self.contenders[*b].lead));
-        if let Some(best) = best {
-            self.current = best;
-            self.asked = 0.0;
-            for contender in &mut self.contenders {
-                (contender.lead, contender.squares) = (0.0, 0.0);
-            }
-            return Some(self.tactic());
-        }
-        let keep = 0.5_f64.powf(DECISION_EVERY as f64 / HALF_LIFE);
+            .filter(ahead)
+            .max_by(|a, b| self.contenders[*a].had.total_cmp(&self.contenders[*b].had));
+        let half_life = HALF_LIFE_PER_OBJECT * self.sample_objects_max as f64;
+        let keep = 0.5_f64.powf(DECISION_EVERY as f64 / half_life);
         self.asked *= keep;
         for contender in &mut self.contenders {
-            contender.lead *= keep;
-            contender.squares *= keep * keep;
+            contender.had *= keep;
+            contender.apart.iter_mut().for_each(|apart| *apart *= keep * keep);
         }
-        None
+        if self.misses < TURNOVERS_MIN * current_objects {
+            return None;
+        }
+        self.current = best?;
+        self.misses = 0;
+        Some(self.tactic())
     }
 }
 
