@@ -1,0 +1,427 @@
+//! `freshet lab`: the methods of published studies against any server.
+
+mod common;
+mod progress;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use common::{Common, Output, bytes, span};
+use freshet_lab::origin::{self, Origin};
+use freshet_lab::scenario::{
+    Moment, Outcome, Setup, channels, compare, connections, custom::Custom, energy, library,
+    object_path, sweep,
+};
+use progress::Line;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Exit code of a scenario whose indicators are not all met, or that was cut short.
+const NOT_MET: u8 = 2;
+
+/// Flags of `freshet lab`.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    scenario: Scenario,
+}
+
+#[derive(Subcommand)]
+enum Scenario {
+    /// Video on demand: all in the cache, at 256, 512 and 4,096 connections.
+    Vod(Vod),
+    /// Live-linear video: a data set of which 93.3 % fit the cache.
+    LiveLinear(LiveLinear),
+    /// Live channels: how many hold, with users of known and unknown ones.
+    Channels(Channels),
+    /// Sizes of objects from 100 KB to 50 MB.
+    Sweep(Sweep),
+    /// Connections, more and more until response times degrade.
+    Connections(Connections),
+    /// Power when idle and at low, typical and high load.
+    Energy(Energy),
+    /// A scenario of your own, from a TOML file.
+    Run(Run),
+    /// Two results beside each other.
+    Compare(Compare),
+    /// The lab's origin alone, for a cache to point at.
+    Origin(OriginArguments),
+}
+
+/// `freshet lab vod`
+#[derive(Args)]
+struct Vod {
+    #[command(flatten)]
+    common: Common,
+    /// Objects in the data set.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    objects: u64,
+    #[command(flatten)]
+    library: Library,
+}
+
+/// `freshet lab live-linear`
+#[derive(Args)]
+struct LiveLinear {
+    #[command(flatten)]
+    common: Common,
+    /// Bytes of objects that the cache under test can hold.
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    cache: u64,
+    /// Share of the data set that fits.
+    #[arg(long, value_name = "SHARE", default_value_t = library::LIVE_SHARE)]
+    share: f64,
+    #[command(flatten)]
+    library: Library,
+}
+
+/// What both have.
+#[derive(Args)]
+struct Library {
+    /// Size of an object.
+    #[arg(long, value_name = "SIZE", default_value = "1MB", value_parser = bytes)]
+    object: u64,
+    /// Path of object {n}, where the origin is not the lab's.
+    #[arg(long, value_name = "PATH")]
+    path: Option<String>,
+    /// Numbers of connections; from 4096 on they pause for 115 to 120 ms.
+    #[arg(long, value_name = "N,N...", value_delimiter = ',', default_value = "256,512,4096")]
+    connections: Vec<usize>,
+    /// Runs of each.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    runs: u32,
+}
+
+/// `freshet lab channels`
+#[derive(Args)]
+struct Channels {
+    #[command(flatten)]
+    common: Common,
+    /// Numbers of channels.
+    #[arg(long, value_name = "N,N...", value_delimiter = ',', default_value = "100,175,250")]
+    channels: Vec<u64>,
+    /// Segments of a channel.
+    #[arg(long, value_name = "N", default_value_t = channels::SEGMENTS)]
+    segments: u64,
+    /// Users per second in the first step; each further one has as many more.
+    #[arg(long, value_name = "N", default_value_t = 50.0)]
+    users: f64,
+    /// Steps of the load, each as long as --duration says (the study: 4 minutes).
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    steps: u32,
+    /// Share of users that ask for known channels.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.85)]
+    known: f64,
+    /// Users at a time at most.
+    #[arg(long, value_name = "N", default_value_t = 4000)]
+    connections: usize,
+    /// Bytes that the cache can hold, to show what the study's equation gives.
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    cache: Option<u64>,
+    /// Measure the given numbers only.
+    #[arg(long)]
+    no_search: bool,
+}
+
+/// `freshet lab sweep`
+#[derive(Args)]
+struct Sweep {
+    #[command(flatten)]
+    common: Common,
+    /// Sizes of objects.
+    #[arg(
+        long,
+        value_name = "SIZE,SIZE...",
+        value_delimiter = ',',
+        default_value = "100KB,500KB,1MB,10MB,16MB,50MB"
+    )]
+    sizes: Vec<String>,
+    /// Connections.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    connections: usize,
+    /// Share of requests for objects that are in the cache.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.925)]
+    hits: f64,
+    /// Bytes of the known objects of each size.
+    #[arg(long, value_name = "SIZE", default_value = "1GB", value_parser = bytes)]
+    set: u64,
+    /// Path with {size} and {n}, where the origin is not the lab's.
+    #[arg(long, value_name = "PATH")]
+    path: Option<String>,
+}
+
+/// `freshet lab connections`
+#[derive(Args)]
+struct Connections {
+    #[command(flatten)]
+    common: Common,
+    /// Connections to begin with.
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    min: usize,
+    /// Connections at most.
+    #[arg(long, value_name = "N", default_value_t = 16_384)]
+    max: usize,
+    /// How many times more each step has.
+    #[arg(long, value_name = "X", default_value_t = 2.0)]
+    factor: f64,
+    /// How long the peak is held.
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = span)]
+    hold: Duration,
+    /// Channels that are asked for.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    channels: u64,
+    /// Segments of each.
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    segments: u64,
+}
+
+/// `freshet lab energy`
+#[derive(Args)]
+struct Energy {
+    #[command(flatten)]
+    common: Common,
+    /// Size of an object.
+    #[arg(long, value_name = "SIZE", default_value = "1MB", value_parser = bytes)]
+    object: u64,
+    /// Path of object {n}, where the origin is not the lab's.
+    #[arg(long, value_name = "PATH")]
+    path: Option<String>,
+    /// Objects in the data set.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    objects: u64,
+    /// Connections.
+    #[arg(long, value_name = "N", default_value_t = 192)]
+    connections: usize,
+    /// How long the idle server is watched.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = span)]
+    idle: Duration,
+}
+
+/// `freshet lab run`
+#[derive(Args)]
+struct Run {
+    /// The file.
+    #[arg(value_name = "FILE.toml")]
+    file: PathBuf,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// `freshet lab compare`
+#[derive(Args)]
+struct Compare {
+    /// A result, the earlier or the other's.
+    #[arg(value_name = "A.json")]
+    before: PathBuf,
+    /// A result beside it.
+    #[arg(value_name = "B.json")]
+    after: PathBuf,
+    /// Write a page as well.
+    #[arg(long, value_name = "FILE.html")]
+    html: Option<PathBuf>,
+}
+
+/// `freshet lab origin`
+#[derive(Args)]
+struct OriginArguments {
+    /// Where to listen.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+}
+
+/// Runs a scenario, writes its result and its report, and says what came out.
+///
+/// # Errors
+/// Why it could not begin, or its result could not be written.
+pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
+    match arguments.scenario {
+        Scenario::Vod(vod) => vod.run(),
+        Scenario::LiveLinear(live) => live.run(),
+        Scenario::Channels(channels) => channels.run(),
+        Scenario::Sweep(sweep) => sweep.run(),
+        Scenario::Connections(connections) => connections.run(),
+        Scenario::Energy(energy) => energy.run(),
+        Scenario::Run(file) => {
+            let custom = Custom::read(&file.file)?;
+            perform(&file.common, Duration::from_secs(10), |setup, show| custom.run(setup, show))
+        }
+        Scenario::Compare(compare) => compare.run(),
+        Scenario::Origin(origin) => origin.run(),
+    }
+}
+
+impl Vod {
+    fn run(self) -> Result<ExitCode> {
+        let content = library::Content::OnDemand { objects: self.objects };
+        let options = self.library.options(content, "vod");
+        perform(&self.common, Duration::from_secs(120), |setup, show| {
+            library::run(setup, &options, show)
+        })
+    }
+}
+
+impl LiveLinear {
+    fn run(self) -> Result<ExitCode> {
+        let content = library::Content::Live { cache_bytes: self.cache, share: self.share };
+        let options = self.library.options(content, "live");
+        perform(&self.common, Duration::from_secs(120), |setup, show| {
+            library::run(setup, &options, show)
+        })
+    }
+}
+
+impl Library {
+    fn options(self, content: library::Content, set: &str) -> library::Options {
+        library::Options {
+            content,
+            object_bytes: self.object,
+            path: self.path.unwrap_or_else(|| object_path(&self.object.to_string(), set)),
+            connections: self.connections,
+            runs: self.runs,
+        }
+    }
+}
+
+impl Channels {
+    fn run(self) -> Result<ExitCode> {
+        let options = channels::Options {
+            profiles: self.channels,
+            segments: self.segments,
+            users: self.users,
+            steps: self.steps,
+            known_share: self.known,
+            connections: self.connections,
+            cache_bytes: self.cache,
+            search: !self.no_search,
+        };
+        perform(&self.common, Duration::from_secs(240), |setup, show| {
+            channels::run(setup, &options, show)
+        })
+    }
+}
+
+impl Sweep {
+    fn run(self) -> Result<ExitCode> {
+        let options = sweep::Options {
+            sizes: self.sizes,
+            connections: self.connections,
+            hit_share: self.hits,
+            set_bytes: self.set,
+            path: self.path,
+        };
+        perform(&self.common, Duration::from_secs(60), |setup, show| {
+            sweep::run(setup, &options, show)
+        })
+    }
+}
+
+impl Connections {
+    fn run(self) -> Result<ExitCode> {
+        let options = connections::Options {
+            first: self.min,
+            last: self.max,
+            factor: self.factor,
+            hold: self.hold,
+            channels: self.channels,
+            segments: self.segments,
+        };
+        perform(&self.common, Duration::from_secs(20), |setup, show| {
+            connections::run(setup, &options, show)
+        })
+    }
+}
+
+impl Energy {
+    fn run(self) -> Result<ExitCode> {
+        let options = energy::Options {
+            object_bytes: self.object,
+            path: self.path.unwrap_or_else(|| object_path(&self.object.to_string(), "energy")),
+            objects: self.objects,
+            connections: self.connections,
+            idle: self.idle,
+        };
+        perform(&self.common, Duration::from_secs(60), |setup, show| {
+            energy::run(setup, &options, show)
+        })
+    }
+}
+
+impl Compare {
+    fn run(self) -> Result<ExitCode> {
+        let (before, after) = (Outcome::read(&self.before)?, Outcome::read(&self.after)?);
+        let document = compare::document(&before, &after);
+        crate::text::print(&freshet_report::text::render(&document))?;
+        if let Some(path) = self.html {
+            std::fs::write(&path, freshet_report::html::page(&document))
+                .with_context(|| format!("{} could not be written", path.display()))?;
+            println!("report     {}", path.display());
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl OriginArguments {
+    fn run(self) -> Result<ExitCode> {
+        let settings = origin::Settings {
+            listen: self.listen,
+            any_channel: true,
+            ..origin::Settings::default()
+        };
+        let origin = Origin::start(settings)?;
+        println!("listening  http://{}", origin.address());
+        println!("try        curl -so /dev/null http://{}/download/1MB/a", origin.address());
+        let stop = stop_at_signals()?;
+        while !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let totals = origin.stop();
+        println!("served     {} requests, {} bytes of bodies", totals.requests, totals.body_bytes);
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Runs a scenario with progress, writes what it found, and tells the end of the story.
+fn perform(
+    common: &Common,
+    duration: Duration,
+    scenario: impl FnOnce(Setup, &mut dyn FnMut(&Moment)) -> Result<Outcome, freshet_lab::LabError>,
+) -> Result<ExitCode> {
+    let mut setup = common.setup(duration)?;
+    let output = Output::new(common)?;
+    setup.stop = stop_at_signals()?;
+    let mut line = Line::new();
+    let outcome = scenario(setup, &mut |moment| line.show(moment));
+    line.end();
+    let outcome = outcome?;
+    output.write(&outcome)?;
+    Ok(if outcome.is_met() { ExitCode::SUCCESS } else { ExitCode::from(NOT_MET) })
+}
+
+/// A flag that the first signal to end sets; the second ends the program.
+fn stop_at_signals() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&stop);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (mut interrupt, mut terminate) = {
+        let _within = runtime.enter();
+        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        runtime.block_on(async {
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                }
+                if told.swap(true, Ordering::Relaxed) {
+                    std::process::exit(130);
+                }
+            }
+        });
+    })?;
+    Ok(stop)
+}

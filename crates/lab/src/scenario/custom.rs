@@ -1,0 +1,349 @@
+//! `run`: a scenario of one's own, from a TOML file.
+//!
+//! ```toml
+//! title = "Two sizes, then a rush"
+//!
+//! [variables]
+//! title = { zipf = 500, exponent = 0.8 }   # also: { uniform = [1, 500] }, "random"
+//!
+//! [[requests]]
+//! class = "1 MB"
+//! path = "/download/1MB/film-{title}-{1-20}"
+//! weight = 3                                # 1 if not said
+//!
+//! [[requests]]
+//! class = "100 KB"
+//! path = "/download/100KB/{random}"
+//!
+//! [[steps]]
+//! connections = 100                         # closed loop; with rate = 500 sessions come by the clock
+//! duration = "20s"
+//!
+//! [[kpi]]
+//! figure = "p99_ms"
+//! at_most = 50
+//! ```
+
+use super::{Bench, Kpi, Moment, Outcome, Setup};
+use crate::error::LabError;
+use crate::load::measurement::Measurement;
+use crate::load::workload::{Draw, Workload};
+use crate::load::{Load, Pace};
+use freshet_base::units::parse_duration;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// Largest file that is read.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Steps of a file at most.
+const STEPS_MAX: usize = 1000;
+
+/// Figures that a KPI can name: name, unit, what it is, whether more is better.
+pub const FIGURES: [(&str, &str, fn(&Measurement) -> Option<f64>, bool); 14] = [
+    ("goodput_gbps", "Gbit/s", |m| Some(m.goodput_bps / 1e9), true),
+    ("throughput_gbps", "Gbit/s", |m| m.throughput_bps.map(|bits| bits / 1e9), true),
+    ("requests_per_second", "1/s", |m| Some(m.requests_per_second), true),
+    ("byte_hit_ratio", "", |m| m.byte_hit_ratio, true),
+    ("hit_ratio", "", |m| m.hit_ratio, true),
+    ("ttfb_mean_ms", "ms", |m| Some(m.first_byte.mean_us / 1e3), false),
+    ("ttfb_p99_ms", "ms", |m| Some(m.first_byte.p99_us as f64 / 1e3), false),
+    ("mean_ms", "ms", |m| Some(m.last_byte.mean_us / 1e3), false),
+    ("p50_ms", "ms", |m| Some(m.last_byte.p50_us as f64 / 1e3), false),
+    ("p99_ms", "ms", |m| Some(m.last_byte.p99_us as f64 / 1e3), false),
+    ("errors", "", |m| Some(m.errors.total() as f64), false),
+    ("server_cpu_seconds_per_gb", "s/GB", |m| Some(m.server.as_ref()?.cpu_seconds_per_gb), false),
+    ("server_memory_mb", "MB", |m| Some(m.server.as_ref()?.memory_bytes as f64 / 1e6), false),
+    ("requests_per_second_per_watt", "1/s/W", Measurement::requests_per_joule, true),
+];
+
+/// A file, as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    title: Option<String>,
+    #[serde(default)]
+    variables: BTreeMap<String, Variable>,
+    requests: Vec<Request>,
+    steps: Vec<StepSettings>,
+    #[serde(default)]
+    kpi: Vec<KpiSettings>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected { uniform = [1, 500] }, { zipf = 500, exponent = 0.8 } or \"random\""
+)]
+enum Variable {
+    Uniform { uniform: [u64; 2] },
+    Zipf { zipf: u64, exponent: Option<f64> },
+    Word(String),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Request {
+    class: String,
+    path: String,
+    weight: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StepSettings {
+    name: Option<String>,
+    connections: Option<usize>,
+    rate: Option<f64>,
+    random: Option<bool>,
+    think: Option<[String; 2]>,
+    duration: Option<String>,
+    warmup: Option<String>,
+    runs: Option<u32>,
+    close: Option<bool>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KpiSettings {
+    figure: String,
+    at_least: Option<f64>,
+    at_most: Option<f64>,
+}
+
+/// A scenario read from a file.
+#[derive(Debug)]
+pub struct Custom {
+    file: File,
+    workload: [Workload; 2],
+}
+
+impl Custom {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`LabError::ConfigFile`] with line and column where the file is wrong.
+    pub fn read(path: &Path) -> Result<Self, LabError> {
+        let refuse = |why: String| LabError::ConfigFile { path: path.to_owned(), why };
+        let data = std::fs::metadata(path).map_err(|error| refuse(error.to_string()))?;
+        if data.len() > FILE_BYTES_MAX {
+            return Err(refuse("it is larger than 1 MiB".to_owned()));
+        }
+        let text = std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
+        Self::parse(&text).map_err(refuse)
+    }
+
+    /// Reads the text of a file.
+    fn parse(text: &str) -> Result<Self, String> {
+        let file: File = toml::from_str(text).map_err(|error| format!("\n{error}"))?;
+        if file.requests.is_empty() {
+            return Err("it has no [[requests]]".to_owned());
+        }
+        if file.steps.is_empty() || file.steps.len() > STEPS_MAX {
+            return Err(format!(
+                "it has {} [[steps]]; 1 to {STEPS_MAX} are fine",
+                file.steps.len()
+            ));
+        }
+        for kpi in &file.kpi {
+            if !FIGURES.iter().any(|(name, ..)| *name == kpi.figure) {
+                let known: Vec<&str> = FIGURES.iter().map(|(name, ..)| *name).collect();
+                return Err(format!(
+                    "[[kpi]] names the figure `{}`, which there is not. There are: {}",
+                    kpi.figure,
+                    known.join(", ")
+                ));
+            }
+            if kpi.at_least.is_none() == kpi.at_most.is_none() {
+                return Err(format!(
+                    "[[kpi]] {} needs at_least or at_most, one of them",
+                    kpi.figure
+                ));
+            }
+        }
+        let workload = [false, true].map(|close| workload(&file, close));
+        let [keep, close] = workload;
+        let workload = [keep, close].map(|workload| workload.map_err(|error| error.to_string()));
+        let [keep, close] = workload;
+        let custom = Self { workload: [keep?, close?], file };
+        for (index, step) in custom.file.steps.iter().enumerate() {
+            let in_step = |why: String| format!("[[steps]] number {}: {why}", index + 1);
+            step.spans().map_err(in_step)?;
+        }
+        Ok(custom)
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// [`LabError`] when it cannot begin.
+    pub fn run(&self, setup: Setup, show: &mut dyn FnMut(&Moment)) -> Result<Outcome, LabError> {
+        let title = self.file.title.as_deref().unwrap_or("A scenario of one's own");
+        let mut bench = Bench::new("run", title, "a file of the user", setup, show)?;
+        let runs: u32 = self.file.steps.iter().map(|step| step.runs.unwrap_or(1)).sum();
+        let by_rate = self.file.steps.iter().all(|step| step.rate.is_some());
+        bench.plan(runs as usize, if by_rate { "sessions per second" } else { "connections" });
+        for step in &self.file.steps {
+            for _ in 0..step.runs.unwrap_or(1) {
+                if bench.is_over() {
+                    break;
+                }
+                let workload = self.workload[usize::from(step.close.unwrap_or(false))].clone();
+                let load = step.apply(bench.load(workload))?;
+                let x = step.rate.filter(|_| by_rate).unwrap_or(load.connections as f64);
+                let name = step.name.clone().unwrap_or_else(|| match step.rate {
+                    Some(rate) => format!("{rate} per second on {} connections", load.connections),
+                    None => format!("{} connections", load.connections),
+                });
+                bench.measure(&name, x, load)?;
+            }
+        }
+        for wanted in &self.file.kpi {
+            judge(&mut bench, wanted);
+        }
+        Ok(bench.finish())
+    }
+}
+
+/// The worst of all steps is judged.
+fn judge(bench: &mut Bench<'_>, wanted: &KpiSettings) {
+    let Some((name, unit, figure, more)) = FIGURES.iter().find(|(name, ..)| *name == wanted.figure)
+    else {
+        return;
+    };
+    let values: Option<Vec<f64>> =
+        bench.outcome.steps.iter().map(|step| figure(&step.measured)).collect();
+    let worst = |values: Vec<f64>| {
+        values.into_iter().reduce(if wanted.at_least.is_some() { f64::min } else { f64::max })
+    };
+    let value = values.and_then(worst);
+    let (words, fine) = match (wanted.at_least, wanted.at_most) {
+        (Some(limit), _) => (format!("at least {limit}"), value.is_some_and(|v| v >= limit)),
+        (_, Some(limit)) => (format!("at most {limit}"), value.is_some_and(|v| v <= limit)),
+        _ => return,
+    };
+    let kpi =
+        Kpi::new(format!("{name}, worst load"), value, unit).wanted(words, fine).better(*more);
+    bench.outcome.kpis.push(kpi);
+}
+
+impl StepSettings {
+    fn spans(&self) -> Result<[Option<Duration>; 4], String> {
+        let read = |name: &str, text: &Option<String>| -> Result<Option<Duration>, String> {
+            let Some(text) = text else { return Ok(None) };
+            let span =
+                parse_duration(text).map_err(|error| format!("{name} = \"{text}\": {error}"))?;
+            Ok(Some(span))
+        };
+        let (shortest, longest) = match &self.think {
+            Some([shortest, longest]) => (Some(shortest.clone()), Some(longest.clone())),
+            None => (None, None),
+        };
+        Ok([
+            read("duration", &self.duration)?,
+            read("warmup", &self.warmup)?,
+            read("think", &shortest)?,
+            read("think", &longest)?,
+        ])
+    }
+
+    fn apply(&self, mut load: Load) -> Result<Load, LabError> {
+        let [duration, warmup, shortest, longest] =
+            self.spans().map_err(|why| LabError::ConfigSetting {
+                setting: "steps",
+                got: why,
+                expected: "times with units, as 30s",
+            })?;
+        load.connections = self.connections.unwrap_or(load.connections);
+        load.threads = load.threads.min(load.connections.max(1));
+        load.duration = duration.unwrap_or(load.duration);
+        load.warmup = warmup.unwrap_or(load.warmup);
+        load.pace = match self.rate {
+            Some(per_second) => Pace::Open { per_second, is_random: self.random.unwrap_or(false) },
+            None => Pace::Closed { think: shortest.zip(longest) },
+        };
+        Ok(load)
+    }
+}
+
+fn workload(file: &File, close: bool) -> Result<Workload, LabError> {
+    let mut workload = Workload::default();
+    for (name, variable) in &file.variables {
+        let draw = match variable {
+            Variable::Uniform { uniform: [first, last] } if first <= last => {
+                Draw::Uniform { first: *first, last: *last }
+            }
+            Variable::Zipf { zipf, exponent } => Draw::zipf(*zipf, exponent.unwrap_or(1.0))?,
+            Variable::Word(word) if word == "random" => Draw::Random,
+            other => {
+                return Err(LabError::ConfigSetting {
+                    setting: "variables",
+                    got: format!("{name} = {other:?}"),
+                    expected: "{ uniform = [1, 500] }, { zipf = 500 } or \"random\"",
+                });
+            }
+        };
+        workload = workload.variable(name, draw)?;
+    }
+    for request in &file.requests {
+        let weight = request.weight.unwrap_or(1.0);
+        workload = workload.session(weight, close, &[(&request.class, &request.path)])?;
+    }
+    Ok(workload)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+        title = "x"
+        [variables]
+        t = { zipf = 50, exponent = 0.8 }
+        u = { uniform = [1, 9] }
+        r = "random"
+        [[requests]]
+        class = "a"
+        path = "/a/{t}/{u}/{r}/{1-20}"
+        weight = 3
+        [[steps]]
+        connections = 10
+        duration = "2s"
+        think = ["10ms", "20ms"]
+        [[steps]]
+        rate = 100
+        [[kpi]]
+        figure = "p99_ms"
+        at_most = 50
+    "#;
+
+    #[test]
+    fn a_whole_file_is_understood() {
+        let custom = Custom::parse(GOOD).unwrap();
+        assert_eq!(custom.file.steps.len(), 2);
+        assert_eq!(custom.workload[0].classes(), ["a"]);
+    }
+
+    #[test]
+    fn mistakes_are_shown_where_they_are() {
+        for (from, to, why) in [
+            ("title = \"x\"", "titel = \"x\"", "titel"),
+            ("\"2s\"", "\"2 parsecs\"", "[[steps]] number 1: duration = \"2 parsecs\""),
+            ("{t}", "{nobody}", "nobody"),
+            ("p99_ms", "p77_ms", "There are: goodput_gbps"),
+            ("at_most = 50", "", "needs at_least or at_most"),
+            ("weight = 3", "weight = -3", "weight is -3"),
+            ("weight = 3", "weight = \"much\"", "line"),
+            ("uniform = [1, 9]", "uniform = [9, 1]", "u = "),
+            ("\"random\"", "\"often\"", "r = "),
+        ] {
+            let error = Custom::parse(&GOOD.replacen(from, to, 1)).unwrap_err();
+            assert!(error.contains(why), "{to}: {error}");
+        }
+        assert!(
+            Custom::parse("requests = []\nsteps = []").unwrap_err().contains("no [[requests]]")
+        );
+    }
+}

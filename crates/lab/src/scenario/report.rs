@@ -1,0 +1,386 @@
+//! An outcome as a report: a page, or text for a terminal.
+
+use super::{Outcome, Step, Verdict};
+use crate::load::measurement::Series as TimeSeries;
+use freshet_base::units::format_bytes;
+use freshet_report::{
+    Axis, Block, Cell, Column, Document, KeyFigure, Plot, Section, Series, Table,
+};
+
+/// Lines in one plot at most; more cannot be told apart.
+const LINES_MAX: usize = 6;
+
+/// The whole report.
+pub fn document(outcome: &Outcome) -> Document {
+    let date = date(outcome.started_unix_ms);
+    let summary = format!(
+        "{} at {}, measured on {date} in {:.0} s with {} loads. Method: {}.",
+        outcome.server,
+        outcome.target,
+        outcome.seconds,
+        outcome.steps.len(),
+        outcome.source,
+    );
+    let footer = format!("freshet lab {}, {date}", outcome.scenario);
+    let title = format!("{}: {}", outcome.title, outcome.server);
+    let mut document = Document::new(title).summary(summary).footer(footer);
+    if let Some(why) = &outcome.cut_short {
+        document.push(Block::note(format!(
+            "This run is not complete: {why}. What is here was measured \
+             until then."
+        )));
+    }
+    for warning in &outcome.warnings {
+        document.push(Block::note(warning.clone()));
+    }
+    document.push(indicators(outcome));
+    let mut section = Section::new("Results");
+    for plot in &outcome.plots {
+        section.push(Block::from(extra_plot(plot)));
+    }
+    for extra in &outcome.tables {
+        let columns = extra.columns.iter().enumerate().map(|(index, title)| match index {
+            0 => Column::text(title),
+            _ => Column::number(title),
+        });
+        let mut table = Table::new(columns).caption(&extra.caption);
+        for row in &extra.rows {
+            table.push(row.iter().map(|cell| Cell::from(cell.clone())));
+        }
+        section.push(Block::from(table));
+    }
+    over_steps(outcome, &mut section);
+    if !section.blocks.is_empty() {
+        document.push(section);
+    }
+    document.push(loads(outcome));
+    document.push(over_time(outcome));
+    document.push(costs(outcome));
+    document.push(settings(outcome));
+    document
+}
+
+/// The report for a terminal: without what only a page can show.
+pub fn text(outcome: &Outcome) -> String {
+    freshet_report::text::render(&document(outcome))
+}
+
+/// A number with as many digits as matter.
+pub(crate) fn number(value: f64) -> String {
+    freshet_report::number::significant(value, 4)
+}
+
+/// The report's word for a verdict; none for what is not judged.
+pub(crate) fn as_verdict(verdict: Verdict) -> Option<freshet_report::Verdict> {
+    match verdict {
+        Verdict::Pass => Some(freshet_report::Verdict::Pass),
+        Verdict::Fail => Some(freshet_report::Verdict::Fail),
+        Verdict::Open => None,
+    }
+}
+
+fn indicators(outcome: &Outcome) -> Section {
+    let mut section = Section::new("Indicators");
+    for kpi in outcome.kpis.iter().take(6) {
+        let Some(value) = kpi.value else { continue };
+        let text = format!("{} {}", number(value), kpi.unit);
+        let mut figure = KeyFigure::new(&kpi.name, text.trim());
+        if !kpi.wanted.is_empty() {
+            figure = figure.limit(&kpi.wanted);
+        }
+        if let Some(verdict) = as_verdict(kpi.verdict) {
+            figure = figure.verdict(verdict);
+        }
+        section.push(figure);
+    }
+    let mut table = Table::new([
+        Column::text("indicator"),
+        Column::number("measured"),
+        Column::text("wanted"),
+        Column::text("published"),
+    ])
+    .caption("Published figures are of other machines and networks: they say what the study found, not what \
+              this one should reach.");
+    for kpi in &outcome.kpis {
+        let value = kpi.value.map_or_else(
+            || "not measured".to_owned(),
+            |value| format!("{} {}", number(value), kpi.unit).trim().to_owned(),
+        );
+        let measured = match as_verdict(kpi.verdict) {
+            Some(verdict) => Cell::judged(value, verdict),
+            None => Cell::from(value),
+        };
+        let wanted = if kpi.wanted.is_empty() { "–" } else { &kpi.wanted };
+        let published = if kpi.published.is_empty() { "–" } else { &kpi.published };
+        table.push::<Cell>([kpi.name.as_str().into(), measured, wanted.into(), published.into()]);
+    }
+    section.with(table)
+}
+
+fn extra_plot(plot: &super::ExtraPlot) -> Plot {
+    let mut drawn = Plot::lines(&plot.title, Axis::new(&plot.x), Axis::new(&plot.y));
+    for (name, points) in &plot.series {
+        drawn.push(Series::new(name, points.clone()));
+    }
+    match &plot.limit {
+        Some((name, value)) => drawn.limit(name, *value),
+        None => drawn,
+    }
+}
+
+/// Throughput and response times over the steps, where their axis has several places.
+fn over_steps(outcome: &Outcome, section: &mut Section) {
+    let mut places: Vec<f64> = outcome.steps.iter().map(|step| step.x).collect();
+    places.sort_by(f64::total_cmp);
+    places.dedup();
+    if places.len() < 2 || !outcome.plots.is_empty() {
+        return;
+    }
+    let is_wide = places.first().is_some_and(|first| *first > 0.0)
+        && places.last().zip(places.first()).is_some_and(|(last, first)| last / first > 20.0);
+    let axis = || {
+        let axis = Axis::new(&outcome.axis);
+        if is_wide { axis.log() } else { axis }
+    };
+    let mean = |of: &dyn Fn(&Step) -> f64| -> Vec<(f64, f64)> {
+        places
+            .iter()
+            .map(|place| {
+                let values: Vec<f64> =
+                    outcome.steps.iter().filter(|step| step.x == *place).map(of).collect();
+                (*place, values.iter().sum::<f64>() / values.len().max(1) as f64)
+            })
+            .collect()
+    };
+    let mut plot = Plot::lines("Throughput", axis(), Axis::new("rate").unit("Gbit/s"));
+    plot.push(Series::new("goodput", mean(&|step| step.measured.goodput_bps / 1e9)));
+    if outcome.steps.iter().any(|step| step.measured.throughput_bps.is_some()) {
+        let on_wire =
+            |step: &Step| step.measured.throughput_bps.map_or(f64::NAN, |bits| bits / 1e9);
+        plot.push(Series::new("on the wire", mean(&on_wire)));
+    }
+    section.push(Block::from(plot));
+    let plot = Plot::lines("Response times", axis(), Axis::new("time").unit("ms").log())
+        .series(Series::new("first byte, mean", mean(&|s| s.measured.first_byte.mean_us / 1e3)))
+        .series(Series::new("last byte, mean", mean(&|s| s.measured.last_byte.mean_us / 1e3)))
+        .series(Series::new(
+            "last byte, 99 %",
+            mean(&|s| s.measured.last_byte.p99_us as f64 / 1e3),
+        ));
+    section.push(Block::from(plot));
+}
+
+fn loads(outcome: &Outcome) -> Section {
+    let mut table = Table::new([
+        Column::text("load"),
+        Column::number("Gbit/s"),
+        Column::number("requests/s"),
+        Column::number("first byte, ms"),
+        Column::number("last byte, ms"),
+        Column::number("99 %, ms"),
+        Column::number("byte hits, %"),
+        Column::number("connections"),
+        Column::number("errors"),
+    ])
+    .caption("Means, and the time within which 99 % of the responses were complete.");
+    for step in &outcome.steps {
+        let m = &step.measured;
+        table.push([
+            label(step, outcome),
+            number(m.goodput_bps / 1e9),
+            number(m.requests_per_second),
+            number(m.first_byte.mean_us / 1e3),
+            number(m.last_byte.mean_us / 1e3),
+            number(m.last_byte.p99_us as f64 / 1e3),
+            m.byte_hit_ratio.map_or_else(|| "–".to_owned(), |r| format!("{:.2}", r * 100.0)),
+            m.connections_peak.to_string(),
+            m.errors.total().to_string(),
+        ]);
+    }
+    let mut section = Section::new("Loads").with(table);
+    let mut classes = Table::new([
+        Column::text("load"),
+        Column::text("object"),
+        Column::number("responses"),
+        Column::number("first byte, ms"),
+        Column::number("last byte, ms"),
+        Column::number("99 %, ms"),
+    ])
+    .caption("By kind of object");
+    let picked = picked(outcome);
+    for step in &picked {
+        if step.measured.classes.len() < 2 {
+            continue;
+        }
+        for class in &step.measured.classes {
+            classes.push([
+                step.name.clone(),
+                class.name.clone(),
+                class.requests.to_string(),
+                number(class.first_byte.mean_us / 1e3),
+                number(class.last_byte.mean_us / 1e3),
+                number(class.last_byte.p99_us as f64 / 1e3),
+            ]);
+        }
+    }
+    if !classes.rows.is_empty() {
+        section.push(Block::from(classes));
+    }
+    let mut plot = Plot::percentiles(
+        "Time to the last byte by percentile",
+        Axis::new("time").unit("ms").log(),
+    );
+    let mut has_any = false;
+    for step in picked {
+        let curve = &step.measured.last_byte.curve;
+        // The very longest, at 100 %, has no place on an axis of nines.
+        let points: Vec<(f64, f64)> = curve
+            .iter()
+            .filter(|(share, _)| *share < 1.0)
+            .map(|(share, us)| (share * 100.0, *us as f64 / 1e3))
+            .collect();
+        has_any |= !points.is_empty();
+        plot.push(Series::new(&step.name, points));
+    }
+    if has_any {
+        section.push(Block::from(plot));
+    }
+    section
+}
+
+/// One run of each load, as many as a plot shows; of more, evenly from the first to the last.
+fn picked(outcome: &Outcome) -> Vec<&Step> {
+    let first: Vec<&Step> = outcome.steps.iter().filter(|step| step.run == 1).collect();
+    if first.len() <= LINES_MAX {
+        return first;
+    }
+    let last = first.len() - 1;
+    (0..LINES_MAX).filter_map(|n| first.get(n * last / (LINES_MAX - 1)).copied()).collect()
+}
+
+fn label(step: &Step, outcome: &Outcome) -> String {
+    let runs = outcome.steps.iter().filter(|other| other.name == step.name).count();
+    if runs > 1 { format!("{}, run {}", step.name, step.run) } else { step.name.clone() }
+}
+
+fn over_time(outcome: &Outcome) -> Section {
+    let mut section = Section::new("Over time");
+    let picked = picked(outcome);
+    let seconds = || Axis::new("time").unit("s");
+    type Of = fn(&TimeSeries, usize) -> Option<f64>;
+    let all: [(&str, Axis, Of); 7] = [
+        ("Throughput", Axis::new("goodput").unit("Gbit/s"), |s, i| {
+            s.bits_per_second.get(i).map(|bits| bits / 1e9)
+        }),
+        ("Byte hit ratio", Axis::new("byte hits").unit("%"), |s, i| {
+            s.byte_hit_ratio.get(i).copied().flatten().map(|ratio| ratio * 100.0)
+        }),
+        ("Time to the last byte, 99 %", Axis::new("time").unit("ms"), |s, i| {
+            s.p99_us.get(i).map(|us| *us as f64 / 1e3)
+        }),
+        ("Server's processor time", Axis::new("processors in use"), |s, i| {
+            s.server_cores.get(i).copied().flatten()
+        }),
+        ("Server's memory", Axis::new("resident").unit("MB"), |s, i| {
+            s.server_memory_bytes.get(i).copied().flatten().map(|bytes| bytes as f64 / 1e6)
+        }),
+        ("Power", Axis::new("power").unit("W"), |s, i| s.watts.get(i).copied().flatten()),
+        ("Generator's busiest thread", Axis::new("share of a processor").unit("%"), |s, i| {
+            s.client_busy.get(i).map(|share| share * 100.0)
+        }),
+    ];
+    for (title, axis, of) in all {
+        let mut plot = Plot::lines(title, seconds(), axis);
+        let mut has_any = false;
+        for step in &picked {
+            let series = &step.measured.series;
+            let points: Vec<(f64, f64)> = series
+                .at_s
+                .iter()
+                .enumerate()
+                .map(|(index, at)| (*at, of(series, index).unwrap_or(f64::NAN)))
+                .collect();
+            let drawn = points.iter().filter(|(_, y)| y.is_finite()).count();
+            if drawn >= 2 {
+                has_any = true;
+                plot.push(Series::new(&step.name, points));
+            }
+        }
+        if has_any {
+            section.push(Block::from(plot));
+        }
+    }
+    if section.blocks.is_empty() {
+        section.push(Block::paragraph("The loads were too short for more than one figure each."));
+    }
+    section
+}
+
+fn costs(outcome: &Outcome) -> Section {
+    let mut table = Table::new([
+        Column::text("load"),
+        Column::number("server, cores"),
+        Column::number("server, CPU s/GB"),
+        Column::number("server, MB"),
+        Column::number("generator, CPU s/GB"),
+        Column::number("generator, busy %"),
+        Column::number("sent twice, MB"),
+        Column::number("out of order"),
+    ])
+    .caption("Processor time of the server includes its kernel's part. What the server sent twice is known \
+              where it runs on the generator's machine.");
+    for step in &outcome.steps {
+        let m = &step.measured;
+        let server = m.server.as_ref();
+        let dash = || "–".to_owned();
+        let tcp = m.tcp.as_ref();
+        table.push([
+            label(step, outcome),
+            server.map_or_else(dash, |s| number(s.cores)),
+            server.map_or_else(dash, |s| number(s.cpu_seconds_per_gb)),
+            server.map_or_else(dash, |s| number(s.memory_bytes as f64 / 1e6)),
+            number(m.client.cpu_seconds_per_gb),
+            format!("{:.0}", m.client.busiest * 100.0),
+            tcp.and_then(|tcp| tcp.server_repeated_bytes)
+                .map_or_else(dash, |bytes| number(bytes as f64 / 1e6)),
+            tcp.map_or_else(dash, |tcp| tcp.out_of_order.to_string()),
+        ]);
+    }
+    let mut section = Section::new("What it cost").with(table);
+    let server = outcome.steps.iter().find_map(|step| step.measured.server.as_ref());
+    let power = outcome.steps.iter().find_map(|step| step.measured.power.as_ref());
+    if let Some(server) = server {
+        section.push(Block::paragraph(format!("Server: {}.", server.source)));
+    }
+    if let Some(power) = power {
+        section.push(Block::paragraph(format!("Power: {}.", power.source)));
+    }
+    section
+}
+
+fn settings(outcome: &Outcome) -> Section {
+    let mut table = Table::new([Column::text("setting"), Column::text("value")]);
+    for (name, value) in &outcome.settings {
+        table.push([name.as_str(), value.as_str()]);
+    }
+    let machine = &outcome.machine;
+    table.push([
+        "generator's machine".to_owned(),
+        format!(
+            "{}, {} processors, {}, Linux {}",
+            machine.processor,
+            machine.processors,
+            format_bytes(machine.memory_bytes),
+            machine.kernel
+        ),
+    ]);
+    Section::new("Settings").with(table)
+}
+
+/// A day as `2026-01-31`.
+fn date(unix_ms: u64) -> String {
+    crate::calendar::iso_instant(freshet_base::clock::UnixMillis(unix_ms))
+        .chars()
+        .take(10)
+        .collect()
+}
