@@ -7,6 +7,7 @@ mod check;
 mod client;
 mod control;
 mod demo;
+mod plan;
 mod runtime;
 mod self_signed;
 mod serve;
@@ -54,6 +55,8 @@ enum Command {
     Log(tail::Arguments),
     /// List origins, or take one out and put it in.
     Origins(control::OriginsArguments),
+    /// Plan capacity, cost, energy and endurance.
+    Plan(plan::Arguments),
     /// Have the configuration read again.
     Reload(control::ReloadArguments),
     /// Have the program that is installed now take over.
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         Command::Stat(arguments) => control::stat(arguments),
         Command::Log(arguments) => tail::run(arguments),
         Command::Origins(arguments) => control::origins(arguments),
+        Command::Plan(arguments) => plan::run(arguments),
         Command::Reload(arguments) => control::reload(arguments),
         Command::Upgrade(arguments) => upgrade::run(&arguments),
     };

@@ -149,15 +149,27 @@ fn widths(table: &Table) -> Option<Vec<usize>> {
         .map(|(index, column)| longest(&mut of_cells(index)).max(column.title.chars().count()))
         .collect();
     let room = COLUMNS.checked_sub(GAP * widths.len().saturating_sub(1))?;
-    while widths.iter().sum::<usize>() > room {
-        // The widest that may still give way does, by one.
-        let (index, _) = widths
-            .iter()
-            .enumerate()
-            .filter(|(index, width)| **width > least.get(*index).copied().unwrap_or(0))
-            .max_by_key(|(_, width)| **width)?;
-        if let Some(width) = widths.get_mut(index) {
-            *width -= 1;
+    // Titles give way first, as they are read once; then words, as numbers cannot.
+    let of_cells: Vec<usize> =
+        (0..widths.len()).map(|index| longest(&mut of_cells(index))).collect();
+    for keep_cells in [true, false] {
+        while widths.iter().sum::<usize>() > room {
+            let least_of = |index: usize| {
+                let of_cells = of_cells.get(index).copied().filter(|_| keep_cells).unwrap_or(0);
+                least.get(index).copied().unwrap_or(0).max(of_cells)
+            };
+            // The widest that may still give way does, by one.
+            let widest = widths
+                .iter()
+                .enumerate()
+                .filter(|(index, width)| **width > least_of(*index))
+                .max_by_key(|(_, width)| **width)
+                .map(|(index, _)| index);
+            match widest.and_then(|index| widths.get_mut(index)) {
+                Some(width) => *width -= 1,
+                None if keep_cells => break,
+                None => return None,
+            }
         }
     }
     Some(widths)

@@ -1,0 +1,123 @@
+//! `freshet plan`: capacity, cost, energy and endurance, from the papers' cases or one's own.
+
+use crate::text;
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand, ValueEnum};
+use freshet_plan::{File, Model, Request, Vary, plan, present};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// No file of inputs is larger: what a person writes is a thousandth of it.
+const INPUT_BYTES_MAX: u64 = 16 << 20;
+
+/// Capacity, cost, energy and endurance of nodes and sites, from published papers' models.
+#[derive(Args)]
+#[command(after_help = "Without a file each model prints its paper's case, with every input and \
+                        where it is from.\n`freshet plan MODEL --inputs` writes these inputs as a \
+                        file to change.")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Live channels that fit a server.
+    Channels(Options),
+    /// Cost of a rack over its life, of a TB and of a channel.
+    Tco(Options),
+    /// Energy of a site in a year.
+    Energy(Options),
+    /// What the energy of a site costs.
+    Cost(Options),
+    /// What making that energy emits.
+    Carbon(Options),
+    /// How often drives are written, and how long they last.
+    Endurance(Options),
+    /// Nodes of each site and tier for an audience.
+    Fleet(Options),
+}
+
+/// What the models have in common.
+#[derive(Args)]
+struct Options {
+    /// File with values of one's own, TOML with units; what it leaves out is the paper's.
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// One value, as pue=1.3 or price="0.2 EUR/kWh"; repeatable.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// A range, as pue=1.1..1.6 or buffer="2..10 min:5"; twice for lines.
+    #[arg(long, value_name = "KEY=LOW..HIGH")]
+    vary: Vec<Vary>,
+    /// What to print.
+    #[arg(long, value_enum, default_value = "table", value_name = "FORMAT")]
+    format: Format,
+    /// Print the paper's inputs as a file, and nothing else.
+    #[arg(long)]
+    inputs: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Format {
+    /// Text that fits 80 columns.
+    Table,
+    /// Everything, for programs.
+    Json,
+    /// All numbers, for spreadsheets.
+    Csv,
+    /// One page with plots.
+    Html,
+}
+
+/// Makes a plan and prints it.
+///
+/// # Errors
+/// When a file cannot be read or its values cannot be used; each mistake is shown in place.
+pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
+    let (model, options) = match arguments.what {
+        What::Channels(options) => (Model::Channels, options),
+        What::Tco(options) => (Model::Tco, options),
+        What::Energy(options) => (Model::Energy, options),
+        What::Cost(options) => (Model::Cost, options),
+        What::Carbon(options) => (Model::Carbon, options),
+        What::Endurance(options) => (Model::Endurance, options),
+        What::Fleet(options) => (Model::Fleet, options),
+    };
+    if options.inputs {
+        text::print(model.inputs())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let content = options.file.as_deref().map(read).transpose()?;
+    let name = options.file.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
+    let request = Request {
+        file: content.as_deref().map(|text| File { name: &name, text }),
+        set: options.set.iter().map(|one| pair(one)).collect::<Result<_>>()?,
+        vary: options.vary,
+    };
+    let outcome = plan(model, &request)?;
+    let shown = match options.format {
+        Format::Table => present::as_text(&outcome),
+        Format::Json => present::as_json(&outcome),
+        Format::Csv => present::as_csv(&outcome),
+        Format::Html => present::as_html(&outcome),
+    };
+    text::print(&shown)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(path: &Path) -> Result<String> {
+    let shown = path.display();
+    let size = std::fs::metadata(path).with_context(|| format!("{shown} cannot be read"))?.len();
+    if size > INPUT_BYTES_MAX {
+        bail!("{shown} has {size} bytes; a file of inputs has at most {INPUT_BYTES_MAX}");
+    }
+    std::fs::read_to_string(path).with_context(|| format!("{shown} cannot be read"))
+}
+
+fn pair(text: &str) -> Result<(String, String)> {
+    let Some((key, value)) = text.split_once('=') else {
+        bail!("--set {text}: write it as KEY=VALUE, such as --set pue=1.3");
+    };
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}

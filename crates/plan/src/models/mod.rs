@@ -1,0 +1,104 @@
+//! The models: one name, one file of the paper's inputs and one function each.
+
+mod channels;
+mod curve;
+mod endurance;
+mod fleet;
+mod site;
+mod tco;
+
+use crate::mistake::PlanError;
+use crate::outcome::Outcome;
+use crate::range::{self, Vary};
+use crate::reader::{File, Reader};
+
+/// A model that can be asked.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Model {
+    /// Live channels that fit a server.
+    Channels,
+    /// What a rack costs.
+    Tco,
+    /// Energy of sites in a year.
+    Energy,
+    /// What that energy costs.
+    Cost,
+    /// What making it emits.
+    Carbon,
+    /// How long drives last.
+    Endurance,
+    /// Nodes of a network.
+    Fleet,
+}
+
+impl Model {
+    /// All models, in the order of the documentation.
+    pub const ALL: [Self; 7] = [
+        Self::Channels,
+        Self::Tco,
+        Self::Energy,
+        Self::Cost,
+        Self::Carbon,
+        Self::Endurance,
+        Self::Fleet,
+    ];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Channels => "channels",
+            Self::Tco => "tco",
+            Self::Energy => "energy",
+            Self::Cost => "cost",
+            Self::Carbon => "carbon",
+            Self::Endurance => "endurance",
+            Self::Fleet => "fleet",
+        }
+    }
+
+    /// The paper's case as a file of inputs, to be changed: TOML, each value with its source.
+    pub const fn inputs(self) -> &'static str {
+        match self {
+            Self::Channels => channels::INPUTS,
+            Self::Tco => tco::INPUTS,
+            Self::Endurance => endurance::INPUTS,
+            Self::Fleet => fleet::INPUTS,
+            Self::Energy | Self::Cost | Self::Carbon => site::INPUTS,
+        }
+    }
+}
+
+/// What is asked besides the model: nothing gives the paper's case.
+#[derive(Clone, Debug, Default)]
+pub struct Request<'a> {
+    /// A file of inputs that replace the paper's.
+    pub file: Option<File<'a>>,
+    /// Single inputs that replace both, as key and value.
+    pub set: Vec<(String, String)>,
+    /// Inputs to be varied, at most two.
+    pub vary: Vec<Vary>,
+}
+
+/// Runs a model.
+///
+/// # Errors
+/// [`PlanError`] names every mistake of the inputs, its place and what to do.
+pub fn plan(model: Model, request: &Request<'_>) -> Result<Outcome, PlanError> {
+    let once = |set: &[(String, String)]| {
+        let reader = Reader::new(model.inputs(), request.file, set)?;
+        match model {
+            Model::Channels => channels::channels(reader),
+            Model::Tco => tco::tco(reader),
+            Model::Endurance => endurance::endurance(reader),
+            Model::Fleet => fleet::fleet(reader),
+            Model::Energy => site::energy(reader),
+            Model::Cost => site::cost(reader),
+            Model::Carbon => site::carbon(reader),
+        }
+    };
+    let mut outcome = once(&request.set)?;
+    if !request.vary.is_empty() {
+        range::add(&mut outcome, &request.set, &request.vary, once)?;
+    }
+    Ok(outcome)
+}

@@ -1,0 +1,192 @@
+//! Inputs of one's own: what is replaced, what is refused, and how that is said.
+
+use freshet_plan::{File, Model, PlanError, Request, Vary, plan, present};
+
+fn with_file(model: Model, text: &str) -> Result<freshet_plan::outcome::Outcome, PlanError> {
+    let file = Some(File { name: "mine.toml", text });
+    plan(model, &Request { file, ..Request::default() })
+}
+
+fn refusal(model: Model, text: &str) -> String {
+    match with_file(model, text) {
+        Ok(_) => panic!("accepted: {text}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn flag_refusal(model: Model, key: &str, value: &str) -> String {
+    let set = vec![(key.to_owned(), value.to_owned())];
+    plan(model, &Request { set, ..Request::default() }).expect_err("it must be refused").to_string()
+}
+
+#[test]
+fn the_papers_inputs_given_as_a_file_change_nothing() {
+    for model in Model::ALL {
+        let base = plan(model, &Request::default()).unwrap();
+        let same = with_file(model, model.inputs()).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(base.figures, same.figures, "{}", model.name());
+        assert!(same.inputs.iter().any(|input| input.source.starts_with("mine.toml:")));
+    }
+}
+
+#[test]
+fn what_a_file_gives_replaces_the_paper_and_keeps_its_comment() {
+    let outcome =
+        with_file(Model::Energy, "pue = 1.2\nyears = \"3 years\" # our contract\n").unwrap();
+    assert!(outcome.inputs.iter().all(|input| input.key != "pue"), "energy knows no PUE");
+    let cost = with_file(Model::Cost, "years = \"3 years\" # our contract\n").unwrap();
+    let years = cost.inputs.iter().find(|input| input.key == "years").unwrap();
+    assert_eq!(
+        (years.value.as_str(), years.source.as_str()),
+        ("3 years", "mine.toml:1, our contract")
+    );
+}
+
+#[test]
+fn servers_of_ones_own_replace_all_of_the_papers() {
+    let outcome = with_file(
+        Model::Energy,
+        "sites = [\"50 Gbit/s\"]\n[[server]]\nname = \"ours\"\nrate = \"25 Gbit/s\"\npower = \"200 W\"\n\
+         switch-rate = \"1 Tbit/s\"\nswitch-power = \"0 W\"\n",
+    )
+    .unwrap();
+    let row = &outcome.tables[0].rows;
+    assert_eq!(row.len(), 1);
+    // Two servers of 200 W at 98.56 % for 8760 hours.
+    let energy = 2.0 * 200.0 * 0.9856 * 8760.0 / 1e6;
+    assert!(
+        matches!(row[0][1], freshet_plan::outcome::Value::Number(e) if (e - energy).abs() < 1e-9)
+    );
+}
+
+#[test]
+fn a_ladder_of_bit_rates_gives_its_segment() {
+    let outcome = with_file(
+        Model::Channels,
+        "segment-time = \"4 s\"\n[[object]]\nname = \"720p\"\nrate = \"4 Mbit/s\"\n[[object]]\nname = \
+         \"sound\"\nsize = \"64 kB\"\n[[configuration]]\nname = \"box\"\nstore = \"512 GB\"\n",
+    )
+    .unwrap();
+    // 4 Mbit/s for 4 s are 2 MB; 90 segments of 2.064 MB for six minutes; four machines.
+    let channels = 4.0 * 512e9 / (2.064e6 * 90.0);
+    assert!((outcome.figures[0].value - channels).abs() < 1e-6, "{:?}", outcome.figures);
+}
+
+#[test]
+fn each_mistake_is_shown_at_its_line_with_what_to_do() {
+    let cases = [
+        (
+            Model::Cost,
+            "\nprcie = \"1 USD/kWh\"\n",
+            vec!["mine.toml:2", "prcie", "did you mean `price`?"],
+        ),
+        (
+            Model::Cost,
+            "price = \"12 GB\"",
+            vec!["mine.toml:1", "an amount of data", "0.12 USD/kWh"],
+        ),
+        (Model::Cost, "price = \"12.5 USD/mWh\"", vec!["did you mean `MWh`?"]),
+        (Model::Cost, "pue = 0.8", vec!["`pue` is 0.8 and must be at least 1"]),
+        (Model::Cost, "price = \"-1 USD/kWh\"", vec!["must not be less than zero"]),
+        (
+            Model::Carbon,
+            "[[fuel]]\nname = \"gas\"\nshare = \"60 %\"\nintensity = \"1 kgCO2e/MWh\"",
+            vec!["mine.toml:3", "make 60.0000 %, not 100 %"],
+        ),
+        (
+            Model::Energy,
+            "[[server]]\nname = \"a\"\nrate = \"1 Gbit/s\"",
+            vec!["needs `power`", "1.1 kW"],
+        ),
+        (
+            Model::Energy,
+            "[[server]]\nname = \"a\"\nwatts = 3",
+            vec!["no input `watts` in `[[server]]`"],
+        ),
+        (
+            Model::Energy,
+            "[server]\nname = \"a\"",
+            vec!["mine.toml:1", "[[server]]", "two brackets"],
+        ),
+        (
+            Model::Energy,
+            "[[replacement]]\nname = \"r\"\nsite = \"1 Gbit/s\"\nold = \"x\"\nnew = \"y\"",
+            vec!["no `[[server]]` is called that", "10 Gbit/s servers"],
+        ),
+        (Model::Tco, "price = \"0.1 EUR/kWh\"", vec!["EUR", "USD", "one currency"]),
+        (Model::Tco, "compare-with = \"x\"", vec!["no `[[configuration]]` is called `x`"]),
+        (Model::Tco, "servers-per-rack = 1.5", vec!["must be a whole number"]),
+        (Model::Channels, "buffer = \"2 s\"", vec!["shorter than one segment"]),
+        (Model::Channels, "[[object]]\nname = \"a\"", vec!["neither a size nor a bit rate"]),
+        (
+            Model::Endurance,
+            "[[medium]]\nname = \"m\"\ncapacity = \"1 TB\"",
+            vec!["neither a rating"],
+        ),
+        (Model::Fleet, "hit-ratio-wanted = \"99 %\"", vec!["does not reach", "[[point]]"]),
+        (Model::Fleet, "viewers = 1e40", vec!["too large"]),
+        (Model::Fleet, "[[tier]]\nname=\"a\"\n[[tier]]\nname=\"a\"", vec!["two of `[[tier]]`"]),
+        (Model::Fleet, "pue = \n", vec!["mine.toml:1"]),
+    ];
+    for (model, text, expected) in cases {
+        let message = refusal(model, text);
+        for part in expected {
+            assert!(message.contains(part), "{text:?} should name {part:?}:\n{message}");
+        }
+    }
+}
+
+#[test]
+fn all_mistakes_are_shown_at_once() {
+    let message = refusal(Model::Cost, "pue = 0.5\nprcie = 1\nyears = \"x\"\n");
+    assert_eq!(message.matches("error").count(), 3, "{message}");
+}
+
+#[test]
+fn flags_are_held_to_the_same() {
+    assert!(flag_refusal(Model::Cost, "pue", "0.8").contains("must be at least 1"));
+    assert!(flag_refusal(Model::Cost, "pu", "1.8").contains("did you mean `pue`?"));
+    assert!(flag_refusal(Model::Tco, "price", "0.1 EUR/kWh").contains("one currency"));
+    let message = flag_refusal(Model::Energy, "server.25 Gbit/s servers.powr", "1 W");
+    assert!(message.contains("did you mean `server.25 Gbit/s servers.power`?"), "{message}");
+}
+
+#[test]
+fn a_range_runs_the_model_at_each_point() {
+    let vary: Vec<Vary> =
+        vec!["pue=1.0..2.0:3".parse().unwrap(), "years=1..2 years:2".parse().unwrap()];
+    let outcome = plan(Model::Cost, &Request { vary, ..Request::default() }).unwrap();
+    let table = &outcome.range.as_ref().unwrap().table;
+    assert_eq!(table.rows.len(), 6);
+    let number = |row: usize, column: usize| match table.rows[row][column] {
+        freshet_plan::outcome::Value::Number(number) => number,
+        freshet_plan::outcome::Value::Text(_) => f64::NAN,
+    };
+    // Cost is proportional to the PUE and to the years.
+    assert!((number(2, 2) / number(0, 2) - 2.0).abs() < 1e-9);
+    assert!((number(3, 2) / number(0, 2) - 2.0).abs() < 1e-9);
+    let wrong: Vec<Vary> = vec!["pue=0.5..2".parse().unwrap()];
+    let error = plan(Model::Cost, &Request { vary: wrong, ..Request::default() }).unwrap_err();
+    assert!(error.to_string().contains("must be at least 1"), "{error}");
+}
+
+#[test]
+fn every_form_of_every_model_is_usable() {
+    for model in Model::ALL {
+        for vary in [vec![], vec!["years=1..5 years:3"]] {
+            if !vary.is_empty() && !matches!(model, Model::Tco | Model::Cost) {
+                continue;
+            }
+            let vary = vary.into_iter().map(|text| text.parse().unwrap()).collect();
+            let outcome = plan(model, &Request { vary, ..Request::default() }).unwrap();
+            let text = present::as_text(&outcome);
+            assert!(text.lines().all(|line| line.chars().count() <= 80), "{}", model.name());
+            let json: serde_json::Value =
+                serde_json::from_str(&present::as_json(&outcome)).unwrap();
+            assert_eq!(json["model"], model.name());
+            assert!(json["inputs"].as_array().unwrap().len() > 3);
+            assert!(present::as_csv(&outcome).lines().count() > 3);
+            assert!(present::as_html(&outcome).contains("<svg"));
+        }
+    }
+}
