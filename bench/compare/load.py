@@ -1,0 +1,98 @@
+"""Load by wrk and h2load, and what a server spent on it."""
+import json, os, pathlib, re, subprocess, tempfile, time
+
+# A request for one of n objects, chosen evenly.
+UNIFORM = """request = function()
+  return wrk.format("GET", "/%(size)s/object-" .. math.random(%(objects)d)%(fields)s)
+end
+"""
+REPORT = """done = function(summary, latency)
+  local e = summary.errors
+  io.write(string.format('RESULT {"us":%d,"requests":%d,"bytes":%d,"errors":%d,"p50_us":%f,"p99_us":%f}\\n', summary.duration,
+    summary.requests, summary.bytes, e.connect + e.read + e.write + e.status + e.timeout, latency:percentile(50), latency:percentile(99)))
+end
+"""
+
+
+def fill(server, size, objects):
+    """Asks for every object once."""
+    with tempfile.NamedTemporaryFile("w", suffix=".curl") as config:
+        for number in range(1, objects + 1):
+            config.write(f'url = "http://127.0.0.1:{server.clear_port}/{size}/object-{number}"\noutput = "/dev/null"\n')
+        config.flush()
+        subprocess.run(["curl", "-sS", "--fail", "-Z", "--parallel-max", "8", "-K", config.name], check=True,
+                       stderr=subprocess.DEVNULL)
+
+
+def fill_many(server, size, objects):
+    """As `fill`, for so many objects that wrk has to do it: the next ones in each slice of time."""
+    done = 0
+    while done < objects:
+        script = (f'local number = {done}\nrequest = function()\n  number = number % {objects} + 1\n'
+                  f'  return wrk.format("GET", "/{size}/object-" .. number)\nend\n')
+        done += run_wrk(script, 32, 4, f"http://127.0.0.1:{server.clear_port}/", "1")["requests"]
+
+
+def wrk(server, scenario, seconds, processors="1"):
+    script = UNIFORM % dict(size=scenario["size"], objects=scenario["objects"],
+                            fields=', {["Connection"]="close"}' if scenario.get("close") else "")
+    script = "init = function() math.randomseed(os.time()) end\n" + script
+    if scenario.get("paced"):
+        script += "delay = function() return math.random(115, 120) end\n"
+    scheme, port = ("https", server.tls_port) if scenario["tls"] else ("http", server.clear_port)
+    return run_wrk(script, scenario["connections"], seconds, f"{scheme}://127.0.0.1:{port}/", processors)
+
+
+def run_wrk(script, connections, seconds, url, processors):
+    with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
+        file.write(script + REPORT)
+        file.flush()
+        pinned = ["taskset", "-c", processors] if processors else []
+        said = subprocess.run(pinned + ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "20s", "-s", file.name, url],
+                              capture_output=True, text=True)
+    found = re.search(r"RESULT (\{.*\})", said.stdout)
+    if not found:
+        raise RuntimeError(said.stdout + said.stderr)
+    return json.loads(found.group(1))
+
+
+def h2load(server, scenario, seconds, processors="1"):
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as targets:
+        for number in range(1, scenario["objects"] + 1):
+            targets.write(f"https://127.0.0.1:{server.tls_port}/{scenario['size']}/object-{number}\n")
+        targets.flush()
+        before = time.time()
+        said = subprocess.run(["taskset", "-c", processors, "h2load", "-t1", f"-c{scenario['connections']}",
+                               f"-m{scenario['streams']}", "-D", str(seconds), "-i", targets.name], capture_output=True, text=True).stdout
+        spent = time.time() - before
+    requests = re.search(r"requests: \d+ total, \d+ started, \d+ done, (\d+) succeeded, (\d+) failed, (\d+) errored", said)
+    traffic = re.search(r"traffic: .*?\((\d+)\) total", said)
+    if not requests or not traffic:
+        raise RuntimeError(said)
+    mean = re.search(r"time for request: +\S+ +\S+ +(\S+)", said)
+    succeeded, failed, errored = (int(number) for number in requests.groups())
+    # What is under way when the time is over counts as failed; only the other errors are.
+    under_way = scenario["connections"] * scenario["streams"]
+    return dict(us=spent * 1e6, requests=succeeded, bytes=int(traffic.group(1)),
+                errors=max(0, failed + errored - under_way), mean=mean.group(1) if mean else "")
+
+
+def measure(server, scenario, seconds, processors="1"):
+    """Fills, warms up for a second, and returns what a measured run cost."""
+    (fill if scenario["objects"] <= 2000 else fill_many)(server, scenario["size"], scenario["objects"])
+    load = h2load if "streams" in scenario else wrk
+    load(server, scenario, 1, processors)
+    before = server.processor_seconds()
+    result = load(server, scenario, seconds, processors)
+    spent = server.processor_seconds() - before
+    result.update(processor_us_per_request=spent / max(1, result["requests"]) * 1e6,
+                  processor_s_per_gb=spent / max(1, result["bytes"]) * 1e9, processors_busy=spent / (result["us"] / 1e6),
+                  requests_per_s=result["requests"] / result["us"] * 1e6, gbit_per_s=result["bytes"] * 8e-3 / result["us"],
+                  resident_mb=server.resident_mb())
+    return result
+
+
+def machine():
+    """What was measured on, in a line."""
+    model = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
+    return f"{os.cpu_count()} x {model.group(1) if model else 'unknown processor'}, Linux {os.uname().release}"
