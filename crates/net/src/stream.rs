@@ -259,6 +259,15 @@ impl Stream {
         }
     }
 
+    /// Bytes that were accepted for sending, are sealed and wait for the socket to take them; 0 in
+    /// the clear and where rustls does the records.
+    pub fn unsent_bytes(&self) -> usize {
+        match &self.inner {
+            Inner::Records(records) => records.unsent_bytes(),
+            Inner::Clear(_) | Inner::Session(_) => 0,
+        }
+    }
+
     /// Whether the connection should end soon because its keys cannot be replaced: half of what an
     /// AES-GCM key may seal is used up, under TLS 1.2. With the other half a response that has begun
     /// can be finished; after that writes fail.

@@ -23,7 +23,8 @@ pub(crate) struct Handoff {
     connection: UnbufferedServerConnection,
     socket: Socket,
     input: Vec<u8>,
-    /// Bytes of `input` in records that rustls has seen whole and not let go of.
+    /// Bytes of `input` in records that rustls has seen whole, asked for more after, and not let go
+    /// of.
     seen_bytes: usize,
     output: Vec<u8>,
     sent_bytes: usize,
@@ -62,8 +63,7 @@ impl Handoff {
         Records::new(self.connection, self.socket, info, unsent, self.input)
     }
 
-    /// Bytes of `input` to show rustls, and whether they end with a whole record that it has not
-    /// seen.
+    /// Bytes of `input` to show rustls: those seen and one record more; and whether that is whole.
     fn window(&self) -> (usize, bool) {
         match self.input[self.seen_bytes..].first_chunk::<HEADER_BYTES>() {
             Some(&[_, _, _, high, low]) => {
@@ -75,12 +75,12 @@ impl Handoff {
         }
     }
 
-    /// Collects the alert that says why not.
+    /// Collects the alert that says why not, with what was on its way before it. As long as rustls
+    /// has something to send it does not look at the input, which it has refused.
     fn collect_alert(&mut self) {
-        loop {
+        while self.connection.wants_write() {
             match self.connection.process_tls_records(&mut []).state {
                 Ok(ConnectionState::EncodeTlsData(data)) => encode(data, &mut self.output),
-                Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
                 _ => return,
             }
         }
@@ -115,8 +115,8 @@ impl Handshake for Handoff {
     }
 
     fn step(&mut self) -> Result<(), rustls::Error> {
+        let (mut window, mut is_whole) = self.window();
         loop {
-            let (window, is_whole) = self.window();
             let UnbufferedStatus { discard, state, .. } =
                 self.connection.process_tls_records(&mut self.input[..window]);
             let next = match state {
@@ -136,13 +136,18 @@ impl Handshake for Handoff {
             if let Some(name) = certificate::take_asked_name() {
                 self.server_name = Some(name);
             }
-            let seen =
-                if matches!(next, Next::Input) && is_whole { window } else { self.seen_bytes };
-            self.seen_bytes = seen.saturating_sub(discard);
             self.input.drain(..discard);
+            self.seen_bytes = self.seen_bytes.saturating_sub(discard);
+            window -= discard;
             match next {
                 Next::Again => {}
-                Next::Input if is_whole && self.input.len() > self.seen_bytes => {}
+                Next::Input if is_whole => {
+                    self.seen_bytes = window;
+                    if self.input.len() == window {
+                        return Ok(());
+                    }
+                    (window, is_whole) = self.window();
+                }
                 Next::Input => return Ok(()),
                 Next::Done => {
                     self.is_done = true;

@@ -243,6 +243,11 @@ impl Records {
         self.next_keys.is_none() && self.sealer.records_left() <= self.records_per_key_max / 2
     }
 
+    /// Bytes that are sealed and not with the kernel.
+    pub(crate) fn unsent_bytes(&self) -> usize {
+        self.unsent.len()
+    }
+
     pub(crate) fn socket(&self) -> &Socket {
         &self.socket
     }

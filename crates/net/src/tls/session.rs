@@ -235,16 +235,17 @@ impl Input {
                 break;
             }
             self.grown = true;
-            if let Err(error) = connection.process_new_packets() {
-                // What was opened before the violation is genuine; the error is for the next read.
-                self.broken = true;
-                return if filled > 0 { Ok(filled) } else { Err(invalid(error)) };
-            }
+            let processed = connection.process_new_packets();
             while filled < out.len() {
                 match connection.reader().read(&mut out[filled..]) {
                     Ok(count) if count > 0 => filled += count,
                     _ => break,
                 }
+            }
+            if let Err(error) = processed {
+                // What was opened before the violation is genuine; the error is for the next read.
+                self.broken = true;
+                return if filled > 0 { Ok(filled) } else { Err(invalid(error)) };
             }
             if filled == out.len() {
                 self.unopened.extend_from_slice(input);

@@ -1,4 +1,4 @@
-//! `openssl s_client` as a client nobody here wrote. Skipped where it is not installed.
+//! Clients nobody here wrote: `openssl s_client` and curl. Skipped where they are not installed.
 
 use crate::common::*;
 use freshet_net::listener::Listener;
@@ -10,24 +10,39 @@ use rustls::ServerConfig;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
+use tokio::task::{spawn_blocking, spawn_local};
 
-fn is_installed() -> bool {
-    Command::new("openssl").arg("version").stdout(Stdio::null()).status().is_ok()
+const CIPHERS: [&str; 3] =
+    ["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"];
+const CIPHERS_12: [&str; 3] = [
+    "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "ECDHE-ECDSA-CHACHA20-POLY1305",
+];
+
+fn is_installed(program: &str) -> bool {
+    let mut command = Command::new(program);
+    let found = command.arg("--help").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    if !found {
+        eprintln!("skipped: {program} is not installed");
+    }
+    found
 }
 
-/// Starts `openssl s_client` against `listener` and gives it its input.
-fn start(listener: &Listener, authority: &Authority, arguments: &[&str], input: &[u8]) -> Child {
-    let mut child = Command::new("openssl")
+/// `openssl s_client` against `listener`.
+fn s_client(listener: &Listener, authority: &Authority) -> Command {
+    let mut command = Command::new("openssl");
+    command
         .args(["s_client", "-connect", &listener.local_address().to_string()])
-        .args(["-servername", "localhost", "-verify_return_error", "-ign_eof"])
-        .arg("-CAfile")
-        .arg(authority.ca())
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+        .args(["-servername", "localhost", "-verify_return_error", "-CAfile"])
+        .arg(authority.ca());
+    command
+}
+
+/// Starts a program and gives it its input.
+fn start(command: &mut Command, input: &[u8]) -> Child {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
     child.stdin.as_mut().unwrap().write_all(input).unwrap();
     child
 }
@@ -39,7 +54,7 @@ async fn accept(listener: &Listener, config: &Arc<ServerConfig>) -> Stream {
 
 /// Waits for the program away from the runtime's thread.
 async fn output(child: Child) -> Output {
-    tokio::task::spawn_blocking(move || child.wait_with_output().unwrap()).await.unwrap()
+    spawn_blocking(move || child.wait_with_output().unwrap()).await.unwrap()
 }
 
 fn text(output: &Output) -> String {
@@ -48,7 +63,7 @@ fn text(output: &Output) -> String {
 
 #[test]
 fn openssl_gets_a_large_body_and_a_clean_end_in_both_versions() {
-    if !is_installed() {
+    if !is_installed("openssl") {
         return;
     }
     run(async {
@@ -57,9 +72,14 @@ fn openssl_gets_a_large_body_and_a_clean_end_in_both_versions() {
         let body: Vec<u8> = b"0123456789abcde\n".repeat(70_000);
         for version in ["-tls1_2", "-tls1_3"] {
             let listener = loopback();
-            let arguments = [version, "-alpn", "http/1.1", "-quiet"];
-            let child = start(&listener, &authority, &arguments, b"please\n");
-            let waiting = tokio::task::spawn_local(output(child));
+            let mut command = s_client(&listener, &authority);
+            command.args([version, "-alpn", "http/1.1", "-quiet", "-ign_eof"]);
+            let child = start(
+                &mut command,
+                b"please
+",
+            );
+            let waiting = spawn_local(output(child));
             let mut server = accept(&listener, &config).await;
             assert_eq!(server.alpn(), Some(tls::ALPN_HTTP_1_1));
             assert_eq!(read_exactly(&mut server, 7, 7).await, b"please\n");
@@ -74,7 +94,7 @@ fn openssl_gets_a_large_body_and_a_clean_end_in_both_versions() {
 
 #[test]
 fn openssl_resumes_with_our_tickets() {
-    if !is_installed() {
+    if !is_installed("openssl") {
         return;
     }
     run(async {
@@ -87,8 +107,10 @@ fn openssl_resumes_with_our_tickets() {
             for (argument, verdict) in [("-sess_out", "New, TLSv1"), ("-sess_in", "Reused, TLSv1")]
             {
                 let listener = loopback();
-                let child = start(&listener, &authority, &[version, argument, session], b"?");
-                let waiting = tokio::task::spawn_local(output(child));
+                let mut command = s_client(&listener, &authority);
+                command.args([version, argument, session, "-ign_eof"]);
+                let child = start(&mut command, b"?");
+                let waiting = spawn_local(output(child));
                 let mut server = accept(&listener, &config).await;
                 read_exactly(&mut server, 1, 1).await;
                 server.write(b"!").await.unwrap();
@@ -102,36 +124,116 @@ fn openssl_resumes_with_our_tickets() {
 }
 
 #[test]
-fn openssl_may_change_keys_in_the_middle() {
-    if !is_installed() {
+fn openssl_downloads_with_every_cipher_while_our_keys_change() {
+    if !is_installed("openssl") {
+        return;
+    }
+    run(async {
+        let authority = Authority::new();
+        let config = localhost(&authority, &ServerOptions::default());
+        let body: Vec<u8> = b"0123456789abcde\n".repeat(100_000);
+        let versions = [("-tls1_3", "-ciphersuites", CIPHERS), ("-tls1_2", "-cipher", CIPHERS_12)];
+        for (version, option, ciphers) in versions {
+            for cipher in ciphers {
+                let listener = loopback();
+                let mut command = s_client(&listener, &authority);
+                command.args([version, option, cipher, "-quiet", "-ign_eof"]);
+                let waiting = spawn_local(output(start(&mut command, b"please\n")));
+                let mut server = accept(&listener, &config).await;
+                if version == "-tls1_3" {
+                    server.limit_records_per_key(8);
+                }
+                assert_eq!(read_exactly(&mut server, 7, 7).await, b"please\n");
+                server.write(&body).await.unwrap();
+                server.shutdown().await.unwrap();
+                let output = waiting.await.unwrap();
+                let error = String::from_utf8_lossy(&output.stderr);
+                assert!(output.stdout == body, "{cipher}: {} bytes", output.stdout.len());
+                assert!(output.status.success(), "{cipher}: {error}");
+            }
+        }
+    });
+}
+
+#[test]
+fn curl_downloads_and_uploads_while_our_keys_change() {
+    if !is_installed("curl") {
+        return;
+    }
+    run(async {
+        let authority = Authority::new();
+        let config = localhost(&authority, &ServerOptions::default());
+        let body = pattern(2_000_000);
+        let upload = authority.directory.path().join("upload");
+        std::fs::write(&upload, &body).unwrap();
+        for version in ["1.2", "1.3"] {
+            let listener = loopback();
+            let port = listener.local_address().to_string();
+            let port = port.rsplit(':').next().unwrap();
+            let mut command = Command::new("curl");
+            command
+                .args(["-sS", "--http1.1", &format!("--tlsv{version}"), "--tls-max", version])
+                .args(["-H", "Expect:", "--data-binary"])
+                .arg(format!("@{}", upload.display()))
+                .arg("--cacert")
+                .arg(authority.ca())
+                .args(["--connect-to", &format!("localhost:443:127.0.0.1:{port}")])
+                .arg("https://localhost/");
+            let waiting = spawn_local(output(start(&mut command, b"")));
+            let mut server = accept(&listener, &config).await;
+            if version == "1.3" {
+                server.limit_records_per_key(8);
+            }
+            let mut request = Vec::new();
+            let head_bytes = loop {
+                let mut buffer = vec![0; 20_000];
+                let count = server.read(&mut buffer).await.unwrap();
+                assert!(count > 0, "curl left");
+                request.extend_from_slice(&buffer[..count]);
+                if let Some(end) = request.windows(4).position(|four| four == b"\r\n\r\n") {
+                    break end + 4;
+                }
+            };
+            let missing = head_bytes + body.len() - request.len();
+            request.extend(read_exactly(&mut server, missing, 50_000).await);
+            assert!(request[head_bytes..] == body, "the upload, TLS {version}");
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+            server.write(head.as_bytes()).await.unwrap();
+            server.write(&body).await.unwrap();
+            server.shutdown().await.unwrap();
+            let output = waiting.await.unwrap();
+            assert!(output.stdout == body, "{} bytes, TLS {version}", output.stdout.len());
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        }
+    });
+}
+
+#[test]
+fn openssl_may_change_keys_in_the_middle_and_ask_for_ours() {
+    if !is_installed("openssl") {
         return;
     }
     run(async {
         let authority = Authority::new();
         let config = localhost(&authority, &ServerOptions::default());
         let listener = loopback();
-        let mut child = Command::new("openssl")
-            .args(["s_client", "-connect", &listener.local_address().to_string(), "-tls1_3"])
-            .arg("-CAfile")
-            .arg(authority.ca())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = s_client(&listener, &authority);
+        let mut child = start(command.arg("-tls1_3"), b"");
         let mut input = child.stdin.take().unwrap();
         let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
-        let waiting = tokio::task::spawn_local(output(child));
+        let waiting = spawn_local(output(child));
         let mut server = accept(&listener, &config).await;
-        for round in 0..3 {
-            // `K` asks us to change our keys as well (RFC 8446 §4.6.3). It is a command only at the
-            // start of what the program reads at once, so wait for it to be understood.
-            input.write_all(b"K\n").unwrap();
+        for round in 0..4 {
+            // `k` changes the client's key, `K` asks for ours as well (RFC 8446 §4.6.3). It is a
+            // command only at the start of what the program reads at once, so wait for it to be
+            // understood.
+            let command: &[u8] = if round % 2 == 0 { b"k\n" } else { b"K\n" };
+            input.write_all(command).unwrap();
             let understood = move || {
                 assert!(said.any(|line| line.unwrap().contains("KEYUPDATE")));
                 said
             };
-            said = tokio::task::spawn_blocking(understood).await.unwrap();
+            said = spawn_blocking(understood).await.unwrap();
             input.write_all(format!("line {round}\n").as_bytes()).unwrap();
             assert_eq!(read_exactly(&mut server, 7, 7).await, format!("line {round}\n").as_bytes());
             server.write(format!("answer {round}\n").as_bytes()).await.unwrap();
@@ -139,6 +241,33 @@ fn openssl_may_change_keys_in_the_middle() {
         server.shutdown().await.unwrap();
         drop(input);
         let output = waiting.await.unwrap();
-        assert!(text(&output).contains("answer 2"), "{}", text(&output));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("answer 3"));
+    });
+}
+
+#[test]
+fn openssl_that_wants_to_renegotiate_is_declined() {
+    if !is_installed("openssl") {
+        return;
+    }
+    run(async {
+        let authority = Authority::new();
+        let config = localhost(&authority, &ServerOptions::default());
+        let listener = loopback();
+        let mut command = s_client(&listener, &authority);
+        let mut child = start(command.args(["-tls1_2", "-legacy_renegotiation"]), b"");
+        let mut input = child.stdin.take().unwrap();
+        let waiting = spawn_local(output(child));
+        let mut server = accept(&listener, &config).await;
+        // `R` renegotiates. Whether the client then gives up or goes on, no second handshake runs.
+        input.write_all(b"R\n").unwrap();
+        let mut buffer = [0; 100];
+        let read = server.read(&mut buffer).await;
+        assert!(!matches!(read, Ok(1..)), "{read:?}");
+        drop((input, server));
+        let output = waiting.await.unwrap();
+        let all = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&all);
+        assert!(text.contains("no renegotiation"), "{text}");
     });
 }
