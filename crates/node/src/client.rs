@@ -2,6 +2,7 @@
 
 use crate::transcript::{Tag, Transcript};
 use freshet_net::tls::TlsInfo;
+use std::cell::Cell;
 use std::fmt;
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -22,6 +23,8 @@ pub struct Client {
     pub tls: Option<TlsInfo>,
     /// What happens to the connection.
     pub transcript: Transcript,
+    /// Why it is about to close, in Varnish's words; empty while nobody has said so.
+    pub closing: Cell<&'static str>,
 }
 
 /// A client's address and the listener it came through, as records show them.
@@ -37,6 +40,16 @@ impl Client {
         self.transcript.note_time(Tag::SessOpen, |now, out| {
             let _ = write!(out, "{} {address} {port} {now:.6} 0", self.endpoint());
         });
+    }
+
+    /// Notes that the connection is over, and why.
+    pub(crate) fn note_closed(&self) {
+        let why = match self.closing.get() {
+            "" => "REM_CLOSE",
+            why => why,
+        };
+        let age = self.transcript.age_seconds();
+        self.transcript.note(Tag::SessClose, format_args!("{why} {age:.3}"));
     }
 
     /// Address, port and listener.

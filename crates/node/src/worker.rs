@@ -316,6 +316,7 @@ async fn connection(
         tls: None,
         listener,
         transcript,
+        closing: Cell::default(),
     };
     client.note_opened();
     if proxy_protocol {
@@ -353,7 +354,9 @@ async fn connection(
             }
         },
     };
-    session::serve(worker, stream, Rc::new(client)).await;
+    let client = Rc::new(client);
+    session::serve(worker, stream, Rc::clone(&client)).await;
+    client.note_closed();
 }
 
 /// Counts a connection as long as it lives.

@@ -17,6 +17,7 @@ pub(super) const ORIGINS_TRIED_MAX: usize = 3;
 impl Fetch {
     /// Sends the request. `None` when nobody wants the answer any more.
     pub(super) async fn exchange(&mut self) -> Option<Result<OriginResponse, Failure>> {
+        self.task.transcript.timestamp("Fetch");
         let mut tried = Vec::new();
         let mut last = None;
         while tried.len() < ORIGINS_TRIED_MAX {

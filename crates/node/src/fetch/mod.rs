@@ -12,6 +12,7 @@ mod exchange;
 mod fill;
 pub(crate) mod prepare;
 pub(crate) mod range;
+mod records;
 mod respond;
 mod store;
 
@@ -20,7 +21,7 @@ use crate::delivery::StoredBody;
 use crate::exchange::Interim;
 use crate::policy::{BackendFetch, FetchKind, FetchTask};
 use crate::snapshot::Snapshot;
-use crate::transcript::{Side, Tag, Transcript};
+use crate::transcript::{Message, Side, Tag, Transcript};
 use crate::worker::Worker;
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
@@ -182,6 +183,7 @@ impl Fetch {
         let policy = Arc::clone(&self.plan.snapshot.policy);
         loop {
             self.task.now = UnixMillis::now();
+            self.task.transcript.request(Message::OriginRequest, &self.task.request);
             let next = match policy.backend_fetch(&mut self.task) {
                 BackendFetch::Fetch => match self.exchange().await {
                     Some(Ok(response)) => self.response(response).await,
@@ -221,6 +223,7 @@ impl Fetch {
 
     /// Tells everybody that waits.
     fn fail(&mut self, failure: Failure) {
+        self.task.transcript.note(Tag::FetchError, format_args!("{}", failure.detail));
         let failure = Arc::new(failure);
         if let Some(ticket) = self.plan.ticket.take() {
             ticket.fail(Arc::clone(&failure));

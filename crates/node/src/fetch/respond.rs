@@ -1,6 +1,6 @@
 //! What becomes of an origin's answer.
 
-use super::{Fetch, Fetched, Next, failure};
+use super::{Fetch, Fetched, Next, failure, records};
 use crate::policy::{Answer, BackendError, BackendResponse, FetchKind, Synthetic};
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Failure, Lookup, Use};
@@ -22,6 +22,8 @@ impl Fetch {
     /// An origin answered.
     pub(super) async fn response(&mut self, response: OriginResponse) -> Next {
         self.task.now = UnixMillis::now();
+        let origin = self.origin.as_deref().unwrap_or_default();
+        records::answered(&self.task.transcript, origin, &response);
         let OriginResponse { mut head, framing, body, upgraded, .. } = response;
         if let Some(connection) = upgraded {
             let origin = self.origin.clone().unwrap_or_default();
@@ -77,6 +79,7 @@ impl Fetch {
                 (Freshness::from_policy(now, Duration::ZERO), Some(reason))
             }
         };
+        records::lifetime(&self.task.transcript, &freshness, now, uncacheable.is_none());
         Answer { head, freshness, uncacheable, was_not_modified: false }
     }
 

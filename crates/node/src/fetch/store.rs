@@ -3,7 +3,7 @@
 use super::fill;
 use super::prepare::append_to_list;
 use super::range::Filler;
-use super::{Fetch, Fetched, SentPart};
+use super::{Fetch, Fetched, SentPart, records};
 use crate::decisions::{NotStored, deciding_field};
 use crate::delivery::StoredBody;
 use crate::policy::{Answer, FetchKind};
@@ -19,11 +19,14 @@ use freshet_origin::response_body::OriginBody;
 use freshet_store::Body;
 use freshet_wire::h1::Framing;
 use std::ops::Range;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Tags of one object; a response that names more is kept with these only, and a purge of the rest
 /// misses it, which the log says.
 const TAGS_MAX: usize = 1024;
+/// What transcripts call the memory of responses that are not kept.
+const TRANSIENT: &str = "Transient";
 
 impl Fetch {
     /// Puts the answer into the cache and fills its body while it is being served.
@@ -52,6 +55,9 @@ impl Fetch {
         let Some(ticket) = self.plan.ticket.take() else { return };
         let sent = sent_part(&answer, &place);
         let tags = tags(&answer.head.fields);
+        let transcript = Rc::clone(&self.task.transcript);
+        records::body_begins(&transcript, "s0", framing);
+        let heads = records::heads(&transcript, &self.task.request, &answer.head);
         let memory = Body::new(&self.worker.shared.arena, place.total);
         let name = &self.plan.snapshot.settings.cache.name;
         let received = self.received(answer.head.status, &answer.head.fields);
@@ -71,7 +77,10 @@ impl Fetch {
             sent,
             hold: Some(hold),
         });
+        let from = self.origin.clone().unwrap_or_default();
         fill::object(&self.worker, &object, filler, body, writer, end).await;
+        let bytes = object.body().total().unwrap_or(0);
+        records::body_ended(&transcript, &from, framing, bytes, heads);
     }
 
     /// Gives the answer to the client that asked, and lets requests for it not wait for one
@@ -103,9 +112,15 @@ impl Fetch {
         head.fields.remove("content-length");
         let has_body = !matches!(framing, Framing::None | Framing::Length(0));
         if !has_body {
+            records::body_begins(&self.task.transcript, TRANSIENT, framing);
             self.reply(Fetched::Private { head, body: None, length, reason, origin });
             return;
         }
+        let transcript = Rc::clone(&self.task.transcript);
+        records::body_begins(&transcript, TRANSIENT, framing);
+        let heads = records::heads(&transcript, &self.task.request, &head);
+        let from = origin.clone().unwrap_or_default();
+        let before = self.worker.stats.origin_body_bytes.value();
         let memory = Body::transit(&self.worker.shared.arena, length);
         let writer = memory.writer(0, length);
 
@@ -113,6 +128,9 @@ impl Fetch {
         drop(memory);
         self.reply(Fetched::Private { head, body: Some(stored), length, reason, origin });
         fill::private(&self.worker, body, writer, length).await;
+        // Without a length only the worker's sum tells, which others add to meanwhile.
+        let bytes = length.unwrap_or_else(|| self.worker.stats.origin_body_bytes.value() - before);
+        records::body_ended(&transcript, &from, framing, bytes, heads);
     }
 
     /// Leaves a note for those who ask why.

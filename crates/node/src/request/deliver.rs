@@ -6,6 +6,7 @@ use crate::exchange::{Facts, Response};
 use crate::fetch::range::Filler;
 use crate::fetch::{Fetched, SentPart};
 use crate::policy::Deliver;
+use crate::transcript::Message;
 use bytes::Bytes;
 use freshet_cache::{Object, StoredHead};
 use freshet_http::cache_status::{CacheStatus, Forward};
@@ -33,6 +34,7 @@ enum Part<'a> {
 impl Machine<'_> {
     /// A fetch for this request came to something.
     pub(super) async fn fetched(&mut self, fetched: Fetched) -> State {
+        self.task.transcript.timestamp("Fetch");
         match fetched {
             Fetched::Object { object, reason, stored, origin, sent, hold } => {
                 let found = Found {
@@ -295,6 +297,7 @@ impl Machine<'_> {
 
     fn ask_deliver(&mut self, head: &mut ResponseHead) -> Option<State> {
         let policy = Arc::clone(&self.task.snapshot.policy);
+        self.task.transcript.response(Message::Response, head);
         match policy.deliver(&mut self.task, head) {
             Deliver::Deliver => None,
             Deliver::Restart => Some(State::Restart),

@@ -3,6 +3,7 @@
 use super::{Found, Machine, State};
 use crate::fetch::{self, Plan};
 use crate::policy::{FetchKind, Hit, Miss};
+use crate::transcript::Tag;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Failure, Lookup, MissWhy, Object, Ticket, Use, WaitOutcome};
 use freshet_http::cache_control::RequestCacheControl;
@@ -41,6 +42,7 @@ impl Machine<'_> {
                     if let Some(ticket) = refresh {
                         self.refresh(ticket, &object);
                     }
+                    self.note_hit(&object);
                     return State::Hit(Box::new(Found {
                         object,
                         reason,
@@ -139,6 +141,20 @@ impl Machine<'_> {
             reason: self.task.reason,
         };
         State::Fetched(Box::new(fetch::start(self.worker, plan).await))
+    }
+
+    fn note_hit(&self, object: &Object) {
+        let transcript = &self.task.transcript;
+        if !transcript.is_on() {
+            return;
+        }
+        let now = self.task.now;
+        object.with_head(|head| {
+            #[allow(clippy::cast_precision_loss, reason = "lifetimes are far below 2^52 ms")]
+            let ttl = head.freshness.ttl_ms(now) as f64 / 1000.0;
+            transcript
+                .note(Tag::Hit, format_args!("{} {ttl:.6} 10.000000 0.000000", head.fetch_id));
+        });
     }
 
     /// Has a stale object refreshed while it is served.

@@ -5,6 +5,7 @@ use crate::delivery::ResponseBody;
 use crate::exchange::{Facts, Response};
 use crate::policy::{Deliver, Synthetic};
 use crate::snapshot::Snapshot;
+use crate::transcript::Message;
 use freshet_cache::Failure;
 use freshet_http::cache_status::CacheStatus;
 use freshet_http::message::Method;
@@ -26,6 +27,7 @@ impl Machine<'_> {
             page.head.fields.append("Allow", "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH");
         }
         let policy = Arc::clone(&self.task.snapshot.policy);
+        self.task.transcript.response(Message::Response, &page.head);
         match policy.synth(&mut self.task, &mut page) {
             Deliver::Deliver => {}
             Deliver::Restart => return State::Restart,

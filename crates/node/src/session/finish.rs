@@ -27,13 +27,21 @@ pub(super) struct Sent {
     started: Instant,
     first_byte_us: u64,
     head_bytes: u64,
+    request_head_bytes: u64,
+    /// Body bytes received.
+    pub(super) request_body_bytes: u64,
     /// Body bytes sent so far.
     pub(super) body_bytes: u64,
 }
 
 impl Sent {
     /// Begins with a request's head.
-    pub(super) fn begin(worker: &Worker, head: &RequestHead, client: &Client) -> Self {
+    pub(super) fn begin(
+        worker: &Worker,
+        head: &RequestHead,
+        client: &Client,
+        request_head_bytes: usize,
+    ) -> Self {
         worker.stats.requests.increment();
         let id = worker.next_id();
         client.transcript.note(Tag::Link, format_args!("req {id} rxreq"));
@@ -64,6 +72,8 @@ impl Sent {
             tls: client.tls.is_some(),
             version: head.version,
             id,
+            request_head_bytes: request_head_bytes as u64,
+            request_body_bytes: 0,
             transcript: Rc::new(transcript),
             time: UnixMillis::now(),
             started: Instant::now(),
@@ -83,7 +93,8 @@ impl Sent {
     pub(super) fn end(self, worker: &Worker, head: &ResponseHead, facts: &Facts, aborted: bool) {
         let body_bytes = self.body_bytes;
         self.transcript.timestamp("Resp");
-        let (request, response) = ((0, 0), (self.head_bytes, body_bytes));
+        let request = (self.request_head_bytes, self.request_body_bytes);
+        let response = (self.head_bytes, body_bytes);
         self.transcript.note(
             Tag::ReqAcct,
             format_args!(

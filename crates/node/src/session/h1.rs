@@ -85,6 +85,7 @@ impl Session {
             Ok(parsed) => parsed,
             Err((status, reason)) => {
                 self.worker.stats.requests_refused.increment();
+                self.client.closing.set("RX_JUNK");
                 self.refuse(status, reason).await?;
                 return Ok(Next::Close);
             }
@@ -115,7 +116,7 @@ impl Session {
         let is_head = parsed.head.method == Method::Head;
         let keep_alive = parsed.keep_alive;
         let interim = Interim::default();
-        let sent = Sent::begin(&self.worker, &parsed.head, &self.client);
+        let sent = Sent::begin(&self.worker, &parsed.head, &self.client, parsed.head_bytes);
         let request = Request {
             id: sent.id,
             transcript: Rc::clone(&sent.transcript),
@@ -127,6 +128,9 @@ impl Session {
             started: Instant::now(),
             interim: interim.clone(),
         };
+        if !keep_alive {
+            self.client.closing.set("REQ_CLOSE");
+        }
         let response = self.answer(request, &interim, version).await?;
         self.send(response, is_head, version, keep_alive, body_state, sent).await
     }
@@ -208,7 +212,10 @@ impl Session {
                 Ok(Ok(true)) => {}
                 Ok(Ok(false)) => return Ok(None),
                 Ok(Err(_)) => return Err(Broken::Io),
-                Err(_) if idle => return Ok(None),
+                Err(_) if idle => {
+                    self.client.closing.set("RX_CLOSE_IDLE");
+                    return Ok(None);
+                }
                 Err(_) => {
                     self.worker.stats.timeouts.increment();
                     return Ok(Some(Err((408, "the head did not arrive in time"))));
@@ -272,6 +279,9 @@ impl Session {
             self.send_body(&mut body, framing, &mut sent).await
         };
         sent.end(&self.worker, &head, &facts, result.is_err());
+        if result.is_err() {
+            self.client.closing.set("TX_ERROR");
+        }
         result.map(|()| if keep_alive { Next::Again } else { Next::Close })
     }
 

@@ -144,7 +144,7 @@ async fn stream_task(
     let body = (!stream.is_end_stream())
         .then(|| RequestBody::H2(H2Body::new(stream, length, limits.body_bytes_max)));
     let is_head = head.method == Method::Head;
-    let mut sent = Sent::begin(&worker, &head, &client);
+    let mut sent = Sent::begin(&worker, &head, &client, 0);
     let interim = Interim::default();
     let request = Request {
         id: sent.id,

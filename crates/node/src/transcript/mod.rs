@@ -16,7 +16,7 @@ use std::fmt;
 use std::io::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Records are handed over in parts of about this many bytes, so that a long transaction neither
 /// grows without bound nor is seen only at its end.
@@ -132,6 +132,11 @@ impl Transcript {
         self.note(Tag::Begin, format_args!("{kind} {parent} {reason}"));
     }
 
+    /// Seconds since it began; 0 where none is kept.
+    pub fn age_seconds(&self) -> f64 {
+        self.0.as_ref().map_or(0.0, |open| unix_seconds() - open.state.borrow().started)
+    }
+
     /// Whether records are taken at all.
     pub fn is_on(&self) -> bool {
         self.0.is_some()
@@ -183,6 +188,22 @@ impl Transcript {
         };
         open.add(Tag::Timestamp, |out| {
             let _ = write!(out, "{label}: {now:.6} {since_start:.6} {since_last:.6}");
+        });
+    }
+
+    /// Adds a time that was `ago` before now.
+    pub fn timestamp_before(&self, label: &str, ago: Duration) {
+        let Some(open) = &self.0 else { return };
+        let at = unix_seconds() - ago.as_secs_f64();
+        let (since_start, since_last) = {
+            let state = &mut *open.state.borrow_mut();
+            let at = at.max(state.last);
+            let since_last = at - state.last;
+            state.last = at;
+            (at - state.started, since_last)
+        };
+        open.add(Tag::Timestamp, |out| {
+            let _ = write!(out, "{label}: {at:.6} {since_start:.6} {since_last:.6}");
         });
     }
 
@@ -290,6 +311,23 @@ impl Open {
             records.clear();
         }
     }
+}
+
+/// Bytes of a request's head on the wire.
+pub(crate) fn head_bytes_of_request(head: &RequestHead) -> u64 {
+    // `Host: ` and a line end; spaces, version and line end of the first line; the empty line.
+    let host = if head.authority.is_empty() { 0 } else { head.authority.len() + 8 };
+    let first = head.method.as_str().len() + head.target.len() + 12;
+    (first + host + 2) as u64 + field_bytes(&head.fields)
+}
+
+/// Bytes of a response's head on the wire.
+pub(crate) fn head_bytes_of_response(head: &ResponseHead) -> u64 {
+    (15 + head.reason_phrase().len() + 2) as u64 + field_bytes(&head.fields)
+}
+
+fn field_bytes(fields: &Fields) -> u64 {
+    fields.iter().map(|(name, value)| (name.len() + value.len() + 4) as u64).sum()
 }
 
 fn unix_seconds() -> f64 {

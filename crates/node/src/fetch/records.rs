@@ -1,0 +1,96 @@
+//! What the transcript of a fetch says of its exchange and its body.
+
+use crate::transcript::{Message, Tag, Transcript, head_bytes_of_request, head_bytes_of_response};
+use freshet_http::freshness::Freshness;
+use freshet_http::message::{RequestHead, ResponseHead};
+use freshet_net::address::PeerAddress;
+use freshet_origin::OriginResponse;
+use freshet_wire::h1::Framing;
+use std::fmt;
+
+/// An origin's answer has come, over which connection and when.
+pub(super) fn answered(transcript: &Transcript, origin: &str, response: &OriginResponse) {
+    if !transcript.is_on() {
+        return;
+    }
+    let facts = &response.facts;
+    transcript.timestamp_before("Connected", facts.answered_after);
+    let (remote, local) = (Ends(facts.remote), Ends(facts.local.map(PeerAddress::Tcp)));
+    let how = if facts.reused { "reuse" } else { "connect" };
+    transcript.note(Tag::BackendOpen, format_args!("0 {origin} {remote} {local} {how}"));
+    transcript.timestamp_before("Bereq", facts.answered_after);
+    transcript.timestamp("Beresp");
+    transcript.response(Message::OriginResponse, &response.head);
+}
+
+/// How long the answer may be kept, before the policy says more.
+pub(super) fn lifetime(
+    transcript: &Transcript,
+    freshness: &Freshness,
+    now: freshet_base::clock::UnixMillis,
+    is_cacheable: bool,
+) {
+    if !transcript.is_on() {
+        return;
+    }
+    let ttl = freshness.ttl_ms(now).div_euclid(1000);
+    let (now, word) = (now.seconds(), if is_cacheable { "cacheable" } else { "uncacheable" });
+    transcript.note(Tag::TTL, format_args!("RFC {ttl} 10 0 {now} {now} {now} 0 0 {word}"));
+}
+
+/// The body is about to come, and where it goes.
+pub(super) fn body_begins(transcript: &Transcript, storage: &str, framing: Framing) {
+    let (number, word) = match framing {
+        Framing::None => (0, "none"),
+        Framing::Chunked => (2, "chunked"),
+        Framing::Length(_) => (3, "length"),
+        Framing::UntilClose => (4, "eof"),
+    };
+    transcript.timestamp("Process");
+    transcript.note(Tag::Filters, format_args!(""));
+    transcript.note(Tag::Storage, format_args!("malloc {storage}"));
+    transcript.note(Tag::Fetch_Body, format_args!("{number} {word} stream"));
+}
+
+/// The body has come, `bytes` of it.
+pub(super) fn body_ended(
+    transcript: &Transcript,
+    origin: &str,
+    framing: Framing,
+    bytes: u64,
+    heads: (u64, u64),
+) {
+    let how = if framing == Framing::UntilClose { "close" } else { "recycle" };
+    transcript.note(Tag::BackendClose, format_args!("0 {origin} {how}"));
+    transcript.timestamp("BerespBody");
+    transcript.note(Tag::Length, format_args!("{bytes}"));
+    let (request, response) = heads;
+    transcript.note(
+        Tag::BereqAcct,
+        format_args!("{request} 0 {request} {response} {bytes} {}", response + bytes),
+    );
+}
+
+/// Bytes of the heads of an exchange, as they are on the wire; 0 where nobody wants to know.
+pub(super) fn heads(
+    transcript: &Transcript,
+    request: &RequestHead,
+    response: &ResponseHead,
+) -> (u64, u64) {
+    if !transcript.is_on() {
+        return (0, 0);
+    }
+    (head_bytes_of_request(request), head_bytes_of_response(response))
+}
+
+/// One end of a connection.
+struct Ends(Option<PeerAddress>);
+
+impl fmt::Display for Ends {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(PeerAddress::Tcp(address)) => write!(f, "{} {}", address.ip(), address.port()),
+            _ => f.write_str("0.0.0.0 0"),
+        }
+    }
+}
