@@ -3,12 +3,13 @@
 use crate::text;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use freshet_plan::{File, Model, Request, Vary, plan, present};
+use freshet_plan::outcome::Outcome;
+use freshet_plan::{File, Model, Request, Vary, fit, plan, present};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// No file of inputs is larger: what a person writes is a thousandth of it.
-const INPUT_BYTES_MAX: u64 = 16 << 20;
+/// Largest file that is read: hours of a lab run take some megabytes, inputs a few kilobytes.
+const INPUT_BYTES_MAX: u64 = 256 << 20;
 
 /// Capacity, cost, energy and endurance of nodes and sites, from published papers' models.
 #[derive(Args)]
@@ -36,6 +37,18 @@ enum What {
     Endurance(Options),
     /// Nodes of each site and tier for an audience.
     Fleet(Options),
+    /// Channels and cost of this box, from a run of the lab or a node's curve.
+    Fit(FitOptions),
+}
+
+/// A measurement, and what the models have in common.
+#[derive(Args)]
+struct FitOptions {
+    /// Result of `freshet lab`, or a node's curve of hit ratios, as JSON.
+    #[arg(value_name = "RESULT", required_unless_present = "inputs")]
+    result: Option<PathBuf>,
+    #[command(flatten)]
+    options: Options,
 }
 
 /// What the models have in common.
@@ -83,19 +96,34 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         What::Carbon(options) => (Model::Carbon, options),
         What::Endurance(options) => (Model::Endurance, options),
         What::Fleet(options) => (Model::Fleet, options),
+        What::Fit(FitOptions { result, options }) => {
+            return answer(options, fit::INPUTS, |request| {
+                let path = result.as_deref().context("there is no file to fit")?;
+                let (name, content) = (path.display().to_string(), read(path)?);
+                Ok(fit(File { name: &name, text: &content }, request)?)
+            });
+        }
     };
+    answer(options, model.inputs(), |request| Ok(plan(model, request)?))
+}
+
+/// Prints the inputs, or what is made of them.
+fn answer(
+    options: Options,
+    inputs: &str,
+    make: impl FnOnce(&Request<'_>) -> Result<Outcome>,
+) -> Result<ExitCode> {
     if options.inputs {
-        text::print(model.inputs())?;
+        text::print(inputs)?;
         return Ok(ExitCode::SUCCESS);
     }
     let content = options.file.as_deref().map(read).transpose()?;
     let name = options.file.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
-    let request = Request {
+    let outcome = make(&Request {
         file: content.as_deref().map(|text| File { name: &name, text }),
         set: options.set.iter().map(|one| pair(one)).collect::<Result<_>>()?,
         vary: options.vary,
-    };
-    let outcome = plan(model, &request)?;
+    })?;
     let shown = match options.format {
         Format::Table => present::as_text(&outcome),
         Format::Json => present::as_json(&outcome),
@@ -110,7 +138,7 @@ fn read(path: &Path) -> Result<String> {
     let shown = path.display();
     let size = std::fs::metadata(path).with_context(|| format!("{shown} cannot be read"))?.len();
     if size > INPUT_BYTES_MAX {
-        bail!("{shown} has {size} bytes; a file of inputs has at most {INPUT_BYTES_MAX}");
+        bail!("{shown} has {size} bytes; {INPUT_BYTES_MAX} are read at most");
     }
     std::fs::read_to_string(path).with_context(|| format!("{shown} cannot be read"))
 }

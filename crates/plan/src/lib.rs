@@ -20,6 +20,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod fit;
 pub mod mistake;
 mod models;
 mod nearest;
@@ -32,6 +33,7 @@ mod reader;
 mod sheet;
 pub mod unit;
 
+pub use fit::fit;
 pub use mistake::PlanError;
 pub use models::{Model, Request, plan};
 pub use range::{POINTS_MAX, Vary};

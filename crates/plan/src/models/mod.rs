@@ -7,6 +7,8 @@ mod fleet;
 mod site;
 mod tco;
 
+pub(crate) use curve::Curve;
+
 use crate::mistake::PlanError;
 use crate::outcome::Outcome;
 use crate::range::{self, Vary};
