@@ -4,7 +4,7 @@ use crate::text;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use freshet_plan::outcome::Outcome;
-use freshet_plan::{File, Model, Request, Vary, fit, plan, present};
+use freshet_plan::{File, Model, PlanError, Request, fit, plan, present};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -13,9 +13,9 @@ const INPUT_BYTES_MAX: u64 = 256 << 20;
 
 /// Capacity, cost, energy and endurance of nodes and sites, from published papers' models.
 #[derive(Args)]
-#[command(after_help = "Without a file each model prints its paper's case, with every input and \
-                        where it is from.\n`freshet plan MODEL --inputs` writes these inputs as a \
-                        file to change.")]
+#[command(after_help = "Without a file each model prints its paper's case, with every input and\n\
+                        where it is from. `freshet plan MODEL --inputs` prints these inputs as\n\
+                        a file to change.")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     what: What,
@@ -37,7 +37,7 @@ enum What {
     Endurance(Options),
     /// Nodes of each site and tier for an audience.
     Fleet(Options),
-    /// Channels and cost of this box, from a run of the lab or a node's curve.
+    /// Channels and cost of this box, from a lab run or a node's curve.
     Fit(FitOptions),
 }
 
@@ -54,7 +54,7 @@ struct FitOptions {
 /// What the models have in common.
 #[derive(Args)]
 struct Options {
-    /// File with values of one's own, TOML with units; what it leaves out is the paper's.
+    /// Your values as TOML with units; what it leaves out is the paper's.
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
     /// One value, as pue=1.3 or price="0.2 EUR/kWh"; repeatable.
@@ -62,7 +62,7 @@ struct Options {
     set: Vec<String>,
     /// A range, as pue=1.1..1.6 or buffer="2..10 min:5"; twice for lines.
     #[arg(long, value_name = "KEY=LOW..HIGH")]
-    vary: Vec<Vary>,
+    vary: Vec<String>,
     /// What to print.
     #[arg(long, value_enum, default_value = "table", value_name = "FORMAT")]
     format: Format,
@@ -88,6 +88,22 @@ enum Format {
 /// # Errors
 /// When a file cannot be read or its values cannot be used; each mistake is shown in place.
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
+    answer(arguments).or_else(|error| match error.downcast_ref::<PlanError>() {
+        // Mistakes in a file are shown in place, and have their own lines.
+        Some(PlanError::ConfigFile(shown)) => {
+            eprintln!("{shown}");
+            Ok(ExitCode::FAILURE)
+        }
+        _ => {
+            let mut shown = String::new();
+            text::wrap(&format!("freshet: {error:#}"), 9, &mut shown);
+            eprint!("{shown}");
+            Ok(ExitCode::FAILURE)
+        }
+    })
+}
+
+fn answer(arguments: Arguments) -> Result<ExitCode> {
     let (model, options) = match arguments.what {
         What::Channels(options) => (Model::Channels, options),
         What::Tco(options) => (Model::Tco, options),
@@ -97,18 +113,18 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         What::Endurance(options) => (Model::Endurance, options),
         What::Fleet(options) => (Model::Fleet, options),
         What::Fit(FitOptions { result, options }) => {
-            return answer(options, fit::INPUTS, |request| {
+            return show(options, fit::INPUTS, |request| {
                 let path = result.as_deref().context("there is no file to fit")?;
                 let (name, content) = (path.display().to_string(), read(path)?);
                 Ok(fit(File { name: &name, text: &content }, request)?)
             });
         }
     };
-    answer(options, model.inputs(), |request| Ok(plan(model, request)?))
+    show(options, model.inputs(), |request| Ok(plan(model, request)?))
 }
 
 /// Prints the inputs, or what is made of them.
-fn answer(
+fn show(
     options: Options,
     inputs: &str,
     make: impl FnOnce(&Request<'_>) -> Result<Outcome>,
@@ -122,7 +138,7 @@ fn answer(
     let outcome = make(&Request {
         file: content.as_deref().map(|text| File { name: &name, text }),
         set: options.set.iter().map(|one| pair(one)).collect::<Result<_>>()?,
-        vary: options.vary,
+        vary: options.vary.iter().map(|one| Ok(one.parse()?)).collect::<Result<_>>()?,
     })?;
     let shown = match options.format {
         Format::Table => present::as_text(&outcome),

@@ -20,6 +20,8 @@ pub struct Outcome {
     pub figures: Vec<Figure>,
     /// All results.
     pub tables: Vec<ResultTable>,
+    /// Whether inputs differ from the papers', which are then not compared.
+    pub is_changed: bool,
     /// What the papers print and what the model gives; empty when an input is not the paper's.
     pub checks: Vec<Check>,
     /// Where the papers contradict themselves, and why; empty when an input is not the paper's.

@@ -84,20 +84,15 @@ pub fn document(outcome: &Outcome) -> Document {
         let value = with_unit(&number::fixed(figure.value, figure.decimals), &figure.unit);
         document.push(KeyFigure::new(&figure.name, value));
     }
-    if let Some(range) = &outcome.range {
-        document.push(results(&range.table));
-    }
-    let mut plots = outcome.plots.clone().into_iter();
-    document.blocks.extend(plots.by_ref().map(Block::from));
-    if outcome.range.is_none() {
-        for table in &outcome.tables {
-            document.push(results(table));
-        }
+    document.blocks.extend(outcome.plots.iter().cloned().map(Block::from));
+    match &outcome.range {
+        Some(range) => document.push(results(&range.table)),
+        None => outcome.tables.iter().for_each(|table| document.push(results(table))),
     }
     papers(outcome, &mut document);
     if !outcome.assumptions.is_empty() {
         let items = Block::items(&outcome.assumptions);
-        document.push(Section::new("What no paper says").with(items));
+        document.push(Section::new("Assumptions and notes").with(items));
     }
     document.push(formulas(outcome));
     document.push(inputs(outcome));
@@ -146,7 +141,7 @@ fn results(table: &ResultTable) -> Section {
 fn papers(outcome: &Outcome, document: &mut Document) {
     let mut section = Section::new("Beside the papers");
     section.push(Block::items(outcome.papers.iter().copied()));
-    if outcome.checks.is_empty() && outcome.range.is_none() {
+    if outcome.is_changed {
         section.push("Inputs differ from the papers', so their figures are not compared.");
     }
     let mut sources: Vec<&str> = outcome.checks.iter().map(|check| check.source).collect();

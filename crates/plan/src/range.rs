@@ -16,7 +16,7 @@ const LINES_MAX: usize = 8;
 const INPUTS_MAX: usize = 2;
 
 /// An input and the values it is to have: `pue=1.1..1.6`, `price=0.05..0.25 USD/kWh`,
-/// `buffer=2..10 min/5` for five points.
+/// `buffer=2..10 min:5` for five points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vary {
     key: String,
@@ -99,7 +99,7 @@ fn rounded(value: f64) -> f64 {
     format!("{value:.9e}").parse().unwrap_or(value)
 }
 
-/// Adds to `outcome` what the ranges do to its figures: a table and a plot for each kind of unit.
+/// Adds to `outcome` what the ranges do to its figures: a table, and plots in place of its own.
 pub(crate) fn add(
     outcome: &mut Outcome,
     set: &[(String, String)],
@@ -141,20 +141,22 @@ pub(crate) fn add(
             rows.push(row);
         }
         for (figure, curve) in outcome.figures.iter().zip(curves) {
-            let label = match lines.zip(*line) {
-                None => figure.name.clone(),
+            let (group, title, label) = match lines.zip(*line) {
+                // One input: figures of a unit share a plot. Two: each figure has its own.
+                None => (&figure.unit, &outcome.title, figure.name.clone()),
                 Some((second, line)) => {
-                    format!("{}, {} {}", figure.name, second.key, second.text(line).trim())
+                    let line = second.text(line);
+                    (&figure.name, &figure.name, format!("{} {}", second.key, line.trim()))
                 }
             };
             let series = Series::new(label, curve);
-            match plots.iter_mut().find(|(unit, _)| *unit == figure.unit) {
+            match plots.iter_mut().find(|(other, _)| other == group) {
                 Some((_, plot)) => plot.push(series),
                 None => {
                     let x = Axis::new(&along.key).unit(&along.unit);
-                    let title = format!("{} over {}", outcome.title, along.key);
+                    let title = format!("{title} over {}", along.key);
                     let plot = Plot::lines(title, x, Axis::new("").unit(&figure.unit));
-                    plots.push((figure.unit.clone(), plot.series(series)));
+                    plots.push((group.clone(), plot.series(series)));
                 }
             }
         }
@@ -167,7 +169,7 @@ pub(crate) fn add(
     }));
     let inputs: Vec<String> = vary.iter().map(|one| one.key.clone()).collect();
     let title = format!("Over {}", inputs.join(" and "));
-    outcome.plots.splice(0..0, plots.into_iter().map(|(_, plot)| plot));
+    outcome.plots = plots.into_iter().map(|(_, plot)| plot).collect();
     outcome.range =
         Some(Range { inputs, table: ResultTable { name: "range", title, columns, rows } });
     // The case itself is no longer what is asked about.
@@ -179,10 +181,11 @@ pub(crate) fn add(
 /// Decimals that tell the values of a range apart.
 fn decimals_of(vary: &Vary) -> usize {
     let step = (vary.high - vary.low) / (vary.points.max(2) - 1) as f64;
-    (0..6)
+    let is_whole = |value: f64| (value - value.round()).abs() < 1e-6;
+    (0..4)
         .find(|decimals| {
-            let scaled = step * 10f64.powi(*decimals);
-            (scaled - scaled.round()).abs() < 1e-6 && scaled >= 0.999
+            let scale = 10f64.powi(*decimals);
+            is_whole(step * scale) && is_whole(vary.low * scale)
         })
         .unwrap_or(4) as usize
 }

@@ -82,6 +82,8 @@ pub(crate) struct Reader<'a> {
     mistakes: Vec<Mistake>,
     flag_mistakes: Vec<String>,
     currency: Option<(&'static str, String)>,
+    /// Whether two currencies were found.
+    is_mixed: bool,
 }
 
 /// Where a value was found.
@@ -122,6 +124,7 @@ impl<'a> Reader<'a> {
             mistakes: Vec::new(),
             flag_mistakes: Vec::new(),
             currency: None,
+            is_mixed: false,
         })
     }
 
@@ -372,14 +375,16 @@ impl<'a> Reader<'a> {
         let value = match Quantity::<D>::parse(&found.text) {
             Ok(value) => value,
             Err(error) => {
-                let help = format!("write it as `{key} = \"{}\"`", D::EXAMPLE);
-                self.wrong(key, &found, format!("`{key}`: {error}"), &help);
+                let name = key.rsplit('.').next().unwrap_or(key);
+                let help = format!("write it as `{name} = \"{}\"`", D::EXAMPLE);
+                self.wrong(key, &found, format!("`{name}`: {error}"), &help);
                 return Quantity::ZERO;
             }
         };
         if let Err(why) = bound.check(value / Quantity::of_base(1.0)) {
-            let message = format!("`{key}` is {} and {why}", found.text);
-            self.wrong(key, &found, message, "correct the value");
+            let name = key.rsplit('.').next().unwrap_or(key);
+            let message = format!("`{name}` is {} and {why}", found.text);
+            self.wrong(key, &found, message, "correct the number, or its unit");
         }
         value
     }
@@ -388,10 +393,12 @@ impl<'a> Reader<'a> {
         match &self.currency {
             None => self.currency = Some((currency, key.to_owned())),
             Some((first, _)) if *first == currency => {}
+            // Said once: all others follow from it.
+            Some(_) if self.is_mixed => {}
             Some((first, of)) => {
+                self.is_mixed = true;
                 let message = format!("`{key}` is in {currency} and `{of}` in {first}");
-                let help = "give all amounts of money in one currency; a plan knows no rates of \
-                            exchange";
+                let help = "give all amounts in one currency: a plan knows no rates of exchange";
                 self.wrong(key, found, message, help);
             }
         }

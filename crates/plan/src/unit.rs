@@ -26,7 +26,7 @@ pub enum UnitError {
         help: String,
     },
     /// A quantity of something else.
-    #[error("`{text}` is {is}; here stands {expected}, such as `{example}`")]
+    #[error("`{text}` is {is}, not {expected}")]
     WrongDimension {
         /// What stood there.
         text: String,
@@ -34,8 +34,6 @@ pub enum UnitError {
         is: &'static str,
         /// What is wanted.
         expected: &'static str,
-        /// How it is written.
-        example: &'static str,
     },
 }
 

@@ -153,6 +153,7 @@ fn outcome(title: &str, summary: String, fit: &Fit) -> Outcome {
         papers: vec![papers::P000],
         figures: Vec::new(),
         tables: Vec::new(),
+        is_changed: false,
         checks: Vec::new(),
         contradictions: Vec::new(),
         assumptions: Vec::new(),

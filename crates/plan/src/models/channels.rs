@@ -154,6 +154,7 @@ pub(crate) fn channels(mut reader: Reader<'_>) -> Result<Outcome, PlanError> {
         papers: vec![papers::P000],
         figures,
         tables: vec![table(&model), formats(&model), ladder(&model)],
+        is_changed: !is_paper,
         checks: if is_paper { checks(&model) } else { Vec::new() },
         contradictions: if is_paper { contradictions(&model) } else { Vec::new() },
         assumptions: vec![

@@ -139,6 +139,7 @@ pub(crate) fn endurance(mut reader: Reader<'_>) -> Result<Outcome, PlanError> {
         papers: vec![papers::P000, papers::P004],
         figures,
         tables: vec![table(&model)],
+        is_changed: !is_paper,
         checks: if is_paper { checks(&model) } else { Vec::new() },
         contradictions: if is_paper { contradictions(&model) } else { Vec::new() },
         assumptions: vec![

@@ -192,6 +192,7 @@ pub(crate) fn fleet(mut reader: Reader<'_>) -> Result<Outcome, PlanError> {
         papers: vec![papers::P001, papers::P000, papers::P004],
         figures,
         tables: vec![table(&model, &sized), curve(&model)],
+        is_changed: !is_paper,
         checks: if is_paper { checks() } else { Vec::new() },
         contradictions: if is_paper { contradictions() } else { Vec::new() },
         assumptions: assumptions(&model, &sized),

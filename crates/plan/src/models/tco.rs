@@ -165,6 +165,7 @@ pub(crate) fn tco(mut reader: Reader<'_>) -> Result<Outcome, PlanError> {
         papers: vec![papers::P000],
         figures,
         tables: vec![racks(&model), unit_costs(&model)],
+        is_changed: !is_paper,
         checks: if is_paper { checks(&model) } else { Vec::new() },
         contradictions: if is_paper { contradictions(&model) } else { Vec::new() },
         assumptions: assumptions(&model, is_paper),

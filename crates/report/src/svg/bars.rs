@@ -20,11 +20,15 @@ pub(super) fn draw(frame: &Frame, series: &[Series], out: &mut String) {
     let width = (room / series.len() as f64).min(WIDTH_MAX);
     let first = (frame.slot() - width * series.len() as f64) / 2.0;
     let base = frame.base();
+    // All bars have their values above them or none has: some would look as if they were special.
+    let shown = series.iter().flat_map(|one| one.points.iter().take(frame.categories));
+    let longest = shown.map(|(_, value)| label(*value).chars().count()).max().unwrap_or(0);
+    let has_labels = longest as f64 * CHARACTER <= width;
     for (index, one) in series.iter().enumerate() {
         for (category, (_, value)) in one.points.iter().take(frame.categories).enumerate() {
             let Some(end) = frame.y(*value) else { continue };
             let x = frame.left + frame.slot() * category as f64 + first + width * index as f64;
-            let shown = number::significant(*value, 3);
+            let shown = label(*value);
             let _ = writeln!(
                 out,
                 "<rect class=\"bar s{}\" x=\"{x:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\">\
@@ -36,7 +40,7 @@ pub(super) fn draw(frame: &Frame, series: &[Series], out: &mut String) {
                 escaped(&one.label),
                 escaped(&shown),
             );
-            if shown.chars().count() as f64 * CHARACTER <= width {
+            if has_labels {
                 let y = if end <= base { end - 4.0 } else { end + 13.0 };
                 let _ = writeln!(
                     out,
@@ -46,4 +50,8 @@ pub(super) fn draw(frame: &Frame, series: &[Series], out: &mut String) {
             }
         }
     }
+}
+
+fn label(value: f64) -> String {
+    number::significant(value, 3)
 }

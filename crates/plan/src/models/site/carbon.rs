@@ -68,6 +68,7 @@ pub(crate) fn carbon(mut reader: Reader<'_>) -> Result<Outcome, PlanError> {
         papers: vec![papers::P002],
         figures,
         tables: vec![grid, replacements(&sites)],
+        is_changed: !sites.is_paper,
         checks: if sites.is_paper { checks(&sites) } else { Vec::new() },
         contradictions: if sites.is_paper { contradictions(&sites) } else { Vec::new() },
         assumptions: vec![
