@@ -2,6 +2,7 @@
 
 use super::deadline::Deadline;
 use super::finish::Sent;
+use super::gathered::gather;
 use super::h2_body::H2Body;
 use super::h2_head;
 use crate::body::RequestBody;
@@ -43,6 +44,7 @@ pub(crate) async fn serve(
 ) {
     let snapshot = worker.snapshot();
     let limits = &snapshot.settings.limits;
+    let (gathered, sender) = gather(stream, first_bytes);
     let handshake = h2::server::Builder::new()
         .max_concurrent_streams(limits.streams_max)
         .max_header_list_size(u32::try_from(limits.head_bytes_max).unwrap_or(u32::MAX))
@@ -51,11 +53,9 @@ pub(crate) async fn serve(
         .max_send_buffer_size(SEND_BUFFER_BYTES)
         .max_concurrent_reset_streams(RESET_STREAMS_MAX)
         .max_pending_accept_reset_streams(RESET_STREAMS_MAX)
-        .handshake::<_, Bytes>(super::prefixed::Prefixed::new(stream, first_bytes));
-    let Ok(Ok(mut connection)) = tokio::time::timeout(limits.request_timeout, handshake).await
-    else {
-        return;
-    };
+        .handshake::<_, Bytes>(gathered);
+    let handshake = tokio::time::timeout(limits.request_timeout, sender.after(handshake));
+    let Ok(Ok(mut connection)) = handshake.await else { return };
     let mut deadline = Deadline::new();
     let open = Rc::new(Open::default());
     let mut draining = false;
@@ -65,7 +65,7 @@ pub(crate) async fn serve(
         let idle = if open.streams.get() == 0 { limits.idle_timeout } else { STREAMS_OPEN_CHECK };
         let accepted = tokio::select! {
             biased;
-            accepted = deadline.within(idle, connection.accept()) => accepted,
+            accepted = deadline.within(idle, sender.after(connection.accept())) => accepted,
             () = worker.drained(), if !draining => {
                 draining = true;
                 connection.graceful_shutdown();

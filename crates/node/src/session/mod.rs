@@ -3,13 +3,13 @@
 
 mod deadline;
 mod finish;
+mod gathered;
 pub(crate) mod h1;
 pub(crate) mod h1_body;
 mod h1_io;
 pub(crate) mod h2;
 pub(crate) mod h2_body;
 mod h2_head;
-mod prefixed;
 pub(crate) mod tunnel;
 
 use crate::client::Client;
