@@ -3,14 +3,15 @@
 mod common;
 mod progress;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use common::{Common, Output, bytes, span};
 use freshet_lab::origin::{self, Origin};
 use freshet_lab::scenario::{
-    Moment, Outcome, Setup, channels, compare, connections, custom::Custom, energy, library,
-    object_path, sweep,
+    Moment, Outcome, Setup, channels, compare, connections, custom::Custom, energy, imdb, library,
+    object_path, players, sweep,
 };
+use freshet_lab::viewers::{Format, Quality, Viewing};
 use progress::Line;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -44,6 +45,10 @@ enum Scenario {
     Connections(Connections),
     /// Power when idle and at low, typical and high load.
     Energy(Energy),
+    /// Players of HLS and DASH: start-up, stalls, bit rates.
+    Players(Players),
+    /// In-memory databases: many Redis servers, started here.
+    Imdb(Imdb),
     /// A scenario of your own, from a TOML file.
     Run(Run),
     /// Two results beside each other.
@@ -201,6 +206,69 @@ struct Energy {
     idle: Duration,
 }
 
+/// `freshet lab players`
+#[derive(Args)]
+struct Players {
+    #[command(flatten)]
+    common: Common,
+    /// Numbers of players, one after the other.
+    #[arg(long, value_name = "N,N...", value_delimiter = ',', default_value = "10,50,100")]
+    players: Vec<usize>,
+    /// Live channels of the lab's origin that they watch.
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    channels: u32,
+    /// Titles of the lab's origin that they watch.
+    #[arg(long, value_name = "N", default_value_t = 12)]
+    titles: u32,
+    /// Playlists or manifests to watch instead: paths that end in .m3u8 or .mpd.
+    #[arg(long, value_name = "PATH,PATH...", value_delimiter = ',')]
+    playlists: Vec<String>,
+    /// They begin evenly over this time.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = span)]
+    ramp: Duration,
+    /// Segments they keep ahead.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    buffer: u32,
+    /// Always the highest bit rate, instead of what the throughput allows.
+    #[arg(long)]
+    highest: bool,
+}
+
+/// `freshet lab imdb`
+#[derive(Args)]
+struct Imdb {
+    /// Servers.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    servers: usize,
+    /// Keys of each; the study has 210,000,000 of them on machines of 16 GB.
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    keys: u64,
+    /// Bytes of a value.
+    #[arg(long, value_name = "SIZE", default_value = "1024B", value_parser = bytes)]
+    value: u64,
+    /// Operations in a pipeline.
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pipeline: usize,
+    /// Threads for each server.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    threads: usize,
+    /// Connections of each thread.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    connections: usize,
+    /// Processors to pin the servers to.
+    #[arg(long, value_name = "N,N...", value_delimiter = ',')]
+    server_cpus: Vec<usize>,
+    /// How long.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = span)]
+    duration: Duration,
+    /// Folder for the result and the report.
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    out: PathBuf,
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
 /// `freshet lab run`
 #[derive(Args)]
 struct Run {
@@ -245,6 +313,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Scenario::Sweep(sweep) => sweep.run(),
         Scenario::Connections(connections) => connections.run(),
         Scenario::Energy(energy) => energy.run(),
+        Scenario::Players(players) => players.run(),
+        Scenario::Imdb(imdb) => imdb.run(),
         Scenario::Run(file) => {
             let custom = Custom::read(&file.file)?;
             perform(&file.common, Duration::from_secs(10), |setup, show| custom.run(setup, show))
@@ -350,6 +420,54 @@ impl Energy {
     }
 }
 
+impl Players {
+    fn run(self) -> Result<ExitCode> {
+        let mut audience = Vec::new();
+        for path in self.playlists {
+            let format = if path.ends_with(".m3u8") {
+                Format::Hls
+            } else if path.ends_with(".mpd") {
+                Format::Dash
+            } else {
+                bail!("--playlists takes paths that end in .m3u8 or .mpd, not {path}");
+            };
+            audience.push(Viewing { path, format });
+        }
+        if audience.is_empty() {
+            audience = players::audience(self.channels, self.titles);
+        }
+        let options = players::Options {
+            players: self.players,
+            audience,
+            ramp: self.ramp,
+            buffer_segments: self.buffer,
+            quality: if self.highest { Quality::Highest } else { Quality::Adaptive },
+        };
+        perform(&self.common, Duration::from_secs(60), |setup, show| {
+            players::run(setup, &options, show)
+        })
+    }
+}
+
+impl Imdb {
+    fn run(self) -> Result<ExitCode> {
+        let options = imdb::Options {
+            servers: self.servers,
+            value_bytes: usize::try_from(self.value).unwrap_or(usize::MAX),
+            pipeline: self.pipeline,
+            threads: self.threads,
+            connections: self.connections,
+            keys: self.keys,
+            server_cpus: self.server_cpus,
+            ..imdb::Options::default()
+        };
+        let mut setup = imdb::setup();
+        setup.duration = self.duration;
+        let output = Output::new(&self.out, self.json)?;
+        carry_out(setup, &output, |setup, show| imdb::run(setup, &options, show))
+    }
+}
+
 impl Compare {
     fn run(self) -> Result<ExitCode> {
         let (before, after) = (Outcome::read(&self.before)?, Outcome::read(&self.after)?);
@@ -390,8 +508,15 @@ fn perform(
     duration: Duration,
     scenario: impl FnOnce(Setup, &mut dyn FnMut(&Moment)) -> Result<Outcome, freshet_lab::LabError>,
 ) -> Result<ExitCode> {
-    let mut setup = common.setup(duration)?;
-    let output = Output::new(common)?;
+    let output = Output::new(&common.out, common.json)?;
+    carry_out(common.setup(duration)?, &output, scenario)
+}
+
+fn carry_out(
+    mut setup: Setup,
+    output: &Output,
+    scenario: impl FnOnce(Setup, &mut dyn FnMut(&Moment)) -> Result<Outcome, freshet_lab::LabError>,
+) -> Result<ExitCode> {
     setup.stop = stop_at_signals()?;
     let mut line = Line::new();
     let outcome = scenario(setup, &mut |moment| line.show(moment));

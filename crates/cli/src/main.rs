@@ -7,6 +7,7 @@ mod check;
 mod client;
 mod control;
 mod demo;
+mod lab;
 mod plan;
 mod runtime;
 mod self_signed;
@@ -55,6 +56,8 @@ enum Command {
     Log(tail::Arguments),
     /// List origins, or take one out and put it in.
     Origins(control::OriginsArguments),
+    /// Measure a server by the methods of published studies.
+    Lab(lab::Arguments),
     /// Plan capacity, cost, energy and endurance.
     Plan(plan::Arguments),
     /// Have the configuration read again.
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Check(arguments) => check::run(arguments),
         Command::Keys => check::keys(),
+        Command::Lab(arguments) => lab::run(arguments),
         Command::Explain(arguments) => control::explain(arguments),
         Command::Purge(arguments) => control::purge(arguments),
         Command::Top(arguments) => top::run(arguments),

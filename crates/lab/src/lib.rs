@@ -6,6 +6,7 @@
 //! - [`manifest`]: the HLS playlists and the DASH MPD that describe them;
 //! - [`origin`]: an HTTP/1.1 server of all this on a thread of its own;
 //! - [`load`]: the load generator, and [`observe`], what can be known about a server beside it;
+//! - [`redis`]: in-memory databases and a load for them;
 //! - [`scenario`]: the methods of the studies this laboratory repeats, and their reports;
 //! - [`viewers`]: simulated players that read those playlists and keep time;
 //! - [`demo`]: the figures of an origin and its viewers, second by second.
@@ -39,6 +40,7 @@ pub mod media;
 pub mod observe;
 pub mod origin;
 pub mod programme;
+pub mod redis;
 pub mod scenario;
 pub mod viewers;
 

@@ -85,10 +85,10 @@ pub(super) struct Common {
     meter_command: Option<String>,
     /// Folder for the result and the report.
     #[arg(long, value_name = "FOLDER", default_value = ".", help_heading = "Output")]
-    out: PathBuf,
+    pub(super) out: PathBuf,
     /// Print the result as JSON.
     #[arg(long, help_heading = "Output")]
-    json: bool,
+    pub(super) json: bool,
 }
 
 /// Versions of TLS as flags have them.
@@ -168,10 +168,10 @@ pub(super) struct Output {
 
 impl Output {
     /// Looks before the run whether there is a place for what comes of it.
-    pub(super) fn new(common: &Common) -> Result<Self> {
-        std::fs::create_dir_all(&common.out)
-            .with_context(|| format!("--out {} could not be made", common.out.display()))?;
-        Ok(Self { folder: common.out.clone(), as_json: common.json })
+    pub(super) fn new(folder: &Path, as_json: bool) -> Result<Self> {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("--out {} could not be made", folder.display()))?;
+        Ok(Self { folder: folder.to_owned(), as_json })
     }
 
     /// Writes result and report, and prints the latter.

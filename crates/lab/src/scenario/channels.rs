@@ -238,8 +238,8 @@ fn workload(channels: u64, segments: u64, known_share: Option<f64>) -> Result<Wo
 fn judge(bench: &mut Bench<'_>, options: &Options, trials: &mut [Trial]) {
     trials.sort_by_key(|trial| trial.channels);
     let share = options.known_share;
-    let points = |of: &dyn Fn(&Trial) -> f64| -> Vec<(f64, f64)> {
-        trials.iter().map(|trial| (trial.channels as f64, of(trial))).collect()
+    let points = |of: &dyn Fn(&Trial) -> Option<f64>| -> Vec<(f64, f64)> {
+        trials.iter().filter_map(|trial| Some((trial.channels as f64, of(trial)?))).collect()
     };
     let name = bench.outcome.server.clone();
     let plot = |title: &str, y: &str, points, limit| ExtraPlot {
@@ -253,19 +253,19 @@ fn judge(bench: &mut Bench<'_>, options: &Options, trials: &mut [Trial]) {
         plot(
             "Throughput by number of channels (as Figure 12)",
             "goodput, Gbit/s",
-            points(&|trial| trial.gbps),
+            points(&|trial| Some(trial.gbps)),
             None,
         ),
         plot(
             "Byte hit ratio by number of channels (as Figure 13)",
             "byte hits, %",
-            points(&|trial| trial.byte_hit_ratio.map_or(f64::NAN, |ratio| ratio * 100.0)),
+            points(&|trial| trial.byte_hit_ratio.map(|ratio| ratio * 100.0)),
             Some((format!("wanted: {:.0} %", share * 100.0), share * 100.0)),
         ),
         plot(
             "Response time of 4 MB objects (as Figure 14)",
             "time to last byte, ms",
-            points(&|trial| trial.response_ms),
+            points(&|trial| Some(trial.response_ms)),
             None,
         ),
     ];

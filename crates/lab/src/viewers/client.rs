@@ -69,9 +69,15 @@ impl Client {
         String::from_utf8(bytes).map_err(|_| Fault::Manifest)
     }
 
-    /// Fetches something only to have fetched it.
-    pub(super) async fn discard(&mut self, path: &str) -> Result<(), Fault> {
-        self.fetch(path, |_| Ok(())).await
+    /// Fetches something only to have fetched it; how many bytes it had.
+    pub(super) async fn discard(&mut self, path: &str) -> Result<u64, Fault> {
+        let mut bytes = 0;
+        self.fetch(path, |piece| {
+            bytes += piece.len() as u64;
+            Ok(())
+        })
+        .await?;
+        Ok(bytes)
     }
 
     async fn fetch(

@@ -27,10 +27,20 @@ pub struct Figures {
     pub segments: u64,
     /// Times that the next segments came after the buffer had run dry.
     pub late: u64,
+    /// How long playbacks stood still for that, in milliseconds.
+    pub stalled_ms: u64,
+    /// Media that playbacks have got, in milliseconds.
+    pub played_ms: u64,
+    /// Bits that this media has by its manifests; over `played_ms` it is the mean bit rate.
+    pub played_bits: u64,
+    /// Changes of the bit rate.
+    pub switches: u64,
     /// What went wrong.
     pub errors: Errors,
     /// Time from a request to the head of its response.
     pub first_byte: Latency,
+    /// Time from the first request of a programme to its first segments.
+    pub start_up: Latency,
 }
 
 /// What went wrong, by kind.
@@ -58,8 +68,12 @@ impl Errors {
 pub struct Latency {
     /// How many.
     pub count: u64,
+    /// Their mean.
+    pub mean_us: u64,
     /// Half were no longer than this.
     pub p50_us: u64,
+    /// 90 % were no longer than this.
+    pub p90_us: u64,
     /// 99 % were no longer than this.
     pub p99_us: u64,
     /// 99.9 % were no longer than this.
@@ -72,7 +86,9 @@ impl Latency {
     fn of(histogram: &Histogram<u64>) -> Self {
         Self {
             count: histogram.len(),
+            mean_us: if histogram.is_empty() { 0 } else { histogram.mean().round() as u64 },
             p50_us: histogram.value_at_quantile(0.5),
+            p90_us: histogram.value_at_quantile(0.9),
             p99_us: histogram.value_at_quantile(0.99),
             p999_us: histogram.value_at_quantile(0.999),
             max_us: histogram.max(),
@@ -88,6 +104,10 @@ pub(super) struct Meter {
     pub(super) body_bytes: SharedCounter,
     pub(super) segments: SharedCounter,
     pub(super) late: SharedCounter,
+    pub(super) stalled_ms: SharedCounter,
+    pub(super) played_ms: SharedCounter,
+    pub(super) played_bits: SharedCounter,
+    pub(super) switches: SharedCounter,
     connect_errors: SharedCounter,
     status_errors: SharedCounter,
     transfer_errors: SharedCounter,
@@ -99,6 +119,7 @@ pub(super) struct Meter {
 struct FirstByte {
     whole: Histogram<u64>,
     interval: Histogram<u64>,
+    start_up: Histogram<u64>,
 }
 
 impl Meter {
@@ -113,11 +134,19 @@ impl Meter {
             body_bytes: SharedCounter::default(),
             segments: SharedCounter::default(),
             late: SharedCounter::default(),
+            stalled_ms: SharedCounter::default(),
+            played_ms: SharedCounter::default(),
+            played_bits: SharedCounter::default(),
+            switches: SharedCounter::default(),
             connect_errors: SharedCounter::default(),
             status_errors: SharedCounter::default(),
             transfer_errors: SharedCounter::default(),
             manifest_errors: SharedCounter::default(),
-            first_byte: Mutex::new(FirstByte { whole: histogram(), interval: histogram() }),
+            first_byte: Mutex::new(FirstByte {
+                whole: histogram(),
+                interval: histogram(),
+                start_up: histogram(),
+            }),
         }
     }
 
@@ -126,6 +155,11 @@ impl Meter {
         let mut first_byte = self.first_byte();
         first_byte.whole.saturating_record(micros);
         first_byte.interval.saturating_record(micros);
+    }
+
+    pub(super) fn record_start_up(&self, span: Duration) {
+        let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX).max(1);
+        self.first_byte().start_up.saturating_record(micros);
     }
 
     pub(super) fn count_fault(&self, fault: Fault) {
@@ -139,7 +173,10 @@ impl Meter {
     }
 
     pub(super) fn figures(&self) -> Figures {
-        let first_byte = Latency::of(&self.first_byte().whole);
+        let (first_byte, start_up) = {
+            let times = self.first_byte();
+            (Latency::of(&times.whole), Latency::of(&times.start_up))
+        };
         Figures {
             watching: self.watching.value(),
             connections: self.connections.value(),
@@ -147,6 +184,10 @@ impl Meter {
             body_bytes: self.body_bytes.value(),
             segments: self.segments.value(),
             late: self.late.value(),
+            stalled_ms: self.stalled_ms.value(),
+            played_ms: self.played_ms.value(),
+            played_bits: self.played_bits.value(),
+            switches: self.switches.value(),
             errors: Errors {
                 connect: self.connect_errors.value(),
                 status: self.status_errors.value(),
@@ -154,6 +195,7 @@ impl Meter {
                 manifest: self.manifest_errors.value(),
             },
             first_byte,
+            start_up,
         }
     }
 

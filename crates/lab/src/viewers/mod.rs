@@ -2,8 +2,9 @@
 //! sound in real time over HTTP/1.1 keep-alive connections, and measure what they see.
 //!
 //! Each viewer has one connection and fetches one thing after the other, as a player with a full
-//! buffer does. It decodes nothing. What it measures is in [`Figures`].
+//! buffer does. It may change the bit rate as the throughput changes. It decodes nothing. What it measures is in [`Figures`].
 
+mod adaptive;
 mod client;
 mod dash;
 mod hls;
@@ -109,6 +110,8 @@ pub enum Quality {
     Lowest,
     /// The one of the highest bit rate.
     Highest,
+    /// The one that the throughput allows, chosen anew for each segment.
+    Adaptive,
 }
 
 /// How fast viewers fetch.

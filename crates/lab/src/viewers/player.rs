@@ -1,9 +1,10 @@
 //! One viewer: opens a programme, fetches ahead of the playback, and keeps time.
 
+use super::adaptive::Estimate;
 use super::client::{Client, Fault};
 use super::meter::Meter;
 use super::source::{Next, Source};
-use super::{Pace, Settings};
+use super::{Pace, Quality, Settings};
 use crate::content::mix;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,10 +29,11 @@ pub(super) async fn watch(settings: Arc<Settings>, viewer: u64, meter: Arc<Meter
         };
         let watched = async {
             let quality_choice = mix(choice ^ 1);
+            let opened = Instant::now();
             let mut source =
                 Source::open(&mut client, viewing, settings.quality, quality_choice).await?;
             let _watching = Watching::new(&meter);
-            play(&mut client, &mut source, &settings, &meter).await
+            play(&mut client, &mut source, &settings, &meter, opened).await
         };
         if let Err(fault) = watched.await {
             meter.count_fault(fault);
@@ -63,8 +65,10 @@ async fn play(
     source: &mut Source,
     settings: &Settings,
     meter: &Meter,
+    opened: Instant,
 ) -> Result<(), Fault> {
     let mut playback = Playback::default();
+    let mut estimate = Estimate::default();
     loop {
         match source.next(client).await? {
             Next::Wait(span) => sleep(span).await,
@@ -75,21 +79,42 @@ async fn play(
                 return Ok(());
             }
             Next::Fetch { paths, duration } => {
+                let asked = Instant::now();
+                let mut bytes = 0;
                 for path in &paths {
                     match client.discard(path).await {
-                        Ok(()) => meter.segments.add(1),
+                        Ok(count) => {
+                            bytes += count;
+                            meter.segments.add(1);
+                        }
                         // One lost segment is a glitch; a player goes on with the next.
                         Err(fault @ Fault::Status(_)) => meter.count_fault(fault),
                         Err(fault) => return Err(fault),
                     }
                 }
                 let now = Instant::now();
-                if playback.append(duration, now) && settings.pace == Pace::RealTime {
-                    meter.late.add(1);
+                estimate.add(bytes, now - asked);
+                if playback.runs_dry.is_none() {
+                    meter.record_start_up(now - opened);
                 }
+                let stalled = playback.append(duration, now);
+                if !stalled.is_zero() && settings.pace == Pace::RealTime {
+                    meter.late.add(1);
+                    meter.stalled_ms.add(stalled.as_millis() as u64);
+                }
+                let played_ms = duration.as_millis() as u64;
+                meter.played_ms.add(played_ms);
+                meter.played_bits.add(source.bandwidth().saturating_mul(played_ms) / 1000);
                 if settings.pace == Pace::RealTime {
                     let buffer = duration.saturating_mul(settings.buffer_segments);
                     sleep(playback.ahead(now).saturating_sub(buffer)).await;
+                }
+                if settings.quality == Quality::Adaptive {
+                    let ahead = playback.ahead(Instant::now());
+                    let choice = estimate.choose(source.bandwidths(), ahead, duration);
+                    if source.switch(client, choice).await? {
+                        meter.switches.add(1);
+                    }
                 }
             }
         }
@@ -104,12 +129,14 @@ struct Playback {
 }
 
 impl Playback {
-    /// Adds `duration` of media that arrived at `now`; whether the playback had to wait for it.
-    fn append(&mut self, duration: Duration, now: Instant) -> bool {
-        let was_late = self.runs_dry.is_some_and(|runs_dry| runs_dry < now);
+    /// Adds `duration` of media that arrived at `now`; how long the playback had stood still for it.
+    fn append(&mut self, duration: Duration, now: Instant) -> Duration {
+        let stalled = self
+            .runs_dry
+            .map_or(Duration::ZERO, |runs_dry| now.saturating_duration_since(runs_dry));
         let from = self.runs_dry.map_or(now, |runs_dry| runs_dry.max(now));
         self.runs_dry = Some(from + duration);
-        was_late
+        stalled
     }
 
     /// How much is left to play at `now`.
@@ -127,10 +154,10 @@ mod tests {
         let start = Instant::now();
         let second = Duration::from_secs(1);
         let mut playback = Playback::default();
-        assert!(!playback.append(2 * second, start));
-        assert!(!playback.append(2 * second, start + second));
+        assert_eq!(playback.append(2 * second, start), Duration::ZERO);
+        assert_eq!(playback.append(2 * second, start + second), Duration::ZERO);
         assert_eq!(playback.ahead(start + second), 3 * second);
-        assert!(playback.append(2 * second, start + 5 * second));
+        assert_eq!(playback.append(2 * second, start + 5 * second), second);
         assert_eq!(playback.ahead(start + 5 * second), 2 * second);
         assert_eq!(playback.ahead(start + 60 * second), Duration::ZERO);
     }

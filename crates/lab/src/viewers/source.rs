@@ -48,6 +48,31 @@ impl Source {
         }
     }
 
+    /// Bit rates of the pictures that there are, ascending.
+    pub(super) fn bandwidths(&self) -> &[u64] {
+        match self {
+            Self::Hls(hls) => &hls.bandwidths,
+            Self::Dash(dash) => &dash.bandwidths,
+        }
+    }
+
+    /// The bit rate that is played.
+    pub(super) fn bandwidth(&self) -> u64 {
+        let playing = match self {
+            Self::Hls(hls) => hls.playing,
+            Self::Dash(dash) => dash.playing,
+        };
+        self.bandwidths().get(playing).copied().unwrap_or(0)
+    }
+
+    /// Goes on with another of [`Source::bandwidths`]; whether that is a change.
+    pub(super) async fn switch(&mut self, client: &mut Client, to: usize) -> Result<bool, Fault> {
+        match self {
+            Self::Hls(hls) => hls.switch(client, to).await,
+            Self::Dash(dash) => dash.switch(client, to).await,
+        }
+    }
+
     /// What comes next; reads manifests anew where that is due.
     pub(super) async fn next(&mut self, client: &mut Client) -> Result<Next, Fault> {
         match self {
@@ -69,7 +94,7 @@ fn pick<T>(
     let last = items.len().checked_sub(1)?;
     let index = match quality {
         Quality::Any => (choice % items.len() as u64) as usize,
-        Quality::Lowest => 0,
+        Quality::Lowest | Quality::Adaptive => 0,
         Quality::Highest => last,
     };
     Some(items.swap_remove(index))
@@ -82,7 +107,12 @@ fn resolve(client: &Client, base: &str, reference: &str) -> Result<String, Fault
 /// An HLS programme: a playlist per track.
 #[derive(Debug)]
 pub(super) struct Hls {
+    path: String,
     tracks: Vec<Track>,
+    /// Qualities by ascending bit rate, and which of them is played.
+    variants: Vec<hls::Variant>,
+    bandwidths: Vec<u64>,
+    playing: usize,
 }
 
 #[derive(Debug)]
@@ -94,6 +124,23 @@ struct Track {
     next: u64,
 }
 
+impl Track {
+    /// Reads the playlist at `reference` and the track header it names.
+    async fn open(client: &mut Client, base: &str, reference: &str) -> Result<Self, Fault> {
+        let path = resolve(client, base, reference)?;
+        let playlist = hls::parse_media(&client.text(&path).await?)?;
+        if let Some(map) = &playlist.map {
+            let map = resolve(client, &path, map)?;
+            client.discard(&map).await?;
+        }
+        let next = match playlist.ended {
+            true => playlist.first,
+            false => playlist.end().saturating_sub(START_SEGMENTS).max(playlist.first),
+        };
+        Ok(Self { path, playlist, loaded: Instant::now(), next })
+    }
+}
+
 impl Hls {
     async fn open(
         client: &mut Client,
@@ -102,28 +149,35 @@ impl Hls {
         choice: u64,
     ) -> Result<Self, Fault> {
         let master = hls::parse_master(&client.text(path).await?)?;
-        let variant =
-            pick(master.variants.into_iter(), |variant| variant.bandwidth, quality, choice)
-                .ok_or(Fault::Manifest)?;
+        let mut variants = master.variants;
+        variants.sort_by_key(|variant| variant.bandwidth);
+        let playing =
+            pick(0..variants.len(), |at| *at as u64, quality, choice).ok_or(Fault::Manifest)?;
+        let variant = variants.get(playing).cloned().ok_or(Fault::Manifest)?;
         let sound = master
             .sounds
             .into_iter()
             .find(|(group, _)| variant.sound_group.as_ref() == Some(group));
         let mut tracks = Vec::new();
         for reference in [variant.uri].into_iter().chain(sound.map(|(_, uri)| uri)) {
-            let path = resolve(client, path, &reference)?;
-            let playlist = hls::parse_media(&client.text(&path).await?)?;
-            if let Some(map) = &playlist.map {
-                let map = resolve(client, &path, map)?;
-                client.discard(&map).await?;
-            }
-            let next = match playlist.ended {
-                true => playlist.first,
-                false => playlist.end().saturating_sub(START_SEGMENTS).max(playlist.first),
-            };
-            tracks.push(Track { path, playlist, loaded: Instant::now(), next });
+            tracks.push(Track::open(client, path, &reference).await?);
         }
-        Ok(Self { tracks })
+        let bandwidths = variants.iter().map(|variant| variant.bandwidth).collect();
+        Ok(Self { path: path.to_owned(), tracks, variants, bandwidths, playing })
+    }
+
+    async fn switch(&mut self, client: &mut Client, to: usize) -> Result<bool, Fault> {
+        if to == self.playing {
+            return Ok(false);
+        }
+        let (Some(variant), Some(track)) = (self.variants.get(to), self.tracks.first_mut()) else {
+            return Ok(false);
+        };
+        let opened = Track::open(client, &self.path, &variant.uri).await?;
+        // Qualities of a programme have the same numbers for the same time.
+        *track = Track { next: track.next, ..opened };
+        self.playing = to;
+        Ok(true)
     }
 
     async fn next(&mut self, client: &mut Client) -> Result<Next, Fault> {
@@ -166,6 +220,10 @@ pub(super) struct Dash {
     /// Segments of a title; unknown for a channel.
     count: Option<u64>,
     chosen: Vec<Representation>,
+    /// Pictures by ascending bit rate, and which of them are played.
+    pictures: Vec<Representation>,
+    bandwidths: Vec<u64>,
+    playing: usize,
     loaded: Instant,
     /// Segments from the start of the period to the one to fetch next.
     next: u64,
@@ -179,12 +237,13 @@ impl Dash {
         choice: u64,
     ) -> Result<Self, Fault> {
         let presentation = dash::parse(&client.text(path).await?)?;
-        let (video, sound): (Vec<_>, Vec<_>) =
+        let (mut pictures, sound): (Vec<_>, Vec<_>) =
             presentation.representations.into_iter().partition(|track| track.is_video);
-        let chosen: Vec<Representation> = [video, sound]
-            .into_iter()
-            .filter_map(|tracks| pick(tracks.into_iter(), |track| track.bandwidth, quality, choice))
-            .collect();
+        pictures.sort_by_key(|track| track.bandwidth);
+        let playing = pick(0..pictures.len(), |at| *at as u64, quality, choice).unwrap_or(0);
+        let sound = pick(sound.into_iter(), |track| track.bandwidth, quality, choice);
+        let chosen: Vec<Representation> =
+            pictures.get(playing).cloned().into_iter().chain(sound).collect();
         let segment = chosen.first().and_then(|track| track.duration(0)).ok_or(Fault::Manifest)?;
         // One number is counted for all tracks, which is right where their segments are about as long.
         let differs = |duration: Duration| duration.abs_diff(segment) > segment / 2;
@@ -208,7 +267,23 @@ impl Dash {
             ended.saturating_sub(delay.max(1))
         });
         let live = presentation.live;
-        Ok(Self { path: path.to_owned(), live, count, chosen, loaded: Instant::now(), next })
+        let (path, loaded) = (path.to_owned(), Instant::now());
+        let bandwidths = pictures.iter().map(|track| track.bandwidth).collect();
+        Ok(Self { path, live, count, chosen, pictures, bandwidths, playing, loaded, next })
+    }
+
+    async fn switch(&mut self, client: &mut Client, to: usize) -> Result<bool, Fault> {
+        if to == self.playing {
+            return Ok(false);
+        }
+        let (Some(picture), Some(chosen)) = (self.pictures.get(to), self.chosen.first_mut()) else {
+            return Ok(false);
+        };
+        let header = resolve(client, &self.path, &picture.initialization)?;
+        client.discard(&header).await?;
+        *chosen = picture.clone();
+        self.playing = to;
+        Ok(true)
     }
 
     async fn next(&mut self, client: &mut Client) -> Result<Next, Fault> {

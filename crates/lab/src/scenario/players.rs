@@ -1,0 +1,329 @@
+//! `players`: players of HLS and DASH that read real playlists, keep a buffer and change bit rates.
+//!
+//! They say what viewers notice: how long a programme takes to start, how often and how long it stands
+//! still, and in which quality it plays.
+
+use super::{Bench, ExtraTable, Kpi, Moment, Outcome, Setup, Step};
+use crate::error::{LabError, require};
+use crate::load::measurement::{
+    ClientFigures, Latency, Measurement, OriginFigures, PowerFigures, Series, ServerFigures,
+};
+use crate::load::{Errors, Progress};
+use crate::observe::Reading;
+use crate::viewers::{self, Figures, Pace, Quality, Target, Tls, Viewers, Viewing};
+use freshet_net::address::Address;
+use freshet_net::tls::client::{ClientOptions, client_config};
+use std::time::{Duration, Instant};
+
+/// Standing still of at most this share of the time is what viewers accept.
+const STALLED_MAX: f64 = 0.005;
+
+/// A programme starts within this time for 95 % of the viewers or more.
+const START_UP_MAX_MS: f64 = 2000.0;
+
+/// What the scenario can be told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Numbers of players, one after the other.
+    pub players: Vec<usize>,
+    /// What they watch.
+    pub audience: Vec<Viewing>,
+    /// They begin evenly over this time.
+    pub ramp: Duration,
+    /// Segments they keep ahead.
+    pub buffer_segments: u32,
+    /// Which quality they choose.
+    pub quality: Quality,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// [`LabError`] when it cannot begin.
+pub fn run(
+    setup: Setup,
+    options: &Options,
+    show: &mut dyn FnMut(&Moment),
+) -> Result<Outcome, LabError> {
+    require(!options.players.is_empty(), "players", "none", "at least one number")?;
+    let mut bench = Bench::new(
+        "players",
+        "Players of HLS and DASH",
+        "players with playlists, buffers and bit rates that \
+         follow the throughput",
+        setup,
+        show,
+    )?;
+    bench.note("programmes", options.audience.len());
+    bench.note("quality", format!("{:?}", options.quality).to_lowercase());
+    bench.note("segments kept ahead", options.buffer_segments);
+    bench.plan(options.players.len(), "players");
+    let target = target(&bench.setup)?;
+    let mut table = ExtraTable {
+        caption: "What viewers notice".to_owned(),
+        columns: [
+            "players",
+            "start-up, ms",
+            "99 %, ms",
+            "stalls",
+            "standing still, %",
+            "bit rate, Mbit/s",
+            "switches",
+            "segments",
+            "errors",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+        rows: Vec::new(),
+    };
+    let mut most = None;
+    for players in &options.players {
+        if bench.is_over() {
+            break;
+        }
+        let figures = watch(&mut bench, &target, options, *players)?;
+        let stalled = share_stalled(&figures);
+        let start_up = figures.start_up;
+        table.rows.push(vec![
+            players.to_string(),
+            format!("{:.0}", start_up.p50_us as f64 / 1e3),
+            format!("{:.0}", start_up.p99_us as f64 / 1e3),
+            figures.late.to_string(),
+            format!("{:.2}", stalled * 100.0),
+            format!("{:.2}", bit_rate(&figures) / 1e6),
+            figures.switches.to_string(),
+            figures.segments.to_string(),
+            figures.errors.total().to_string(),
+        ]);
+        most = Some((*players, figures));
+    }
+    bench.outcome.tables.push(table);
+    if let Some((players, figures)) = most {
+        let start_up = (figures.start_up.count > 0).then(|| figures.start_up.p99_us as f64 / 1e3);
+        let stalled = (figures.played_ms > 0).then(|| share_stalled(&figures) * 100.0);
+        let rate = (figures.played_ms > 0).then(|| bit_rate(&figures) / 1e6);
+        let kpis = [
+            Kpi::new(format!("start-up, 99 % of {players} players"), start_up, "ms")
+                .wanted("at most 2,000 ms", start_up.is_some_and(|ms| ms <= START_UP_MAX_MS))
+                .better(false),
+            Kpi::new("share of the time standing still", stalled, "%")
+                .wanted("at most 0.5 %", stalled.is_some_and(|share| share <= STALLED_MAX * 100.0))
+                .better(false),
+            Kpi::new("mean bit rate", rate, "Mbit/s")
+                .published("6.77 Mbps (1080p) and 26.82 Mbps (4K) a stream, 500 Gbps study")
+                .better(true),
+        ];
+        bench.outcome.kpis.extend(kpis);
+    }
+    Ok(bench.finish())
+}
+
+fn target(setup: &Setup) -> Result<Target, LabError> {
+    let tls = match &setup.target.tls {
+        None => None,
+        Some(name) => {
+            let options = ClientOptions {
+                ca: setup.tls.ca.clone(),
+                verify: setup.tls.ca.is_some(),
+                ..ClientOptions::default()
+            };
+            let config =
+                client_config(&options).map_err(|error| LabError::LocalTls(error.to_string()))?;
+            Some(Tls { config, server_name: name.to_str().into_owned() })
+        }
+    };
+    Ok(Target {
+        address: Address::Tcp(setup.target.address),
+        authority: setup.target.authority.clone(),
+        tls,
+    })
+}
+
+/// Runs a group of players and keeps what they saw as a step.
+fn watch(
+    bench: &mut Bench<'_>,
+    target: &Target,
+    options: &Options,
+    players: usize,
+) -> Result<Figures, LabError> {
+    let name = format!("{players} players");
+    let mut settings = viewers::Settings::new(target.clone(), options.audience.clone(), players);
+    settings.ramp = options.ramp;
+    settings.quality = options.quality;
+    settings.pace = Pace::RealTime;
+    settings.buffer_segments = options.buffer_segments;
+    settings.threads = bench.setup.threads.min(players);
+    settings.seed = bench.setup.seed;
+    let begun = Instant::now();
+    let first = bench.observer.read(0.0);
+    let cpu_before = process_cpu_seconds();
+    let group = Viewers::start(settings)?;
+    let span = options.ramp + bench.setup.duration;
+    let mut watch = Watch {
+        series: Series::default(),
+        before: (0.0, first, Figures::default()),
+        cpu: cpu_before,
+    };
+    while begun.elapsed() < span && !bench.is_over() {
+        let left = span.saturating_sub(begun.elapsed());
+        std::thread::sleep(bench.setup.interval.min(left));
+        let now = begun.elapsed().as_secs_f64();
+        let reading = bench.observer.read(now);
+        let figures = group.figures();
+        let latency = group.take_interval();
+        let progress = watch.add(now, reading, figures, latency, span.as_secs_f64());
+        bench.tell(&name, &progress);
+    }
+    let seconds = begun.elapsed().as_secs_f64().max(1e-6);
+    let end = bench.observer.read(seconds);
+    let figures = group.stop();
+    let cpu = process_cpu_seconds() - cpu_before;
+    let cut_short = bench.is_over().then(|| "it was interrupted".to_owned());
+    let mut measured = measurement(&figures, seconds, watch.series);
+    measured.connections = players;
+    measured.client = ClientFigures {
+        threads: bench.setup.threads.min(players),
+        cpu_seconds: cpu,
+        cpu_us_per_request: cpu * 1e6 / figures.responses.max(1) as f64,
+        cpu_seconds_per_gb: cpu * 1e9 / figures.body_bytes.max(1) as f64,
+        busiest: cpu / seconds / bench.setup.threads.min(players) as f64,
+        ..ClientFigures::default()
+    };
+    measured.cut_short = cut_short;
+    measured.origin = end.origin.zip(first.origin).map(|(end, first)| OriginFigures {
+        requests: end.requests.saturating_sub(first.requests),
+        body_bytes: end.body_bytes.saturating_sub(first.body_bytes),
+    });
+    measured.byte_hit_ratio = measured
+        .origin
+        .filter(|_| figures.body_bytes > 0)
+        .map(|origin| (1.0 - origin.body_bytes as f64 / figures.body_bytes as f64).clamp(0.0, 1.0));
+    measured.server = bench.observer.server.as_ref().and_then(|server| {
+        let cpu_seconds = end.cpu_seconds? - first.cpu_seconds?;
+        Some(ServerFigures {
+            source: server.describe(),
+            cpu_seconds,
+            cores: cpu_seconds / seconds,
+            cpu_us_per_request: cpu_seconds * 1e6 / figures.responses.max(1) as f64,
+            cpu_seconds_per_gb: cpu_seconds * 1e9 / figures.body_bytes.max(1) as f64,
+            memory_bytes: end.memory_bytes.unwrap_or(0),
+        })
+    });
+    measured.power = bench.observer.power.as_ref().and_then(|power| {
+        let watts = (end.joules? - first.joules?) / seconds;
+        Some(PowerFigures { source: power.describe(), watts })
+    });
+    bench.outcome.steps.push(Step { name, run: 1, x: players as f64, measured });
+    Ok(figures)
+}
+
+/// What is seen of a group interval by interval.
+struct Watch {
+    series: Series,
+    before: (f64, Reading, Figures),
+    /// Processor time of this process so far.
+    cpu: f64,
+}
+
+impl Watch {
+    fn add(
+        &mut self,
+        now: f64,
+        reading: Reading,
+        figures: Figures,
+        latency: viewers::Latency,
+        span_s: f64,
+    ) -> Progress {
+        let (then, before, old) = &self.before;
+        let seconds = (now - then).max(1e-6);
+        let rate = |new: Option<f64>, old: Option<f64>| Some((new? - old?).max(0.0) / seconds);
+        let more = |new: u64, old: u64| new.saturating_sub(old);
+        let bytes = more(figures.body_bytes, old.body_bytes);
+        let bits_per_second = bytes as f64 * 8.0 / seconds;
+        let requests_per_second = more(figures.responses, old.responses) as f64 / seconds;
+        let series = &mut self.series;
+        series.at_s.push(now);
+        series.bits_per_second.push(bits_per_second);
+        series.requests_per_second.push(requests_per_second);
+        let origin = reading.origin.zip(before.origin);
+        let ratio = origin.filter(|_| bytes > 0).map(|(now, then)| {
+            (1.0 - more(now.body_bytes, then.body_bytes) as f64 / bytes as f64).clamp(0.0, 1.0)
+        });
+        series.byte_hit_ratio.push(ratio);
+        series.p50_us.push(latency.p50_us);
+        series.p99_us.push(latency.p99_us);
+        series.errors.push(more(figures.errors.total(), old.errors.total()));
+        series.connections.push(figures.watching);
+        let cpu = process_cpu_seconds();
+        series.client_busy.push((cpu - self.cpu) / seconds);
+        self.cpu = cpu;
+        series.server_cores.push(rate(reading.cpu_seconds, before.cpu_seconds));
+        series.server_memory_bytes.push(reading.memory_bytes);
+        series.watts.push(rate(reading.joules, before.joules));
+        self.before = (now, reading, figures);
+        Progress {
+            at_s: now,
+            left_s: (span_s - now).max(0.0),
+            bits_per_second,
+            requests_per_second,
+            p99_us: latency.p99_us,
+            byte_hit_ratio: ratio,
+            errors: figures.errors.total(),
+            connections: figures.watching,
+        }
+    }
+}
+
+fn measurement(figures: &Figures, seconds: f64, series: Series) -> Measurement {
+    let first = figures.first_byte;
+    let errors = Errors {
+        connect: figures.errors.connect,
+        status: figures.errors.status,
+        protocol: figures.errors.manifest,
+        closed: figures.errors.transfer,
+        ..Errors::default()
+    };
+    Measurement {
+        seconds,
+        requests: figures.responses,
+        requests_per_second: figures.responses as f64 / seconds,
+        body_bytes: figures.body_bytes,
+        goodput_bps: figures.body_bytes as f64 * 8.0 / seconds,
+        errors,
+        connections_peak: series.connections.iter().copied().max().unwrap_or(0),
+        connections_made: figures.connections,
+        first_byte: Latency {
+            count: first.count,
+            mean_us: first.mean_us as f64,
+            p50_us: first.p50_us,
+            p90_us: first.p90_us,
+            p99_us: first.p99_us,
+            p999_us: first.p999_us,
+            max_us: first.max_us,
+            curve: Vec::new(),
+        },
+        received_bytes_in_all: figures.body_bytes,
+        requests_in_all: figures.responses,
+        series,
+        ..Measurement::default()
+    }
+}
+
+fn share_stalled(figures: &Figures) -> f64 {
+    figures.stalled_ms as f64 / (figures.stalled_ms + figures.played_ms).max(1) as f64
+}
+
+fn bit_rate(figures: &Figures) -> f64 {
+    figures.played_bits as f64 * 1000.0 / figures.played_ms.max(1) as f64
+}
+
+fn process_cpu_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// The programmes of the lab's origin, `channels` of them live and `titles` on demand, in both formats.
+pub fn audience(channels: u32, titles: u32) -> Vec<Viewing> {
+    let offer = crate::origin::Settings { channels, titles, ..crate::origin::Settings::default() };
+    Viewing::all(&offer, None)
+}
