@@ -490,8 +490,8 @@ impl OriginArguments {
             ..origin::Settings::default()
         };
         let origin = Origin::start(settings)?;
-        println!("listening  http://{}", origin.address());
-        println!("try        curl -so /dev/null http://{}/download/1MB/a", origin.address());
+        eprintln!("listening  http://{}", origin.address());
+        eprintln!("try        curl -so /dev/null http://{}/download/1MB/a", origin.address());
         let stop = stop_at_signals()?;
         while !stop.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(50));

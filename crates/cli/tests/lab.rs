@@ -1,0 +1,279 @@
+//! `freshet lab` as people and scripts run it.
+#![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
+
+mod support;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use support::{Process, freshet, program, run};
+
+/// The lab's origin by itself, and where it is.
+fn origin() -> (Process, String) {
+    let mut command = freshet();
+    command.args(["lab", "origin", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped());
+    let mut origin = Process::start(&mut command);
+    let url = origin.wait_for(|line| line.strip_prefix("listening  ").map(str::to_owned));
+    (origin, url)
+}
+
+/// A node in front of an origin at `address`, and where it is.
+fn node(address: &str, home: &Path) -> (Process, String) {
+    let mut command = freshet();
+    command.args(["serve", "--origin", &format!("http://{address}"), "--listen", "127.0.0.1:0"]);
+    command.args(["--listen-tls", "127.0.0.1:0", "--admin", "off", "--workers", "1"]);
+    command.args(["--memory", "256MB"]).env("XDG_RUNTIME_DIR", home);
+    let mut node = Process::start(&mut command);
+    let url = node.wait_for(|line| {
+        let url = line.strip_prefix("listening  ")?.split_whitespace().next()?;
+        url.starts_with("http://").then(|| url.to_owned())
+    });
+    (node, url)
+}
+
+fn free_address() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+/// A short scenario.
+fn lab(folder: &Path, words: &[&str]) -> Command {
+    let mut command = freshet();
+    command.arg("lab").args(words).arg("--out").arg(folder);
+    command.args(["--duration", "300ms", "--warmup", "50ms", "--interval", "100ms"]);
+    command
+}
+
+fn result(folder: &Path, name: &str) -> Value {
+    let file = folder.join(format!("{name}.json"));
+    serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap()
+}
+
+fn kpi<'a>(result: &'a Value, name: &str) -> &'a Value {
+    let kpis = result["kpis"].as_array().unwrap();
+    let found = kpis.iter().find(|kpi| kpi["name"].as_str().unwrap().starts_with(name));
+    found.unwrap_or_else(|| panic!("no {name} among {kpis:?}"))
+}
+
+#[test]
+fn a_scenario_writes_its_result_its_report_and_its_verdicts() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = free_address();
+    let (_node, url) = node(&at, folder.path());
+    let output = run(lab(folder.path(), &["vod", &url, "--name", "node", "--with-origin", &at])
+        .args(["--objects", "5", "--object", "10KB", "--connections", "2,4", "--runs", "2"])
+        .args(["--check", "5"]));
+    let (said, shown) =
+        (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    assert!(output.status.success(), "{said}\n{shown}");
+    assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+    assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
+    let found = result(folder.path(), "vod-node");
+    assert_eq!(found["steps"].as_array().unwrap().len(), 4, "{found}");
+    assert_eq!(found["cut_short"], Value::Null);
+    assert_eq!(kpi(&found, "byte hit ratio")["value"], 100.0, "{found}");
+    assert_eq!(kpi(&found, "byte hit ratio")["verdict"], "pass", "{found}");
+    assert_eq!(kpi(&found, "wrong bytes")["verdict"], "pass", "{found}");
+    // What was asked for is what was served, to the byte: nothing came from the origin any more.
+    for step in found["steps"].as_array().unwrap() {
+        assert_eq!(step["measured"]["origin"]["body_bytes"], 0, "{step}");
+    }
+    let page = std::fs::read_to_string(folder.path().join("vod-node.html")).unwrap();
+    assert!(page.contains("<svg") && page.contains("315.4 Gbps"));
+    assert!(!page.contains("<script"), "a report is read, not run");
+
+    let json = folder.path().join("vod-node.json");
+    let html = folder.path().join("compared.html");
+    let output =
+        run(freshet().args(["lab", "compare"]).args([&json, &json]).arg("--html").arg(&html));
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && shown.contains("same"), "{shown}");
+    assert!(html.is_file());
+}
+
+#[test]
+fn channels_are_loaded_by_known_and_unknown_users() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = free_address();
+    let (_node, url) = node(&at, folder.path());
+    let output =
+        run(lab(folder.path(), &["channels", &url, "--name", "node", "--with-origin", &at])
+            .args(["--channels", "1", "--segments", "1", "--users", "20", "--steps", "2"])
+            .args(["--cache", "256MB", "--no-search"]));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 2)), "{said}");
+    let found = result(folder.path(), "channels-node");
+    assert_eq!(found["steps"].as_array().unwrap().len(), 2, "{said} {found}");
+    let computed = kpi(&found, "channels by the equation")["value"].as_f64().unwrap();
+    assert!((computed - 256e6 / 25e6).abs() < 1e-9, "{computed}");
+    for step in found["steps"].as_array().unwrap() {
+        let measured = &step["measured"];
+        assert!(measured["byte_hit_ratio"].as_f64().is_some(), "{measured}");
+        // Each user has a connection of its own.
+        assert!(measured["connections_made"].as_u64().unwrap() > 0, "{measured}");
+    }
+}
+
+#[test]
+fn other_scenarios_run_to_their_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = free_address();
+    let (_node, url) = node(&at, folder.path());
+    let file = folder.path().join("own.toml");
+    let own = "[variables]\nn = { zipf = 9 }\n[[requests]]\nclass = \"a\"\npath = \"/download/1KB/{n}\"\n\
+               [[steps]]\nrate = 50\nconnections = 2\n[[kpi]]\nfigure = \"errors\"\nat_most = 0\n";
+    std::fs::write(&file, own).unwrap();
+    let file = file.to_str().unwrap();
+    let cases: [(&str, &[&str], usize); 6] = [
+        (
+            "live-linear",
+            &[
+                "live-linear",
+                "--cache",
+                "100KB",
+                "--object",
+                "10KB",
+                "--connections",
+                "2",
+                "--runs",
+                "1",
+            ],
+            1,
+        ),
+        (
+            "sweep",
+            &["sweep", "--sizes", "1KB,20KB", "--connections", "2", "--set", "20KB", "--hits", "1"],
+            2,
+        ),
+        (
+            "connections",
+            &[
+                "connections",
+                "--min",
+                "1",
+                "--max",
+                "2",
+                "--channels",
+                "1",
+                "--segments",
+                "1",
+                "--hold",
+                "300ms",
+            ],
+            3,
+        ),
+        (
+            "energy",
+            &[
+                "energy",
+                "--object",
+                "10KB",
+                "--objects",
+                "3",
+                "--connections",
+                "2",
+                "--idle",
+                "200ms",
+                "--meter-command",
+                "echo 50",
+            ],
+            4,
+        ),
+        ("run", &["run", file], 1),
+        (
+            "players",
+            &["players", "--players", "2", "--ramp", "0s", "--channels", "1", "--titles", "1"],
+            1,
+        ),
+    ];
+    for (name, words, steps) in cases {
+        let mut words = words.to_vec();
+        words.extend([url.as_str(), "--name", "node", "--with-origin", at.as_str()]);
+        let output = run(&mut lab(folder.path(), &words));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(matches!(output.status.code(), Some(0 | 2)), "{name}: {said}");
+        let found = result(folder.path(), &format!("{name}-node"));
+        assert_eq!(found["steps"].as_array().unwrap().len(), steps, "{name}: {said} {found}");
+        assert_eq!(found["cut_short"], Value::Null, "{name}: {found}");
+        let page =
+            std::fs::read_to_string(folder.path().join(format!("{name}-node.html"))).unwrap();
+        assert!(page.contains("Indicators"), "{name}");
+    }
+    let energy = result(folder.path(), "energy-node");
+    assert!(energy["steps"][1]["measured"]["power"]["watts"].as_f64().is_some(), "{energy}");
+}
+
+#[test]
+fn redis_servers_are_started_and_gone_afterwards() {
+    if program("redis-server").is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(freshet()
+        .args(["lab", "imdb", "--servers", "2", "--keys", "500"])
+        .args(["--duration", "300ms", "--threads", "1", "--connections", "2", "--out"])
+        .arg(folder.path()));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 2)), "{said}");
+    let found = result(folder.path(), "imdb-Redis");
+    let total = kpi(&found, "DRAM: operations per second, all")["value"].as_f64().unwrap();
+    assert!(total > 100.0, "{found}");
+    assert_eq!(found["tables"][0]["rows"].as_array().unwrap().len(), 2, "{found}");
+    // All keys were there.
+    assert_eq!(found["tables"][0]["rows"][0][5], "100.0", "{found}");
+}
+
+#[test]
+fn an_interrupted_scenario_keeps_what_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_origin, url) = origin();
+    let mut command = freshet();
+    command.args(["lab", "vod", &url, "--name", "origin", "--objects", "2", "--object", "1KB"]);
+    command.args(["--connections", "1,2", "--runs", "1", "--duration", "10m", "--warmup", "0s"]);
+    command.args(["--interval", "50ms", "--no-fill", "--out"]).arg(folder.path());
+    let mut lab = Process::start(command.stdout(Stdio::piped()));
+    lab.wait_for(|line| line.contains("1 connections").then_some(()));
+    lab.signal(Signal::INT);
+    let (status, shown) = lab.end();
+    assert_eq!(status.code(), Some(2), "{shown}");
+    assert!(shown.contains("not complete"), "{shown}");
+    let found = result(folder.path(), "vod-origin");
+    assert!(found["cut_short"].as_str().unwrap().contains("interrupted"), "{found}");
+    assert_eq!(found["steps"].as_array().unwrap().len(), 1, "{found}");
+}
+
+#[test]
+fn mistakes_are_told_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let nobody = format!("http://{}", free_address());
+    let file = folder.path().join("wrong.toml");
+    std::fs::write(
+        &file,
+        "[[requests]]\nclass = \"a\"\npath = \"/a\"\n[[steps]]\nconnnections = 3\n",
+    )
+    .unwrap();
+    let file = file.to_str().unwrap();
+    let nobody = nobody.as_str();
+    let cases: [(&[&str], &str); 10] = [
+        (&["vod", nobody, "--connections", "1"], "Does the server run"),
+        (&["vod", "http://192.0.2.7", "--runs", "1"], "--i-own-this-target"),
+        (&["vod", "127.0.0.1:8000"], "http://"),
+        (&["vod", nobody, "--object", "12 parsecs"], "--object"),
+        (&["vod", nobody, "--duration", "soon"], "--duration"),
+        (&["vod", nobody, "--runs", "0"], "runs is 0"),
+        (&["vod", nobody, "--pid", "4294967294"], "no such process"),
+        (&["vod", nobody, "--meter", "/nowhere"], "does not tell watts"),
+        (&["sweep", nobody, "--sizes", "large"], "sizes with units"),
+        (&["run", file, nobody], "connnections"),
+    ];
+    for (words, wanted) in cases {
+        let output = run(freshet().arg("lab").args(words).arg("--out").arg(folder.path()));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{words:?}");
+        assert!(said.contains(wanted), "{words:?}: {said}");
+    }
+    let output = run(freshet().args(["lab", "compare", file, file]));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("no result"), "{said}");
+}
