@@ -4,6 +4,7 @@
 
 mod common;
 mod foreign;
+mod instructions;
 mod listening;
 mod proxying;
 mod records;
