@@ -1,11 +1,12 @@
 //! The cache as a whole: what its parts are and the locks around them.
 //!
 //! Locks are taken one at a time, with one exception: an insertion asks the log of purges while it
-//! holds its shard's lock, so that no purge falls between the question and the insertion. No
-//! memory is charged, freed or evicted and nobody is woken under any of them.
+//! holds its shard's lock, so that no purge falls between the question and the insertion; and the
+//! monitor's lock is taken under a shard's, but never waited for. No memory is charged, freed or evicted and nobody is woken under any of them.
 
 use crate::error::CacheError;
 use crate::eviction::fifo::S3Fifo;
+use crate::eviction::monitor::Monitor;
 use crate::eviction::{Objective, Tactic};
 use crate::key::{Key, Secret};
 use crate::object::Object;
@@ -44,6 +45,9 @@ pub struct Cache {
     secret: Secret,
     shards: Box<[Mutex<Shard>]>,
     fifo: Mutex<S3Fifo<Object>>,
+    pub(crate) monitor: Mutex<Monitor>,
+    /// Keys whose point is below are in the monitor's sample.
+    pub(crate) sample_below: AtomicU64,
     pub(crate) purges: Mutex<PurgeLog>,
     pub(crate) seq: AtomicU64,
     next_id: AtomicU64,
@@ -65,11 +69,17 @@ impl Cache {
         if settings.waiters_max == 0 {
             return Err(CacheError::ConfigWaiters);
         }
+        let limit = arena.limit_bytes();
+        let monitor = Monitor::new(settings.objective, limit);
+        let sample_below = monitor.sample_below().into();
+        arena.charge_metadata(Monitor::bytes_max(limit)).map_err(CacheError::LocalMemory)?;
         let cache = Arc::new(Self {
             arena,
             secret,
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             fifo: Mutex::new(S3Fifo::new(settings.objective, Tactic::first(settings.objective))),
+            monitor: Mutex::new(monitor),
+            sample_below,
             purges: Mutex::new(PurgeLog::new(purge_log::ENTRIES_MAX)),
             seq: AtomicU64::new(0),
             next_id: AtomicU64::new(1),

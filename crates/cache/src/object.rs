@@ -1,5 +1,6 @@
 //! A stored response: its head, the body it leads to and what the index knows of it.
 
+use crate::eviction::Demand;
 use crate::eviction::fifo::{Busy, Resident, Usage};
 use crate::key::{Key, hash64};
 use crate::purge_log::Seq;
@@ -220,6 +221,11 @@ impl Object {
     pub(crate) fn touch(&self) {
         self.usage.touch();
         self.hits.store(self.hits.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// A request for it, as the monitor wants to know of it.
+    pub(crate) fn demand(&self, point: u32) -> Demand {
+        Demand { point, fingerprint: self.fingerprint(), bytes: self.bytes_expected() }
     }
 
     pub(crate) fn set_indexed(&self, indexed: bool) {

@@ -26,6 +26,8 @@ pub(crate) struct Shard {
     markers: VecDeque<(u128, UnixMillis)>,
     objects: usize,
     pub(crate) counters: Counters,
+    /// Requests of this shard that the monitor knows of.
+    pub(crate) requests_shown: u64,
 }
 
 /// What is known of one key. Kept as small as it is because there is one for every object.

@@ -62,6 +62,11 @@ impl Counters {
         }
     }
 
+    /// Requests for what is stored, or could be.
+    pub(crate) fn storable_requests(&self) -> u64 {
+        self.hits + self.hits_stale + self.inserted + self.validated
+    }
+
     fn add(&mut self, other: &Self) {
         let Self {
             lookups,

@@ -15,6 +15,8 @@
 //! Each line of the result: capacity in bytes, tactic at the end, changes of tactic, part of the
 //! keys in the sample, request miss ratio, byte miss ratio.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it is a program")]
+
 mod workload;
 
 use freshet_cache::eviction::{Objective, Shadow, TACTICS, Tactic, Tuner};
@@ -103,7 +105,7 @@ fn parse(rest: &[String]) -> Result<Options, Box<dyn Error>> {
 
 fn replay(trace: &Trace, capacity: u64, options: &Options, fixed: Option<Tactic>) {
     let mut cache =
-        Shadow::new(options.objective, fixed.unwrap_or(Tactic::first(options.objective)));
+        Shadow::new(options.objective, fixed.unwrap_or_else(|| Tactic::first(options.objective)));
     let mut tuner = Tuner::new(options.objective, options.sample);
     let (mut changes, mut misses, mut missed_bytes, mut bytes) = (0, 0u64, 0u64, 0u64);
     for request in &trace.uses {

@@ -1,12 +1,12 @@
 //! Traces from files and made ones.
 
-use freshet_cache::eviction::Use;
+use freshet_cache::eviction::Demand;
 use std::collections::HashMap;
 use std::error::Error;
 
 /// Requests in order. Each object has one size throughout, that of its first request.
 pub(crate) struct Trace {
-    pub(crate) uses: Vec<Use>,
+    pub(crate) uses: Vec<Demand>,
     pub(crate) footprint_bytes: u64,
 }
 
@@ -69,10 +69,10 @@ impl Trace {
         let mut sizes: HashMap<u64, u64> = HashMap::new();
         let mut uses = Vec::with_capacity(requests.len());
         for (object, bytes) in requests {
-            let bytes = *sizes.entry(object).or_insert(bytes.max(1));
+            let bytes = *sizes.entry(object).or_insert_with(|| bytes.max(1));
             let fingerprint = mix(object);
             let point = (mix(fingerprint) >> 32) as u32;
-            uses.push(Use { point, fingerprint, bytes });
+            uses.push(Demand { point, fingerprint, bytes });
         }
         Self { uses, footprint_bytes: sizes.values().sum() }
     }

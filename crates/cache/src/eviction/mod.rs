@@ -3,13 +3,16 @@
 //! The queues of [`fifo`] decide, run by one of some [tactics](tactic). Which one, the traffic
 //! says: a [tuner](tuner) runs all of them as [shadow](shadow) caches over a sample of the keys.
 
+pub mod curve;
 pub(crate) mod fifo;
 mod ghost;
+pub(crate) mod monitor;
 mod queue;
 pub mod shadow;
 pub mod tactic;
 pub mod tuner;
 
-pub use shadow::{Shadow, Use};
+pub use curve::{Curve, CurvePoint};
+pub use shadow::{Demand, Shadow};
 pub use tactic::{Objective, TACTICS, Tactic};
 pub use tuner::Tuner;

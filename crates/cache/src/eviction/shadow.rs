@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A request for an object that could be stored.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Use {
+pub struct Demand {
     /// Where its key lies among all keys, evenly spread: a sample has those below some point. All
     /// variants of a key lie at one point.
     pub point: u32,
@@ -45,7 +45,7 @@ impl Shadow {
 
     /// Requests an object from a cache of `capacity_bytes`; whether it was there. It is afterwards,
     /// unless it is larger than the cache.
-    pub fn request(&mut self, request: &Use, capacity_bytes: u64) -> bool {
+    pub fn request(&mut self, request: &Demand, capacity_bytes: u64) -> bool {
         let same = |name: &Arc<Name>| name.fingerprint == request.fingerprint;
         if let Some(name) = self.index.find(request.fingerprint, same) {
             name.usage.touch();

@@ -5,7 +5,7 @@
 //! a hit where that of the present tactic would not, or the other way round. The tactic that is
 //! ahead by more than chance explains becomes the present one.
 
-use super::shadow::{Shadow, Use};
+use super::shadow::{Demand, Shadow};
 use super::tactic::{Objective, TACTICS, Tactic, first};
 
 /// Requests of the sample between two decisions.
@@ -26,6 +26,9 @@ const GAIN_MIN: f64 = 0.001;
 /// A tactic stays until the sample's misses came to so many times what a shadow holds: before that
 /// it is what came before it that is being judged.
 const TURNOVERS_MIN: u64 = 2;
+
+/// A sample with fewer than this part of the objects it may have takes in more keys.
+const GROWTH_BELOW: usize = 8;
 
 /// The shadows and what they showed.
 #[derive(Debug)]
@@ -76,7 +79,7 @@ impl Tuner {
 
     /// Shows a request, of which those outside the sample are passed over. `capacity_bytes` is
     /// what the cache holds. The tactic to change to, where there is a better one.
-    pub fn observe(&mut self, request: &Use, capacity_bytes: u64) -> Option<Tactic> {
+    pub fn observe(&mut self, request: &Demand, capacity_bytes: u64) -> Option<Tactic> {
         if u64::from(request.point) >= self.sample_below {
             return None;
         }
@@ -102,7 +105,9 @@ impl Tuner {
         if !self.requests.is_multiple_of(DECISION_EVERY) {
             return None;
         }
-        self.fit_sample();
+        if self.objects() > self.sample_objects_max {
+            self.halve_sample();
+        }
         self.decide()
     }
 
@@ -129,14 +134,16 @@ impl Tuner {
         }
     }
 
-    /// Keeps the sample within its bounds. It grows again when the objects have become larger.
-    fn fit_sample(&mut self) {
-        let objects = self.contenders.iter().map(|one| one.shadow.len()).max().unwrap_or(0);
-        if objects > self.sample_objects_max {
-            self.halve_sample();
-        } else if objects < self.sample_objects_max / 8 && self.sample_below < WHOLE {
+    /// Looks at twice the keys where objects have become so large, or so few, that the sample says
+    /// little. Those that are new to it are misses for all tactics alike.
+    pub fn grow_sample(&mut self) {
+        if self.objects() < self.sample_objects_max / GROWTH_BELOW && self.sample_below < WHOLE {
             self.sample_below *= 2;
         }
+    }
+
+    fn objects(&self) -> usize {
+        self.contenders.iter().map(|one| one.shadow.len()).max().unwrap_or(0)
     }
 
     fn decide(&mut self) -> Option<Tactic> {

@@ -4,6 +4,7 @@ mod eviction;
 mod fixture;
 mod lookup;
 mod model;
+mod observe;
 mod purge;
 mod stress;
 mod ticket;
