@@ -105,6 +105,8 @@ pub struct Axis {
     pub unit: String,
     /// Its scale.
     pub scale: Scale,
+    /// Values that it shows at least, the lower one first; what is drawn alone decides without.
+    pub least: Option<(f64, f64)>,
 }
 
 impl Axis {
@@ -124,6 +126,13 @@ impl Axis {
     #[must_use]
     pub fn log(mut self) -> Self {
         self.scale = Scale::Log;
+        self
+    }
+
+    /// The same, showing at least the values from `low` to `high`: 0 to 100 for percent.
+    #[must_use]
+    pub fn least(mut self, low: f64, high: f64) -> Self {
+        self.least = Some((low, high));
         self
     }
 

@@ -107,7 +107,8 @@ impl Frame {
             Shape::Bars { categories, .. } => categories,
             _ => &[],
         };
-        let across = plot.limits.iter().map(|limit| limit.value);
+        let least = plot.y.least.iter().flat_map(|(low, high)| [*low, *high]);
+        let across = plot.limits.iter().map(|limit| limit.value).chain(least);
         let y = Mapping::new(
             plot.y.scale,
             points().map(|(_, y)| *y).chain(across),
