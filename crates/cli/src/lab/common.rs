@@ -191,7 +191,7 @@ impl Output {
         if self.as_json {
             return crate::text::print(&format!("{text}\n"));
         }
-        crate::text::print(&freshet_report::text::render(&document))?;
+        crate::text::print(&freshet_report::text::render(&report::summary(outcome)))?;
         let shown = |path: &Path| path.display().to_string();
         crate::text::print(&format!("\nresult     {}\nreport     {}\n", shown(&json), shown(&html)))
     }

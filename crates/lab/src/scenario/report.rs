@@ -24,30 +24,14 @@ pub fn document(outcome: &Outcome) -> Document {
     let footer = format!("freshet lab {}, {date}", outcome.scenario);
     let title = format!("{}: {}", outcome.title, outcome.server);
     let mut document = Document::new(title).summary(summary).footer(footer);
-    if let Some(why) = &outcome.cut_short {
-        document.push(Block::note(format!(
-            "This run is not complete: {why}. What is here was measured \
-             until then."
-        )));
-    }
-    for warning in &outcome.warnings {
-        document.push(Block::note(warning.clone()));
-    }
+    notes(outcome, &mut document);
     document.push(indicators(outcome));
     let mut section = Section::new("Results");
     for plot in &outcome.plots {
         section.push(Block::from(extra_plot(plot)));
     }
     for extra in &outcome.tables {
-        let columns = extra.columns.iter().enumerate().map(|(index, title)| match index {
-            0 => Column::text(title),
-            _ => Column::number(title),
-        });
-        let mut table = Table::new(columns).caption(&extra.caption);
-        for row in &extra.rows {
-            table.push(row.iter().map(|cell| Cell::from(cell.clone())));
-        }
-        section.push(Block::from(table));
+        section.push(Block::from(extra_table(extra)));
     }
     over_steps(outcome, &mut section);
     if !section.blocks.is_empty() {
@@ -60,9 +44,47 @@ pub fn document(outcome: &Outcome) -> Document {
     document
 }
 
-/// The report for a terminal: without what only a page can show.
-pub fn text(outcome: &Outcome) -> String {
-    freshet_report::text::render(&document(outcome))
+/// What a terminal shows: warnings, indicators, and what each load did. The rest is in the page.
+pub fn summary(outcome: &Outcome) -> Document {
+    let mut document = Document::new(format!("{}: {}", outcome.title, outcome.server));
+    notes(outcome, &mut document);
+    let mut table =
+        Table::new([Column::text("indicator"), Column::number("measured"), Column::text("wanted")]);
+    for kpi in &outcome.kpis {
+        let wanted = if kpi.wanted.is_empty() { "–" } else { &kpi.wanted };
+        table.push::<Cell>([kpi.name.as_str().into(), measured(kpi), wanted.into()]);
+    }
+    document.push(Section::new("Indicators").with(table));
+    let mut section = Section::new("Loads");
+    let mut table = Table::new([
+        Column::text("load"),
+        Column::number("Gbit/s"),
+        Column::number("requests/s"),
+        Column::number("last byte, ms"),
+        Column::number("99 %, ms"),
+        Column::number("hits, %"),
+        Column::number("errors"),
+    ]);
+    for step in &outcome.steps {
+        let m = &step.measured;
+        table.push([
+            label(step, outcome),
+            number(m.goodput_bps / 1e9),
+            number(m.requests_per_second),
+            number(m.last_byte.mean_us / 1e3),
+            number(m.last_byte.p99_us as f64 / 1e3),
+            m.byte_hit_ratio.map_or_else(|| "–".to_owned(), |r| format!("{:.1}", r * 100.0)),
+            m.errors.total().to_string(),
+        ]);
+    }
+    if table.rows.is_empty() {
+        for extra in &outcome.tables {
+            section.push(Block::from(extra_table(extra)));
+        }
+    } else {
+        section.push(Block::from(table));
+    }
+    document.with(section)
 }
 
 /// A number with as many digits as matter.
@@ -76,6 +98,30 @@ pub(crate) fn as_verdict(verdict: Verdict) -> Option<freshet_report::Verdict> {
         Verdict::Pass => Some(freshet_report::Verdict::Pass),
         Verdict::Fail => Some(freshet_report::Verdict::Fail),
         Verdict::Open => None,
+    }
+}
+
+/// What a reader must not miss.
+fn notes(outcome: &Outcome, document: &mut Document) {
+    if let Some(why) = &outcome.cut_short {
+        document.push(Block::note(format!(
+            "This run is not complete: {why}. What is here was measured until then."
+        )));
+    }
+    for warning in &outcome.warnings {
+        document.push(Block::note(warning.clone()));
+    }
+}
+
+/// A figure with its unit and its verdict.
+fn measured(kpi: &super::Kpi) -> Cell {
+    let value = kpi.value.map_or_else(
+        || "not measured".to_owned(),
+        |value| format!("{} {}", number(value), kpi.unit).trim().to_owned(),
+    );
+    match as_verdict(kpi.verdict) {
+        Some(verdict) => Cell::judged(value, verdict),
+        None => Cell::from(value),
     }
 }
 
@@ -102,23 +148,33 @@ fn indicators(outcome: &Outcome) -> Section {
     .caption("Published figures are of other machines and networks: they say what the study found, not what \
               this one should reach.");
     for kpi in &outcome.kpis {
-        let value = kpi.value.map_or_else(
-            || "not measured".to_owned(),
-            |value| format!("{} {}", number(value), kpi.unit).trim().to_owned(),
-        );
-        let measured = match as_verdict(kpi.verdict) {
-            Some(verdict) => Cell::judged(value, verdict),
-            None => Cell::from(value),
-        };
         let wanted = if kpi.wanted.is_empty() { "–" } else { &kpi.wanted };
         let published = if kpi.published.is_empty() { "–" } else { &kpi.published };
-        table.push::<Cell>([kpi.name.as_str().into(), measured, wanted.into(), published.into()]);
+        table.push::<Cell>([
+            kpi.name.as_str().into(),
+            measured(kpi),
+            wanted.into(),
+            published.into(),
+        ]);
     }
     section.with(table)
 }
 
+fn extra_table(extra: &super::ExtraTable) -> Table {
+    let columns = extra.columns.iter().enumerate().map(|(index, title)| match index {
+        0 => Column::text(title),
+        _ => Column::number(title),
+    });
+    let mut table = Table::new(columns).caption(&extra.caption);
+    for row in &extra.rows {
+        table.push(row.iter().map(|cell| Cell::from(cell.clone())));
+    }
+    table
+}
+
 fn extra_plot(plot: &super::ExtraPlot) -> Plot {
-    let mut drawn = Plot::lines(&plot.title, Axis::new(&plot.x), Axis::new(&plot.y));
+    let y = Axis::new(&plot.y).least(0.0, if plot.y.ends_with('%') { 100.0 } else { 0.0 });
+    let mut drawn = Plot::lines(&plot.title, Axis::new(&plot.x), y);
     for (name, points) in &plot.series {
         drawn.push(Series::new(name, points.clone()));
     }
@@ -152,7 +208,8 @@ fn over_steps(outcome: &Outcome, section: &mut Section) {
             })
             .collect()
     };
-    let mut plot = Plot::lines("Throughput", axis(), Axis::new("rate").unit("Gbit/s"));
+    let mut plot =
+        Plot::lines("Throughput", axis(), Axis::new("rate").unit("Gbit/s").least(0.0, 0.0));
     plot.push(Series::new("goodput", mean(&|step| step.measured.goodput_bps / 1e9)));
     if outcome.steps.iter().any(|step| step.measured.throughput_bps.is_some()) {
         let on_wire =
@@ -233,12 +290,8 @@ fn loads(outcome: &Outcome) -> Section {
     let mut has_any = false;
     for step in picked {
         let curve = &step.measured.last_byte.curve;
-        // The very longest, at 100 %, has no place on an axis of nines.
-        let points: Vec<(f64, f64)> = curve
-            .iter()
-            .filter(|(share, _)| *share < 1.0)
-            .map(|(share, us)| (share * 100.0, *us as f64 / 1e3))
-            .collect();
+        let points: Vec<(f64, f64)> =
+            curve.iter().map(|(share, us)| (share * 100.0, *us as f64 / 1e3)).collect();
         has_any |= !points.is_empty();
         plot.push(Series::new(&step.name, points));
     }
@@ -269,25 +322,29 @@ fn over_time(outcome: &Outcome) -> Section {
     let seconds = || Axis::new("time").unit("s");
     type Of = fn(&TimeSeries, usize) -> Option<f64>;
     let all: [(&str, Axis, Of); 7] = [
-        ("Throughput", Axis::new("goodput").unit("Gbit/s"), |s, i| {
+        ("Throughput", Axis::new("goodput").unit("Gbit/s").least(0.0, 0.0), |s, i| {
             s.bits_per_second.get(i).map(|bits| bits / 1e9)
         }),
-        ("Byte hit ratio", Axis::new("byte hits").unit("%"), |s, i| {
+        ("Byte hit ratio", Axis::new("byte hits").unit("%").least(0.0, 100.0), |s, i| {
             s.byte_hit_ratio.get(i).copied().flatten().map(|ratio| ratio * 100.0)
         }),
-        ("Time to the last byte, 99 %", Axis::new("time").unit("ms"), |s, i| {
+        ("Time to the last byte, 99 %", Axis::new("time").unit("ms").least(0.0, 0.0), |s, i| {
             s.p99_us.get(i).map(|us| *us as f64 / 1e3)
         }),
-        ("Server's processor time", Axis::new("processors in use"), |s, i| {
+        ("Server's processor time", Axis::new("processors in use").least(0.0, 0.0), |s, i| {
             s.server_cores.get(i).copied().flatten()
         }),
-        ("Server's memory", Axis::new("resident").unit("MB"), |s, i| {
+        ("Server's memory", Axis::new("resident").unit("MB").least(0.0, 0.0), |s, i| {
             s.server_memory_bytes.get(i).copied().flatten().map(|bytes| bytes as f64 / 1e6)
         }),
-        ("Power", Axis::new("power").unit("W"), |s, i| s.watts.get(i).copied().flatten()),
-        ("Generator's busiest thread", Axis::new("share of a processor").unit("%"), |s, i| {
-            s.client_busy.get(i).map(|share| share * 100.0)
+        ("Power", Axis::new("power").unit("W").least(0.0, 0.0), |s, i| {
+            s.watts.get(i).copied().flatten()
         }),
+        (
+            "Generator's busiest thread",
+            Axis::new("share of a processor").unit("%").least(0.0, 100.0),
+            |s, i| s.client_busy.get(i).map(|share| share * 100.0),
+        ),
     ];
     for (title, axis, of) in all {
         let mut plot = Plot::lines(title, seconds(), axis);
