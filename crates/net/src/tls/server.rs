@@ -88,7 +88,7 @@ pub async fn accept(
     let config = Arc::clone(config);
     // On the heap: a handshake's state would otherwise be part of the connection's task for all its
     // life.
-    let handshake: Pin<Box<dyn Future<Output = Result<Stream, Failure>>>> =
+    let handshake: Pin<Box<dyn Future<Output = Result<Stream, Failure>> + Send>> =
         if config.enable_secret_extraction {
             Box::pin(accept_records(socket, config))
         } else {
