@@ -46,7 +46,7 @@ impl Target {
         let found = (name, port).to_socket_addrs().map_err(|error| refuse(&error.to_string()))?;
         let found: Vec<SocketAddr> = found.collect();
         // Names such as localhost have both; most servers here listen on the older.
-        let address = found.iter().find(|address| address.is_ipv4()).or(found.first());
+        let address = found.iter().find(|address| address.is_ipv4()).or_else(|| found.first());
         let address = *address.ok_or_else(|| refuse("its host has no address"))?;
         if !is_own && !is_near(address.ip()) {
             return Err(LabError::ConfigForeignTarget { url: url.to_owned(), ip: address.ip() });

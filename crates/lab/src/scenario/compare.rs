@@ -71,8 +71,8 @@ fn kpis(before: &Outcome, after: &Outcome, a: &str, b: &str) -> Section {
     for kpi in &before.kpis {
         let Some(other) = after.kpis.iter().find(|other| other.name == kpi.name) else { continue };
         let shown = |value: Option<f64>, verdict| match as_verdict(verdict) {
-            Some(verdict) => Cell::judged(value.map_or("–".to_owned(), number), verdict),
-            None => value.map_or("–".to_owned(), number).into(),
+            Some(verdict) => Cell::judged(value.map_or_else(|| "–".to_owned(), number), verdict),
+            None => value.map_or_else(|| "–".to_owned(), number).into(),
         };
         let label = match kpi.unit.as_str() {
             "" => kpi.name.clone(),
@@ -124,8 +124,8 @@ fn table(step: &str, first: &[Option<f64>], second: &[Option<f64>], a: &str, b: 
         }
         table.push::<Cell>([
             (*name).into(),
-            x.map_or("–".to_owned(), number).into(),
-            y.map_or("–".to_owned(), number).into(),
+            x.map_or_else(|| "–".to_owned(), number).into(),
+            y.map_or_else(|| "–".to_owned(), number).into(),
             change(*x, *y, Some(*more)).into(),
         ]);
     }

@@ -41,8 +41,11 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Steps of a file at most.
 const STEPS_MAX: usize = 1000;
 
-/// Figures that a KPI can name: name, unit, what it is, whether more is better.
-pub const FIGURES: [(&str, &str, fn(&Measurement) -> Option<f64>, bool); 14] = [
+/// A figure that a KPI can name: name, unit, what it is, whether more is better.
+pub type Figure = (&'static str, &'static str, fn(&Measurement) -> Option<f64>, bool);
+
+/// Figures that a KPI can name.
+pub const FIGURES: [Figure; 14] = [
     ("goodput_gbps", "Gbit/s", |m| Some(m.goodput_bps / 1e9), true),
     ("throughput_gbps", "Gbit/s", |m| m.throughput_bps.map(|bits| bits / 1e9), true),
     ("requests_per_second", "1/s", |m| Some(m.requests_per_second), true),

@@ -14,11 +14,19 @@ pub const SET_BYTES: u64 = 1_000_000_000;
 /// Objects per size at most.
 const SET_OBJECTS_MAX: u64 = 1000;
 
-/// What the study published, by size: time to the last byte in ms, requests per second per watt, watts.
-const PUBLISHED: [(&str, Option<f64>, Option<f64>, Option<f64>); 3] = [
-    ("100KB", Some(4.4), None, None),
-    ("1MB", None, Some(46.9), Some(473.9)),
-    ("50MB", Some(995.2), Some(1.09), Some(426.5)),
+/// What the study published for a size.
+struct Published {
+    size: &'static str,
+    /// Time to the last byte, in ms.
+    last_byte_ms: Option<f64>,
+    /// Requests per second per watt, and watts.
+    power: Option<(f64, f64)>,
+}
+
+const PUBLISHED: [Published; 3] = [
+    Published { size: "100KB", last_byte_ms: Some(4.4), power: None },
+    Published { size: "1MB", last_byte_ms: None, power: Some((46.9, 473.9)) },
+    Published { size: "50MB", last_byte_ms: Some(995.2), power: Some((1.09, 426.5)) },
 ];
 
 /// What the scenario can be told.
@@ -128,10 +136,10 @@ fn judge(bench: &mut Bench<'_>, options: &Options) {
             shown(m.requests_per_joule(), 2),
             shown(m.byte_hit_ratio.map(|ratio| ratio * 100.0), 1),
         ]);
-        let published = PUBLISHED.iter().find(|(name, ..)| name == size);
+        let published = PUBLISHED.iter().find(|published| published.size == size);
         let mut kpi =
             Kpi::new(format!("time to last byte, {}", step.name), last_ms, "ms").better(false);
-        if let Some((_, Some(ms), _, _)) = published {
+        if let Some(ms) = published.and_then(|published| published.last_byte_ms) {
             kpi = kpi.published(format!("{ms} ms with 200 GbE, TTLB"));
         }
         kpis.push(kpi);
@@ -141,7 +149,7 @@ fn judge(bench: &mut Bench<'_>, options: &Options) {
             "1/s/W",
         )
         .better(true);
-        if let Some((_, _, Some(ratio), Some(watts))) = published {
+        if let Some((ratio, watts)) = published.and_then(|published| published.power) {
             kpi = kpi.published(format!("{ratio} at {watts} W"));
         }
         if kpi.value.is_some() {
