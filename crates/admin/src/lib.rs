@@ -34,6 +34,7 @@
 mod answer;
 mod connection;
 mod control;
+mod curve;
 mod error;
 mod explain;
 mod health;
@@ -48,6 +49,7 @@ mod query;
 mod server;
 mod settings;
 mod stats;
+mod stores;
 pub mod token;
 mod url;
 

@@ -5,7 +5,9 @@ use crate::error::AdminError;
 use crate::metrics::Metrics;
 use crate::problem::Problem;
 use crate::token::Token;
-use crate::{control, explain, health, log, metrics, objects, origins, purge, settings, stats};
+use crate::{
+    control, curve, explain, health, log, metrics, objects, origins, purge, settings, stats, stores,
+};
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{Method, StatusCode, Uri, header};
@@ -157,6 +159,8 @@ fn router(context: Arc<Context>) -> Router {
         .routes(routes!(purge::purge_all))
         .routes(routes!(objects::objects))
         .routes(routes!(stats::stats))
+        .routes(routes!(stores::stores))
+        .routes(routes!(curve::curve))
         .routes(routes!(log::log))
         .routes(routes!(explain::explain))
         .routes(routes!(origins::origins))
