@@ -49,7 +49,6 @@ mod query;
 mod server;
 mod settings;
 mod stats;
-mod stores;
 pub mod token;
 mod url;
 
