@@ -76,7 +76,7 @@ pub(crate) async fn purge(
             ));
         }
     };
-    Ok(Json(carry_out(input.soft, |how| context.node.shared.cache.purge(&key, how))))
+    Ok(Json(carry_out(input.soft, |how| context.node.shared.purge(&key, how).wait())))
 }
 
 /// Purges everything that has a tag. What is being fetched and turns out to have it is not kept.
@@ -95,7 +95,7 @@ pub(crate) async fn purge_tag(
     }
     beside(move || {
         let number = tag(input.tag.as_bytes());
-        carry_out(input.soft, |how| context.node.shared.cache.purge_tag(number, how))
+        carry_out(input.soft, |how| context.node.shared.purge_tag(number, how).wait())
     })
     .await
     .map(Json)
@@ -109,7 +109,7 @@ pub(crate) async fn purge_all(
     State(context): State<Arc<Context>>,
     Input(input): Input<AllToPurge>,
 ) -> Result<Json<Purged>, Problem> {
-    beside(move || carry_out(input.soft, |how| context.node.shared.cache.purge_all(how)))
+    beside(move || carry_out(input.soft, |how| context.node.shared.purge_all(how).wait()))
         .await
         .map(Json)
 }

@@ -13,6 +13,7 @@ mod runtime;
 mod self_signed;
 mod serve;
 mod settings;
+mod store;
 mod tail;
 mod text;
 mod top;
@@ -60,6 +61,8 @@ enum Command {
     Lab(lab::Arguments),
     /// Plan capacity, cost, energy and endurance.
     Plan(plan::Arguments),
+    /// Disks that keep what is cached: format, list, check, bench.
+    Store(store::Arguments),
     /// Have the configuration read again.
     Reload(control::ReloadArguments),
     /// Have the program that is installed now take over.
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
         Command::Log(arguments) => tail::run(arguments),
         Command::Origins(arguments) => control::origins(arguments),
         Command::Plan(arguments) => plan::run(arguments),
+        Command::Store(arguments) => store::run(arguments),
         Command::Reload(arguments) => control::reload(arguments),
         Command::Upgrade(arguments) => upgrade::run(&arguments),
     };

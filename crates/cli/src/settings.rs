@@ -26,6 +26,10 @@ pub(crate) struct SettingsArguments {
     pub key: Vec<PathBuf>,
     #[arg(long, value_name = "SIZE", help = help("memory"))]
     pub memory: Option<String>,
+    /// File or device that keeps what is cached over a restart, as /var/cache/freshet:100GB or
+    /// /dev/nvme0n1; repeatable.
+    #[arg(long, value_name = "PATH[:SIZE]")]
+    pub store: Vec<String>,
     #[arg(long, value_name = "N", help = help("workers"))]
     pub workers: Option<String>,
     #[arg(long, value_name = "ADDR", help = help("admin.listen"))]
@@ -79,6 +83,13 @@ impl SettingsArguments {
         for (cert, key) in self.cert.iter().zip(&self.key) {
             let (cert, key) = (text(cert)?, text(key)?);
             document.push("certificate", &[("cert", cert), ("key", key)]).map_err(refuse)?;
+        }
+        for store in &self.store {
+            let row = match store.rsplit_once(':') {
+                Some((path, size)) => vec![("path", path), ("size", size)],
+                None => vec![("path", store.as_str())],
+            };
+            document.push("store", &row).map_err(refuse)?;
         }
         let flags = [
             ("memory", &self.memory),

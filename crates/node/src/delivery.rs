@@ -116,7 +116,7 @@ impl StoredBody {
     /// what is missing, where that is possible.
     pub(crate) fn new(body: &Arc<Body>, range: Range<u64>, filler: Option<Filler>) -> Self {
         let mut reader = body.reader(range);
-        reader.set_patient(filler.is_none());
+        reader.set_patient(filler.is_none() && body.source().is_none());
         Self { reader, body: Arc::clone(body), filler, first: None }
     }
 
@@ -148,8 +148,8 @@ impl StoredBody {
                 Poll::Ready(Next::End) => return Poll::Ready(Ok(None)),
                 // A writer is registered before the fetch begins, so the next poll waits for it.
                 Poll::Ready(Next::Hole(hole)) => {
-                    let fills =
-                        self.filler.as_mut().is_some_and(|filler| filler.fill(&self.body, hole));
+                    let fills = crate::disk::fill(&self.body, &hole, self.filler.as_ref())
+                        || self.filler.as_mut().is_some_and(|filler| filler.fill(&self.body, hole));
                     if !fills {
                         return Poll::Ready(Err(BodyBroken));
                     }

@@ -20,6 +20,7 @@ pub mod client;
 pub mod config;
 pub mod decisions;
 pub mod delivery;
+mod disk;
 pub mod exchange;
 mod fetch;
 pub mod ids;

@@ -20,7 +20,7 @@ use freshet_net::tls::server::{MinVersion, ServerOptions, server_config};
 use freshet_net::tls::ticket::{ROTATION, TicketKeys};
 use freshet_net::tls::{ALPN_HTTP_1_1, ALPN_HTTP_2};
 use freshet_net::topology::{Topology, pin_current_thread};
-use freshet_store::{Arena, StoreError};
+use freshet_store::{Arena, DiskError, StoreError};
 use rustls::ServerConfig;
 use std::io;
 use std::net::SocketAddr;
@@ -47,6 +47,14 @@ pub enum NodeError {
     /// The index.
     #[error(transparent)]
     Cache(#[from] CacheError),
+    /// A disk.
+    #[error("store {path}: {error}")]
+    Disk {
+        /// Where it is.
+        path: String,
+        /// What is wrong.
+        error: DiskError,
+    },
     /// The access log.
     #[error("access log: {0}")]
     LocalLog(io::Error),
@@ -98,9 +106,15 @@ impl Node {
         let certificates = certificates(&settings)?;
         let tls = certificates.as_ref().map(|store| tls_config(store, &settings)).transpose()?;
         let arena = Arena::new(settings.memory_bytes)?;
+        let disks = crate::disk::open(&settings)
+            .map_err(|(path, error)| NodeError::Disk { path, error })?;
+        // Keys are found again by the secret they were written under.
+        let secret = disks
+            .as_ref()
+            .map_or_else(Secret::random, |disks| Secret::from_bytes(disks.secret()));
         let cache = Cache::new(
             Arc::clone(&arena),
-            Secret::random(),
+            secret,
             freshet_cache::Settings {
                 object_bytes_max: Some(settings.cache.object_bytes_max),
                 ..freshet_cache::Settings::default()
@@ -112,6 +126,7 @@ impl Node {
         let shared = Arc::new(Shared {
             cache,
             arena,
+            disks,
             connections: AtomicUsize::new(0),
             all_closed: Notify::new(),
             stats: cpus.iter().map(|_| Arc::new(WorkerStats::default())).collect(),
@@ -195,6 +210,9 @@ impl Node {
             lock(&self.workers).iter_mut().filter_map(|worker| worker.thread.take()).collect();
         for thread in threads {
             let _ = thread.join();
+        }
+        if let Some(disks) = &self.shared.disks {
+            disks.stop();
         }
         self.shared.log.stop();
     }
@@ -327,6 +345,7 @@ fn fixed(before: &Settings, next: &Settings) -> impl Iterator<Item = &'static st
         ("listen", before.listeners != next.listeners),
         ("workers", before.workers != next.workers),
         ("memory", before.memory_bytes != next.memory_bytes),
+        ("store", before.stores != next.stores),
         ("admin.listen", before.admin_listen != next.admin_listen),
     ]
     .into_iter()

@@ -20,6 +20,7 @@ use freshet_origin::health::Transition;
 use freshet_origin::pool::Pool;
 use freshet_origin::probe::{self, ProbeSettings};
 use freshet_store::Arena;
+use freshet_store::disk::Disks;
 use rustls::ServerConfig;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -46,6 +47,8 @@ pub struct Shared {
     pub cache: Arc<Cache>,
     /// Memory of bodies.
     pub arena: Arc<Arena>,
+    /// Disks, if there are any.
+    pub disks: Option<Arc<Disks>>,
     /// Client connections now open, over all workers.
     pub connections: AtomicUsize,
     /// Told when the last of them has closed.
@@ -172,6 +175,9 @@ pub fn run(
         let accepting: Vec<_> =
             ports.into_iter().map(|port| spawn_local(accept(Rc::clone(&worker), port))).collect();
         spawn_local(tick(Rc::clone(&worker)));
+        if worker.shared.disks.is_some() {
+            spawn_local(crate::disk::drive());
+        }
         let pool = worker.pool.clone();
         spawn_local(async move { pool.maintain().await });
         // One worker asks the origins how they are; all see the answer.

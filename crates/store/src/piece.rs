@@ -171,6 +171,16 @@ impl Lease {
         Self { piece: self.piece.clone(), start: self.start + start, len }
     }
 
+    /// Memory that the piece of these bytes takes.
+    pub fn taken_bytes(&self) -> u64 {
+        u64::from(self.piece.capacity())
+    }
+
+    /// The piece the bytes are in, where they begin in it, and how many there are.
+    pub(crate) fn parts(&self) -> (&Piece, u32, u32) {
+        (&self.piece, self.start, self.len)
+    }
+
     /// Whether sending these bytes by reference ([`crate::lend::send`]) pays: they are many, and
     /// it is not the first time that this is asked of their piece. A piece that was lent costs new
     /// pages when it is reused, about as much as one copy, so what is read once is not worth it.

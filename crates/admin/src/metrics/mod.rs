@@ -3,6 +3,7 @@
 //! Labels are bounded: statuses, fixed results and kinds of failure, and names of origins from the
 //! configuration. Nothing a client sends becomes a label.
 
+mod disks;
 mod node;
 mod origins;
 mod store;
@@ -68,6 +69,7 @@ impl Collector for NodeCollector {
         let mut out = Writer(encoder);
         node::write(&self.0, &mut out)?;
         store::write(&self.0, &mut out)?;
+        disks::write(&self.0, &mut out)?;
         origins::write(&self.0.snapshot(), &mut out)
     }
 }

@@ -62,6 +62,45 @@ pub const KEYS: &[Key] = &[
          what this machine or cgroup has. Connections need some KB each besides.",
     ),
     key(
+        "store[].path",
+        Kind::Text,
+        "",
+        "A file or block device that keeps what is cached over a restart. A file is made if it is \
+         not there; a device is used whole.",
+    ),
+    key("store[].size", Kind::Text, "", "Length of a file that is made, as `100GB`."),
+    key(
+        "store[].weight",
+        Kind::Count { min: 0, max: 1 << 20 },
+        "0",
+        "Share of new content beside the other stores; 0 goes by their lengths.",
+    ),
+    key(
+        "store[].drive_writes",
+        Kind::Text,
+        "1",
+        "How often a day the drive is made to be written whole. As that is used, less is let in.",
+    ),
+    key(
+        "store[].object_size",
+        Kind::Text,
+        "512KiB",
+        "Mean length of what is stored, which decides the memory for its index: 9 bytes for each. \
+         Longer objects count as several of 1 MiB. Takes effect when the store is formatted.",
+    ),
+    key(
+        "store[].keep_used",
+        Kind::Bool,
+        "false",
+        "Whether content that was used is written again when its turn to be overwritten comes.",
+    ),
+    key(
+        "stores.ttl_min",
+        Kind::Span,
+        "10m",
+        "Responses with a shorter lifetime stay in memory: live streams never wear a disk.",
+    ),
+    key(
         "drain",
         Kind::Span,
         "30s",

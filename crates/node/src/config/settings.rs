@@ -25,6 +25,10 @@ pub struct Settings {
     pub tls13_only: bool,
     /// Time for a TLS handshake.
     pub handshake_timeout: Duration,
+    /// Disks.
+    pub stores: Vec<Store>,
+    /// Shortest lifetime of what goes there.
+    pub store_ttl_min: Duration,
     /// Origins, at least one.
     pub origins: Vec<Origin>,
     /// How an origin is chosen.
@@ -88,6 +92,23 @@ pub struct Origin {
     pub weight: u32,
     /// Limit over all workers.
     pub connections_max: usize,
+}
+
+/// `[[store]]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct Store {
+    /// File or block device.
+    pub path: PathBuf,
+    /// Length of a file that is made.
+    pub bytes: Option<u64>,
+    /// Share of new content; by length where this is `None`.
+    pub weight: Option<f64>,
+    /// Drive writes a day.
+    pub drive_writes: f64,
+    /// Mean length of what is stored.
+    pub object_bytes: Option<u64>,
+    /// Keep what was used.
+    pub keep_used: bool,
 }
 
 /// `origins.director`
@@ -235,6 +256,12 @@ impl Settings {
             certificates: document.rows("certificate").iter().map(certificate).collect(),
             tls13_only: text("tls.min_version") == "1.3",
             handshake_timeout: span("tls.handshake_timeout"),
+            stores: document
+                .rows("store")
+                .iter()
+                .filter_map(|row| store(row, &mut wrong))
+                .collect(),
+            store_ttl_min: span("stores.ttl_min"),
             origins: document
                 .rows("origin")
                 .iter()
@@ -369,6 +396,33 @@ fn origin(row: &Row<'_>, wrong: &mut Vec<String>) -> Option<Origin> {
         ca: optional(text("origin[].ca")).map(Into::into),
         weight: u32::try_from(row.value("origin[].weight").number()).unwrap_or(1),
         connections_max: count(row.value("origin[].connections_max").number()),
+    })
+}
+
+fn store(row: &Row<'_>, wrong: &mut Vec<String>) -> Option<Store> {
+    let text = |path: &str| row.value(path).text();
+    let Some(path) = optional(text("store[].path")) else {
+        wrong.push("store.path is missing: give a file or a block device".to_owned());
+        return None;
+    };
+    let drive_writes = text("store[].drive_writes");
+    let drive_writes = match drive_writes.parse::<f64>() {
+        Ok(number) if number.is_finite() && number > 0.0 => number,
+        _ => {
+            wrong.push(format!("store.drive_writes is a number above 0, not `{drive_writes}`"));
+            return None;
+        }
+    };
+    let mut size = |key: &str| {
+        optional(text(&key.replace('.', "[]."))).map(|text| size_of_text(key, &text, wrong))
+    };
+    Some(Store {
+        bytes: size("store.size"),
+        object_bytes: size("store.object_size"),
+        path: path.into(),
+        weight: Some(row.value("store[].weight").number() as f64).filter(|weight| *weight > 0.0),
+        drive_writes,
+        keep_used: row.value("store[].keep_used").bool(),
     })
 }
 

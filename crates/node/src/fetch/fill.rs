@@ -1,6 +1,7 @@
 //! Moving an origin's bytes into memory.
 
 use super::range;
+use crate::disk::Tee;
 use crate::worker::Worker;
 use freshet_cache::Object;
 use freshet_origin::OriginError;
@@ -31,6 +32,7 @@ pub(super) async fn pump(
     writer: &mut BodyWriter,
     end: Option<u64>,
     bytes_max: u64,
+    mut tee: Option<&mut Tee>,
 ) -> Result<(), Broken> {
     let mut turn_bytes = 0;
     loop {
@@ -49,6 +51,9 @@ pub(super) async fn pump(
         if count == 0 {
             return Ok(());
         }
+        if let Some(tee) = &mut tee {
+            tee.push(room.get(..count).unwrap_or(&[]));
+        }
         writer.commit(count);
         if writer.position() > bytes_max {
             writer.body().enter_transit();
@@ -63,7 +68,8 @@ pub(super) async fn pump(
 }
 
 /// Fills an object's body to its end. A fill that breaks is taken up again by range where the
-/// object has a strong validator; otherwise readers are told and the object is forgotten.
+/// object has a strong validator; otherwise readers are told and the object is forgotten. Whether
+/// all of it came.
 pub(super) async fn object(
     worker: &Rc<Worker>,
     object: &Arc<Object>,
@@ -71,27 +77,28 @@ pub(super) async fn object(
     mut from: OriginBody,
     mut writer: BodyWriter,
     end: Option<u64>,
-) {
+) -> bool {
     let cache = &worker.shared.cache;
     let body = object.body();
     // What says its length was judged by it before.
     let bytes_max = end.map_or_else(|| cache.object_bytes_max(), |_| u64::MAX);
     let mut resumes = 0;
     loop {
-        match pump(worker, &mut from, &mut writer, end, bytes_max).await {
+        match pump(worker, &mut from, &mut writer, end, bytes_max, None).await {
             Ok(()) => {
                 if let Some(trailers) = from.trailers() {
                     body.set_trailers(trailers.clone());
                 }
-                if writer.finish().is_err() {
+                let is_whole = writer.finish().is_ok();
+                if !is_whole {
                     cache.forget(object);
                 }
-                return;
+                return is_whole;
             }
             Err(Broken::Local(error)) => {
                 cache.forget(object);
                 writer.fail(error);
-                return;
+                return false;
             }
             Err(Broken::Origin(error)) => {
                 tracing::debug!(%error, key = %object.key(), "a fill broke off");
@@ -109,7 +116,7 @@ pub(super) async fn object(
                     None => {
                         cache.forget(object);
                         writer.fail(BodyError::OriginFailed(error.to_string().into()));
-                        return;
+                        return false;
                     }
                 }
             }
@@ -123,9 +130,13 @@ pub(super) async fn private(
     mut from: OriginBody,
     mut writer: BodyWriter,
     end: Option<u64>,
+    mut tee: Option<Tee>,
 ) {
-    match pump(worker, &mut from, &mut writer, end, u64::MAX).await {
+    match pump(worker, &mut from, &mut writer, end, u64::MAX, tee.as_mut()).await {
         Ok(()) => {
+            if let Some(tee) = tee {
+                tee.finish();
+            }
             if let Some(trailers) = from.trailers() {
                 writer.body().set_trailers(trailers.clone());
             }

@@ -18,6 +18,7 @@ mod store;
 
 use crate::body::RequestBody;
 use crate::delivery::StoredBody;
+use crate::disk::Tee;
 use crate::exchange::Interim;
 use crate::policy::{BackendFetch, FetchKind, FetchTask};
 use crate::snapshot::Snapshot;
@@ -134,6 +135,10 @@ struct Fetch {
     request_time: UnixMillis,
     /// Whether the client's body was over its limit.
     too_large: bool,
+    /// Its beginning in the order of purges on disks.
+    born: u64,
+    /// Where its answer is written while it passes.
+    tee: Option<Tee>,
 }
 
 /// What to do next.
@@ -169,6 +174,7 @@ impl Fetch {
             state: None,
         };
         Self {
+            born: worker.shared.disks.as_ref().map_or(0, |disks| disks.born()),
             worker: Rc::clone(worker),
             request_time: task.now,
             task,
@@ -176,6 +182,7 @@ impl Fetch {
             reply,
             origin: None,
             too_large: false,
+            tee: None,
         }
     }
 

@@ -12,7 +12,7 @@ use freshet_http::range::ContentRange;
 use freshet_origin::director::stable_hash;
 use freshet_origin::response_body::OriginBody;
 use freshet_origin::{OriginResponse, exchange};
-use freshet_store::{Body, BodyError};
+use freshet_store::{Body, BodyError, BodyWriter};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -59,24 +59,27 @@ impl Filler {
         }
         self.last = Some(hole.start);
         self.worker.stats.fetches_range.increment();
-        let mut writer = body.writer(hole.start, Some(hole.end));
-        let this = self.clone();
-        spawn_local(async move {
-            let Some(mut from) = this.ask(&hole).await else {
-                return writer
-                    .fail(BodyError::OriginFailed("a missing range could not be fetched".into()));
-            };
-            match fill::pump(&this.worker, &mut from, &mut writer, Some(hole.end), u64::MAX).await {
-                Ok(()) => {
-                    let _ = writer.finish();
-                }
-                Err(Broken::Local(error)) => writer.fail(error),
-                Err(Broken::Origin(error)) => {
-                    writer.fail(BodyError::OriginFailed(error.to_string().into()))
-                }
-            }
-        });
+        let writer = body.writer(hole.start, Some(hole.end));
+        spawn_local(self.clone().bring(writer, hole));
         true
+    }
+
+    /// Fetches `hole` into its writer.
+    pub(crate) async fn bring(self, mut writer: BodyWriter, hole: Range<u64>) {
+        let Some(mut from) = self.ask(&hole).await else {
+            return writer
+                .fail(BodyError::OriginFailed("a missing range could not be fetched".into()));
+        };
+        let end = Some(hole.end);
+        match fill::pump(&self.worker, &mut from, &mut writer, end, u64::MAX, None).await {
+            Ok(()) => {
+                let _ = writer.finish();
+            }
+            Err(Broken::Local(error)) => writer.fail(error),
+            Err(Broken::Origin(error)) => {
+                writer.fail(BodyError::OriginFailed(error.to_string().into()));
+            }
+        }
     }
 
     /// Asks for `range` of the very representation the object holds. An origin that has another

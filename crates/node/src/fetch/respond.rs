@@ -3,7 +3,7 @@
 use super::{Fetch, Fetched, Next, failure, records};
 use crate::policy::{Answer, BackendError, BackendResponse, FetchKind, Synthetic};
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{Failure, Lookup, Use};
+use freshet_cache::{Failure, Key, Lookup, Purge, Use};
 use freshet_http::conditional;
 use freshet_http::fields::Fields;
 use freshet_http::freshness::{Freshness, Received, Storability, storability};
@@ -160,13 +160,15 @@ impl Fetch {
 
     /// What an unsafe request that succeeded makes invalid (RFC 9111 §4.4).
     fn invalidate(&self, head: &ResponseHead) {
-        let cache = &self.worker.shared.cache;
+        let shared = &self.worker.shared;
         let client = &self.plan.client;
+        // Whoever sent it need not wait until a disk has noted it.
+        let forget = |key: &Key| drop(shared.purge(key, Purge::Hard));
         if method::invalidates(&client.method, head.status) {
-            cache.invalidate(&self.plan.key);
+            forget(&self.plan.key);
         }
         for (authority, target) in method::invalidated(client, head.status, &head.fields) {
-            cache.invalidate(&cache.key(&authority, &target));
+            forget(&shared.cache.key(&authority, &target));
         }
     }
 

@@ -6,6 +6,7 @@ use super::range::Filler;
 use super::{Fetch, Fetched, SentPart, records};
 use crate::decisions::{NotStored, deciding_field};
 use crate::delivery::StoredBody;
+use crate::disk::{Intake, Tee};
 use crate::policy::{Answer, FetchKind};
 use freshet_cache::{ObjectSpec, StoredHead, Variation, tag};
 use freshet_http::date;
@@ -42,6 +43,7 @@ impl Fetch {
         };
         let cache = Arc::clone(&self.worker.shared.cache);
         if place.total.is_some_and(|total| total > cache.object_bytes_max()) {
+            self.tee = self.tee_of(&answer, &place);
             return self.give(answer, Reason::TooLarge, framing, body).await;
         }
         let variation = match VaryRule::from_fields(&answer.head.fields) {
@@ -64,6 +66,14 @@ impl Fetch {
         let fields = update::stored_fields(&received, &self.plan.snapshot.freshness);
         let head = stored_head(answer, fields, &place, &self.plan.client, name, self.task.id);
         let end = place.total.map(|_| place.end);
+        let intake = Intake::new(
+            &self.worker,
+            &self.plan.snapshot,
+            &self.plan.key,
+            &head,
+            (variation.as_ref(), &tags),
+            (&self.plan.client.fields, self.born),
+        );
         let writer = memory.writer(place.start, end);
         let hold = memory.reader(..);
         let object = ticket.insert(ObjectSpec { head, body: memory, variation, tags });
@@ -78,7 +88,10 @@ impl Fetch {
             hold: Some(hold),
         });
         let from = self.origin.clone().unwrap_or_default();
-        fill::object(&self.worker, &object, filler, body, writer, end).await;
+        let is_whole = fill::object(&self.worker, &object, filler, body, writer, end).await;
+        if let Some(intake) = intake.filter(|_| is_whole) {
+            intake.offer(&object);
+        }
         let bytes = object.body().total().unwrap_or(0);
         records::body_ended(&transcript, &from, framing, bytes, heads);
     }
@@ -127,10 +140,47 @@ impl Fetch {
         let stored = StoredBody::new(&memory, 0..length.unwrap_or(u64::MAX), None);
         drop(memory);
         self.reply(Fetched::Private { head, body: Some(stored), length, reason, origin });
-        fill::private(&self.worker, body, writer, length).await;
+        let tee = self.tee.take();
+        fill::private(&self.worker, body, writer, length, tee).await;
         // Without a length only the worker's sum tells, which others add to meanwhile.
         let bytes = length.unwrap_or_else(|| self.worker.stats.origin_body_bytes.value() - before);
         records::body_ended(&transcript, &from, framing, bytes, heads);
+    }
+
+    /// Where a response too large for memory is written while it passes, if it may be.
+    fn tee_of(&self, answer: &Answer, place: &Place) -> Option<Tee> {
+        if place.partial {
+            return None;
+        }
+        let name = &self.plan.snapshot.settings.cache.name;
+        let received = self.received(answer.head.status, &answer.head.fields);
+        let fields = update::stored_fields(&received, &self.plan.snapshot.freshness);
+        let variation = match VaryRule::from_fields(&answer.head.fields) {
+            Vary::None => None,
+            Vary::Any => return None,
+            Vary::On(rule) => {
+                let key = rule.key(&self.plan.client.fields);
+                Some(Variation { rule: Arc::new(rule), key })
+            }
+        };
+        let tags = tags(&answer.head.fields);
+        let (client, id) = (&self.plan.client, self.task.id);
+        let answer = Answer {
+            head: answer.head.clone(),
+            freshness: answer.freshness.clone(),
+            uncacheable: None,
+            was_not_modified: false,
+        };
+        let head = stored_head(answer, fields, place, client, name, id);
+        let intake = Intake::new(
+            &self.worker,
+            &self.plan.snapshot,
+            &self.plan.key,
+            &head,
+            (variation.as_ref(), &tags),
+            (&self.plan.client.fields, self.born),
+        );
+        intake?.tee(place.total)
     }
 
     /// Leaves a note for those who ask why.

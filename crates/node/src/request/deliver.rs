@@ -15,6 +15,7 @@ use freshet_http::message::{Method, ResponseHead};
 use freshet_http::multipart::Boundary;
 use freshet_http::range::{ContentRange, RangeRequest, Resolved};
 use freshet_http::reason::Reason;
+use freshet_store::Body;
 use std::io::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
@@ -100,9 +101,11 @@ impl Machine<'_> {
         if found._hold.is_none() && self.hold.is_none() && !object.is_indexed() {
             return State::Lookup;
         }
+        let from_disk = object.body().source().is_some() && !object.body().is_complete();
         // A sparse object may turn out to be of another representation than the origin has by now;
         // that has to be known before the head is sent.
-        if let (true, ResponseBody::Stored(first)) = (stored.partial, &mut body)
+        let may_fail = stored.partial || (from_disk && self.task.request.method != Method::Head);
+        if let (true, ResponseBody::Stored(first)) = (may_fail, &mut body)
             && first.first_byte().await.is_err()
         {
             return self.changed(&object);
@@ -186,7 +189,7 @@ impl Machine<'_> {
         match part {
             Part::Whole => {
                 let end = total.unwrap_or(u64::MAX);
-                Ok((ResponseBody::Stored(StoredBody::new(body, 0..end, filler())), total))
+                Ok((ResponseBody::Stored(self.stored_body(body, 0..end, filler())), total))
             }
             Part::AsSent(sent) => {
                 head.status = 206;
@@ -204,7 +207,7 @@ impl Machine<'_> {
                 head.reason = None;
                 head.fields.set("Content-Range", value);
                 let length = Some(range.end - range.start);
-                Ok((ResponseBody::Stored(StoredBody::new(body, range, filler())), length))
+                Ok((ResponseBody::Stored(self.stored_body(body, range, filler())), length))
             }
             Part::Many(ranges) => {
                 let total = total.unwrap_or(0);
@@ -242,6 +245,17 @@ impl Machine<'_> {
                 Err(status)
             }
         }
+    }
+
+    /// Bytes of an object, by a body of their own where they are too many for memory.
+    fn stored_body(
+        &self,
+        body: &Arc<Body>,
+        range: Range<u64>,
+        filler: Option<Filler>,
+    ) -> StoredBody {
+        let kept_bytes_max = self.worker.shared.cache.object_bytes_max();
+        crate::disk::response_body(body, range, filler, kept_bytes_max)
     }
 
     /// The response of a pass, or one that could not be kept.

@@ -1,6 +1,7 @@
 //! Look-up, hit and miss.
 
 use super::{Found, Machine, State};
+use crate::disk::offer_used;
 use crate::fetch::{self, Plan};
 use crate::policy::{FetchKind, Hit, Miss};
 use crate::transcript::Tag;
@@ -8,7 +9,7 @@ use freshet_base::clock::UnixMillis;
 use freshet_cache::{Failure, Lookup, MissWhy, Object, Ticket, Use, WaitOutcome};
 use freshet_http::cache_control::RequestCacheControl;
 use freshet_http::freshness::Reuse;
-use freshet_http::message::RequestHead;
+use freshet_http::message::{Method, RequestHead};
 use freshet_http::range::{RangeRequest, Resolved};
 use freshet_http::reason::Reason;
 use std::rc::Rc;
@@ -26,6 +27,7 @@ impl Machine<'_> {
         let key = self.key();
         let cache = Arc::clone(&self.worker.shared.cache);
         let mut collapsed = false;
+        let mut asked_disks = self.task.hash_always_miss;
         loop {
             self.hold = None;
             let asked = Asked::new(&self.task, collapsed);
@@ -42,6 +44,8 @@ impl Machine<'_> {
                     if let Some(ticket) = refresh {
                         self.refresh(ticket, &object);
                     }
+                    let fields = &self.task.request.fields;
+                    offer_used(self.worker, &self.task.snapshot, &object, fields);
                     self.note_hit(&object);
                     return State::Hit(Box::new(Found {
                         object,
@@ -61,11 +65,21 @@ impl Machine<'_> {
                         MissWhy::Stale => Reason::MissExpired,
                         MissWhy::Request => Reason::MissRequest,
                     };
+                    let is_new = matches!(why, MissWhy::UriMiss | MissWhy::VaryMiss);
+                    let ticket = match self.from_disk(ticket, is_new, &mut asked_disks).await {
+                        Ok(()) => continue,
+                        Err(ticket) => ticket,
+                    };
                     let stale = self.hold(stale);
                     return State::Miss(Box::new(Missed { ticket, stale }));
                 }
                 Lookup::HitForMiss { ticket, stale } => {
                     self.task.reason = Reason::HitForMiss;
+                    let is_new = stale.is_none();
+                    let ticket = match self.from_disk(ticket, is_new, &mut asked_disks).await {
+                        Ok(()) => continue,
+                        Err(ticket) => ticket,
+                    };
                     let stale = self.hold(stale);
                     return State::Miss(Box::new(Missed { ticket, stale }));
                 }
@@ -92,6 +106,22 @@ impl Machine<'_> {
                 }
             }
         }
+    }
+
+    /// Brings what a disk has of the resource into memory, once for a request.
+    async fn from_disk(
+        &mut self,
+        ticket: Ticket,
+        is_new: bool,
+        asked: &mut bool,
+    ) -> Result<(), Ticket> {
+        if !is_new || std::mem::replace(asked, true) {
+            return Err(ticket);
+        }
+        let key = self.key();
+        let request = &self.task.request;
+        let whole = request.method != Method::Head && !request.fields.contains("range");
+        crate::disk::promote(self.worker, &key, request, whole, ticket).await
     }
 
     /// Keeps a stale object's bytes from being dropped by others while the origin is asked; `None`

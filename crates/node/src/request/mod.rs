@@ -67,7 +67,7 @@ pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Response {
             State::Miss(miss) => machine.miss(*miss).await,
             State::Pass => machine.pass().await,
             State::Pipe => machine.pipe().await,
-            State::Purge => machine.purge(),
+            State::Purge => machine.purge().await,
             State::Fetched(fetched) => machine.fetched(*fetched).await,
             State::Deliver(found) => machine.deliver(*found).await,
             State::Synth(status, reason) => machine.synth(status, reason),

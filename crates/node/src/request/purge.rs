@@ -6,9 +6,9 @@ use freshet_http::reason::Reason;
 use std::sync::Arc;
 
 impl Machine<'_> {
-    pub(super) fn purge(&mut self) -> State {
+    pub(super) async fn purge(&mut self) -> State {
         let key = self.key();
-        let objects = self.worker.shared.cache.purge(&key, freshet_cache::Purge::Hard);
+        let objects = self.worker.shared.purge(&key, freshet_cache::Purge::Hard).durable().await;
         self.worker.stats.purges.increment();
         self.task.reason = Reason::Purge;
         let policy = Arc::clone(&self.task.snapshot.policy);

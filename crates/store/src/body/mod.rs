@@ -31,6 +31,7 @@ pub use state::Next;
 pub use writer::BodyWriter;
 
 use crate::arena::Arena;
+use crate::disk::Stored;
 use freshet_http::fields::Fields;
 use state::{After, State};
 use std::fmt;
@@ -44,6 +45,9 @@ pub struct Body {
     state: Mutex<State>,
     is_transit: AtomicBool,
     trailers: OnceLock<Box<Fields>>,
+    /// Where its bytes can be read, where that is not memory alone.
+    source: OnceLock<Box<Stored>>,
+    was_offered: AtomicBool,
 }
 
 /// What a body costs the heap: itself, its counts, and a reader's place.
@@ -194,6 +198,30 @@ impl Body {
         self.trailers.get().map(|fields| &**fields)
     }
 
+    /// Says where its bytes are on a disk; only the first call counts. Bytes that came along with
+    /// the head are let go: put them into the body.
+    pub fn set_source(&self, mut stored: Stored) {
+        stored.payload = None;
+        self.was_offered.store(true, Release);
+        let _ = self.source.set(Box::new(stored));
+    }
+
+    /// Where its bytes are on a disk.
+    pub fn source(&self) -> Option<&Stored> {
+        self.source.get().map(|stored| &**stored)
+    }
+
+    /// Notes that it was given to a disk; whether it was noted before. For an owner who offers it
+    /// once.
+    pub fn note_offer(&self) -> bool {
+        self.was_offered.swap(true, Release)
+    }
+
+    /// Whether [`Body::note_offer`] or [`Body::set_source`] was called.
+    pub fn was_offered(&self) -> bool {
+        self.was_offered.load(Acquire)
+    }
+
     /// The arena its bytes are in.
     pub fn arena(&self) -> &Arc<Arena> {
         &self.arena
@@ -206,6 +234,8 @@ impl Body {
             is_transit: AtomicBool::new(state.is_transit),
             state: Mutex::new(state),
             trailers: OnceLock::new(),
+            source: OnceLock::new(),
+            was_offered: AtomicBool::new(false),
         })
     }
 

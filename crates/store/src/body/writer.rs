@@ -6,7 +6,7 @@ use super::state::Room;
 use crate::arena::MemoryWait;
 use crate::error::BodyError;
 use crate::limits::{SKIP_BYTES_MAX, SLAB_BYTES_MAX};
-use crate::piece::PieceMut;
+use crate::piece::{Lease, PieceMut};
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -124,6 +124,20 @@ impl BodyWriter {
         if self.piece.as_ref().is_some_and(|piece| piece.published() == piece.capacity()) {
             self.piece = None;
         }
+    }
+
+    /// Makes bytes that are in the arena already the next part of the body. Waits, in transit, as
+    /// [`BodyWriter::poll_reserve`] does; dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// As [`BodyWriter::poll_reserve`], but for memory.
+    pub async fn adopt(&mut self, lease: &Lease) -> Result<(), BodyError> {
+        let id = self.id;
+        poll_fn(|cx| self.body.state().admit(id, false, cx).map_ok(drop)).await?;
+        let (piece, start, len) = lease.parts();
+        self.body.change(|state, after| state.commit(id, Some((piece, start)), len, after));
+        self.position += u64::from(len);
+        Ok(())
     }
 
     /// Ends the writer's part here. An open end becomes the end of the body. Memory above the last

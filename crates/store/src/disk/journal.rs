@@ -47,8 +47,6 @@ pub(crate) struct Replay {
     pub(crate) blocks: Vec<(u64, Vec<Event>)>,
     /// The number the next block gets.
     pub(crate) next: u64,
-    /// Where a gap was: the events before these blocks are lost, though they were durable once.
-    pub(crate) has_gap: bool,
 }
 
 impl Journal {
@@ -64,10 +62,6 @@ impl Journal {
     /// The number of the block that pending events go to.
     pub(crate) fn next(&self) -> u64 {
         self.next
-    }
-
-    pub(crate) fn has_pending(&self) -> bool {
-        !self.pending.is_empty()
     }
 
     pub(crate) fn pending(&self) -> usize {
@@ -213,11 +207,7 @@ pub(crate) fn read(device: &dyn Device, id: Uuid, geometry: &Geometry) -> Result
     let next = found.last().map_or(1, |(number, _)| number + 1);
     let joins = |pair: &[(u64, Vec<Event>)]| matches!(pair, [a, b] if a.0 + 1 == b.0);
     let start = found.windows(2).rposition(|pair| !joins(pair)).map_or(0, |at| at + 1);
-    // The block that was being written when all ended may have spoiled the oldest one.
-    let oldest_kept = (next + 1).saturating_sub(ring).max(1);
-    let first = found.get(start).map_or(next, |(number, _)| *number);
-    let has_gap = first > oldest_kept;
-    Ok(Replay { blocks: found.split_off(start), next, has_gap })
+    Ok(Replay { blocks: found.split_off(start), next })
 }
 
 #[cfg(test)]
@@ -245,16 +235,17 @@ mod tests {
         }
         let replay = read(device, id, &geometry).expect("the device works");
         assert_eq!((replay.next, replay.blocks.len() as u64), (3 * ring + 1, ring));
-        assert!(!replay.has_gap);
         let (number, events) = &replay.blocks[0];
         assert_eq!(events[1], Event::Opened { segment: 1, seq: *number });
         // One copy of a block may be lost, not both.
         let [first, second] = places(&geometry, 3 * ring - 2);
         sim.flip_bit(first..first + BLOCK_BYTES);
-        assert!(!read(device, id, &geometry).expect("the device works").has_gap);
+        assert_eq!(
+            read(device, id, &geometry).expect("the device works").blocks.len() as u64,
+            ring
+        );
         sim.flip_bit(second..second + BLOCK_BYTES);
         let replay = read(device, id, &geometry).expect("the device works");
-        assert!(replay.has_gap);
         assert_eq!(replay.blocks.len(), 2);
     }
 }

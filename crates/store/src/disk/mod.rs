@@ -15,11 +15,17 @@
 //! | [`writer`], [`intake`], [`reclaim`] | the one that writes |
 //! | [`read`], [`volume`] | what all may ask of a disk |
 //! | [`recovery`] | making and opening a volume |
+//! | [`ring`] | the kernel's queue for I/O, one for each thread |
+//! | [`disk`], [`set`], [`budget`] | disks that come and go, placement, endurance |
 
+pub mod bench;
 pub mod block;
+pub mod budget;
 mod checkpoint;
 mod codec;
 pub mod device;
+mod disk;
+pub mod file;
 pub mod geometry;
 mod index;
 mod intake;
@@ -31,7 +37,9 @@ mod read;
 mod reclaim;
 mod record;
 pub mod recovery;
+pub mod ring;
 mod segment;
+mod set;
 pub mod simulation;
 pub mod superblock;
 mod table;
@@ -41,7 +49,9 @@ mod volume;
 mod writer;
 
 pub use checkpoint::Written;
+pub use disk::{Disk, DiskCounts, DiskSpec, DiskStats, Health, ObjectStream};
 pub use intake::Description;
 pub use read::{PartRead, ReadError, Stored};
+pub use set::Disks;
 pub use volume::{Common, Volume, VolumeCounts, VolumeStats};
 pub use writer::Writer;

@@ -255,6 +255,9 @@ impl Volume {
     fn check(&self, offset: u64, result: Result<(), IoError>) -> Result<(), ReadError> {
         let Err(error) = result else { return Ok(()) };
         self.counts.read_errors.add(1);
+        if error.is_gone() {
+            self.set_gone();
+        }
         if matches!(error, IoError::Failed(_)) && !error.is_gone() {
             self.retire(offset);
         }

@@ -59,6 +59,8 @@ pub struct Opened {
     pub writer: Writer,
     /// How it was found.
     pub report: Report,
+    /// The newest purge it knows.
+    pub last_mark: u64,
 }
 
 /// Divides a device and makes it an empty volume of a set. What was on it is gone.
@@ -102,14 +104,11 @@ pub fn open(device: Arc<dyn Device>, common: Common) -> Result<Opened, DiskError
     let journal = Journal::new(superblock.device, superblock.geometry, journal);
     let books = Books::new(table, journal, written, formatted_ms);
     let volume = Arc::new(Volume::new(device, superblock, common.clone(), index, books));
-    // Purges it missed while it was away.
-    for mark in common.purges.since(recovered.last_mark) {
-        drop(volume.purge(mark));
-    }
+    let last_mark = volume.catch_up(recovered.last_mark);
     let mut writer = Writer::new(Arc::clone(&volume), place, journal_from);
     writer.seal_recovered(&to_seal)?;
     writer.tend()?;
-    Ok(Opened { volume, writer, report })
+    Ok(Opened { volume, writer, report, last_mark })
 }
 
 /// Looks at a volume and changes nothing.

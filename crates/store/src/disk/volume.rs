@@ -18,7 +18,9 @@ use super::table::{SegmentState, SegmentTable};
 use crate::error::DiskError;
 use freshet_base::counter::SharedCounter;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What the volumes of a node share.
@@ -51,6 +53,7 @@ pub struct Volume {
     segment_seqs: Box<[AtomicU64]>,
     /// Blocks of the journal below this are durable.
     durable_journal: AtomicU64,
+    is_gone: AtomicBool,
 }
 
 /// What changes together with the index.
@@ -137,6 +140,7 @@ impl Volume {
             books: Mutex::new(books),
             segment_seqs: seqs,
             durable_journal: AtomicU64::new(durable),
+            is_gone: AtomicBool::new(false),
         }
     }
 
@@ -201,9 +205,12 @@ impl Volume {
         completion
     }
 
-    /// Whether there is anything for the journal.
-    pub(crate) fn has_events(&self) -> bool {
-        self.books().journal.has_pending()
+    /// Carries out the purges after `last_mark`, which it missed; returns the newest one.
+    pub(crate) fn catch_up(&self, last_mark: u64) -> u64 {
+        let missed = self.common.purges.since(last_mark);
+        let newest = missed.last().map_or(last_mark, |mark| mark.seq);
+        missed.into_iter().for_each(|mark| drop(self.purge(mark)));
+        newest
     }
 
     /// Writes pending events and makes them durable. Called by the writer only.
@@ -243,11 +250,6 @@ impl Volume {
         self.device.write(first, block)?;
         self.device.write(second, copy)?;
         self.device.flush()
-    }
-
-    /// Blocks of the journal that are durable.
-    pub(crate) fn durable_journal(&self) -> u64 {
-        self.durable_journal.load(Acquire)
     }
 
     /// Makes written records findable, but for those that were purged while they were written.
@@ -314,6 +316,15 @@ impl Volume {
 
     pub(crate) fn books(&self) -> MutexGuard<'_, Books> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether an operation failed because the device is not there any more.
+    pub fn is_gone(&self) -> bool {
+        self.is_gone.load(Relaxed)
+    }
+
+    pub(crate) fn set_gone(&self) {
+        self.is_gone.store(true, Relaxed);
     }
 
     /// Errors and timeouts so far, for the disk's health.

@@ -1,0 +1,151 @@
+//! Disks: how they are, what they hold, how they wear.
+
+use crate::server::Context;
+use axum::Json;
+use axum::extract::State;
+use freshet_store::disk::{Disk, Health};
+use serde::Serialize;
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// A disk.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct StoreView {
+    /// File or device.
+    path: String,
+    /// `healthy`, `suspect` (it answers late and gets nothing new), `offline` or `stopped`.
+    health: &'static str,
+    /// Why it is not in use.
+    why: Option<String>,
+    /// Bytes for content.
+    log_bytes: u64,
+    /// Bytes of what can be found.
+    live_bytes: u64,
+    /// Records: objects, and parts of long ones.
+    records: u64,
+    /// Memory of its index.
+    index_bytes: u64,
+    /// Segments given up because a part of them failed.
+    segments_retired: u32,
+    /// Bytes that wait to be written.
+    queued_bytes: u64,
+    /// Bytes written since it was formatted.
+    written_bytes: u64,
+    /// Of these, objects that were let in.
+    written_admitted_bytes: u64,
+    /// Objects written again because they were used.
+    written_kept_bytes: u64,
+    /// What fills up blocks.
+    written_padding_bytes: u64,
+    /// Its own bookkeeping.
+    written_metadata_bytes: u64,
+    /// Part of its write budget in use; above 1 it wears out before its time.
+    pressure: f64,
+    /// How long it lasts at this rate.
+    life_left_days: Option<f64>,
+    /// Reads that failed since it was opened.
+    read_errors: u64,
+    /// Writes that failed.
+    write_errors: u64,
+    /// Reads that took too long.
+    timeouts: u64,
+    /// Records with a wrong checksum.
+    damaged: u64,
+    /// Objects found.
+    hits: u64,
+    /// Bytes read for clients.
+    read_bytes: u64,
+}
+
+/// Lists the disks.
+#[utoipa::path(get, path = "/v1/stores", tag = "look", security(("token" = [])),
+    responses((status = OK, body = [StoreView])))]
+pub(crate) async fn stores(State(context): State<Arc<Context>>) -> Json<Vec<StoreView>> {
+    let disks = context.node.shared.disks.as_ref();
+    Json(
+        disks
+            .map(|disks| disks.disks().iter().map(|disk| view(disk)).collect())
+            .unwrap_or_default(),
+    )
+}
+
+pub(crate) fn view(disk: &Disk) -> StoreView {
+    let stats = disk.stats();
+    let volume = stats.volume.unwrap_or_default();
+    let open = disk.volume();
+    let counts = open.as_ref().map(|volume| volume.counts());
+    let count = |of: fn(&freshet_store::disk::VolumeCounts) -> u64| counts.map_or(0, of);
+    StoreView {
+        path: stats.path.display().to_string(),
+        health: stats.health.word(),
+        why: match stats.health {
+            Health::Offline(why) => Some(why),
+            _ => None,
+        },
+        log_bytes: volume.log_bytes,
+        live_bytes: volume.live_bytes,
+        records: volume.entries,
+        index_bytes: volume.index_bytes,
+        segments_retired: volume.segments_retired,
+        queued_bytes: stats.queued_bytes,
+        written_bytes: volume.written.total(),
+        written_admitted_bytes: volume.written.admitted_bytes,
+        written_kept_bytes: volume.written.reinserted_bytes,
+        written_padding_bytes: volume.written.padding_bytes,
+        written_metadata_bytes: volume.written.metadata_bytes,
+        pressure: stats.pressure,
+        life_left_days: stats.life_left.map(|left| left.as_secs_f64() / 86_400.0),
+        read_errors: count(|counts| counts.read_errors.value()),
+        write_errors: count(|counts| counts.write_errors.value()),
+        timeouts: count(|counts| counts.timeouts.value()),
+        damaged: count(|counts| counts.damaged.value()),
+        hits: count(|counts| counts.hits.value()),
+        read_bytes: count(|counts| counts.read_bytes.value()),
+    }
+}
+
+impl StoreView {
+    /// What is measured of it, by name and meaning.
+    pub(crate) fn figures(&self) -> [(&'static str, &'static str, f64); 16] {
+        let is_healthy = u8::from(self.health == "healthy").into();
+        [
+            ("healthy", "Whether the disk is read and written.", is_healthy),
+            ("log_bytes", "Bytes for content.", self.log_bytes as f64),
+            ("live_bytes", "Bytes of what can be found.", self.live_bytes as f64),
+            ("records", "Records in the index.", self.records as f64),
+            ("index_bytes", "Memory of the index.", self.index_bytes as f64),
+            ("queued_bytes", "Bytes that wait to be written.", self.queued_bytes as f64),
+            (
+                "written_admitted_bytes",
+                "Bytes written of new objects.",
+                self.written_admitted_bytes as f64,
+            ),
+            (
+                "written_kept_bytes",
+                "Bytes written again of used objects.",
+                self.written_kept_bytes as f64,
+            ),
+            (
+                "written_padding_bytes",
+                "Bytes written to fill up blocks.",
+                self.written_padding_bytes as f64,
+            ),
+            (
+                "written_metadata_bytes",
+                "Bytes written of bookkeeping.",
+                self.written_metadata_bytes as f64,
+            ),
+            ("pressure", "Part of the write budget in use.", self.pressure),
+            ("read_errors", "Reads that failed.", self.read_errors as f64),
+            ("write_errors", "Writes that failed.", self.write_errors as f64),
+            ("timeouts", "Reads that took too long.", self.timeouts as f64),
+            ("damaged", "Records with a wrong checksum.", self.damaged as f64),
+            ("read_bytes", "Bytes read for clients.", self.read_bytes as f64),
+        ]
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+}

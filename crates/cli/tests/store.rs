@@ -1,0 +1,212 @@
+//! What is on disk outlives the process, however that ends.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use rustix::process::Signal;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Instant;
+use support::{PATIENCE, Process, freshet, succeed};
+
+/// An origin of objects whose bytes follow from their names: `/<bytes>/<name>`.
+struct Origin {
+    address: SocketAddr,
+    requests: Arc<AtomicU64>,
+}
+
+fn content(target: &str) -> Vec<u8> {
+    let bytes: usize = target.split('/').nth(1).unwrap().parse().unwrap();
+    let mut state = target.bytes().fold(7u64, |sum, byte| sum.wrapping_mul(31) + u64::from(byte));
+    let next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) as u8
+    };
+    std::iter::repeat_with(next).take(bytes).collect()
+}
+
+impl Origin {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let requests = Arc::<AtomicU64>::default();
+        let counted = Arc::clone(&requests);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let counted = Arc::clone(&counted);
+                std::thread::spawn(move || answer(stream, &counted));
+            }
+        });
+        Self { address, requests }
+    }
+}
+
+fn answer(stream: TcpStream, counted: &AtomicU64) -> Option<()> {
+    let mut input = BufReader::new(stream.try_clone().ok()?);
+    let mut output = stream;
+    loop {
+        let mut target = String::new();
+        loop {
+            let mut line = String::new();
+            if input.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            if target.is_empty() {
+                target = line.split(' ').nth(1)?.to_owned();
+            }
+            if line == "\r\n" {
+                break;
+            }
+        }
+        counted.fetch_add(1, SeqCst);
+        let body = content(&target);
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nCache-Control: max-age=86400\r\n\
+             ETag: \"{target}\"\r\nCache-Tag: all\r\n\r\n",
+            body.len()
+        );
+        output.write_all(head.as_bytes()).ok()?;
+        output.write_all(&body).ok()?;
+    }
+}
+
+struct Node {
+    process: Process,
+    address: SocketAddr,
+    runtime: PathBuf,
+}
+
+impl Node {
+    fn start(origin: &Origin, folder: &Path, store: &str) -> Self {
+        let runtime = folder.join("run");
+        std::fs::create_dir_all(&runtime).unwrap();
+        let mut process = Process::start(
+            freshet()
+                .args(["serve", "--listen", "127.0.0.1:0", "--memory", "64MiB", "--workers", "2"])
+                .args(["--origin", &format!("http://{}", origin.address), "--store", store])
+                .args(["--admin", "127.0.0.1:0", "--set", "drain=1s"])
+                .env("XDG_RUNTIME_DIR", &runtime)
+                .env("FRESHET_LOG", "info"),
+        );
+        let address = process.wait_for(|line| {
+            let rest = line.strip_prefix("listening  http://")?;
+            rest.split_whitespace().next()?.parse().ok()
+        });
+        process.wait_for(|line| line.starts_with("ready").then_some(()));
+        Self { process, address, runtime }
+    }
+
+    /// Status and body of a response.
+    fn get(&self, target: &str, more: &str) -> (u16, String, Vec<u8>) {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        let method = if more == "PURGE" { "PURGE" } else { "GET" };
+        let more = if more == "PURGE" { "" } else { more };
+        let request = format!(
+            "{method} {target} HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n{more}\r\n"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+        let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
+        let status = head[9..12].parse().unwrap();
+        (status, head, bytes.split_off(end + 4))
+    }
+
+    /// Waits until the disk has written what it was given.
+    fn written(&self, records: u64) {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let list = succeed(
+                freshet().args(["store", "list", "--json"]).env("XDG_RUNTIME_DIR", &self.runtime),
+            );
+            let stores: serde_json::Value = serde_json::from_str(&list).unwrap();
+            if stores[0]["records"].as_u64().unwrap() >= records {
+                return;
+            }
+            assert!(Instant::now() < until, "{list}");
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn check_all(node: &Node, targets: &[String]) {
+    for target in targets {
+        let (status, head, body) = node.get(target, "");
+        assert_eq!(status, 200, "{head}");
+        assert!(body == content(target), "{target}: wrong bytes");
+    }
+}
+
+#[test]
+fn what_was_cached_is_served_after_a_kill_without_the_origin() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("{}:256MiB", folder.path().join("store").display());
+    let origin = Origin::start();
+    // Small ones, one of several records, and one that is larger than memory keeps.
+    let mut targets: Vec<String> = (0..20).map(|at| format!("/{}/{at}", 100 + at * 4000)).collect();
+    targets.extend(["/1000000/a".into(), "/5000000/b".into(), "/20000000/c".into()]);
+    let records = 20 + 1 + 6 + 21;
+    let mut node = Node::start(&origin, folder.path(), &store);
+    check_all(&node, &targets);
+    node.written(records);
+    let fetched = origin.requests.load(SeqCst);
+    assert_eq!(node.get("/4100/1", "PURGE").0, 200);
+    node.process.signal(Signal::KILL);
+    node.process.end();
+
+    let mut node = Node::start(&origin, folder.path(), &store);
+    let kept: Vec<String> = targets.iter().filter(|one| *one != "/4100/1").cloned().collect();
+    check_all(&node, &kept);
+    let (status, head, body) = node.get("/5000000/b", "Range: bytes=3000000-3000099\r\n");
+    assert_eq!((status, &body[..]), (206, &content("/5000000/b")[3_000_000..3_000_100]), "{head}");
+    let (status, _, body) = node.get("/20000000/c", "Range: bytes=19999990-\r\n");
+    assert_eq!((status, &body[..]), (206, &content("/20000000/c")[19_999_990..]));
+    assert_eq!(origin.requests.load(SeqCst), fetched, "the disk has everything");
+    check_all(&node, &["/4100/1".into()]);
+    assert_eq!(origin.requests.load(SeqCst), fetched + 1, "what was purged is fetched");
+
+    // In order this time; and a store in use is no one else's.
+    let path = folder.path().join("store").display().to_string();
+    let refused = support::run(freshet().args(["store", "check", &path]));
+    assert!(!refused.status.success());
+    node.process.signal(Signal::TERM);
+    assert!(support::is_clean(node.process.end().0));
+    let said = succeed(freshet().args(["store", "check", &path]));
+    assert!(said.contains("in order"), "{said}");
+    let node = Node::start(&origin, folder.path(), &store);
+    check_all(&node, &targets);
+    assert_eq!(origin.requests.load(SeqCst), fetched + 1);
+}
+
+#[test]
+fn what_is_no_store_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("precious");
+    let precious = support::write_noise(&path, 8 << 20);
+    let text = path.display().to_string();
+    for arguments in [
+        vec!["store", "format", &text],
+        vec!["store", "check", &text],
+        vec![
+            "serve",
+            "--origin",
+            "http://127.0.0.1:9",
+            "--listen",
+            "127.0.0.1:0",
+            "--store",
+            &text,
+        ],
+    ] {
+        let output = support::run(freshet().args(&arguments).env("XDG_RUNTIME_DIR", folder.path()));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "{arguments:?}");
+        assert!(said.contains("another program") && said.contains("precious"), "{said}");
+    }
+    assert!(std::fs::read(&path).unwrap() == precious);
+    succeed(freshet().args(["store", "format", "--force", &text]));
+    assert!(succeed(freshet().args(["store", "check", &text])).contains("good"));
+}

@@ -1,0 +1,117 @@
+//! What goes to the disks, and when.
+
+use super::meta;
+use crate::snapshot::Snapshot;
+use crate::worker::Worker;
+use freshet_cache::{Key, Object, StoredHead, Variation};
+use freshet_http::fields::Fields;
+use freshet_store::disk::budget::Use;
+use freshet_store::disk::{Description, Disks, ObjectStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Uses after which an object that was not let in is offered again: those that change what the
+/// write budget says.
+const OFFERED_AT_HITS: std::ops::RangeInclusive<u64> = 1..=2;
+
+/// A response that may go to a disk.
+pub(crate) struct Intake {
+    disks: Arc<Disks>,
+    description: Description,
+    shown: Use,
+}
+
+impl Intake {
+    /// What would be written of a response; `None` where it is for memory only: without disks, with
+    /// a lifetime too short, or with a head too long.
+    pub(crate) fn new(
+        worker: &Worker,
+        snapshot: &Snapshot,
+        key: &Key,
+        head: &StoredHead,
+        (variation, tags): (Option<&Variation>, &[u64]),
+        (request, born): (&Fields, u64),
+    ) -> Option<Self> {
+        let disks = Arc::clone(worker.shared.disks.as_ref()?);
+        let fresh = &head.freshness;
+        if head.partial || fresh.lifetime < snapshot.settings.store_ttl_min {
+            return None;
+        }
+        let was_seen = disks.note_fetch(key.hash());
+        let useful = fresh.lifetime + fresh.stale_while_revalidate.max(fresh.stale_if_error);
+        let description = Description {
+            key: key.hash(),
+            variant: meta::variant(variation, head.scheme_bound),
+            born,
+            expires_ms: fresh.received.plus(useful).0,
+            tags: tags.into(),
+            meta: meta::write(key.text(), head, request),
+        };
+        let intake = Self { disks, description, shown: Use { hits: 0, was_seen } };
+        intake.description.fits().then_some(intake)
+    }
+
+    /// Offers an object that has arrived.
+    pub(crate) fn offer(self, object: &Object) {
+        let body = object.body();
+        if !object.is_indexed() || body.trailers().is_some() {
+            return;
+        }
+        let shown = Use { hits: object.hits(), ..self.shown };
+        if self.disks.offer(self.description, body, shown) {
+            body.note_offer();
+        }
+    }
+
+    /// Begins to write a response that is too large for memory, while it passes.
+    pub(crate) fn tee(self, length: Option<u64>) -> Option<Tee> {
+        let stream = self.disks.stream(self.description.key, self.shown)?;
+        Some(Tee { stream: Some(stream), description: self.description, length })
+    }
+}
+
+/// Writes what passes.
+pub(crate) struct Tee {
+    stream: Option<ObjectStream>,
+    description: Description,
+    length: Option<u64>,
+}
+
+impl Tee {
+    /// Takes a copy of bytes. Where the disk cannot keep up, this and all after it is left out.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        if let Some(stream) = &mut self.stream
+            && !stream.push(bytes)
+        {
+            self.stream = None;
+        }
+    }
+
+    /// Makes it findable, after its last byte.
+    pub(crate) fn finish(self) {
+        if let Some(stream) = self.stream
+            && self.length.is_none_or(|length| length == stream.total())
+        {
+            stream.finish(self.description);
+        }
+    }
+}
+
+/// Offers an object again that was not let in when it came and has been used since.
+pub(crate) fn offer_used(worker: &Worker, snapshot: &Snapshot, object: &Object, request: &Fields) {
+    let Some(disks) = &worker.shared.disks else { return };
+    if object.body().was_offered() || !OFFERED_AT_HITS.contains(&object.hits()) {
+        return;
+    }
+    let head = object.head();
+    // Its fetch began before it was received; a purge since then took it out of the index.
+    let born = head.freshness.received.0.saturating_sub(FETCH_MAX.as_millis() as u64) * 1000;
+    let selected = (object.variation(), object.tags());
+    let intake = Intake::new(worker, snapshot, object.key(), &head, selected, (request, born));
+    if let Some(intake) = intake.filter(|_| object.is_indexed() && !disks.disks().is_empty()) {
+        intake.offer(object);
+    }
+}
+
+/// The longest time a fetch may have taken before its head came.
+const FETCH_MAX: Duration = Duration::from_secs(600);

@@ -1,0 +1,94 @@
+//! The disks of a node: what goes there, what is found there, and how its bytes come back.
+//!
+//! A look-up that finds nothing in memory asks the disks' indexes, which are in memory too. What a
+//! disk has becomes an object like any other, whose body knows where its bytes are: what a response
+//! needs is read when it needs it, and what the disk cannot give is asked from an origin by range.
+
+mod fill;
+mod intake;
+mod meta;
+mod promote;
+mod purge;
+
+pub(crate) use fill::{fill, response_body};
+pub(crate) use intake::{Intake, Tee, offer_used};
+pub(crate) use promote::promote;
+
+use crate::config::Settings;
+use freshet_base::clock::UnixMillis;
+use freshet_net::descriptor::Readable;
+use freshet_store::DiskError;
+use freshet_store::disk::ring::Ring;
+use freshet_store::disk::{DiskSpec, Disks};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Poll, ready};
+use std::time::Duration;
+
+/// How long reads that wait for more to be told to the kernel with them wait at most.
+const QUEUED_MAX: Duration = Duration::from_millis(1);
+
+/// Opens the disks of a configuration.
+///
+/// # Errors
+/// Which one cannot be used, and why.
+pub(crate) fn open(settings: &Settings) -> Result<Option<Arc<Disks>>, (String, DiskError)> {
+    if settings.stores.is_empty() {
+        return Ok(None);
+    }
+    let specs = settings.stores.iter().map(|store| DiskSpec {
+        path: store.path.clone(),
+        bytes: store.bytes,
+        weight: store.weight,
+        drive_writes: store.drive_writes,
+        object_bytes: store.object_bytes,
+        keeps: store.keep_used,
+    });
+    Disks::open(specs.collect(), now_us).map(Some)
+}
+
+/// Microseconds of the wall clock.
+fn now_us() -> u64 {
+    UnixMillis::now().0.saturating_mul(1000)
+}
+
+/// Gives this worker a ring for its disks, and looks after it. Without one, threads serve them.
+pub(crate) async fn drive() {
+    let ring = match Ring::install() {
+        Ok(ring) => ring,
+        Err(error) => {
+            tracing::warn!(%error, "no io_uring: disks are read by threads");
+            return;
+        }
+    };
+    let readable = ring.readable().and_then(Readable::new);
+    let Ok(readable) = readable else { return };
+    loop {
+        let turn = std::future::poll_fn(|cx| {
+            ring.set_waker(cx.waker());
+            loop {
+                ring.reap();
+                ring.submit_due();
+                if ready!(readable.poll_became_readable(cx)).is_err() {
+                    return Poll::Ready(());
+                }
+            }
+        });
+        if ring.queued() == 0 {
+            wait_for_queue(&ring, turn).await;
+        } else {
+            let _ = tokio::time::timeout(QUEUED_MAX, turn).await;
+            ring.submit();
+        }
+    }
+}
+
+/// Runs turns until something stays queued that has to be told within [`QUEUED_MAX`].
+async fn wait_for_queue(ring: &Rc<Ring>, turn: impl Future<Output = ()>) {
+    let mut turn = std::pin::pin!(turn);
+    std::future::poll_fn(|cx| {
+        let polled = turn.as_mut().poll(cx);
+        if ring.queued() > 0 { Poll::Ready(()) } else { polled }
+    })
+    .await;
+}

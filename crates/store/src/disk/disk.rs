@@ -1,0 +1,640 @@
+//! One configured disk: its thread, its health, and its coming and going.
+//!
+//! ```text
+//!            ┌── opened ──► healthy ── errors, a hang ──► offline ─┐
+//!  offline ──┤                 ▲                                   │ every few seconds
+//!            └── not yet ◄─────┴──────── opened again ◄────────────┘
+//! ```
+//! The thread writes. When the disk fails it drops the volume, which turns its share into misses,
+//! and tries to open it anew: the same way as when the node starts, so content and purges are what
+//! recovery finds. Nobody who serves ever waits for this thread.
+
+use super::block::Block;
+use super::budget::{Budget, Use};
+use super::device::{Completion, Device, Finish, IoError};
+use super::file::FileDevice;
+use super::intake::{Description, chunk_bytes_max, object_id};
+use super::limits::{
+    CHECKPOINT_EVERY, FLUSH_EVERY, IO_TIMEOUT, PURGE_DELAY, QUEUE_BYTES_MAX, WRITE_DELAY,
+};
+use super::recovery::{self, Opened};
+use super::ring::Ring;
+use super::superblock::{Superblock, Uuid};
+use super::volume::{Common, Volume, VolumeStats};
+use super::writer::Writer;
+use crate::body::{Body, BodyReader};
+use crate::error::DiskError;
+use freshet_base::counter::SharedCounter;
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+/// How long the thread waits before it looks after a disk it could not open, at first and at most:
+/// a disk that works again is back within twice the latter.
+const RETRY_FIRST: Duration = Duration::from_millis(500);
+const RETRY_MAX: Duration = Duration::from_secs(15);
+/// Failed operations within [`FAILURE_WINDOW`] at which a disk is left.
+const FAILURES_MAX: u64 = 8;
+const FAILURE_WINDOW: Duration = Duration::from_secs(10);
+/// How long a disk may have work and finish none before it gets no more.
+const SUSPECT_AFTER: Duration = Duration::from_secs(1);
+/// Why a disk is not opened yet when a node is upgraded.
+const TAKEN: &str = "another process has it";
+/// How often the thread looks around while nothing comes.
+const TICK: Duration = Duration::from_millis(100);
+
+/// A disk as it is configured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DiskSpec {
+    /// File or block device.
+    pub path: PathBuf,
+    /// Length of a file that is made; a device is used whole.
+    pub bytes: Option<u64>,
+    /// Share of new content beside other disks; its length in bytes where this is `None`.
+    pub weight: Option<f64>,
+    /// How often a day the drive may be written whole.
+    pub drive_writes: f64,
+    /// Mean length of what is stored, for a file that is made.
+    pub object_bytes: Option<u64>,
+    /// Whether content that was used is kept when its segment is freed.
+    pub keeps: bool,
+}
+
+/// How a disk is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Health {
+    /// It is read and written.
+    Healthy,
+    /// It answers late: it is read, and not written.
+    Suspect,
+    /// It is not used; why, and that it is looked after.
+    Offline(String),
+    /// The node stops.
+    Stopped,
+}
+
+impl Health {
+    /// One word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Suspect => "suspect",
+            Self::Offline(_) => "offline",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+/// What is to be written.
+enum Job {
+    Object { description: Description, body: Arc<Body>, _hold: BodyReader },
+    Chunk { key: u128, object: u128, number: u32, chunk_bytes: u32, len: usize, block: Block },
+    Head { description: Description, object: u128, total: u64, chunk_bytes: u32 },
+    Drain(Finish),
+    Stop,
+}
+
+/// One disk of a node.
+#[derive(Debug)]
+pub struct Disk {
+    /// How it is configured.
+    pub spec: DiskSpec,
+    /// Counted since the node started.
+    pub counts: DiskCounts,
+    set: (Uuid, [u8; 16]),
+    common: Common,
+    volume: RwLock<Option<Arc<Volume>>>,
+    health: Mutex<Health>,
+    is_writable: AtomicBool,
+    queue: Mutex<Queue>,
+    more: Condvar,
+    queued_bytes: AtomicU64,
+    budget: Mutex<Option<Arc<Budget>>>,
+}
+
+/// What is counted of a disk besides its volume.
+#[derive(Debug, Default)]
+pub struct DiskCounts {
+    /// Objects not written because too much waited already, or the disk was not healthy.
+    pub refused_busy: SharedCounter,
+    /// Objects not written because of the write budget.
+    pub refused_budget: SharedCounter,
+    /// Times the disk was left.
+    pub left: SharedCounter,
+    /// Times it was opened.
+    pub opened: SharedCounter,
+    /// Milliseconds the last opening took.
+    pub opened_ms: AtomicU64,
+}
+
+/// What a disk is like now.
+#[derive(Clone, Debug)]
+pub struct DiskStats {
+    /// Where it is.
+    pub path: PathBuf,
+    /// How it is.
+    pub health: Health,
+    /// What it holds, while it is open.
+    pub volume: Option<VolumeStats>,
+    /// Part of its write budget in use.
+    pub pressure: f64,
+    /// How long it lasts at this rate.
+    pub life_left: Option<Duration>,
+    /// Bytes that wait to be written.
+    pub queued_bytes: u64,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    has_purges: bool,
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} jobs", self.jobs.len())
+    }
+}
+
+/// Why the thread stopped writing.
+enum Left {
+    Stopped,
+    Failed(String),
+}
+
+impl Disk {
+    pub(super) fn new(spec: DiskSpec, set: (Uuid, [u8; 16]), common: Common) -> Arc<Self> {
+        Arc::new(Self {
+            spec,
+            counts: DiskCounts::default(),
+            set,
+            common,
+            volume: RwLock::default(),
+            health: Mutex::new(Health::Offline("not opened yet".into())),
+            is_writable: AtomicBool::new(false),
+            queue: Mutex::default(),
+            more: Condvar::new(),
+            queued_bytes: AtomicU64::new(0),
+            budget: Mutex::default(),
+        })
+    }
+
+    /// The volume, while the disk is in use.
+    pub fn volume(&self) -> Option<Arc<Volume>> {
+        self.volume.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Makes a volume that was opened findable before the thread has begun.
+    pub(super) fn show(&self, opened: Option<&Opened>) {
+        let volume = opened.map(|opened| Arc::clone(&opened.volume));
+        *self.volume.write().unwrap_or_else(PoisonError::into_inner) = volume;
+    }
+
+    /// Bytes for content, or what was configured while it is away.
+    pub(super) fn log_bytes(&self) -> u64 {
+        let open = self.volume().map(|volume| volume.geometry().log_bytes());
+        open.or(self.spec.bytes).unwrap_or(1)
+    }
+
+    /// How it is.
+    pub fn health(&self) -> Health {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether new content may go to it.
+    pub fn is_writable(&self) -> bool {
+        self.is_writable.load(Relaxed)
+    }
+
+    /// What it is like.
+    pub fn stats(&self) -> DiskStats {
+        let volume = self.volume().map(|volume| volume.stats());
+        let now_ms = (self.common.now_us)() / 1000;
+        let written = volume.map_or(0, |volume| volume.written.total());
+        let budget = self.budget();
+        DiskStats {
+            path: self.spec.path.clone(),
+            health: self.health(),
+            volume,
+            pressure: budget.as_ref().map_or(0.0, |budget| budget.pressure(now_ms, written)),
+            life_left: budget.as_ref().and_then(|budget| budget.life_left(now_ms, written)),
+            queued_bytes: self.queued_bytes.load(Relaxed),
+        }
+    }
+
+    fn budget(&self) -> Option<Arc<Budget>> {
+        self.budget.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether the write budget lets an object in that was used like this.
+    pub(super) fn admits(&self, shown: Use) -> bool {
+        let (Some(budget), Some(volume)) = (self.budget(), self.volume()) else { return false };
+        let written = volume.books().written.total();
+        let pressure = budget.pressure((self.common.now_us)() / 1000, written);
+        let admitted = budget.admits(pressure, shown);
+        self.counts.refused_budget.add(u64::from(!admitted));
+        admitted
+    }
+
+    /// Has an object written whose bytes are all in memory, where there is room to wait.
+    pub(super) fn offer(&self, description: Description, body: &Arc<Body>) -> bool {
+        let Some(total) = body.total().filter(|_| body.is_complete() && description.fits()) else {
+            return false;
+        };
+        let hold = body.reader(..);
+        // Evicted since: its bytes are gone.
+        if !body.holds(0..total) || !self.has_room(total) {
+            self.counts.refused_busy.add(1);
+            return false;
+        }
+        self.push(Job::Object { description, body: Arc::clone(body), _hold: hold }, total);
+        true
+    }
+
+    /// Begins to write an object of which the bytes are still coming.
+    pub(super) fn stream(self: &Arc<Self>, key: u128) -> Option<ObjectStream> {
+        let volume = self.volume()?;
+        let chunk_bytes = chunk_bytes_max(volume.geometry());
+        Some(ObjectStream {
+            disk: Arc::clone(self),
+            volume,
+            key,
+            object: object_id(&self.common, key),
+            chunk_bytes,
+            number: 0,
+            total: 0,
+            block: None,
+            filled: 0,
+        })
+    }
+
+    /// Ends when all that was offered so far has been written.
+    pub fn drain(&self) -> Completion {
+        let (completion, finish) = Completion::new();
+        self.push(Job::Drain(finish), 0);
+        completion
+    }
+
+    pub(super) fn stop(&self) {
+        self.push(Job::Stop, 0);
+    }
+
+    /// Tells the thread that there are purges to be made durable.
+    pub(super) fn has_purges(&self) {
+        self.queue().has_purges = true;
+        self.more.notify_one();
+    }
+
+    fn has_room(&self, bytes: u64) -> bool {
+        self.is_writable()
+            && self.queued_bytes.load(Relaxed) + bytes.min(QUEUE_BYTES_MAX / 2) <= QUEUE_BYTES_MAX
+    }
+
+    fn push(&self, job: Job, bytes: u64) {
+        self.queued_bytes.fetch_add(bytes, Relaxed);
+        self.queue().jobs.push_back(job);
+        self.more.notify_one();
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_health(&self, health: Health) {
+        self.is_writable.store(health == Health::Healthy, Relaxed);
+        let mut slot = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        if *slot == health {
+            return;
+        }
+        let path = self.spec.path.display();
+        match &health {
+            Health::Healthy => tracing::info!(disk = %path, "the disk is in use"),
+            Health::Suspect => {
+                tracing::warn!(disk = %path, "the disk answers late: it gets nothing new")
+            }
+            Health::Offline(why) => tracing::warn!(disk = %path, %why, "the disk is not in use"),
+            Health::Stopped => tracing::debug!(disk = %path, "the disk was closed"),
+        }
+        *slot = health;
+    }
+
+    /// Serves the disk until the node stops. On a thread of its own.
+    pub(super) fn run(self: &Arc<Self>, first: Option<Opened>) {
+        let _ring = Ring::install();
+        let mut opened = first;
+        let mut retry = RETRY_FIRST;
+        loop {
+            let now = match opened.take() {
+                Some(opened) => Ok(opened),
+                None => self.open(),
+            };
+            match now {
+                Ok(Opened { volume, mut writer, report, last_mark }) => {
+                    retry = RETRY_FIRST;
+                    tracing::info!(disk = %self.spec.path.display(), ?report, "opened");
+                    let left = self.serve(&volume, &mut writer, last_mark);
+                    *self.volume.write().unwrap_or_else(PoisonError::into_inner) = None;
+                    volume.device().close();
+                    match left {
+                        Left::Stopped => return self.set_health(Health::Stopped),
+                        Left::Failed(why) => {
+                            self.counts.left.add(1);
+                            self.set_health(Health::Offline(why));
+                        }
+                    }
+                }
+                Err(error) => self.set_health(Health::Offline(explain(&error))),
+            }
+            if self.rest(retry) {
+                return self.set_health(Health::Stopped);
+            }
+            // Another process is about to end: it is waited for without a pause that grows.
+            let is_taken = self.health() == Health::Offline(TAKEN.into());
+            retry = if is_taken { RETRY_FIRST } else { (retry * 2).min(RETRY_MAX) };
+        }
+    }
+
+    /// Opens the device as it was left.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub(super) fn open(&self) -> Result<Opened, DiskError> {
+        let device = FileDevice::open(&self.spec.path).map_err(DiskError::DeviceOpen)?;
+        let device: Arc<dyn Device> = Arc::new(device);
+        let found = Superblock::read(&*device)?;
+        if found.set != self.set.0 {
+            return Err(DiskError::DeviceOfOtherSet { found: found.set, wanted: self.set.0 });
+        }
+        let begun = Instant::now();
+        let opened = recovery::open(device, self.common.clone())?;
+        let took = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.counts.opened_ms.store(took, Relaxed);
+        Ok(opened)
+    }
+
+    /// Writes what comes, until told to stop or the disk fails.
+    fn serve(&self, volume: &Arc<Volume>, writer: &mut Writer, last_mark: u64) -> Left {
+        writer.set_keeps(self.spec.keeps);
+        let log_bytes = volume.geometry().log_bytes();
+        let budget = Arc::new(Budget::new(log_bytes, self.spec.drive_writes));
+        *self.budget.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&budget));
+        *self.volume.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(volume));
+        self.counts.opened.add(1);
+        self.set_health(Health::Healthy);
+        // Purges that came between its opening and now.
+        volume.catch_up(last_mark);
+        let mut watch = Watch::new(volume);
+        let (mut flushed, mut checkpointed, mut waiting_since) =
+            (Instant::now(), Instant::now(), None);
+        loop {
+            let (job, has_purges) =
+                self.next_job(if waiting_since.is_some() { WRITE_DELAY } else { TICK });
+            let result = match job {
+                Some(Job::Stop) => {
+                    self.is_writable.store(false, Relaxed);
+                    if let Err(error) = writer.stop() {
+                        tracing::warn!(disk = %self.spec.path.display(), %error, "not closed in order");
+                    }
+                    return Left::Stopped;
+                }
+                Some(job) => self.carry_out(writer, job),
+                None => Ok(()),
+            };
+            let mut result = result.and_then(|()| if has_purges { writer.tend() } else { Ok(()) });
+            if writer.has_waiting() {
+                let since = *waiting_since.get_or_insert_with(Instant::now);
+                if result.is_ok()
+                    && since.elapsed() >= WRITE_DELAY
+                    && self.queued_bytes.load(Relaxed) == 0
+                {
+                    result = writer.drain();
+                    waiting_since = None;
+                }
+            } else {
+                waiting_since = None;
+            }
+            if result.is_ok() && flushed.elapsed() >= FLUSH_EVERY {
+                flushed = Instant::now();
+                let now_ms = (self.common.now_us)() / 1000;
+                budget.note(now_ms, volume.books().written.total());
+                result = writer.flush().and_then(|()| writer.tend());
+            }
+            if result.is_ok() && checkpointed.elapsed() >= CHECKPOINT_EVERY {
+                checkpointed = Instant::now();
+                result = writer.checkpoint(false);
+            }
+            if let Err(error) = &result
+                && is_fatal(error)
+            {
+                return Left::Failed(error.to_string());
+            }
+            match watch.look() {
+                Some(Health::Offline(why)) => return Left::Failed(why),
+                Some(health) => self.set_health(health),
+                None => {}
+            }
+        }
+    }
+
+    fn next_job(&self, limit: Duration) -> (Option<Job>, bool) {
+        let queue = self.queue();
+        let idle = |queue: &mut Queue| queue.jobs.is_empty() && !queue.has_purges;
+        let waited = self.more.wait_timeout_while(queue, limit, idle);
+        let (mut queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let has_purges = std::mem::take(&mut queue.has_purges);
+        let job = queue.jobs.pop_front();
+        drop(queue);
+        if has_purges {
+            // Others that come just now share the flush.
+            std::thread::sleep(PURGE_DELAY);
+        }
+        (job, has_purges)
+    }
+
+    fn carry_out(&self, writer: &mut Writer, job: Job) -> Result<(), DiskError> {
+        self.step_back(writer);
+        match job {
+            Job::Object { description, body, _hold } => {
+                let bytes = body.total().unwrap_or(0);
+                let result = writer.store(description, &body);
+                self.queued_bytes.fetch_sub(bytes, Relaxed);
+                result
+            }
+            Job::Chunk { key, object, number, chunk_bytes, len, block } => {
+                let bytes = block.get(..len).unwrap_or(&[]);
+                let result = writer.store_chunk(key, object, number, chunk_bytes, &[bytes]);
+                self.queued_bytes.fetch_sub(len as u64, Relaxed);
+                result
+            }
+            Job::Head { description, object, total, chunk_bytes } => {
+                writer.store_head(description, object, total, chunk_bytes)
+            }
+            Job::Drain(finish) => {
+                let result = writer.drain().and_then(|()| writer.flush());
+                let result = result.map_err(|_| IoError::Closed);
+                finish.finish(result, super::block::Buffer::None);
+                Ok(())
+            }
+            Job::Stop => Ok(()),
+        }
+    }
+
+    /// Lets reads pass while there is time.
+    fn step_back(&self, writer: &Writer) {
+        let device = writer.volume().device();
+        let mut left = 8;
+        while left > 0
+            && device.reads_in_flight() > 4
+            && self.queued_bytes.load(Relaxed) < QUEUE_BYTES_MAX / 2
+        {
+            std::thread::sleep(Duration::from_millis(1));
+            left -= 1;
+        }
+    }
+
+    /// Waits and drops what is offered meanwhile; true when told to stop.
+    fn rest(&self, span: Duration) -> bool {
+        let until = Instant::now() + span;
+        loop {
+            let mut queue = self.queue();
+            let jobs: Vec<Job> = queue.jobs.drain(..).collect();
+            queue.has_purges = false;
+            drop(queue);
+            self.queued_bytes.store(0, Relaxed);
+            if jobs.iter().any(|job| matches!(job, Job::Stop)) {
+                return true;
+            }
+            drop(jobs);
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            let queue = self.queue();
+            let idle = |queue: &mut Queue| queue.jobs.is_empty();
+            let _ = self.more.wait_timeout_while(queue, left, idle);
+        }
+    }
+}
+
+/// Whether a volume is to be left at once, rather than after several such errors.
+fn is_fatal(error: &DiskError) -> bool {
+    match error {
+        DiskError::JournalLost(_) => true,
+        DiskError::DeviceIo(error) => error.is_gone() || *error == IoError::TimedOut,
+        _ => false,
+    }
+}
+
+fn explain(error: &DiskError) -> String {
+    match error {
+        DiskError::DeviceOpen(IoError::Failed(11)) => TAKEN.into(),
+        other => other.to_string(),
+    }
+}
+
+/// Looks after a volume in use.
+struct Watch {
+    volume: Arc<Volume>,
+    window: Instant,
+    failures: u64,
+}
+
+impl Watch {
+    fn new(volume: &Arc<Volume>) -> Self {
+        Self { volume: Arc::clone(volume), window: Instant::now(), failures: volume.failures() }
+    }
+
+    /// What the disk is like, where that can be said.
+    fn look(&mut self) -> Option<Health> {
+        let failures = self.volume.failures() - self.failures;
+        if self.volume.is_gone() {
+            return Some(Health::Offline("the device is gone".into()));
+        }
+        if failures >= FAILURES_MAX {
+            return Some(Health::Offline(format!("{failures} operations failed within seconds")));
+        }
+        let stalled = self.volume.device().stalled();
+        if stalled >= IO_TIMEOUT {
+            return Some(Health::Offline(format!("no answer for {} s", stalled.as_secs())));
+        }
+        if self.window.elapsed() >= FAILURE_WINDOW {
+            self.window = Instant::now();
+            self.failures = self.volume.failures();
+        }
+        let is_late = stalled >= SUSPECT_AFTER;
+        Some(if is_late { Health::Suspect } else { Health::Healthy })
+    }
+}
+
+/// An object that is written while its bytes arrive. Dropping it leaves what was written to be
+/// overwritten some time.
+#[derive(Debug)]
+pub struct ObjectStream {
+    disk: Arc<Disk>,
+    volume: Arc<Volume>,
+    key: u128,
+    object: u128,
+    chunk_bytes: u32,
+    number: u32,
+    total: u64,
+    block: Option<Block>,
+    filled: usize,
+}
+
+impl ObjectStream {
+    /// Takes the next bytes. False where the disk cannot keep up or has failed: the object is not
+    /// stored then, and the stream is of no use any more.
+    #[must_use]
+    pub fn push(&mut self, mut bytes: &[u8]) -> bool {
+        let chunk = self.chunk_bytes as usize;
+        while !bytes.is_empty() {
+            if self.block.is_none() && !self.disk.has_room(u64::from(self.chunk_bytes)) {
+                self.disk.counts.refused_busy.add(1);
+                return false;
+            }
+            let block = self.block.get_or_insert_with(|| Block::new(chunk));
+            let now = bytes.len().min(chunk - self.filled);
+            let (taken, rest) = bytes.split_at(now);
+            block[self.filled..self.filled + now].copy_from_slice(taken);
+            self.filled += now;
+            self.total += now as u64;
+            bytes = rest;
+            if self.filled == chunk {
+                self.send();
+            }
+        }
+        self.is_same_volume()
+    }
+
+    /// Bytes taken so far.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Makes the object findable, once it is written.
+    pub fn finish(mut self, description: Description) -> bool {
+        if !self.is_same_volume() || !description.fits() || self.total == 0 {
+            return false;
+        }
+        if self.filled > 0 {
+            self.send();
+        }
+        let (object, total, chunk_bytes) = (self.object, self.total, self.chunk_bytes);
+        self.disk.push(Job::Head { description, object, total, chunk_bytes }, 0);
+        true
+    }
+
+    fn is_same_volume(&self) -> bool {
+        self.disk.volume().is_some_and(|volume| Arc::ptr_eq(&volume, &self.volume))
+    }
+
+    fn send(&mut self) {
+        let Some(block) = self.block.take() else { return };
+        let (len, number) = (std::mem::take(&mut self.filled), self.number);
+        self.number += 1;
+        let (key, object, chunk_bytes) = (self.key, self.object, self.chunk_bytes);
+        self.disk.push(Job::Chunk { key, object, number, chunk_bytes, len, block }, len as u64);
+    }
+}

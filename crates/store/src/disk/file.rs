@@ -1,0 +1,313 @@
+//! A block device or a file, without the page cache.
+
+use super::block::Buffer;
+use super::device::{Completion, Device, Finish, Io, IoError, Op, Outcome};
+use super::limits::{BLOCK_BYTES, POOL_THREADS};
+use super::ring::Ring;
+use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom};
+use rustix::io::Errno;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A device or file that is open. One process has it at a time.
+#[derive(Debug)]
+pub struct FileDevice {
+    shared: Arc<Shared>,
+    path: PathBuf,
+    bytes: u64,
+    /// For threads that have no ring.
+    pool: OnceLock<Sender<Task>>,
+    is_closed: AtomicBool,
+}
+
+/// What operations under way hold.
+#[derive(Debug)]
+pub(super) struct Shared {
+    fd: OwnedFd,
+    reads: AtomicUsize,
+    all: AtomicUsize,
+    began: Instant,
+    /// When something ended last, or work began after none, in ms since `began`.
+    progress_ms: AtomicU64,
+}
+
+struct Task {
+    op: Op,
+    offset: u64,
+    len: usize,
+    buffer: Buffer,
+    finish: Finish,
+}
+
+impl FileDevice {
+    /// Opens what is there.
+    ///
+    /// # Errors
+    /// It is not there, another process has it (`EWOULDBLOCK`), or it is neither a file nor a block
+    /// device (`ENOTBLK`).
+    pub fn open(path: &Path) -> Result<Self, IoError> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(path, flags | OFlags::DIRECT, Mode::empty())
+            // Memory file systems have no direct I/O.
+            .or_else(|error| match error {
+                Errno::INVAL => rustix::fs::open(path, flags, Mode::empty()),
+                other => Err(other),
+            })
+            .map_err(failed)?;
+        rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive).map_err(failed)?;
+        Self::of(fd, path)
+    }
+
+    /// Opens what another process may have, to be read only.
+    ///
+    /// # Errors
+    /// As [`FileDevice::open`].
+    pub fn peek(path: &Path) -> Result<Self, IoError> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        Self::of(rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?, path)
+    }
+
+    fn of(fd: OwnedFd, path: &Path) -> Result<Self, IoError> {
+        let stat = rustix::fs::fstat(&fd).map_err(failed)?;
+        let bytes = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => u64::try_from(stat.st_size).unwrap_or(0),
+            FileType::BlockDevice => rustix::fs::seek(&fd, SeekFrom::End(0)).map_err(failed)?,
+            _ => return Err(failed(Errno::NOTBLK)),
+        };
+        let shared = Shared {
+            fd,
+            reads: AtomicUsize::new(0),
+            all: AtomicUsize::new(0),
+            began: Instant::now(),
+            progress_ms: AtomicU64::new(0),
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+            path: path.to_owned(),
+            bytes: bytes & !(BLOCK_BYTES - 1),
+            pool: OnceLock::new(),
+            is_closed: AtomicBool::new(false),
+        })
+    }
+
+    /// Makes a file of this length, its blocks reserved, and opens it. A file that is there and
+    /// empty is given the length; one with something in it is only opened.
+    ///
+    /// # Errors
+    /// As [`FileDevice::open`]; no space (`ENOSPC`).
+    pub fn create(path: &Path, bytes: u64) -> Result<Self, IoError> {
+        let mode = Mode::RUSR | Mode::WUSR;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(path, flags, mode).map_err(failed)?;
+        let stat = rustix::fs::fstat(&fd).map_err(failed)?;
+        if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_size == 0 {
+            let reserved = rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, bytes);
+            match reserved {
+                Ok(()) => {}
+                Err(Errno::OPNOTSUPP) => rustix::fs::ftruncate(&fd, bytes).map_err(failed)?,
+                Err(error) => {
+                    let _ = rustix::fs::ftruncate(&fd, 0);
+                    return Err(failed(error));
+                }
+            }
+        }
+        drop(fd);
+        Self::open(path)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn pool(&self) -> &Sender<Task> {
+        self.pool.get_or_init(|| {
+            let (sender, receiver) = channel::<Task>();
+            let receiver = Arc::new(Mutex::new(receiver));
+            for _ in 0..POOL_THREADS {
+                let (receiver, shared) = (Arc::clone(&receiver), Arc::clone(&self.shared));
+                // Where no thread can be had, the others do its work; without any, operations end
+                // as closed.
+                let _ = thread::Builder::new()
+                    .name("disk-pool".into())
+                    .spawn(move || work(&receiver, &shared));
+            }
+            sender
+        })
+    }
+}
+
+/// Serves a device until it is dropped.
+fn work(tasks: &Mutex<Receiver<Task>>, shared: &Shared) {
+    loop {
+        let next = tasks.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(Task { op, offset, len, mut buffer, finish }) = next else { return };
+        let result = match buffer.bytes_mut().get_mut(..len) {
+            None => Err(IoError::Short),
+            Some(bytes) => match op {
+                Op::Read => moved(len, |at| {
+                    rustix::io::pread(&shared.fd, &mut bytes[at..], offset + at as u64)
+                }),
+                Op::Write => moved(len, |at| {
+                    rustix::io::pwrite(&shared.fd, &bytes[at..], offset + at as u64)
+                }),
+                Op::Flush => rustix::fs::fdatasync(&shared.fd).map_err(failed),
+            },
+        };
+        shared.ended(op);
+        finish.finish(result, buffer);
+    }
+}
+
+/// Goes on until `len` bytes were moved.
+fn moved(len: usize, mut step: impl FnMut(usize) -> Result<usize, Errno>) -> Result<(), IoError> {
+    let mut at = 0;
+    while at < len {
+        match step(at) {
+            Ok(0) => return Err(IoError::Short),
+            Ok(count) => at += count,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Ok(())
+}
+
+fn failed(error: Errno) -> IoError {
+    IoError::Failed(error.raw_os_error())
+}
+
+impl Shared {
+    pub(super) fn fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    pub(super) fn began(&self, op: Op) {
+        if op == Op::Read {
+            self.reads.fetch_add(1, Relaxed);
+        }
+        if self.all.fetch_add(1, Relaxed) == 0 {
+            self.progress();
+        }
+    }
+
+    pub(super) fn ended(&self, op: Op) {
+        if op == Op::Read {
+            self.reads.fetch_sub(1, Relaxed);
+        }
+        self.all.fetch_sub(1, Relaxed);
+        self.progress();
+    }
+
+    fn progress(&self) {
+        self.progress_ms.store(self.now_ms(), Relaxed);
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Device for FileDevice {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn submit(&self, io: Io) -> Completion {
+        let (completion, finish) = Completion::new();
+        let Io { op, offset, len, buffer } = io;
+        if self.is_closed.load(Relaxed) {
+            finish.finish(Err(IoError::Closed), buffer);
+        } else if let Some(ring) = Ring::current() {
+            ring.push(&self.shared, (op, offset, len), buffer, finish);
+        } else {
+            self.shared.began(op);
+            if let Err(refused) = self.pool().send(Task { op, offset, len, buffer, finish }) {
+                self.shared.ended(op);
+                drop(refused);
+            }
+        }
+        completion
+    }
+
+    fn wait(&self, completion: Completion, limit: Duration) -> Outcome {
+        match Ring::current() {
+            Some(ring) => ring.wait(completion, limit),
+            None => completion.wait(limit),
+        }
+    }
+
+    fn reads_in_flight(&self) -> usize {
+        self.shared.reads.load(Relaxed)
+    }
+
+    fn stalled(&self) -> Duration {
+        if self.shared.all.load(Relaxed) == 0 {
+            return Duration::ZERO;
+        }
+        let since = self.shared.now_ms().saturating_sub(self.shared.progress_ms.load(Relaxed));
+        Duration::from_millis(since)
+    }
+
+    fn close(&self) {
+        self.is_closed.store(true, Relaxed);
+        // Who still reads keeps the descriptor, not the right to the device.
+        let _ = rustix::fs::flock(&self.shared.fd, FlockOperation::Unlock);
+    }
+}
+
+impl Drop for FileDevice {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::block::Block;
+
+    fn round_trip(device: &dyn Device) {
+        let mut block = Block::new(1 << 20);
+        block.iter_mut().enumerate().for_each(|(at, byte)| *byte = at as u8);
+        let expected = Block::from_bytes(&block);
+        device.write(1 << 20, block).expect("the file can be written");
+        device.flush().expect("the file can be flushed");
+        let read = device.read(1 << 20, 1 << 20).expect("the file can be read");
+        assert!(*read == *expected);
+        assert_eq!(device.read(7 << 20, 2 << 20).err(), Some(IoError::Short), "beyond the end");
+        assert_eq!((device.reads_in_flight(), device.stalled()), (0, Duration::ZERO));
+        device.close();
+        assert_eq!(device.read(0, 4096).err(), Some(IoError::Closed));
+    }
+
+    #[test]
+    fn bytes_come_back_through_threads_and_through_a_ring() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("disk");
+        round_trip(&FileDevice::create(&path, 8 << 20).expect("a file"));
+        thread::spawn(move || {
+            if Ring::install().is_ok() {
+                round_trip(&FileDevice::open(&path).expect("the file"));
+            }
+        })
+        .join()
+        .expect("the ring works");
+    }
+
+    #[test]
+    fn one_at_a_time_has_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("disk");
+        let first = FileDevice::create(&path, 8 << 20).expect("a file");
+        assert_eq!(FileDevice::open(&path).err(), Some(IoError::Failed(11)));
+        drop(first);
+        assert_eq!(FileDevice::open(&path).map(|device| device.bytes()), Ok(8 << 20));
+        assert!(FileDevice::open(folder.path()).is_err());
+    }
+}

@@ -1,0 +1,261 @@
+//! All disks of a node: where new content goes, where content is looked for, purges for all.
+
+use super::budget::{Seen, Use};
+use super::codec::mix;
+use super::device::{Completion, Device, IoError};
+use super::disk::{Disk, DiskSpec, ObjectStream};
+use super::file::FileDevice;
+use super::geometry::FormatOptions;
+use super::intake::Description;
+use super::limits::MARKS_MAX;
+use super::purges::{Mark, Purges, Sequence, Target};
+use super::read::Stored;
+use super::record::key_hash;
+use super::recovery::{self, Opened};
+use super::ring::Ring;
+use super::superblock::{Superblock, Uuid, contents};
+use super::volume::Common;
+use crate::arena::Arena;
+use crate::body::Body;
+use crate::error::DiskError;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+/// The disks of a node.
+#[derive(Debug)]
+pub struct Disks {
+    disks: Vec<Arc<Disk>>,
+    common: Common,
+    secret: [u8; 16],
+    seen: Seen,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Disks {
+    /// Opens these disks, making and formatting files that are not there. What fails for now, as a
+    /// device that is not plugged in, is tried again later; what is wrong is an error.
+    ///
+    /// # Errors
+    /// The path, and what is wrong: something else is on the device, a newer format, a wrong
+    /// length, another set.
+    pub fn open(
+        specs: Vec<DiskSpec>,
+        now_us: fn() -> u64,
+    ) -> Result<Arc<Self>, (String, DiskError)> {
+        let named = |spec: &DiskSpec, error| (spec.path.display().to_string(), error);
+        let mut known: Option<(Uuid, [u8; 16])> = None;
+        let mut blank = Vec::new();
+        for spec in &specs {
+            match look_at(spec).map_err(|error| named(spec, error))? {
+                Found::Store(superblock) => {
+                    let set = (superblock.set, superblock.secret);
+                    let first = known.get_or_insert(set);
+                    if first.0 != set.0 {
+                        let error = DiskError::DeviceOfOtherSet { found: set.0, wanted: first.0 };
+                        return Err(named(spec, error));
+                    }
+                }
+                Found::Blank(device) => blank.push((spec, device)),
+                Found::Away => {}
+            }
+        }
+        let set = known.unwrap_or_else(|| (Uuid::random(), Uuid::random().0));
+        for (spec, device) in blank {
+            let options =
+                FormatOptions { object_bytes: spec.object_bytes, ..FormatOptions::default() };
+            recovery::format(&device, set, options, now_us() / 1000)
+                .map_err(|error| named(spec, error))?;
+        }
+        let common = Common {
+            purges: Arc::new(Purges::new(MARKS_MAX as usize)),
+            sequence: Arc::new(Sequence::default()),
+            now_us,
+        };
+        let disks: Vec<Arc<Disk>> =
+            specs.into_iter().map(|spec| Disk::new(spec, set, common.clone())).collect();
+        // Side by side: the slowest decides. Purges one of them knows hold for all.
+        let mut opened: Vec<Option<Opened>> = std::thread::scope(|scope| {
+            let opening: Vec<_> = disks.iter().map(|disk| scope.spawn(|| open_one(disk))).collect();
+            opening.into_iter().map(|thread| thread.join().unwrap_or(None)).collect()
+        });
+        for opened in opened.iter_mut().flatten() {
+            opened.last_mark = opened.volume.catch_up(opened.last_mark);
+        }
+        let this = Arc::new(Self {
+            disks,
+            common,
+            secret: set.1,
+            seen: Seen::default(),
+            threads: Mutex::default(),
+        });
+        for (number, (disk, opened)) in this.disks.iter().zip(opened).enumerate() {
+            let disk = Arc::clone(disk);
+            disk.show(opened.as_ref());
+            let thread =
+                Builder::new().name(format!("disk-{number}")).spawn(move || disk.run(opened));
+            let path = this.disks.get(number).map(|disk| disk.spec.path.display().to_string());
+            let thread = thread.map_err(|error| {
+                let code = error.raw_os_error().unwrap_or(0);
+                (path.unwrap_or_default(), DiskError::DeviceIo(IoError::Failed(code)))
+            })?;
+            this.threads().push(thread);
+        }
+        Ok(this)
+    }
+
+    /// The secret under which keys are hashed, the same as long as these disks are used.
+    pub fn secret(&self) -> [u8; 16] {
+        self.secret
+    }
+
+    /// The disks, in the order they were configured.
+    pub fn disks(&self) -> &[Arc<Disk>] {
+        &self.disks
+    }
+
+    /// The number at which a fetch that begins now is born.
+    pub fn born(&self) -> u64 {
+        self.common.next_seq()
+    }
+
+    /// Whether a response of this resource may be on a disk. Looks at memory only.
+    pub fn may_have(&self, key: u128) -> bool {
+        self.disks.iter().any(|disk| disk.volume().is_some_and(|volume| volume.may_have(key)))
+    }
+
+    /// The responses of a resource, newest first; with `whole`, the bytes of short ones along with
+    /// their heads. Disks that fail are passed over.
+    pub async fn find(&self, key: u128, whole: bool, arena: &Arc<Arena>) -> Vec<Stored> {
+        let mut found = Vec::new();
+        for disk in &self.disks {
+            let Some(volume) = disk.volume().filter(|volume| volume.may_have(key)) else {
+                continue;
+            };
+            if let Ok(more) = volume.read_heads(key, whole, arena).await {
+                found.extend(more);
+            }
+        }
+        found.sort_by_key(|stored| std::cmp::Reverse(stored.seq));
+        found
+    }
+
+    /// Notes that a look at a resource took too long, for the disks it may be on.
+    pub fn note_timeout(&self, key: u128) {
+        for disk in &self.disks {
+            if let Some(volume) = disk.volume().filter(|volume| volume.may_have(key)) {
+                volume.note_timeout();
+            }
+        }
+    }
+
+    /// Notes that a resource is fetched; whether it was before, lately.
+    pub fn note_fetch(&self, key: u128) -> bool {
+        self.seen.note(key)
+    }
+
+    /// Has an object written whose bytes are in memory; whether it will be.
+    pub fn offer(&self, description: Description, body: &Arc<Body>, shown: Use) -> bool {
+        let Some(disk) = self.place(description.key) else { return false };
+        disk.admits(shown) && disk.offer(description, body)
+    }
+
+    /// Begins to write an object while its bytes arrive.
+    pub fn stream(&self, key: u128, shown: Use) -> Option<ObjectStream> {
+        let disk = self.place(key)?;
+        disk.admits(shown).then(|| disk.stream(key)).flatten()
+    }
+
+    /// Purges on all disks, those that are away included once they are back. The completions end
+    /// when the purge is durable, one for each disk in use.
+    pub fn purge(&self, target: Target, soft_ms: Option<u64>) -> Vec<Completion> {
+        let mark = Mark { target, seq: self.common.next_seq(), soft_ms };
+        self.common.purges.note(mark);
+        let mut durable = Vec::new();
+        for disk in &self.disks {
+            if let Some(volume) = disk.volume() {
+                durable.push(volume.purge(mark));
+                disk.has_purges();
+            }
+        }
+        durable
+    }
+
+    /// Purges a resource with all its variants.
+    pub fn purge_key(&self, key: u128, soft_ms: Option<u64>) -> Vec<Completion> {
+        self.purge(Target::Key(key_hash(key)), soft_ms)
+    }
+
+    /// Ends in order: what was offered is written, segments are sealed, the index is written out.
+    pub fn stop(&self) {
+        self.disks.iter().for_each(|disk| disk.stop());
+        for thread in std::mem::take(&mut *self.threads()) {
+            let _ = thread.join();
+        }
+    }
+
+    /// The disk new content of a resource goes to: by weighted rendezvous, so that the loss of one
+    /// moves its share only.
+    fn place(&self, key: u128) -> Option<&Arc<Disk>> {
+        let score = |disk: &Disk| {
+            let path = disk.spec.path.as_os_str().as_encoded_bytes();
+            let name = u64::from(crc32c::crc32c(path)) << 32 | path.len() as u64;
+            let uniform = (mix(key as u64 ^ mix(name)) >> 11) as f64 / (1u64 << 53) as f64;
+            let weight = disk.spec.weight.unwrap_or_else(|| disk.log_bytes() as f64).max(1e-9);
+            -uniform.max(1e-18).ln() / weight
+        };
+        let writable = self.disks.iter().filter(|disk| disk.is_writable());
+        writable
+            .map(|disk| (score(disk), disk))
+            .min_by(|a, b| a.0.total_cmp(&b.0))
+            .map(|(_, disk)| disk)
+    }
+
+    fn threads(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Disks {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Opens a disk on a thread of its own; why it cannot be is said by the thread that serves it.
+fn open_one(disk: &Disk) -> Option<Opened> {
+    let _ring = Ring::install();
+    disk.open().ok()
+}
+
+/// What is where a disk should be.
+enum Found {
+    Store(Box<Superblock>),
+    Blank(FileDevice),
+    /// It cannot be reached now.
+    Away,
+}
+
+fn look_at(spec: &DiskSpec) -> Result<Found, DiskError> {
+    let device = match (spec.bytes, FileDevice::open(&spec.path)) {
+        (_, Ok(device)) if device.bytes() > 0 => device,
+        (Some(bytes), Ok(_) | Err(IoError::Failed(2))) => {
+            FileDevice::create(&spec.path, bytes).map_err(DiskError::DeviceOpen)?
+        }
+        (None, Ok(_)) => return Err(DiskError::ConfigDeviceBytes { bytes: 0 }),
+        // The process that is about to be replaced has it: its set is this one's too.
+        (_, Err(IoError::Failed(11))) => {
+            let device = FileDevice::peek(&spec.path).map_err(DiskError::DeviceOpen)?;
+            return Superblock::read(&device).map(|found| Found::Store(Box::new(found)));
+        }
+        (_, Err(_)) => return Ok(Found::Away),
+    };
+    match Superblock::read(&device) {
+        Ok(superblock) => Ok(Found::Store(Box::new(superblock))),
+        Err(DiskError::DeviceIo(_)) => Ok(Found::Away),
+        Err(error @ DiskError::DeviceForeign { .. }) => match contents(&device as &dyn Device) {
+            Ok(None) => Ok(Found::Blank(device)),
+            _ => Err(error),
+        },
+        Err(error) => Err(error),
+    }
+}
