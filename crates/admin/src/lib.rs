@@ -49,6 +49,7 @@ mod query;
 mod server;
 mod settings;
 mod stats;
+mod stores;
 pub mod token;
 mod url;
 

@@ -6,7 +6,7 @@ use crate::metrics::Metrics;
 use crate::problem::Problem;
 use crate::token::Token;
 use crate::{
-    control, curve, explain, health, log, metrics, objects, origins, purge, settings, stats,
+    control, curve, explain, health, log, metrics, objects, origins, purge, settings, stats, stores,
 };
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
@@ -159,6 +159,7 @@ fn router(context: Arc<Context>) -> Router {
         .routes(routes!(purge::purge_all))
         .routes(routes!(objects::objects))
         .routes(routes!(stats::stats))
+        .routes(routes!(stores::stores))
         .routes(routes!(curve::curve))
         .routes(routes!(log::log))
         .routes(routes!(explain::explain))
