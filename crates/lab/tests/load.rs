@@ -1,4 +1,5 @@
 //! The load generator against real servers on loopback: what it counts is what they sent.
+#![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
 
 use bytes::Bytes;
 use freshet_lab::LabError;

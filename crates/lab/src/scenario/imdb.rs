@@ -1,6 +1,6 @@
 //! `imdb`: many Redis servers at a time, the in-memory database test of the MEC platform study.
 
-use super::{Bench, ExtraTable, Kpi, Moment, Outcome, Setup, studies};
+use super::{Bench, ExtraPlot, ExtraTable, Kpi, Moment, Outcome, Setup, studies};
 use crate::error::{LabError, require};
 use crate::load::Progress;
 use crate::load::target::Target;
@@ -189,6 +189,23 @@ fn report(
         ]);
     }
     bench.outcome.tables.push(table);
+    let by_server = |of: &dyn Fn(&RedisFigures) -> f64| -> Vec<(f64, f64)> {
+        figures.iter().enumerate().map(|(n, server)| ((n + 1) as f64, of(server))).collect()
+    };
+    let plot = |title: &str, y: &str, of: &dyn Fn(&RedisFigures) -> f64| ExtraPlot {
+        title: format!("{name}: {title}"),
+        x: "server".to_owned(),
+        y: y.to_owned(),
+        series: vec![(name.to_owned(), by_server(of))],
+        limit: None,
+    };
+    let mut latency =
+        plot("mean latency of each server", "time, ms", &|server| server.latency.mean_us / 1e3);
+    latency.limit = Some(("SLA: 1 ms".to_owned(), SLA_US / 1e3));
+    let rate = plot("operations of each server", "thousands per second", &|server| {
+        server.operations_per_second() / 1e3
+    });
+    bench.outcome.plots.extend([rate, latency]);
     let total: f64 = figures.iter().map(RedisFigures::operations_per_second).sum();
     let kilobytes: f64 = figures.iter().map(RedisFigures::kilobytes_per_second).sum();
     let count = figures.len().max(1) as f64;

@@ -37,9 +37,11 @@ pub fn document(outcome: &Outcome) -> Document {
     if !section.blocks.is_empty() {
         document.push(section);
     }
-    document.push(loads(outcome));
-    document.push(over_time(outcome));
-    document.push(costs(outcome));
+    if !outcome.steps.is_empty() {
+        document.push(loads(outcome));
+        document.push(over_time(outcome));
+        document.push(costs(outcome));
+    }
     document.push(settings(outcome));
     document
 }
