@@ -87,7 +87,12 @@ impl Node {
             freshet()
                 .args(["serve", "--listen", "127.0.0.1:0", "--memory", "64MiB", "--workers", "2"])
                 .args(["--origin", &format!("http://{}", origin.address), "--store", store])
-                .args(["--admin", "127.0.0.1:0", "--set", "drain=1s"])
+                .args([
+                    "--admin",
+                    &format!("unix:{}/admin", runtime.display()),
+                    "--set",
+                    "drain=1s",
+                ])
                 .env("XDG_RUNTIME_DIR", &runtime)
                 .env("FRESHET_LOG", "info"),
         );
@@ -121,7 +126,10 @@ impl Node {
         let until = Instant::now() + PATIENCE;
         loop {
             let list = succeed(
-                freshet().args(["store", "list", "--json"]).env("XDG_RUNTIME_DIR", &self.runtime),
+                freshet()
+                    .args(["store", "list", "--json", "--admin"])
+                    .arg(format!("unix:{}/admin", self.runtime.display()))
+                    .env("XDG_RUNTIME_DIR", &self.runtime),
             );
             let stores: serde_json::Value = serde_json::from_str(&list).unwrap();
             if stores[0]["records"].as_u64().unwrap() >= records {

@@ -55,8 +55,6 @@ counters! {
     hits_filling,
     /// Objects found on a disk and brought into memory.
     disk_hits,
-    /// Body bytes that a disk did not give and an origin was asked for.
-    disk_missed_bytes,
     /// Requests that fetched.
     misses,
     /// Requests whose stored response the origin confirmed.

@@ -62,6 +62,12 @@ pub const KEYS: &[Key] = &[
          what this machine or cgroup has. Connections need some KB each besides.",
     ),
     key(
+        "drain",
+        Kind::Span,
+        "30s",
+        "How long open requests may take to finish after SIGTERM, a reload or an upgrade.",
+    ),
+    key(
         "store[].path",
         Kind::Text,
         "",
@@ -99,12 +105,6 @@ pub const KEYS: &[Key] = &[
         Kind::Span,
         "10m",
         "Responses with a shorter lifetime stay in memory: live streams never wear a disk.",
-    ),
-    key(
-        "drain",
-        Kind::Span,
-        "30s",
-        "How long open requests may take to finish after SIGTERM, a reload or an upgrade.",
     ),
     key(
         "listen[].address",

@@ -188,8 +188,19 @@ impl Disk {
 
     /// Makes a volume that was opened findable before the thread has begun.
     pub(super) fn show(&self, opened: Option<&Opened>) {
-        let volume = opened.map(|opened| Arc::clone(&opened.volume));
-        *self.volume.write().unwrap_or_else(PoisonError::into_inner) = volume;
+        if let Some(opened) = opened {
+            self.put_in_use(&opened.volume);
+        }
+    }
+
+    fn put_in_use(&self, volume: &Arc<Volume>) -> Arc<Budget> {
+        let bytes = volume.geometry().log_bytes();
+        let budget = Arc::new(Budget::new(bytes, self.spec.drive_writes));
+        budget.note((self.common.now_us)() / 1000, volume.stats().written.total());
+        *self.budget.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&budget));
+        *self.volume.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(volume));
+        self.set_health(Health::Healthy);
+        budget
     }
 
     /// Bytes for content, or what was configured while it is away.
@@ -377,12 +388,8 @@ impl Disk {
     /// Writes what comes, until told to stop or the disk fails.
     fn serve(&self, volume: &Arc<Volume>, writer: &mut Writer, last_mark: u64) -> Left {
         writer.set_keeps(self.spec.keeps);
-        let log_bytes = volume.geometry().log_bytes();
-        let budget = Arc::new(Budget::new(log_bytes, self.spec.drive_writes));
-        *self.budget.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&budget));
-        *self.volume.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(volume));
+        let budget = self.put_in_use(volume);
         self.counts.opened.add(1);
-        self.set_health(Health::Healthy);
         // Purges that came between its opening and now.
         volume.catch_up(last_mark);
         let mut watch = Watch::new(volume);
