@@ -41,7 +41,7 @@ fn free_address() -> String {
 fn lab(folder: &Path, words: &[&str]) -> Command {
     let mut command = freshet();
     command.arg("lab").args(words).arg("--out").arg(folder);
-    command.args(["--duration", "300ms", "--warmup", "50ms", "--interval", "100ms"]);
+    command.args(["--duration", "700ms", "--warmup", "50ms", "--interval", "100ms"]);
     command
 }
 

@@ -71,16 +71,11 @@ fn a_timed_load_has_figures_for_each_interval() {
     let workload = Workload::single("1 MB", "/download/1MB/{1-10}").unwrap();
     let mut load = load(origin.address(), workload);
     load.warmup = Duration::ZERO;
-    load.duration = Duration::from_millis(300);
+    load.duration = Duration::from_secs(1);
     load.interval = Duration::from_millis(100);
     let mut observer = Observer { origin: Some(Arc::clone(&origin)), ..Observer::default() };
-    let mut seen = 0;
-    let measured = run(load, &mut observer, &mut |progress: &Progress| {
-        seen += u32::from(progress.requests_per_second > 0.0);
-        true
-    })
-    .unwrap();
-    assert!(measured.requests > 0 && seen > 0);
+    let measured = measure(load, &mut observer);
+    assert!(measured.requests > 0);
     assert!(measured.series.at_s.len() >= 2, "{:?}", measured.series.at_s);
     assert_eq!(measured.first_byte.count, measured.requests);
     assert!(measured.first_byte.mean_us <= measured.last_byte.mean_us);
@@ -131,7 +126,7 @@ fn an_open_loop_counts_from_when_a_request_was_due() {
     load.connections = 1;
     load.pace = Pace::Open { per_second: 100.0, is_random: false };
     load.warmup = Duration::ZERO;
-    load.duration = Duration::from_millis(600);
+    load.duration = Duration::from_millis(1500);
     load.interval = Duration::from_millis(100);
     let measured = measure(load, &mut Observer::default());
     assert!(measured.late_arrivals > 0);

@@ -275,18 +275,15 @@ fn judge(bench: &mut Bench<'_>, options: &Options, trials: &mut [Trial]) {
     let is_bounded = trials.iter().any(|trial| !trial.holds);
     if !trials.is_empty() {
         let label = if is_bounded { "channels that hold" } else { "channels that hold, at least" };
-        let kpi = Kpi::new(label, held.map(|trial| trial.channels as f64), "channels")
+        let kpi = Kpi::new(label, held.map(|trial| trial.channels as f64), "")
             .published("100 (DRAM), 175 and 250 (PMem) per virtual machine, Table 1")
             .better(true);
         bench.outcome.kpis.push(kpi);
     }
     if let Some(bytes) = options.cache_bytes {
         let computed = computed_channels(bytes, options.segments);
-        let kpi =
-            Kpi::new("channels by the equation, cache / 25 MB / segments", computed, "channels")
-                .published(
-                    "96 for 3 × 48 GB, 171 for 2 × 128 GB, 256 for 3 × 128 GB, section 2.2.3",
-                );
+        let kpi = Kpi::new("channels by the equation, cache / 25 MB / segments", computed, "")
+            .published("96 for 3 × 48 GB, 171 for 2 × 128 GB, 256 for 3 × 128 GB, section 2.2.3");
         bench.outcome.kpis.push(kpi);
     }
     if let Some(held) = held {

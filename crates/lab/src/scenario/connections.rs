@@ -113,7 +113,7 @@ pub fn run(
     }
     if let Some((connections, response, measured)) = held {
         let kpis = [
-            Kpi::new("peak of simultaneous connections", connections as f64, "connections")
+            Kpi::new("peak of simultaneous connections", connections as f64, "")
                 .wanted("held to the end", measured.connections_peak as usize >= connections)
                 .published("200 connections/s and 2,000 transactions/s a machine, section 2.2.1")
                 .better(true),
@@ -128,7 +128,7 @@ pub fn run(
                 .better(false),
             Kpi::new("byte hit ratio", measured.byte_hit_ratio.map(|ratio| ratio * 100.0), "%")
                 .published("85 % wanted, section 2.1.4"),
-            Kpi::new("channels asked for", options.channels as f64, "channels"),
+            Kpi::new("channels asked for", options.channels as f64, ""),
         ];
         bench.outcome.kpis.extend(kpis);
         let rows = measured.classes.iter().map(|class| {

@@ -232,7 +232,7 @@ fn report(
         Kpi::new(format!("{name}: connections that failed"), failures as f64, "")
             .wanted("none", failures == 0)
             .better(false),
-        Kpi::new(format!("{name}: processors in use by all servers"), cores, "processors"),
+        Kpi::new(format!("{name}: processors in use by all servers"), cores, ""),
         Kpi::new(
             format!("{name}: resident memory of all servers"),
             memory_bytes.map(|bytes| bytes as f64 / 1e6),

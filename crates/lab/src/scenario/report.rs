@@ -1,7 +1,7 @@
 //! An outcome as a report: a page, or text for a terminal.
 
 use super::{Outcome, Step, Verdict};
-use crate::load::measurement::Series as TimeSeries;
+use crate::load::measurement::{Latency, Series as TimeSeries};
 use freshet_base::units::format_bytes;
 use freshet_report::{
     Axis, Block, Cell, Column, Document, KeyFigure, Plot, Section, Series, Table,
@@ -69,12 +69,13 @@ pub fn summary(outcome: &Outcome) -> Document {
     ]);
     for step in &outcome.steps {
         let m = &step.measured;
+        let [last, slow] = times(&m.last_byte);
         table.push([
             label(step, outcome),
             number(m.goodput_bps / 1e9),
             number(m.requests_per_second),
-            number(m.last_byte.mean_us / 1e3),
-            number(m.last_byte.p99_us as f64 / 1e3),
+            last,
+            slow,
             m.byte_hit_ratio.map_or_else(|| "–".to_owned(), |r| format!("{:.1}", r * 100.0)),
             m.errors.total().to_string(),
         ]);
@@ -162,14 +163,20 @@ fn indicators(outcome: &Outcome) -> Section {
     section.with(table)
 }
 
+/// A table without the columns that say nothing in any row.
 fn extra_table(extra: &super::ExtraTable) -> Table {
-    let columns = extra.columns.iter().enumerate().map(|(index, title)| match index {
-        0 => Column::text(title),
-        _ => Column::number(title),
+    let says = |index: usize| {
+        index == 0 || extra.rows.iter().any(|row| row.get(index).is_some_and(|cell| cell != "–"))
+    };
+    let kept: Vec<usize> = (0..extra.columns.len()).filter(|index| says(*index)).collect();
+    let columns = kept.iter().filter_map(|index| {
+        let title = extra.columns.get(*index)?;
+        Some(if *index == 0 { Column::text(title) } else { Column::number(title) })
     });
     let mut table = Table::new(columns).caption(&extra.caption);
     for row in &extra.rows {
-        table.push(row.iter().map(|cell| Cell::from(cell.clone())));
+        let cells = kept.iter().map(|index| row.get(*index).cloned().unwrap_or_default());
+        table.push(cells.map(Cell::from));
     }
     table
 }
@@ -219,14 +226,27 @@ fn over_steps(outcome: &Outcome, section: &mut Section) {
         plot.push(Series::new("on the wire", mean(&on_wire)));
     }
     section.push(Block::from(plot));
-    let plot = Plot::lines("Response times", axis(), Axis::new("time").unit("ms").log())
-        .series(Series::new("first byte, mean", mean(&|s| s.measured.first_byte.mean_us / 1e3)))
-        .series(Series::new("last byte, mean", mean(&|s| s.measured.last_byte.mean_us / 1e3)))
-        .series(Series::new(
-            "last byte, 99 %",
-            mean(&|s| s.measured.last_byte.p99_us as f64 / 1e3),
-        ));
+    let mut plot = Plot::lines("Response times", axis(), Axis::new("time").unit("ms").log());
+    plot.push(Series::new("first byte, mean", mean(&|s| s.measured.first_byte.mean_us / 1e3)));
+    if has_last_bytes(outcome) {
+        let slow = |step: &Step| step.measured.last_byte.p99_us as f64 / 1e3;
+        plot.push(Series::new("last byte, mean", mean(&|s| s.measured.last_byte.mean_us / 1e3)));
+        plot.push(Series::new("last byte, 99 %", mean(&slow)));
+    }
     section.push(Block::from(plot));
+}
+
+/// Players know when a response began, not when it ended.
+fn has_last_bytes(outcome: &Outcome) -> bool {
+    outcome.steps.iter().any(|step| step.measured.last_byte.count > 0)
+}
+
+/// A mean and the 99th percentile in milliseconds; dashes where nothing was measured.
+fn times(latency: &Latency) -> [String; 2] {
+    if latency.count == 0 {
+        return ["–", "–"].map(str::to_owned);
+    }
+    [number(latency.mean_us / 1e3), number(latency.p99_us as f64 / 1e3)]
 }
 
 fn loads(outcome: &Outcome) -> Section {
@@ -244,13 +264,14 @@ fn loads(outcome: &Outcome) -> Section {
     .caption("Means, and the time within which 99 % of the responses were complete.");
     for step in &outcome.steps {
         let m = &step.measured;
+        let ([first, _], [last, slow]) = (times(&m.first_byte), times(&m.last_byte));
         table.push([
             label(step, outcome),
             number(m.goodput_bps / 1e9),
             number(m.requests_per_second),
-            number(m.first_byte.mean_us / 1e3),
-            number(m.last_byte.mean_us / 1e3),
-            number(m.last_byte.p99_us as f64 / 1e3),
+            first,
+            last,
+            slow,
             m.byte_hit_ratio.map_or_else(|| "–".to_owned(), |r| format!("{:.2}", r * 100.0)),
             m.connections_peak.to_string(),
             m.errors.total().to_string(),
@@ -294,8 +315,10 @@ fn loads(outcome: &Outcome) -> Section {
         let curve = &step.measured.last_byte.curve;
         let points: Vec<(f64, f64)> =
             curve.iter().map(|(share, us)| (share * 100.0, *us as f64 / 1e3)).collect();
-        has_any |= !points.is_empty();
-        plot.push(Series::new(&step.name, points));
+        if !points.is_empty() {
+            has_any = true;
+            plot.push(Series::new(&step.name, points));
+        }
     }
     if has_any {
         section.push(Block::from(plot));
@@ -348,7 +371,9 @@ fn over_time(outcome: &Outcome) -> Section {
             |s, i| s.client_busy.get(i).map(|share| share * 100.0),
         ),
     ];
+    let has_last = has_last_bytes(outcome);
     for (title, axis, of) in all {
+        let title = if has_last { title.to_owned() } else { title.replace("last", "first") };
         let mut plot = Plot::lines(title, seconds(), axis);
         let mut has_any = false;
         for step in &picked {
