@@ -9,7 +9,7 @@ const rule = index => (index * 31 + (index >> 8)) & 0xff
 const kept = new Map()
 
 function body (size) {
-  if (!kept.has(size)) kept.set(size, Buffer.from({ length: size }, (_, index) => rule(index)))
+  if (!kept.has(size)) kept.set(size, Uint8Array.from({ length: size }, (_, index) => rule(index)))
   return kept.get(size)
 }
 

@@ -29,8 +29,8 @@ pub const READ_BYTES_MIN: usize = 4 * 1024;
 pub const RECORDS_PER_KEY_MAX: u64 = 1 << 23;
 
 /// Bytes of a client's handshake that wait for the rest of a message. rustls takes messages of up
-/// to 64 KiB; those of a client without certificate are a few thousand bytes.
-pub const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
+/// to 64 KiB, in records with headers; those of a client without certificate have some thousands.
+pub const HANDSHAKE_BYTES_MAX: usize = 72 * 1024;
 
 /// Pieces given to the kernel, or to the cipher, in one call. Linux takes up to 1024; a response
 /// has a head and a few pieces of body, and the array lives on the stack.
