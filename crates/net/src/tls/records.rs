@@ -508,3 +508,15 @@ impl Input {
         sealed.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_without_traffic_is_small() {
+        // Beside it there are two keys of some 600 bytes each and the secrets the next come from.
+        assert!(size_of::<Records>() <= 1024, "{} bytes", size_of::<Records>());
+        assert_eq!(Unsent::default().bytes.capacity() + Input::default().sealed.capacity(), 0);
+    }
+}
