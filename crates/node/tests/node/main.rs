@@ -9,6 +9,7 @@ mod directors;
 mod errors;
 mod h2;
 mod harness;
+mod instructions;
 mod limits;
 mod memory;
 mod origin;
