@@ -1,11 +1,11 @@
 //! The capacity planner: the models of the published papers, with the reader's own values put in.
 //!
 //! What it owns:
-//! - [`quantity`] and [`unit`]: numbers with dimensions, checked when they are read and when the
+//! - [`quantity`] and [`mod@unit`]: numbers with dimensions, checked when they are read and when the
 //!   formulas are compiled;
 //! - the models of channels, cost, energy, carbon, endurance and fleets, and the papers' cases as
 //!   inputs, each value with its place in a paper ([`Model`]);
-//! - [`fit`]: a measured curve or run in place of the papers' assumptions;
+//! - [`mod@fit`]: a measured curve or run in place of the papers' assumptions;
 //! - [`outcome`]: results with their formulas, inputs and the papers' own figures beside them, and
 //!   [`present`]: the same as text, page, JSON and CSV.
 //!

@@ -87,7 +87,10 @@ pub fn document(outcome: &Outcome) -> Document {
     document.blocks.extend(outcome.plots.iter().cloned().map(Block::from));
     match &outcome.range {
         Some(range) => document.push(results(&range.table)),
-        None => outcome.tables.iter().for_each(|table| document.push(results(table))),
+        None => {
+            let tables = outcome.tables.iter().filter(|table| !table.rows.is_empty());
+            tables.for_each(|table| document.push(results(table)));
+        }
     }
     papers(outcome, &mut document);
     if !outcome.assumptions.is_empty() {

@@ -47,6 +47,7 @@ pub(super) struct NodeCurve {
     pub(super) points: Vec<Point>,
     pub(super) sample_rate: Option<f64>,
     pub(super) requests_seen: Option<f64>,
+    pub(super) requests_sampled: Option<f64>,
     pub(super) capacity: Option<Quantity<Data>>,
     /// The largest fall of the byte hit ratio that was smoothed.
     pub(super) smoothed: f64,
@@ -114,6 +115,7 @@ struct RawCurve {
     points: Vec<RawPoint>,
     sample_rate: Option<f64>,
     requests_seen: Option<f64>,
+    requests_sampled: Option<f64>,
     #[serde(alias = "current_capacity_bytes")]
     capacity_bytes: Option<f64>,
 }
@@ -225,7 +227,7 @@ impl Run {
 }
 
 impl NodeCurve {
-    fn of(raw: RawCurve) -> Result<Self, String> {
+    fn of(mut raw: RawCurve) -> Result<Self, String> {
         if raw.points.is_empty() {
             return Err(
                 "the curve has no points yet: the node has seen too few requests".to_owned()
@@ -234,6 +236,9 @@ impl NodeCurve {
         if raw.points.len() > POINTS_MAX {
             return Err(format!("the curve has more than {POINTS_MAX} points"));
         }
+        // A node gives them in the order they were asked for.
+        raw.points.sort_by(|a, b| a.capacity_bytes.total_cmp(&b.capacity_bytes));
+        raw.points.dedup_by(|a, b| a.capacity_bytes == b.capacity_bytes);
         let mut points: Vec<Point> = Vec::new();
         let mut smoothed = 0.0f64;
         for (index, one) in raw.points.iter().enumerate() {
@@ -247,9 +252,8 @@ impl NodeCurve {
             }
             let capacity = Quantity::<Data>::of(one.capacity_bytes, "B");
             let before = points.last();
-            if one.capacity_bytes <= 0.0 || before.is_some_and(|before| capacity <= before.capacity)
-            {
-                return Err(format!("points[{index}]: capacities must rise from point to point"));
+            if one.capacity_bytes < 0.0 {
+                return Err(format!("points[{index}]: a capacity is below zero"));
             }
             let (requests, bytes) = before
                 .map_or((0.0, 0.0), |before| (before.request_hit_ratio, before.byte_hit_ratio));
@@ -270,6 +274,7 @@ impl NodeCurve {
             points,
             sample_rate: raw.sample_rate,
             requests_seen: raw.requests_seen.filter(|seen| *seen >= 0.0),
+            requests_sampled: raw.requests_sampled.filter(|sampled| *sampled >= 0.0),
             capacity: raw
                 .capacity_bytes
                 .filter(|bytes| *bytes > 0.0)

@@ -345,7 +345,7 @@ fn curve_plots(fit: &Fit, node: &NodeCurve) -> Vec<Plot> {
 fn curve_notes(fit: &Fit, node: &NodeCurve, curve: &Curve, now: Quantity<Data>) -> Vec<String> {
     let mut notes = Vec::new();
     if let (Some(rate), Some(seen)) = (node.sample_rate, node.requests_seen) {
-        let sampled = rate * seen;
+        let sampled = node.requests_sampled.unwrap_or(rate * seen);
         // Two standard errors of a share; keys are sampled, not requests, so it is a lower bound.
         let ratio = fit.byte_hit_ratio;
         let error = 2.0 * (ratio * (1.0 - ratio) / sampled.max(1.0)).sqrt() * 100.0;
