@@ -1,0 +1,251 @@
+//! Calls of functions and methods: which one, and its arguments.
+
+use super::uses::Access;
+use super::{Checker, Symbol};
+use crate::diagnostic::nearest;
+use crate::modules::{self, Function, Parameter, Signature};
+use crate::program::{Call, Expr, Text, Value};
+use crate::source::Span;
+use crate::syntax::{Argument, Expression, ExpressionKind, Path};
+use crate::types::Type;
+
+impl Checker<'_> {
+    /// A call and the type of what it returns.
+    pub(super) fn call(
+        &mut self,
+        path: &Path,
+        arguments: &[Argument],
+        span: Span,
+    ) -> Option<(Expr, Type)> {
+        // `req.url.upper()`: a method of what stands before it.
+        if path.names.len() > 1 && arguments.is_empty() && !path.quoted {
+            let (last, before) = path.names.split_last()?;
+            let of_value = matches!(&*last.text, "upper" | "lower" | "resolve");
+            let is_member = before.len() == 1
+                && matches!(
+                    self.symbols.get(&before[0].text).map(|entry| entry.symbol),
+                    Some(Symbol::Module(_) | Symbol::Object(_))
+                );
+            if of_value && !is_member {
+                let names = before.to_vec();
+                let span_before = names.first()?.span.to(names.last()?.span);
+                let path = Path { names, quoted: false, span: span_before };
+                let value = Expression { span: span_before, kind: ExpressionKind::Path(path) };
+                return self.method(&value, last);
+            }
+        }
+        let (function, object) = self.callee(path)?;
+        self.used(&path.text(), Access::Read, function.states, path.span);
+        let arguments = self.arguments(function, arguments, span)?;
+        let of = Signature::parse(function.signature).returns;
+        self.program.rolls_back |= Signature::name_of(function.signature) == "rollback";
+        let call = Call { function, object, arguments };
+        Some((Expr::Call(Box::new(call)), of))
+    }
+
+    fn callee(&mut self, path: &Path) -> Option<(&'static Function, Option<u32>)> {
+        let first = path.names.first()?;
+        if path.names.len() == 1 {
+            let known = modules::BUILTIN.functions;
+            if let Some(function) = modules::BUILTIN.function(&first.text) {
+                return Some((function, None));
+            }
+            if matches!(self.symbols.get(&first.text).map(|e| e.symbol), Some(Symbol::Sub(_))) {
+                let message =
+                    format!("Symbol '{}' can only be used as a SUB expression", first.text);
+                self.error_with(first.span, message, format!("write `call {};`", first.text));
+                return None;
+            }
+            let near = nearest(&first.text, known.iter().map(|f| Signature::name_of(f.signature)));
+            let help = near.map(|near| format!("did you mean `{near}`?"));
+            let message = format!("Symbol not found: '{}'", first.text);
+            self.report.error(path.span, message).help = help;
+            return None;
+        }
+        let symbol = self.symbol(&first.text);
+        let (module, object, prefix) = match symbol {
+            Some(Symbol::Module(module)) => (module, None, String::new()),
+            Some(Symbol::Object(index)) => {
+                let kind = self.program.objects.get(index as usize)?.kind;
+                let (module, class) = kind.split_once('.')?;
+                (modules::find(module)?, Some(index), format!("{class}."))
+            }
+            _ => {
+                self.module_member(path)?;
+                return None;
+            }
+        };
+        let rest: Vec<_> = path.names[1..].iter().map(|name| &*name.text).collect();
+        let member = rest.join(".");
+        if let Some(function) = module.function(&format!("{prefix}{member}")) {
+            return Some((function, object));
+        }
+        let known: Vec<_> = module
+            .functions
+            .iter()
+            .map(|function| Signature::name_of(function.signature))
+            .filter_map(|name| name.strip_prefix(&*prefix))
+            .filter(|name| !name.contains(['.', ' ']))
+            .collect();
+        let help = nearest(&member, known.iter().copied()).map_or_else(
+            || format!("there are {}", known.join(", ")),
+            |near| format!("did you mean `{near}`?"),
+        );
+        self.error_with(path.span, format!("Symbol not found: '{}'", path.text()), help);
+        None
+    }
+
+    /// The arguments in the order of the parameters; what is not given is [`Value::None`] or the
+    /// parameter's default.
+    pub(super) fn arguments(
+        &mut self,
+        function: &'static Function,
+        given: &[Argument],
+        span: Span,
+    ) -> Option<Box<[Expr]>> {
+        let signature = Signature::parse(function.signature);
+        let parameters = &signature.parameters;
+        let mut slots: Vec<Option<&Argument>> = vec![None; parameters.len()];
+        let mut next = 0;
+        for argument in given {
+            let at = match &argument.name {
+                Some(name) => {
+                    let found = parameters.iter().position(|one| one.name == &*name.text);
+                    if found.is_none() {
+                        let near = nearest(&name.text, parameters.iter().map(|one| one.name));
+                        let help = near.map(|near| format!("did you mean `{near}`?"));
+                        let message = format!("Unknown argument '{}'", name.text);
+                        self.report.error(name.span, message).help = help;
+                        return None;
+                    }
+                    found
+                }
+                // One that could be several words of an ENUM takes the first place it fits.
+                None => {
+                    while slots.get(next).is_some_and(|slot| {
+                        slot.is_some() || self.skips(&parameters[next], argument)
+                    }) {
+                        next += 1;
+                    }
+                    (next < parameters.len()).then_some(next)
+                }
+            };
+            let Some(at) = at else {
+                let message = format!(
+                    "Expected ')' got ','\nToo many arguments: {} at most",
+                    parameters.len()
+                );
+                let message = if parameters.is_empty() {
+                    format!(
+                        "Arguments not allowed.\nExpected ')' got '{}'",
+                        self.report.sources.text(argument.value.span)
+                    )
+                } else {
+                    message
+                };
+                self.error(argument.value.span, message);
+                return None;
+            };
+            if slots[at].is_some() {
+                let message = format!("Argument '{}' already used", parameters[at].name);
+                self.error(argument.value.span, message);
+                return None;
+            }
+            slots[at] = Some(argument);
+        }
+        let mut out = Vec::with_capacity(parameters.len());
+        let mut complete = true;
+        for (parameter, slot) in parameters.iter().zip(slots) {
+            match (slot, parameter.default) {
+                (Some(argument), _) => match self.argument(parameter, argument) {
+                    Some(value) => out.push(value),
+                    None => complete = false,
+                },
+                (None, Some(text)) => out.push(self.default_value(parameter, text)),
+                (None, None) if parameter.optional => out.push(Expr::Constant(Value::None)),
+                (None, None) => {
+                    let message = if parameter.name.is_empty() {
+                        "Missing argument.".to_owned()
+                    } else {
+                        format!("Argument '{}' missing\nMissing argument.", parameter.name)
+                    };
+                    self.error_with(span, message, format!("it is {}", function.signature));
+                    return None;
+                }
+            }
+        }
+        complete.then(|| out.into())
+    }
+
+    /// Whether a positional argument is not for this parameter: an ENUM with a default takes only
+    /// its own words.
+    fn skips(&self, parameter: &Parameter, argument: &Argument) -> bool {
+        parameter.of == Type::Enum
+            && parameter.default.is_some()
+            && match &argument.value.kind {
+                ExpressionKind::Path(path) => {
+                    let text = path.text();
+                    !parameter.words.iter().any(|word| *word == text)
+                }
+                _ => true,
+            }
+    }
+
+    fn argument(&mut self, parameter: &Parameter, argument: &Argument) -> Option<Expr> {
+        let value = &argument.value;
+        match parameter.of {
+            Type::Enum => {
+                let text = match &value.kind {
+                    ExpressionKind::Path(path) => path.text(),
+                    _ => String::new(),
+                };
+                let word = parameter.words.iter().find(|word| **word == text);
+                if word.is_none() {
+                    let words = parameter.words.join(", ");
+                    let message = format!(
+                        "Wrong enum value.  Expected one of:\n\t{}",
+                        parameter.words.join("\n\t")
+                    );
+                    let near = nearest(&text, parameter.words.iter().copied());
+                    self.report.error(value.span, message).help = near.map_or_else(
+                        || Some(format!("one of {words}")),
+                        |near| Some(format!("did you mean `{near}`?")),
+                    );
+                }
+                word.map(|word| Expr::Constant(Value::Word(word)))
+            }
+            Type::Http => {
+                let message = match &value.kind {
+                    ExpressionKind::Path(path) => crate::variables::Message::ALL
+                        .into_iter()
+                        .find(|message| message.name() == path.text()),
+                    _ => None,
+                };
+                let Some(message) = message else {
+                    self.error(value.span, "Expression has another type, expected HTTP");
+                    return None;
+                };
+                self.used(message.name(), Access::Read, message.read(), value.span);
+                Some(Expr::Constant(Value::Http(message)))
+            }
+            Type::Strands => self.expect(value, Type::String),
+            of => self.expect(value, of),
+        }
+    }
+
+    fn default_value(&mut self, parameter: &Parameter, text: &'static str) -> Expr {
+        let number = || text.parse::<f64>().unwrap_or(0.0);
+        Expr::Constant(match parameter.of {
+            Type::Bool => Value::Bool(matches!(text, "1" | "true")),
+            Type::Int => Value::Int(text.parse().unwrap_or(0)),
+            Type::Bytes => Value::Bytes(text.parse().unwrap_or(0)),
+            Type::Real => Value::Real(number()),
+            Type::Duration => Value::Duration(number()),
+            Type::Enum => Value::Word(text),
+            Type::String | Type::Strands => {
+                Value::Text(Text::Constant(self.intern(text.as_bytes())))
+            }
+            _ => Value::None,
+        })
+    }
+}

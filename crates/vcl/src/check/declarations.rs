@@ -1,0 +1,806 @@
+//! Imports, access lists, backends, probes, and the names of subroutines.
+
+use super::uses::SubUses;
+use super::{Checker, Entry, Symbol};
+use crate::acl::{self, Acl};
+use crate::diagnostic::nearest;
+use crate::modules;
+use crate::program::{Backend, BackendRef, Endpoint, Expr, Probe, Sub, Value};
+use crate::source::Span;
+use crate::syntax::{self, Declaration, Expression, ExpressionKind, Field, FieldValue, Name};
+use crate::types::{State, Type};
+
+/// Path of a Unix socket, less its NUL (`sun_path` of unix(7)).
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+/// Results of probes that are remembered.
+const WINDOW_MAX: i64 = 64;
+
+const BACKEND_FIELDS: [&str; 11] = [
+    "host",
+    "port",
+    "path",
+    "host_header",
+    "connect_timeout",
+    "first_byte_timeout",
+    "between_bytes_timeout",
+    "max_connections",
+    "proxy_header",
+    "preamble",
+    "probe",
+];
+const PROBE_FIELDS: [&str; 8] = [
+    "url",
+    "request",
+    "expected_response",
+    "timeout",
+    "interval",
+    "window",
+    "threshold",
+    "initial",
+];
+const RESERVED: [&str; 14] = [
+    "acl", "backend", "call", "default", "else", "if", "import", "include", "new", "none", "probe",
+    "return", "set", "sub",
+];
+
+impl Checker<'_> {
+    /// Takes note of all names, so that they can be used before they are declared.
+    pub(super) fn declare(&mut self, declarations: &[Declaration], is_builtin: bool) {
+        for declaration in declarations {
+            match declaration {
+                Declaration::Import { module, alias, from } => {
+                    self.import(module, alias.as_ref(), from.as_ref());
+                }
+                Declaration::Acl(acl) => {
+                    let index = self.program.acls.len() as u32;
+                    self.program.acls.push(Acl {
+                        name: acl.name.text.clone(),
+                        log: false,
+                        entries: Vec::new(),
+                        span: acl.name.span,
+                    });
+                    self.add(&acl.name, Symbol::Acl(index), "Acl");
+                }
+                Declaration::Backend(backend) => self.declare_backend(backend),
+                Declaration::Probe(probe) => {
+                    let index = self.program.probes.len() as u32;
+                    self.program.probes.push(new_probe(&probe.name));
+                    self.add(&probe.name, Symbol::Probe(index), "Probe");
+                }
+                Declaration::Sub { name, body } => {
+                    self.declare_sub(name, is_builtin);
+                    if &*name.text == "vcl_init" {
+                        self.declare_objects(body);
+                    }
+                }
+            }
+        }
+    }
+
+    fn declare_backend(&mut self, backend: &syntax::Backend) {
+        let index = self.program.backends.len() as u32;
+        self.program.backends.push(Backend {
+            name: backend.name.text.clone(),
+            endpoint: None,
+            host_header: None,
+            connect_timeout: None,
+            first_byte_timeout: None,
+            between_bytes_timeout: None,
+            connections_max: 0,
+            proxy_header: 0,
+            preamble: None,
+            probe: None,
+            span: backend.name.span,
+        });
+        let is_default = &*backend.name.text == "default";
+        if index == 0 || (is_default && !self.default_backend_named) {
+            self.program.default_backend = BackendRef::Backend(index);
+            self.default_backend_named = is_default;
+        }
+        self.add(&backend.name, Symbol::Backend(index), "Backend");
+    }
+
+    fn declare_sub(&mut self, name: &Name, is_builtin: bool) {
+        let reserved = name.text.to_ascii_lowercase().starts_with("vcl_");
+        let is_joined = self.builtin_names.contains(&name.text);
+        if reserved && !is_joined {
+            let near = nearest(&name.text, self.builtin_names.iter().map(|name| &**name));
+            let help = near.map(|near| format!("did you mean `{near}`?"));
+            let message =
+                "Symbols named 'vcl_*' are reserved.\nThe names 'vcl_*' are reserved for \
+                           subroutines."
+                    .to_owned();
+            self.report.error(name.span, message).help = help;
+            return;
+        }
+        if let Some(Symbol::Sub(index)) = self.symbols.get(&name.text).map(|entry| entry.symbol) {
+            if !is_joined {
+                let before = self.program.subs[index as usize].span;
+                let message = format!("Subroutine '{}' redefined", name.text);
+                let diagnostic = self.report.error(name.span, message);
+                diagnostic.related.push((before, "Already defined here".into()));
+            } else if !is_builtin {
+                self.program.subs[index as usize].is_own = true;
+            }
+            return;
+        }
+        let index = self.program.subs.len() as u32;
+        let sub = Sub {
+            name: name.text.clone(),
+            span: name.span,
+            pieces: Vec::new(),
+            is_own: !is_builtin,
+        };
+        self.program.subs.push(sub);
+        self.uses.push(SubUses::default());
+        if let Some(state) = State::of_subroutine(&name.text) {
+            self.program.states[state as usize] = Some(index);
+        }
+        if is_joined {
+            let entry = Entry {
+                symbol: Symbol::Sub(index),
+                span: name.span,
+                used: false,
+                is_builtin: true,
+            };
+            self.symbols.insert(name.text.clone(), entry);
+        } else {
+            self.add(name, Symbol::Sub(index), "Subroutine");
+        }
+    }
+
+    fn add(&mut self, name: &Name, symbol: Symbol, what: &str) {
+        if name.text.starts_with("vcl_") {
+            self.error(
+                name.span,
+                "Symbols named 'vcl_*' are reserved.\nThe names 'vcl_*' are reserved for \
+                 subroutines.",
+            );
+            return;
+        }
+        let may_be_default = matches!(symbol, Symbol::Backend(_) | Symbol::Probe(_));
+        let is_reserved = RESERVED.contains(&&*name.text)
+            || (name.text.contains('.') || crate::variables::find(&name.text).is_some());
+        if is_reserved && !(may_be_default && &*name.text == "default") {
+            self.error(name.span, format!("Symbol '{}' is a reserved word.", name.text));
+            return;
+        }
+        // A probe and a backend may both be the default one.
+        let key: Box<str> = match symbol {
+            Symbol::Probe(_) if &*name.text == "default" => "default probe".into(),
+            _ => name.text.clone(),
+        };
+        if let Some(before) = self.symbols.get(&key) {
+            let same_kind = before.symbol.kind() == symbol.kind();
+            let message = if same_kind {
+                format!("{what} '{}' redefined", name.text)
+            } else {
+                let (kind, wanted) = (before.symbol.kind(), symbol.kind());
+                format!(
+                    "Name '{}' already defined.\nSymbol '{}' has wrong type ({kind}), expected \
+                     {wanted}:",
+                    name.text, name.text
+                )
+            };
+            let span = before.span;
+            let diagnostic = self.report.error(name.span, message);
+            diagnostic.related.push((span, "Already defined here".into()));
+            return;
+        }
+        let entry = Entry { symbol, span: name.span, used: false, is_builtin: false };
+        self.symbols.insert(key, entry);
+    }
+
+    fn declare_objects(&mut self, body: &[syntax::Statement]) {
+        for statement in body {
+            match &statement.kind {
+                syntax::StatementKind::New { name, constructor, .. } => {
+                    let index = self.program.objects.len() as u32;
+                    if let Some(entry) = self.symbols.get(&name.text) {
+                        let message = match entry.symbol {
+                            Symbol::Object(_) => format!("Instance '{}' redefined.", name.text),
+                            _ => format!("Name '{}' already defined.", name.text),
+                        };
+                        let span = entry.span;
+                        let diagnostic = self.report.error(name.span, message);
+                        diagnostic.related.push((span, "Already defined here".into()));
+                        continue;
+                    }
+                    let Some(kind) = self.constructor(constructor) else { continue };
+                    self.program
+                        .objects
+                        .push(crate::program::ObjectSlot { name: name.text.clone(), kind });
+                    self.add(name, Symbol::Object(index), "Instance");
+                }
+                syntax::StatementKind::Block(body) => self.declare_objects(body),
+                syntax::StatementKind::If { arms, otherwise } => {
+                    arms.iter().for_each(|(_, body)| self.declare_objects(body));
+                    otherwise.iter().for_each(|body| self.declare_objects(body));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn import(&mut self, module: &Name, alias: Option<&Name>, from: Option<&Name>) {
+        if let Some(from) = from {
+            self.error_with(
+                from.span,
+                "'import ... from path ...' is unsafe.\nCompiled modules are not loaded.",
+                "leave `from` out: the modules there are come with the program",
+            );
+        }
+        let found =
+            modules::find(&module.text).filter(|found| !found.is_test || self.settings.test_module);
+        let Some(found) = found else {
+            let name = &module.text;
+            let help = match nearest(name, modules::MODULES.iter().map(|module| module.name)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => modules::instead_of(name).map_or_else(
+                    || {
+                        let names: Vec<_> = modules::MODULES
+                            .iter()
+                            .filter(|module| !module.is_test)
+                            .map(|module| module.name)
+                            .collect();
+                        format!("compiled modules are not loaded; there are {}", names.join(", "))
+                    },
+                    str::to_owned,
+                ),
+            };
+            self.error_with(module.span, format!("Could not find VMOD {name}"), help);
+            return;
+        };
+        let name = alias.unwrap_or(module);
+        if let Some(entry) = self.symbols.get(&name.text) {
+            match entry.symbol {
+                Symbol::Module(before) if before.name == found.name => return,
+                Symbol::Module(_) => {
+                    let message = format!("Another module already imported as {}", name.text);
+                    self.error(name.span, message);
+                }
+                other => {
+                    let kind = other.kind();
+                    let message =
+                        format!("Symbol '{}' has wrong type ({kind}), expected vmod:", name.text);
+                    self.error(name.span, message);
+                }
+            }
+            return;
+        }
+        if !self.program.modules.contains(&found.name) {
+            self.program.modules.push(found.name);
+        }
+        let entry = Entry {
+            symbol: Symbol::Module(found),
+            span: name.span,
+            used: false,
+            is_builtin: false,
+        };
+        self.symbols.insert(name.text.clone(), entry);
+    }
+
+    /// Fills in what was declared.
+    pub(super) fn define(&mut self, declarations: &[Declaration]) {
+        for declaration in declarations {
+            match declaration {
+                Declaration::Import { .. } => {}
+                Declaration::Acl(acl) => self.define_acl(acl),
+                Declaration::Backend(backend) => self.define_backend(backend),
+                Declaration::Probe(probe) => {
+                    let own = self.program.probes.iter().position(|known| {
+                        known.span == probe.name.span && known.name == probe.name.text
+                    });
+                    let Some(own) = own else { continue };
+                    let filled = self.probe(new_probe(&probe.name), &probe.fields);
+                    self.program.probes[own] = filled;
+                }
+                Declaration::Sub { name, body } => self.define_sub(name, body),
+            }
+        }
+    }
+
+    fn define_acl(&mut self, acl: &syntax::Acl) {
+        let Some(index) = self.program.acls.iter().position(|known| known.span == acl.name.span)
+        else {
+            return;
+        };
+        let mut pedantic = true;
+        let mut out = Acl {
+            name: acl.name.text.clone(),
+            log: false,
+            entries: Vec::new(),
+            span: acl.name.span,
+        };
+        for (flag, set) in &acl.flags {
+            match &*flag.text {
+                "log" => out.log = *set,
+                "pedantic" => pedantic = *set,
+                // How entries are kept is not the policy's business here.
+                "table" | "fold" => {}
+                _ => self.error_with(
+                    flag.span,
+                    "Unknown ACL flag.",
+                    "there are `log`, `table`, `pedantic` and `fold`",
+                ),
+            }
+        }
+        for entry in &acl.entries {
+            self.acl_entry(entry, pedantic, &mut out);
+        }
+        if let Some((one, other)) = out.arrange() {
+            let diagnostic = self.report.error(one, "Conflicting ACL entries:");
+            diagnostic.related.push((other, "and this one".into()));
+        }
+        self.program.acls[index] = out;
+    }
+
+    fn acl_entry(&mut self, entry: &syntax::AclEntry, pedantic: bool, out: &mut Acl) {
+        let host = &*entry.address.text;
+        let addresses = match self.sources.resolve(host, 0) {
+            Ok(addresses) => addresses,
+            Err(_) if entry.optional => return,
+            Err(why) => {
+                let message = format!("DNS lookup({host}): {why}");
+                self.error_with(
+                    entry.address.span,
+                    message,
+                    "write `(\"name\")` to ignore a name without an address",
+                );
+                return;
+            }
+        };
+        let is_literal = host.parse::<std::net::IpAddr>().is_ok();
+        if entry.mask.is_some() && !is_literal {
+            let families = addresses.iter().any(std::net::SocketAddr::is_ipv4)
+                && addresses.iter().any(std::net::SocketAddr::is_ipv6);
+            if families {
+                self.error(
+                    entry.address.span,
+                    "Mask (/%u) specified, but string does not resolve to one address family"
+                        .replace("%u", ""),
+                );
+                return;
+            }
+        }
+        for address in addresses {
+            let ip = address.ip();
+            let width = acl::width(ip);
+            let bits = match entry.mask {
+                None => width,
+                Some((bits, span)) => match u8::try_from(bits) {
+                    Ok(bits) if bits <= width => bits,
+                    _ => {
+                        let family = if ip.is_ipv4() { "IPv4" } else { "IPv6" };
+                        self.error(span, format!("Too wide mask (/{bits}) for {family} address"));
+                        return;
+                    }
+                },
+            };
+            let mask = entry.mask.map_or_else(String::new, |(bits, _)| format!("/{bits}"));
+            let not = if entry.negated { "! " } else { "" };
+            let mut made = acl::Entry {
+                address: ip,
+                bits,
+                negated: entry.negated,
+                text: format!("{not}\"{host}\"{mask}").into(),
+                span: entry.span,
+            };
+            if made.has_bits_behind_mask() {
+                if pedantic {
+                    self.error(
+                        entry.span,
+                        format!(
+                            "Address/Netmask mismatch\nNon-zero bits in masked part: {host}{mask}"
+                        ),
+                    );
+                    return;
+                }
+                made.address = masked(ip, bits);
+            }
+            out.entries.push(made);
+        }
+    }
+
+    fn define_backend(&mut self, backend: &syntax::Backend) {
+        let Some(index) =
+            self.program.backends.iter().position(|known| known.span == backend.name.span)
+        else {
+            return;
+        };
+        let Some(fields) = &backend.fields else { return };
+        let mut out = self.program.backends[index].clone();
+        let (mut host, mut port, mut path) = (None, None, None);
+        let mut seen: Vec<&Name> = Vec::new();
+        for field in fields {
+            if !self.is_new_field(&field.name, &BACKEND_FIELDS, &mut seen) {
+                continue;
+            }
+            match &*field.name.text {
+                "host" => host = self.constant_text(field),
+                "port" => port = self.constant_text(field),
+                "path" => path = self.constant_text(field),
+                "host_header" => out.host_header = self.constant_text(field).map(|t| t.0),
+                "connect_timeout" => out.connect_timeout = self.constant_seconds(field),
+                "first_byte_timeout" => out.first_byte_timeout = self.constant_seconds(field),
+                "between_bytes_timeout" => {
+                    out.between_bytes_timeout = self.constant_seconds(field);
+                }
+                "max_connections" => {
+                    let count = self.constant_count(field).unwrap_or(0);
+                    out.connections_max = u64::try_from(count).unwrap_or(0);
+                }
+                "proxy_header" => match self.constant_count(field) {
+                    Some(version @ (1 | 2)) => out.proxy_header = version as u8,
+                    Some(_) => self.error(
+                        field.name.span,
+                        ".proxy_header must be 1 or 2\nUnknown PROXY version",
+                    ),
+                    None => {}
+                },
+                "preamble" => out.preamble = self.constant_blob(field),
+                "probe" => out.probe = self.backend_probe(field),
+                _ => {}
+            }
+        }
+        if out.probe.is_none()
+            && !seen.iter().any(|name| &*name.text == "probe")
+            && let Some(Symbol::Probe(default)) =
+                self.symbols.get("default probe").map(|entry| entry.symbol)
+        {
+            out.probe = Some(default);
+        }
+        out.endpoint = self.endpoint(&backend.name, host, port, path);
+        self.program.backends[index] = out;
+    }
+
+    fn endpoint(
+        &mut self,
+        name: &Name,
+        host: Option<(String, Span)>,
+        port: Option<(String, Span)>,
+        path: Option<(String, Span)>,
+    ) -> Option<Endpoint> {
+        match (host, path) {
+            (Some((_, span)), Some(_)) => {
+                self.error(span, "Address redefinition at:\n.host and .path cannot both be given");
+                None
+            }
+            (None, None) => {
+                self.error(name.span, "Expected .host or .path.");
+                None
+            }
+            (None, Some((path, span))) => {
+                if let Some((_, span)) = port {
+                    self.error(span, "Port is not used with .path\nExpected .host with .port");
+                }
+                if !path.starts_with('/') && !path.starts_with('@') {
+                    self.error(span, "Must be an absolute path or abstract socket:");
+                } else if path == "@" {
+                    self.error(
+                        span,
+                        "Backend path: The empty abstract socket name is not supported",
+                    );
+                } else if path.len() > SOCKET_PATH_BYTES_MAX {
+                    self.error(
+                        span,
+                        format!("Path too long for a Unix domain socket\n{SOCKET_PATH_BYTES_MAX} bytes at most"),
+                    );
+                } else {
+                    return Some(Endpoint::Unix(path));
+                }
+                None
+            }
+            (Some((host, span)), None) => {
+                let (host, written) = split_port(&host);
+                let port_text = port.as_ref().map_or(written.as_deref(), |(port, _)| Some(port));
+                let number = match port_text {
+                    None | Some("http") => Some(80),
+                    Some("https") => Some(443),
+                    Some(text) => text.parse::<u16>().ok(),
+                };
+                let Some(number) = number else {
+                    let at = port.as_ref().map_or(span, |(_, span)| *span);
+                    let text = port_text.unwrap_or("");
+                    let message = format!(
+                        "Backend port '{text}' could not be resolved to an IP address\nnot a \
+                         port number"
+                    );
+                    self.error(at, message);
+                    return None;
+                };
+                match self.sources.resolve(&host, number) {
+                    Err(why) => {
+                        let message = format!(
+                            "Backend host '\"{host}\"' could not be resolved to an IP address:\n\t{why}\n(Sorry if that error message is gibberish.)"
+                        );
+                        self.error(span, message);
+                        None
+                    }
+                    Ok(found) => {
+                        let count = |v4: bool| found.iter().filter(|a| a.is_ipv4() == v4).count();
+                        if count(true) > 1 || count(false) > 1 {
+                            self.error(
+                                span,
+                                format!("Backend host \"{host}\": resolves to too many addresses.\nOnly one IPv4 and one IPv6 are allowed."),
+                            );
+                            return None;
+                        }
+                        Some(Endpoint::Tcp { host, port: number, addresses: found })
+                    }
+                }
+            }
+        }
+    }
+
+    fn backend_probe(&mut self, field: &Field) -> Option<u32> {
+        match &field.value {
+            FieldValue::Probe(probe) => {
+                let filled = self.probe(new_probe(&probe.name), &probe.fields);
+                let index = self.program.probes.len() as u32;
+                self.program.probes.push(filled);
+                Some(index)
+            }
+            FieldValue::Expression(Expression { kind: ExpressionKind::Path(path), span }) => {
+                let text = path.text();
+                let key = if text == "default" { "default probe" } else { &*text };
+                match self.symbol(key) {
+                    Some(Symbol::Probe(index)) => Some(index),
+                    Some(other) => {
+                        let message = format!(
+                            "Name {text} must have type 'probe'.\nSymbol '{text}' has wrong type ({}), expected probe:",
+                            other.kind()
+                        );
+                        self.error(*span, message);
+                        None
+                    }
+                    None if text == "default" => {
+                        self.error(*span, "No default probe defined");
+                        None
+                    }
+                    None => {
+                        let names = self.names_of(|symbol| matches!(symbol, Symbol::Probe(_)));
+                        self.not_found(&text, *span, &names, "Undefined probe ");
+                        None
+                    }
+                }
+            }
+            _ => {
+                self.error(field.name.span, "Expected a probe: `.probe = name;` or `{ … }`");
+                None
+            }
+        }
+    }
+
+    pub(super) fn names_of(&self, fits: impl Fn(Symbol) -> bool) -> Vec<String> {
+        let entries = self.symbols.iter().filter(|(_, entry)| fits(entry.symbol));
+        entries.map(|(name, _)| name.to_string()).collect()
+    }
+
+    pub(super) fn not_found(&mut self, name: &str, span: Span, known: &[String], what: &str) {
+        let near = nearest(name, known.iter().map(String::as_str));
+        let help = near.map(|near| format!("did you mean `{near}`?"));
+        let message = if what.is_empty() {
+            format!("Symbol not found: '{name}'")
+        } else {
+            format!("{what}{name}, first reference:")
+        };
+        self.report.error(span, message).help = help;
+    }
+
+    fn probe(&mut self, mut out: Probe, fields: &[Field]) -> Probe {
+        let mut seen: Vec<&Name> = Vec::new();
+        let (mut window, mut threshold, mut initial) = (None, None, None);
+        let (mut window_span, mut threshold_span) = (None, None);
+        for field in fields {
+            let is_request = matches!(&*field.name.text, "url" | "request");
+            let other = if &*field.name.text == "url" { "request" } else { "url" };
+            if is_request && seen.iter().any(|name| &*name.text == other) {
+                let span = field.name.span;
+                self.error(span, "Probe request redefinition at:");
+                continue;
+            }
+            if !self.is_new_field(&field.name, &PROBE_FIELDS, &mut seen) {
+                continue;
+            }
+            match (&*field.name.text, &field.value) {
+                ("url", _) => out.url = self.constant_text(field).map_or(out.url, |t| t.0),
+                ("request", FieldValue::Texts(lines)) => {
+                    let lines: Vec<_> = lines.iter().map(|line| &*line.text).collect();
+                    out.request = Some(format!("{}\r\n\r\n", lines.join("\r\n")));
+                }
+                ("expected_response", _) => match self.constant_count(field) {
+                    Some(status @ 100..=999) => out.expected_response = status as u16,
+                    Some(_) => self.error(
+                        field.name.span,
+                        "Must specify .expected_response with exactly three digits (100 <= x <= 999)",
+                    ),
+                    None => {}
+                },
+                ("timeout", _) => {
+                    out.timeout = self.constant_seconds(field).unwrap_or(out.timeout);
+                }
+                ("interval", _) => {
+                    out.interval = self.constant_seconds(field).unwrap_or(out.interval);
+                }
+                ("window", _) => {
+                    window = self.constant_count(field);
+                    window_span = Some(field.name.span);
+                }
+                ("threshold", _) => {
+                    threshold = self.constant_count(field);
+                    threshold_span = Some(field.name.span);
+                }
+                ("initial", _) => initial = self.constant_count(field),
+                _ => {}
+            }
+        }
+        if let (Some(window), Some(span)) = (window, window_span) {
+            if window > WINDOW_MAX {
+                self.error(span, "Window must be 64 or less.");
+            }
+            if threshold.is_none() {
+                self.error(span, "Must specify .threshold with .window");
+            }
+        }
+        if let (Some(threshold), Some(span)) = (threshold, threshold_span) {
+            if threshold > WINDOW_MAX {
+                self.error(span, "Threshold must be 64 or less.");
+            }
+            if window.is_some_and(|window| threshold > window) {
+                self.error(
+                    span,
+                    "Threshold cannot be greater than window.\nThreshold must be less than window.",
+                );
+            }
+        }
+        let small = |number: i64| u32::try_from(number.clamp(0, WINDOW_MAX)).unwrap_or(0);
+        out.window = window.map_or(out.window, small);
+        out.threshold = threshold.map_or(out.threshold, small);
+        let initial = initial.map_or_else(|| out.threshold.saturating_sub(1), small);
+        out.initial = initial.min(out.threshold);
+        out
+    }
+
+    fn is_new_field<'n>(
+        &mut self,
+        name: &'n Name,
+        known: &[&'static str],
+        seen: &mut Vec<&'n Name>,
+    ) -> bool {
+        if !known.contains(&&*name.text) {
+            let near = nearest(&name.text, known.iter().copied());
+            let help = near.map_or_else(
+                || format!("there are .{}", known.join(", .")),
+                |near| format!("did you mean `.{near}`?"),
+            );
+            self.error_with(name.span, format!("Unknown field: {}", name.text), help);
+            return false;
+        }
+        if let Some(before) = seen.iter().find(|before| before.text == name.text) {
+            let span = before.span;
+            let message = format!("Field '{}' redefined at:", name.text);
+            let diagnostic = self.report.error(name.span, message);
+            diagnostic.related.push((span, "First defined here".into()));
+            return false;
+        }
+        seen.push(name);
+        true
+    }
+
+    /// The value of a field as a constant of this type.
+    fn constant(&mut self, field: &Field, wanted: Type) -> Option<(Value, Span)> {
+        let FieldValue::Expression(value) = &field.value else {
+            self.error(field.name.span, format!("Expected {wanted}"));
+            return None;
+        };
+        if wanted == Type::String && !is_text(value) {
+            let got = self.report.sources.text(value.span).to_owned();
+            self.error(value.span, format!("Expected CSTR got '{got}'"));
+            return None;
+        }
+        if wanted == Type::Int && !matches!(value.kind, ExpressionKind::Int(_)) {
+            let got = self.report.sources.text(value.span).to_owned();
+            self.error(value.span, format!("Expected CNUM got '{got}'"));
+            return None;
+        }
+        if wanted == Type::Duration && matches!(value.kind, ExpressionKind::Text(_)) {
+            let got = self.report.sources.text(value.span).to_owned();
+            self.error(value.span, format!("Expected CNUM got '{got}'"));
+            return None;
+        }
+        match self.expect(value, wanted)? {
+            Expr::Constant(constant) => Some((constant, value.span)),
+            _ => {
+                self.error(value.span, format!("Expected a constant {wanted}"));
+                None
+            }
+        }
+    }
+
+    fn constant_text(&mut self, field: &Field) -> Option<(String, Span)> {
+        let (value, span) = self.constant(field, Type::String)?;
+        let Value::Text(crate::program::Text::Constant(index)) = value else { return None };
+        let text = self.program.texts.get(index as usize)?;
+        Some((String::from_utf8_lossy(text).into_owned(), span))
+    }
+
+    fn constant_seconds(&mut self, field: &Field) -> Option<f64> {
+        match self.constant(field, Type::Duration)? {
+            (Value::Duration(seconds), span) if seconds < 0.0 => {
+                self.error(span, "A timeout cannot be negative.");
+                None
+            }
+            (Value::Duration(seconds), _) => Some(seconds),
+            _ => None,
+        }
+    }
+
+    fn constant_count(&mut self, field: &Field) -> Option<i64> {
+        match self.constant(field, Type::Int)? {
+            (Value::Int(count), _) => Some(count),
+            _ => None,
+        }
+    }
+
+    fn constant_blob(&mut self, field: &Field) -> Option<Box<[u8]>> {
+        match self.constant(field, Type::Blob)? {
+            (Value::Blob(crate::program::Text::Constant(index)), _) => {
+                self.program.texts.get(index as usize).cloned()
+            }
+            _ => None,
+        }
+    }
+}
+
+fn is_text(value: &Expression) -> bool {
+    match &value.kind {
+        ExpressionKind::Text(_) => true,
+        ExpressionKind::Chain { first, rest } => {
+            is_text(first) && rest.iter().all(|link| is_text(&link.operand))
+        }
+        _ => false,
+    }
+}
+
+fn new_probe(name: &Name) -> Probe {
+    Probe {
+        name: name.text.clone(),
+        url: "/".into(),
+        request: None,
+        expected_response: 200,
+        timeout: 2.0,
+        interval: 5.0,
+        window: 8,
+        threshold: 3,
+        initial: 2,
+        span: name.span,
+    }
+}
+
+fn masked(address: std::net::IpAddr, bits: u8) -> std::net::IpAddr {
+    match address {
+        std::net::IpAddr::V4(v4) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(bits.min(32))).unwrap_or(0);
+            std::net::Ipv4Addr::from(u32::from(v4) & mask).into()
+        }
+        std::net::IpAddr::V6(v6) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(bits.min(128))).unwrap_or(0);
+            std::net::Ipv6Addr::from(u128::from(v6) & mask).into()
+        }
+    }
+}
+
+/// A host and the port that may stand behind it, as `a:80`, `a 80` or `[::1]:80`.
+fn split_port(text: &str) -> (String, Option<String>) {
+    if let Some((host, port)) = text.split_once(' ') {
+        return (host.into(), Some(port.trim().into()));
+    }
+    if let Some((host, port)) = text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        return (host.into(), port.strip_prefix(':').map(str::to_owned));
+    }
+    match text.split_once(':') {
+        Some((host, port)) if !port.contains(':') => (host.into(), Some(port.into())),
+        _ => (text.into(), None),
+    }
+}

@@ -1,0 +1,270 @@
+//! From the tree to a program: names are resolved, types checked, states compared with what is
+//! used in them. All mistakes are found in one pass; a program comes out where there are none.
+
+mod calls;
+mod declarations;
+mod expressions;
+mod statements;
+mod uses;
+
+use crate::diagnostic::Report;
+use crate::modules::Module;
+use crate::parser::Tree;
+use crate::program::{BackendRef, Program};
+use crate::source::{Sources, Span};
+use crate::syntax::Declaration;
+use crate::types::State;
+use std::collections::HashMap;
+use uses::SubUses;
+
+/// What compilation depends on besides the text.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Whether something declared and not used is an error, as Varnish's `vcc_err_unref`.
+    pub unused_is_error: bool,
+    /// Steps of one match of a regular expression.
+    pub match_steps_max: u32,
+    /// Storages there are, by name; `Transient` and `ram` are usual.
+    pub storages: Vec<String>,
+    /// Whether the module `vtc`, which can make a worker wait, may be imported.
+    pub test_module: bool,
+    /// The backend for a policy that declares none: the node's own choice of origin.
+    pub default_backend: Option<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            unused_is_error: true,
+            match_steps_max: crate::regex::MATCH_STEPS_MAX,
+            storages: vec!["Transient".into(), "s0".into()],
+            test_module: false,
+            default_backend: None,
+        }
+    }
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Symbol {
+    Acl(u32),
+    Backend(u32),
+    Probe(u32),
+    Sub(u32),
+    Module(&'static Module),
+    Object(u32),
+}
+
+impl Symbol {
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Acl(_) => "acl",
+            Self::Backend(_) => "backend",
+            Self::Probe(_) => "probe",
+            Self::Sub(_) => "sub",
+            Self::Module(_) => "vmod",
+            Self::Object(_) => "instance",
+        }
+    }
+}
+
+/// A named thing, where it was declared, and whether it is used.
+struct Entry {
+    symbol: Symbol,
+    span: Span,
+    used: bool,
+    is_builtin: bool,
+}
+
+struct Checker<'a> {
+    report: &'a mut Report,
+    sources: &'a dyn Sources,
+    settings: &'a Settings,
+    program: Program,
+    symbols: HashMap<Box<str>, Entry>,
+    texts: HashMap<Box<[u8]>, u32>,
+    headers: HashMap<Box<str>, u32>,
+    regexes: HashMap<Box<str>, u32>,
+    /// Of each subroutine.
+    uses: Vec<SubUses>,
+    /// The subroutine being compiled.
+    current: usize,
+    /// Names of `vcl_` subroutines the built-in text has.
+    builtin_names: Vec<Box<str>>,
+    default_backend_named: bool,
+}
+
+/// Compiles `tree`, with `builtin` behind it.
+pub(crate) fn check(
+    tree: Tree,
+    builtin: Tree,
+    sources: &dyn Sources,
+    settings: &Settings,
+    report: &mut Report,
+) -> Option<Program> {
+    let program = Program {
+        version: tree.version,
+        subs: Vec::new(),
+        backends: Vec::new(),
+        default_backend: BackendRef::None,
+        probes: Vec::new(),
+        acls: Vec::new(),
+        objects: Vec::new(),
+        storages: settings.storages.clone(),
+        labels: Vec::new(),
+        sources: Default::default(),
+        modules: Vec::new(),
+        rolls_back: false,
+        reads: 0,
+        states: [None; 14],
+        texts: Vec::new(),
+        headers: Vec::new(),
+        regexes: Vec::new(),
+    };
+    let builtin_names = builtin
+        .declarations
+        .iter()
+        .filter_map(|declaration| match declaration {
+            Declaration::Sub { name, .. } => Some(name.text.clone()),
+            _ => None,
+        })
+        .chain(State::ALL.iter().map(|state| state.subroutine().into()))
+        .collect();
+    let mut checker = Checker {
+        report,
+        sources,
+        settings,
+        program,
+        symbols: HashMap::new(),
+        texts: HashMap::new(),
+        headers: HashMap::new(),
+        regexes: HashMap::new(),
+        uses: Vec::new(),
+        current: 0,
+        builtin_names,
+        default_backend_named: false,
+    };
+    checker.declare(&tree.declarations, false);
+    checker.declare(&builtin.declarations, true);
+    checker.define(&tree.declarations);
+    checker.define(&builtin.declarations);
+    checker.finish();
+    let Checker { program, report, .. } = checker;
+    if report.has_errors() {
+        return None;
+    }
+    let mut program = program;
+    program.sources = report.sources.clone();
+    Some(program)
+}
+
+impl Checker<'_> {
+    fn error(&mut self, span: Span, message: impl Into<String>) {
+        self.report.error(span, message);
+    }
+
+    fn error_with(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) {
+        self.report.error(span, message).help = Some(help.into());
+    }
+
+    /// The number of a constant text.
+    fn intern(&mut self, text: &[u8]) -> u32 {
+        if let Some(index) = self.texts.get(text) {
+            return *index;
+        }
+        let index = u32::try_from(self.program.texts.len()).unwrap_or(u32::MAX);
+        self.texts.insert(text.into(), index);
+        self.program.texts.push(text.into());
+        index
+    }
+
+    /// The number of a header field's name.
+    fn header(&mut self, name: &str) -> u32 {
+        let key: Box<str> = name.to_ascii_lowercase().into();
+        if let Some(index) = self.headers.get(&key) {
+            return *index;
+        }
+        let index = u32::try_from(self.program.headers.len()).unwrap_or(u32::MAX);
+        self.headers.insert(key, index);
+        self.program.headers.push(name.into());
+        index
+    }
+
+    /// The number of a regular expression.
+    fn regex(&mut self, pattern: &str, span: Span) -> Option<u32> {
+        if let Some(index) = self.regexes.get(pattern) {
+            return Some(*index);
+        }
+        match crate::regex::Regex::compile(pattern, self.settings.match_steps_max) {
+            Ok(regex) => {
+                let index = u32::try_from(self.program.regexes.len()).ok()?;
+                self.regexes.insert(pattern.into(), index);
+                self.program.regexes.push(regex);
+                Some(index)
+            }
+            Err(bad) => {
+                let message = format!(
+                    "Regexp compilation error:\n\n{} (at offset {})",
+                    bad.message, bad.offset
+                );
+                // The text of a string begins one byte behind its quote.
+                let text = self.report.sources.text(span);
+                let open = if text.starts_with('"') && !text.starts_with("\"\"\"") { 1 } else { 0 };
+                let is_plain = open == 1 && text.len() == pattern.len() + 2;
+                let at = if is_plain {
+                    let start = span.start + 1 + bad.offset as u32;
+                    Span { start, end: (start + 1).min(span.end), ..span }
+                } else {
+                    span
+                };
+                self.error(at, message);
+                None
+            }
+        }
+    }
+
+    fn symbol(&mut self, name: &str) -> Option<Symbol> {
+        let entry = self.symbols.get_mut(name)?;
+        entry.used = true;
+        Some(entry.symbol)
+    }
+
+    fn finish(&mut self) {
+        self.check_uses();
+        if self.program.backends.is_empty() && self.program.objects.is_empty() {
+            self.error_with(
+                Span::default(),
+                "No backends or directors found in VCL program, at least one is necessary.",
+                "add `backend default none;` where nothing is ever fetched",
+            );
+        }
+        self.check_unused();
+    }
+
+    fn check_unused(&mut self) {
+        if !self.settings.unused_is_error {
+            return;
+        }
+        let default = self.program.default_backend;
+        let mut unused: Vec<(Span, String)> = self
+            .symbols
+            .iter()
+            .filter(|(_, entry)| !entry.used && !entry.is_builtin)
+            .filter(|(name, entry)| match entry.symbol {
+                Symbol::Backend(index) => default != BackendRef::Backend(index),
+                Symbol::Acl(_) => true,
+                Symbol::Probe(_) => &***name != "default",
+                Symbol::Sub(_) => !name.starts_with("vcl_"),
+                Symbol::Module(_) | Symbol::Object(_) => false,
+            })
+            .map(|(name, entry)| {
+                let kind = entry.symbol.kind();
+                (entry.span, format!("Unused {kind} {name}, defined:"))
+            })
+            .collect();
+        unused.sort_by_key(|(span, _)| (span.file, span.start));
+        for (span, message) in unused {
+            self.error_with(span, message, "remove it, or use it");
+        }
+    }
+}

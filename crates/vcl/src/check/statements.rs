@@ -1,0 +1,405 @@
+//! Statements.
+
+use super::uses::Access;
+use super::{Checker, Symbol};
+use crate::diagnostic::nearest;
+use crate::modules;
+use crate::program::{Arithmetic, Block, Expr, Statement, StatementKind, Value};
+use crate::source::Span;
+use crate::syntax::{self, Argument, Expression, ExpressionKind, Name, Path};
+use crate::types::{Action, State, States, Type};
+use crate::variables::{Definition, Message, Variable, Versions};
+
+/// Where something can be written to.
+enum Target {
+    Variable(&'static Definition),
+    Field(Message, u32),
+}
+
+impl Checker<'_> {
+    pub(super) fn define_sub(&mut self, name: &Name, body: &[syntax::Statement]) {
+        let Some(Symbol::Sub(index)) = self.symbols.get(&name.text).map(|entry| entry.symbol)
+        else {
+            return;
+        };
+        self.current = index as usize;
+        let block = self.block(body);
+        self.program.subs[index as usize].pieces.push(block);
+    }
+
+    fn block(&mut self, body: &[syntax::Statement]) -> Block {
+        body.iter().filter_map(|statement| self.statement(statement)).collect()
+    }
+
+    fn statement(&mut self, statement: &syntax::Statement) -> Option<Statement> {
+        let span = statement.span;
+        let kind = match &statement.kind {
+            syntax::StatementKind::Block(body) => StatementKind::Block(self.block(body)),
+            syntax::StatementKind::If { arms, otherwise } => {
+                let mut compiled = Vec::new();
+                for (condition, body) in arms {
+                    let condition = self.expect(condition, Type::Bool);
+                    let body = self.block(body);
+                    compiled.push((condition, body));
+                }
+                let otherwise = otherwise.as_ref().map(|body| self.block(body));
+                let arms: Option<Vec<_>> = compiled
+                    .into_iter()
+                    .map(|(condition, body)| condition.map(|condition| (condition, body)))
+                    .collect();
+                StatementKind::If { arms: arms?.into(), otherwise: otherwise.unwrap_or_default() }
+            }
+            syntax::StatementKind::Set { target, operator, operator_span, value } => {
+                self.set(target, operator, *operator_span, value)?
+            }
+            syntax::StatementKind::Unset(path) => self.unset(path)?,
+            syntax::StatementKind::Call(path) => self.call_sub(path)?,
+            syntax::StatementKind::Leave => self.leave(span)?,
+            syntax::StatementKind::Return { action, arguments } => {
+                self.returned(action, arguments.as_deref(), span)?
+            }
+            syntax::StatementKind::New { name, constructor, arguments } => {
+                self.new_object(name, constructor, arguments)?
+            }
+            syntax::StatementKind::Perform(expression) => {
+                let ExpressionKind::Call { function, arguments } = &expression.kind else {
+                    return None;
+                };
+                let (call, of) = self.call(function, arguments, expression.span)?;
+                if of != Type::Void && matches!(of, Type::Header) {
+                    return None;
+                }
+                StatementKind::Perform(call)
+            }
+        };
+        Some(Statement { kind, span })
+    }
+
+    fn leave(&mut self, span: Span) -> Option<StatementKind> {
+        let name = &self.program.subs.get(self.current)?.name;
+        if State::of_subroutine(name).is_some() {
+            self.error_with(
+                span,
+                "Expected '(' got ';'",
+                "`return;` leaves subroutines of your own; a state returns an action: `return \
+                 (…);`",
+            );
+            return None;
+        }
+        Some(StatementKind::Leave)
+    }
+
+    fn target(&mut self, path: &Path, access: Access) -> Option<Target> {
+        if let Some((message, header)) = self.field(path)? {
+            let allowed = message.write();
+            let name = path.text();
+            if allowed == States::NONE {
+                self.error(path.span, format!("Variable is read only.\n'{name}'"));
+                return None;
+            }
+            self.used(&name, access, allowed, path.span);
+            return Some(Target::Field(message, header));
+        }
+        let name = path.text();
+        let Some(definition) = crate::variables::find(&name) else {
+            self.unknown(path);
+            return None;
+        };
+        if !self.has_version(definition, path.span) {
+            return None;
+        }
+        Some(Target::Variable(definition))
+    }
+
+    /// Whether the policy's version has a variable; says so where not.
+    pub(super) fn has_version(&mut self, definition: &Definition, span: Span) -> bool {
+        let note = match definition.versions {
+            Versions::From41 if self.program.version < 41 => {
+                "(Only available when 4.1 <= VCL syntax)"
+            }
+            Versions::Until40 if self.program.version > 40 => {
+                "(Only available when VCL syntax <= 4.0)"
+            }
+            _ => return true,
+        };
+        self.error(span, format!("Symbol not found: '{}' {note}", definition.name));
+        false
+    }
+
+    fn set(
+        &mut self,
+        target: &Path,
+        operator: &'static str,
+        operator_span: Span,
+        value: &Expression,
+    ) -> Option<StatementKind> {
+        match self.target(target, Access::Write) {
+            Some(Target::Field(message, header)) => {
+                if !matches!(operator, "=" | "+=") {
+                    let message = format!("Expected '=' got '{operator}'");
+                    self.error(operator_span, message);
+                    return None;
+                }
+                let mut value = self.expect(value, Type::String)?;
+                if operator == "+=" {
+                    let before = Expr::Field { message, header };
+                    value = Expr::Concat([before, value].into());
+                }
+                Some(StatementKind::SetField { message, header, value })
+            }
+            Some(Target::Variable(definition)) => {
+                let written =
+                    if self.program.version < 41 { definition.write_40 } else { definition.write };
+                if written == States::NONE {
+                    let name = definition.name;
+                    let versions = if definition.write_40 == States::NONE {
+                        ""
+                    } else {
+                        " (Only available when VCL syntax <= 4.0)"
+                    };
+                    self.error(
+                        target.span,
+                        format!(
+                            "Variable is read only.\nVariable cannot be set.: '{name}'{versions}"
+                        ),
+                    );
+                    return None;
+                }
+                self.used(definition.name, Access::Write, written, target.span);
+                self.set_variable(definition, operator, operator_span, value)
+            }
+            None => {
+                // The value is looked at for its own mistakes, and to know what it uses.
+                let _ = self.infer(value, None);
+                None
+            }
+        }
+    }
+
+    fn set_variable(
+        &mut self,
+        definition: &'static Definition,
+        operator: &'static str,
+        operator_span: Span,
+        value: &Expression,
+    ) -> Option<StatementKind> {
+        let variable = definition.variable;
+        let arithmetic = match operator {
+            "=" => None,
+            "+=" => Some(Arithmetic::Add),
+            "-=" => Some(Arithmetic::Subtract),
+            "*=" => Some(Arithmetic::Multiply),
+            _ => Some(Arithmetic::Divide),
+        };
+        use Arithmetic as A;
+        let wanted = match (definition.of, arithmetic) {
+            (of, None) => of,
+            (Type::Int, _) => Type::Int,
+            (Type::Duration, Some(A::Add | A::Subtract)) => Type::Duration,
+            (Type::Duration, _) => Type::Real,
+            (Type::Time, Some(A::Add | A::Subtract)) => Type::Duration,
+            (Type::String, Some(A::Add)) => Type::String,
+            (Type::Body, Some(A::Add)) => Type::Body,
+            _ => {
+                let message = format!("Expected '=' got '{operator}'");
+                self.error(operator_span, message);
+                return None;
+            }
+        };
+        let value = self.expect(value, wanted)?;
+        let value = match (arithmetic, definition.of) {
+            (None, _) => value,
+            (Some(_), Type::Body) => return Some(StatementKind::AppendBody(value)),
+            (Some(_), Type::String) => Expr::Concat([Expr::Variable(variable), value].into()),
+            (Some(operator), _) => {
+                Expr::Arithmetic { operator, operands: Box::new([Expr::Variable(variable), value]) }
+            }
+        };
+        Some(StatementKind::Set { variable, value })
+    }
+
+    fn unset(&mut self, path: &Path) -> Option<StatementKind> {
+        match self.target(path, Access::Unset)? {
+            Target::Field(message, header) => Some(StatementKind::UnsetField { message, header }),
+            Target::Variable(definition) if definition.unset != States::NONE => {
+                self.used(definition.name, Access::Unset, definition.unset, path.span);
+                debug_assert_eq!(definition.variable, Variable::BereqBody);
+                Some(StatementKind::UnsetBody)
+            }
+            Target::Variable(definition) => {
+                let message = format!("Variable cannot be unset.\n'{}'", definition.name);
+                self.error(path.span, message);
+                None
+            }
+        }
+    }
+
+    fn call_sub(&mut self, path: &Path) -> Option<StatementKind> {
+        let name = path.text();
+        match self.symbol(&name) {
+            Some(Symbol::Sub(_)) if State::of_subroutine(&name).is_some() => {
+                self.error_with(
+                    path.span,
+                    format!(
+                        "Cannot call '{name}'\nSymbol '{name}' can only be used as a SUB expression"
+                    ),
+                    "states are entered by returning an action from the one before",
+                );
+                None
+            }
+            Some(Symbol::Sub(index)) => {
+                self.uses[self.current].calls.push((index, path.span));
+                Some(StatementKind::Call(index))
+            }
+            Some(other) => {
+                let kind = other.kind();
+                let message = format!(
+                    "Symbol '{name}' has wrong type ({kind}), expected sub:\nName {name} must \
+                     have type 'sub'."
+                );
+                self.error(path.span, message);
+                None
+            }
+            None if name.starts_with("vcl_") => {
+                self.error(path.span, "Symbols named 'vcl_*' are reserved.");
+                None
+            }
+            None => {
+                let names = self.names_of(|symbol| matches!(symbol, Symbol::Sub(_)));
+                self.not_found(&name, path.span, &names, "Undefined sub ");
+                None
+            }
+        }
+    }
+
+    fn returned(
+        &mut self,
+        name: &Name,
+        arguments: Option<&[Argument]>,
+        span: Span,
+    ) -> Option<StatementKind> {
+        let Some(action) = Action::ALL.into_iter().find(|action| action.name() == &*name.text)
+        else {
+            let near = nearest(&name.text, Action::ALL.iter().map(|action| action.name()));
+            let help = near.map(|near| format!("did you mean `{near}`?"));
+            let message = format!("Expected return action name.\nGot '{}'", name.text);
+            self.report.error(name.span, message).help = help;
+            return None;
+        };
+        self.uses[self.current].returns.push((action, name.span));
+        let arguments = arguments.unwrap_or(&[]);
+        if let (Action::Pass, Some(first)) = (action, arguments.first()) {
+            let states = States::of(&[State::BackendResponse]);
+            self.used("pass(DURATION)", Access::Read, states, first.value.span);
+        }
+        let types: &[Type] = match action {
+            Action::Synth | Action::Error => &[Type::Int, Type::String],
+            Action::Fail => &[Type::String],
+            Action::Pass => &[Type::Duration],
+            Action::Vcl => return self.handed_over(arguments, span),
+            _ => &[],
+        };
+        if arguments.len() > types.len() {
+            let message = if types.is_empty() {
+                "Arguments not allowed.".to_owned()
+            } else {
+                format!(
+                    "Too many arguments\nExpected ')' got ','\n{} takes {}",
+                    action.name(),
+                    types.len()
+                )
+            };
+            self.error(arguments[types.len()].value.span, message);
+            return None;
+        }
+        if action == Action::Synth && arguments.is_empty() {
+            self.error_with(
+                name.span,
+                "Missing argument.\nExpected '(' got ')'",
+                "write `synth(404)` or `synth(404, \"Not here\")`",
+            );
+            return None;
+        }
+        let mut compiled = Vec::new();
+        for (argument, of) in arguments.iter().zip(types) {
+            compiled.push(self.expect(&argument.value, *of)?);
+        }
+        if let Some(Expr::Constant(Value::Int(status))) = compiled.first()
+            && !(100..=65_535).contains(status)
+        {
+            self.error_with(
+                arguments[0].value.span,
+                "Status code out of range: three digits are sent",
+                "values from 1000 on are sent modulo 1000",
+            );
+            return None;
+        }
+        Some(StatementKind::Return { action, arguments: compiled.into() })
+    }
+
+    /// `return (vcl(label))`: the label's number travels as a whole number.
+    fn handed_over(&mut self, arguments: &[Argument], span: Span) -> Option<StatementKind> {
+        let [Argument { value: Expression { kind: ExpressionKind::Path(label), .. }, .. }] =
+            arguments
+        else {
+            self.error_with(span, "Expected a label", "write `return (vcl(label));`");
+            return None;
+        };
+        let name: Box<str> = label.text().into();
+        let known = self.program.labels.iter().position(|known| *known == name);
+        let index = known.unwrap_or_else(|| {
+            self.program.labels.push(name);
+            self.program.labels.len() - 1
+        });
+        let arguments = [Expr::Constant(Value::Int(index as i64))].into();
+        Some(StatementKind::Return { action: Action::Vcl, arguments })
+    }
+
+    /// The kind of object a path constructs.
+    pub(super) fn constructor(&mut self, path: &Path) -> Option<&'static str> {
+        let (module, _) = self.module_member(path)?;
+        let member = &*path.names.get(1)?.text;
+        let kind = module.kinds().find(|kind| kind.rsplit('.').next() == Some(member));
+        if kind.is_none() {
+            let near = nearest(member, module.kinds().filter_map(|kind| kind.rsplit('.').next()));
+            let help = near.map(|near| format!("did you mean `{near}`?"));
+            let message = format!("Symbol not found: '{}'", path.text());
+            self.report.error(path.span, message).help = help;
+        }
+        kind
+    }
+
+    /// The module a path begins with, and whether more follows.
+    pub(super) fn module_member(
+        &mut self,
+        path: &Path,
+    ) -> Option<(&'static modules::Module, bool)> {
+        let first = &path.names.first()?.text;
+        match self.symbol(first) {
+            Some(Symbol::Module(module)) => Some((module, path.names.len() > 1)),
+            _ => {
+                let help = modules::find(first)
+                    .map(|module| format!("write `import {};` above", module.name));
+                let message = format!("Symbol not found: '{}'", path.text());
+                self.report.error(path.span, message).help = help;
+                None
+            }
+        }
+    }
+
+    fn new_object(
+        &mut self,
+        name: &Name,
+        constructor: &Path,
+        arguments: &[Argument],
+    ) -> Option<StatementKind> {
+        self.used("new", Access::Read, States::of(&[State::Init]), name.span);
+        let index = self.program.objects.iter().position(|slot| slot.name == name.text)?;
+        let (module, _) = self.module_member(constructor)?;
+        let member = &constructor.names.get(1)?.text;
+        let function = module.function(&format!("new {member}"))?;
+        let arguments = self.arguments(function, arguments, constructor.span)?;
+        let object = u32::try_from(index).ok()?;
+        Some(StatementKind::New { object, constructor: function, arguments })
+    }
+}

@@ -1,0 +1,196 @@
+//! What is wrong with a policy, and where.
+
+use crate::source::{SourceMap, Span};
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use std::fmt::Write as _;
+
+/// Messages of one compilation; further ones are counted only. A person reads no more at a time.
+pub const DIAGNOSTICS_MAX: usize = 100;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Severity {
+    /// There is no program.
+    Error,
+    /// There is, and it may not do what was meant.
+    Warning,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Diagnostic {
+    /// How bad.
+    pub severity: Severity,
+    /// What is wrong.
+    pub message: String,
+    /// Where.
+    pub span: Span,
+    /// Other places that belong to it, with what they are.
+    pub related: Vec<(Span, String)>,
+    /// What to do.
+    pub help: Option<String>,
+}
+
+/// All that was found in one compilation, with the texts it was found in.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The files.
+    pub sources: SourceMap,
+    /// What is wrong, in the order it was found; [`DIAGNOSTICS_MAX`] at most.
+    pub diagnostics: Vec<Diagnostic>,
+    /// How many more there were.
+    pub omitted: usize,
+}
+
+impl Report {
+    pub(crate) fn add(&mut self, diagnostic: Diagnostic) {
+        if self.diagnostics.contains(&diagnostic) {
+            return;
+        }
+        if self.diagnostics.len() < DIAGNOSTICS_MAX {
+            self.diagnostics.push(diagnostic);
+        } else {
+            self.omitted += 1;
+        }
+    }
+
+    pub(crate) fn error(&mut self, span: Span, message: impl Into<String>) -> &mut Diagnostic {
+        self.add(Diagnostic {
+            severity: Severity::Error,
+            message: message.into(),
+            span,
+            related: Vec::new(),
+            help: None,
+        });
+        self.diagnostics.last_mut().expect("the list holds at least the one just added")
+    }
+
+    /// Whether there is an error among them.
+    pub fn has_errors(&self) -> bool {
+        self.diagnostics.iter().any(|one| one.severity == Severity::Error)
+    }
+
+    /// All of it for a terminal, each with the source text and a mark below it.
+    pub fn render(&self, color: bool) -> String {
+        let renderer = if color { Renderer::styled() } else { Renderer::plain() };
+        let mut out = String::new();
+        for one in &self.diagnostics {
+            self.render_one(one, &renderer, &mut out);
+        }
+        if self.omitted > 0 {
+            let _ = writeln!(out, "and {} more", self.omitted);
+        }
+        out
+    }
+
+    fn render_one(&self, one: &Diagnostic, renderer: &Renderer, out: &mut String) {
+        let level = match one.severity {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+        };
+        let (title, notes) = one.message.split_once('\n').unwrap_or((&one.message, ""));
+        let mut group = level.primary_title(title);
+        let mut elements = Vec::new();
+        if let Some(file) = self.sources.file(one.span) {
+            let mut snippet = Snippet::source(file.text.as_str())
+                .path(file.name.as_str())
+                .annotation(AnnotationKind::Primary.span(range(one.span, &file.text)));
+            for (span, label) in one.related.iter().filter(|(span, _)| span.file == one.span.file) {
+                snippet = snippet.annotation(
+                    AnnotationKind::Context.span(range(*span, &file.text)).label(label.as_str()),
+                );
+            }
+            elements.push(snippet);
+        }
+        let elsewhere = one.related.iter().filter(|(span, _)| span.file != one.span.file);
+        for (span, label) in elsewhere {
+            if let Some(file) = self.sources.file(*span) {
+                let annotation = AnnotationKind::Context.span(range(*span, &file.text));
+                elements.push(
+                    Snippet::source(file.text.as_str())
+                        .path(file.name.as_str())
+                        .annotation(annotation.label(label.as_str())),
+                );
+            }
+        }
+        let _ = &mut group;
+        let mut report = group.elements(elements);
+        if !notes.is_empty() {
+            report = report.element(Level::NOTE.message(notes));
+        }
+        if let Some(help) = &one.help {
+            report = report.element(Level::HELP.message(help.as_str()));
+        }
+        out.push_str(&renderer.render(&[report]));
+        out.push('\n');
+    }
+
+    /// The errors as Varnish's compiler prints them, for tools that read its messages.
+    pub fn render_vcc(&self) -> String {
+        let mut out = String::from("Message from VCC-compiler:\n");
+        for one in self.diagnostics.iter().filter(|one| one.severity == Severity::Error) {
+            let _ = writeln!(out, "{}", one.message);
+            self.vcc_place(one.span, &mut out);
+            for (span, label) in &one.related {
+                let _ = writeln!(out, "{label}:");
+                self.vcc_place(*span, &mut out);
+            }
+            out.push('\n');
+        }
+        out.push_str("Running VCC-compiler failed, exited with 2\nVCL compilation failed");
+        out
+    }
+
+    fn vcc_place(&self, span: Span, out: &mut String) {
+        let (name, line, column) = self.sources.place(span);
+        let _ = writeln!(out, "('{name}' Line {line} Pos {column})");
+        if let Some((text, marked)) = self.sources.line(span) {
+            let text = text.replace('\t', " ");
+            let _ = writeln!(out, "{text}");
+            let mark = |(at, _): (usize, char)| {
+                let hit = marked.contains(&at) || (marked.is_empty() && at == marked.start);
+                if hit { '#' } else { '-' }
+            };
+            let _ = writeln!(out, "{}", text.char_indices().map(mark).collect::<String>());
+        }
+    }
+}
+
+/// A span as a range of bytes that lies within `text` on boundaries of characters.
+fn range(span: Span, text: &str) -> std::ops::Range<usize> {
+    let start = floor_char(text, span.start as usize);
+    start..floor_char(text, span.end as usize).max(start)
+}
+
+fn floor_char(text: &str, at: usize) -> usize {
+    let at = at.min(text.len());
+    (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+/// The known name nearest to `name`, where one is near enough to have been meant.
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let far = (name.len() / 3).max(1);
+    known
+        .map(|candidate| (distance(name, candidate, far), candidate))
+        .filter(|(distance, _)| *distance <= far)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Levenshtein's distance of two names, without regard to case; names whose lengths differ by more
+/// than `most` are that far apart without a look.
+fn distance(a: &str, b: &str, most: usize) -> usize {
+    if a.len().abs_diff(b.len()) > most {
+        return usize::MAX;
+    }
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.bytes().enumerate() {
+            let cost = usize::from(!x.eq_ignore_ascii_case(&y));
+            let next = (diagonal + cost).min(row[j] + 1).min(row[j + 1] + 1);
+            diagonal = std::mem::replace(&mut row[j + 1], next);
+        }
+    }
+    row[b.len()]
+}

@@ -1,0 +1,313 @@
+//! Tokens, and the files that `include` brings in between them.
+
+use crate::diagnostic::Report;
+use crate::source::{Source, Sources, Span};
+
+/// Files within files. Deeper nesting is a mistake.
+const INCLUDE_DEPTH_MAX: usize = 32;
+/// Digits of a whole number, as the language has it: larger ones are not exact in every place.
+const INTEGER_DIGITS_MAX: usize = 15;
+/// Digits before and behind the point of a number.
+const REAL_DIGITS_MAX: (usize, usize) = (12, 3);
+
+/// A token and its place.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Token {
+    pub(crate) kind: Kind,
+    pub(crate) span: Span,
+}
+
+/// What a token is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Kind {
+    /// A word; its text is the span's.
+    Word,
+    Int(i64),
+    Real(f64),
+    /// A string without its quotes.
+    Text(Box<str>),
+    Blob(Box<[u8]>),
+    /// An operator or a bracket.
+    Sign(&'static str),
+    /// `C{ … }C`
+    InlineC,
+    End,
+}
+
+/// Longest first, so that the first that fits is the right one.
+const SIGNS: [&str; 37] = [
+    "<<=", ">>=", "++", "--", "&&", "||", "<=", ">=", "==", "!=", "!~", "+=", "-=", "*=", "/=",
+    "<<", ">>", "%=", "~", "!", "<", ">", "=", "+", "-", "*", "/", "%", "(", ")", "{", "}", ",",
+    ";", ".", ":", "^",
+];
+
+/// Tokens of `main` and all it includes, ended by [`Kind::End`].
+pub(crate) fn tokens(main: Source, sources: &dyn Sources, report: &mut Report) -> Vec<Token> {
+    let mut loader = Loader { sources, report, open: Vec::new(), out: Vec::new() };
+    loader.file(main, Span::default());
+    let mut out = loader.out;
+    let span = out.last().map_or_else(Span::default, |last: &Token| Span {
+        start: last.span.end,
+        end: last.span.end,
+        ..last.span
+    });
+    out.push(Token { kind: Kind::End, span });
+    out
+}
+
+struct Loader<'a> {
+    sources: &'a dyn Sources,
+    report: &'a mut Report,
+    /// Names of the files being read, outermost first.
+    open: Vec<String>,
+    out: Vec<Token>,
+}
+
+impl Loader<'_> {
+    fn file(&mut self, source: Source, from: Span) {
+        let name = source.name.clone();
+        if self.open.contains(&name) {
+            self.report.error(from, format!("Recursive use of file\n{name} includes itself"));
+            return;
+        }
+        if self.open.len() >= INCLUDE_DEPTH_MAX {
+            self.report.error(from, "Files include one another too deeply.");
+            return;
+        }
+        let text = source.text.clone();
+        let Some(file) = self.report.sources.add(source) else {
+            self.report.error(from, "The policy is too large: 16 MiB in 65,535 files at most.");
+            return;
+        };
+        self.open.push(name);
+        let mut own = Vec::new();
+        Lexer { text: &text, at: 0, file, report: self.report, out: &mut own }.run();
+        let mut rest = own.into_iter().peekable();
+        while let Some(token) = rest.next() {
+            let is_include =
+                token.kind == Kind::Word && self.report.sources.text(token.span) == "include";
+            // `.include = …` and `x.include` are no directives.
+            let follows_dot = self.out.last().is_some_and(|before| before.kind == Kind::Sign("."));
+            if is_include && !follows_dot {
+                self.include(token.span, &mut rest);
+            } else {
+                self.out.push(token);
+            }
+        }
+        self.open.pop();
+    }
+
+    fn include(&mut self, span: Span, rest: &mut std::iter::Peekable<std::vec::IntoIter<Token>>) {
+        let mut glob = false;
+        if rest.next_if(|token| token.kind == Kind::Sign("+")).is_some() {
+            glob = true;
+            let word = rest.next_if(|token| token.kind == Kind::Word);
+            if word.is_none_or(|word| self.report.sources.text(word.span) != "glob") {
+                self.report.error(span, "Unknown include flag.").help =
+                    Some("the only one is `include +glob \"pattern\";`".into());
+            }
+        }
+        let Some(Token { kind: Kind::Text(name), span: name_span }) =
+            rest.next_if(|token| matches!(token.kind, Kind::Text(_)))
+        else {
+            self.report.error(span, "include not followed by string constant.");
+            return;
+        };
+        if rest.next_if(|token| token.kind == Kind::Sign(";")).is_none() {
+            self.report.error(name_span, "include <string> not followed by semicolon.");
+        }
+        let from = self.open.last().cloned().unwrap_or_default();
+        match self.sources.include(&name, &from, glob) {
+            Ok(files) => files.into_iter().for_each(|file| self.file(file, name_span)),
+            Err(why) => {
+                self.report.error(name_span, why);
+            }
+        }
+    }
+}
+
+struct Lexer<'a> {
+    text: &'a str,
+    at: usize,
+    file: u16,
+    report: &'a mut Report,
+    out: &'a mut Vec<Token>,
+}
+
+impl<'a> Lexer<'a> {
+    fn run(&mut self) {
+        while self.at < self.text.len() {
+            self.token();
+        }
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn span(&self, start: usize) -> Span {
+        // A file is below SOURCE_BYTES_MAX.
+        Span { file: self.file, start: start as u32, end: self.at as u32 }
+    }
+
+    fn push(&mut self, kind: Kind, start: usize) {
+        let span = self.span(start);
+        self.out.push(Token { kind, span });
+    }
+
+    fn error(&mut self, start: usize, message: impl Into<String>) {
+        let span = self.span(start);
+        self.report.error(span, message);
+    }
+
+    fn token(&mut self) {
+        let start = self.at;
+        let rest = self.rest();
+        let Some(first) = rest.chars().next() else { return };
+        if first.is_ascii_whitespace() || first == '\u{b}' {
+            self.at += 1;
+        } else if first == '#' || rest.starts_with("//") {
+            self.at += rest.find('\n').unwrap_or(rest.len());
+        } else if rest.starts_with("/*") {
+            self.comment();
+        } else if rest.starts_with("C{") {
+            let end = rest.find("}C");
+            self.at += end.map_or(rest.len(), |end| end + 2);
+            match end {
+                Some(_) => self.push(Kind::InlineC, start),
+                None => self.error(start, "Unterminated inline C source, starting at"),
+            }
+        } else if rest.starts_with("\"\"\"") {
+            self.long_text(3, "\"\"\"");
+        } else if rest.starts_with("{\"") {
+            self.long_text(2, "\"}");
+        } else if first == '"' {
+            self.short_text();
+        } else if first.is_ascii_alphabetic() {
+            let word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+            self.at += rest.bytes().take_while(|byte| word(*byte)).count();
+            self.push(Kind::Word, start);
+        } else if first.is_ascii_digit() {
+            self.number();
+        } else if first == ':' && rest.as_bytes().get(1).is_some_and(|byte| is_base64(*byte)) {
+            self.blob();
+        } else if let Some(sign) = SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
+            self.at += sign.len();
+            self.push(Kind::Sign(sign), start);
+        } else {
+            self.at += first.len_utf8();
+            self.error(start, format!("Syntax error\nthe character '{first}' means nothing here"));
+        }
+    }
+
+    fn comment(&mut self) {
+        let start = self.at;
+        let rest = self.rest();
+        let Some(end) = rest[2..].find("*/").map(|end| end + 2) else {
+            self.at = self.text.len();
+            let at = Span { end: start as u32 + 2, ..self.span(start) };
+            self.report.error(at, "Unterminated /* ... */ comment, starting at");
+            return;
+        };
+        if let Some(inner) = rest[2..end].find("/*") {
+            let at = start + 2 + inner;
+            let at = Span { file: self.file, start: at as u32, end: at as u32 + 2 };
+            self.report.error(at, "/* ... */ comment contains /*");
+        }
+        self.at += end + 2;
+    }
+
+    fn long_text(&mut self, open: usize, close: &str) {
+        let start = self.at;
+        let rest = &self.rest()[open..];
+        match rest.find(close) {
+            Some(end) => {
+                self.at += open + end + close.len();
+                self.text_token(&rest[..end], start);
+            }
+            None => {
+                self.at = self.text.len();
+                let at = Span { end: start as u32 + open as u32, ..self.span(start) };
+                self.report.error(at, "Unterminated long-string, starting at");
+            }
+        }
+    }
+
+    fn short_text(&mut self) {
+        let start = self.at;
+        let rest = &self.rest()[1..];
+        match rest.find(['"', '\n', '\r']) {
+            Some(end) if rest.as_bytes()[end] == b'"' => {
+                self.at += end + 2;
+                self.text_token(&rest[..end], start);
+            }
+            end => {
+                self.at += 1 + end.unwrap_or(rest.len());
+                self.error(start, "Unterminated string, starting at");
+            }
+        }
+    }
+
+    fn text_token(&mut self, text: &str, start: usize) {
+        if text.contains('\0') {
+            self.error(start, "A string holds a NUL character.");
+        }
+        self.push(Kind::Text(text.into()), start);
+    }
+
+    fn number(&mut self) {
+        let start = self.at;
+        let rest = self.rest().as_bytes();
+        let whole = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let behind = rest.get(whole + 1..).unwrap_or(&[]);
+        let decimals = behind.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let is_real = rest.get(whole) == Some(&b'.');
+        self.at += if is_real { whole + 1 + decimals } else { whole };
+        let text = &self.text[start..self.at];
+        if is_real {
+            if whole > REAL_DIGITS_MAX.0 || decimals > REAL_DIGITS_MAX.1 {
+                self.error(start, "Too many digits for real.");
+            }
+            let value = text.trim_end_matches('.').parse().unwrap_or(0.0);
+            self.push(Kind::Real(value), start);
+        } else {
+            if whole > INTEGER_DIGITS_MAX {
+                self.error(start, "Too many digits for integer.");
+            }
+            let value = text.parse().unwrap_or(0);
+            self.push(Kind::Int(value), start);
+        }
+    }
+
+    fn blob(&mut self) {
+        let start = self.at;
+        let rest = &self.rest().as_bytes()[1..];
+        let body = rest.iter().take_while(|byte| is_base64(**byte)).count();
+        let padding = rest[body..].iter().take_while(|byte| **byte == b'=').count();
+        let closed = rest.get(body + padding) == Some(&b':');
+        let text = &self.text[start + 1..start + 1 + body];
+        self.at += 1 + body + padding + usize::from(closed);
+        let wanted = [0, 9, 2, 1][body % 4];
+        if !closed && rest.get(body + padding).is_some_and(|byte| is_base64(*byte))
+            || (padding > 0 && padding != wanted)
+        {
+            // Go on behind what was meant to be one token.
+            let tail = &self.text[self.at..];
+            self.at += tail.find(|c: char| c.is_whitespace() || c == '}').unwrap_or(tail.len());
+            self.error(start, "Wrong padding ('=') in BLOB");
+            return;
+        }
+        if !closed {
+            self.error(start, "Missing colon at end of BLOB");
+            return;
+        }
+        match crate::modules::base64(text) {
+            Some(bytes) => self.push(Kind::Blob(bytes.into()), start),
+            None => self.error(start, "BLOB must have n*4 base64 characters"),
+        }
+    }
+}
+
+fn is_base64(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/')
+}

@@ -1,0 +1,100 @@
+//! The policy language: VCL 4.0 and 4.1, compiled in process and run in bounded time.
+//!
+//! [`compile`] turns a text into a [`Program`] and says all that is wrong with it. [`Policy::load`]
+//! gives a program a name and makes its objects; [`Policy::run`] runs one state of a request or of
+//! a fetch over a [`View`] of its messages and knobs and returns the action. The node implements
+//! its own policy interface with that, and [`Host`], through which a running policy asks about
+//! health, files or objects.
+//!
+//! Nothing here does I/O, reads a clock or waits. What a policy may use up is bounded: bytes it adds
+//! to a request ([`runtime::WORKSPACE_BYTES_MAX`]), statements of one state
+//! ([`runtime::STATEMENTS_MAX`]), steps of one match of a regular expression
+//! ([`regex::MATCH_STEPS_MAX`]). A failure ends the state with [`Outcome::Fail`] and names the line.
+//!
+//! It never knows connections, the cache or the configuration of the node.
+//!
+//! ```
+//! use freshet_vcl::{NoFiles, Outcome, Policy, Session, Settings, Source, State, Task, View};
+//! use freshet_http::message::RequestHead;
+//! # struct Nobody;
+//! # impl freshet_vcl::Host for Nobody {
+//! #     fn backend_health(&self, _: u32) -> (bool, f64) { (true, 0.0) }
+//! #     fn random(&mut self) -> u64 { 4 }
+//! # }
+//!
+//! let text = r#"
+//!     vcl 4.1;
+//!     backend origin { .host = "127.0.0.1"; }
+//!     sub vcl_recv { if (req.url ~ "^/private/") { return (pass); } }
+//! "#;
+//! let source = Source { name: "policy.vcl".into(), text: text.into() };
+//! let (program, report) = freshet_vcl::compile(source, &NoFiles, &Settings::default());
+//! let program = program.unwrap_or_else(|| panic!("{}", report.render(false)));
+//! let policy = Policy::load("boot", program, Default::default(), 0.0, &mut Nobody).unwrap();
+//!
+//! let session = Session::default();
+//! let mut client = freshet_vcl::ClientKnobs::default();
+//! let mut req = RequestHead { target: "/private/x".into(), ..RequestHead::default() };
+//! let view = View { req: Some(&mut req), client: Some(&mut client), ..View::new(0.0, &session) };
+//! let outcome = policy.run(State::Recv, view, &mut Task::new(), &mut Nobody);
+//! assert_eq!(outcome, Outcome::Pass(None));
+//! ```
+#![forbid(unsafe_code)]
+
+mod acl;
+mod check;
+mod diagnostic;
+mod explain;
+mod lexer;
+mod modules;
+mod parser;
+mod policy;
+mod program;
+pub mod regex;
+pub mod runtime;
+mod source;
+mod syntax;
+mod types;
+pub mod variables;
+
+pub use acl::{Acl, Entry};
+pub use check::Settings;
+pub use diagnostic::{DIAGNOSTICS_MAX, Diagnostic, Report, Severity, nearest};
+pub use explain::explain;
+pub use policy::{Policy, Timeouts};
+pub use program::{Backend, BackendRef, Endpoint, ObjectSlot, Probe, Program, Sub};
+pub use runtime::{
+    Answer, ClientKnobs, Defaults, Delivery, Event, Failure, FetchKnobs, Host, ObjectView, Outcome,
+    Purge, Session, StorageQuestion, Task, TlsFacts, UnixPeer, View, lifetime,
+};
+pub use source::{NoFiles, SOURCE_BYTES_MAX, Source, SourceMap, Sources, Span};
+pub use types::{Action, State, States, Type};
+pub use variables::Message;
+
+/// SHA-256 of what was hashed, which policies see as `req.hash` and directors choose by.
+pub fn digest(parts: &[u8]) -> [u8; 32] {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, parts);
+    digest.as_ref().try_into().unwrap_or([0; 32])
+}
+
+/// The text appended to every policy.
+pub const BUILTIN: &str = include_str!("builtin.vcl");
+
+/// Name of the built-in text in messages.
+pub const BUILTIN_NAME: &str = "<builtin>";
+
+/// Compiles `main` and what it includes. The program is there unless the report has an error.
+pub fn compile(
+    main: Source,
+    sources: &dyn Sources,
+    settings: &Settings,
+) -> (Option<Program>, Report) {
+    let mut report = Report::default();
+    let tokens = lexer::tokens(main, sources, &mut report);
+    let tree = parser::parse(&tokens, true, &mut report);
+    let builtin = Source { name: BUILTIN_NAME.into(), text: BUILTIN.into() };
+    let tokens = lexer::tokens(builtin, &NoFiles, &mut report);
+    let builtin = parser::parse(&tokens, true, &mut report);
+    let program = check::check(tree, builtin, sources, settings, &mut report);
+    (program, report)
+}

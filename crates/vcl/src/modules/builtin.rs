@@ -1,0 +1,76 @@
+//! Functions the language has by itself.
+
+use super::{Arguments, Function, NOTHING, function, function_in};
+use crate::program::{Text, Value};
+use crate::runtime::{Event, Fault, Result, Run};
+use crate::types::{State, States};
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    function("VOID ban(STRING)", ban),
+    function_in(States::of(&[State::Hash]), "VOID hash_data(STRANDS)", hash_data),
+    function("STRING regsub(STRING, REGEX, STRING)", regsub),
+    function("STRING regsuball(STRING, REGEX, STRING)", regsuball),
+    function_in(
+        States::of(&[State::Synth, State::BackendError]),
+        "VOID synthetic(STRANDS)",
+        synthetic,
+    ),
+];
+
+fn ban(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let ban = run.string(arguments.text(0)).into_owned();
+    match run.host.ban(&ban) {
+        Ok(()) => NOTHING,
+        Err(why) => Err(Fault::new(format!("ban(): {why}"))),
+    }
+}
+
+fn hash_data(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let text = arguments.text(0);
+    let len = run.bytes(text).len();
+    run.spend(len)?;
+    if run.traced {
+        let copy = run.bytes(text).to_vec();
+        run.host.trace(Event::Hash(&copy));
+    }
+    let mut parts = std::mem::take(&mut run.task.hash_parts);
+    parts.extend_from_slice(run.bytes(text));
+    parts.push(0);
+    run.task.hash_parts = parts;
+    NOTHING
+}
+
+fn regsub(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    substitute(run, arguments, false)
+}
+
+fn regsuball(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    substitute(run, arguments, true)
+}
+
+fn substitute(run: &mut Run<'_>, arguments: &[Value], all: bool) -> Result<Value> {
+    let text = arguments.text(0);
+    if text == Text::Unset {
+        return Ok(Value::Text(text));
+    }
+    let Value::Regex(regex) = arguments.at(1) else { return Ok(Value::Text(text)) };
+    let program = run.program;
+    let Some(regex) = program.regexes.get(regex as usize) else { return Ok(Value::Text(text)) };
+    let left = run.task.budget.saturating_sub(run.task.work.len());
+    let mut out = Vec::new();
+    let found = regex
+        .replace(run.bytes(text), run.bytes(arguments.text(2)), all, left, &mut out)
+        .map_err(|why| Fault::new(format!("Regexp matching failed: {}", why.0)))?;
+    if !found {
+        return Ok(Value::Text(text));
+    }
+    run.store(&out).map(Value::Text)
+}
+
+fn synthetic(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    if let Some(body) = &mut run.view.body {
+        body.clear();
+    }
+    run.append_body(arguments.at(0))?;
+    NOTHING
+}

@@ -1,0 +1,181 @@
+//! `cookie`: the cookies of a request, taken apart.
+
+use super::standard_convert::http_date;
+use super::{Arguments, Function, Module, NOTHING, fault, function};
+use crate::program::{Text, Value};
+use crate::runtime::{Fault, Result, Run};
+
+pub(super) const MODULE: Module =
+    Module { name: "cookie", classes: &[], functions: FUNCTIONS, is_test: false };
+
+const FUNCTIONS: &[Function] = &[
+    function("VOID clean()", clean),
+    function("VOID delete(STRING cookiename)", delete),
+    function("VOID filter(STRING filterstring)", filter),
+    function("VOID filter_re(REGEX expression)", filter_re),
+    function("VOID keep(STRING filterstring)", keep),
+    function("VOID keep_re(REGEX expression)", keep_re),
+    function("STRING format_date(TIME now, DURATION timedelta)", format_date),
+    function("STRING get(STRING cookiename)", get),
+    function("STRING get_re(REGEX expression)", get_re),
+    function("STRING get_string()", get_string),
+    function("BOOL isset(STRING cookiename)", isset),
+    function("VOID parse(STRING cookieheader)", parse),
+    function("VOID set(STRING cookiename, STRING value)", set),
+];
+
+/// Cookies of one task.
+const COOKIES_MAX: usize = 512;
+
+/// A name and a value.
+type Pair = (Box<[u8]>, Box<[u8]>);
+
+/// Names and values, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Cookies(Vec<Pair>);
+
+fn cookies<'a>(run: &'a mut Run<'_>) -> &'a mut Vec<Pair> {
+    &mut run.task.cookies.get_or_insert_default().0
+}
+
+fn clean(run: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
+    cookies(run).clear();
+    NOTHING
+}
+
+fn parse(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let text = run.bytes(arguments.text(0)).to_vec();
+    cookies(run).clear();
+    run.spend(text.len())?;
+    for pair in text.split(|byte| *byte == b';') {
+        let pair = pair.trim_ascii();
+        let Some(at) = pair.iter().position(|byte| *byte == b'=') else { continue };
+        let (name, value) = (&pair[..at], &pair[at + 1..]);
+        if name.is_empty() {
+            continue;
+        }
+        put(run, name, value)?;
+    }
+    NOTHING
+}
+
+fn put(run: &mut Run<'_>, name: &[u8], value: &[u8]) -> Result<()> {
+    let list = cookies(run);
+    let full = list.len() >= COOKIES_MAX;
+    match list.iter_mut().find(|(known, _)| **known == *name) {
+        Some((_, known)) => *known = value.into(),
+        None if full => return fault("too many cookies"),
+        None => list.push((name.into(), value.into())),
+    }
+    Ok(())
+}
+
+fn set(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let name = run.bytes(arguments.text(0)).to_vec();
+    let value = run.bytes(arguments.text(1)).to_vec();
+    if name.is_empty() {
+        return fault("cookie.set(): empty name");
+    }
+    run.spend(name.len() + value.len())?;
+    put(run, &name, &value)?;
+    NOTHING
+}
+
+fn found(run: &mut Run<'_>, matches: impl Fn(&[u8]) -> bool) -> Result<Value> {
+    let value = cookies(run).iter().find(|(name, _)| matches(name)).map(|(_, value)| value.clone());
+    match value {
+        Some(value) => run.store(&value).map(Value::Text),
+        None => Ok(Value::Text(Text::Unset)),
+    }
+}
+
+fn get(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let wanted = run.bytes(arguments.text(0)).to_vec();
+    found(run, |name| *name == *wanted)
+}
+
+fn isset(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let wanted = run.bytes(arguments.text(0)).to_vec();
+    Ok(Value::Bool(cookies(run).iter().any(|(name, _)| **name == *wanted)))
+}
+
+/// Which cookies' names a pattern matches.
+fn matched(run: &mut Run<'_>, pattern: Value) -> Result<Vec<bool>> {
+    let Value::Regex(regex) = pattern else { return Ok(Vec::new()) };
+    let program = run.program;
+    let Some(regex) = program.regexes.get(regex as usize) else { return Ok(Vec::new()) };
+    cookies(run)
+        .iter()
+        .map(|(name, _)| {
+            regex
+                .is_match(name)
+                .map_err(|why| Fault::new(format!("Regexp matching failed: {}", why.0)))
+        })
+        .collect()
+}
+
+fn get_re(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let marks = matched(run, arguments.at(0))?;
+    let at = marks.iter().position(|mark| *mark);
+    let value = at.and_then(|at| cookies(run).get(at).map(|(_, value)| value.clone()));
+    match value {
+        Some(value) => run.store(&value).map(Value::Text),
+        None => Ok(Value::Text(Text::Unset)),
+    }
+}
+
+fn retain(run: &mut Run<'_>, marks: &[bool], wanted: bool) {
+    let mut at = 0;
+    cookies(run).retain(|_| {
+        at += 1;
+        marks.get(at - 1) == Some(&wanted)
+    });
+}
+
+fn filter_re(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let marks = matched(run, arguments.at(0))?;
+    retain(run, &marks, false);
+    NOTHING
+}
+
+fn keep_re(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let marks = matched(run, arguments.at(0))?;
+    retain(run, &marks, true);
+    NOTHING
+}
+
+/// Which cookies a list of names, with commas between, names.
+fn listed(run: &mut Run<'_>, list: Text) -> Vec<bool> {
+    let list = run.bytes(list).to_vec();
+    let names: Vec<_> = list.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).collect();
+    cookies(run).iter().map(|(name, _)| names.contains(&&**name)).collect()
+}
+
+fn filter(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let marks = listed(run, arguments.text(0));
+    retain(run, &marks, false);
+    NOTHING
+}
+
+fn keep(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let marks = listed(run, arguments.text(0));
+    retain(run, &marks, true);
+    NOTHING
+}
+
+fn delete(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let wanted = run.bytes(arguments.text(0)).to_vec();
+    cookies(run).retain(|(name, _)| **name != *wanted);
+    NOTHING
+}
+
+fn get_string(run: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
+    let pairs: Vec<Vec<u8>> =
+        cookies(run).iter().map(|(name, value)| [&**name, b"=", &**value].concat()).collect();
+    run.store(&pairs.join(&b"; "[..])).map(Value::Text)
+}
+
+fn format_date(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let at = arguments.real(0) + arguments.real(1);
+    run.write(|out| http_date(at, out)).map(Value::Text)
+}

@@ -1,0 +1,432 @@
+//! `directors`: which backend a request goes to.
+//!
+//! A director's members can be directors. Choosing takes no lock for longer than to copy a
+//! pointer, so that a director that is its own member is a long way and not a deadlock.
+
+use super::{Arguments, Function, Module, NOTHING, fault, function, function_in};
+use crate::policy::{Object, Policy, lock};
+use crate::program::{BackendRef, Text, Value};
+use crate::runtime::{Host, Result, Run};
+use crate::types::{State, States};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+mod shard;
+
+pub(crate) use shard::ShardParameters;
+
+/// Directors within one another.
+const DEPTH_MAX: u32 = 8;
+/// Members of one director.
+const MEMBERS_MAX: usize = 1000;
+
+pub(super) const MODULE: Module = Module {
+    name: "directors",
+    classes: &[
+        "directors.fallback",
+        "directors.hash",
+        "directors.random",
+        "directors.round_robin",
+        "directors.shard",
+        "directors.shard_param",
+    ],
+    functions: FUNCTIONS,
+    is_test: false,
+};
+
+const INIT: States = States::of(&[State::Init]);
+
+const FUNCTIONS: &[Function] = &[
+    function_in(INIT, "VOID new round_robin()", new_round_robin),
+    function("VOID round_robin.add_backend(BACKEND)", add_backend),
+    function("VOID round_robin.remove_backend(BACKEND)", remove_backend),
+    function("BACKEND round_robin.backend()", itself),
+    function_in(INIT, "VOID new fallback(BOOL sticky=0)", new_fallback),
+    function("VOID fallback.add_backend(BACKEND)", add_backend),
+    function("VOID fallback.remove_backend(BACKEND)", remove_backend),
+    function("BACKEND fallback.backend()", itself),
+    function_in(INIT, "VOID new random()", new_random),
+    function("VOID random.add_backend(BACKEND, REAL)", add_backend),
+    function("VOID random.remove_backend(BACKEND)", remove_backend),
+    function("BACKEND random.backend()", itself),
+    function_in(INIT, "VOID new hash()", new_hash),
+    function("VOID hash.add_backend(BACKEND, REAL weight=1.0)", add_backend),
+    function("VOID hash.remove_backend(BACKEND)", remove_backend),
+    function("BACKEND hash.backend(STRANDS)", hash_backend),
+    function_in(INIT, "VOID new shard()", shard::new),
+    function("VOID shard.set_warmup(REAL probability=0.0)", shard::set_warmup),
+    function("VOID shard.set_rampup(DURATION duration=0)", shard::set_rampup),
+    function("VOID shard.associate(BLOB param=0)", shard::associate),
+    function(
+        "BOOL shard.add_backend(BACKEND backend, [STRING ident], [DURATION rampup], [REAL weight])",
+        shard::add_backend,
+    ),
+    function("BOOL shard.remove_backend([BACKEND backend], [STRING ident])", shard::remove_backend),
+    function("BOOL shard.clear()", shard::clear),
+    function("BOOL shard.reconfigure(INT replicas=67)", shard::reconfigure),
+    function("INT shard.key(STRANDS)", shard::key),
+    function(
+        "BACKEND shard.backend([ENUM {HASH, URL, KEY, BLOB} by], [INT key], [BLOB key_blob], \
+         [INT alt], [REAL warmup], [BOOL rampup], [ENUM {CHOSEN, IGNORE, ALL} healthy], [BLOB \
+         param], [ENUM {NOW, LAZY} resolve])",
+        shard::backend,
+    ),
+    function("VOID shard.debug(INT)", shard::debug),
+    function_in(INIT, "VOID new shard_param()", shard::new_parameters),
+    function("VOID shard_param.clear()", shard::clear_parameters),
+    function(
+        "VOID shard_param.set([ENUM {HASH, URL, KEY, BLOB} by], [INT key], [BLOB key_blob], [INT \
+         alt], [REAL warmup], [BOOL rampup], [ENUM {CHOSEN, IGNORE, ALL} healthy])",
+        shard::set_parameters,
+    ),
+    function("STRING shard_param.get_by()", shard::by_of),
+    function("INT shard_param.get_key()", shard::key_of),
+    function("INT shard_param.get_alt()", shard::alt_of),
+    function("REAL shard_param.get_warmup()", shard::warmup_of),
+    function("BOOL shard_param.get_rampup()", shard::rampup_of),
+    function("STRING shard_param.get_healthy()", shard::healthy_of),
+    function("BLOB shard_param.use()", shard::used),
+    function_in(States::HOUSEKEEPING, "BACKEND lookup(STRING)", lookup),
+];
+
+/// How a director chooses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Rule {
+    RoundRobin,
+    Fallback {
+        sticky: bool,
+    },
+    Random,
+    Hash,
+    Shard,
+    /// A saint: one backend, left alone by objects it failed for.
+    Saint {
+        threshold: i64,
+    },
+}
+
+/// A member of a director.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Member {
+    pub(crate) backend: BackendRef,
+    pub(crate) weight: f64,
+    /// Name on a shard's ring.
+    pub(crate) ident: Box<str>,
+    /// Seconds over which a recovered member of a shard takes its full load again.
+    pub(crate) rampup: Option<f64>,
+}
+
+/// A director.
+#[derive(Debug)]
+pub(crate) struct Director {
+    pub(crate) rule: Rule,
+    members: Mutex<Arc<Vec<Member>>>,
+    next: AtomicU64,
+    pub(crate) shard: shard::Shard,
+}
+
+impl Director {
+    pub(crate) fn new(rule: Rule) -> Self {
+        Self {
+            rule,
+            members: Mutex::default(),
+            next: AtomicU64::new(0),
+            shard: shard::Shard::default(),
+        }
+    }
+
+    pub(crate) fn members(&self) -> Arc<Vec<Member>> {
+        Arc::clone(&lock(&self.members))
+    }
+
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Vec<Member>)) {
+        let mut members = lock(&self.members);
+        let mut copy = (**members).clone();
+        change(&mut copy);
+        *members = Arc::new(copy);
+    }
+}
+
+/// What choosing depends on besides the director.
+struct Choice<'a> {
+    policy: &'a Policy,
+    host: &'a mut dyn Host,
+    now: f64,
+    /// The hash of the request's object.
+    key: u128,
+}
+
+/// The declared backend or nothing that a backend or director stands for now.
+pub(crate) fn resolve(run: &mut Run<'_>, backend: BackendRef) -> BackendRef {
+    let parameters = shard::task_parameters(run);
+    let key = object_key(run);
+    let url = shard::url_of(run);
+    let mut choice = Choice { policy: run.policy, host: run.host, now: run.view.now, key };
+    choice.resolve(backend, 0, &parameters, &url)
+}
+
+/// Whether a backend is healthy for the request, and since when.
+pub(crate) fn health_of(run: &Run<'_>, backend: BackendRef) -> (bool, f64) {
+    let key = object_key(run);
+    health_for(run.policy, backend, &*run.host, run.view.now, key, 0)
+}
+
+/// Whether a backend is healthy, and since when.
+pub(crate) fn health(
+    policy: &Policy,
+    backend: BackendRef,
+    host: &dyn Host,
+    now: f64,
+    key: u128,
+) -> (bool, f64) {
+    health_for(policy, backend, host, now, key, 0)
+}
+
+fn health_for(
+    policy: &Policy,
+    backend: BackendRef,
+    host: &dyn Host,
+    now: f64,
+    key: u128,
+    depth: u32,
+) -> (bool, f64) {
+    match backend {
+        BackendRef::None => (false, 0.0),
+        BackendRef::Backend(index) => {
+            let is_none = policy
+                .program()
+                .backends
+                .get(index as usize)
+                .is_none_or(|backend| backend.endpoint.is_none());
+            if is_none { (false, 0.0) } else { host.backend_health(index) }
+        }
+        BackendRef::Director(index) => {
+            let Some(Object::Director(director)) = policy.object(index) else {
+                return (false, 0.0);
+            };
+            if depth >= DEPTH_MAX {
+                return (false, 0.0);
+            }
+            if let Rule::Saint { threshold } = director.rule
+                && super::saintmode::is_denied(policy, index, threshold, key, now)
+            {
+                return (false, now);
+            }
+            let members = director.members();
+            let mut changed = 0.0_f64;
+            let mut any = false;
+            for member in members.iter() {
+                let (healthy, at) = health_for(policy, member.backend, host, now, key, depth + 1);
+                any |= healthy;
+                changed = changed.max(at);
+            }
+            (any, changed)
+        }
+    }
+}
+
+/// The hash of the object a request is for, cut short.
+pub(super) fn object_key(run: &Run<'_>) -> u128 {
+    let hash = match (&run.view.fetch, &run.view.client) {
+        (Some(fetch), _) => fetch.hash,
+        (None, Some(client)) => client.hash,
+        (None, None) => return 0,
+    };
+    let (first, _) = hash.split_at(16);
+    first.try_into().map_or(0, u128::from_be_bytes)
+}
+
+impl Choice<'_> {
+    fn is_healthy(&self, backend: BackendRef) -> bool {
+        health_for(self.policy, backend, &*self.host, self.now, self.key, 0).0
+    }
+
+    fn resolve(
+        &mut self,
+        backend: BackendRef,
+        depth: u32,
+        parameters: &shard::Parameters,
+        url: &[u8],
+    ) -> BackendRef {
+        let BackendRef::Director(index) = backend else { return backend };
+        let Some(Object::Director(director)) = self.policy.object(index) else {
+            return BackendRef::None;
+        };
+        if depth >= DEPTH_MAX {
+            return BackendRef::None;
+        }
+        let members = director.members();
+        let chosen = match director.rule {
+            Rule::RoundRobin => self.in_turn(&director, &members),
+            Rule::Fallback { sticky } => self.first(&director, &members, sticky),
+            Rule::Random => {
+                let draw = (self.host.random() >> 11) as f64 / (1_u64 << 53) as f64;
+                self.weighted(&members, draw)
+            }
+            Rule::Hash => self.weighted(&members, 0.5),
+            Rule::Saint { .. } => {
+                self.is_healthy(backend).then(|| members.first()).flatten().map(|m| m.backend)
+            }
+            Rule::Shard => {
+                let parameters = parameters.of(index, &director);
+                shard::choose(self, &director, &members, &parameters, url)
+            }
+        };
+        match chosen {
+            Some(chosen) => self.resolve(chosen, depth + 1, parameters, url),
+            None => BackendRef::None,
+        }
+    }
+
+    fn in_turn(&mut self, director: &Director, members: &[Member]) -> Option<BackendRef> {
+        let len = members.len();
+        let start = usize::try_from(director.next.fetch_add(1, Relaxed) % (len.max(1) as u64));
+        let start = start.unwrap_or(0);
+        for step in 0..len {
+            let at = (start + step) % len;
+            let backend = members.get(at)?.backend;
+            if self.is_healthy(backend) {
+                // The next request begins behind the one that was taken.
+                if step > 0 {
+                    director.next.store((at + 1) as u64, Relaxed);
+                }
+                return Some(backend);
+            }
+        }
+        None
+    }
+
+    fn first(
+        &mut self,
+        director: &Director,
+        members: &[Member],
+        sticky: bool,
+    ) -> Option<BackendRef> {
+        let len = members.len();
+        let start = if sticky { director.next.load(Relaxed) as usize % len.max(1) } else { 0 };
+        for step in 0..len {
+            let at = (start + step) % len;
+            let backend = members.get(at)?.backend;
+            if self.is_healthy(backend) {
+                director.next.store(at as u64, Relaxed);
+                return Some(backend);
+            }
+        }
+        None
+    }
+
+    /// The member at a share of the healthy ones' weights.
+    fn weighted(&mut self, members: &[Member], share: f64) -> Option<BackendRef> {
+        let healthy: Vec<_> =
+            members.iter().filter(|member| self.is_healthy(member.backend)).collect();
+        let total: f64 = healthy.iter().map(|member| member.weight).sum();
+        let wanted = share * total;
+        let mut sum = 0.0;
+        for member in &healthy {
+            sum += member.weight;
+            if wanted < sum {
+                return Some(member.backend);
+            }
+        }
+        healthy.last().map(|member| member.backend)
+    }
+}
+
+pub(super) fn director(run: &Run<'_>, object: u32) -> Result<Arc<Director>> {
+    match run.policy.object(object) {
+        Some(Object::Director(director)) => Ok(director),
+        _ => not_made(run, object),
+    }
+}
+
+pub(super) fn not_made<T>(run: &Run<'_>, object: u32) -> Result<T> {
+    let name = run.program.objects.get(object as usize).map_or("", |slot| &slot.name);
+    fault(format!("Object {name} not initialized"))
+}
+
+fn new(run: &mut Run<'_>, object: u32, rule: Rule) -> Result<Value> {
+    run.policy.put(object, Object::Director(Arc::new(Director::new(rule))));
+    NOTHING
+}
+
+fn new_round_robin(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> {
+    new(run, object, Rule::RoundRobin)
+}
+
+fn new_fallback(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
+    new(run, object, Rule::Fallback { sticky: arguments.truth(0) })
+}
+
+fn new_random(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> {
+    new(run, object, Rule::Random)
+}
+
+fn new_hash(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> {
+    new(run, object, Rule::Hash)
+}
+
+fn add_backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
+    let director = director(run, object)?;
+    let Value::Backend(backend) = arguments.at(0) else { return NOTHING };
+    if backend == BackendRef::None {
+        return fault("None backend cannot be added");
+    }
+    let weight = if arguments.is_given(1) { arguments.real(1) } else { 1.0 };
+    if director.members().len() >= MEMBERS_MAX {
+        return fault("a director has 1,000 members at most");
+    }
+    let member = Member { backend, weight: weight.max(0.0), ident: "".into(), rampup: None };
+    director.change(|members| members.push(member));
+    NOTHING
+}
+
+fn remove_backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
+    let director = director(run, object)?;
+    let Value::Backend(backend) = arguments.at(0) else { return NOTHING };
+    director.change(|members| {
+        if let Some(at) = members.iter().position(|member| member.backend == backend) {
+            members.remove(at);
+        }
+    });
+    NOTHING
+}
+
+/// The director itself: it chooses when the request is about to be sent.
+fn itself(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> {
+    director(run, object)?;
+    Ok(BackendRef::Director(object).into())
+}
+
+fn hash_backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
+    let director = director(run, object)?;
+    let share = f64::from(hash32(run.bytes(arguments.text(0)))) / 2_f64.powi(32);
+    let members = director.members();
+    let key = object_key(run);
+    let mut choice = Choice { policy: run.policy, host: run.host, now: run.view.now, key };
+    Ok(choice.weighted(&members, share).unwrap_or_default().into())
+}
+
+/// The first 32 bits of a text's SHA-256, as Varnish's directors hash.
+pub(super) fn hash32(text: &[u8]) -> u32 {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text);
+    let first = digest.as_ref().first_chunk::<4>().copied().unwrap_or_default();
+    u32::from_be_bytes(first)
+}
+
+fn lookup(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let name = run.string(arguments.text(0)).into_owned();
+    let program = run.program;
+    let backend = program.backends.iter().position(|backend| *backend.name == *name);
+    let object = program.objects.iter().position(|object| *object.name == *name);
+    let found = match (backend, object) {
+        (Some(index), _) => u32::try_from(index).ok().map(BackendRef::Backend),
+        (None, Some(index)) => u32::try_from(index).ok().map(BackendRef::Director),
+        (None, None) => None,
+    };
+    Ok(found.unwrap_or_default().into())
+}
+
+/// The bytes of a text, copied.
+fn copied(run: &Run<'_>, text: Text) -> Box<[u8]> {
+    run.bytes(text).into()
+}

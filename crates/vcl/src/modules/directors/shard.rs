@@ -1,0 +1,443 @@
+//! The shard director: consistent hashing over a ring, with warm-up of the next in line and a slow
+//! start for members that came back.
+
+use super::{Choice, Director, Member, Rule, copied, hash32};
+use crate::modules::{Arguments, NOTHING, fault};
+use crate::policy::{Object, lock};
+use crate::program::{BackendRef, Value};
+use crate::runtime::{Result, Run};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+/// Points on the ring for each member, at most.
+const REPLICAS_MAX: i64 = 10_000;
+/// Points on one ring.
+const POINTS_MAX: usize = 1_000_000;
+
+/// What a shard director keeps besides its members.
+#[derive(Debug, Default)]
+pub(crate) struct Shard {
+    ring: Mutex<Arc<Ring>>,
+    warmup: Mutex<f64>,
+    rampup: Mutex<f64>,
+    associated: Mutex<Option<u32>>,
+}
+
+/// Points in order, each with the member it belongs to.
+#[derive(Debug, Default)]
+struct Ring {
+    points: Vec<(u32, u32)>,
+    members: Arc<Vec<Member>>,
+}
+
+/// Arguments of `.backend()`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct ShardParameters {
+    by: Option<&'static str>,
+    key: Option<u32>,
+    alt: Option<i64>,
+    warmup: Option<f64>,
+    rampup: Option<bool>,
+    healthy: Option<&'static str>,
+}
+
+impl ShardParameters {
+    /// These, with what they leave open taken from `other`.
+    fn or(&self, other: &Self) -> Self {
+        Self {
+            by: self.by.or(other.by),
+            key: self.key.or(other.key),
+            alt: self.alt.or(other.alt),
+            warmup: self.warmup.or(other.warmup),
+            rampup: self.rampup.or(other.rampup),
+            healthy: self.healthy.or(other.healthy),
+        }
+    }
+
+    fn read(run: &Run<'_>, arguments: &[Value]) -> Result<Self> {
+        let word = |at: usize| arguments.is_given(at).then(|| arguments.word(at));
+        let by = word(0);
+        let mut key = None;
+        if arguments.is_given(1) {
+            if by != Some("KEY") {
+                return fault("shard: key is used with by=KEY only");
+            }
+            key = Some(u32::try_from(arguments.int(1).rem_euclid(1 << 32)).unwrap_or(0));
+        }
+        if arguments.is_given(2) {
+            if by != Some("BLOB") {
+                return fault("shard: key_blob is used with by=BLOB only");
+            }
+            let bytes = run.bytes(arguments.text(2));
+            key = Some(bytes.iter().take(4).fold(0, |sum, byte| sum << 8 | u32::from(*byte)));
+        }
+        match (by, key) {
+            (Some("KEY"), None) => return fault("shard: by=KEY needs key"),
+            (Some("BLOB"), None) => return fault("shard: by=BLOB needs key_blob"),
+            _ => {}
+        }
+        let alt = arguments.is_given(3).then(|| arguments.int(3));
+        if alt.is_some_and(|alt| alt < 0) {
+            return fault("shard: alt cannot be negative");
+        }
+        let warmup = arguments.is_given(4).then(|| arguments.real(4));
+        if warmup.is_some_and(|warmup| warmup > 1.0 || (warmup < 0.0 && warmup != -1.0)) {
+            return fault("shard: warmup is from 0 to 1, or -1");
+        }
+        Ok(Self {
+            by,
+            key,
+            alt,
+            warmup,
+            rampup: arguments.is_given(5).then(|| arguments.truth(5)),
+            healthy: word(6),
+        })
+    }
+}
+
+/// What the task knows about the parameters of shard directors that choose later.
+pub(super) struct Parameters {
+    of_task: HashMap<u32, ShardParameters>,
+    of_objects: Vec<(u32, ShardParameters)>,
+}
+
+impl Parameters {
+    /// The parameters for a director: its task's, over those of the object it is associated with.
+    pub(super) fn of(&self, index: u32, director: &Director) -> ShardParameters {
+        let own = self.of_task.get(&index).cloned().unwrap_or_default();
+        let Some(object) = *lock(&director.shard.associated) else { return own };
+        let task = self.of_task.get(&object).cloned().unwrap_or_default();
+        let set = self.of_objects.iter().find(|(at, _)| *at == object);
+        own.or(&task).or(&set.map(|(_, set)| set.clone()).unwrap_or_default())
+    }
+}
+
+pub(super) fn task_parameters(run: &Run<'_>) -> Parameters {
+    let of_objects = (0..run.program.objects.len() as u32)
+        .filter_map(|index| match run.policy.object(index) {
+            Some(Object::Shard(parameters)) => Some((index, parameters)),
+            _ => None,
+        })
+        .collect();
+    Parameters { of_task: run.task.shard_params.clone().unwrap_or_default(), of_objects }
+}
+
+/// What `by=URL` hashes.
+pub(super) fn url_of(run: &Run<'_>) -> Vec<u8> {
+    let head = run.view.bereq.as_deref().or(run.view.req.as_deref());
+    head.map(|head| head.target.as_bytes().to_vec()).unwrap_or_default()
+}
+
+pub(super) fn new(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> {
+    super::new(run, object, Rule::Shard)
+}
+
+pub(super) fn set_warmup(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
+    let probability = arguments.real(0);
+    if !(0.0..1.0).contains(&probability) {
+        return fault("shard: .set_warmup() takes from 0 to less than 1");
+    }
+    *lock(&super::director(run, object)?.shard.warmup) = probability;
+    NOTHING
+}
+
+pub(super) fn set_rampup(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
+    *lock(&super::director(run, object)?.shard.rampup) = arguments.real(0).max(0.0);
+    NOTHING
+}
+
+/// A parameter object travels as a blob: its number, four bytes.
+fn object_of(run: &Run<'_>, value: Value) -> Option<u32> {
+    let Value::Blob(text) = value else { return None };
+    let number = run.bytes(text).first_chunk::<4>().copied().map(u32::from_be_bytes)?;
+    matches!(run.policy.object(number), Some(Object::Shard(_))).then_some(number)
+}
+
+pub(super) fn associate(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
+    let parameters = object_of(run, arguments.at(0));
+    if parameters.is_none() && arguments.is_given(0) {
+        return fault("shard: .associate() takes a shard_param's .use()");
+    }
+    *lock(&super::director(run, object)?.shard.associated) = parameters;
+    NOTHING
+}
+
+pub(super) fn add_backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
+    let director = super::director(run, object)?;
+    let Value::Backend(backend) = arguments.at(0) else { return Ok(Value::Bool(false)) };
+    if backend == BackendRef::None {
+        return fault("None backend cannot be added");
+    }
+    let ident = if arguments.is_given(1) {
+        run.string(arguments.text(1)).into_owned()
+    } else {
+        run.program.backend_name(backend).to_owned()
+    };
+    let weight = if arguments.is_given(3) { arguments.real(3) } else { 1.0 };
+    if weight < 1.0 {
+        return fault("shard: a weight is at least 1");
+    }
+    let known = director.members();
+    let exists = known.iter().any(|one| one.backend == backend && *one.ident == *ident);
+    if exists || known.len() >= super::MEMBERS_MAX {
+        return Ok(Value::Bool(false));
+    }
+    let rampup = arguments.is_given(2).then(|| arguments.real(2));
+    let member = Member { backend, weight: weight.min(10.0), ident: ident.into(), rampup };
+    director.change(|members| members.push(member));
+    Ok(Value::Bool(true))
+}
+
+pub(super) fn remove_backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
+    let director = super::director(run, object)?;
+    let backend = match arguments.at(0) {
+        Value::Backend(backend) => Some(backend),
+        _ => None,
+    };
+    let ident = arguments.is_given(1).then(|| run.string(arguments.text(1)).into_owned());
+    if backend.is_none() && ident.is_none() {
+        return fault("shard: .remove_backend() needs a backend or an ident");
+    }
+    director.change(|members| {
+        members.retain(|member| {
+            backend.is_some_and(|backend| member.backend != backend)
+                || ident.as_deref().is_some_and(|ident| *member.ident != *ident)
+        });
+    });
+    Ok(Value::Bool(true))
+}
+
+pub(super) fn clear(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> {
+    super::director(run, object)?.change(Vec::clear);
+    Ok(Value::Bool(true))
+}
+
+pub(super) fn reconfigure(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
+    let director = super::director(run, object)?;
+    let replicas = arguments.int(0);
+    if !(1..=REPLICAS_MAX).contains(&replicas) {
+        return fault("shard: .reconfigure() takes 1 to 10000 replicas");
+    }
+    let members = director.members();
+    let mut points = Vec::new();
+    for (index, member) in members.iter().enumerate() {
+        let count = (replicas as f64 * member.weight).round() as usize;
+        if points.len() + count > POINTS_MAX {
+            return fault("shard: the ring is too large");
+        }
+        let at = u32::try_from(index).unwrap_or(u32::MAX);
+        points.extend(
+            (0..count).map(|replica| (hash32(format!("{}{replica}", member.ident).as_bytes()), at)),
+        );
+    }
+    points.sort_unstable();
+    *lock(&director.shard.ring) = Arc::new(Ring { points, members });
+    Ok(Value::Bool(true))
+}
+
+pub(super) fn key(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let text = copied(run, arguments.text(0));
+    Ok(Value::Int(hash32(&text).into()))
+}
+
+/// Chooses now where the state has a request, else when the backend is needed.
+pub(super) fn backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
+    let director = super::director(run, object)?;
+    let mut parameters = ShardParameters::read(run, arguments)?;
+    if arguments.is_given(7) {
+        let Some(given) = object_of(run, arguments.at(7)) else {
+            return fault("shard: param takes a shard_param's .use()");
+        };
+        let of_task = run.task.shard_params.as_ref().and_then(|map| map.get(&given)).cloned();
+        let set = match run.policy.object(given) {
+            Some(Object::Shard(set)) => set,
+            _ => ShardParameters::default(),
+        };
+        parameters = parameters.or(&of_task.unwrap_or_default()).or(&set);
+    }
+    let lazy = match arguments.word(8) {
+        "LAZY" => true,
+        "NOW" => false,
+        _ => run.state.is_client() || !run.state.is_backend(),
+    };
+    if lazy || !(run.state.is_client() || run.state.is_backend()) {
+        if parameters != ShardParameters::default() {
+            run.task.shard_params.get_or_insert_default().insert(object, parameters);
+        }
+        return Ok(BackendRef::Director(object).into());
+    }
+    let known = task_parameters(run);
+    let parameters = parameters.or(&known.of(object, &director));
+    let (url, members) = (url_of(run), director.members());
+    let key = super::object_key(run);
+    let mut choice = Choice { policy: run.policy, host: run.host, now: run.view.now, key };
+    let chosen = choose(&mut choice, &director, &members, &parameters, &url);
+    Ok(chosen.unwrap_or_default().into())
+}
+
+pub(super) fn debug(_: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
+    NOTHING
+}
+
+/// The member for a request.
+pub(super) fn choose(
+    choice: &mut Choice<'_>,
+    director: &Director,
+    _: &[Member],
+    parameters: &ShardParameters,
+    url: &[u8],
+) -> Option<BackendRef> {
+    let ring = Arc::clone(&lock(&director.shard.ring));
+    let key = match parameters.by.unwrap_or("HASH") {
+        "KEY" | "BLOB" => parameters.key.unwrap_or(0),
+        "URL" => hash32(url),
+        _ => u32::try_from(choice.key >> 96).unwrap_or(0),
+    };
+    let healthy = parameters.healthy.unwrap_or("CHOSEN");
+    let alt = usize::try_from(parameters.alt.unwrap_or(0)).unwrap_or(0);
+    let order = ring.order(key);
+    let is_up = |choice: &Choice<'_>, at: u32| {
+        ring.members.get(at as usize).is_some_and(|member| choice.is_healthy(member.backend))
+    };
+    let backend_of = |at: u32| ring.members.get(at as usize).map(|member| member.backend);
+    if healthy == "IGNORE" {
+        return order.get(alt).or_else(|| order.last()).copied().and_then(backend_of);
+    }
+    // ALL counts healthy members only; CHOSEN counts all, and looks for a healthy one from there.
+    let up: Vec<u32> = order.iter().copied().filter(|at| is_up(choice, *at)).collect();
+    let chosen = if healthy == "ALL" {
+        up.get(alt).or_else(|| up.last()).copied()
+    } else {
+        let from = alt.min(order.len().saturating_sub(1));
+        order.get(from..)?.iter().copied().find(|at| up.contains(at)).or_else(|| up.last().copied())
+    }?;
+    if alt > 0 {
+        return backend_of(chosen);
+    }
+    let next = up.iter().copied().find(|at| *at != chosen);
+    if let Some(next) = next
+        && takes_next(choice, director, &ring, chosen, parameters)
+    {
+        return backend_of(next);
+    }
+    backend_of(chosen)
+}
+
+/// Whether the next in line takes a request in place of the one chosen: to be warm when it is
+/// needed, or because the chosen one came back a moment ago.
+fn takes_next(
+    choice: &mut Choice<'_>,
+    director: &Director,
+    ring: &Ring,
+    chosen: u32,
+    parameters: &ShardParameters,
+) -> bool {
+    let mut draw = || (choice.host.random() >> 11) as f64 / (1_u64 << 53) as f64;
+    let warmup = parameters.warmup.filter(|warmup| *warmup >= 0.0);
+    let warmup = warmup.unwrap_or_else(|| *lock(&director.shard.warmup));
+    if warmup > 0.0 && draw() < warmup {
+        return true;
+    }
+    let Some(member) = ring.members.get(chosen as usize) else { return false };
+    let rampup = member.rampup.unwrap_or_else(|| *lock(&director.shard.rampup));
+    if rampup <= 0.0 || parameters.rampup == Some(false) {
+        return false;
+    }
+    let share = draw();
+    let (_, changed) =
+        super::health(choice.policy, member.backend, &*choice.host, choice.now, choice.key);
+    let age = choice.now - changed;
+    age < rampup && share > age / rampup
+}
+
+impl Ring {
+    /// The members in the order in which a key meets them.
+    fn order(&self, key: u32) -> Vec<u32> {
+        let len = self.points.len();
+        // A key behind the last point belongs to the last point, as Varnish has it.
+        let start = self.points.partition_point(|(point, _)| *point < key).min(len.max(1) - 1);
+        let mut order: Vec<u32> = Vec::with_capacity(self.members.len());
+        for step in 0..len {
+            let Some((_, member)) = self.points.get((start + step) % len) else { break };
+            if !order.contains(member) {
+                order.push(*member);
+            }
+            if order.len() == self.members.len() {
+                break;
+            }
+        }
+        order
+    }
+}
+
+pub(super) fn new_parameters(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> {
+    run.policy.put(object, Object::Shard(ShardParameters::default()));
+    NOTHING
+}
+
+/// The parameters in force: the task's over the object's.
+fn parameters_of(run: &Run<'_>, object: u32) -> Result<ShardParameters> {
+    let Some(Object::Shard(set)) = run.policy.object(object) else {
+        return super::not_made(run, object);
+    };
+    let task = run.task.shard_params.as_ref().and_then(|map| map.get(&object)).cloned();
+    Ok(task.unwrap_or_default().or(&set))
+}
+
+fn put_parameters(run: &mut Run<'_>, object: u32, parameters: ShardParameters) {
+    if run.state.is_client() || run.state.is_backend() {
+        run.task.shard_params.get_or_insert_default().insert(object, parameters);
+    } else {
+        run.policy.put(object, Object::Shard(parameters));
+    }
+}
+
+pub(super) fn clear_parameters(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> {
+    parameters_of(run, object)?;
+    put_parameters(run, object, ShardParameters::default());
+    NOTHING
+}
+
+pub(super) fn set_parameters(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
+    let set = ShardParameters::read(run, arguments)?;
+    let before = parameters_of(run, object)?;
+    put_parameters(run, object, set.or(&before));
+    NOTHING
+}
+
+pub(super) fn by_of(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> {
+    let by = parameters_of(run, object)?.by.unwrap_or("HASH");
+    run.store(by.as_bytes()).map(Value::Text)
+}
+
+pub(super) fn key_of(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> {
+    let parameters = parameters_of(run, object)?;
+    let key = match parameters.by.unwrap_or("HASH") {
+        "URL" => hash32(&url_of(run)),
+        "HASH" => u32::try_from(super::object_key(run) >> 96).unwrap_or(0),
+        _ => parameters.key.unwrap_or(0),
+    };
+    Ok(Value::Int(key.into()))
+}
+
+pub(super) fn alt_of(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> {
+    Ok(Value::Int(parameters_of(run, object)?.alt.unwrap_or(0)))
+}
+
+pub(super) fn warmup_of(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> {
+    Ok(Value::Real(parameters_of(run, object)?.warmup.unwrap_or(-1.0)))
+}
+
+pub(super) fn rampup_of(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> {
+    Ok(Value::Bool(parameters_of(run, object)?.rampup.unwrap_or(true)))
+}
+
+pub(super) fn healthy_of(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> {
+    let healthy = parameters_of(run, object)?.healthy.unwrap_or("CHOSEN");
+    run.store(healthy.as_bytes()).map(Value::Text)
+}
+
+pub(super) fn used(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> {
+    parameters_of(run, object)?;
+    run.store(&object.to_be_bytes()).map(Value::Blob)
+}

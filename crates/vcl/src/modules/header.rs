@@ -1,0 +1,158 @@
+//! `header`: fields with several lines.
+
+use super::{Arguments, Function, Module, NOTHING, fault, function};
+use crate::program::{Text, Value};
+use crate::runtime::{Fault, Result, Run};
+use crate::variables::Message;
+
+pub(super) const MODULE: Module =
+    Module { name: "header", classes: &[], functions: FUNCTIONS, is_test: false };
+
+const FUNCTIONS: &[Function] = &[
+    function("VOID append(HEADER, STRANDS)", append),
+    function("VOID copy(HEADER, HEADER)", copy),
+    function("STRING get(HEADER header, REGEX regex)", get),
+    function("VOID remove(HEADER header, REGEX regex)", remove),
+    function("VOID regsub(HTTP, REGEX regex, STRING sub, BOOL all=0)", regsub),
+    function("STRING dyn(HTTP, STRING name)", dynamic),
+];
+
+fn named<'a>(run: &Run<'a>, value: Value) -> Option<(Message, &'a str)> {
+    let Value::Header(message, header) = value else { return None };
+    run.program.headers.get(header as usize).map(|name| (message, &**name))
+}
+
+fn writable(message: Message) -> Result<()> {
+    match message {
+        Message::Obj | Message::ReqTop => {
+            fault(format!("header: {}.http cannot be changed", message.name()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn append(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let Some((message, name)) = named(run, arguments.at(0)) else { return NOTHING };
+    writable(message)?;
+    let value = run.bytes(arguments.text(1)).to_vec();
+    run.append_field(message, name, &value)?;
+    NOTHING
+}
+
+fn copy(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let Some((from, source)) = named(run, arguments.at(0)) else { return NOTHING };
+    let Some((to, target)) = named(run, arguments.at(1)) else { return NOTHING };
+    writable(to)?;
+    let values: Vec<Vec<u8>> = run
+        .fields(from)
+        .map(|fields| fields.get_all(source).map(<[u8]>::to_vec).collect())
+        .unwrap_or_default();
+    for value in values {
+        run.append_field(to, target, &value)?;
+    }
+    NOTHING
+}
+
+fn exceeded(why: &crate::regex::Exceeded) -> Fault {
+    Fault::new(format!("Regexp matching failed: {}", why.0))
+}
+
+fn get(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let Some((message, name)) = named(run, arguments.at(0)) else { return NOTHING };
+    let program = run.program;
+    let Value::Regex(regex) = arguments.at(1) else { return NOTHING };
+    let Some(regex) = program.regexes.get(regex as usize) else { return NOTHING };
+    let mut found = None;
+    if let Some(fields) = run.fields(message) {
+        for value in fields.get_all(name) {
+            if regex.is_match(value).map_err(|why| exceeded(&why))? {
+                found = Some(value.to_vec());
+                break;
+            }
+        }
+    }
+    match found {
+        Some(value) => run.store(&value).map(Value::Text),
+        None => Ok(Value::Text(Text::Unset)),
+    }
+}
+
+fn remove(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let Some((message, name)) = named(run, arguments.at(0)) else { return NOTHING };
+    writable(message)?;
+    let program = run.program;
+    let Value::Regex(regex) = arguments.at(1) else { return NOTHING };
+    let Some(regex) = program.regexes.get(regex as usize) else { return NOTHING };
+    let mut failed = None;
+    run.retain_fields(message, |line, value| {
+        if failed.is_some() || !line.eq_ignore_ascii_case(name.as_bytes()) {
+            return true;
+        }
+        match regex.is_match(value) {
+            Ok(matched) => !matched,
+            Err(why) => {
+                failed = Some(exceeded(&why));
+                true
+            }
+        }
+    });
+    failed.map_or(NOTHING, Err)
+}
+
+/// Substitutes in whole lines, `Name: value`.
+fn regsub(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let Value::Http(message) = arguments.at(0) else { return NOTHING };
+    writable(message)?;
+    let program = run.program;
+    let Value::Regex(regex) = arguments.at(1) else { return NOTHING };
+    let Some(regex) = program.regexes.get(regex as usize) else { return NOTHING };
+    let template = run.bytes(arguments.text(2)).to_vec();
+    let all = arguments.truth(3);
+    let Some(fields) = run.fields(message) else { return NOTHING };
+    let budget = run.task.budget;
+    let mut lines = Vec::new();
+    let mut spent = 0;
+    for (name, value) in fields.iter() {
+        let line = [name, b": ", value].concat();
+        let mut changed = Vec::new();
+        let found = regex
+            .replace(&line, &template, all, budget, &mut changed)
+            .map_err(|why| exceeded(&why))?;
+        if found {
+            spent += changed.len();
+            lines.push(changed);
+        } else {
+            lines.push(line);
+        }
+    }
+    if spent == 0 {
+        return NOTHING;
+    }
+    run.spend(spent)?;
+    let mut split = Vec::new();
+    for line in &lines {
+        let Some(at) = line.iter().position(|byte| *byte == b':') else { continue };
+        let (name, value) = (line[..at].trim_ascii(), line[at + 1..].trim_ascii());
+        let is_token =
+            |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+        if name.is_empty() || !name.iter().all(is_token) {
+            return fault("header.regsub(): what is left is no header field");
+        }
+        if value.iter().any(|byte| (*byte < 0x20 && *byte != b'\t') || *byte == 0x7f) {
+            return fault("header.regsub(): what is left is no header field");
+        }
+        split.push((name.to_vec(), value.to_vec()));
+    }
+    run.retain_fields(message, |_, _| false);
+    for (name, value) in split {
+        let name = String::from_utf8_lossy(&name).into_owned();
+        run.append_field(message, &name, &value)?;
+    }
+    NOTHING
+}
+
+fn dynamic(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let Value::Http(message) = arguments.at(0) else { return NOTHING };
+    let name = run.string(arguments.text(1)).into_owned();
+    run.named_field(message, &name).map(Value::Text)
+}

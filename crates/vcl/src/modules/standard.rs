@@ -1,0 +1,389 @@
+//! `std`: what every policy needs.
+
+use super::standard_convert as convert;
+use super::{Arguments, Function, Module, NOTHING, fault, function, function_in};
+use crate::program::{Text, Value};
+use crate::runtime::{Event, Fault, Result, Run};
+use crate::types::{State, States};
+use crate::variables::Message;
+
+pub(super) const MODULE: Module =
+    Module { name: "std", classes: &[], functions: FUNCTIONS, is_test: false };
+
+const FUNCTIONS: &[Function] = &[
+    function("REAL random(REAL lo, REAL hi)", random),
+    function("REAL round(REAL r)", round),
+    function("VOID collect(HEADER hdr, STRING sep=\", \")", collect),
+    function("STRING querysort(STRING)", querysort),
+    function("STRING toupper(STRANDS s)", toupper),
+    function("STRING tolower(STRANDS s)", tolower),
+    function("STRING strstr(STRING s1, STRING s2)", strstr),
+    function(
+        "BOOL fnmatch(STRING pattern, STRING subject, BOOL pathname=1, BOOL noescape=0, BOOL \
+         period=0)",
+        fnmatch,
+    ),
+    function("STRING fileread(STRING)", fileread),
+    function("BLOB blobread(STRING)", blobread),
+    function("BOOL file_exists(STRING path)", file_exists),
+    function("BOOL healthy(BACKEND be)", healthy),
+    function("INT port(IP ip)", port),
+    function(
+        "DURATION duration([STRING s], [DURATION fallback], [REAL real], [INT integer])",
+        convert::duration,
+    ),
+    function(
+        "BYTES bytes([STRING s], [BYTES fallback], [REAL real], [INT integer])",
+        convert::bytes,
+    ),
+    function(
+        "INT integer([STRING s], [INT fallback], [BOOL bool], [BYTES bytes], [DURATION duration], \
+         [REAL real], [TIME time])",
+        convert::integer,
+    ),
+    function("IP ip(STRING s, [IP fallback], BOOL resolve=1, [STRING p])", convert::ip),
+    function(
+        "REAL real([STRING s], [REAL fallback], [INT integer], [BOOL bool], [BYTES bytes], \
+         [DURATION duration], [TIME time])",
+        convert::real,
+    ),
+    function("TIME time([STRING s], [TIME fallback], [REAL real], [INT integer])", convert::time),
+    function("STRING strftime(TIME time, STRING format)", convert::strftime),
+    function("VOID log(STRANDS s)", log),
+    function("VOID syslog(INT priority, STRANDS s)", syslog),
+    function("VOID timestamp(STRING s)", timestamp),
+    function("BOOL syntax(REAL)", syntax),
+    function("STRING getenv(STRING name)", getenv),
+    function_in(States::of(&[State::Recv]), "BOOL cache_req_body(BYTES size)", cache_req_body),
+    function_in(States::of(&[State::Recv]), "VOID late_100_continue(BOOL late)", late_continue),
+    function_in(States::CLIENT, "VOID set_ip_tos(INT tos)", set_ip_tos),
+    function("VOID rollback(HTTP h)", rollback),
+    function("BOOL ban(STRING)", ban),
+    function("STRING ban_error()", ban_error),
+    function("INT real2integer(REAL r, INT fallback)", convert::real2integer),
+    function("TIME real2time(REAL r, TIME fallback)", convert::real2time),
+    function("INT time2integer(TIME t, INT fallback)", convert::time2integer),
+    function("REAL time2real(TIME t, REAL fallback)", convert::time2real),
+];
+
+/// A uniform draw from [0, 1).
+pub(super) fn draw(run: &mut Run<'_>) -> f64 {
+    (run.host.random() >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+fn random(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let (low, high) = (arguments.real(0), arguments.real(1));
+    Ok(Value::Real(low + draw(run) * (high - low)))
+}
+
+fn round(_: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    Ok(Value::Real(arguments.real(0).round()))
+}
+
+fn collect(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let Value::Header(message, header) = arguments.at(0) else { return NOTHING };
+    let program = run.program;
+    let Some(name) = program.headers.get(header as usize) else { return NOTHING };
+    if matches!(message, Message::Obj | Message::ReqTop) {
+        return fault(format!("std.collect(): {}.http cannot be changed", message.name()));
+    }
+    let separator = run.bytes(arguments.text(1)).to_vec();
+    let Some(fields) = run.fields(message) else { return NOTHING };
+    if fields.count(&**name) < 2 {
+        return NOTHING;
+    }
+    let joined = fields.get_all(&**name).collect::<Vec<_>>().join(&*separator);
+    run.set_named_field(message, name, joined)?;
+    NOTHING
+}
+
+fn querysort(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let text = arguments.text(0);
+    let url = run.bytes(text);
+    let Some(mark) = url.iter().position(|byte| *byte == b'?') else {
+        return Ok(Value::Text(text));
+    };
+    let (path, query) = (&url[..mark], &url[mark + 1..]);
+    let mut parts: Vec<&[u8]> =
+        query.split(|byte| *byte == b'&').filter(|part| !part.is_empty()).collect();
+    parts.sort_unstable();
+    let mut sorted = path.to_vec();
+    if !parts.is_empty() {
+        sorted.push(b'?');
+        sorted.extend_from_slice(&parts.join(&b'&'));
+    }
+    run.store(&sorted).map(Value::Text)
+}
+
+fn toupper(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    with_case(run, arguments.text(0), <[u8]>::to_ascii_uppercase)
+}
+
+fn tolower(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    with_case(run, arguments.text(0), <[u8]>::to_ascii_lowercase)
+}
+
+fn with_case(run: &mut Run<'_>, text: Text, change: fn(&[u8]) -> Vec<u8>) -> Result<Value> {
+    if text == Text::Unset {
+        return Ok(Value::Text(text));
+    }
+    let changed = change(run.bytes(text));
+    run.store(&changed).map(Value::Text)
+}
+
+fn strstr(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let (hay, needle) = (arguments.text(0), arguments.text(1));
+    if hay == Text::Unset || needle == Text::Unset {
+        return Ok(Value::Text(Text::Unset));
+    }
+    let found = position(run.bytes(hay), run.bytes(needle));
+    match found {
+        Some(at) => {
+            let tail = run.bytes(hay)[at..].to_vec();
+            run.store(&tail).map(Value::Text)
+        }
+        None => Ok(Value::Text(Text::Unset)),
+    }
+}
+
+/// Where `needle` begins in `hay`.
+pub(super) fn position(hay: &[u8], needle: &[u8]) -> Option<usize> {
+    if needle.is_empty() {
+        return Some(0);
+    }
+    hay.windows(needle.len()).position(|window| window == needle)
+}
+
+fn fnmatch(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let rules = Glob {
+        pathname: arguments.truth(2),
+        escapes: !arguments.truth(3),
+        period: arguments.truth(4),
+    };
+    let (pattern, subject) = (run.bytes(arguments.text(0)), run.bytes(arguments.text(1)));
+    let mut steps = 100_000_u32;
+    match rules.matches(pattern, subject, true, &mut steps) {
+        _ if steps == 0 => fault("std.fnmatch(): the pattern takes too long"),
+        matched => Ok(Value::Bool(matched)),
+    }
+}
+
+/// Rules of fnmatch(3).
+struct Glob {
+    /// Only a slash matches a slash.
+    pathname: bool,
+    /// A backslash takes a sign's meaning.
+    escapes: bool,
+    /// Only a dot matches a leading dot.
+    period: bool,
+}
+
+impl Glob {
+    fn matches(&self, pattern: &[u8], text: &[u8], at_start: bool, steps: &mut u32) -> bool {
+        *steps = steps.saturating_sub(1);
+        if *steps == 0 {
+            return false;
+        }
+        let leading_dot = self.period && at_start && text.first() == Some(&b'.');
+        let Some((first, rest)) = pattern.split_first() else { return text.is_empty() };
+        match first {
+            b'*' => {
+                if leading_dot {
+                    return false;
+                }
+                let rest = {
+                    let stars = rest.iter().take_while(|byte| **byte == b'*').count();
+                    &rest[stars..]
+                };
+                let span = match self.pathname {
+                    true => text.iter().position(|byte| *byte == b'/').unwrap_or(text.len()),
+                    false => text.len(),
+                };
+                (0..=span).any(|skip| {
+                    let starts = skip == 0 && at_start;
+                    self.matches(rest, &text[skip..], starts, steps)
+                })
+            }
+            b'?' => match text.split_first() {
+                Some((byte, tail)) if !(leading_dot || self.pathname && *byte == b'/') => {
+                    self.matches(rest, tail, self.starts_behind(*byte), steps)
+                }
+                _ => false,
+            },
+            b'[' => {
+                let Some((byte, tail)) = text.split_first() else { return false };
+                if leading_dot || (self.pathname && *byte == b'/') {
+                    return false;
+                }
+                match class(rest, *byte) {
+                    Some((true, rest)) => {
+                        self.matches(rest, tail, self.starts_behind(*byte), steps)
+                    }
+                    Some((false, _)) => false,
+                    None => *byte == b'[' && self.matches(rest, tail, false, steps),
+                }
+            }
+            byte => {
+                let (byte, rest) = match rest.split_first() {
+                    Some((escaped, rest)) if *byte == b'\\' && self.escapes => (escaped, rest),
+                    _ => (byte, rest),
+                };
+                match text.split_first() {
+                    Some((found, tail)) if found == byte => {
+                        self.matches(rest, tail, self.starts_behind(*found), steps)
+                    }
+                    _ => false,
+                }
+            }
+        }
+    }
+
+    fn starts_behind(&self, byte: u8) -> bool {
+        self.pathname && byte == b'/'
+    }
+}
+
+/// Whether a class such as `a-z]` has `byte`, and what stands behind it.
+fn class(pattern: &[u8], byte: u8) -> Option<(bool, &[u8])> {
+    let (negated, mut rest) = match pattern.first() {
+        Some(b'!' | b'^') => (true, &pattern[1..]),
+        _ => (false, pattern),
+    };
+    let mut found = false;
+    let mut first = true;
+    loop {
+        let (low, tail) = rest.split_first()?;
+        if *low == b']' && !first {
+            return Some((found != negated, tail));
+        }
+        first = false;
+        match tail {
+            [b'-', high, behind @ ..] if *high != b']' => {
+                found |= (*low..=*high).contains(&byte);
+                rest = behind;
+            }
+            _ => {
+                found |= *low == byte;
+                rest = tail;
+            }
+        }
+    }
+}
+
+fn file(run: &mut Run<'_>, arguments: &[Value]) -> Result<Text> {
+    let path = run.string(arguments.text(0)).into_owned();
+    let Some(bytes) = run.host.file(&path) else { return Ok(Text::Unset) };
+    let index = u32::try_from(run.task.held.len()).unwrap_or(u32::MAX);
+    run.task.held.push(bytes);
+    Ok(Text::Held(index))
+}
+
+fn fileread(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    file(run, arguments).map(Value::Text)
+}
+
+fn blobread(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    file(run, arguments).map(Value::Blob)
+}
+
+fn file_exists(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let path = run.string(arguments.text(0)).into_owned();
+    Ok(Value::Bool(run.host.file_exists(&path)))
+}
+
+fn healthy(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let Value::Backend(backend) = arguments.at(0) else { return Ok(Value::Bool(false)) };
+    Ok(Value::Bool(super::directors::health_of(run, backend).0))
+}
+
+fn port(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let Value::Ip(Some(ip)) = arguments.at(0) else { return Ok(Value::Int(-1)) };
+    // An address has lost its port on its way here; the connection's own have not.
+    let session = run.view.session;
+    let ends = [session.client, session.server, session.remote, session.local];
+    let port = ends.into_iter().flatten().find(|end| end.ip() == ip).map(|end| end.port());
+    Ok(Value::Int(port.map_or(0, i64::from)))
+}
+
+fn log(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    if run.traced {
+        let text = run.bytes(arguments.text(0)).to_vec();
+        run.host.trace(Event::Log(&text));
+    }
+    NOTHING
+}
+
+fn syslog(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let text = run.bytes(arguments.text(1)).to_vec();
+    run.host.syslog(arguments.int(0), &text);
+    NOTHING
+}
+
+fn timestamp(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    if run.traced {
+        let text = run.bytes(arguments.text(0)).to_vec();
+        run.host.trace(Event::Timestamp(&text));
+    }
+    NOTHING
+}
+
+fn syntax(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    Ok(Value::Bool((arguments.real(0) * 10.0).round() <= f64::from(run.program.version)))
+}
+
+fn getenv(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let name = run.string(arguments.text(0)).into_owned();
+    match run.host.environment(&name) {
+        Some(value) => run.store(value.as_bytes()).map(Value::Text),
+        None => Ok(Value::Text(Text::Unset)),
+    }
+}
+
+fn cache_req_body(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let bytes = u64::try_from(arguments.int(0)).unwrap_or(0);
+    Ok(Value::Bool(run.host.cache_request_body(bytes)))
+}
+
+/// The node tells a client to continue when its body is first read, which is as late as can be.
+fn late_continue(_: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
+    NOTHING
+}
+
+fn set_ip_tos(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    run.host.set_type_of_service(arguments.int(0));
+    NOTHING
+}
+
+fn rollback(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let Value::Http(message) = arguments.at(0) else { return NOTHING };
+    let original = match message {
+        Message::Req => run.view.client.as_deref().and_then(|client| client.original.clone()),
+        Message::Bereq => run.view.fetch.as_deref().and_then(|fetch| fetch.original.clone()),
+        other => {
+            return fault(format!("std.rollback({}): only req and bereq", other.name()));
+        }
+    };
+    let Some(original) = original else {
+        return Err(Fault::new("std.rollback(): the message as it came is not known any more"));
+    };
+    match run.request_mut(message) {
+        Some(head) => *head = *original,
+        None => return fault("std.rollback(): not in this state"),
+    }
+    NOTHING
+}
+
+fn ban(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let text = run.string(arguments.text(0)).into_owned();
+    let result = run.host.ban(&text);
+    run.task.ban_error.clear();
+    if let Err(why) = &result {
+        run.task.ban_error.push_str(why);
+    }
+    Ok(Value::Bool(result.is_ok()))
+}
+
+fn ban_error(run: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
+    let text = run.task.ban_error.clone();
+    run.store(text.as_bytes()).map(Value::Text)
+}

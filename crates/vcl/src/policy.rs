@@ -1,0 +1,169 @@
+//! A policy in use: a program with the state its objects keep.
+
+use crate::modules::directors::Director;
+use crate::modules::throttle::Throttle;
+use crate::program::{BackendRef, Program, Value};
+use crate::runtime::{self, Failure, Host, Outcome, Session, Task, View};
+use crate::types::State;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Seconds a fetch takes at most for each step where neither backend nor policy says so.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Timeouts {
+    /// To connect.
+    pub connect: f64,
+    /// To the first byte of the response.
+    pub first_byte: f64,
+    /// Between bytes of the response.
+    pub between_bytes: f64,
+}
+
+impl Default for Timeouts {
+    /// As Varnish has them.
+    fn default() -> Self {
+        Self { connect: 3.5, first_byte: 60.0, between_bytes: 60.0 }
+    }
+}
+
+/// A value that outlives requests (`var.global_set`).
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Kept {
+    Text(Arc<[u8]>),
+}
+
+/// What an object made with `new` is.
+#[derive(Clone, Debug)]
+pub(crate) enum Object {
+    Director(Arc<Director>),
+    Blob(Arc<[u8]>),
+    Shard(crate::modules::directors::ShardParameters),
+}
+
+/// Names of `var.global_set`; more are refused.
+pub(crate) const GLOBALS_MAX: usize = 10_000;
+
+/// A loaded policy, shared by all workers.
+pub struct Policy {
+    name: String,
+    program: Program,
+    timeouts: Timeouts,
+    objects: Vec<Mutex<Option<Object>>>,
+    pub(crate) globals: Mutex<HashMap<Box<[u8]>, Kept>>,
+    pub(crate) throttle: Mutex<Throttle>,
+    pub(crate) sick: Mutex<HashMap<(u32, u128), f64>>,
+}
+
+impl Policy {
+    /// Loads a program under a name and runs its `vcl_init`.
+    ///
+    /// # Errors
+    /// Why `vcl_init` failed.
+    pub fn load(
+        name: impl Into<String>,
+        program: Program,
+        timeouts: Timeouts,
+        now: f64,
+        host: &mut dyn Host,
+    ) -> Result<Self, Failure> {
+        let objects = program.objects.iter().map(|_| Mutex::new(None)).collect();
+        let policy = Self {
+            name: name.into(),
+            program,
+            timeouts,
+            objects,
+            globals: Mutex::default(),
+            throttle: Mutex::default(),
+            sick: Mutex::default(),
+        };
+        let session = Session::default();
+        let mut task = Task::with_budget(1 << 20);
+        match policy.run(State::Init, View::new(now, &session), &mut task, host) {
+            Outcome::Ok => Ok(policy),
+            _ => Err(task.take_failure().unwrap_or_else(|| Failure {
+                message: "Failed initialization: vcl_init returned fail".into(),
+                file: String::new(),
+                line: 0,
+                text: String::new(),
+            })),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its program.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// Defaults of fetches.
+    pub fn timeouts(&self) -> Timeouts {
+        self.timeouts
+    }
+
+    /// Runs one state. Never waits, and does a bounded amount of work.
+    pub fn run<'a>(
+        &'a self,
+        state: State,
+        view: View<'a>,
+        task: &'a mut Task,
+        host: &'a mut dyn Host,
+    ) -> Outcome {
+        runtime::run(self, state, view, task, host)
+    }
+
+    /// The declared backend that a backend or director stands for now; `None` where none is
+    /// healthy.
+    pub fn resolve<'a>(
+        &'a self,
+        backend: BackendRef,
+        view: View<'a>,
+        task: &'a mut Task,
+        host: &'a mut dyn Host,
+    ) -> Option<u32> {
+        runtime::resolve(self, backend, view, task, host)
+    }
+
+    /// Whether a backend, or any of a director's, is healthy.
+    pub fn is_healthy(&self, backend: BackendRef, host: &dyn Host, now: f64) -> bool {
+        crate::modules::directors::health(self, backend, host, now, 0).0
+    }
+
+    /// Runs `vcl_fini`.
+    pub fn unload(&self, now: f64, host: &mut dyn Host) {
+        let session = Session::default();
+        let mut task = Task::new();
+        self.run(State::Fini, View::new(now, &session), &mut task, host);
+    }
+
+    pub(crate) fn object(&self, index: u32) -> Option<Object> {
+        self.objects.get(index as usize).and_then(|slot| lock(slot).clone())
+    }
+
+    pub(crate) fn put(&self, index: u32, object: Object) {
+        if let Some(slot) = self.objects.get(index as usize) {
+            *lock(slot) = Some(object);
+        }
+    }
+}
+
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Policy").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// A lock that a panic elsewhere does not close: what is behind it is whole at every moment.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl From<BackendRef> for Value {
+    fn from(backend: BackendRef) -> Self {
+        Self::Backend(backend)
+    }
+}

@@ -1,0 +1,337 @@
+//! A compiled policy: names resolved to slots, texts interned, expressions compiled once.
+
+use crate::acl::Acl;
+use crate::modules::Function;
+use crate::regex::Regex;
+use crate::source::{SourceMap, Span};
+use crate::types::{Action, State};
+use crate::variables::{Message, Variable};
+use std::net::{IpAddr, SocketAddr};
+
+/// A value of any type. Small, so that it is handed about by copy; texts and blobs are ranges in
+/// the program's constants or in a task's workspace.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Value {
+    /// An argument that was not given.
+    None,
+    Bool(bool),
+    Int(i64),
+    Real(f64),
+    Duration(f64),
+    Time(f64),
+    Bytes(i64),
+    Text(Text),
+    Blob(Text),
+    Ip(Option<IpAddr>),
+    Backend(BackendRef),
+    Stevedore(Option<u32>),
+    Acl(u32),
+    Regex(u32),
+    Header(Message, u32),
+    Http(Message),
+    Word(&'static str),
+}
+
+/// A text or blob.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Text {
+    /// Not there: an unset header field. As text it is empty.
+    Unset,
+    /// A constant of the program.
+    Constant(u32),
+    /// Bytes of the workspace.
+    Work { start: u32, len: u32 },
+    /// Bytes a task holds on to, such as a file's.
+    Held(u32),
+}
+
+/// A backend as policies handle it.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum BackendRef {
+    /// None: nothing can be fetched.
+    #[default]
+    None,
+    /// A declared backend, by its place in [`Program::backends`].
+    Backend(u32),
+    /// A director, by the place of its object in the policy.
+    Director(u32),
+}
+
+#[derive(Debug)]
+pub(crate) enum Expr {
+    Constant(Value),
+    Variable(Variable),
+    Storage {
+        storage: u32,
+        what: StorageFact,
+    },
+    Field {
+        message: Message,
+        header: u32,
+    },
+    Not(Box<Self>),
+    All(Box<[Self]>),
+    Any(Box<[Self]>),
+    /// Whether a text is set, a backend assigned, a number not zero.
+    Truth(Box<Self>),
+    Text(Box<Self>),
+    Real(Box<Self>),
+    Arithmetic {
+        operator: Arithmetic,
+        operands: Box<[Self; 2]>,
+    },
+    Compare {
+        operator: Comparison,
+        operands: Box<[Self; 2]>,
+    },
+    Match {
+        text: Box<Self>,
+        regex: u32,
+        negated: bool,
+    },
+    InAcl {
+        address: Box<Self>,
+        acl: u32,
+        negated: bool,
+    },
+    Concat(Box<[Self]>),
+    Upper(Box<Self>),
+    Lower(Box<Self>),
+    Resolve(Box<Self>),
+    Call(Box<Call>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum StorageFact {
+    FreeSpace,
+    UsedSpace,
+    Happy,
+}
+
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) function: &'static Function,
+    /// The object whose method it is.
+    pub(crate) object: Option<u32>,
+    pub(crate) arguments: Box<[Expr]>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Arithmetic {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+}
+
+#[derive(Debug)]
+pub(crate) struct Statement {
+    pub(crate) kind: StatementKind,
+    pub(crate) span: Span,
+}
+
+#[derive(Debug)]
+pub(crate) enum StatementKind {
+    If {
+        arms: Box<[(Expr, Block)]>,
+        otherwise: Block,
+    },
+    Block(Block),
+    Set {
+        variable: Variable,
+        value: Expr,
+    },
+    SetField {
+        message: Message,
+        header: u32,
+        value: Expr,
+    },
+    /// `+=` on a synthetic body.
+    AppendBody(Expr),
+    UnsetField {
+        message: Message,
+        header: u32,
+    },
+    UnsetBody,
+    Call(u32),
+    Leave,
+    Return {
+        action: Action,
+        arguments: Box<[Expr]>,
+    },
+    New {
+        object: u32,
+        constructor: &'static Function,
+        arguments: Box<[Expr]>,
+    },
+    Perform(Expr),
+}
+
+pub(crate) type Block = Box<[Statement]>;
+
+/// A subroutine.
+#[derive(Debug)]
+pub struct Sub {
+    /// Its name.
+    pub name: Box<str>,
+    /// Where its name stands first.
+    pub span: Span,
+    /// The pieces it is joined from, in order.
+    pub(crate) pieces: Vec<Block>,
+    /// Whether a piece is of the policy's own text, not of the built-in one.
+    pub is_own: bool,
+}
+
+/// A declared backend.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Backend {
+    /// Its name.
+    pub name: Box<str>,
+    /// Where it listens; `None` for `backend x none;`.
+    pub endpoint: Option<Endpoint>,
+    /// `Host` for requests without one, and for probes.
+    pub host_header: Option<String>,
+    /// Seconds to connect within.
+    pub connect_timeout: Option<f64>,
+    /// Seconds to the first byte of a response.
+    pub first_byte_timeout: Option<f64>,
+    /// Seconds between bytes of a response.
+    pub between_bytes_timeout: Option<f64>,
+    /// Most connections; 0 is no limit.
+    pub connections_max: u64,
+    /// Version of the PROXY header sent first; 0 is none.
+    pub proxy_header: u8,
+    /// Bytes sent first on every connection.
+    pub preamble: Option<Box<[u8]>>,
+    /// How it is checked, by place in [`Program::probes`].
+    pub probe: Option<u32>,
+    /// Where it is declared.
+    pub span: Span,
+}
+
+/// Where a backend listens.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Endpoint {
+    /// Host and port as written, and the addresses they had when the policy was compiled.
+    Tcp {
+        /// Host.
+        host: String,
+        /// Port.
+        port: u16,
+        /// One IPv4 and one IPv6 address at most.
+        addresses: Vec<SocketAddr>,
+    },
+    /// Path of a Unix socket.
+    Unix(String),
+}
+
+/// A health check.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Probe {
+    /// Its name; empty where it is part of a backend.
+    pub name: Box<str>,
+    /// Path to ask for.
+    pub url: String,
+    /// The whole request head in place of one made from `url`.
+    pub request: Option<String>,
+    /// Status of a good answer.
+    pub expected_response: u16,
+    /// Seconds for one check.
+    pub timeout: f64,
+    /// Seconds from one check to the next.
+    pub interval: f64,
+    /// Results looked at.
+    pub window: u32,
+    /// How many of them have to be good.
+    pub threshold: u32,
+    /// How many count as good at the start.
+    pub initial: u32,
+    /// Where it is declared.
+    pub span: Span,
+}
+
+/// An object made with `new`.
+#[derive(Debug)]
+pub struct ObjectSlot {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its kind, as `directors.round_robin`.
+    pub kind: &'static str,
+}
+
+/// A compiled policy. Immutable; what it knows at run time is in [`crate::Policy`].
+#[derive(Debug)]
+pub struct Program {
+    /// 40 or 41.
+    pub version: u32,
+    /// Subroutines, built-in ones among them.
+    pub subs: Vec<Sub>,
+    /// Backends, in order.
+    pub backends: Vec<Backend>,
+    /// The one used when a policy chooses none.
+    pub default_backend: BackendRef,
+    /// Probes.
+    pub probes: Vec<Probe>,
+    /// Access lists.
+    pub acls: Vec<Acl>,
+    /// Objects.
+    pub objects: Vec<ObjectSlot>,
+    /// Names of storages.
+    pub storages: Vec<String>,
+    /// Names of other policies that `return (vcl(…))` hands over to.
+    pub labels: Vec<Box<str>>,
+    /// The texts it was made from.
+    pub sources: SourceMap,
+    /// Modules it imports.
+    pub modules: Vec<&'static str>,
+    /// Whether it goes back to messages as they came (`std.rollback`).
+    pub rolls_back: bool,
+    /// Variables that are read, by bit.
+    pub(crate) reads: u128,
+    pub(crate) states: [Option<u32>; 14],
+    pub(crate) texts: Vec<Box<[u8]>>,
+    pub(crate) headers: Vec<Box<str>>,
+    pub(crate) regexes: Vec<Regex>,
+}
+
+impl Program {
+    /// The subroutine of a state.
+    pub fn sub_of(&self, state: State) -> Option<&Sub> {
+        self.states[state as usize].and_then(|index| self.subs.get(index as usize))
+    }
+
+    /// Whether it reads a variable anywhere.
+    pub fn reads(&self, variable: Variable) -> bool {
+        self.reads & (1 << variable as u32) != 0
+    }
+
+    /// Whether what was hashed matters besides finding an object: as `req.hash`, or to choose a
+    /// backend.
+    pub fn reads_hash(&self) -> bool {
+        self.reads(Variable::ReqHash) || self.reads(Variable::BereqHash) || !self.objects.is_empty()
+    }
+
+    /// The name of a backend.
+    pub fn backend_name(&self, backend: BackendRef) -> &str {
+        match backend {
+            BackendRef::None => "",
+            BackendRef::Backend(index) => {
+                self.backends.get(index as usize).map_or("", |backend| &backend.name)
+            }
+            BackendRef::Director(index) => {
+                self.objects.get(index as usize).map_or("", |object| &object.name)
+            }
+        }
+    }
+}

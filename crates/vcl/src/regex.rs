@@ -1,0 +1,204 @@
+//! Regular expressions: PCRE2, compiled once, with bounds on the work of one match.
+
+use std::fmt;
+
+/// Steps of one match, as Varnish's `pcre2_match_limit`. Beyond, the match fails and with it the
+/// request: a pattern cannot hold a worker up.
+pub const MATCH_STEPS_MAX: u32 = 10_000;
+/// Nesting of one match, as Varnish's `pcre2_depth_limit`.
+const MATCH_DEPTH_MAX: u32 = 20_000;
+/// KiB of heap one match may take.
+const MATCH_HEAP_KIB_MAX: u32 = 1024;
+
+/// `PCRE2_ERROR_MATCHLIMIT`.
+const CODE_STEPS: i32 = -47;
+/// `PCRE2_ERROR_DEPTHLIMIT`.
+const CODE_DEPTH: i32 = -53;
+/// `PCRE2_ERROR_HEAPLIMIT`.
+const CODE_HEAP: i32 = -63;
+
+/// A compiled regular expression.
+pub(crate) struct Regex {
+    inner: pcre2::bytes::Regex,
+    pattern: Box<str>,
+}
+
+/// What is wrong with a pattern.
+pub(crate) struct BadPattern {
+    pub(crate) message: String,
+    /// Byte of the pattern.
+    pub(crate) offset: usize,
+}
+
+/// A match that did not come to an end.
+pub(crate) struct Exceeded(pub(crate) String);
+
+impl Regex {
+    pub(crate) fn compile(pattern: &str, steps_max: u32) -> Result<Self, BadPattern> {
+        let limits = format!(
+            "(*LIMIT_MATCH={steps_max})(*LIMIT_DEPTH={MATCH_DEPTH_MAX})\
+             (*LIMIT_HEAP={MATCH_HEAP_KIB_MAX})"
+        );
+        let inner = pcre2::bytes::RegexBuilder::new()
+            .jit_if_available(true)
+            .build(&format!("{limits}{pattern}"))
+            .map_err(|error| BadPattern {
+                message: error.to_string(),
+                offset: error.offset().unwrap_or(0).saturating_sub(limits.len()).min(pattern.len()),
+            })?;
+        Ok(Self { inner, pattern: pattern.into() })
+    }
+
+    pub(crate) fn is_match(&self, text: &[u8]) -> Result<bool, Exceeded> {
+        self.inner.is_match(text).map_err(|error| exceeded(&error))
+    }
+
+    /// The first match and its groups; groups that took no part are `None`.
+    pub(crate) fn captures(
+        &self,
+        text: &[u8],
+        at: usize,
+        groups: &mut Vec<Option<(usize, usize)>>,
+    ) -> Result<bool, Exceeded> {
+        let mut places = self.inner.capture_locations();
+        let found = self
+            .inner
+            .captures_read_at(&mut places, text, at)
+            .map_err(|error| exceeded(&error))?
+            .is_some();
+        groups.clear();
+        if found {
+            groups.extend((0..places.len()).map(|index| places.get(index)));
+        }
+        Ok(found)
+    }
+
+    /// `text` with the first match, or with `all` every one, replaced by `template`, in which `\0`
+    /// or `\&` stands for the match and `\1` to `\9` for its groups. `false` and no output where
+    /// nothing matches.
+    pub(crate) fn replace(
+        &self,
+        text: &[u8],
+        template: &[u8],
+        all: bool,
+        bytes_max: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, Exceeded> {
+        let mut groups = Vec::new();
+        let mut at = 0;
+        let mut copied = 0;
+        let mut any = false;
+        let start = out.len();
+        while at <= text.len() && self.captures(text, at, &mut groups)? {
+            let Some(Some((from, to))) = groups.first().copied() else { break };
+            // Look-behinds with \K can end a match before it begins.
+            if to < from {
+                break;
+            }
+            any = true;
+            out.extend_from_slice(text.get(copied..from).unwrap_or(&[]));
+            expand(template, text, &groups, out);
+            if out.len() - start > bytes_max {
+                return Err(Exceeded("the result of a substitution is too large".into()));
+            }
+            copied = to;
+            if !all {
+                break;
+            }
+            if to > from {
+                at = to;
+            } else {
+                // An empty match: go on behind the next byte.
+                if let Some(byte) = text.get(to) {
+                    out.push(*byte);
+                }
+                copied = to + 1;
+                at = to + 1;
+            }
+        }
+        if any {
+            out.extend_from_slice(text.get(copied..).unwrap_or(&[]));
+        }
+        Ok(any)
+    }
+}
+
+fn expand(template: &[u8], text: &[u8], groups: &[Option<(usize, usize)>], out: &mut Vec<u8>) {
+    let mut rest = template.iter();
+    while let Some(byte) = rest.next() {
+        if *byte != b'\\' {
+            out.push(*byte);
+            continue;
+        }
+        let group = match rest.clone().next() {
+            Some(b'&') => 0,
+            Some(digit @ b'0'..=b'9') => usize::from(digit - b'0'),
+            other => {
+                // A backslash before anything else stands for itself, before another for one.
+                out.push(b'\\');
+                if other == Some(&b'\\') {
+                    rest.next();
+                }
+                continue;
+            }
+        };
+        rest.next();
+        if let Some(Some((from, to))) = groups.get(group) {
+            out.extend_from_slice(text.get(*from..*to).unwrap_or(&[]));
+        }
+    }
+}
+
+fn exceeded(error: &pcre2::Error) -> Exceeded {
+    Exceeded(match error.code() {
+        CODE_STEPS => "match limit exceeded".into(),
+        CODE_DEPTH => "matching depth limit exceeded".into(),
+        CODE_HEAP => "heap limit exceeded".into(),
+        _ => error.to_string(),
+    })
+}
+
+impl fmt::Debug for Regex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Regex({:?})", self.pattern)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn replace(pattern: &str, text: &str, template: &str, all: bool) -> String {
+        let regex = Regex::compile(pattern, MATCH_STEPS_MAX).ok().expect("a good pattern");
+        let mut out = Vec::new();
+        let any = regex
+            .replace(text.as_bytes(), template.as_bytes(), all, 1000, &mut out)
+            .ok()
+            .expect("little work");
+        if any { String::from_utf8(out).expect("text") } else { text.into() }
+    }
+
+    #[test]
+    fn substitution_knows_groups_and_empty_matches() {
+        assert_eq!(replace("(b)(x)?", "abc", "[\\1\\2\\0\\&]", false), "a[bbb]c");
+        assert_eq!(replace("b*", "abc", "-", true), "-a--c-");
+        assert_eq!(replace("q", "abc", "-", true), "abc");
+        assert_eq!(replace("(a)\\1", "xaay", "<\\1>", true), "x<a>y");
+        assert_eq!(replace("(?<=x)a", "xaay", "b", true), "xbay");
+        assert_eq!(replace("a", "a", "\\\\n\\q", true), "\\n\\q");
+    }
+
+    #[test]
+    fn a_match_that_takes_too_long_is_an_error() {
+        let regex = Regex::compile("^(a+)+$", 1000).ok().expect("a good pattern");
+        let text = format!("{}b", "a".repeat(40));
+        let error = regex.is_match(text.as_bytes()).err().expect("too much work");
+        assert_eq!(error.0, "match limit exceeded");
+    }
+
+    #[test]
+    fn a_bad_pattern_names_its_place() {
+        let error = Regex::compile("a(b", 1000).err().expect("a bad pattern");
+        assert_eq!(error.offset, 3, "{}", error.message);
+    }
+}

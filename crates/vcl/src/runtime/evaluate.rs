@@ -1,0 +1,222 @@
+//! Expressions.
+
+use super::values::{arithmetic, holds, order, write_value};
+use super::{Event, Fault, Result, Run};
+use crate::modules::Function;
+use crate::program::{Expr, Text, Value};
+
+/// Arguments of a call; the longest signature has fewer.
+const ARGUMENTS_MAX: usize = 12;
+
+impl Run<'_> {
+    pub(crate) fn evaluate(&mut self, expression: &Expr) -> Result<Value> {
+        Ok(match expression {
+            Expr::Constant(value) => *value,
+            Expr::Variable(variable) => self.variable(*variable)?,
+            Expr::Storage { storage, what } => {
+                let figure = self.host.storage(*storage, (*what).into());
+                match what {
+                    crate::program::StorageFact::Happy => Value::Bool(figure != 0),
+                    _ => Value::Bytes(figure),
+                }
+            }
+            Expr::Field { message, header } => Value::Text(self.field(*message, *header)?),
+            Expr::Not(_)
+            | Expr::All(_)
+            | Expr::Any(_)
+            | Expr::Truth(_)
+            | Expr::Compare { .. }
+            | Expr::Match { .. }
+            | Expr::InAcl { .. } => Value::Bool(self.truth(expression)?),
+            Expr::Text(inner) => {
+                let value = self.evaluate(inner)?;
+                Value::Text(self.as_text(value)?)
+            }
+            Expr::Real(inner) => match self.evaluate(inner)? {
+                Value::Int(number) => Value::Real(number as f64),
+                other => other,
+            },
+            Expr::Arithmetic { operator, operands } => {
+                let [left, right] = &**operands;
+                let (left, right) = (self.evaluate(left)?, self.evaluate(right)?);
+                arithmetic(*operator, left, right)
+                    .ok_or_else(|| Fault::new("division by zero, or a number too large"))?
+            }
+            Expr::Concat(parts) => Value::Text(self.concatenate(parts)?),
+            Expr::Upper(inner) => self.with_case(inner, <[u8]>::make_ascii_uppercase)?,
+            Expr::Lower(inner) => self.with_case(inner, <[u8]>::make_ascii_lowercase)?,
+            Expr::Resolve(inner) => match self.evaluate(inner)? {
+                Value::Backend(backend) => {
+                    Value::Backend(crate::modules::directors::resolve(self, backend))
+                }
+                other => other,
+            },
+            Expr::Call(call) => return self.call(call.function, call.object, &call.arguments),
+        })
+    }
+
+    /// An expression's text.
+    pub(crate) fn text(&mut self, expression: &Expr) -> Result<Text> {
+        let value = self.evaluate(expression)?;
+        self.as_text(value)
+    }
+
+    fn as_text(&mut self, value: Value) -> Result<Text> {
+        Ok(match value {
+            Value::Text(text) => text,
+            Value::Header(message, header) => self.field(message, header)?,
+            Value::None => Text::Unset,
+            Value::Backend(backend) => {
+                let program = self.program;
+                self.store(program.backend_name(backend).as_bytes())?
+            }
+            Value::Stevedore(storage) => {
+                let program = self.program;
+                let name = storage.and_then(|index| program.storages.get(index as usize));
+                self.store(name.map_or("", String::as_str).as_bytes())?
+            }
+            other => self.write(|out| write_value(other, out))?,
+        })
+    }
+
+    /// Whether an expression of type BOOL is true.
+    pub(crate) fn truth(&mut self, expression: &Expr) -> Result<bool> {
+        Ok(match expression {
+            Expr::Not(inner) => !self.truth(inner)?,
+            Expr::All(parts) => {
+                for part in parts {
+                    if !self.truth(part)? {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
+            Expr::Any(parts) => {
+                for part in parts {
+                    if self.truth(part)? {
+                        return Ok(true);
+                    }
+                }
+                false
+            }
+            Expr::Truth(inner) => self.is_something(inner)?,
+            Expr::Compare { operator, operands } => {
+                let mark = self.task.work.len();
+                let [left, right] = &**operands;
+                let (left, right) = (self.evaluate(left)?, self.evaluate(right)?);
+                let order = match (left, right) {
+                    // What is unset equals nothing, and is not less than anything either.
+                    (Value::Text(Text::Unset), Value::Text(_))
+                    | (Value::Text(_), Value::Text(Text::Unset)) => None,
+                    (Value::Text(a), Value::Text(b)) => Some(self.bytes(a).cmp(self.bytes(b))),
+                    (a, b) => order(a, b),
+                };
+                self.task.work.truncate(mark);
+                holds(*operator, order)
+            }
+            Expr::Match { text, regex, negated } => {
+                let mark = self.task.work.len();
+                let text = self.text(text)?;
+                let found = self.is_match(*regex, text)?;
+                self.task.work.truncate(mark);
+                found != *negated
+            }
+            Expr::InAcl { address, acl, negated } => {
+                let Value::Ip(address) = self.evaluate(address)? else { return Ok(*negated) };
+                self.in_acl(address, *acl) != *negated
+            }
+            other => match self.evaluate(other)? {
+                Value::Bool(truth) => truth,
+                _ => false,
+            },
+        })
+    }
+
+    fn is_something(&mut self, expression: &Expr) -> Result<bool> {
+        if let Expr::Field { message, header } = expression {
+            return Ok(self.has_field(*message, *header));
+        }
+        let mark = self.task.work.len();
+        let value = self.evaluate(expression)?;
+        self.task.work.truncate(mark);
+        Ok(match value {
+            Value::Text(text) => text != Text::Unset,
+            Value::Backend(backend) => backend != crate::program::BackendRef::None,
+            Value::Int(number) | Value::Bytes(number) => number != 0,
+            Value::Duration(seconds) => seconds > 0.0,
+            Value::Stevedore(storage) => storage.is_some(),
+            Value::Bool(truth) => truth,
+            _ => false,
+        })
+    }
+
+    pub(crate) fn is_match(&self, regex: u32, text: Text) -> Result<bool> {
+        let Some(regex) = self.program.regexes.get(regex as usize) else { return Ok(false) };
+        regex
+            .is_match(self.bytes(text))
+            .map_err(|why| Fault::new(format!("Regexp matching failed: {}", why.0)))
+    }
+
+    fn in_acl(&mut self, address: Option<std::net::IpAddr>, acl: u32) -> bool {
+        let Some(acl) = self.program.acls.get(acl as usize) else { return false };
+        let entry = address.and_then(|address| acl.find(address));
+        let matched = entry.is_some_and(|entry| !entry.negated);
+        if self.traced && acl.log {
+            let entry = entry.map(|entry| &*entry.text);
+            self.host.trace(Event::Acl { name: &acl.name, entry, matched });
+        }
+        matched
+    }
+
+    fn concatenate(&mut self, parts: &[Expr]) -> Result<Text> {
+        // Parts may themselves use the workspace, so they are gathered behind it.
+        let mut joined = std::mem::take(&mut self.task.scratch);
+        joined.clear();
+        for part in parts {
+            let mark = self.task.work.len();
+            let text = match self.text(part) {
+                Ok(text) => text,
+                Err(fault) => {
+                    self.task.scratch = joined;
+                    return Err(fault);
+                }
+            };
+            joined.extend_from_slice(self.bytes(text));
+            self.task.work.truncate(mark);
+            if joined.len() > self.task.budget {
+                self.task.scratch = joined;
+                return Err(Fault::new("out of workspace"));
+            }
+        }
+        let text = self.store(&joined);
+        self.task.scratch = joined;
+        text
+    }
+
+    fn with_case(&mut self, inner: &Expr, change: fn(&mut [u8])) -> Result<Value> {
+        let text = self.text(inner)?;
+        if text == Text::Unset {
+            return Ok(Value::Text(text));
+        }
+        let start = self.task.work.len();
+        let copy = self.bytes(text).to_vec();
+        self.store(&copy)?;
+        change(&mut self.task.work[start..]);
+        Ok(Value::Text(self.stored_since(start)))
+    }
+
+    /// Calls a function of a module.
+    pub(crate) fn call(
+        &mut self,
+        function: &'static Function,
+        object: Option<u32>,
+        arguments: &[Expr],
+    ) -> Result<Value> {
+        let mut values = [Value::None; ARGUMENTS_MAX];
+        let count = arguments.len().min(ARGUMENTS_MAX);
+        for (slot, argument) in values.iter_mut().zip(arguments) {
+            *slot = self.evaluate(argument)?;
+        }
+        (function.call)(self, object.unwrap_or(u32::MAX), &values[..count])
+    }
+}

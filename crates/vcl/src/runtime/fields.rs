@@ -1,0 +1,209 @@
+//! Header fields of messages.
+
+use super::{Event, Fault, Result, Run};
+use crate::program::Text;
+use crate::variables::Message;
+use freshet_http::fields::Fields;
+use freshet_http::message::RequestHead;
+
+/// Fields of one message; more cannot be set, as with Varnish's `http_max_hdr`.
+const FIELDS_MAX: usize = 256;
+
+impl Run<'_> {
+    pub(crate) fn fields(&self, message: Message) -> Option<&Fields> {
+        let view = &self.view;
+        match message {
+            Message::Req => view.req.as_deref().map(|head| &head.fields),
+            Message::ReqTop => self.top().map(|head| &head.fields),
+            Message::Bereq => view.bereq.as_deref().map(|head| &head.fields),
+            Message::Beresp => view.beresp.as_deref().map(|head| &head.fields),
+            Message::Resp => view.resp.as_deref().map(|head| &head.fields),
+            Message::Obj => view.object.as_ref().map(|object| object.fields),
+        }
+    }
+
+    fn fields_mut(&mut self, message: Message) -> Option<&mut Fields> {
+        let view = &mut self.view;
+        match message {
+            Message::Req => view.req.as_deref_mut().map(|head| &mut head.fields),
+            Message::Bereq => view.bereq.as_deref_mut().map(|head| &mut head.fields),
+            Message::Beresp => view.beresp.as_deref_mut().map(|head| &mut head.fields),
+            Message::Resp => view.resp.as_deref_mut().map(|head| &mut head.fields),
+            Message::ReqTop | Message::Obj => None,
+        }
+    }
+
+    /// The head of the outermost request.
+    pub(super) fn top(&self) -> Option<&RequestHead> {
+        let top = self.view.client.as_deref().and_then(|client| client.top.as_deref());
+        top.map(|(head, _)| head).or(self.view.req.as_deref())
+    }
+
+    /// The authority of a request, which stands for its `Host` field.
+    fn authority(&self, message: Message) -> Option<&str> {
+        let head = match message {
+            Message::Req => self.view.req.as_deref(),
+            Message::ReqTop => self.top(),
+            Message::Bereq => self.view.bereq.as_deref(),
+            _ => None,
+        };
+        head.map(|head| &*head.authority).filter(|authority| !authority.is_empty())
+    }
+
+    fn is_host(&self, message: Message, name: &str) -> bool {
+        name.eq_ignore_ascii_case("host")
+            && matches!(message, Message::Req | Message::ReqTop | Message::Bereq)
+    }
+
+    /// The value of a field.
+    pub(crate) fn field_bytes(&self, message: Message, name: &str) -> Option<&[u8]> {
+        if self.is_host(message, name) {
+            return self.authority(message).map(str::as_bytes);
+        }
+        self.fields(message)?.get(name)
+    }
+
+    /// The value of a field, in the workspace.
+    pub(crate) fn field(&mut self, message: Message, header: u32) -> Result<Text> {
+        let program = self.program;
+        let Some(name) = program.headers.get(header as usize) else { return Ok(Text::Unset) };
+        self.named_field(message, name)
+    }
+
+    pub(crate) fn named_field(&mut self, message: Message, name: &str) -> Result<Text> {
+        let start = self.task.work.len();
+        // Taken out, so that the value can be copied into it while the message is borrowed.
+        let mut work = std::mem::take(&mut self.task.work);
+        let found = self.field_bytes(message, name).map(|value| work.extend_from_slice(value));
+        self.task.work = work;
+        if found.is_none() {
+            return Ok(Text::Unset);
+        }
+        self.reserve(0)?;
+        Ok(self.stored_since(start))
+    }
+
+    pub(crate) fn has_field(&self, message: Message, header: u32) -> bool {
+        self.program
+            .headers
+            .get(header as usize)
+            .is_some_and(|name| self.field_bytes(message, name).is_some())
+    }
+
+    pub(crate) fn set_field(&mut self, message: Message, header: u32, text: Text) -> Result<()> {
+        let program = self.program;
+        let Some(name) = program.headers.get(header as usize) else { return Ok(()) };
+        let value = self.bytes(text).trim_ascii().to_vec();
+        self.set_named_field(message, name, value)
+    }
+
+    /// Sets a field to a value that is checked to be fit to be sent.
+    pub(crate) fn set_named_field(
+        &mut self,
+        message: Message,
+        name: &str,
+        value: Vec<u8>,
+    ) -> Result<()> {
+        self.check_value(name, &value)?;
+        self.spend(name.len() + value.len())?;
+        if self.traced {
+            self.host.trace(Event::FieldSet { message, name, value: &value });
+        }
+        if self.is_host(message, name) {
+            let authority = String::from_utf8_lossy(&value).into_owned();
+            if let Some(head) = self.request_mut(message) {
+                head.authority = authority;
+            }
+            return Ok(());
+        }
+        let Some(fields) = self.fields_mut(message) else { return Ok(()) };
+        if fields.len() >= FIELDS_MAX && !fields.contains(name) {
+            return Err(Fault::new(format!("too many header fields: {name} does not fit")));
+        }
+        fields.set(name, value);
+        Ok(())
+    }
+
+    /// Adds a line of a field.
+    pub(crate) fn append_field(
+        &mut self,
+        message: Message,
+        name: &str,
+        value: &[u8],
+    ) -> Result<()> {
+        if self.is_host(message, name) {
+            return self.set_named_field(message, name, value.to_vec());
+        }
+        self.check_value(name, value)?;
+        self.spend(name.len() + value.len())?;
+        if self.traced {
+            self.host.trace(Event::FieldSet { message, name, value });
+        }
+        let Some(fields) = self.fields_mut(message) else { return Ok(()) };
+        if fields.len() >= FIELDS_MAX {
+            return Err(Fault::new(format!("too many header fields: {name} does not fit")));
+        }
+        fields.append(name, value);
+        Ok(())
+    }
+
+    fn check_value(&self, name: &str, value: &[u8]) -> Result<()> {
+        // RFC 9110 §5.5: a line break here would let a text become another field.
+        let bad = value.iter().any(|byte| (*byte < 0x20 && *byte != b'\t') || *byte == 0x7f);
+        if bad {
+            return Err(Fault::new(format!(
+                "Bad header {name}: {}",
+                String::from_utf8_lossy(value).escape_debug()
+            )));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn unset_field(&mut self, message: Message, header: u32) {
+        let program = self.program;
+        if let Some(name) = program.headers.get(header as usize) {
+            self.unset_named_field(message, name);
+        }
+    }
+
+    pub(crate) fn unset_named_field(&mut self, message: Message, name: &str) {
+        if self.traced {
+            let values: Vec<Vec<u8>> = match self.is_host(message, name) {
+                true => self.authority(message).map(|host| host.into()).into_iter().collect(),
+                false => self
+                    .fields(message)
+                    .map(|fields| fields.get_all(name).map(<[u8]>::to_vec).collect())
+                    .unwrap_or_default(),
+            };
+            for value in values {
+                self.host.trace(Event::FieldUnset { message, name, value: &value });
+            }
+        }
+        if self.is_host(message, name) {
+            if let Some(head) = self.request_mut(message) {
+                head.authority.clear();
+            }
+        } else if let Some(fields) = self.fields_mut(message) {
+            fields.remove(name);
+        }
+    }
+
+    /// Keeps the lines of a message for which `keep` is true.
+    pub(crate) fn retain_fields(
+        &mut self,
+        message: Message,
+        keep: impl FnMut(&[u8], &[u8]) -> bool,
+    ) {
+        if let Some(fields) = self.fields_mut(message) {
+            fields.retain(keep);
+        }
+    }
+
+    pub(crate) fn request_mut(&mut self, message: Message) -> Option<&mut RequestHead> {
+        match message {
+            Message::Req => self.view.req.as_deref_mut(),
+            Message::Bereq => self.view.bereq.as_deref_mut(),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! What a running policy asks of the node. Every question has an answer without I/O that waits.
+
+use crate::program::StorageFact as Fact;
+use crate::types::{Action, State};
+use crate::variables::Message;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// What is asked about a storage.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum StorageQuestion {
+    /// Bytes that are free.
+    FreeSpace,
+    /// Bytes in use.
+    UsedSpace,
+    /// Whether it works.
+    Happy,
+}
+
+impl From<Fact> for StorageQuestion {
+    fn from(fact: Fact) -> Self {
+        match fact {
+            Fact::FreeSpace => Self::FreeSpace,
+            Fact::UsedSpace => Self::UsedSpace,
+            Fact::Happy => Self::Happy,
+        }
+    }
+}
+
+/// How objects are made to leave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Purge {
+    /// At once.
+    Hard,
+    /// They become stale; seconds, negative ones leave what is there.
+    Soft {
+        /// Time to live left.
+        ttl: f64,
+        /// Grace from then on.
+        grace: f64,
+        /// Keep from then on.
+        keep: f64,
+    },
+}
+
+/// Something a policy did, for those who watch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Event<'a> {
+    /// A state is entered.
+    Call(State),
+    /// A state is left with this action, or with the policy's failure.
+    Return(Action),
+    /// An address was compared with a list that logs.
+    Acl {
+        /// The list.
+        name: &'a str,
+        /// The entry that decided, as it is written.
+        entry: Option<&'a str>,
+        /// Whether the address is in the list.
+        matched: bool,
+    },
+    /// A header field was set.
+    FieldSet {
+        /// Of which message.
+        message: Message,
+        /// Name.
+        name: &'a str,
+        /// Value.
+        value: &'a [u8],
+    },
+    /// A header field was removed.
+    FieldUnset {
+        /// Of which message.
+        message: Message,
+        /// Name.
+        name: &'a str,
+        /// The value it had.
+        value: &'a [u8],
+    },
+    /// A line of a message other than a field was set: `url`, `method`, `proto`, `status`,
+    /// `reason`.
+    LineSet {
+        /// Of which message.
+        message: Message,
+        /// Which line.
+        line: &'static str,
+        /// Its new text.
+        value: &'a [u8],
+    },
+    /// A text was added to what is hashed.
+    Hash(&'a [u8]),
+    /// `std.log`
+    Log(&'a [u8]),
+    /// `std.timestamp`
+    Timestamp(&'a [u8]),
+    /// The policy failed.
+    Error(&'a str),
+}
+
+/// The node, for a policy that runs in it.
+pub trait Host {
+    /// Whether a declared backend is healthy, and when that last changed (seconds since 1970).
+    fn backend_health(&self, backend: u32) -> (bool, f64);
+
+    /// A number nobody can foresee.
+    fn random(&mut self) -> u64;
+
+    /// Whether anybody watches; [`Host::trace`] is called only then.
+    fn is_traced(&self) -> bool {
+        false
+    }
+
+    /// Tells those who watch.
+    fn trace(&mut self, event: Event<'_>) {
+        let _ = event;
+    }
+
+    /// A line for the system's log.
+    fn syslog(&mut self, priority: i64, text: &[u8]) {
+        let _ = (priority, text);
+    }
+
+    /// `server.hostname`
+    fn hostname(&self) -> &str {
+        "localhost"
+    }
+
+    /// `server.identity`
+    fn identity(&self) -> &str {
+        self.hostname()
+    }
+
+    /// Adds a ban.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn ban(&mut self, ban: &str) -> Result<(), String> {
+        let _ = ban;
+        Err("bans are not kept here".into())
+    }
+
+    /// Makes the objects of the request's key leave; how many there were.
+    fn purge(&mut self, how: Purge) -> u64 {
+        let _ = how;
+        0
+    }
+
+    /// Makes the objects with a tag leave; how many there were.
+    fn purge_tag(&mut self, tag: &[u8], soft: bool) -> u64 {
+        let _ = (tag, soft);
+        0
+    }
+
+    /// A small file's bytes, remembered from the first time they were asked for.
+    fn file(&mut self, path: &str) -> Option<Arc<[u8]>> {
+        let _ = path;
+        None
+    }
+
+    /// Whether there is a file.
+    fn file_exists(&mut self, path: &str) -> bool {
+        let _ = path;
+        false
+    }
+
+    /// A variable of the process' environment.
+    fn environment(&mut self, name: &str) -> Option<String> {
+        let _ = name;
+        None
+    }
+
+    /// The address of a name, where it is known without waiting.
+    fn resolve(&mut self, host: &str) -> Option<IpAddr> {
+        host.parse().ok()
+    }
+
+    /// A storage's figures; truth is 1.
+    fn storage(&self, storage: u32, question: StorageQuestion) -> i64 {
+        let _ = (storage, question);
+        0
+    }
+
+    /// Asks for the request's body to be kept, `bytes_max` at most; whether it will be.
+    fn cache_request_body(&mut self, bytes_max: u64) -> bool {
+        let _ = bytes_max;
+        false
+    }
+
+    /// The request's body, where it is kept and all there.
+    fn request_body(&self) -> Option<Arc<[u8]>> {
+        None
+    }
+
+    /// Marks packets to the client (`std.set_ip_tos`).
+    fn set_type_of_service(&mut self, value: i64) {
+        let _ = value;
+    }
+
+    /// Waits, for tests only (`vtc.sleep`).
+    fn test_sleep(&mut self, seconds: f64) {
+        let _ = seconds;
+    }
+
+    /// Waits at a test's barrier (`vtc.barrier_sync`); whether it was reached.
+    fn test_barrier(&mut self, address: &str, timeout: f64) -> bool {
+        let _ = (address, timeout);
+        false
+    }
+}

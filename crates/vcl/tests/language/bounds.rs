@@ -1,0 +1,96 @@
+//! What a policy cannot do: take memory, time or another header field without end.
+
+use crate::scene::{Scene, after, compile};
+use freshet_vcl::{NoFiles, Outcome, Settings, Source, State, Task};
+
+#[test]
+fn a_workspace_ends() {
+    let policy =
+        compile("sub vcl_recv { set req.http.A = req.http.A + req.http.A + \"0123456789\"; }");
+    let mut scene = Scene { task: Task::with_budget(4096), ..Scene::default() };
+    let failed = (0..20).find_map(|_| {
+        scene.run(&policy, State::Recv);
+        scene.task.take_failure()
+    });
+    assert_eq!(failed.unwrap().message, "out of workspace");
+    assert!(scene.req.fields.get("a").unwrap().len() < 4096);
+}
+
+#[test]
+fn calls_that_double_end() {
+    let mut text = String::from("sub vcl_recv { call s0; }\n");
+    for at in 0..40 {
+        text.push_str(&format!("sub s{at} {{ call s{0}; call s{0}; }}\n", at + 1));
+    }
+    text.push_str("sub s40 { set req.http.A = \"1\"; }");
+    let policy = compile(&text);
+    let mut scene = Scene::default();
+    assert_eq!(scene.run(&policy, State::Recv), Outcome::Fail);
+    let failure = scene.task.take_failure().unwrap();
+    assert!(
+        failure.message.contains("too many statements") || failure.message.contains("workspace")
+    );
+}
+
+#[test]
+fn a_pattern_that_explodes_fails_the_request_with_its_line() {
+    let (outcome, mut scene) = after(
+        State::Recv,
+        "",
+        "set req.http.A = \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab\"; if (req.http.A ~ \
+         \"^(a+)+$\") { return (pass); }",
+    );
+    assert_eq!(outcome, Outcome::Fail);
+    let failure = scene.task.take_failure().unwrap();
+    assert_eq!(failure.message, "Regexp matching failed: match limit exceeded");
+    assert_eq!((failure.file.as_str(), failure.line), ("test.vcl", 3));
+}
+
+#[test]
+fn texts_cannot_become_other_fields() {
+    for statement in [
+        "set req.http.A = {\"x\r\nB: y\"};",
+        "set req.url = {\"/a b\"};",
+        "set req.url = \"\";",
+        "set req.method = \"GET /\";",
+        "set req.method = \"\";",
+    ] {
+        let (outcome, mut scene) = after(State::Recv, "", statement);
+        assert_eq!(outcome, Outcome::Fail, "{statement}");
+        assert!(scene.task.take_failure().is_some(), "{statement}");
+    }
+    let (outcome, _) = after(State::Synth, "", "set resp.reason = {\"a\nb\"};");
+    assert_eq!(outcome, Outcome::Fail);
+    let (outcome, _) = after(State::Synth, "", "set resp.status = 99;");
+    assert_eq!(outcome, Outcome::Fail);
+}
+
+#[test]
+fn fields_are_counted() {
+    let mut text = String::new();
+    for at in 0..300 {
+        text.push_str(&format!("set req.http.H{at} = \"x\";"));
+    }
+    let (outcome, mut scene) = after(State::Recv, "", &text);
+    assert_eq!(outcome, Outcome::Fail);
+    assert!(scene.task.take_failure().unwrap().message.contains("too many header fields"));
+}
+
+#[test]
+fn deep_nesting_is_refused_and_long_chains_are_not() {
+    let settings = Settings { unused_is_error: false, ..Settings::default() };
+    let check = |condition: String| {
+        let text = format!(
+            "vcl 4.1; backend b {{ .host = \"127.0.0.1\"; }} sub vcl_recv {{ if ({condition}) {{ }} }}"
+        );
+        let source = Source { name: "x".into(), text };
+        freshet_vcl::compile(source, &NoFiles, &settings)
+    };
+    let deep = format!("{}true{}", "(".repeat(5000), ")".repeat(5000));
+    let (program, report) = check(deep);
+    assert!(program.is_none() && report.render(false).contains("nested too deeply"));
+    let long = vec!["req.url ~ \"a\""; 5000].join(" || ");
+    assert!(check(long).0.is_some());
+    let sum = format!("req.http.A == \"\" + {}", vec!["req.url"; 5000].join(" + "));
+    assert!(check(sum).0.is_some());
+}

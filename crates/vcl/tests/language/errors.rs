@@ -1,0 +1,213 @@
+//! Mistakes: that each is found, with words people and Varnish's own tests look for.
+
+use freshet_vcl::{NoFiles, Report, Settings, Source};
+
+fn check(text: &str) -> Report {
+    let text = if text.contains("vcl 4.") || text.contains("vcl 3") || text.contains("vcl 9") {
+        text.to_owned()
+    } else {
+        format!("vcl 4.1;\nbackend b {{ .host = \"127.0.0.1\"; }}\n{text}")
+    };
+    let settings = Settings::default();
+    let source = Source { name: "<vcl.inline>".into(), text };
+    freshet_vcl::compile(source, &NoFiles, &settings).1
+}
+
+#[test]
+fn mistakes_are_named_as_varnish_names_them() {
+    let recv = |statement: &str| format!("sub vcl_recv {{ {statement} }}");
+    let rows: Vec<(String, &str)> = vec![
+        (recv("set req.foo = 1;"), "Symbol not found: 'req.foo'"),
+        (recv("set req.foo = 1;"), "Unknown property 'foo' for type HTTP"),
+        (recv("set req.restarts = 1;"), "Variable is read only."),
+        (recv("unset req.url;"), "Variable cannot be unset"),
+        (recv("set req.http.a = obj.ttl;"), "Not available in subroutine 'vcl_recv'."),
+        (recv("set beresp.ttl = 1s;"), "Cannot be set in subroutine 'vcl_recv'."),
+        (recv("return (deliver);"), "Invalid return \"deliver\""),
+        (recv("return (deliver);"), "Not a valid action in subroutine 'vcl_recv'"),
+        (recv("return (1);"), "Expected return action name."),
+        (recv("return (synth);"), "Missing argument."),
+        (recv("return (pass(1s));"), "Not available in subroutine 'vcl_recv'"),
+        (recv("return (hash(1));"), "Arguments not allowed."),
+        (recv("if (req.url ~ req.url) { }"), "Expected CSTR got 'req'"),
+        (recv("if (req.url ~ \"(\") { }"), "Regexp compilation error:"),
+        (recv("if (req.url == 1) { }"), "Comparison of different types: STRING '==' INT"),
+        (recv("if (req.restarts != \"1\") { }"), "Comparison of different types: INT '!=' STRING"),
+        (
+            recv("if (req.backend_hint == \"b\") { }"),
+            "Comparison of different types: BACKEND '==' STRING",
+        ),
+        (recv("if (client.ip > \"127.0.0.1\") { }"), "Operator > not possible on IP"),
+        (recv("if (b > b) { }"), "Operator > not possible on BACKEND"),
+        (recv("if (1.5 || true) { }"), "'||' must be preceded by BOOL, found REAL."),
+        (recv("if (true && 1.5) { }"), "'&&' must be followed by BOOL, found REAL."),
+        (recv("if (!1.5) { }"), "'!' must be followed by BOOL, found REAL."),
+        (recv("set req.http.a = now + now;"), "TIME + TIME not possible."),
+        (recv("set req.ttl = 1s + 1;"), "DURATION + INT not possible."),
+        (recv("set req.http.a = req.url * 1;"), "Operator * not possible on type STRING."),
+        (recv("set req.http.a = \"a\" - \"b\";"), "STRING - STRING not possible."),
+        (recv("set req.http.a = 1.5 % 2;"), "Operator % only possible on INT"),
+        (recv("set req.ttl = 120;"), "Expression has type INT, expected DURATION"),
+        (recv("set req.ttl = 1k;"), "Unknown duration unit 'k'"),
+        (recv("set req.url -= \"a\";"), "Expected '=' got '-='"),
+        (recv("set req.http.a >> \"a\";"), "Expected '=' got '>>'"),
+        (recv("set req.http.a = \"a\""), "Expected ';' got '}'"),
+        (recv("set req.http.a = 1234567890123456;"), "Too many digits for integer."),
+        (recv("set req.http.a = 1.1234;"), "Too many digits for real."),
+        (
+            recv("set req.http.a = regsub(req.url, req.url, \"\");"),
+            "Expression has type STRING, expected REGEX",
+        ),
+        (recv("call nothing;"), "Undefined sub nothing, first reference:"),
+        (recv("set req.backend_hint = nothing;"), "Undefined backend nothing, first reference:"),
+        (recv("nothing();"), "Symbol not found: 'nothing'"),
+        (recv("std.log(\"x\");"), "Symbol not found: 'std.log'"),
+        (recv("hash_data(\"x\");"), "Not available in subroutine 'vcl_recv'."),
+        (recv("new a = directors.random();"), "Symbol not found"),
+        (recv("C{ int x; }C"), "Inline-C not allowed"),
+        (recv("set req.http.a = \"abc"), "Unterminated string, starting at"),
+        (recv("set req.http.a = {\"abc"), "Unterminated long-string, starting at"),
+        ("/* x".into(), "Unterminated /* ... */ comment, starting at"),
+        ("/* /* */".into(), "/* ... */ comment contains /*"),
+        ("C{ x".into(), "Unterminated inline C source, starting at"),
+        ("sub vcl_foo { }".into(), "Symbols named 'vcl_*' are reserved."),
+        ("sub a { } sub a { } sub vcl_recv { call a; }".into(), "Subroutine 'a' redefined"),
+        ("sub a.b { }".into(), "Name of subroutine, 'a.b', contains illegal character '.'"),
+        ("acl a.b { }".into(), "Name of ACL, 'a.b', contains illegal character '.'"),
+        ("sub a { }".into(), "Unused sub a, defined:"),
+        ("acl a { }".into(), "Unused acl a, defined:"),
+        ("probe p { }".into(), "Unused probe p, defined:"),
+        ("backend c { .host = \"127.0.0.1\"; }".into(), "Unused backend c, defined:"),
+        ("backend b { .host = \"127.0.0.1\"; }".into(), "Backend 'b' redefined"),
+        ("backend c { .host = \"127.0.0.1\"; .hots = \"x\"; }".into(), "Unknown field: hots"),
+        ("backend c { .host = 1; }".into(), "Expected CSTR got '1'"),
+        (
+            "backend c { .host = \"no.such.host\"; }".into(),
+            "could not be resolved to an IP address",
+        ),
+        ("backend c { .path = \"@\"; }".into(), "The empty abstract socket name is not supported"),
+        ("backend c { .host = \"127.0.0.1\"; .probe = p; }".into(), "Undefined probe p"),
+        (
+            "backend c { .host = \"127.0.0.1\"; .probe = default; }".into(),
+            "No default probe defined",
+        ),
+        ("backend c { .host = \"127.0.0.1\"; .proxy_header = 3; }".into(), "Unknown PROXY version"),
+        ("probe p { .window = 65; .threshold = 3; }".into(), "Window must be 64 or less"),
+        (
+            "probe p { .window = 3; .threshold = 4; }".into(),
+            "Threshold cannot be greater than window",
+        ),
+        ("probe p { .window = 3; }".into(), "Must specify .threshold with .window"),
+        ("probe p { .url = \"/\"; .request = \"GET\"; }".into(), "Probe request redefinition at:"),
+        ("probe p { .expected_response = 1000; }".into(), "with exactly three digits"),
+        ("acl a { \"127.0.0.1\"/33; }".into(), "Too wide mask (/33) for IPv4 address"),
+        ("acl a { \"::1\"/129; }".into(), "Too wide mask (/129) for IPv6 address"),
+        ("acl a { \"127.0.0.1\"/24; }".into(), "Non-zero bits in masked part"),
+        ("acl a { \"127.0.0.1\"; ! \"127.0.0.1\"; }".into(), "Conflicting ACL entries:"),
+        ("acl a +foo { }".into(), "Unknown ACL flag."),
+        ("acl a + { }".into(), "Expected a flag at:"),
+        ("acl a { (\"127.0.0.0\"/8)/8; }".into(), "/mask only allowed once"),
+        ("import nothing;".into(), "Could not find VMOD nothing"),
+        ("import std from \"x\";".into(), "'import ... from path ...' is unsafe."),
+        ("include \"x\"".into(), "include <string> not followed by semicolon."),
+        ("include x;".into(), "include not followed by string constant."),
+        ("fnord;".into(), "Syntax error"),
+        ("vcl 9.9; ".into(), "VCL version 9.9 not supported."),
+        ("vcl 3.9; ".into(), "VCL version 3.9 not supported."),
+        ("vcl 4.1; ".into(), "No backends or directors found"),
+        (
+            "vcl 4.0; backend b none; sub vcl_recv { set req.http.a = local.socket; }".into(),
+            "Symbol not found: 'local.socket' (Only available when 4.1 <= VCL syntax)",
+        ),
+        (
+            "vcl 4.1; backend b none; sub vcl_recv { set req.esi = true; }".into(),
+            "(Only available when VCL syntax <= 4.0)",
+        ),
+        (
+            "vcl 4.0; backend b none; sub vcl_recv { set req.http.\"a.b\" = \"\"; }".into(),
+            "Quoted headers are available for VCL >= 4.1",
+        ),
+        ("sub a { call c; } sub c { call a; } sub vcl_recv { call a; }".into(), "recurses"),
+        (
+            "sub a { set req.http.a = bereq.url; } sub vcl_recv { call a; }".into(),
+            "Not available in subroutine 'vcl_recv'",
+        ),
+        ("sub vcl_recv { set req.http.a = bereq.url + obj.ttl; }".into(), "'obj.ttl'"),
+        (
+            "import std; sub vcl_recv { set req.http.a = std; }".into(),
+            "Symbol 'std' type (vmod) cannot be used in expression.",
+        ),
+        ("import std; sub vcl_recv { std.log(); }".into(), "Argument 's' missing"),
+        ("import std; sub vcl_recv { std.log(\"a\", \"b\"); }".into(), "Expected ')' got ','"),
+        ("import std; sub vcl_recv { std.log(t = \"a\"); }".into(), "Unknown argument 't'"),
+        (
+            "import std; sub vcl_recv { std.log(\"a\", s = \"a\"); }".into(),
+            "Argument 's' already used",
+        ),
+        (
+            "import std; sub vcl_recv { set req.http.a = std.log(\"a\"); }".into(),
+            "Function returns VOID",
+        ),
+        (
+            "import std; sub vcl_recv { if (std.syntax(\"x\")) { } }".into(),
+            "Expression has type STRING, expected REAL",
+        ),
+        (
+            "import blob; sub vcl_recv { set req.http.a = blob.encode(FOO, blob = :aaaa:); }"
+                .into(),
+            "Wrong enum value.  Expected one of:",
+        ),
+        ("sub vcl_recv { set req.http.a = :aaaaa=a:; }".into(), "Wrong padding ('=') in BLOB"),
+    ];
+    for (text, wanted) in rows {
+        let report = check(&text);
+        let shown = report.render_vcc();
+        assert!(shown.contains(wanted), "{text}\nwanted: {wanted}\n{shown}");
+        assert!(report.has_errors());
+        assert!(report.render(false).contains("error"), "{text}");
+    }
+}
+
+#[test]
+fn all_mistakes_are_found_at_once_with_their_cures() {
+    let report = check(
+        "import stdd;\nsub vcl_recv {\n  set req.htp.X = \"1\";\n  set req.ttl = 10;\n  return \
+         (pas);\n}\nsub vcl_deliver {\n  set resp.http.X = obj.hit;\n  if (req.url ~ \"a\" {\n  }\n  \
+         set resp.status = \"a\";\n}\n",
+    );
+    let shown = report.render(false);
+    for wanted in [
+        "did you mean `std`?",
+        "Symbol not found: 'req.htp.X'",
+        "write a unit behind it: 10s",
+        "did you mean `pass`?",
+        "did you mean `obj.hits`?",
+        "Expected ')' got '{'",
+        "convert it with std.integer(text, 0)",
+        "<vcl.inline>:5",
+    ] {
+        assert!(shown.contains(wanted), "wanted {wanted}\n{shown}");
+    }
+    assert_eq!(report.diagnostics.len(), 7, "{shown}");
+}
+
+#[test]
+fn a_mistake_is_shown_with_a_mark_below_it() {
+    let report = check("sub vcl_recv { set req.foo = 1; }");
+    let vcc = report.render_vcc();
+    assert!(vcc.starts_with("Message from VCC-compiler:\nSymbol not found: 'req.foo'"), "{vcc}");
+    assert!(
+        vcc.contains("('<vcl.inline>' Line 3 Pos 20)\nsub vcl_recv { set req.foo = 1; }\n"),
+        "{vcc}"
+    );
+    assert!(vcc.contains("-------------------#######-------"), "{vcc}");
+    assert!(vcc.ends_with("VCL compilation failed"), "{vcc}");
+}
+
+#[test]
+fn modules_that_are_not_there_have_something_instead() {
+    for (module, cure) in [("dynamic", "looked up by name"), ("querystring", "std.querysort")] {
+        let shown = check(&format!("import {module};")).render(false);
+        assert!(shown.contains(cure), "{shown}");
+    }
+}

@@ -1,0 +1,372 @@
+//! Every function of every module.
+
+use crate::scene::{Scene, after, compile, shown, shown_in};
+use freshet_vcl::{Outcome, Purge, State};
+
+const ALL: &str = "import std; import str; import blob; import header; import cookie; import var; \
+                   import directors; import vsthrottle; import proxy; import unix; import vtc; \
+                   import xkey;";
+
+fn table(rows: &[(&str, &str)]) {
+    for (expression, expected) in rows {
+        assert_eq!(shown(ALL, expression), *expected, "{expression}");
+    }
+}
+
+#[test]
+fn texts_and_numbers_of_std() {
+    table(&[
+        ("std.toupper(\"aB\" + \"c\")", "ABC"),
+        ("std.tolower(\"aB\")", "ab"),
+        ("std.querysort(\"/p?c=3&a=1&&b=2\")", "/p?a=1&b=2&c=3"),
+        ("std.querysort(\"/p?\")", "/p"),
+        ("std.querysort(\"/p\")", "/p"),
+        ("std.strstr(\"hay needle stack\", \"needle\")", "needle stack"),
+        ("std.strstr(\"hay\", \"needle\")", ""),
+        ("\"\" + std.fnmatch(\"/a/*.ts\", \"/a/b.ts\")", "true"),
+        ("\"\" + std.fnmatch(\"/a/*.ts\", \"/a/b/c.ts\")", "false"),
+        ("\"\" + std.fnmatch(\"/a/*.ts\", \"/a/b/c.ts\", false)", "true"),
+        ("\"\" + std.fnmatch(\"[a-c]?[!x]\", \"bzy\")", "true"),
+        ("\"\" + std.fnmatch(\"*\", \".hidden\", period = true)", "false"),
+        ("\"\" + std.fnmatch(\"\\*\", \"*\")", "true"),
+        ("\"\" + std.round(2.5)", "3.000"),
+        ("\"\" + std.port(client.ip)", "4711"),
+        ("\"\" + std.port(server.ip)", "80"),
+        ("std.getenv(\"HOME\")", "/root"),
+        ("std.getenv(\"NOTHING\")", ""),
+        ("\"\" + std.syntax(4.0) + std.syntax(4.1)", "truetrue"),
+    ]);
+    let (outcome, _) = after(
+        State::Recv,
+        ALL,
+        "if (std.random(1, 2) >= 1.0 && std.random(1, 2) < 2.0) { return (pass); }",
+    );
+    assert_eq!(outcome, Outcome::Pass(None));
+}
+
+#[test]
+fn conversions_of_std() {
+    table(&[
+        ("\"\" + std.duration(\"10s\", 1s)", "10.000"),
+        ("\"\" + std.duration(\"1.5h\", 1s)", "5400.000"),
+        ("\"\" + std.duration(\"nonsense\", 1s)", "1.000"),
+        ("\"\" + std.duration(real = 2.5)", "2.500"),
+        ("\"\" + std.duration(integer = 4)", "4.000"),
+        ("\"\" + std.duration(\"nonsense\")", "failed: std.duration(): conversion failed"),
+        ("\"\" + std.bytes(\"10KB\", 1B)", "10240"),
+        ("\"\" + std.bytes(\"1.5m\", 1B)", "1572864"),
+        ("\"\" + std.bytes(\"x\", 1B)", "1"),
+        ("\"\" + std.bytes(integer = 7)", "7"),
+        ("\"\" + std.integer(\"42\", 0)", "42"),
+        ("\"\" + std.integer(\"-42\", 0)", "-42"),
+        ("\"\" + std.integer(\"42x\", 7)", "7"),
+        ("\"\" + std.integer(bool = true)", "1"),
+        ("\"\" + std.integer(duration = 2.7s)", "2"),
+        ("\"\" + std.integer(real = 3.9)", "3"),
+        ("\"\" + std.integer(bytes = 1KB)", "1024"),
+        ("\"\" + std.integer(time = now)", "1795176000"),
+        (
+            "\"\" + std.integer(s = \"1\", real = 1.0)",
+            "failed: std.integer(): more than one source",
+        ),
+        ("\"\" + std.real(\"2.25\", 0.0)", "2.250"),
+        ("\"\" + std.real(\"x\", 0.5)", "0.500"),
+        ("\"\" + std.real(integer = 4)", "4.000"),
+        ("\"\" + std.real(bool = true)", "1.000"),
+        ("\"\" + std.real(duration = 4s)", "4.000"),
+        ("\"\" + std.real(bytes = 1KB)", "1024.000"),
+        (
+            "\"\" + std.time(\"Fri, 20 Nov 2026 12:00:00 GMT\", now)",
+            "Fri, 20 Nov 2026 12:00:00 GMT",
+        ),
+        ("\"\" + std.time(\"2026-11-20T12:00:01\", now)", "Fri, 20 Nov 2026 12:00:01 GMT"),
+        ("\"\" + std.time(\"86400\", now)", "Fri, 02 Jan 1970 00:00:00 GMT"),
+        ("\"\" + std.time(integer = 0)", "Thu, 01 Jan 1970 00:00:00 GMT"),
+        ("\"\" + std.time(\"never\", now)", "Fri, 20 Nov 2026 12:00:00 GMT"),
+        ("\"\" + std.ip(\"192.0.2.1\", client.ip)", "192.0.2.1"),
+        ("\"\" + std.ip(\"192.0.2.1:80\", client.ip)", "192.0.2.1"),
+        ("\"\" + std.ip(\"2001:db8::1\", client.ip)", "2001:db8::1"),
+        ("\"\" + std.ip(\"x\", \"127.0.0.1\")", "127.0.0.1"),
+        ("\"\" + std.ip(\"x\", \"127.0.0.1\", resolve = false)", "127.0.0.1"),
+        (
+            "std.strftime(now, \"%Y-%m-%d %H:%M:%S %a %b %j %u %%\")",
+            "2026-11-20 12:00:00 Fri Nov 324 5 %",
+        ),
+        (
+            "std.strftime(now, \"%F %T %D %e %I %p %y %s\")",
+            "2026-11-20 12:00:00 11/20/26 20 12 PM 26 1795176000",
+        ),
+        ("\"\" + std.real2integer(2.5, 0)", "3"),
+        ("\"\" + std.real2time(0.0, now)", "Thu, 01 Jan 1970 00:00:00 GMT"),
+        ("\"\" + std.time2integer(now, 0)", "1795176000"),
+        ("\"\" + std.time2real(now, 0.0)", "1795176000.000"),
+    ]);
+}
+
+#[test]
+fn what_std_does_to_requests_and_the_node() {
+    let mut scene = Scene::default();
+    scene.req.fields.append("X-List", "a");
+    scene.req.fields.append("X-List", "b");
+    scene.node.files.insert("/etc/page".into(), b"<p>"[..].into());
+    scene.node.body = Some(b"name=value"[..].into());
+    scene.client.original = Some(Box::new(scene.req.clone()));
+    let policy = compile(
+        "import std; sub vcl_recv {
+            std.collect(req.http.X-List);
+            std.log(\"seen \" + req.url);
+            std.timestamp(\"here\");
+            std.syslog(6, \"quiet\");
+            std.late_100_continue(true);
+            std.set_ip_tos(8);
+            if (std.cache_req_body(1KB)) { set req.http.Kept = \"yes\"; }
+            set req.http.Page = std.fileread(\"/etc/page\") + std.fileread(\"/nothing\");
+            if (std.file_exists(\"/etc/page\") && !std.file_exists(\"/nothing\")) {
+                set req.http.Files = \"right\";
+            }
+            if (!std.ban(\"bad\")) { set req.http.Ban = std.ban_error(); }
+            if (std.ban(\"req.url ~ /x\")) { set req.http.Ban = req.http.Ban + \".\"; }
+            ban(\"req.url == /y\");
+            set req.http.Joined = req.http.X-List;
+            std.rollback(req);
+            set req.http.Rolled = req.http.Joined + \"|\" + req.http.X-List;
+        }",
+    );
+    scene.run(&policy, State::Recv);
+    assert_eq!(scene.task.take_failure(), None);
+    assert_eq!(scene.req.fields.get_str("rolled"), Some("|a"));
+    assert_eq!(scene.node.kept, Some(1024));
+    assert_eq!(scene.node.bans, ["req.url ~ /x", "req.url == /y"]);
+    for event in [
+        "log seen /a?b=1",
+        "timestamp here",
+        "set req.Joined a, b",
+        "set req.Page <p>",
+        "set req.Files right",
+        "set req.Kept yes",
+        "set req.Ban no such field.",
+    ] {
+        assert!(
+            scene.node.events.iter().any(|seen| seen == event),
+            "{event}: {:?}",
+            scene.node.events
+        );
+    }
+}
+
+#[test]
+fn str_takes_texts_apart() {
+    table(&[
+        ("\"\" + str.count(\"abc\")", "3"),
+        ("\"\" + str.startswith(\"abc\", \"ab\") + str.startswith(\"abc\", \"b\")", "truefalse"),
+        ("\"\" + str.endswith(\"abc\", \"bc\") + str.endswith(\"abc\", \"b\")", "truefalse"),
+        ("\"\" + str.contains(\"abc\", \"b\") + str.contains(\"abc\", \"x\")", "truefalse"),
+        ("str.take(\"abcdef\", 2)", "ab"),
+        ("str.take(\"abcdef\", 2, 3)", "de"),
+        ("str.take(\"abcdef\", -2, 3)", "bc"),
+        ("str.take(\"abcdef\", 2, -2)", "ef"),
+        ("str.take(\"abc\", 9, 1)", "bc"),
+        ("str.reverse(\"abc\")", "cba"),
+        ("str.split(\"a b\tc\", 2)", "b"),
+        ("str.split(\"a,b,,c\", -1, \",\")", "c"),
+        ("str.split(\"a\", 4)", ""),
+        ("\"\" + str.token_intersect(\"a, b\", \"b c\")", "true"),
+        ("\"\" + str.token_intersect(\"a, b\", \"c\")", "false"),
+        ("\"\" + str.token_intersect(\"a/b\", \"b\", \"/\")", "true"),
+    ]);
+}
+
+#[test]
+fn blob_codes_and_decodes() {
+    table(&[
+        ("blob.encode(encoding = BASE64, blob = :aGVsbG8=:)", "aGVsbG8="),
+        ("blob.encode(blob = :aGVsbG8=:)", "hello"),
+        ("blob.encode(HEX, blob = :aGVsbG8=:)", "68656c6c6f"),
+        ("blob.encode(HEX, UPPER, :aGVsbG8=:)", "68656C6C6F"),
+        ("blob.encode(URL, blob = blob.decode(encoded = \"a b/c\"))", "a%20b%2fc"),
+        ("blob.encode(blob = blob.decode(BASE64, encoded = \"aGVsbG8=\"))", "hello"),
+        ("blob.encode(blob = blob.decode(HEX, encoded = \"68656c\"))", "hel"),
+        ("blob.encode(blob = blob.decode(URL, encoded = \"a%20b\"))", "a b"),
+        ("blob.transcode(BASE64, BASE64URLNOPAD, encoded = \"+/8=\")", "-_8"),
+        ("blob.transcode(BASE64URL, BASE64CF, encoded = \"-_8=\")", "-~8_"),
+        ("blob.transcode(encoding = HEX, length = 2, encoded = \"abc\")", "6162"),
+        ("\"\" + blob.length(:aGVsbG8=:)", "5"),
+        ("\"\" + blob.equal(:aGVsbG8=:, blob.decode(encoded = \"hello\"))", "true"),
+        ("\"\" + blob.same(:aGVsbG8=:, :aGVsbG8=:)", "true"),
+        ("blob.encode(blob = blob.sub(:aGVsbG8=:, 2B, 1B))", "el"),
+        (
+            "blob.encode(blob = blob.sub(:aGVsbG8=:, 9B))",
+            "failed: blob.sub(): beyond the end of the blob",
+        ),
+        (
+            "blob.encode(blob = blob.decode(HEX, encoded = \"zz\"))",
+            "failed: blob: cannot decode HEX",
+        ),
+    ]);
+    let found = shown(
+        "import blob; sub vcl_init { new page = blob.blob(HEX, \"6869\"); }",
+        "page.encode() + page.encode(HEX) + blob.encode(blob = page.get())",
+    );
+    assert_eq!(found, "hi6869hi");
+}
+
+#[test]
+fn cookies_are_taken_apart_and_put_together() {
+    let rows = [
+        ("", "a=1; bc=2; d=3"),
+        ("cookie.delete(\"bc\");", "a=1; d=3"),
+        ("cookie.keep(\"a, d\");", "a=1; d=3"),
+        ("cookie.filter(\"a,d\");", "bc=2"),
+        ("cookie.keep_re(\"^b\");", "bc=2"),
+        ("cookie.filter_re(\"^[ab]\");", "d=3"),
+        ("cookie.set(\"d\", \"4\"); cookie.set(\"e\", \"5\");", "a=1; bc=2; d=4; e=5"),
+        ("cookie.clean();", ""),
+    ];
+    for (statements, expected) in rows {
+        let (_, scene) = after(
+            State::Recv,
+            ALL,
+            &format!(
+                "cookie.parse(\"a=1; bc=2;d=3; =x; y\"); {statements} set req.http.Shown = \
+                 cookie.get_string();"
+            ),
+        );
+        assert_eq!(scene.req.fields.get_str("shown"), Some(expected), "{statements}");
+    }
+    let (_, scene) = after(
+        State::Recv,
+        ALL,
+        "cookie.parse(req.http.Cookie); set req.http.Shown = cookie.get(\"a\") + \
+         cookie.get_re(\"b\") + cookie.get(\"z\") + cookie.isset(\"a\") + cookie.isset(\"z\") + \
+         cookie.format_date(now, 1h);",
+    );
+    let expected = "12truefalseFri, 20 Nov 2026 13:00:00 GMT";
+    assert_eq!(scene.req.fields.get_str("shown"), Some(expected));
+}
+
+#[test]
+fn header_works_on_lines() {
+    let (_, mut scene) = after(
+        State::Recv,
+        ALL,
+        "header.append(req.http.X, \"one=1\"); header.append(req.http.X, \"two=2\"); \
+         header.copy(req.http.X, req.http.Y); set req.http.Got = header.get(req.http.X, \"^two\"); \
+         header.remove(req.http.X, \"^one\"); header.regsub(req, \"^User-Agent: T\", \"Agent: t\"); \
+         set req.http.Dyn = header.dyn(req, \"agent\");",
+    );
+    assert_eq!(scene.task.take_failure(), None);
+    let fields = &scene.req.fields;
+    assert_eq!(fields.get_all("x").collect::<Vec<_>>(), [b"two=2"]);
+    assert_eq!(fields.get_all("y").collect::<Vec<_>>(), [b"one=1", b"two=2"]);
+    assert_eq!(fields.get_str("got"), Some("two=2"));
+    assert_eq!((fields.get_str("dyn"), fields.contains("user-agent")), (Some("test"), false));
+}
+
+#[test]
+fn variables_live_as_long_as_they_should() {
+    let (_, scene) = after(
+        State::Recv,
+        ALL,
+        "var.set(\"a\", \"x\"); var.set_string(\"b\", \"y\"); var.set_int(\"i\", 4); \
+         var.set_real(\"r\", 1.5); var.set_duration(\"d\", 2s); var.set_ip(\"p\", client.ip); \
+         var.set_backend(\"k\", b0); var.global_set(\"g\", \"z\"); set req.http.Shown = \
+         var.get(\"a\") + var.get_string(\"b\") + var.get_int(\"i\") + var.get_real(\"r\") + \
+         var.get_duration(\"d\") + var.get_ip(\"p\") + var.get_backend(\"k\") + \
+         var.global_get(\"g\") + var.get(\"none\") + var.get_int(\"a\"); var.clear(); set \
+         req.http.After = var.get(\"a\") + var.global_get(\"g\");",
+    );
+    assert_eq!(scene.req.fields.get_str("shown"), Some("xy41.5002.000192.0.2.7b0z0"));
+    assert_eq!(scene.req.fields.get_str("after"), Some("z"));
+}
+
+#[test]
+fn purges_bans_and_tags_reach_the_node() {
+    let (_, scene) = after(
+        State::Hit,
+        "import purge; import xkey;",
+        "set req.http.N = purge.hard() + purge.soft(1s, 2s) + xkey.purge(\"a b\") + \
+         xkey.softpurge(\"c\");",
+    );
+    assert_eq!(scene.node.purges, [Purge::Hard, Purge::Soft { ttl: 1.0, grace: 2.0, keep: -1.0 }]);
+    assert_eq!(scene.node.tags, [("a".into(), false), ("b".into(), false), ("c".into(), true)]);
+    assert_eq!(scene.req.fields.get_str("n"), Some("7"));
+}
+
+#[test]
+fn throttling_counts_and_forgives() {
+    let policy = compile(
+        "import vsthrottle; sub vcl_recv {
+            if (req.url == \"/give\") { vsthrottle.return_token(\"k\", 2, 10s); return (hash); }
+            if (req.url == \"/drop\") { vsthrottle.remove_bucket(\"k\", 2, 10s); return (hash); }
+            if (vsthrottle.is_denied(\"k\", 2, 10s)) {
+                return (synth(429, \"\" + vsthrottle.remaining(\"k\", 2, 10s)));
+            }
+            return (hash);
+        }
+        sub vcl_hash { hash_data(\"\" + vsthrottle.blocked(\"b\", 1, 1s, 5s)); return (lookup); }",
+    );
+    let mut scene = Scene::default();
+    let denied = Outcome::Synth(429, Some("0".into()));
+    let mut ask = |target: &str, now: f64| {
+        scene.req.target = target.into();
+        scene.now = crate::scene::NOW + now;
+        scene.run(&policy, State::Recv)
+    };
+    assert_eq!(
+        [ask("/", 0.0), ask("/", 0.0), ask("/", 0.0)],
+        [Outcome::Hash, Outcome::Hash, denied.clone()]
+    );
+    // Five of ten seconds bring one of two tokens back.
+    assert_eq!([ask("/", 5.0), ask("/", 5.0)], [Outcome::Hash, denied.clone()]);
+    ask("/give", 5.0);
+    assert_eq!([ask("/", 5.0), ask("/", 5.0)], [Outcome::Hash, denied]);
+    ask("/drop", 5.0);
+    assert_eq!(ask("/", 5.0), Outcome::Hash);
+}
+
+#[test]
+fn bodies_are_seen_where_they_were_kept() {
+    let mut scene = Scene::default();
+    scene.node.body = Some(b"user=admin"[..].into());
+    let policy = compile(
+        "import bodyaccess; import std; sub vcl_recv {
+            std.cache_req_body(1KB);
+            bodyaccess.log_req_body(\"body: \", 6);
+            set req.http.Shown = bodyaccess.rematch_req_body(\"admin\") + \
+             bodyaccess.rematch_req_body(\"guest\") + bodyaccess.len_req_body();
+            return (hash);
+        }
+        sub vcl_hash { bodyaccess.hash_req_body(); return (lookup); }",
+    );
+    scene.run(&policy, State::Recv);
+    assert_eq!(scene.task.take_failure(), None);
+    assert_eq!(scene.req.fields.get_str("shown"), Some("11"));
+    assert!(scene.node.events.iter().any(|event| event == "log body: user=a"));
+    scene.run(&policy, State::Hash);
+    assert_eq!(scene.task.hash_parts().len(), 65);
+}
+
+#[test]
+fn ends_of_connections_are_told() {
+    table(&[
+        ("proxy.alpn() + proxy.authority() + proxy.is_ssl()", "false"),
+        ("\"\" + proxy.client_has_cert_sess() + proxy.client_has_cert_conn()", "falsefalse"),
+        ("proxy.ssl_version() + proxy.ssl_cipher() + proxy.client_cert_cn()", ""),
+        ("proxy.cert_sign() + proxy.cert_key() + proxy.ssl_verify_result()", "0"),
+        ("unix.user() + unix.group() + unix.uid() + unix.gid()", "-1-1"),
+        ("\"\" + vtc.typesize(\"cp\") + vtc.typesize(\"?\")", "16-1"),
+        ("\"\" + vtc.no_backend() + vtc.no_stevedore() + vtc.no_ip()", ""),
+    ]);
+    let mut scene = Scene::default();
+    scene.session.tls = Some(freshet_vcl::TlsFacts {
+        version: "TLSv1.3".into(),
+        cipher: "AES".into(),
+        authority: "a.example".into(),
+        alpn: "h2".into(),
+        client_certificate: Some("me".into()),
+    });
+    let expression = "proxy.alpn() + proxy.authority() + proxy.is_ssl() + proxy.ssl_version() + \
+                      proxy.ssl_cipher() + proxy.client_cert_cn()";
+    let found = shown_in(State::Recv, ALL, expression, &mut scene);
+    assert_eq!(found, "h2a.exampletrueTLSv1.3AESme");
+}

@@ -1,0 +1,13 @@
+//! The language as a whole: texts are compiled and run over messages in memory, through the
+//! interface the node uses.
+#![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
+
+mod actions;
+mod bounds;
+mod directors;
+mod errors;
+mod examples;
+mod expressions;
+mod functions;
+mod scene;
+mod variables;
