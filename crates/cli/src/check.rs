@@ -6,15 +6,20 @@ use clap::Args;
 use freshet_node::config::Settings;
 use freshet_node::config::keys::KEYS;
 use freshet_node::log::Format;
-use std::path::PathBuf;
+use freshet_node::policy::vcl::Files;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Files to check.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Configuration files.
+    /// Configuration files, and policies in VCL: names that end with .vcl.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// List what a policy does at each state.
+    #[arg(long)]
+    explain: bool,
 }
 
 /// Checks each file and says what is wrong; exit status 1 where something is.
@@ -24,6 +29,10 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     let mut wrong = 0;
     for path in &arguments.files {
+        if path.extension().is_some_and(|extension| extension == "vcl") {
+            wrong += usize::from(!policy(path, arguments.explain));
+            continue;
+        }
         let result = settings::read(path).map_err(|error| error.to_string()).and_then(|document| {
             let settings = Settings::from_document(&document).map_err(|lines| lines.join("\n"))?;
             Format::parse(&settings.log.format).map_err(|error| format!("log.format: {error}"))?;
@@ -38,6 +47,33 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         }
     }
     Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Checks a policy and says all that is wrong with it; whether it is right.
+fn policy(path: &Path, explain: bool) -> bool {
+    let (source, files) = match Files::open(path) {
+        Ok(found) => found,
+        Err(error) => {
+            eprintln!("{error}");
+            return false;
+        }
+    };
+    let settings = freshet_node::policy::vcl::language();
+    let (program, report) = freshet_vcl::compile(source, &files, &settings);
+    if !report.diagnostics.is_empty() {
+        eprint!("{}", report.render(std::io::stderr().is_terminal()));
+    }
+    let Some(program) = program else {
+        let count = report.diagnostics.len() + report.omitted;
+        eprintln!("{}: {count} mistake{}", path.display(), if count == 1 { "" } else { "s" });
+        return false;
+    };
+    if explain {
+        print!("{}", freshet_vcl::explain(&program));
+    } else {
+        println!("{}: good", path.display());
+    }
+    true
 }
 
 /// Prints the table of keys.

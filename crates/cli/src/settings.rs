@@ -12,6 +12,9 @@ pub(crate) struct SettingsArguments {
     /// Origin to fetch from, as http://host:port, https://host or unix:/path; repeatable.
     #[arg(long, value_name = "URL")]
     pub origin: Vec<String>,
+    /// Policy in VCL; its backends take the place of --origin.
+    #[arg(long, value_name = "FILE")]
+    pub vcl: Option<PathBuf>,
     /// Address for HTTP, as :8000, 127.0.0.1:8000 or unix:/path; repeatable.
     #[arg(long, value_name = "ADDR")]
     pub listen: Vec<String>,
@@ -74,6 +77,9 @@ impl SettingsArguments {
         let refuse = |error: String| anyhow!(error);
         for url in &self.origin {
             document.push("origin", &[("url", url)]).map_err(refuse)?;
+        }
+        if let Some(path) = &self.vcl {
+            document.set("vcl", text(path)?).map_err(refuse)?;
         }
         for (addresses, tls) in [(&self.listen, "false"), (&self.listen_tls, "true")] {
             for address in addresses {

@@ -109,9 +109,8 @@ impl Node {
         let disks = crate::disk::open(&settings)
             .map_err(|(path, error)| NodeError::Disk { path, error })?;
         // Keys are found again by the secret they were written under.
-        let secret = disks
-            .as_ref()
-            .map_or_else(Secret::random, |disks| Secret::from_bytes(disks.secret()));
+        let secret =
+            disks.as_ref().map_or_else(Secret::random, |disks| Secret::from_bytes(disks.secret()));
         let cache = Cache::new(
             Arc::clone(&arena),
             secret,
@@ -135,6 +134,9 @@ impl Node {
             ids: Ids::default(),
             scribe,
         });
+        if let Some(vcl) = &snapshot.vcl {
+            vcl.set_cache(Arc::clone(&shared.cache));
+        }
         let mut listeners = Vec::new();
         let mut ports: Vec<Vec<Port>> = cpus.iter().map(|_| Vec::new()).collect();
         for (index, listener) in settings.listeners.iter().enumerate() {
@@ -169,6 +171,9 @@ impl Node {
             .map_err(|error| NodeError::Config(format!("log.format: {error}")))?;
         let before = self.snapshot();
         let next = Snapshot::new(settings, Some(&before)).map_err(NodeError::Config)?;
+        if let Some(vcl) = &next.vcl {
+            vcl.set_cache(Arc::clone(&self.shared.cache));
+        }
         // All that can fail comes before the first change.
         let log = Opened::open(&next.settings.log.access).map_err(NodeError::LocalLog)?;
         if let Some(store) = &self.certificates {

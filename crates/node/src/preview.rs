@@ -33,7 +33,7 @@ pub struct Preview {
 pub fn key_of(shared: &Shared, snapshot: &Snapshot, request: RequestHead, now: UnixMillis) -> Key {
     let mut task = task(snapshot, request, now);
     let _ = snapshot.policy.recv(&mut task);
-    key(shared, &task)
+    key(shared, &mut task)
 }
 
 /// Looks what a request would get at `now`.
@@ -45,7 +45,7 @@ pub fn preview(
 ) -> Preview {
     let mut task = task(snapshot, request, now);
     let recv = snapshot.policy.recv(&mut task);
-    let key = key(shared, &task);
+    let key = key(shared, &mut task);
     let peek = shared.cache.peek(&key);
     let selected = peek.variants.iter().find(|object| selects(object, &task.request)).cloned();
     let reason = match recv {
@@ -53,6 +53,7 @@ pub fn preview(
         Recv::Pass if task.reason == Reason::Miss => Reason::PassPolicy,
         Recv::Pass => task.reason,
         Recv::Pipe => Reason::Pipe,
+        Recv::Restart => Reason::LocalPolicy,
         Recv::Purge => Reason::Purge,
         Recv::Synth(..) => Reason::Synthetic,
     };
@@ -73,14 +74,17 @@ fn task(snapshot: &Snapshot, request: RequestHead, now: UnixMillis) -> ClientTas
         restarts: 0,
         hash_always_miss: false,
         hash_ignore_busy: false,
+        ttl_max: None,
+        grace_max: None,
         snapshot: Rc::new(snapshot.clone()),
         reason: Reason::Miss,
         state: None,
     }
 }
 
-fn key(shared: &Shared, task: &ClientTask) -> Key {
-    task.snapshot.policy.hash(task, KeyBuilder::new(shared.cache.secret())).build()
+fn key(shared: &Shared, task: &mut ClientTask) -> Key {
+    let policy = Arc::clone(&task.snapshot.policy);
+    policy.hash(task, KeyBuilder::new(shared.cache.secret())).build()
 }
 
 /// Whether a stored variant is for this request (RFC 9111 §4.1).

@@ -2,13 +2,17 @@
 
 use crate::config::Settings;
 use crate::config::settings::{self, Director as DirectorSetting};
+use crate::policy::vcl::{Files, VclPolicy};
 use crate::policy::{Builtin, Policy};
 use freshet_base::clock::UnixMillis;
 use freshet_http::freshness;
 use freshet_origin::director::{Director, LoadBound, Member};
 use freshet_origin::health::HealthBoard;
+use freshet_origin::probe::ProbeSettings;
 use freshet_origin::{Origin, OriginId, OriginSettings};
+use freshet_vcl::{Defaults, Timeouts};
 use freshet_wire::h1;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Everything a request needs to know of the configuration. A request keeps the one it began with.
@@ -18,6 +22,8 @@ pub struct Snapshot {
     pub settings: Arc<Settings>,
     /// Policy.
     pub policy: Arc<dyn Policy>,
+    /// The same, where it is a VCL program.
+    pub vcl: Option<Arc<VclPolicy>>,
     /// Origins and how they are chosen.
     pub upstreams: Arc<Upstreams>,
     /// Rules of freshness.
@@ -35,6 +41,8 @@ pub struct Upstreams {
     pub board: HealthBoard,
     /// The rule.
     pub director: Director,
+    /// Origins that are asked how they are, and how.
+    pub probes: Vec<(Arc<Origin>, ProbeSettings)>,
 }
 
 impl Snapshot {
@@ -44,6 +52,10 @@ impl Snapshot {
     /// # Errors
     /// A line that names the origin and what is wrong with it.
     pub fn new(settings: Settings, before: Option<&Self>) -> Result<Self, String> {
+        if let Some(path) = settings.vcl.clone() {
+            let vcl = load(&path, &settings, before)?;
+            return Ok(Self::with_vcl(settings, vcl, before));
+        }
         let mut origins = Vec::new();
         for setting in &settings.origins {
             let wanted = origin_settings(setting, &settings)?;
@@ -74,10 +86,39 @@ impl Snapshot {
             DirectorSetting::Fallback => Director::fallback(members),
         };
         let board = HealthBoard::new(origins.into_iter().map(|(origin, _)| origin));
-        Ok(Self {
-            policy: Arc::new(Builtin),
+        let probe = settings.health.as_ref().map(probe_settings);
+        let all = board.origins().iter().cloned();
+        let probes = probe.map(|probe| all.map(|origin| (origin, probe.clone())).collect());
+        let upstreams = Upstreams { board, director, probes: probes.unwrap_or_default() };
+        Ok(Self::assemble(settings, Arc::new(Builtin), None, upstreams, before))
+    }
+
+    /// A snapshot whose policy and origins are those of a VCL program.
+    pub fn with_vcl(settings: Settings, vcl: Arc<VclPolicy>, before: Option<&Self>) -> Self {
+        let origins: Vec<_> = vcl.origins().map(|(_, origin)| Arc::clone(origin)).collect();
+        let members =
+            origins.iter().map(|origin| Member::new(origin.id, origin.settings.name.clone()));
+        let upstreams = Upstreams {
+            director: Director::fallback(members),
+            probes: vcl.probes().to_vec(),
+            board: HealthBoard::new(origins),
+        };
+        let policy: Arc<dyn Policy> = Arc::<VclPolicy>::clone(&vcl);
+        Self::assemble(settings, policy, Some(vcl), upstreams, before)
+    }
+
+    fn assemble(
+        settings: Settings,
+        policy: Arc<dyn Policy>,
+        vcl: Option<Arc<VclPolicy>>,
+        upstreams: Upstreams,
+        before: Option<&Self>,
+    ) -> Self {
+        Self {
+            policy,
+            vcl,
             own_ports: before.map_or_else(|| [].into(), |before| Arc::clone(&before.own_ports)),
-            upstreams: Arc::new(Upstreams { board, director }),
+            upstreams: Arc::new(upstreams),
             freshness: freshness_settings(&settings.cache),
             h1_limits: h1::Limits {
                 head_bytes_max: settings.limits.head_bytes_max,
@@ -86,7 +127,39 @@ impl Snapshot {
                 ..h1::Limits::default()
             },
             settings: Arc::new(settings),
-        })
+        }
+    }
+}
+
+/// Reads and loads a policy. Origins that did not change stay the same ones.
+fn load(
+    path: &Path,
+    settings: &Settings,
+    before: Option<&Snapshot>,
+) -> Result<Arc<VclPolicy>, String> {
+    let (source, files) = Files::open(path)?;
+    let timeouts = &settings.origin_timeouts;
+    let timeouts = Timeouts {
+        connect: timeouts.connect.as_secs_f64(),
+        first_byte: timeouts.first_byte.as_secs_f64(),
+        between_bytes: timeouts.between_bytes.as_secs_f64(),
+    };
+    let defaults = Defaults { grace: settings.cache.grace.as_secs_f64(), ..Defaults::default() };
+    let language = crate::policy::vcl::language();
+    let before = before.and_then(|before| before.vcl.as_deref());
+    VclPolicy::load("boot", source, &files, &language, defaults, timeouts, before)
+        .map_err(|error| format!("the policy has mistakes\n{error}"))
+}
+
+fn probe_settings(health: &settings::Health) -> ProbeSettings {
+    ProbeSettings {
+        target: health.path.clone(),
+        interval: health.interval,
+        timeout: health.timeout,
+        window: health.window,
+        threshold: health.threshold,
+        expected: health.status..=health.status,
+        ..ProbeSettings::default()
     }
 }
 

@@ -18,7 +18,7 @@ use freshet_net::stream::Stream;
 use freshet_net::tls::server;
 use freshet_origin::health::Transition;
 use freshet_origin::pool::Pool;
-use freshet_origin::probe::{self, ProbeSettings};
+use freshet_origin::probe;
 use freshet_store::Arena;
 use freshet_store::disk::Disks;
 use rustls::ServerConfig;
@@ -207,20 +207,13 @@ pub fn run(
 
 /// Begins to probe each origin, where probes are configured.
 fn start_probes(snapshot: &Snapshot) -> Vec<JoinHandle<()>> {
-    let Some(health) = &snapshot.settings.health else { return Vec::new() };
-    let settings = ProbeSettings {
-        target: health.path.clone(),
-        interval: health.interval,
-        timeout: health.timeout,
-        window: health.window,
-        threshold: health.threshold,
-        expected: health.status..=health.status,
-        ..ProbeSettings::default()
-    };
-    let origins = snapshot.upstreams.board.origins().iter().cloned();
-    origins
-        .map(|origin| {
-            spawn_local(probe::run(origin, settings.clone(), |origin, change, why| {
+    snapshot
+        .upstreams
+        .probes
+        .iter()
+        .cloned()
+        .map(|(origin, settings)| {
+            spawn_local(probe::run(origin, settings, |origin, change, why| {
                 let name = &origin.settings.name;
                 match (change, why) {
                     (Transition::WentUp, _) => tracing::info!(origin = %name, "an origin is up"),

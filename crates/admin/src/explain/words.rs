@@ -13,7 +13,7 @@ pub(super) fn verdict(known: &Known<'_>) -> String {
     match &known.preview.recv {
         Recv::Hash => {}
         Recv::Synth(status, _) => return format!("refused: the policy answers {status}"),
-        Recv::Pass | Recv::Pipe | Recv::Purge => {
+        Recv::Pass | Recv::Pipe | Recv::Purge | Recv::Restart => {
             return format!("never looked up: {}", sentence(known.preview.reason));
         }
     }

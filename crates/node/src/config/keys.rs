@@ -68,6 +68,13 @@ pub const KEYS: &[Key] = &[
         "How long open requests may take to finish after SIGTERM, a reload or an upgrade.",
     ),
     key(
+        "vcl",
+        Kind::Text,
+        "",
+        "File with a policy in VCL. Its backends take the place of `[[origin]]`; a reload reads it \
+         again.",
+    ),
+    key(
         "store[].path",
         Kind::Text,
         "",

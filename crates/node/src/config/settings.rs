@@ -17,6 +17,8 @@ pub struct Settings {
     pub memory_bytes: u64,
     /// Time for open requests at an end.
     pub drain: Duration,
+    /// File with a policy in VCL.
+    pub vcl: Option<PathBuf>,
     /// Where clients connect.
     pub listeners: Vec<Listener>,
     /// Certificates; empty means one made at start, signed by itself.
@@ -29,7 +31,7 @@ pub struct Settings {
     pub stores: Vec<Store>,
     /// Shortest lifetime of what goes there.
     pub store_ttl_min: Duration,
-    /// Origins, at least one.
+    /// Origins, at least one where there is no VCL.
     pub origins: Vec<Origin>,
     /// How an origin is chosen.
     pub director: Director,
@@ -248,6 +250,7 @@ impl Settings {
             workers: count(number("workers")),
             memory_bytes,
             drain: span("drain"),
+            vcl: optional(text("vcl")).map(Into::into),
             listeners: document
                 .rows("listen")
                 .iter()
@@ -317,9 +320,10 @@ impl Settings {
                 .filter(|f| f != "auto")
                 .map(Into::into),
         };
-        if settings.origins.is_empty() && wrong.is_empty() {
+        if settings.origins.is_empty() && settings.vcl.is_none() && wrong.is_empty() {
             wrong.push(
-                "no origin: give --origin URL, or [[origin]] with url in the file".to_owned(),
+                "no origin: give --origin URL, --vcl FILE, or [[origin]] with url in the file"
+                    .to_owned(),
             );
         }
         for (index, origin) in settings.origins.iter().enumerate() {

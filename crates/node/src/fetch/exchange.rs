@@ -2,7 +2,7 @@
 
 use super::{Fetch, failure};
 use crate::body::{ClientBodyError, RequestBody};
-use crate::policy::FetchKind;
+use crate::policy::{FetchKind, OriginChoice};
 use bytes::Bytes;
 use freshet_cache::Failure;
 use freshet_origin::director::stable_hash;
@@ -44,8 +44,9 @@ impl Fetch {
     fn choose(&self, tried: &[freshet_origin::OriginId]) -> Option<Arc<Origin>> {
         let upstreams = &self.plan.snapshot.upstreams;
         match &self.task.origin {
-            Some(name) => upstreams.named(name).filter(|origin| !tried.contains(&origin.id)),
-            None => {
+            OriginChoice::Exactly(origin) => Some(origin).filter(|one| !tried.contains(&one.id)),
+            OriginChoice::Nobody => None,
+            OriginChoice::Director => {
                 // The same on every node, unlike the index's own hash.
                 let hash = stable_hash(self.plan.key.text());
                 upstreams.choose(hash, tried, self.task.now)
@@ -57,6 +58,10 @@ impl Fetch {
     async fn ask(&mut self, origin: &Arc<Origin>) -> Option<Result<OriginResponse, OriginError>> {
         let pool = self.worker.pool.clone();
         let interim = self.plan.interim.clone();
+        if self.task.body_dropped {
+            self.plan.body = None;
+        }
+        self.body_sent |= self.plan.body.is_some();
         let mut body =
             self.plan.body.take().map(|body| Upload { body, worker: &self.worker, error: None });
         let mut on_interim = |head: freshet_http::message::ResponseHead| {

@@ -20,7 +20,7 @@ use crate::body::RequestBody;
 use crate::delivery::StoredBody;
 use crate::disk::Tee;
 use crate::exchange::Interim;
-use crate::policy::{BackendFetch, FetchKind, FetchTask};
+use crate::policy::{BackendFetch, FetchKind, FetchTask, OriginChoice};
 use crate::snapshot::Snapshot;
 use crate::transcript::{Message, Side, Tag, Transcript};
 use crate::worker::Worker;
@@ -31,6 +31,7 @@ use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_http::reason::Reason;
 use freshet_origin::raw::RawConnection;
 use freshet_store::BodyReader;
+use std::any::Any;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::rc::Rc;
@@ -45,6 +46,8 @@ pub(crate) struct Plan {
     /// What happens to that request.
     pub(crate) transcript: Rc<Transcript>,
     pub(crate) kind: FetchKind,
+    /// What the policy keeps for the fetch.
+    pub(crate) state: Option<Box<dyn Any>>,
     /// The request for the origin.
     pub(crate) request: RequestHead,
     /// The client's, whose fields decide storability and variant.
@@ -139,6 +142,8 @@ struct Fetch {
     born: u64,
     /// Where its answer is written while it passes.
     tee: Option<Tee>,
+    /// Whether the client's body went to an origin: it is there only once.
+    body_sent: bool,
 }
 
 /// What to do next.
@@ -169,9 +174,10 @@ impl Fetch {
             client_address: plan.client_address,
             now: UnixMillis::now(),
             retries: 0,
-            origin: None,
+            origin: OriginChoice::default(),
+            body_dropped: false,
             snapshot: Rc::clone(&plan.snapshot),
-            state: None,
+            state: plan.state.take(),
         };
         Self {
             born: worker.shared.disks.as_ref().map_or(0, |disks| disks.born()),
@@ -183,6 +189,7 @@ impl Fetch {
             origin: None,
             too_large: false,
             tee: None,
+            body_sent: false,
         }
     }
 
@@ -198,10 +205,15 @@ impl Fetch {
                     None => Next::Done,
                 },
                 BackendFetch::Abandon => self.abandon(),
-                BackendFetch::Error(status, reason) => self.made_up(status, reason).await,
+                BackendFetch::Error(status, reason) => self.made_up(status, reason),
             };
             match next {
                 Next::Done => return,
+                Next::Retry if self.body_sent => {
+                    let why = "a request cannot be sent again when its body is gone";
+                    self.fail(failure(503, "proxy_internal_error", why));
+                    return;
+                }
                 Next::Retry
                     if self.task.retries < self.plan.snapshot.settings.limits.retries_max =>
                 {

@@ -71,6 +71,9 @@ fn forwarded(task: &ClientTask) -> RequestHead {
     for name in ["expect", "content-length", "upgrade"] {
         fields.remove(name);
     }
+    if task.snapshot.policy.decides_all() {
+        return request;
+    }
     let name = &task.snapshot.settings.cache.name;
     append_to_list(fields, "Via", format!("{} {name}", task.request.version.number()).as_bytes());
     if let Some(address) = task.client.address {

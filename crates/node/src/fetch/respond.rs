@@ -42,6 +42,7 @@ impl Fetch {
             return Next::Retry;
         }
         if self.plan.ticket.is_some()
+            && !self.plan.snapshot.policy.decides_all()
             && status::is_stale_if_error(head.status)
             && let Some(next) = self.stale_instead(&head).await
         {
@@ -57,7 +58,7 @@ impl Fetch {
                 Next::Retry
             }
             BackendResponse::Abandon => self.abandon(),
-            BackendResponse::Error(status, reason) => self.made_up(status, reason).await,
+            BackendResponse::Error(status, reason) => self.made_up(status, reason),
         }
     }
 
@@ -80,7 +81,15 @@ impl Fetch {
             }
         };
         records::lifetime(&self.task.transcript, &freshness, now, uncacheable.is_none());
-        Answer { head, freshness, uncacheable, was_not_modified: false }
+        Answer {
+            head,
+            freshness,
+            uncacheable,
+            was_not_modified: false,
+            hit_for_miss: None,
+            stream: true,
+            memory_only: false,
+        }
     }
 
     /// The answer with all that decides what it may be used for.
@@ -132,9 +141,28 @@ impl Fetch {
             freshness,
             uncacheable: None,
             was_not_modified: true,
+            hit_for_miss: None,
+            stream: true,
+            memory_only: false,
         };
         let policy = Arc::clone(&self.plan.snapshot.policy);
-        let _ = policy.backend_response(&mut self.task, &mut answer);
+        match policy.backend_response(&mut self.task, &mut answer) {
+            BackendResponse::Deliver => {}
+            other => {
+                (self.plan.stale, self.plan.ticket) = (Some(object), Some(ticket));
+                return match other {
+                    BackendResponse::Error(status, reason) => self.made_up(status, reason),
+                    BackendResponse::Retry => Next::Retry,
+                    BackendResponse::Abandon | BackendResponse::Deliver => self.abandon(),
+                };
+            }
+        }
+        let reason = match answer.uncacheable {
+            // The policy forbids what the answer allows.
+            Some(why) if reason == Reason::HitRevalidated => why,
+            None if policy.decides_all() => Reason::HitRevalidated,
+            _ => reason,
+        };
         super::store::renew_head(&mut stored, answer, self.task.id);
         let kept = ticket.refresh(&object, stored);
         if reason != Reason::HitRevalidated {
@@ -185,6 +213,11 @@ impl Fetch {
         match policy.backend_error(&mut self.task, &mut page) {
             BackendError::Retry => return Next::Retry,
             BackendError::Abandon => return self.abandon(),
+            BackendError::Page => {
+                self.fail_waiting(failure);
+                self.private_page(page, Reason::OriginError);
+                return Next::Done;
+            }
             BackendError::Deliver => {}
         }
         if stale_helps || page.head.status == failure.status {
@@ -196,16 +229,23 @@ impl Fetch {
     }
 
     /// A policy answers in the origin's place.
-    pub(super) async fn made_up(&mut self, status: u16, reason: Option<Box<str>>) -> Next {
+    pub(super) fn made_up(&mut self, status: u16, reason: Option<Box<str>>) -> Next {
         let mut page = Synthetic::page(status, reason);
         let policy = Arc::clone(&self.plan.snapshot.policy);
         match policy.backend_error(&mut self.task, &mut page) {
             BackendError::Retry => return Next::Retry,
             BackendError::Abandon => return self.abandon(),
-            BackendError::Deliver => {}
+            BackendError::Deliver | BackendError::Page => {}
         }
         self.private_page(page, Reason::Synthetic);
         Next::Done
+    }
+
+    /// Tells those that wait that the fetch failed.
+    fn fail_waiting(&mut self, failure: Failure) {
+        if let Some(ticket) = self.plan.ticket.take() {
+            ticket.fail(Arc::new(failure));
+        }
     }
 
     /// Gives a page of our own to the client that began the fetch; others look again.

@@ -55,6 +55,7 @@ impl Fetch {
             }
         };
         let Some(ticket) = self.plan.ticket.take() else { return };
+        let (stream, memory_only) = (answer.stream, answer.memory_only);
         let sent = sent_part(&answer, &place);
         let tags = tags(&answer.head.fields);
         let transcript = Rc::clone(&self.task.transcript);
@@ -74,21 +75,29 @@ impl Fetch {
             (variation.as_ref(), &tags),
             (&self.plan.client.fields, self.born),
         );
+        let intake = intake.filter(|_| !memory_only);
         let writer = memory.writer(place.start, end);
         let hold = memory.reader(..);
         let object = ticket.insert(ObjectSpec { head, body: memory, variation, tags });
         let filler = Filler::new(&self.worker, &self.plan.snapshot, &object, &self.task.request);
         let origin = self.origin.clone();
-        self.reply(Fetched::Object {
+        let fetched = Fetched::Object {
             object: Arc::clone(&object),
             reason: self.plan.reason,
             stored: object.is_indexed(),
             origin,
             sent,
             hold: Some(hold),
-        });
+        };
         let from = self.origin.clone().unwrap_or_default();
-        let is_whole = fill::object(&self.worker, &object, filler, body, writer, end).await;
+        let is_whole = if stream {
+            self.reply(fetched);
+            fill::object(&self.worker, &object, filler, body, writer, end).await
+        } else {
+            let is_whole = fill::object(&self.worker, &object, filler, body, writer, end).await;
+            self.reply(fetched);
+            is_whole
+        };
         if let Some(intake) = intake.filter(|_| is_whole) {
             intake.offer(&object);
         }
@@ -107,6 +116,7 @@ impl Fetch {
     ) {
         if let Some(ticket) = self.plan.ticket.take() {
             let span = self.plan.snapshot.settings.cache.hit_for_miss;
+            let span = answer.hit_for_miss.unwrap_or(span);
             ticket.hit_for_miss(self.task.now.plus(span));
         }
         let reason = if self.plan.kind == FetchKind::Pass {
@@ -149,7 +159,7 @@ impl Fetch {
 
     /// Where a response too large for memory is written while it passes, if it may be.
     fn tee_of(&self, answer: &Answer, place: &Place) -> Option<Tee> {
-        if place.partial {
+        if place.partial || answer.memory_only {
             return None;
         }
         let name = &self.plan.snapshot.settings.cache.name;
@@ -170,6 +180,9 @@ impl Fetch {
             freshness: answer.freshness.clone(),
             uncacheable: None,
             was_not_modified: false,
+            hit_for_miss: None,
+            stream: true,
+            memory_only: false,
         };
         let head = stored_head(answer, fields, place, client, name, id);
         let intake = Intake::new(
@@ -284,10 +297,16 @@ pub(super) fn renew_head(stored: &mut StoredHead, answer: Answer, fetch_id: u64)
     stored.freshness = answer.freshness;
 }
 
-/// Tags a response can be purged by: `Surrogate-Key`, separated by spaces, and `Cache-Tag`,
-/// separated by commas.
+/// Fields with tags that are separated by spaces; the latter two are those of Varnish's `xkey`.
+const SPACED_TAGS: [&str; 3] = ["surrogate-key", "xkey", "x-hashtwo"];
+
+/// Tags a response can be purged by: those of [`SPACED_TAGS`] and of `Cache-Tag`, separated by
+/// commas.
 fn tags(fields: &Fields) -> Box<[u64]> {
-    let spaced = fields.get_all("surrogate-key").flat_map(|line| line.split(|byte| *byte == b' '));
+    let spaced = SPACED_TAGS
+        .iter()
+        .flat_map(|name| fields.get_all(*name))
+        .flat_map(|line| line.split(|byte| *byte == b' '));
     let listed = fields.tokens("cache-tag");
     let mut tags: Vec<u64> =
         spaced.chain(listed).filter(|text| !text.is_empty()).take(TAGS_MAX + 1).map(tag).collect();

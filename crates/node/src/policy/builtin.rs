@@ -1,6 +1,6 @@
 //! The policy without a VCL file: a shared cache by RFC 9111.
 
-use super::task::{Answer, ClientTask, FetchTask, Synthetic};
+use super::task::{Answer, ClientTask, FetchTask, Served, Synthetic};
 use super::{
     BackendError, BackendFetch, BackendResponse, Deliver, Hit, Miss, Pass, Pipe, Policy, Purge,
     Recv,
@@ -35,7 +35,7 @@ impl Policy for Builtin {
         }
     }
 
-    fn hash<'a>(&self, task: &ClientTask, key: KeyBuilder<'a>) -> KeyBuilder<'a> {
+    fn hash<'a>(&self, task: &mut ClientTask, key: KeyBuilder<'a>) -> KeyBuilder<'a> {
         let target = target::key_target(&task.request.target);
         let authority = key_authority(&task.request.authority, &task.snapshot.own_ports);
         key.part(authority.as_bytes()).part(target.as_bytes())
@@ -65,7 +65,7 @@ impl Policy for Builtin {
         }
     }
 
-    fn deliver(&self, _: &mut ClientTask, _: &mut ResponseHead) -> Deliver {
+    fn deliver(&self, _: &mut ClientTask, _: &mut ResponseHead, _: Served<'_>) -> Deliver {
         Deliver::Deliver
     }
 

@@ -7,19 +7,21 @@
 
 mod builtin;
 mod task;
+pub mod vcl;
 
 pub use builtin::Builtin;
-pub use task::{Answer, ClientTask, FetchKind, FetchTask, Synthetic};
+pub use task::{Answer, ClientTask, FetchKind, FetchTask, OriginChoice, Served, Synthetic};
 
 use freshet_cache::{KeyBuilder, Object};
 use freshet_http::message::ResponseHead;
+use std::any::Any;
 
 /// Decisions at every state of a request.
 pub trait Policy: Send + Sync {
     /// A request has arrived, or was restarted.
     fn recv(&self, task: &mut ClientTask) -> Recv;
     /// What the request's cache key is made of. Always asked, also before pass and purge.
-    fn hash<'a>(&self, task: &ClientTask, key: KeyBuilder<'a>) -> KeyBuilder<'a>;
+    fn hash<'a>(&self, task: &mut ClientTask, key: KeyBuilder<'a>) -> KeyBuilder<'a>;
     /// An object was found and may be served.
     fn hit(&self, task: &mut ClientTask, object: &Object) -> Hit;
     /// Nothing was found: it is about to be fetched.
@@ -31,9 +33,26 @@ pub trait Policy: Send + Sync {
     /// `objects` variants of the request's key were purged.
     fn purge(&self, task: &mut ClientTask, objects: usize) -> Purge;
     /// The response is about to be sent; its head may be changed.
-    fn deliver(&self, task: &mut ClientTask, response: &mut ResponseHead) -> Deliver;
+    fn deliver(
+        &self,
+        task: &mut ClientTask,
+        response: &mut ResponseHead,
+        served: Served<'_>,
+    ) -> Deliver;
     /// A response of our own is about to be sent.
     fn synth(&self, task: &mut ClientTask, response: &mut Synthetic) -> Deliver;
+    /// A fetch is about to begin for this request: what the policy wants to know in the fetch's
+    /// states.
+    fn begin_fetch(&self, task: &mut ClientTask, kind: FetchKind) -> Option<Box<dyn Any>> {
+        let _ = (task, kind);
+        None
+    }
+    /// Whether the policy decides all by itself: it sees an origin's errors also where a stale
+    /// object could be served instead, and what a request says of those it was forwarded for is
+    /// its own business.
+    fn decides_all(&self) -> bool {
+        false
+    }
     /// A request is about to go to an origin; it may be changed.
     fn backend_fetch(&self, task: &mut FetchTask) -> BackendFetch;
     /// An origin answered: how long may the answer be kept?
@@ -53,6 +72,8 @@ pub enum Recv {
     Pipe,
     /// Forget the target.
     Purge,
+    /// Begin again.
+    Restart,
     /// Answer with this status.
     Synth(u16, Option<Box<str>>),
 }
@@ -150,8 +171,10 @@ pub enum BackendResponse {
 /// After [`Policy::backend_error`].
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum BackendError {
-    /// Give this response to the waiting clients.
+    /// Give this response to the waiting clients, or a stale object where one may be used.
     Deliver,
+    /// Give this response to the client that asked, whatever is stored.
+    Page,
     /// Send the request again.
     Retry,
     /// Give nothing; the clients get a 503.

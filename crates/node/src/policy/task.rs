@@ -5,12 +5,16 @@ use crate::snapshot::Snapshot;
 use crate::transcript::Transcript;
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
+use freshet_cache::Object;
 use freshet_http::freshness::Freshness;
 use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_http::reason::Reason;
+use freshet_origin::Origin;
 use std::any::Any;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// A client's request on its way.
 pub struct ClientTask {
@@ -34,6 +38,10 @@ pub struct ClientTask {
     pub hash_always_miss: bool,
     /// Look-up does not wait for others' fetches (`req.hash_ignore_busy`).
     pub hash_ignore_busy: bool,
+    /// Objects older than this are not fresh to this request (`req.ttl`).
+    pub ttl_max: Option<Duration>,
+    /// Objects are served stale no longer than this (`req.grace`).
+    pub grace_max: Option<Duration>,
     /// The configuration this request began with.
     pub snapshot: Rc<Snapshot>,
     /// Why the last decision fell, for Cache-Status, log and explain.
@@ -69,8 +77,10 @@ pub struct FetchTask {
     pub now: UnixMillis,
     /// How often it was retried.
     pub retries: u32,
-    /// Origin to ask, by name, instead of the director's choice.
-    pub origin: Option<Box<str>>,
+    /// Which origin is asked.
+    pub origin: OriginChoice,
+    /// Whether the client's body is not to be sent.
+    pub body_dropped: bool,
     /// The configuration this request began with.
     pub snapshot: Rc<Snapshot>,
     /// What a policy keeps from state to state.
@@ -87,6 +97,35 @@ pub struct Answer {
     pub uncacheable: Option<Reason>,
     /// Whether it was a 304 for a stored object.
     pub was_not_modified: bool,
+    /// Where it may not be kept: for how long requests for it do not wait for one another; the
+    /// configuration's span where `None`.
+    pub hit_for_miss: Option<Duration>,
+    /// Whether clients get the body while it arrives; otherwise, where it is kept, when it is all
+    /// there.
+    pub stream: bool,
+    /// Whether it is kept in memory only, whatever disks there are.
+    pub memory_only: bool,
+}
+
+/// Which origin a fetch asks.
+#[derive(Clone, Default)]
+pub enum OriginChoice {
+    /// The director's choice, and the next ones where that cannot be reached.
+    #[default]
+    Director,
+    /// This one.
+    Exactly(Arc<Origin>),
+    /// None: the fetch fails.
+    Nobody,
+}
+
+/// What a response on its way to a client is made from.
+#[derive(Clone, Copy)]
+pub struct Served<'a> {
+    /// The object; `None` for what was not kept.
+    pub object: Option<&'a Object>,
+    /// Whether it was there before the request.
+    pub hit: bool,
 }
 
 /// A response made by the node or by a policy.

@@ -5,7 +5,7 @@ use crate::delivery::{Parts, ResponseBody, StoredBody};
 use crate::exchange::{Facts, Response};
 use crate::fetch::range::Filler;
 use crate::fetch::{Fetched, SentPart};
-use crate::policy::Deliver;
+use crate::policy::{Deliver, Served};
 use crate::transcript::Message;
 use bytes::Bytes;
 use freshet_cache::{Object, StoredHead};
@@ -79,7 +79,8 @@ impl Machine<'_> {
         };
         self.add_age(&stored, &found, &mut head);
         self.add_cache_status(Some((&stored, &found)), found.reason, found.stored, &mut head);
-        if let Some(next) = self.ask_deliver(&mut head) {
+        let served = Served { object: Some(&object), hit: found.hit };
+        if let Some(next) = self.ask_deliver(&mut head, served) {
             return next;
         }
         let part = match (self.part(&head, total), &found.sent) {
@@ -274,7 +275,8 @@ impl Machine<'_> {
             "Via",
             format!("1.1 {name}").as_bytes(),
         );
-        if let Some(next) = self.ask_deliver(&mut head) {
+        let served = Served { object: None, hit: false };
+        if let Some(next) = self.ask_deliver(&mut head, served) {
             return next;
         }
         let mut length = length;
@@ -309,10 +311,10 @@ impl Machine<'_> {
         State::Done(Box::new(Response { head, body, length, facts }))
     }
 
-    fn ask_deliver(&mut self, head: &mut ResponseHead) -> Option<State> {
+    fn ask_deliver(&mut self, head: &mut ResponseHead, served: Served<'_>) -> Option<State> {
         let policy = Arc::clone(&self.task.snapshot.policy);
         self.task.transcript.response(Message::Response, head);
-        match policy.deliver(&mut self.task, head) {
+        match policy.deliver(&mut self.task, head, served) {
             Deliver::Deliver => None,
             Deliver::Restart => Some(State::Restart),
             Deliver::Synth(status, reason) => Some(State::Synth(status, reason)),

@@ -14,6 +14,7 @@ use freshet_http::range::{RangeRequest, Resolved};
 use freshet_http::reason::Reason;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a request that found nothing usable goes on with.
 pub(super) struct Missed {
@@ -87,6 +88,9 @@ impl Machine<'_> {
                     if asked.only_if_cached {
                         return self.only_if_cached();
                     }
+                    if self.task.hash_ignore_busy {
+                        return State::Pass;
+                    }
                     if !collapsed {
                         self.worker.stats.waits.increment();
                     }
@@ -155,9 +159,11 @@ impl Machine<'_> {
             Miss::Synth(status, reason) => return State::Synth(status, reason),
         }
         self.worker.stats.misses.increment();
+        let state = policy.begin_fetch(&mut self.task, FetchKind::Miss);
         let plan = Plan {
             parent: self.task.id,
             transcript: Rc::clone(&self.task.transcript),
+            state,
             kind: FetchKind::Miss,
             request: fetch::prepare::for_miss(&self.task, missed.stale.as_deref()),
             client: self.task.request.clone(),
@@ -188,10 +194,13 @@ impl Machine<'_> {
     }
 
     /// Has a stale object refreshed while it is served.
-    fn refresh(&self, ticket: Ticket, object: &Arc<Object>) {
+    fn refresh(&mut self, ticket: Ticket, object: &Arc<Object>) {
+        let policy = Arc::clone(&self.task.snapshot.policy);
+        let state = policy.begin_fetch(&mut self.task, FetchKind::Background);
         let plan = Plan {
             parent: self.task.id,
             transcript: Rc::clone(&self.task.transcript),
+            state,
             kind: FetchKind::Background,
             request: fetch::prepare::for_miss(&self.task, Some(object)),
             client: self.task.request.clone(),
@@ -250,6 +259,8 @@ struct Asked<'a> {
     now: UnixMillis,
     always_miss: bool,
     only_if_cached: bool,
+    ttl_max: Option<Duration>,
+    grace_max: Option<Duration>,
     /// The client's wishes, where they are obeyed.
     client: Option<RequestCacheControl>,
     /// Whether the request waited for a fetch that began after it came.
@@ -270,12 +281,46 @@ impl<'a> Asked<'a> {
             now: task.now,
             always_miss: task.hash_always_miss,
             only_if_cached: client.only_if_cached,
+            ttl_max: task.ttl_max,
+            grace_max: task.grace_max,
             client: Some(client).filter(|_| obey && has_directives),
             collapsed,
         }
     }
 
     fn reuse(&self, object: &Object) -> Reuse {
+        match self.reuse_as_stored(object) {
+            reuse @ (Reuse::Fresh | Reuse::StaleWhileRevalidate)
+                if self.ttl_max.is_some() || self.grace_max.is_some() =>
+            {
+                self.limited(object, reuse)
+            }
+            reuse => reuse,
+        }
+    }
+
+    /// What is left of a use where the policy limits time to live or grace.
+    fn limited(&self, object: &Object, reuse: Reuse) -> Reuse {
+        object.with_head(|head| {
+            let freshness = &head.freshness;
+            let age = freshness.age(self.now);
+            let lifetime = self.ttl_max.map_or(freshness.lifetime, |ttl| {
+                freshness.lifetime.min(freshness.initial_age.saturating_add(ttl))
+            });
+            if reuse == Reuse::Fresh && age < lifetime {
+                return reuse;
+            }
+            let grace = freshness.stale_while_revalidate;
+            let grace = self.grace_max.map_or(grace, |most| grace.min(most));
+            if age < lifetime.saturating_add(grace) {
+                Reuse::StaleWhileRevalidate
+            } else {
+                Reuse::Stale
+            }
+        })
+    }
+
+    fn reuse_as_stored(&self, object: &Object) -> Reuse {
         match &self.client {
             Some(asked) if object.soft_purged_at().is_none() => {
                 object.with_head(|head| head.freshness.reuse_as_asked(self.now, asked))

@@ -46,6 +46,8 @@ pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Response {
         restarts: 0,
         hash_always_miss: false,
         hash_ignore_busy: false,
+        ttl_max: None,
+        grace_max: None,
         snapshot,
         reason: Reason::Miss,
         state: None,
@@ -133,11 +135,17 @@ impl Machine<'_> {
             Recv::Pass => State::Pass,
             Recv::Pipe => State::Pipe,
             Recv::Purge => State::Purge,
+            Recv::Restart => State::Restart,
             Recv::Synth(status, reason) => State::Synth(status, reason),
         }
     }
 
     fn restart(&mut self) -> State {
+        if self.task.has_body && self.body.is_none() {
+            // It went to an origin, and is there only once.
+            self.task.reason = Reason::LocalPolicy;
+            return State::Synth(503, None);
+        }
         if self.task.restarts >= self.task.snapshot.settings.limits.restarts_max {
             self.task.reason = Reason::LocalPolicy;
             return State::Synth(503, None);
@@ -156,7 +164,8 @@ impl Machine<'_> {
             return Arc::clone(key);
         }
         let builder = KeyBuilder::new(self.worker.shared.cache.secret());
-        let key = Arc::new(self.task.snapshot.policy.hash(&self.task, builder).build());
+        let policy = Arc::clone(&self.task.snapshot.policy);
+        let key = Arc::new(policy.hash(&mut self.task, builder).build());
         self.key = Some(Arc::clone(&key));
         key
     }

@@ -19,7 +19,9 @@ impl Machine<'_> {
             Pass::Synth(status, reason) => return State::Synth(status, reason),
         }
         self.worker.stats.passes.increment();
+        let state = policy.begin_fetch(&mut self.task, FetchKind::Pass);
         let plan = Plan {
+            state,
             parent: self.task.id,
             transcript: Rc::clone(&self.task.transcript),
             kind: FetchKind::Pass,
@@ -48,7 +50,9 @@ impl Machine<'_> {
         self.key();
         self.task.reason = Reason::Pipe;
         let request = fetch::prepare::for_pipe(&self.task);
+        let state = policy.begin_fetch(&mut self.task, FetchKind::Pass);
         let plan = Plan {
+            state,
             parent: self.task.id,
             transcript: Rc::clone(&self.task.transcript),
             kind: FetchKind::Pass,

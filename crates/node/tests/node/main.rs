@@ -5,6 +5,7 @@
 mod authority;
 mod client;
 mod collapse;
+mod differential;
 mod directors;
 mod errors;
 mod h2;
@@ -22,3 +23,4 @@ mod tls;
 mod upgrade;
 mod upload;
 mod vary;
+mod vcl;

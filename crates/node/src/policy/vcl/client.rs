@@ -1,0 +1,482 @@
+//! The states of a client's request.
+
+use super::host::NodeHost;
+use super::{FAILED, VclPolicy, fetch::FetchState, seconds, span};
+use crate::client::Client;
+use crate::fetch::prepare::append_to_list;
+use crate::policy::{
+    ClientTask, Deliver, FetchKind, Hit, Miss, Pass, Pipe, Purge, Recv, Served, Synthetic,
+};
+use freshet_cache::{KeyBuilder, Object, StoredHead};
+use freshet_http::fields::Fields;
+use freshet_http::message::{RequestHead, ResponseHead};
+use freshet_http::reason::Reason;
+use freshet_vcl::variables::Variable;
+use freshet_vcl::{
+    ClientKnobs, Delivery, FetchKnobs, ObjectView, Outcome, Session, State, Task, TlsFacts, View,
+};
+use std::sync::Arc;
+
+/// What a policy keeps for a client's request.
+struct ClientState {
+    /// The policy the request was handed over to.
+    other: Option<Arc<VclPolicy>>,
+    knobs: ClientKnobs,
+    task: Task,
+    session: Session,
+    /// What `vcl_hash` hashed: parts, each followed by a NUL.
+    parts: Vec<u8>,
+    /// Whether `vcl_hash` failed.
+    hash_failed: bool,
+}
+
+/// What a state works on besides the request itself.
+#[derive(Default)]
+struct With<'a> {
+    resp: Option<&'a mut ResponseHead>,
+    delivery: Option<&'a mut Delivery>,
+    object: Option<ObjectView<'a>>,
+    body: Option<&'a mut Vec<u8>>,
+    bereq: Option<&'a mut RequestHead>,
+}
+
+impl ClientState {
+    fn new(policy: &VclPolicy, task: &ClientTask) -> Self {
+        let now = seconds(task.now);
+        let accepts_gzip = task.request.fields.get("accept-encoding").is_some_and(accepts_gzip);
+        let knobs = ClientKnobs {
+            xid: task.id,
+            time: now,
+            can_gzip: accepts_gzip,
+            original: None,
+            ..ClientKnobs::default()
+        };
+        Self {
+            other: None,
+            knobs,
+            task: Task::new(),
+            session: session(&task.client, policy),
+            parts: Vec::new(),
+            hash_failed: false,
+        }
+    }
+
+    /// Runs a state and notes its failure.
+    fn run(
+        &mut self,
+        policy: &VclPolicy,
+        state: State,
+        task: &mut ClientTask,
+        with: With<'_>,
+    ) -> Outcome {
+        let other = self.other.clone();
+        let policy = other.as_deref().unwrap_or(policy);
+        let view = View {
+            client: Some(&mut self.knobs),
+            req: Some(&mut task.request),
+            resp: with.resp,
+            delivery: with.delivery,
+            object: with.object,
+            body: with.body,
+            bereq: with.bereq,
+            ..View::new(seconds(task.now), &self.session)
+        };
+        let mut host = NodeHost {
+            policy,
+            now: task.now,
+            parts: &self.parts,
+            transcript: Some(&task.transcript),
+        };
+        let outcome = policy.policy.run(state, view, &mut self.task, &mut host);
+        if let Some(failure) = self.task.take_failure() {
+            tracing::warn!(policy = policy.policy.name(), line = failure.text, "{failure}");
+        }
+        outcome
+    }
+}
+
+fn accepts_gzip(value: &[u8]) -> bool {
+    value.split(|byte| *byte == b',').any(|coding| {
+        let mut parts = coding.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+        let name = parts.next().unwrap_or(b"");
+        let refused = parts.any(|part| {
+            part.strip_prefix(b"q=")
+                .is_some_and(|q| !q.iter().any(|byte| (b'1'..=b'9').contains(byte)))
+        });
+        name.eq_ignore_ascii_case(b"gzip") && !refused
+    })
+}
+
+/// Facts of a connection.
+fn session(client: &Client, policy: &VclPolicy) -> Session {
+    let program = policy.policy.program();
+    let tls = client.tls.as_ref().filter(|_| program.modules.contains(&"proxy"));
+    let named = program.reads(Variable::LocalSocket);
+    let tls = tls.map(|tls| TlsFacts {
+        version: tls.version.to_owned(),
+        cipher: tls.suite.to_owned(),
+        authority: tls.sni.as_deref().unwrap_or("").to_owned(),
+        alpn: tls.alpn.as_deref().map(String::from_utf8_lossy).unwrap_or_default().into_owned(),
+        client_certificate: None,
+    });
+    Session {
+        xid: client.id,
+        client: client.address,
+        server: client.local_address,
+        remote: client.address,
+        local: client.local_address,
+        socket: if named { client.listener.to_string() } else { String::new() },
+        tls,
+        ..Session::default()
+    }
+}
+
+/// Runs `act` with the request's state, which is made where there is none yet.
+fn with_state<T>(
+    policy: &VclPolicy,
+    task: &mut ClientTask,
+    act: impl FnOnce(&mut ClientState, &mut ClientTask) -> T,
+) -> T {
+    let mut state = match task.state.take().map(|state| state.downcast::<ClientState>()) {
+        Some(Ok(state)) => state,
+        Some(Err(_)) | None => Box::new(ClientState::new(policy, task)),
+    };
+    let result = act(&mut state, task);
+    task.state = Some(state);
+    result
+}
+
+/// Fields a request has before its policy looks at it: who it was forwarded for, and each list on
+/// one line.
+fn before_recv(task: &mut ClientTask) {
+    let tls = task.client.tls.is_some();
+    let address = task.client.address;
+    let fields = &mut task.request.fields;
+    if let Some(address) = address {
+        let text = address.ip().to_canonical().to_string();
+        append_to_list(fields, "X-Forwarded-For", text.as_bytes());
+    }
+    if tls {
+        fields.set("X-Forwarded-Proto", "https");
+    }
+    join_lines(fields, "cache-control");
+}
+
+/// Puts all lines of a list field on one.
+pub(super) fn join_lines(fields: &mut Fields, name: &str) {
+    if fields.count(name) > 1
+        && let Some(joined) = fields.joined(name)
+    {
+        fields.set(name, joined);
+    }
+}
+
+pub(super) fn recv(policy: &VclPolicy, task: &mut ClientTask) -> Recv {
+    let is_first = task.state.is_none();
+    if is_first {
+        before_recv(task);
+    }
+    with_state(policy, task, |state, task| {
+        state.knobs.restarts = task.restarts;
+        state.knobs.xid = task.id;
+        if is_first && policy.policy.program().rolls_back {
+            state.knobs.original = Some(Box::new(task.request.clone()));
+        }
+        forget(state);
+        let mut outcome = state.run(policy, State::Recv, task, With::default());
+        if let Outcome::Vcl(label) = outcome {
+            outcome = match policy.label(label).filter(|_| task.restarts == 0) {
+                Some(other) => {
+                    state.other = Some(other);
+                    state.run(policy, State::Recv, task, With::default())
+                }
+                None => Outcome::Fail,
+            };
+        }
+        finish_recv(policy, state, task, outcome)
+    })
+}
+
+/// Knobs that hold until the next restart.
+fn forget(state: &mut ClientState) {
+    state.knobs.backend_hint = None;
+    state.knobs.hash_always_miss = false;
+    state.knobs.hash_ignore_busy = false;
+    state.knobs.hash_ignore_vary = false;
+    state.knobs.is_hitmiss = false;
+    state.knobs.is_hitpass = false;
+    state.knobs.storage = None;
+    state.hash_failed = false;
+}
+
+fn finish_recv(
+    policy: &VclPolicy,
+    state: &mut ClientState,
+    task: &mut ClientTask,
+    outcome: Outcome,
+) -> Recv {
+    // One coding, so that there are two variants of what can be compressed and not one for each
+    // way of asking.
+    if !matches!(outcome, Outcome::Pass(_) | Outcome::Pipe)
+        && task.request.fields.contains("accept-encoding")
+    {
+        if state.knobs.can_gzip {
+            task.request.fields.set("Accept-Encoding", "gzip");
+        } else {
+            task.request.fields.remove("accept-encoding");
+        }
+    }
+    if !matches!(outcome, Outcome::Restart | Outcome::Fail) {
+        state.task.clear_hash();
+        let hashed = state.run(policy, State::Hash, task, With::default());
+        state.parts.clear();
+        state.parts.extend_from_slice(state.task.hash_parts());
+        if policy.policy.program().reads_hash() {
+            state.knobs.hash = freshet_vcl::digest(&state.parts);
+        }
+        if hashed != Outcome::Lookup {
+            return Recv::Synth(503, Some(FAILED.into()));
+        }
+    }
+    task.hash_always_miss = state.knobs.hash_always_miss;
+    task.hash_ignore_busy = state.knobs.hash_ignore_busy;
+    task.ttl_max = state.knobs.ttl.filter(|ttl| *ttl >= 0.0).map(span);
+    task.grace_max = state.knobs.grace.filter(|grace| *grace >= 0.0).map(span);
+    match outcome {
+        Outcome::Hash if policy.passes.has(&state.parts, task.now) => {
+            state.knobs.is_hitpass = true;
+            task.reason = Reason::PassPolicy;
+            Recv::Pass
+        }
+        Outcome::Hash => Recv::Hash,
+        Outcome::Pass(_) => {
+            task.reason = Reason::PassPolicy;
+            Recv::Pass
+        }
+        // RFC 9113 has no way to make one stream of a connection a tunnel but CONNECT.
+        Outcome::Pipe if task.request.version > freshet_http::message::Version::Http11 => {
+            task.reason = Reason::PassPolicy;
+            Recv::Pass
+        }
+        Outcome::Pipe => Recv::Pipe,
+        Outcome::Purge => Recv::Purge,
+        Outcome::Restart => Recv::Restart,
+        Outcome::Synth(status, reason) => Recv::Synth(status, reason),
+        _ => Recv::Synth(503, Some(FAILED.into())),
+    }
+}
+
+/// A key of parts that are each followed by a NUL.
+pub(super) fn build_key<'a>(mut key: KeyBuilder<'a>, parts: &[u8]) -> KeyBuilder<'a> {
+    let parts = parts.strip_suffix(&[0]).unwrap_or(parts);
+    for part in parts.split(|byte| *byte == 0) {
+        key = key.part(part);
+    }
+    key
+}
+
+pub(super) fn hash<'a>(
+    policy: &VclPolicy,
+    task: &mut ClientTask,
+    key: KeyBuilder<'a>,
+) -> KeyBuilder<'a> {
+    if task.state.is_none() {
+        let _ = recv(policy, task);
+    }
+    with_state(policy, task, |state, _| build_key(key, &state.parts))
+}
+
+/// What a policy sees of an object.
+fn object_view<'a>(head: &'a StoredHead, object: &Object, task: &ClientTask) -> ObjectView<'a> {
+    let freshness = object.freshness();
+    let received = seconds(freshness.received);
+    ObjectView {
+        fields: &head.fields,
+        status: head.status,
+        reason: head
+            .reason
+            .as_deref()
+            .unwrap_or_else(|| freshet_http::message::reason_phrase(head.status)),
+        age: freshness.age(task.now).as_secs_f64(),
+        ttl: freshness.ttl_ms(task.now) as f64 / 1000.0,
+        grace: freshness.stale_while_revalidate.as_secs_f64(),
+        keep: 0.0,
+        time: received,
+        hits: object.hits(),
+        uncacheable: false,
+        can_esi: false,
+        storage: Some(1),
+    }
+}
+
+pub(super) fn hit(policy: &VclPolicy, task: &mut ClientTask, object: &Object) -> Hit {
+    with_state(policy, task, |state, task| {
+        let head = object.head();
+        let with = With { object: Some(object_view(&head, object, task)), ..With::default() };
+        match state.run(policy, State::Hit, task, with) {
+            Outcome::Deliver => Hit::Deliver,
+            Outcome::Pass(_) => {
+                task.reason = Reason::PassPolicy;
+                Hit::Pass
+            }
+            Outcome::Restart => Hit::Restart,
+            Outcome::Synth(status, reason) => Hit::Synth(status, reason),
+            _ => Hit::Synth(503, Some(FAILED.into())),
+        }
+    })
+}
+
+pub(super) fn miss(policy: &VclPolicy, task: &mut ClientTask) -> Miss {
+    with_state(policy, task, |state, task| {
+        state.knobs.is_hitmiss = task.reason == Reason::HitForMiss;
+        match state.run(policy, State::Miss, task, With::default()) {
+            Outcome::Fetch => Miss::Fetch,
+            Outcome::Pass(_) => {
+                task.reason = Reason::PassPolicy;
+                Miss::Pass
+            }
+            Outcome::Restart => Miss::Restart,
+            Outcome::Synth(status, reason) => Miss::Synth(status, reason),
+            _ => Miss::Synth(503, Some(FAILED.into())),
+        }
+    })
+}
+
+pub(super) fn pass(policy: &VclPolicy, task: &mut ClientTask) -> Pass {
+    with_state(policy, task, |state, task| {
+        match state.run(policy, State::Pass, task, With::default()) {
+            Outcome::Fetch => Pass::Fetch,
+            Outcome::Restart => Pass::Restart,
+            Outcome::Synth(status, reason) => Pass::Synth(status, reason),
+            _ => Pass::Synth(503, Some(FAILED.into())),
+        }
+    })
+}
+
+pub(super) fn pipe(policy: &VclPolicy, task: &mut ClientTask) -> Pipe {
+    with_state(policy, task, |state, task| {
+        let mut bereq = task.request.clone();
+        let with = With { bereq: Some(&mut bereq), ..With::default() };
+        let outcome = state.run(policy, State::Pipe, task, with);
+        // What the policy did to bereq goes to the origin.
+        task.request = bereq;
+        match outcome {
+            Outcome::Pipe => Pipe::Pipe,
+            Outcome::Synth(status, reason) => Pipe::Synth(status, reason),
+            _ => Pipe::Synth(503, Some(FAILED.into())),
+        }
+    })
+}
+
+pub(super) fn purge(policy: &VclPolicy, task: &mut ClientTask) -> Purge {
+    with_state(policy, task, |state, task| {
+        match state.run(policy, State::Purge, task, With::default()) {
+            Outcome::Restart => Purge::Restart,
+            Outcome::Synth(status, reason) => Purge::Synth(status, reason),
+            _ => Purge::Synth(503, Some(FAILED.into())),
+        }
+    })
+}
+
+pub(super) fn deliver(
+    policy: &VclPolicy,
+    task: &mut ClientTask,
+    response: &mut ResponseHead,
+    served: Served<'_>,
+) -> Deliver {
+    with_state(policy, task, |state, task| {
+        let head = served.object.map(Object::head);
+        let mut ids = task.id.to_string();
+        if let Some(head) = head.as_ref().filter(|_| served.hit) {
+            ids = format!("{ids} {}", head.fetch_id);
+        }
+        response.fields.append("X-Varnish", ids);
+        if !response.fields.contains("age") {
+            response.fields.append("Age", "0");
+        }
+        let object = match (&head, served.object) {
+            (Some(head), Some(object)) => Some(object_view(head, object, task)),
+            _ => None,
+        };
+        // A hit was counted when it was found; what is delivered to the first is its zeroth.
+        let object = object
+            .map(|object| ObjectView { hits: if served.hit { object.hits } else { 0 }, ..object });
+        let streams = served.object.is_none_or(|object| !object.body().is_complete());
+        let mut delivery =
+            Delivery { time: seconds(task.now), is_streaming: streams, ..Delivery::default() };
+        let with =
+            With { resp: Some(response), delivery: Some(&mut delivery), object, ..With::default() };
+        let outcome = state.run(policy, State::Deliver, task, with);
+        response.status %= 1000;
+        match outcome {
+            Outcome::Deliver => Deliver::Deliver,
+            Outcome::Restart => Deliver::Restart,
+            Outcome::Synth(status, reason) => Deliver::Synth(status, reason),
+            _ => Deliver::Synth(503, Some(FAILED.into())),
+        }
+    })
+}
+
+pub(super) fn synth(
+    policy: &VclPolicy,
+    task: &mut ClientTask,
+    response: &mut Synthetic,
+) -> Deliver {
+    with_state(policy, task, |state, task| {
+        response.head.fields.clear();
+        response.head.fields.append("X-Varnish", task.id.to_string());
+        let mut body = Vec::new();
+        let mut delivery = Delivery { time: seconds(task.now), ..Delivery::default() };
+        let with = With {
+            resp: Some(&mut response.head),
+            delivery: Some(&mut delivery),
+            body: Some(&mut body),
+            ..With::default()
+        };
+        let outcome = state.run(policy, State::Synth, task, with);
+        response.head.status %= 1000;
+        match outcome {
+            Outcome::Deliver => {
+                response.body = body.into();
+                Deliver::Deliver
+            }
+            Outcome::Restart => Deliver::Restart,
+            // A synthetic response that fails has none of its own to fall back to.
+            _ => {
+                *response = Synthetic::page(503, Some(FAILED.into()));
+                Deliver::Deliver
+            }
+        }
+    })
+}
+
+/// What the fetch's states know of the request.
+pub(super) fn begin_fetch(
+    policy: &VclPolicy,
+    task: &mut ClientTask,
+    kind: FetchKind,
+) -> FetchState {
+    with_state(policy, task, |state, task| {
+        let default = policy.policy.program().default_backend;
+        let knobs = FetchKnobs {
+            time: seconds(task.now),
+            is_background: kind == FetchKind::Background,
+            is_hitmiss: state.knobs.is_hitmiss,
+            is_hitpass: state.knobs.is_hitpass,
+            uncacheable: kind == FetchKind::Pass,
+            backend: state.knobs.backend_hint.unwrap_or_else(|| {
+                state.other.as_ref().map_or(default, |other| other.policy.program().default_backend)
+            }),
+            hash: state.knobs.hash,
+            ..FetchKnobs::default()
+        };
+        FetchState {
+            other: state.other.clone(),
+            knobs,
+            task: state.task.for_fetch(),
+            session: state.session.clone(),
+            begun: false,
+            key: policy.passes.key(&state.parts),
+        }
+    })
+}

@@ -1,0 +1,255 @@
+//! The states of a fetch.
+
+use super::host::NodeHost;
+use super::{VclPolicy, seconds, span};
+use crate::policy::{
+    Answer, BackendError, BackendFetch, BackendResponse, FetchKind, FetchTask, OriginChoice,
+    Synthetic,
+};
+use freshet_base::clock::UnixMillis;
+use freshet_http::date;
+use freshet_http::freshness::Freshness;
+use freshet_http::message::{ResponseHead, Version};
+use freshet_http::reason::Reason;
+use freshet_vcl::{BackendRef, FetchKnobs, Outcome, Session, State, Task, View};
+use std::sync::Arc;
+
+/// What a policy keeps for a fetch.
+pub(super) struct FetchState {
+    pub(super) other: Option<Arc<VclPolicy>>,
+    pub(super) knobs: FetchKnobs,
+    pub(super) task: Task,
+    pub(super) session: Session,
+    /// What the request hashed, as the policy's notes of passes have it.
+    pub(super) key: u64,
+    /// Whether `vcl_backend_fetch` ran.
+    pub(super) begun: bool,
+}
+
+/// What a state works on besides the request itself.
+#[derive(Default)]
+struct With<'a> {
+    beresp: Option<&'a mut ResponseHead>,
+    answer: Option<&'a mut freshet_vcl::Answer>,
+    body: Option<&'a mut Vec<u8>>,
+}
+
+impl FetchState {
+    fn new(task: &FetchTask, policy: &VclPolicy) -> Self {
+        let knobs = FetchKnobs {
+            time: seconds(task.now),
+            backend: policy.policy.program().default_backend,
+            uncacheable: task.kind == FetchKind::Pass,
+            is_background: task.kind == FetchKind::Background,
+            ..FetchKnobs::default()
+        };
+        let session = Session { client: task.client_address, ..Session::default() };
+        Self { other: None, knobs, task: Task::new(), session, key: 0, begun: false }
+    }
+
+    fn run(
+        &mut self,
+        policy: &VclPolicy,
+        state: State,
+        task: &mut FetchTask,
+        with: With<'_>,
+    ) -> Outcome {
+        let other = self.other.clone();
+        let policy = other.as_deref().unwrap_or(policy);
+        self.knobs.xid = task.id;
+        self.knobs.retries = task.retries;
+        let view = View {
+            fetch: Some(&mut self.knobs),
+            bereq: Some(&mut task.request),
+            beresp: with.beresp,
+            answer: with.answer,
+            body: with.body,
+            ..View::new(seconds(task.now), &self.session)
+        };
+        let mut host =
+            NodeHost { policy, now: task.now, parts: &[], transcript: Some(&task.transcript) };
+        let outcome = policy.policy.run(state, view, &mut self.task, &mut host);
+        if let Some(failure) = self.task.take_failure() {
+            tracing::warn!(policy = policy.policy.name(), line = failure.text, "{failure}");
+        }
+        outcome
+    }
+
+    /// Turns the backend or director the policy chose into an origin.
+    fn choose(&mut self, policy: &VclPolicy, task: &mut FetchTask) {
+        let other = self.other.clone();
+        let policy = other.as_deref().unwrap_or(policy);
+        let backend = self.knobs.backend;
+        let view = View {
+            fetch: Some(&mut self.knobs),
+            bereq: Some(&mut task.request),
+            ..View::new(seconds(task.now), &self.session)
+        };
+        let mut host =
+            NodeHost { policy, now: task.now, parts: &[], transcript: Some(&task.transcript) };
+        let chosen = policy.policy.resolve(backend, view, &mut self.task, &mut host);
+        let sick = chosen.is_some_and(|index| !freshet_vcl::Host::backend_health(&host, index).0);
+        let origin = chosen
+            .filter(|_| !sick)
+            .and_then(|index| policy.origins.get(index as usize).cloned().flatten());
+        if let Some(index) = chosen {
+            self.knobs.backend = BackendRef::Backend(index);
+            let declared = policy.policy.program().backends.get(index as usize);
+            if let (Some(host), true) = (
+                declared.and_then(|declared| declared.host_header.clone()),
+                task.request.authority.is_empty(),
+            ) {
+                task.request.authority = host;
+            }
+        }
+        task.origin = origin.map_or(OriginChoice::Nobody, OriginChoice::Exactly);
+    }
+}
+
+fn with_state<T>(
+    policy: &VclPolicy,
+    task: &mut FetchTask,
+    act: impl FnOnce(&mut FetchState, &mut FetchTask) -> T,
+) -> T {
+    let mut state = match task.state.take().map(|state| state.downcast::<FetchState>()) {
+        Some(Ok(state)) => state,
+        Some(Err(_)) | None => Box::new(FetchState::new(task, policy)),
+    };
+    let result = act(&mut state, task);
+    task.state = Some(state);
+    result
+}
+
+pub(super) fn backend_fetch(policy: &VclPolicy, task: &mut FetchTask) -> BackendFetch {
+    with_state(policy, task, |state, task| {
+        if !state.begun {
+            state.begun = true;
+            let fields = &mut task.request.fields;
+            if task.kind != FetchKind::Pass {
+                // What is kept is the whole.
+                fields.remove("range");
+                fields.remove("if-range");
+            }
+            task.request.version = Version::Http11;
+            fields.set("X-Varnish", task.id.to_string());
+            if policy.policy.program().rolls_back {
+                state.knobs.original = Some(Box::new(task.request.clone()));
+            }
+        } else {
+            task.request.fields.set("X-Varnish", task.id.to_string());
+        }
+        match state.run(policy, State::BackendFetch, task, With::default()) {
+            Outcome::Fetch => {
+                task.body_dropped = state.knobs.body_unset;
+                state.choose(policy, task);
+                BackendFetch::Fetch
+            }
+            Outcome::Error(status, reason) => BackendFetch::Error(status, reason),
+            _ => BackendFetch::Abandon,
+        }
+    })
+}
+
+pub(super) fn backend_response(
+    policy: &VclPolicy,
+    task: &mut FetchTask,
+    answer: &mut Answer,
+) -> BackendResponse {
+    with_state(policy, task, |state, task| {
+        let now = task.now;
+        let head = &mut answer.head;
+        for name in ["cache-control", "vary"] {
+            super::client::join_lines(&mut head.fields, name);
+        }
+        if !head.fields.contains("date") {
+            let mut value = Vec::with_capacity(29);
+            date::write(now, &mut value);
+            head.fields.append("Date", value);
+        }
+        let mut knobs = freshet_vcl::lifetime(head, now, policy.defaults);
+        knobs.was_304 = answer.was_not_modified;
+        knobs.uncacheable = state.knobs.uncacheable;
+        knobs.backend = state.knobs.backend;
+        let with = With { beresp: Some(head), answer: Some(&mut knobs), ..With::default() };
+        let outcome = state.run(policy, State::BackendResponse, task, with);
+        answer.head.status %= 1000;
+        let reason = answer.uncacheable;
+        apply(&knobs, now, answer);
+        let storages = &policy.policy.program().storages;
+        let storage = knobs.storage.and_then(|index| storages.get(index as usize));
+        answer.memory_only = storage.is_some_and(|name| name != super::DISK);
+        answer.uncacheable = knobs.uncacheable.then(|| reason.unwrap_or(Reason::PassPolicy));
+        match outcome {
+            Outcome::Deliver => BackendResponse::Deliver,
+            Outcome::Pass(seconds) => {
+                answer.uncacheable = Some(Reason::PassPolicy);
+                let span = span(seconds.unwrap_or(knobs.ttl));
+                answer.hit_for_miss = Some(span);
+                policy.passes.note(state.key, now.plus(span), now);
+                BackendResponse::Deliver
+            }
+            Outcome::Retry => BackendResponse::Retry,
+            Outcome::Error(status, reason) => BackendResponse::Error(status, reason),
+            _ => BackendResponse::Abandon,
+        }
+    })
+}
+
+/// Takes over what a policy decided about a response's life.
+fn apply(knobs: &freshet_vcl::Answer, now: UnixMillis, answer: &mut Answer) {
+    let age = span(knobs.age);
+    answer.freshness = Freshness {
+        initial_age: age,
+        stale_while_revalidate: span(knobs.grace),
+        ..Freshness::from_policy(now, age.saturating_add(span(knobs.ttl)))
+    };
+    if knobs.ttl < 0.0 {
+        // What is stale already is stale for that much longer.
+        let late = span(-knobs.ttl);
+        let grace = answer.freshness.stale_while_revalidate;
+        answer.freshness.stale_while_revalidate = grace.saturating_sub(late);
+    }
+    answer.hit_for_miss = Some(span(knobs.ttl));
+    answer.stream = knobs.do_stream;
+}
+
+pub(super) fn backend_error(
+    policy: &VclPolicy,
+    task: &mut FetchTask,
+    response: &mut Synthetic,
+) -> BackendError {
+    with_state(policy, task, |state, task| {
+        let now = task.now;
+        let head = &mut response.head;
+        if head.reason.is_none() && head.fields.contains("proxy-status") {
+            // The fetch failed by itself.
+            head.status = 503;
+            head.reason = Some("Backend fetch failed".into());
+        }
+        head.fields.clear();
+        let mut value = Vec::with_capacity(29);
+        date::write(now, &mut value);
+        head.fields.append("Date", value);
+        let mut knobs = freshet_vcl::Answer {
+            time: seconds(now),
+            backend: state.knobs.backend,
+            do_stream: true,
+            uncacheable: state.knobs.uncacheable,
+            ..freshet_vcl::Answer::default()
+        };
+        let mut body = Vec::new();
+        let with = With {
+            beresp: Some(&mut response.head),
+            answer: Some(&mut knobs),
+            body: Some(&mut body),
+        };
+        let outcome = state.run(policy, State::BackendError, task, with);
+        response.head.status %= 1000;
+        response.body = body.into();
+        match outcome {
+            Outcome::Deliver => BackendError::Page,
+            Outcome::Retry => BackendError::Retry,
+            _ => BackendError::Abandon,
+        }
+    })
+}

@@ -1,0 +1,142 @@
+//! Files and names, for the compiler.
+
+use freshet_vcl::{Source, Sources};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+
+/// Files of one glob; more is a mistake in the pattern.
+const GLOB_FILES_MAX: usize = 1000;
+
+/// The world of a policy in the file system: includes are looked for beside the including file
+/// where their names begin with `./`, else in these folders.
+#[derive(Clone, Debug)]
+pub struct Files {
+    /// Folders, first come first served.
+    pub folders: Vec<PathBuf>,
+}
+
+impl Default for Files {
+    fn default() -> Self {
+        Self { folders: vec!["/etc/freshet".into(), "/etc/varnish".into()] }
+    }
+}
+
+impl Files {
+    /// Reads a policy's main file, and looks for its includes beside it first.
+    ///
+    /// # Errors
+    /// Which file could not be read, and why.
+    pub fn open(path: &Path) -> Result<(Source, Self), String> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| format!("{} could not be read: {error}", path.display()))?;
+        let mut files = Self::default();
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            files.folders.insert(0, folder.into());
+        } else {
+            files.folders.insert(0, ".".into());
+        }
+        Ok((Source { name: path.display().to_string(), text }, files))
+    }
+
+    fn places(&self, name: &str, from: &str) -> Result<Vec<PathBuf>, String> {
+        let path = Path::new(name);
+        if path.is_absolute() {
+            return Ok(vec![path.into()]);
+        }
+        if let Some(rest) = name.strip_prefix("./") {
+            let from = Path::new(from);
+            if !from.is_file() {
+                return Err(format!("'{name}' needs absolute filename of including file."));
+            }
+            let folder = from.parent().unwrap_or_else(|| Path::new("."));
+            return Ok(vec![folder.join(rest)]);
+        }
+        Ok(self.folders.iter().map(|folder| folder.join(path)).collect())
+    }
+}
+
+impl Sources for Files {
+    fn include(&self, name: &str, from: &str, glob: bool) -> Result<Vec<Source>, String> {
+        let places = self.places(name, from)?;
+        let read = |path: &Path| {
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| format!("Cannot read file '{}': {error}", path.display()))?;
+            Ok(Source { name: path.display().to_string(), text })
+        };
+        if glob {
+            let found = places.iter().map(|place| matching(place)).find(|found| !found.is_empty());
+            let Some(found) = found else {
+                return Err(format!("glob pattern matched no files.\n'{name}'"));
+            };
+            return found.iter().map(|path| read(path)).collect();
+        }
+        match places.iter().find(|place| place.is_file()) {
+            Some(place) => Ok(vec![read(place)?]),
+            None => {
+                let looked: Vec<_> =
+                    places.iter().map(|place| place.display().to_string()).collect();
+                Err(format!("Cannot read file '{name}'\nlooked for {}", looked.join(", ")))
+            }
+        }
+    }
+
+    fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+        let found = (host, port).to_socket_addrs().map_err(|error| error.to_string())?;
+        let mut found: Vec<_> = found.collect();
+        found.sort();
+        found.dedup();
+        Ok(found)
+    }
+}
+
+/// The files a pattern stands for: `*` and `?` in the last part of a path.
+fn matching(pattern: &Path) -> Vec<PathBuf> {
+    let (Some(folder), Some(name)) = (pattern.parent(), pattern.file_name()) else {
+        return Vec::new();
+    };
+    let name = name.to_string_lossy();
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let mut found: Vec<_> = entries
+        .flatten()
+        .filter(|entry| fits(name.as_bytes(), entry.file_name().to_string_lossy().as_bytes()))
+        .map(|entry| entry.path())
+        .filter(|path| path.is_file())
+        .take(GLOB_FILES_MAX)
+        .collect();
+    found.sort();
+    found
+}
+
+fn fits(pattern: &[u8], name: &[u8]) -> bool {
+    match (pattern.split_first(), name.split_first()) {
+        (None, None) => true,
+        (Some((b'*', rest)), _) => (0..=name.len()).any(|skip| fits(rest, &name[skip..])),
+        (Some((b'?', rest)), Some((_, tail))) => fits(rest, tail),
+        (Some((a, rest)), Some((b, tail))) if a == b => fits(rest, tail),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn includes_are_found_beside_the_file_and_in_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        let main = folder.path().join("main.vcl");
+        std::fs::write(&main, "vcl 4.1;").unwrap();
+        for name in ["a.vcl", "b.vcl", "c.txt"] {
+            std::fs::write(folder.path().join(name), name).unwrap();
+        }
+        let (source, files) = Files::open(&main).unwrap();
+        let one = files.include("./a.vcl", &source.name, false).unwrap();
+        assert_eq!(one[0].text, "a.vcl");
+        assert_eq!(files.include("b.vcl", "<inline>", false).unwrap()[0].text, "b.vcl");
+        let all = files.include("./?.vcl", &source.name, true).unwrap();
+        assert_eq!(all.len(), 2);
+        let error = files.include("./a.vcl", "<inline>", false).unwrap_err();
+        assert!(error.contains("needs absolute filename"), "{error}");
+        assert!(files.include("x*.vcl", "", true).unwrap_err().contains("matched no files"));
+    }
+}

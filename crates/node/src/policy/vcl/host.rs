@@ -1,0 +1,191 @@
+//! The node, for a policy that runs in it.
+
+use super::VclPolicy;
+use crate::transcript::{Tag, Transcript};
+use freshet_base::clock::UnixMillis;
+use freshet_cache::{KeyBuilder, tag};
+use freshet_http::message::reason_phrase;
+use freshet_origin::health::Health;
+use freshet_vcl::{Event, Host, Message, Purge};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Bytes of one file a policy may read.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Files of one policy that are remembered.
+const FILES_MAX: usize = 256;
+
+/// Files that were read once (`std.fileread`). Read again when the policy is loaded again.
+#[derive(Debug, Default)]
+pub(super) struct FileCache(Mutex<HashMap<Box<str>, Option<Arc<[u8]>>>>);
+
+impl FileCache {
+    fn get(&self, path: &str) -> Option<Arc<[u8]>> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = known.get(path) {
+            return found.clone();
+        }
+        let small = std::fs::metadata(path)
+            .is_ok_and(|found| found.is_file() && found.len() <= FILE_BYTES_MAX);
+        let bytes: Option<Arc<[u8]>> =
+            small.then(|| std::fs::read(path).ok()).flatten().map(Into::into);
+        if bytes.is_none() {
+            tracing::warn!(path, "a policy reads a file that is not there, or above 1 MiB");
+        }
+        if known.len() < FILES_MAX {
+            known.insert(path.into(), bytes.clone());
+        }
+        bytes
+    }
+}
+
+/// The node at one state of one request or fetch.
+pub(super) struct NodeHost<'a> {
+    pub(super) policy: &'a VclPolicy,
+    pub(super) now: UnixMillis,
+    /// What the request's key is made of, once that is known: parts, each followed by a NUL.
+    pub(super) parts: &'a [u8],
+    pub(super) transcript: Option<&'a Transcript>,
+}
+
+impl Host for NodeHost<'_> {
+    fn backend_health(&self, backend: u32) -> (bool, f64) {
+        let Some(Some(origin)) = self.policy.origins.get(backend as usize) else {
+            return (false, 0.0);
+        };
+        let healthy = origin.health.health(self.now) != Health::Down;
+        (healthy, super::seconds(origin.health.changed()))
+    }
+
+    fn random(&mut self) -> u64 {
+        // Seeded from the system's randomness, a new one for each request for a number.
+        RandomState::new().build_hasher().finish()
+    }
+
+    fn is_traced(&self) -> bool {
+        self.transcript.is_some_and(Transcript::is_on)
+    }
+
+    fn trace(&mut self, event: Event<'_>) {
+        let Some(transcript) = self.transcript else { return };
+        match event {
+            Event::Call(state) => {
+                transcript.note(Tag::VCL_call, format_args!("{}", state.call_name()));
+            }
+            Event::Return(action) => {
+                transcript.note(Tag::VCL_return, format_args!("{}", action.name()));
+            }
+            Event::Acl { name, entry: Some(entry), matched } => {
+                let word = if matched { "MATCH" } else { "NEG_MATCH" };
+                transcript.note(Tag::VCL_acl, format_args!("{word} {name} {entry}"));
+            }
+            Event::Acl { name, .. } => {
+                transcript.note(Tag::VCL_acl, format_args!("NO_MATCH {name}"));
+            }
+            Event::FieldSet { message, name, value } => {
+                transcript.field(header_tag(message), name.as_bytes(), value);
+            }
+            Event::FieldUnset { message, name, value } => {
+                transcript.field(unset_tag(message), name.as_bytes(), value);
+            }
+            Event::LineSet { message, line, value } => {
+                transcript.note_bytes(line_tag(message, line), value);
+                if line == "status" {
+                    let status = std::str::from_utf8(value).ok().and_then(|v| v.parse().ok());
+                    let phrase = reason_phrase(status.unwrap_or(0));
+                    transcript.note_bytes(line_tag(message, "reason"), phrase.as_bytes());
+                }
+            }
+            Event::Hash(text) => transcript.note_bytes(Tag::Hash, text),
+            Event::Log(text) => transcript.note_bytes(Tag::VCL_Log, text),
+            Event::Timestamp(text) => transcript.timestamp(&String::from_utf8_lossy(text)),
+            Event::Error(why) => transcript.note(Tag::VCL_Error, format_args!("{why}")),
+        }
+    }
+
+    fn syslog(&mut self, priority: i64, text: &[u8]) {
+        let text = String::from_utf8_lossy(text);
+        match priority & 7 {
+            0..=3 => tracing::error!(target: "vcl", "{text}"),
+            4 => tracing::warn!(target: "vcl", "{text}"),
+            5 | 6 => tracing::info!(target: "vcl", "{text}"),
+            _ => tracing::debug!(target: "vcl", "{text}"),
+        }
+    }
+
+    fn hostname(&self) -> &str {
+        &self.policy.hostname
+    }
+
+    fn purge(&mut self, how: Purge) -> u64 {
+        let Some(cache) = self.policy.cache.get() else { return 0 };
+        let key = super::client::build_key(KeyBuilder::new(cache.secret()), self.parts).build();
+        cache.purge(&key, self.kind(how)) as u64
+    }
+
+    fn purge_tag(&mut self, text: &[u8], soft: bool) -> u64 {
+        let Some(cache) = self.policy.cache.get() else { return 0 };
+        let how =
+            if soft { freshet_cache::Purge::Soft(self.now) } else { freshet_cache::Purge::Hard };
+        cache.purge_tag(tag(text), how) as u64
+    }
+
+    fn file(&mut self, path: &str) -> Option<Arc<[u8]>> {
+        self.policy.files.get(path)
+    }
+
+    fn file_exists(&mut self, path: &str) -> bool {
+        std::fs::metadata(path).is_ok()
+    }
+
+    fn environment(&mut self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+}
+
+impl NodeHost<'_> {
+    fn kind(&self, how: Purge) -> freshet_cache::Purge {
+        match how {
+            Purge::Hard => freshet_cache::Purge::Hard,
+            Purge::Soft { .. } => freshet_cache::Purge::Soft(self.now),
+        }
+    }
+}
+
+fn header_tag(message: Message) -> Tag {
+    match message {
+        Message::Req | Message::ReqTop => Tag::ReqHeader,
+        Message::Bereq => Tag::BereqHeader,
+        Message::Beresp => Tag::BerespHeader,
+        Message::Obj => Tag::ObjHeader,
+        Message::Resp => Tag::RespHeader,
+    }
+}
+
+fn unset_tag(message: Message) -> Tag {
+    match message {
+        Message::Req | Message::ReqTop => Tag::ReqUnset,
+        Message::Bereq => Tag::BereqUnset,
+        Message::Beresp => Tag::BerespUnset,
+        Message::Obj => Tag::ObjUnset,
+        Message::Resp => Tag::RespUnset,
+    }
+}
+
+fn line_tag(message: Message, line: &str) -> Tag {
+    match (message, line) {
+        (Message::Bereq, "method") => Tag::BereqMethod,
+        (Message::Bereq, "url") => Tag::BereqURL,
+        (Message::Bereq, _) => Tag::BereqProtocol,
+        (Message::Beresp, "status") => Tag::BerespStatus,
+        (Message::Beresp, "reason") => Tag::BerespReason,
+        (Message::Beresp, _) => Tag::BerespProtocol,
+        (Message::Resp, "status") => Tag::RespStatus,
+        (Message::Resp, "reason") => Tag::RespReason,
+        (Message::Resp, _) => Tag::RespProtocol,
+        (_, "method") => Tag::ReqMethod,
+        (_, "url") => Tag::ReqURL,
+        _ => Tag::ReqProtocol,
+    }
+}

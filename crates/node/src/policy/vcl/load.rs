@@ -1,0 +1,158 @@
+//! From a program to a policy: origins, probes, and `vcl_init`.
+
+use super::{VclPolicy, host, span};
+use freshet_base::clock::UnixMillis;
+use freshet_net::address::Address;
+use freshet_origin::definition::OriginAddress;
+use freshet_origin::probe::ProbeSettings;
+use freshet_origin::{Origin, OriginError, OriginSettings};
+use freshet_vcl::{Backend, Defaults, Endpoint, Failure, Policy, Report, Source, Sources};
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use thiserror::Error;
+
+/// Why a policy could not be loaded.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The text is wrong.
+    #[error("{}", .0.render(false))]
+    Text(Box<Report>),
+    /// `vcl_init` failed.
+    #[error("vcl_init failed: {0}")]
+    Init(Failure),
+    /// A backend cannot be used.
+    #[error(transparent)]
+    Origin(#[from] OriginError),
+}
+
+/// What the language has in this node.
+pub fn language() -> freshet_vcl::Settings {
+    freshet_vcl::Settings {
+        storages: super::STORAGES.iter().map(|name| (*name).to_owned()).collect(),
+        ..freshet_vcl::Settings::default()
+    }
+}
+
+impl VclPolicy {
+    /// Compiles and loads a policy under a name. Origins of `before` whose settings did not change
+    /// stay the same ones, with their health and connections.
+    ///
+    /// # Errors
+    /// [`LoadError`].
+    pub fn load(
+        name: &str,
+        source: Source,
+        sources: &dyn Sources,
+        settings: &freshet_vcl::Settings,
+        defaults: Defaults,
+        timeouts: freshet_vcl::Timeouts,
+        before: Option<&Self>,
+    ) -> Result<Arc<Self>, LoadError> {
+        let (program, report) = freshet_vcl::compile(source, sources, settings);
+        let Some(program) = program else { return Err(LoadError::Text(Box::new(report))) };
+        let mut origins = Vec::new();
+        for backend in &program.backends {
+            origins.push(origin(backend, timeouts, before)?);
+        }
+        let probes = program
+            .backends
+            .iter()
+            .zip(&origins)
+            .filter_map(|(backend, origin)| {
+                let probe = program.probes.get(backend.probe? as usize)?;
+                Some((Arc::clone(origin.as_ref()?), probe_settings(probe)))
+            })
+            .collect();
+        let now = UnixMillis::now();
+        let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname")
+            .map_or_else(|_| "localhost".to_owned(), |name| name.trim().to_owned());
+        let mut quiet = InitHost { hostname: &hostname };
+        let policy = Policy::load(name, program, timeouts, super::seconds(now), &mut quiet)
+            .map_err(LoadError::Init)?;
+        Ok(Arc::new(Self {
+            policy,
+            origins,
+            probes,
+            defaults,
+            labels: Default::default(),
+            cache: OnceLock::new(),
+            files: host::FileCache::default(),
+            passes: super::passes::Passes::default(),
+            hostname,
+        }))
+    }
+}
+
+/// The node while a policy is being loaded: every backend counts as healthy.
+struct InitHost<'a> {
+    hostname: &'a str,
+}
+
+impl freshet_vcl::Host for InitHost<'_> {
+    fn backend_health(&self, _: u32) -> (bool, f64) {
+        (true, 0.0)
+    }
+
+    fn random(&mut self) -> u64 {
+        use std::hash::{BuildHasher, Hasher, RandomState};
+        RandomState::new().build_hasher().finish()
+    }
+
+    fn hostname(&self) -> &str {
+        self.hostname
+    }
+
+    fn file(&mut self, path: &str) -> Option<Arc<[u8]>> {
+        std::fs::read(path).ok().map(Into::into)
+    }
+
+    fn environment(&mut self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+}
+
+fn origin(
+    backend: &Backend,
+    timeouts: freshet_vcl::Timeouts,
+    before: Option<&VclPolicy>,
+) -> Result<Option<Arc<Origin>>, OriginError> {
+    let Some(endpoint) = &backend.endpoint else { return Ok(None) };
+    let address = match endpoint {
+        Endpoint::Unix(path) => OriginAddress::Fixed(Address::Unix(path.into())),
+        Endpoint::Tcp { host, port, .. } => match host.parse() {
+            Ok(ip) => OriginAddress::Fixed(Address::Tcp(SocketAddr::new(ip, *port))),
+            Err(_) => OriginAddress::Name { host: host.to_ascii_lowercase(), port: *port },
+        },
+    };
+    let mut settings = OriginSettings::new(address);
+    settings.name = backend.name.to_string();
+    let out = &mut settings.timeouts;
+    out.connect = span(backend.connect_timeout.unwrap_or(timeouts.connect));
+    out.first_byte = span(backend.first_byte_timeout.unwrap_or(timeouts.first_byte));
+    out.between_bytes = span(backend.between_bytes_timeout.unwrap_or(timeouts.between_bytes));
+    if backend.connections_max > 0 {
+        settings.connections_max = u32::try_from(backend.connections_max).unwrap_or(u32::MAX);
+        // As Varnish: what is over the limit fails at once.
+        settings.connection_waiters_max = 0;
+    }
+    let known = before.and_then(|before| {
+        before.origins.iter().flatten().find(|origin| origin.settings == settings)
+    });
+    match known {
+        Some(known) => Ok(Some(Arc::clone(known))),
+        None => Origin::new(settings).map(Some),
+    }
+}
+
+fn probe_settings(probe: &freshet_vcl::Probe) -> ProbeSettings {
+    ProbeSettings {
+        target: probe.url.clone(),
+        interval: span(probe.interval),
+        timeout: span(probe.timeout),
+        window: probe.window,
+        threshold: probe.threshold,
+        expected: probe.expected_response..=probe.expected_response,
+        ..ProbeSettings::default()
+    }
+}

@@ -1,0 +1,160 @@
+//! A VCL program as the node's policy.
+//!
+//! Each state makes a view of the task's messages and knobs, runs the state's subroutine and takes
+//! over what it changed. What a policy keeps between states is in the task's `state`, one box for
+//! each side of a request.
+
+mod client;
+mod fetch;
+mod files;
+mod host;
+mod load;
+mod passes;
+
+pub use files::Files;
+pub use load::{LoadError, language};
+
+use super::{
+    Answer, BackendError, BackendFetch, BackendResponse, ClientTask, Deliver, FetchKind, FetchTask,
+    Hit, Miss, Pass, Pipe, Policy, Purge, Recv, Served, Synthetic,
+};
+use freshet_cache::{Cache, KeyBuilder, Object};
+use freshet_http::message::ResponseHead;
+use freshet_origin::Origin;
+use freshet_origin::probe::ProbeSettings;
+use freshet_vcl::Defaults;
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock, RwLock};
+
+/// Names of storages: what a policy puts into one of the first three stays in memory, and what it
+/// puts into the last, or into none, goes to disks as well, where there are any.
+pub const STORAGES: [&str; 4] = ["Transient", "ram", "s0", DISK];
+const DISK: &str = "disk";
+
+/// What clients read when a policy fails.
+const FAILED: &str = "VCL failed";
+
+/// A loaded VCL program with its origins.
+pub struct VclPolicy {
+    policy: freshet_vcl::Policy,
+    /// Origins by the place of their backends in the program; `None` for `backend x none`.
+    origins: Vec<Option<Arc<Origin>>>,
+    probes: Vec<(Arc<Origin>, ProbeSettings)>,
+    defaults: Defaults,
+    /// Other policies by the names this one hands over to.
+    labels: RwLock<HashMap<Box<str>, Arc<VclPolicy>>>,
+    cache: OnceLock<Arc<Cache>>,
+    files: host::FileCache,
+    passes: passes::Passes,
+    hostname: String,
+}
+
+impl VclPolicy {
+    /// The program with its objects.
+    pub fn policy(&self) -> &freshet_vcl::Policy {
+        &self.policy
+    }
+
+    /// Its origins by the names of their backends.
+    pub fn origins(&self) -> impl Iterator<Item = (&str, &Arc<Origin>)> {
+        let backends = &self.policy.program().backends;
+        let pairs = backends.iter().zip(&self.origins);
+        pairs.filter_map(|(backend, origin)| Some((&*backend.name, origin.as_ref()?)))
+    }
+
+    /// How its origins are checked; those without a probe are not.
+    pub fn probes(&self) -> &[(Arc<Origin>, ProbeSettings)] {
+        &self.probes
+    }
+
+    /// Says which policies `return (vcl(…))` hands over to.
+    pub fn set_labels(&self, labels: HashMap<Box<str>, Arc<Self>>) {
+        *self.labels.write().unwrap_or_else(std::sync::PoisonError::into_inner) = labels;
+    }
+
+    /// Gives it the cache that its purges act on. Only the first call counts.
+    pub fn set_cache(&self, cache: Arc<Cache>) {
+        let _ = self.cache.set(cache);
+    }
+
+    fn label(&self, index: u32) -> Option<Arc<Self>> {
+        let name = self.policy.program().labels.get(index as usize)?;
+        let labels = self.labels.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        labels.get(name).cloned()
+    }
+}
+
+impl Policy for VclPolicy {
+    fn recv(&self, task: &mut ClientTask) -> Recv {
+        client::recv(self, task)
+    }
+
+    fn hash<'a>(&self, task: &mut ClientTask, key: KeyBuilder<'a>) -> KeyBuilder<'a> {
+        client::hash(self, task, key)
+    }
+
+    fn hit(&self, task: &mut ClientTask, object: &Object) -> Hit {
+        client::hit(self, task, object)
+    }
+
+    fn miss(&self, task: &mut ClientTask) -> Miss {
+        client::miss(self, task)
+    }
+
+    fn pass(&self, task: &mut ClientTask) -> Pass {
+        client::pass(self, task)
+    }
+
+    fn pipe(&self, task: &mut ClientTask) -> Pipe {
+        client::pipe(self, task)
+    }
+
+    fn purge(&self, task: &mut ClientTask, _: usize) -> Purge {
+        client::purge(self, task)
+    }
+
+    fn deliver(
+        &self,
+        task: &mut ClientTask,
+        response: &mut ResponseHead,
+        served: Served<'_>,
+    ) -> Deliver {
+        client::deliver(self, task, response, served)
+    }
+
+    fn synth(&self, task: &mut ClientTask, response: &mut Synthetic) -> Deliver {
+        client::synth(self, task, response)
+    }
+
+    fn begin_fetch(&self, task: &mut ClientTask, kind: FetchKind) -> Option<Box<dyn Any>> {
+        Some(Box::new(client::begin_fetch(self, task, kind)))
+    }
+
+    fn decides_all(&self) -> bool {
+        true
+    }
+
+    fn backend_fetch(&self, task: &mut FetchTask) -> BackendFetch {
+        fetch::backend_fetch(self, task)
+    }
+
+    fn backend_response(&self, task: &mut FetchTask, answer: &mut Answer) -> BackendResponse {
+        fetch::backend_response(self, task, answer)
+    }
+
+    fn backend_error(&self, task: &mut FetchTask, response: &mut Synthetic) -> BackendError {
+        fetch::backend_error(self, task, response)
+    }
+}
+
+/// Seconds as a span; what is negative is none.
+fn span(seconds: f64) -> std::time::Duration {
+    // A year is more than any lifetime that is meant; from_secs_f64 would panic beyond 2^64.
+    const SECONDS_MAX: f64 = 100.0 * 365.0 * 86_400.0;
+    std::time::Duration::from_secs_f64(seconds.clamp(0.0, SECONDS_MAX))
+}
+
+fn seconds(at: freshet_base::clock::UnixMillis) -> f64 {
+    at.0 as f64 / 1000.0
+}

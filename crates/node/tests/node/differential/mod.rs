@@ -1,0 +1,180 @@
+//! Policies run by this node and by Debian's varnishd: the same requests get the same answers, and
+//! the same of them reach the origin.
+//!
+//! The short form here takes a few policies and requests; `bench/vcl/differential` takes all.
+
+mod policies;
+mod traffic;
+
+use crate::client::{Answer, Client};
+use crate::harness::{Setup, run_within};
+use crate::origin::Origin;
+use freshet_net::address::Address;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use traffic::{Ask, Draw};
+
+/// Requests for each policy in the short form.
+const REQUESTS_SHORT: usize = 60;
+/// Policies of the short form, spread over all.
+const POLICIES_SHORT: usize = 3;
+/// Long enough to compile a policy with a C compiler on a loaded machine.
+const LIMIT: Duration = Duration::from_secs(1800);
+
+/// Fields that say who answered or when, and not what.
+const OWN: [&str; 13] = [
+    "age",
+    "via",
+    "x-varnish",
+    "server",
+    "date",
+    "connection",
+    "keep-alive",
+    "cache-status",
+    "accept-ranges",
+    "content-length",
+    "transfer-encoding",
+    "x-cache-hits",
+    "proxy-status",
+];
+
+/// Debian's Varnish, with a policy.
+struct Varnish {
+    child: Child,
+    address: SocketAddr,
+    _folder: tempfile::TempDir,
+}
+
+impl Varnish {
+    /// `None` where the program is not there.
+    fn start(policy: &Path) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let name = folder.path().display().to_string();
+        let policy = policy.display().to_string();
+        let child = Command::new("varnishd")
+            .args(["-F", "-j", "none", "-a", "127.0.0.1:0", "-n", &name, "-f", &policy])
+            .args(["-p", "thread_pool_min=5", "-p", "vsl_space=1m", "-s", "malloc,16m"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .stdin(Stdio::null())
+            .spawn()
+            .ok()?;
+        let mut varnish = Self { child, address: ([0, 0, 0, 0], 0).into(), _folder: folder };
+        varnish.address = varnish.listening(&name);
+        Some(varnish)
+    }
+
+    /// Asks it where it listens until it does.
+    fn listening(&mut self, name: &str) -> SocketAddr {
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                panic!("varnishd ended with {status}");
+            }
+            let told = Command::new("varnishadm")
+                .args(["-t", "30", "-n", name, "debug.listen_address"])
+                .output()
+                .unwrap();
+            let text = String::from_utf8_lossy(&told.stdout).into_owned();
+            let mut words = text.split_whitespace();
+            if let (Some("a0"), Some(host), Some(port)) = (words.next(), words.next(), words.next())
+                && let (Ok(host), Ok(port)) = (host.parse(), port.parse::<u16>())
+                && port > 0
+            {
+                return SocketAddr::new(host, port);
+            }
+        }
+    }
+}
+
+impl Drop for Varnish {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A policy's text in front of an origin.
+fn text(policy: &str, origin: &Origin) -> String {
+    let Address::Tcp(address) = &origin.address else { panic!("the tests' origins are on TCP") };
+    let (host, port) = (address.ip(), address.port());
+    let backend = format!(
+        "backend default {{ .host = \"{host}\"; .port = \"{port}\"; .max_connections = 100; }}"
+    );
+    format!("vcl 4.1;\n{backend}\n{policy}")
+}
+
+/// What a client sees of an answer, less what is each server's own.
+fn visible(answer: &Answer) -> String {
+    let mut fields: Vec<_> = answer
+        .head
+        .fields
+        .iter()
+        .filter(|(name, _)| !OWN.contains(&&*name.to_ascii_lowercase()))
+        .map(|(name, value)| format!("{}: {value}", name.to_ascii_lowercase()))
+        .collect();
+    fields.sort();
+    // The page of an error names the request by a number.
+    let body: Vec<_> =
+        answer.text().lines().filter(|line| !line.contains("XID:")).map(str::to_owned).collect();
+    format!("{}\n{}\n\n{}", answer.status, fields.join("\n"), body.join("\n"))
+}
+
+async fn compare(name: &str, policy: &str, requests: usize) -> bool {
+    let (ours, theirs) = (traffic::origin(), traffic::origin());
+    let folder = tempfile::tempdir().unwrap();
+    let write = |file: &str, origin: &Origin| {
+        let path = folder.path().join(file);
+        std::fs::write(&path, text(policy, origin)).unwrap();
+        path
+    };
+    let Some(varnish) = Varnish::start(&write("theirs.vcl", &theirs)) else { return false };
+    let mut setup = Setup::of(&ours);
+    setup.origins = String::new();
+    setup.listen = format!("vcl = \"{}\"\n{}", write("ours.vcl", &ours).display(), setup.listen);
+    let node = setup.start();
+    let mut draw = Draw::seeded(name);
+    let mut asked: Vec<Ask> = Vec::new();
+    for number in 0..requests {
+        let ask = draw.request();
+        let mut answers = Vec::new();
+        for address in [node.address(), varnish.address] {
+            // A connection each: what ends one is not what is compared.
+            let mut client = Client::connect(address).await;
+            client.ask(ask.method, &ask.target, &ask.fields()).await;
+            answers.push(visible(&client.answer(ask.method).await));
+        }
+        asked.push(ask);
+        let counts = [ours.count(), theirs.count()];
+        assert!(
+            answers[0] == answers[1] && counts[0] == counts[1],
+            "policy {name}, request {number}: {:?}\nours ({} at the origin):\n{}\n\nVarnish's ({} at \
+             the origin):\n{}\n\nbefore it: {:?}",
+            asked[number],
+            counts[0],
+            answers[0],
+            counts[1],
+            answers[1],
+            &asked[number.saturating_sub(3)..number],
+        );
+    }
+    true
+}
+
+#[test]
+fn policies_do_what_they_do_under_varnish() {
+    let all = policies::ALL;
+    let long = std::env::var("FRESHET_DIFFERENTIAL").ok();
+    let requests = long.as_ref().and_then(|count| count.parse().ok()).unwrap_or(REQUESTS_SHORT);
+    let step = if long.is_some() { 1 } else { all.len() / POLICIES_SHORT };
+    run_within(LIMIT, async {
+        for (name, policy) in all.iter().step_by(step) {
+            if !compare(name, policy, requests).await {
+                println!("skipped: varnishd is not installed");
+                return;
+            }
+            println!("{name}: {requests} requests alike");
+        }
+    });
+}

@@ -1,0 +1,248 @@
+//! Policies in VCL, between real sockets.
+
+use crate::client::{Answer, Client, get, get_with, request};
+use crate::harness::{Setup, TestNode, run};
+use crate::origin::{Origin, fresh, response};
+use freshet_net::address::Address;
+use tempfile::TempDir;
+
+/// A node with a policy, and the folder the policy is in.
+struct Governed {
+    node: TestNode,
+    _folder: TempDir,
+}
+
+/// The declaration of a backend for a test's origin.
+fn backend(name: &str, origin: &Origin) -> String {
+    let Address::Tcp(address) = &origin.address else { panic!("the tests' origins are on TCP") };
+    format!("backend {name} {{ .host = \"{}\"; .port = \"{}\"; }}\n", address.ip(), address.port())
+}
+
+/// A node whose policy is `text`, with `origin` as its backend.
+fn governed(origin: &Origin, text: &str) -> Governed {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("policy.vcl");
+    let text = format!("vcl 4.1;\n{}{text}", backend("origin", origin));
+    std::fs::write(&path, text).unwrap();
+    let mut setup = Setup::of(origin);
+    setup.origins = String::new();
+    setup.listen = format!("vcl = \"{}\"\n{}", path.display(), setup.listen);
+    Governed { node: setup.start(), _folder: folder }
+}
+
+fn has(answer: &Answer, name: &str, value: &str) -> bool {
+    answer.field(name) == Some(value)
+}
+
+#[test]
+fn what_a_policy_says_of_requests_and_responses_holds() {
+    run(async {
+        let origin = Origin::serve(|asked| {
+            let seen = asked.field("x-seen").unwrap_or("").to_owned();
+            fresh(format!("{} {seen}", asked.target()))
+        });
+        let governed = governed(
+            &origin,
+            r#"
+            sub vcl_recv {
+                set req.http.X-Seen = "by " + req.method;
+                set req.url = regsub(req.url, "^/old/", "/new/");
+                if (req.url == "/no") { return (synth(403, "Not here")); }
+            }
+            sub vcl_backend_response { set beresp.ttl = 1h; }
+            sub vcl_deliver {
+                set resp.http.X-Hits = obj.hits;
+                unset resp.http.X-Varnish;
+            }
+            "#,
+        );
+        let first = get(&governed.node, "/old/a").await;
+        assert_eq!(first.text(), "/new/a by GET");
+        assert!(has(&first, "x-hits", "0"), "{:?}", first.head);
+        assert_eq!(first.field("x-varnish"), None);
+        let second = get(&governed.node, "/old/a").await;
+        assert!(has(&second, "x-hits", "1"), "{:?}", second.head);
+        assert_eq!(origin.count(), 1);
+        let refused = get(&governed.node, "/no").await;
+        assert_eq!((refused.status, refused.head.line.contains("Not here")), (403, true));
+        assert!(refused.text().contains("Guru Meditation"), "{}", refused.text());
+    });
+}
+
+#[test]
+fn the_builtin_text_passes_cookies_and_does_not_keep_what_sets_them() {
+    run(async {
+        let origin = Origin::serve(|asked| match asked.target() {
+            "/sets" => response("200 OK", &["Set-Cookie: a=b", "Cache-Control: max-age=60"], "x"),
+            _ => fresh("y"),
+        });
+        let governed = governed(&origin, "");
+        for _ in 0..2 {
+            get_with(&governed.node, "/a", &["Cookie: a=b"]).await;
+            get(&governed.node, "/sets").await;
+        }
+        assert_eq!(origin.count(), 4);
+        get(&governed.node, "/a").await;
+        get(&governed.node, "/a").await;
+        assert_eq!(origin.count(), 5);
+    });
+}
+
+#[test]
+fn restarts_retries_and_failures_take_their_ways() {
+    run(async {
+        let origin = Origin::serve(|asked| {
+            let tries = asked.field("x-try").unwrap_or("none");
+            match (asked.target(), tries) {
+                ("/flaky", "0") => response("500 Oops", &[], "bad"),
+                _ => fresh(format!("{} {tries}", asked.target())),
+            }
+        });
+        let governed = governed(
+            &origin,
+            r#"
+            import std;
+            sub vcl_recv {
+                if (req.url == "/again" && req.restarts == 0) { return (restart); }
+                if (req.url == "/again") { set req.http.X-Try = req.restarts; }
+                if (req.url == "/broken") { set req.http.a = std.integer("x"); }
+                if (req.url == "/loop") { return (restart); }
+            }
+            sub vcl_backend_fetch {
+                if (bereq.url == "/flaky") { set bereq.http.X-Try = bereq.retries; }
+                if (bereq.url == "/never") { return (abandon); }
+                if (bereq.url == "/made") { return (error(410, "Made")); }
+            }
+            sub vcl_backend_response {
+                if (beresp.status >= 500 && bereq.retries < 2) { return (retry); }
+            }
+            sub vcl_backend_error {
+                set beresp.http.X-From = "backend_error";
+                if (beresp.status == 410) {
+                    set beresp.body = "made of " + beresp.reason;
+                    return (deliver);
+                }
+            }
+            "#,
+        );
+        let node = &governed.node;
+        assert_eq!(get(node, "/again").await.text(), "/again 1");
+        assert_eq!(get(node, "/flaky").await.text(), "/flaky 1");
+        let broken = get(node, "/broken").await;
+        assert_eq!((broken.status, broken.head.line.contains("VCL failed")), (503, true));
+        assert_eq!(get(node, "/loop").await.status, 503);
+        assert_eq!(get(node, "/never").await.status, 503);
+        let made = get(node, "/made").await;
+        assert_eq!((made.status, made.text()), (410, "made of Made".into()));
+        assert!(has(&made, "x-from", "backend_error"), "{:?}", made.head);
+    });
+}
+
+#[test]
+fn a_backend_is_chosen_by_request_and_one_that_is_none_fails() {
+    run(async {
+        let one = Origin::serve(|_| fresh("one"));
+        let two = Origin::serve(|_| fresh("two"));
+        let text = format!(
+            "{}backend nobody none;
+            import directors;
+            sub vcl_init {{
+                new both = directors.round_robin();
+                both.add_backend(origin);
+                both.add_backend(two);
+            }}
+            sub vcl_recv {{
+                if (req.url == \"/two\") {{ set req.backend_hint = two; }}
+                if (req.url == \"/none\") {{ set req.backend_hint = nobody; }}
+                if (req.url ~ \"^/both\") {{ set req.backend_hint = both.backend(); }}
+            }}",
+            backend("two", &two)
+        );
+        let governed = governed(&one, &text);
+        let node = &governed.node;
+        assert_eq!(get(node, "/one").await.text(), "one");
+        assert_eq!(get(node, "/two").await.text(), "two");
+        let none = get(node, "/none").await;
+        assert_eq!(none.status, 503);
+        assert!(none.head.line.contains("Backend fetch failed"), "{}", none.head.line);
+        let turns = [get(node, "/both1").await.text(), get(node, "/both2").await.text()];
+        assert!(turns.contains(&"one".into()) && turns.contains(&"two".into()), "{turns:?}");
+    });
+}
+
+#[test]
+fn objects_leave_by_key_and_by_tag() {
+    run(async {
+        let origin = Origin::serve(|_| response("200 OK", &["xkey: news sport"], "x"));
+        let governed = governed(
+            &origin,
+            r#"
+            import purge;
+            import xkey;
+            acl here { "127.0.0.0"/8; }
+            sub vcl_recv {
+                if (req.method == "PURGE") {
+                    if (client.ip !~ here) { return (synth(405)); }
+                    return (purge);
+                }
+                if (req.method == "BAN") {
+                    set req.http.N = xkey.purge(req.http.xkey-purge);
+                    return (synth(200, req.http.N));
+                }
+                if (req.http.X-Refresh) { set req.http.X-Was = "asked"; }
+            }
+            sub vcl_hit { if (req.http.X-Refresh) { purge.hard(); } }
+            "#,
+        );
+        let node = &governed.node;
+        let fetched = async |expected: usize| {
+            get(node, "/a").await;
+            assert_eq!(origin.count(), expected);
+        };
+        fetched(1).await;
+        fetched(1).await;
+        assert_eq!(request(node, "PURGE", "/a", &[]).await.status, 200);
+        fetched(2).await;
+        let answer = request(node, "BAN", "/", &["xkey-purge: sport"]).await;
+        assert!(answer.head.line.contains(" 1"), "{}", answer.head.line);
+        fetched(3).await;
+        get_with(node, "/a", &["X-Refresh: 1"]).await;
+        fetched(4).await;
+    });
+}
+
+#[test]
+fn what_is_hit_for_pass_is_passed() {
+    run(async {
+        let origin = Origin::serve(|asked| fresh(asked.field("x-pass").unwrap_or("no").to_owned()));
+        let governed = governed(
+            &origin,
+            r#"
+            sub vcl_backend_fetch { set bereq.http.X-Pass = bereq.is_hitpass; }
+            sub vcl_backend_response { return (pass(100s)); }
+            "#,
+        );
+        let texts =
+            [get(&governed.node, "/a").await.text(), get(&governed.node, "/a").await.text()];
+        assert_eq!(texts, ["false", "true"]);
+        assert_eq!(get(&governed.node, "/b").await.text(), "false");
+    });
+}
+
+#[test]
+fn a_connection_goes_on_behind_synthetic_responses() {
+    run(async {
+        let origin = Origin::serve(|_| fresh("x"));
+        let governed = governed(
+            &origin,
+            "sub vcl_recv { return (synth(700, \"x\")); } sub vcl_synth { if (resp.status == 700) { set resp.status = 301; set resp.http.Location = \"https://\" + req.http.host + req.url; return (deliver); } }",
+        );
+        let mut client = Client::to(&governed.node).await;
+        for target in ["/a", "/b"] {
+            let answer = client.get(target).await;
+            assert_eq!(answer.status, 301);
+            let place = format!("https://example.test{target}");
+            assert_eq!(answer.field("location"), Some(&*place));
+        }
+    });
+}
