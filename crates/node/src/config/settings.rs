@@ -4,6 +4,7 @@ use super::document::{Document, Row, Value};
 use freshet_base::units;
 use freshet_net::address::Address;
 use freshet_net::trust::Network;
+use freshet_origin::OriginSettings;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -390,6 +391,10 @@ fn origin(row: &Row<'_>, wrong: &mut Vec<String>) -> Option<Origin> {
         wrong.push(format!("origin.url has a path, which requests bring themselves: `{url}`"));
         return None;
     }
+    if let Err(error) = url.parse::<OriginSettings>() {
+        wrong.push(error.to_string());
+        return None;
+    }
     Some(Origin {
         name: optional(text("origin[].name"))
             .unwrap_or_else(|| if host.is_empty() { url.clone() } else { host }),
@@ -536,6 +541,14 @@ mod tests {
         let origin = "[[origin]]\nname = \"a\"\nurl = \"http://a:81\"\n";
         let wrong = settings(&origin.repeat(2)).unwrap_err();
         assert!(wrong[0].contains("named `a`"), "{wrong:?}");
+    }
+
+    #[test]
+    fn an_origin_that_could_not_be_asked_is_refused() {
+        for url in ["http://a:", "http://a:65536", "http://user@a", "https://a?b"] {
+            let wrong = settings(&format!("[[origin]]\nurl = \"{url}\"\n")).unwrap_err();
+            assert!(wrong[0].contains(url), "{wrong:?}");
+        }
     }
 
     #[test]

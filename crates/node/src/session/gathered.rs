@@ -18,6 +18,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// Bytes gathered before they are sent although the turn goes on: two batches of TLS.
 const GATHER_BYTES_MAX: usize = 128 << 10;
 
+/// Bytes gathered for a socket that did not take all the last time, for what it leaves is copied
+/// and kept. Each time it takes all doubles the next.
+const GATHER_BYTES_MIN: usize = 32 << 10;
+
 thread_local! {
     /// The buffer of whichever connection has its turn.
     static SPARE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -38,14 +42,21 @@ struct Connection {
     /// in which the socket did not take all.
     out: Vec<u8>,
     sent: usize,
+    gather_bytes: usize,
     failed: Option<io::ErrorKind>,
 }
 
 /// A stream of which `first` was read already, and the side that sends what is written to it.
 pub(super) fn gather(stream: Stream, first: Vec<u8>) -> (Gathered, Sender) {
-    let (out, failed) = (Vec::new(), None);
-    let connection = Connection { stream, first, first_given: 0, out, sent: 0, failed };
-    let connection = Rc::new(RefCell::new(connection));
+    let connection = Rc::new(RefCell::new(Connection {
+        stream,
+        first,
+        first_given: 0,
+        out: Vec::new(),
+        sent: 0,
+        gather_bytes: GATHER_BYTES_MAX,
+        failed: None,
+    }));
     (Gathered(Rc::clone(&connection)), Sender(connection))
 }
 
@@ -73,7 +84,11 @@ impl Connection {
         if let Some(kind) = self.failed {
             return Poll::Ready(Err(kind.into()));
         }
-        let result = ready!(self.poll_send_out(cx));
+        let Poll::Ready(result) = self.poll_send_out(cx) else {
+            self.gather_bytes = GATHER_BYTES_MIN;
+            return Poll::Pending;
+        };
+        self.gather_bytes = (2 * self.gather_bytes).min(GATHER_BYTES_MAX);
         if let Err(error) = &result {
             self.failed = Some(error.kind());
             self.out = Vec::new();
@@ -108,7 +123,8 @@ impl Connection {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if self.sent > 0 || self.out.len() >= GATHER_BYTES_MAX {
+        let is_left_over = !self.out.is_empty() && self.out.capacity() < GATHER_BYTES_MAX;
+        if is_left_over || self.sent > 0 || self.out.len() >= self.gather_bytes {
             ready!(self.poll_send(cx))?;
         }
         if let Some(kind) = self.failed {
@@ -117,12 +133,11 @@ impl Connection {
         if self.out.capacity() < GATHER_BYTES_MAX {
             let mut buffer = SPARE.take();
             buffer.reserve(GATHER_BYTES_MAX);
-            buffer.extend_from_slice(&self.out);
             self.out = buffer;
         }
         let before = self.out.len();
         for slice in slices {
-            let room = GATHER_BYTES_MAX - self.out.len();
+            let room = self.gather_bytes - self.out.len();
             self.out.extend_from_slice(&slice[..slice.len().min(room)]);
         }
         Poll::Ready(Ok(self.out.len() - before))
