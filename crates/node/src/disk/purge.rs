@@ -6,9 +6,9 @@ use freshet_store::disk::device::Completion;
 use freshet_store::disk::purges::Target;
 use std::time::{Duration, Instant};
 
-/// How long a purge waits to be durable. A disk that takes longer is left, and the purge is applied
-/// when it comes back.
-const DURABLE_MAX: Duration = Duration::from_secs(2);
+/// How long a purge waits to be durable: longer than a disk may take for a write and a flush before
+/// it is left. The purge is applied to such a disk when it comes back.
+const DURABLE_MAX: Duration = Duration::from_secs(20);
 
 /// A purge that was carried out in memory and is being made durable.
 #[must_use]

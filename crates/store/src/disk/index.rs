@@ -71,7 +71,7 @@ impl Slot {
         (self.0 >> ADDRESS_SHIFT) & ((1 << ADDRESS_BITS) - 1)
     }
 
-    /// Length in units, up to an eighth too long.
+    /// Length in units, up to a sixteenth too long.
     pub(crate) fn units(self) -> u32 {
         class_length((self.0 >> LENGTH_SHIFT) & ((1 << LENGTH_BITS) - 1))
     }
@@ -88,25 +88,23 @@ impl Slot {
     }
 }
 
-/// The class of a length: up to eight as it is, above with three bits after the first, rounded up.
+/// The class of a length: up to 32 as it is, above with four bits after the first, rounded up.
 fn length_class(units: u32) -> u64 {
-    let units = u64::from(units.max(1));
-    if units < 16 {
-        return units;
+    let last = u64::from(units.max(1) - 1);
+    if last < 32 {
+        return last;
     }
-    let exponent = u64::from(units.ilog2()) - 3;
-    let mantissa = units.div_ceil(1 << exponent);
-    // 8..=16 times a power of two; 16 is the next power.
-    (exponent << 3) + mantissa
+    let exponent = u64::from(last.ilog2()) - 4;
+    // The first five bits, which are 16 to 31.
+    ((exponent << 4) + (last >> exponent)).min((1 << LENGTH_BITS) - 1)
 }
 
 fn class_length(class: u64) -> u32 {
-    if class < 16 {
-        return class as u32;
+    if class < 32 {
+        return class as u32 + 1;
     }
-    let exponent = (class >> 3) - 1;
-    let mantissa = 8 + (class & 7);
-    u32::try_from(mantissa << exponent).unwrap_or(u32::MAX)
+    let exponent = (class >> 4) - 1;
+    u32::try_from((17 + (class & 15)) << exponent).unwrap_or(u32::MAX)
 }
 
 /// What a look-up found.
@@ -393,11 +391,11 @@ mod tests {
     use std::collections::HashMap;
 
     #[test]
-    fn lengths_are_kept_to_an_eighth_and_never_below() {
+    fn lengths_are_kept_to_a_sixteenth_and_never_below() {
         for units in 1..=2048u32 {
             let kept = class_length(length_class(units));
             assert!(
-                kept >= units && u64::from(kept) * 8 <= u64::from(units) * 9,
+                kept >= units && u64::from(kept) * 16 <= u64::from(units) * 17,
                 "{units}: {kept}"
             );
             assert!(length_class(units) < 128);

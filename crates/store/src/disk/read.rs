@@ -12,7 +12,7 @@ use super::purges::Verdict;
 use super::record::{Bad, Kind, RecordHead, chunk_hash, key_hash, payload_offset, sums_of};
 use super::volume::Volume;
 use crate::arena::Arena;
-use crate::piece::Lease;
+use crate::piece::{Lease, PieceMut};
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -138,7 +138,7 @@ impl Volume {
         let skip = (offset - start) as usize;
         let (head, memory) = loop {
             let end = round_up(offset + wanted, BLOCK_BYTES).min(segment_end);
-            let memory = self.read_into(arena, start, end - start).await?;
+            let mut memory = self.read_into(arena, start, end - start).await?;
             let bytes = memory.bytes().get(skip..).unwrap_or(&[]);
             match RecordHead::parse(bytes) {
                 Ok(head) => break (head, memory),
@@ -178,6 +178,7 @@ impl Volume {
                 return Err(ReadError::Miss);
             }
         };
+        let memory = memory.ended(skip + head.bytes() as usize);
         let payload = self.payload_of(&head, memory, skip, arena, slot)?;
         self.counts.hits.add(1);
         self.index.touch(key_hash(key), slot);
@@ -204,7 +205,7 @@ impl Volume {
     fn payload_of(
         &self,
         head: &RecordHead,
-        memory: Memory,
+        mut memory: Memory,
         skip: usize,
         arena: &Arc<Arena>,
         slot: Slot,
@@ -225,7 +226,7 @@ impl Volume {
                 Some(lease.slice(from..from + len))
             }
             _ => arena.allocate(len).map(|mut piece| {
-                piece.spare()[..len].copy_from_slice(payload_bytes(&memory, from, len));
+                piece.spare()[..len].copy_from_slice(payload_bytes(&mut memory, from, len));
                 piece.publish(len)
             }),
         })
@@ -248,7 +249,7 @@ impl Volume {
         self.check(start, outcome.result)?;
         self.counts.reads.add(1);
         self.counts.read_bytes.add(len);
-        Ok(Memory::of(outcome.buffer, bytes))
+        Ok(Memory::of(outcome.buffer))
     }
 
     /// Takes note of a read that failed.
@@ -274,26 +275,41 @@ impl Volume {
 #[derive(Debug)]
 enum Memory {
     Block(Block),
+    /// Not published yet: how much of it is wanted shows when the head is read.
+    Piece(PieceMut),
     Lease(Lease),
 }
 
 impl Memory {
-    fn of(buffer: Buffer, len: usize) -> Self {
+    fn of(buffer: Buffer) -> Self {
         match buffer {
-            Buffer::Piece(mut piece) => Self::Lease(piece.publish(len)),
+            Buffer::Piece(piece) => Self::Piece(piece),
             other => Self::Block(other.into_block()),
         }
     }
 
-    fn bytes(&self) -> &[u8] {
+    fn bytes(&mut self) -> &[u8] {
         match self {
             Self::Block(block) => block,
+            Self::Piece(piece) => piece.spare(),
             Self::Lease(lease) => lease,
+        }
+    }
+
+    /// The first `len` bytes; pages behind them go back.
+    fn ended(self, len: usize) -> Self {
+        match self {
+            Self::Piece(mut piece) => {
+                let lease = piece.publish(len.min(piece.capacity() as usize));
+                piece.trim();
+                Self::Lease(lease)
+            }
+            other => other,
         }
     }
 }
 
-fn payload_bytes(memory: &Memory, from: usize, len: usize) -> &[u8] {
+fn payload_bytes(memory: &mut Memory, from: usize, len: usize) -> &[u8] {
     memory.bytes().get(from..from + len).unwrap_or(&[])
 }
 

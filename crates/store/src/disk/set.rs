@@ -20,6 +20,7 @@ use crate::body::Body;
 use crate::error::DiskError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
 
 /// The disks of a node.
 #[derive(Debug)]
@@ -221,10 +222,23 @@ impl Drop for Disks {
     }
 }
 
+/// How long a start waits for a process that has a disk to let go of it: one that was killed still
+/// has it until its last writes have ended.
+const TAKEN_MAX: Duration = Duration::from_secs(3);
+
 /// Opens a disk on a thread of its own; why it cannot be is said by the thread that serves it.
 fn open_one(disk: &Disk) -> Option<Opened> {
     let _ring = Ring::install();
-    disk.open().ok()
+    let until = Instant::now() + TAKEN_MAX;
+    loop {
+        match disk.open() {
+            Ok(opened) => return Some(opened),
+            Err(DiskError::DeviceOpen(IoError::Failed(11))) if Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(_) => return None,
+        }
+    }
 }
 
 /// What is where a disk should be.
