@@ -183,7 +183,9 @@ fn what_was_agreed_is_told() {
             let (client, accepted) = tls_pair(&authority.client_of(config), &server).await;
             let (ours, theirs) = (accepted.tls_info().unwrap(), client.tls_info().unwrap());
             assert_eq!((ours.version, theirs.version), (version, version));
+            // The client has AES-256 first, the server decides.
             assert!(ours.suite.starts_with("TLS") && ours.suite == theirs.suite, "{}", ours.suite);
+            assert!(ours.suite.contains("AES_128_GCM"), "{}", ours.suite);
             assert_eq!(ours.sni.as_deref(), Some("localhost"));
             assert!(!ours.resumed && !theirs.resumed);
             assert!(accepted.is_tls());
