@@ -56,6 +56,9 @@ pub(super) struct Workbench {
     pub(super) tls: Option<Arc<ClientConfig>>,
     /// Connections with more to read.
     pub(super) again: Vec<u32>,
+    /// Connections with something to send. Sending waits until all that has come is read: a server
+    /// that gets requests one by one answers them one by one, and each answer wakes somebody.
+    pub(super) to_send: Vec<u32>,
     /// Connections being made, handshakes included.
     pub(super) connecting: usize,
     /// Connections that wait until fewer are being made.
@@ -77,6 +80,8 @@ pub(super) struct Connection {
     /// What is to be sent, from `sent` on.
     out: Vec<u8>,
     sent: usize,
+    /// Whether it is in [`Workbench::to_send`].
+    is_queued: bool,
     /// Lanes to begin when it is open, and when their request was due.
     deferred: Vec<(u32, u64)>,
     /// Whether it is to be made as soon as that is allowed.
@@ -103,6 +108,7 @@ impl Connection {
             plain: Vec::new(),
             out: Vec::new(),
             sent: 0,
+            is_queued: false,
             deferred: Vec::new(),
             wants_open: false,
             retry_at: 0,
@@ -122,7 +128,7 @@ impl Connection {
     ) {
         if self.phase == Phase::Open {
             self.start(lane, due, context);
-            self.flush(context, bench);
+            self.queue(bench);
         } else {
             self.deferred.push((lane, due));
             self.wants_open |= self.phase == Phase::Closed;
@@ -172,8 +178,8 @@ impl Connection {
         context: &mut Context,
         bench: &mut Workbench,
     ) {
-        context.tick();
         if self.phase == Phase::Connecting {
+            context.tick();
             let Some(socket) = &self.socket else { return };
             match net::sockopt::socket_error(socket) {
                 Ok(Ok(())) if flags.contains(epoll::EventFlags::OUT) => {
@@ -234,7 +240,7 @@ impl Connection {
                 self.take(count, context, bench)
             };
             match close {
-                Ok(Close::No) => self.flush(context, bench),
+                Ok(Close::No) => self.queue(bench),
                 Ok(close) => return self.close(close, context, bench),
                 Err(fault) => return self.lose(fault, context, bench),
             }
@@ -255,7 +261,12 @@ impl Connection {
             }
             Phase::Open => match &mut self.protocol {
                 Protocol::Http1(http) => {
-                    if http.lane.exchange.as_ref().is_some_and(|sent| sent.sent < limit) {
+                    if http
+                        .lane
+                        .exchange
+                        .as_ref()
+                        .is_some_and(|sent| (1..limit).contains(&sent.sent))
+                    {
                         http.lane.time_out(context);
                         let place = http.lane.place;
                         self.go_on(place, context);
@@ -265,7 +276,7 @@ impl Connection {
                 Protocol::Http2(http) => {
                     let out = if self.tls.is_some() { &mut self.plain } else { &mut self.out };
                     http.time_out(limit, context, out);
-                    self.flush(context, bench);
+                    self.queue(bench);
                 }
             },
             _ => {}
@@ -331,7 +342,7 @@ impl Connection {
             let due = if waits_count { due } else { context.now };
             self.start(lane, due, context);
         }
-        self.flush(context, bench);
+        self.queue(bench);
     }
 
     fn start(&mut self, lane: u32, due: u64, context: &mut Context) {
@@ -490,8 +501,17 @@ impl Connection {
         }
     }
 
+    /// Has it send what there is when its turn comes.
+    fn queue(&mut self, bench: &mut Workbench) {
+        if !self.is_queued && (!self.plain.is_empty() || !self.out.is_empty()) {
+            self.is_queued = true;
+            bench.to_send.push(self.number);
+        }
+    }
+
     /// Sends what there is to send, as far as the socket takes it.
-    fn flush(&mut self, context: &mut Context, bench: &mut Workbench) {
+    pub(super) fn flush(&mut self, context: &mut Context, bench: &mut Workbench) {
+        self.is_queued = false;
         if let Some(tls) = &mut self.tls
             && !self.plain.is_empty()
         {
@@ -502,6 +522,12 @@ impl Connection {
             }
         }
         let Some(socket) = &self.socket else { return };
+        if !self.out.is_empty() {
+            match &mut self.protocol {
+                Protocol::Http1(http) => http.lane.leave(context),
+                Protocol::Http2(http) => http.lanes.iter_mut().for_each(|lane| lane.leave(context)),
+            }
+        }
         while let Some(rest) = self.out.get(self.sent..).filter(|rest| !rest.is_empty()) {
             match net::send(socket, rest, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
                 Ok(count) => self.sent += count,

@@ -50,6 +50,7 @@ pub(super) struct Lane {
 pub(super) struct Exchange {
     class: u16,
     pub(super) due: u64,
+    /// When it left; 0 while it waits to.
     pub(super) sent: u64,
     first: u64,
     body_bytes: u64,
@@ -67,6 +68,16 @@ impl Exchange {
     /// Whether somebody wants to see the body.
     pub(super) fn is_checked(&self) -> bool {
         self.check.is_some()
+    }
+
+    /// Notes that it leaves now. In a closed loop its time begins here, as other generators have it.
+    fn leave(&mut self, now: u64, is_closed_loop: bool) {
+        if self.sent == 0 {
+            self.sent = now.max(1);
+            if is_closed_loop {
+                self.due = self.sent;
+            }
+        }
     }
 
     /// Notes that the first byte has come.
@@ -106,6 +117,14 @@ impl Lane {
             values: Values::default(),
             started: false,
             exchange: None,
+        }
+    }
+
+    /// Notes that what was begun leaves now.
+    pub(super) fn leave(&mut self, context: &Context) {
+        if let Some(exchange) = &mut self.exchange {
+            let is_closed_loop = matches!(context.load.pace, Pace::Closed { .. });
+            exchange.leave(context.now, is_closed_loop);
         }
     }
 
@@ -195,36 +214,37 @@ impl Context {
         if !self.issuing {
             return false;
         }
-        let load = Arc::clone(&self.load);
         if !lane.is_within_session(self) {
-            let sequence = match load.workload.is_sequential() {
+            let sequence = match self.load.workload.is_sequential() {
                 true => self.shared.sequence.fetch_add(1, Ordering::Relaxed),
                 false => 0,
             };
-            (lane.session, lane.values) = load.workload.choose(&mut self.random, sequence);
+            (lane.session, lane.values) = self.load.workload.choose(&mut self.random, sequence);
             (lane.position, lane.started) = (0, true);
         }
-        if load.requests_max.is_some() && self.shared.budget.fetch_sub(1, Ordering::Relaxed) <= 0 {
+        if self.load.requests_max.is_some()
+            && self.shared.budget.fetch_sub(1, Ordering::Relaxed) <= 0
+        {
             self.issuing = false;
             return false;
         }
-        let request = load
-            .workload
-            .get(lane.session)
-            .and_then(|session| session.requests.get(usize::from(lane.position)));
+        let session = self.load.workload.get(lane.session);
+        let request = session.and_then(|session| session.requests.get(usize::from(lane.position)));
         let Some(request) = request else { return false };
         lane.position += 1;
         self.path.clear();
         request.write_path(&lane.values, &mut self.random, &mut self.path);
+        let class = request.class;
+        let check = self.checker();
         lane.exchange = Some(Exchange {
-            class: request.class,
+            class,
             due,
-            sent: self.now,
+            sent: 0,
             first: 0,
             body_bytes: 0,
             status: 0,
             hit: Hit::Unknown,
-            check: self.checker(),
+            check,
         });
         true
     }

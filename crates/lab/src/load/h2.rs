@@ -413,7 +413,7 @@ impl Http2 {
     pub(super) fn time_out(&mut self, limit: u64, context: &mut Context, out: &mut Vec<u8>) {
         for index in 0..self.lanes.len() {
             let lane = &mut self.lanes[index];
-            if lane.exchange.as_ref().is_some_and(|exchange| exchange.sent < limit) {
+            if lane.exchange.as_ref().is_some_and(|exchange| (1..limit).contains(&exchange.sent)) {
                 lane.time_out(context);
                 let stream = self.streams[index];
                 // CANCEL

@@ -124,6 +124,7 @@ impl Thread {
             skipped: vec![0; SKIP_BYTES].into(),
             tls,
             again: Vec::new(),
+            to_send: Vec::new(),
             connecting: 0,
             waiting: VecDeque::new(),
             retries: BinaryHeap::new(),
@@ -179,6 +180,7 @@ impl Thread {
             }
             self.context.tick();
             self.go_on();
+            self.send();
             if self.context.now >= next_tick {
                 next_tick = self.context.now + TICK_NS;
                 self.tick();
@@ -241,7 +243,7 @@ impl Thread {
         if let Some(arrivals) = self.arrivals.as_ref().filter(|_| self.context.issuing) {
             until = until.min(arrivals.next_ns as u64);
         }
-        let waits = !self.bench.again.is_empty();
+        let waits = !self.bench.again.is_empty() || !self.bench.to_send.is_empty();
         let left = if waits { 0 } else { until.saturating_sub(self.context.now) };
         Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as i64 }
     }
@@ -289,6 +291,20 @@ impl Thread {
                 }
             }
         }
+    }
+
+    /// Sends what has gathered.
+    fn send(&mut self) {
+        self.context.tick();
+        let mut numbers = std::mem::take(&mut self.bench.to_send);
+        for number in numbers.drain(..) {
+            if let Some(connection) = self.connections.get_mut(number as usize) {
+                connection.flush(&mut self.context, &mut self.bench);
+            }
+        }
+        // Its room is used again; what was added meanwhile has its turn at the next call.
+        numbers.append(&mut self.bench.to_send);
+        self.bench.to_send = numbers;
     }
 
     /// What is looked at now and then.
@@ -379,7 +395,7 @@ impl Thread {
                     connection.read(false, &mut self.context, &mut self.bench);
                 }
             }
-            self.context.tick();
+            self.send();
         }
         Report {
             meter,
