@@ -9,14 +9,14 @@
 //! |---|---|
 //! | [`device`] | a device of blocks; [`file`] and [`simulation`] are devices |
 //! | [`superblock`], [`geometry`] | whose a device is and how it is divided |
-//! | [`record`], [`segment`], [`table`] | what the log is made of |
-//! | [`index`] | where records are |
-//! | [`journal`], [`checkpoint`], [`purges`] | what must not be forgotten |
-//! | [`writer`], [`intake`], [`reclaim`] | the one that writes |
-//! | [`read`], [`volume`] | what all may ask of a disk |
+//! | `record`, `segment`, `table` | what the log is made of |
+//! | `index` | where records are |
+//! | `journal`, `checkpoint`, [`purges`] | what must not be forgotten |
+//! | `writer`, `intake`, `reclaim` | the one that writes |
+//! | `read`, `volume` | what all may ask of a disk |
 //! | [`recovery`] | making and opening a volume |
 //! | [`ring`] | the kernel's queue for I/O, one for each thread |
-//! | [`disk`], [`set`], [`budget`] | disks that come and go, placement, endurance |
+//! | `drive`, `set`, [`budget`] | disks that come and go, placement, endurance |
 
 pub mod bench;
 pub mod block;
@@ -24,7 +24,7 @@ pub mod budget;
 mod checkpoint;
 mod codec;
 pub mod device;
-mod disk;
+mod drive;
 pub mod file;
 pub mod geometry;
 mod index;
@@ -49,7 +49,7 @@ mod volume;
 mod writer;
 
 pub use checkpoint::Written;
-pub use disk::{Disk, DiskCounts, DiskSpec, DiskStats, Health, ObjectStream};
+pub use drive::{Disk, DiskCounts, DiskSpec, DiskStats, Health, ObjectStream};
 pub use intake::Description;
 pub use read::{PartRead, ReadError, Stored};
 pub use set::Disks;

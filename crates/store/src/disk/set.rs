@@ -3,7 +3,7 @@
 use super::budget::{Seen, Use};
 use super::codec::mix;
 use super::device::{Completion, Device, IoError};
-use super::disk::{Disk, DiskSpec, ObjectStream};
+use super::drive::{Disk, DiskSpec, ObjectStream};
 use super::file::FileDevice;
 use super::geometry::FormatOptions;
 use super::intake::Description;
