@@ -5,6 +5,32 @@ use freshet_node::transcript::{Records as Noted, Scribe, Side, Tag};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+/// Why connections close, in the words of the log and of the counters.
+const CLOSES: &[(&str, &str)] = &[
+    ("REM_CLOSE", "sc_rem_close"),
+    ("REQ_CLOSE", "sc_req_close"),
+    ("REQ_HTTP10", "sc_req_http10"),
+    ("RX_BAD", "sc_rx_bad"),
+    ("RX_BODY", "sc_rx_body"),
+    ("RX_JUNK", "sc_rx_junk"),
+    ("RX_OVERFLOW", "sc_rx_overflow"),
+    ("RX_TIMEOUT", "sc_rx_timeout"),
+    ("RX_CLOSE_IDLE", "sc_rx_close_idle"),
+    ("TX_PIPE", "sc_tx_pipe"),
+    ("TX_ERROR", "sc_tx_error"),
+    ("TX_EOF", "sc_tx_eof"),
+    ("RESP_CLOSE", "sc_resp_close"),
+    ("OVERLOAD", "sc_overload"),
+    ("PIPE_OVERFLOW", "sc_pipe_overflow"),
+    ("RANGE_SHORT", "sc_range_short"),
+    ("REQ_HTTP20", "sc_req_http20"),
+    ("VCL_FAILURE", "sc_vcl_failure"),
+];
+
+/// How bodies of origins are framed: what a record begins with, and its counter.
+const FRAMINGS: &[(u8, &str)] =
+    &[(b'0', "fetch_none"), (b'2', "fetch_chunked"), (b'3', "fetch_length"), (b'4', "fetch_eof")];
+
 /// Tags have numbers below this.
 const TAGS: usize = 128;
 
@@ -15,6 +41,10 @@ pub(crate) struct Journal {
     rules: Arc<Rules>,
     /// Records by their tags, written or masked.
     counts: [AtomicU64; TAGS],
+    /// Bodies of origins by how they are framed, as [`FRAMINGS`] has it.
+    framings: [AtomicU64; FRAMINGS.len()],
+    /// Connections by why they closed, as [`CLOSES`] has it.
+    closes: [AtomicU64; CLOSES.len()],
 }
 
 /// What is written, as parameters say; they may change at any time.
@@ -51,7 +81,13 @@ impl Rules {
 impl Journal {
     /// A journal that writes into `log`.
     pub(crate) fn new(log: Arc<Log>, rules: Arc<Rules>) -> Self {
-        Self { log, rules, counts: [const { AtomicU64::new(0) }; TAGS] }
+        Self {
+            log,
+            rules,
+            counts: [const { AtomicU64::new(0) }; TAGS],
+            framings: [const { AtomicU64::new(0) }; FRAMINGS.len()],
+            closes: [const { AtomicU64::new(0) }; CLOSES.len()],
+        }
     }
 
     /// Writes a record that belongs to no transaction.
@@ -65,6 +101,28 @@ impl Journal {
     /// How many records there were of a tag.
     pub(crate) fn count(&self, tag: Tag) -> u64 {
         self.counts.get(usize::from(tag.number())).map_or(0, |count| count.load(Relaxed))
+    }
+
+    /// Connections closed and bodies fetched, by the names of the counters.
+    pub(crate) fn counted(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let closes = CLOSES.iter().zip(&self.closes).map(|((_, name), count)| (*name, count));
+        let framings = FRAMINGS.iter().zip(&self.framings).map(|((_, name), count)| (*name, count));
+        closes.chain(framings).map(|(name, count)| (name, count.load(Relaxed)))
+    }
+
+    fn count_framing(&self, text: &[u8]) {
+        let found = FRAMINGS.iter().zip(&self.framings).find(|((c, _), _)| text.first() == Some(c));
+        if let Some((_, count)) = found {
+            count.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn count_close(&self, text: &[u8]) {
+        let why = text.split(|byte| *byte == b' ').next().unwrap_or_default();
+        let found = CLOSES.iter().zip(&self.closes).find(|((word, _), _)| word.as_bytes() == why);
+        if let Some((_, count)) = found {
+            count.fetch_add(1, Relaxed);
+        }
     }
 
     /// Records written, and turns of the ring.
@@ -86,6 +144,11 @@ impl Scribe for Journal {
         for (tag, text) in noted.iter() {
             if let Some(count) = self.counts.get(usize::from(tag.number())) {
                 count.fetch_add(1, Relaxed);
+            }
+            match tag {
+                Tag::SessClose => self.count_close(text),
+                Tag::Fetch_Body => self.count_framing(text),
+                _ => {}
             }
             if !self.rules.writes(tag) {
                 continue;

@@ -99,11 +99,12 @@ fn run(options: Options) -> Result<ExitCode, String> {
     let (sender, ends) = channel();
     watch_signals(sender.clone()).map_err(shown)?;
     open_interfaces(&manager).map_err(shown)?;
+    run_commands(&manager)?;
     if debug {
         serve_stdin(&manager, sender).map_err(shown)?;
     } else {
         let mut state = manager.state();
-        if state.has_policy() {
+        if state.has_policy() && !state.is_serving() {
             state.start()?;
         }
     }
@@ -148,6 +149,29 @@ fn open_interfaces(manager: &Arc<Manager>) -> io::Result<()> {
     manager.state().announce("-S", &secret.to_string_lossy())?;
     for address in &report {
         listener::report_to(address, commands(), secret.clone())?;
+    }
+    Ok(())
+}
+
+/// Carries out the commands of the file that `-I` names. One that fails ends the program, unless
+/// its line begins with `-`.
+fn run_commands(manager: &Manager) -> Result<(), String> {
+    let Some(path) = manager.state().options.commands.clone() else { return Ok(()) };
+    let text =
+        std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (line, may_fail) = match line.strip_prefix('-') {
+            Some(line) => (line, true),
+            None => (line, false),
+        };
+        let words = cli::words::split(line).map_err(|error| format!("{line}: {error}"))?;
+        if words.first().is_none_or(|word| word.starts_with('#')) {
+            continue;
+        }
+        let reply = manager.command(words);
+        if reply.status != cli::Status::Ok && !may_fail {
+            return Err(format!("{line}: {}", reply.text));
+        }
     }
     Ok(())
 }

@@ -1,88 +1,142 @@
-//! A policy: VCL as it was given, and what the node makes of it.
+//! A policy: VCL as it was given, compiled, and what the node makes of it.
 
 use crate::manager::State;
 use freshet_node::config::settings;
 use freshet_node::config::{Document, Settings};
+use freshet_node::policy::vcl::{Files, LoadError, VclPolicy};
 use freshet_node::snapshot::Snapshot;
 use freshet_origin::Origin;
+use freshet_vcl::{Defaults, Source, Timeouts};
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// A compiled policy.
-pub(crate) struct Program {
-    name: String,
-    source: (String, String),
-    snapshot: Snapshot,
-    origins: Vec<(String, Arc<Origin>)>,
-}
+/// What the `Via` and the log of this cache say.
+const NAME: &str = "varnish (Varnish/7.1)";
+
+/// A loaded policy.
+pub(crate) struct Program(Arc<VclPolicy>);
 
 impl std::fmt::Debug for Program {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Program").field("name", &self.name).finish_non_exhaustive()
+        f.debug_tuple("Program").field(&self.0.policy().name()).finish()
     }
 }
 
-fn value(text: &str, key: &str) -> Option<String> {
-    let at = text.find(key)?;
-    let rest = &text[at + key.len()..];
-    let a = rest.find('"')?;
-    let b = rest[a + 1..].find('"')?;
-    Some(rest[a + 1..a + 1 + b].into())
-}
-
 impl Program {
-    /// Compiles a policy.
+    /// Compiles a policy and runs its `vcl_init`; a refusal is in the words of Varnish's compiler.
     pub(crate) fn compile(
         name: &str,
         source: &str,
         text: &str,
         state: &State,
     ) -> Result<Self, String> {
-        let mut document = Document::default();
-        let host = value(text, ".host").unwrap_or("127.0.0.1".into());
-        let port = value(text, ".port").unwrap_or("80".into());
-        document.push("origin", &[("name", "s1"), ("url", &format!("http://{host}:{port}"))])?;
-        let mut settings = Settings::from_document(&document).map_err(|wrong| wrong.join("\n"))?;
-        settings.listeners = state
-            .options
-            .endpoints
-            .iter()
-            .map(|endpoint| settings::Listener {
-                name: Some(endpoint.name.clone()),
-                address: endpoint.address.clone(),
-                tls: false,
-                proxy_protocol: endpoint.proxy,
+        let parameters = &state.parameters;
+        let files =
+            Files { folders: parameters.text("vcl_path").split(':').map(Into::into).collect() };
+        let settings = freshet_vcl::Settings {
+            unused_is_error: parameters.bool("vcc_err_unref"),
+            match_steps_max: u32::try_from(parameters.integer("pcre2_match_limit"))
+                .unwrap_or(u32::MAX),
+            storages: state.storage_names().map(Into::into).collect(),
+            test_module: parameters.flag("debug", "vtc_mode"),
+            default_backend: None,
+        };
+        let defaults = Defaults {
+            ttl: parameters.seconds("default_ttl"),
+            grace: parameters.seconds("default_grace"),
+            keep: parameters.seconds("default_keep"),
+        };
+        let timeouts = Timeouts {
+            connect: parameters.seconds("connect_timeout"),
+            first_byte: parameters.seconds("first_byte_timeout"),
+            between_bytes: parameters.seconds("between_bytes_timeout"),
+        };
+        let source = Source { name: source.into(), text: text.into() };
+        // Backends that are declared alike share their connections.
+        let before = state.active_policy();
+        VclPolicy::load(name, source, &files, &settings, defaults, timeouts, before)
+            .map(Self)
+            .map_err(|error| match error {
+                LoadError::Text(report) => report.render_vcc(),
+                other => other.to_string(),
             })
-            .collect();
-        let snapshot = Snapshot::new(settings, None)?;
-        let origins = snapshot
-            .upstreams
-            .board
-            .origins()
-            .iter()
-            .map(|origin| (origin.settings.name.clone(), Arc::clone(origin)))
-            .collect();
-        Ok(Self { name: name.into(), source: (source.into(), text.into()), snapshot, origins })
     }
 
     /// What the node goes by with this policy and the parameters in force.
-    pub(crate) fn snapshot(&self, _: &State) -> Result<Snapshot, String> {
-        Ok(self.snapshot.clone())
+    pub(crate) fn snapshot(&self, state: &State) -> Result<Snapshot, String> {
+        let labels = state.labels();
+        let labels: HashMap<_, _> =
+            labels.map(|(name, program)| (name.into(), Arc::clone(&program.0))).collect();
+        self.0.set_labels(labels);
+        Ok(Snapshot::with_vcl(settings(state)?, Arc::clone(&self.0), None))
+    }
+
+    /// The policy as the node knows it.
+    pub(crate) fn policy(&self) -> &Arc<VclPolicy> {
+        &self.0
     }
 
     /// Its backends by name.
-    pub(crate) fn origins(&self) -> &[(String, Arc<Origin>)] {
-        &self.origins
+    pub(crate) fn origins(&self) -> impl Iterator<Item = (&str, &Arc<Origin>)> {
+        self.0.origins()
     }
 
     /// Labels it goes to.
     pub(crate) fn labels(&self) -> Vec<&str> {
-        Vec::new()
+        self.0.policy().program().labels.iter().map(|label| &**label).collect()
     }
 
     /// Names and texts of what it was made of.
     pub(crate) fn sources(&self) -> impl Iterator<Item = (&str, &str)> {
-        std::iter::once((self.source.0.as_str(), self.source.1.as_str()))
+        let files = self.0.policy().program().sources.files().iter();
+        files.map(|file| (file.name.as_str(), file.text.as_str()))
     }
+}
+
+/// The node's settings, as parameters and options have them.
+fn settings(state: &State) -> Result<Settings, String> {
+    let mut document = Document::default();
+    // The policy brings its own origins; the settings want one all the same.
+    document.push("origin", &[("url", "http://127.0.0.1:80")])?;
+    let mut settings = Settings::from_document(&document).map_err(|wrong| wrong.join("\n"))?;
+    let parameters = &state.parameters;
+    let span = |name: &str| Duration::from_secs_f64(parameters.seconds(name));
+    settings.listeners = state
+        .options
+        .endpoints
+        .iter()
+        .map(|endpoint| settings::Listener {
+            name: Some(endpoint.name.clone()),
+            address: endpoint.address.clone(),
+            tls: false,
+            proxy_protocol: endpoint.proxy,
+        })
+        .collect();
+    if let Some(bytes) = state.memory_bytes() {
+        settings.memory_bytes = bytes;
+        settings.cache.object_bytes_max = bytes / 4;
+    }
+    // Scripts count an origin's connections, and those of several workers are not shared.
+    if parameters.flag("debug", "vtc_mode") {
+        settings.workers = 1;
+    }
+    settings.log.access = settings::LogTarget::Off;
+    settings.admin_listen = None;
+    settings.cache.name = NAME.into();
+    settings.cache.cache_status = false;
+    settings.cache.client_cache_control = false;
+    settings.cache.grace = span("default_grace");
+    let limits = &mut settings.limits;
+    limits.idle_timeout = span("timeout_idle");
+    limits.send_timeout = span("send_timeout");
+    limits.restarts_max = u32::try_from(parameters.integer("max_restarts")).unwrap_or(u32::MAX);
+    limits.retries_max = u32::try_from(parameters.integer("max_retries")).unwrap_or(u32::MAX);
+    limits.fields_max = usize::try_from(parameters.integer("http_max_hdr")).unwrap_or(usize::MAX);
+    limits.head_bytes_max =
+        usize::try_from(parameters.integer("http_req_size")).unwrap_or(usize::MAX);
+    limits.target_bytes_max = limits.head_bytes_max;
+    Ok(settings)
 }
 
 /// The policy that `-b` stands for.
@@ -106,5 +160,5 @@ pub(crate) fn text_of_backend(backend: &str) -> Result<String, String> {
 
 /// The policy behind every policy.
 pub(crate) fn builtin() -> &'static str {
-    ""
+    freshet_vcl::BUILTIN
 }

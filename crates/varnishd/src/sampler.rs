@@ -153,6 +153,10 @@ impl Counts {
             ("backend_retry", of_origins(|origin| origin.stats.retries.value())),
             ("backend_req", of_origins(|origin| origin.stats.requests.value())),
             ("backend_fail", of_origins(|origin| connections_failed(origin))),
+            (
+                "backend_busy",
+                of_origins(|origin| origin.stats.failures(FailureKind::ConnectionLimit)),
+            ),
             ("n_backend", facts.origins.len() as u64),
             ("n_vcl", facts.policies),
             ("n_vcl_avail", facts.policies),
@@ -166,7 +170,7 @@ impl Counts {
             ("vcl_fail", tag(Tag::VCL_Error)),
             ("losthdr", tag(Tag::LostHeader)),
         ];
-        for (name, value) in values {
+        for (name, value) in values.into_iter().chain(self.journal.counted()) {
             self.main.set(name, value);
         }
         self.main.publish()

@@ -12,11 +12,13 @@ use crate::cli::{Reply, Status, words};
 use crate::counters::MGT;
 use crate::journal::Rules;
 use crate::parameters::Parameters;
+use crate::program::Program;
 use crate::sampler::Facts;
 use crate::shm::counters::Group;
 use crate::shm::{Directory, Segment, directory};
 pub(crate) use commands::reference;
 use freshet_base::clock::UnixMillis;
+use freshet_node::policy::vcl::VclPolicy;
 use freshet_node::transcript::Tag;
 use policies::Policies;
 use serving::Child;
@@ -174,6 +176,34 @@ impl State {
         self.policies.active().is_some()
     }
 
+    /// Names of the storages.
+    pub(crate) fn storage_names(&self) -> impl Iterator<Item = &str> {
+        self.storages.iter().map(|storage| storage.name.as_str())
+    }
+
+    /// The policy in use.
+    pub(crate) fn active_policy(&self) -> Option<&VclPolicy> {
+        self.policies.active().map(|program| &**program.policy())
+    }
+
+    /// Whether requests are served.
+    pub(crate) fn is_serving(&self) -> bool {
+        self.child.is_some()
+    }
+
+    /// Labels with the policies they stand for.
+    pub(crate) fn labels(&self) -> impl Iterator<Item = (&str, &Arc<Program>)> {
+        self.policies.labels()
+    }
+
+    /// Size of the storages that have one; the cache has as much memory as all of them.
+    pub(crate) fn memory_bytes(&self) -> Option<u64> {
+        let named = self.storages.iter().filter(|storage| storage.name != TRANSIENT);
+        let sizes: Vec<u64> = named.filter_map(|storage| storage.bytes).collect();
+        let sum: u64 = sizes.iter().sum();
+        Some(sum.max(freshet_store::limits::ARENA_BYTES_MIN)).filter(|_| !sizes.is_empty())
+    }
+
     /// When this program was started.
     fn started_at(&self) -> UnixMillis {
         let age = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(0);
@@ -255,7 +285,6 @@ impl State {
             .flat_map(|(policy, program)| {
                 program
                     .origins()
-                    .iter()
                     .map(move |(name, origin)| (format!("{policy}.{name}"), Arc::clone(origin)))
             })
             .collect();

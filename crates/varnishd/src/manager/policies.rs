@@ -212,10 +212,8 @@ pub(super) fn add(
         let text = format!("Too many ({count}) VCLs already loaded\n{hint}");
         return Err(Reply::error(Status::Cannot, text));
     }
-    let program = Program::compile(name, source, text, state).map_err(|why| {
-        let text = format!("Message from VCC-compiler:\n{why}");
-        Reply::error(Status::Parameter, text)
-    })?;
+    let program = Program::compile(name, source, text, state)
+        .map_err(|why| Reply::error(Status::Parameter, why))?;
     state.policies.all.push(Policy {
         name: name.into(),
         what: What::Program {

@@ -42,6 +42,11 @@ impl Child {
         let bytes = state.parameters.integer("vsl_space");
         let log = Arc::new(Log::create(&directory, bytes).map_err(shown)?);
         let journal = Arc::new(Journal::new(log, Arc::clone(&state.rules)));
+        let name = state.policies.active_name().unwrap_or_default();
+        journal.note(Tag::CLI, &format!("Rd vcl.load \"{name}\" vcl_{name} 1auto"));
+        journal.note(Tag::CLI, &format!("Wr 200 0 Loaded \"{name}\""));
+        journal.note(Tag::CLI, &format!("Rd vcl.use \"{name}\""));
+        journal.note(Tag::CLI, "Wr 200 0 ");
         journal.note(Tag::CLI, "Rd start");
         for endpoint in &state.options.endpoints {
             // What a process before left behind.
@@ -112,6 +117,7 @@ impl State {
         let Some(child) = &self.child else { return Ok(()) };
         let Some(program) = self.policies.active() else { return Ok(()) };
         let snapshot = program.snapshot(self)?;
+        program.policy().set_cache(Arc::clone(&child.node.shared.cache));
         child.node.reload_with(snapshot);
         Ok(())
     }

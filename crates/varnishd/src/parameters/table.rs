@@ -224,7 +224,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
         &["delayed_effect", "experimental"], "Not used here: there is one worker for each processor."),
     p("thread_pool_fail_delay", Duration, "seconds", "0.200", "0.010", "",
         &["experimental"], "Not used here: there is one worker for each processor."),
-    p("thread_pool_max", Integer, "threads", "5000", "10", "",
+    p("thread_pool_max", Integer, "threads", "5000", "", "",
         &["delayed_effect"], "Not used here: there is one worker for each processor."),
     p("thread_pool_min", Integer, "threads", "100", "5", "5000",
         &["delayed_effect"], "Not used here: there is one worker for each processor."),
