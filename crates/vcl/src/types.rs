@@ -125,10 +125,10 @@ pub(crate) fn duration_unit(unit: &str) -> Option<f64> {
 pub(crate) fn bytes_unit(unit: &str) -> Option<f64> {
     let power = match unit.to_ascii_uppercase().as_str() {
         "B" => 0,
-        "KB" => 10,
-        "MB" => 20,
-        "GB" => 30,
-        "TB" => 40,
+        "K" | "KB" => 10,
+        "M" | "MB" => 20,
+        "G" | "GB" => 30,
+        "T" | "TB" => 40,
         _ => return None,
     };
     Some((1_u64 << power) as f64)

@@ -3,6 +3,7 @@
 use super::{Fetch, failure};
 use crate::body::{ClientBodyError, RequestBody};
 use crate::policy::{FetchKind, OriginChoice};
+use crate::transcript::Tag;
 use bytes::Bytes;
 use freshet_cache::Failure;
 use freshet_origin::director::stable_hash;
@@ -36,6 +37,8 @@ impl Fetch {
             Some(error) => self.failed(&error),
             None => {
                 self.worker.stats.fetches_failed.increment();
+                let text = format_args!("no backend connection");
+                self.task.transcript.note(Tag::FetchError, text);
                 failure(503, "destination_unavailable", "no origin is healthy")
             }
         }))
@@ -90,6 +93,7 @@ impl Fetch {
     fn failed(&self, error: &OriginError) -> Failure {
         self.worker.stats.fetches_failed.increment();
         tracing::debug!(%error, origin = self.origin.as_deref(), "a fetch failed");
+        super::records::failed(&self.task.transcript, self.origin.as_deref(), error);
         if self.too_large {
             let detail = "the request body is larger than limits.body_bytes_max";
             return failure(413, "http_request_error", detail);

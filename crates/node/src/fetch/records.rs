@@ -4,7 +4,8 @@ use crate::transcript::{Message, Tag, Transcript, head_bytes_of_request, head_by
 use freshet_http::freshness::Freshness;
 use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_net::address::PeerAddress;
-use freshet_origin::OriginResponse;
+use freshet_origin::error::FailureKind;
+use freshet_origin::{OriginError, OriginResponse};
 use freshet_wire::h1::Framing;
 use std::fmt;
 
@@ -36,6 +37,28 @@ pub(super) fn lifetime(
     let ttl = freshness.ttl_ms(now).div_euclid(1000);
     let (now, word) = (now.seconds(), if is_cacheable { "cacheable" } else { "uncacheable" });
     transcript.note(Tag::TTL, format_args!("RFC {ttl} 10 0 {now} {now} {now} 0 0 {word}"));
+}
+
+/// An origin was asked in vain.
+pub(super) fn failed(transcript: &Transcript, origin: Option<&str>, error: &OriginError) {
+    let origin = origin.unwrap_or_default();
+    match error.kind() {
+        FailureKind::FirstByteTimeout => {
+            transcript.note(Tag::FetchError, format_args!("first byte timeout"));
+        }
+        FailureKind::Closed => {
+            let text = format_args!("HTC eof (Unexpected end of input)");
+            transcript.note(Tag::FetchError, text);
+        }
+        FailureKind::ConnectionLimit => {
+            transcript.note(Tag::FetchError, format_args!("backend {origin}: busy"));
+        }
+        FailureKind::Refused => {
+            let text = format_args!("backend {origin}: fail errno 111 (Connection refused)");
+            transcript.note(Tag::FetchError, text);
+        }
+        _ => transcript.note(Tag::FetchError, format_args!("{error}")),
+    }
 }
 
 /// The body is about to come, and where it goes.

@@ -146,11 +146,12 @@ impl Machine<'_> {
             self.task.reason = Reason::LocalPolicy;
             return State::Synth(503, None);
         }
-        if self.task.restarts >= self.task.snapshot.settings.limits.restarts_max {
+        // The one too many counts as well: a policy sees by it why it is asked for a page.
+        self.task.restarts += 1;
+        if self.task.restarts > self.task.snapshot.settings.limits.restarts_max {
             self.task.reason = Reason::LocalPolicy;
             return State::Synth(503, None);
         }
-        self.task.restarts += 1;
         let (before, id) = (self.task.id, self.worker.next_id());
         self.task.transcript.renew(id, "req", before, "restart");
         self.task.transcript.timestamp("Start");

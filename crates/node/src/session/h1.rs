@@ -10,6 +10,7 @@ use crate::client::Client;
 use crate::delivery::{Chunk, ResponseBody};
 use crate::exchange::{Either, Interim, Request, Response, Working};
 use crate::request;
+use crate::transcript::Tag;
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::{Method, ResponseHead, Scheme, Version};
@@ -270,6 +271,12 @@ impl Session {
             && self.request_body_ends(body_state.as_deref()).await;
         self.out.clear();
         response_head(&head, framing, keep_alive, version, &mut self.out);
+        // Varnish says aloud what HTTP/1.1 takes for granted, and people compare heads.
+        if keep_alive && version == Version::Http11 && self.worker.snapshot().policy.decides_all() {
+            self.out.truncate(self.out.len().saturating_sub(2));
+            self.out.extend_from_slice(b"Connection: keep-alive\r\n\r\n");
+            sent.transcript.field(Tag::RespHeader, b"Connection", b"keep-alive");
+        }
         head.fields.clear();
         sent.first_byte(self.out.len());
         let result = if bodiless {

@@ -45,11 +45,16 @@ pub(crate) async fn serve(
     let snapshot = worker.snapshot();
     let limits = &snapshot.settings.limits;
     let (gathered, sender) = gather(stream, first_bytes);
-    let handshake = h2::server::Builder::new()
+    let mut builder = h2::server::Builder::new();
+    // What Varnish's clients see first is its settings alone: a larger window of the connection
+    // would be told right behind them.
+    if !snapshot.policy.decides_all() {
+        builder.initial_connection_window_size(WINDOW_BYTES);
+    }
+    let handshake = builder
         .max_concurrent_streams(limits.streams_max)
         .max_header_list_size(u32::try_from(limits.head_bytes_max).unwrap_or(u32::MAX))
         .initial_window_size(WINDOW_BYTES)
-        .initial_connection_window_size(WINDOW_BYTES)
         .max_send_buffer_size(SEND_BUFFER_BYTES)
         .max_concurrent_reset_streams(RESET_STREAMS_MAX)
         .max_pending_accept_reset_streams(RESET_STREAMS_MAX)

@@ -10,7 +10,7 @@ mod tag;
 pub use tag::Tag;
 
 use freshet_http::fields::Fields;
-use freshet_http::message::{RequestHead, ResponseHead};
+use freshet_http::message::{RequestHead, ResponseHead, Version};
 use std::cell::RefCell;
 use std::fmt;
 use std::io::Write as _;
@@ -218,7 +218,12 @@ impl Transcript {
         };
         self.note_bytes(method, head.method.as_str().as_bytes());
         self.note_bytes(url, head.target.as_bytes());
-        self.note_bytes(protocol, head.version.as_str().as_bytes());
+        // Origins are asked in HTTP/1.1, whatever the client speaks.
+        let version = match message {
+            Message::Request => head.version,
+            _ => Version::Http11,
+        };
+        self.note_bytes(protocol, version.as_str().as_bytes());
         if !head.authority.is_empty() {
             self.field(header, b"Host", head.authority.as_bytes());
         }

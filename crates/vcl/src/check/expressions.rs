@@ -250,8 +250,8 @@ impl Checker<'_> {
         }
         let name = path.text();
         match &*name {
-            "true" => return Some((Expr::Constant(Value::Bool(true)), Type::Bool)),
-            "false" => return Some((Expr::Constant(Value::Bool(false)), Type::Bool)),
+            "true" | "True" => return Some((Expr::Constant(Value::Bool(true)), Type::Bool)),
+            "false" | "False" => return Some((Expr::Constant(Value::Bool(false)), Type::Bool)),
             "default" if wanted == Some(Type::Backend) || !self.symbols.contains_key("default") => {
                 let backend = self.program.default_backend;
                 return Some((Expr::Constant(Value::Backend(backend)), Type::Backend));

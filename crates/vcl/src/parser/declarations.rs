@@ -209,7 +209,7 @@ impl Parser<'_> {
 
     fn backend(&mut self) -> Parsed<Backend> {
         let name = self.declared("backend")?;
-        if self.is_word("none") {
+        if self.is_word("none") || self.is_word("None") {
             self.next();
             self.sign(";")?;
             return Ok(Backend { name, fields: None });

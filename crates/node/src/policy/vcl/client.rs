@@ -424,6 +424,9 @@ pub(super) fn synth(
 ) -> Deliver {
     with_state(policy, task, |state, task| {
         response.head.fields.clear();
+        let mut date = Vec::with_capacity(29);
+        freshet_http::date::write(task.now, &mut date);
+        response.head.fields.append("Date", date);
         response.head.fields.append("X-Varnish", task.id.to_string());
         let mut body = Vec::new();
         let mut delivery = Delivery { time: seconds(task.now), ..Delivery::default() };
