@@ -146,3 +146,7 @@ impl Resident for Name {
         self.fingerprint
     }
 }
+
+#[cfg(test)]
+#[path = "shadow_tests.rs"]
+mod tests;
