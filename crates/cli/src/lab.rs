@@ -66,7 +66,7 @@ struct Vod {
     #[arg(long, value_name = "N", default_value_t = 1000)]
     objects: u64,
     #[command(flatten)]
-    library: Library,
+    asked: Library,
 }
 
 /// `freshet lab live-linear`
@@ -81,7 +81,7 @@ struct LiveLinear {
     #[arg(long, value_name = "SHARE", default_value_t = library::LIVE_SHARE)]
     share: f64,
     #[command(flatten)]
-    library: Library,
+    asked: Library,
 }
 
 /// What both have.
@@ -327,7 +327,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
 impl Vod {
     fn run(self) -> Result<ExitCode> {
         let content = library::Content::OnDemand { objects: self.objects };
-        let options = self.library.options(content, "vod");
+        let options = self.asked.options(content, "vod");
         perform(&self.common, Duration::from_secs(120), |setup, show| {
             library::run(setup, &options, show)
         })
@@ -337,7 +337,7 @@ impl Vod {
 impl LiveLinear {
     fn run(self) -> Result<ExitCode> {
         let content = library::Content::Live { cache_bytes: self.cache, share: self.share };
-        let options = self.library.options(content, "live");
+        let options = self.asked.options(content, "live");
         perform(&self.common, Duration::from_secs(120), |setup, show| {
             library::run(setup, &options, show)
         })
