@@ -152,7 +152,7 @@ impl Counts {
             ("backend_reuse", of_origins(|origin| origin.stats.reuses.value())),
             ("backend_retry", of_origins(|origin| origin.stats.retries.value())),
             ("backend_req", of_origins(|origin| origin.stats.requests.value())),
-            ("backend_fail", of_origins(|origin| connections_failed(origin))),
+            ("backend_fail", of_origins(connections_failed)),
             (
                 "backend_busy",
                 of_origins(|origin| origin.stats.failures(FailureKind::ConnectionLimit)),

@@ -178,7 +178,7 @@ impl Log {
     /// Begins again at the start.
     fn wrap(&self, state: &mut State) -> io::Result<()> {
         state.number = state.number.wrapping_add(1);
-        while state.number as usize % SEGMENTS != 0 {
+        while !(state.number as usize).is_multiple_of(SEGMENTS) {
             state.number = state.number.wrapping_add(1);
         }
         state.turns += 1;
