@@ -97,7 +97,8 @@ fn the_builtin_text_decides_what_a_policy_leaves_open() {
 #[test]
 fn the_builtin_text_does_not_keep_what_is_not_for_all() {
     let policy = compile("");
-    let rows: [(fn(&mut Scene), bool); 8] = [
+    type Change = fn(&mut Scene);
+    let rows: [(Change, bool); 8] = [
         (|_| {}, false),
         (|s| s.answer.ttl = 0.0, true),
         (|s| s.beresp.fields.append("Set-Cookie", "a"), true),

