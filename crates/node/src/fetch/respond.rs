@@ -48,7 +48,9 @@ impl Fetch {
         {
             return next;
         }
-        self.invalidate(&head);
+        if !self.plan.snapshot.policy.decides_all() {
+            self.invalidate(&head);
+        }
         let mut answer = self.judge(head);
         let policy = Arc::clone(&self.plan.snapshot.policy);
         match policy.backend_response(&mut self.task, &mut answer) {
@@ -70,7 +72,10 @@ impl Fetch {
         let is_pass = self.plan.kind == FetchKind::Pass;
         let (freshness, uncacheable) = match storable {
             Storability::Store(freshness) if !is_pass => (freshness, None),
-            Storability::Store(freshness) if self.task.request.method == Method::Post => {
+            Storability::Store(freshness)
+                if self.task.request.method == Method::Post
+                    && !self.plan.snapshot.policy.decides_all() =>
+            {
                 self.ticket_for_later();
                 (freshness, None)
             }

@@ -183,9 +183,11 @@ impl Checker<'_> {
         parameter.of == Type::Enum
             && parameter.default.is_some()
             && match &argument.value.kind {
+                // A word in capitals is meant as one of an ENUM's, right or wrong.
                 ExpressionKind::Path(path) => {
                     let text = path.text();
-                    !parameter.words.iter().any(|word| *word == text)
+                    text.bytes().any(|byte| byte.is_ascii_lowercase() || byte == b'.')
+                        && !parameter.words.iter().any(|word| *word == text)
                 }
                 _ => true,
             }
