@@ -1,7 +1,9 @@
 //! From the tree to a program: names are resolved, types checked, states compared with what is
 //! used in them. All mistakes are found in one pass; a program comes out where there are none.
 
+mod backends;
 mod calls;
+mod comparisons;
 mod declarations;
 mod expressions;
 mod statements;

@@ -1,5 +1,6 @@
 //! Running a policy: one state at a time, from what is there to an action.
 
+mod assignment;
 mod evaluate;
 mod fields;
 mod host;

@@ -18,7 +18,10 @@ const FILES_MAX: usize = 256;
 
 /// Files that were read once (`std.fileread`). Read again when the policy is loaded again.
 #[derive(Debug, Default)]
-pub(super) struct FileCache(Mutex<HashMap<Box<str>, Option<Arc<[u8]>>>>);
+pub(super) struct FileCache(Mutex<HashMap<Box<str>, FileBytes>>);
+
+/// A file's bytes, where there are any to be had.
+type FileBytes = Option<Arc<[u8]>>;
 
 impl FileCache {
     fn get(&self, path: &str) -> Option<Arc<[u8]>> {

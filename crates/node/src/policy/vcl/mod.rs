@@ -43,7 +43,7 @@ pub struct VclPolicy {
     probes: Vec<(Arc<Origin>, ProbeSettings)>,
     defaults: Defaults,
     /// Other policies by the names this one hands over to.
-    labels: RwLock<HashMap<Box<str>, Arc<VclPolicy>>>,
+    labels: RwLock<HashMap<Box<str>, Arc<Self>>>,
     cache: OnceLock<Arc<Cache>>,
     files: host::FileCache,
     passes: passes::Passes,

@@ -18,8 +18,8 @@ use traffic::{Ask, Draw};
 
 /// Requests for each policy in the short form.
 const REQUESTS_SHORT: usize = 60;
-/// Policies of the short form, spread over all.
-const POLICIES_SHORT: usize = 3;
+/// Policies of the short form: each takes a second or more to compile for Varnish.
+const POLICIES_SHORT: [&str; 3] = ["strip cookies", "cookies by pattern", "redirects"];
 /// Long enough to compile a policy with a C compiler on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(1800);
 
@@ -48,8 +48,8 @@ struct Varnish {
 }
 
 impl Varnish {
-    /// `None` where the program is not there.
-    fn start(policy: &Path) -> Option<Self> {
+    /// The inner `None` is a policy it does not take.
+    fn start(policy: &Path) -> Option<Option<Self>> {
         let folder = tempfile::tempdir().unwrap();
         let name = folder.path().display().to_string();
         let policy = policy.display().to_string();
@@ -62,15 +62,16 @@ impl Varnish {
             .spawn()
             .ok()?;
         let mut varnish = Self { child, address: ([0, 0, 0, 0], 0).into(), _folder: folder };
-        varnish.address = varnish.listening(&name);
-        Some(varnish)
+        let Some(address) = varnish.listening(&name) else { return Some(None) };
+        varnish.address = address;
+        Some(Some(varnish))
     }
 
     /// Asks it where it listens until it does.
-    fn listening(&mut self, name: &str) -> SocketAddr {
+    fn listening(&mut self, name: &str) -> Option<SocketAddr> {
         loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                panic!("varnishd ended with {status}");
+            if self.child.try_wait().unwrap().is_some() {
+                return None;
             }
             let told = Command::new("varnishadm")
                 .args(["-t", "30", "-n", name, "debug.listen_address"])
@@ -82,7 +83,7 @@ impl Varnish {
                 && let (Ok(host), Ok(port)) = (host.parse(), port.parse::<u16>())
                 && port > 0
             {
-                return SocketAddr::new(host, port);
+                return Some(SocketAddr::new(host, port));
             }
         }
     }
@@ -133,6 +134,9 @@ async fn compare(name: &str, policy: &str, requests: usize) -> Result<(), Differ
     let Some(varnish) = Varnish::start(&write("theirs.vcl", &theirs)) else {
         return Err(Difference::NoVarnish);
     };
+    let Some(varnish) = varnish else {
+        return Err(Difference::Found(format!("policy {name}: varnishd does not take it")));
+    };
     let mut setup = Setup::of(&ours);
     setup.origins = String::new();
     setup.listen = format!("vcl = \"{}\"\n{}", write("ours.vcl", &ours).display(), setup.listen);
@@ -177,19 +181,22 @@ fn policies_do_what_they_do_under_varnish() {
     let all = policies::ALL;
     let long = std::env::var("FRESHET_DIFFERENTIAL").ok();
     let requests = long.as_ref().and_then(|count| count.parse().ok()).unwrap_or(REQUESTS_SHORT);
-    let step = if long.is_some() { 1 } else { all.len() / POLICIES_SHORT };
     run_within(LIMIT, async {
         let mut found = Vec::new();
-        for (name, policy) in all.iter().step_by(step) {
+        let wanted = |name: &str| long.is_some() || POLICIES_SHORT.contains(&name);
+        for (name, policy) in all.iter().filter(|(name, _)| wanted(name)) {
             match compare(name, policy, requests).await {
                 Ok(()) => println!("{name}: {requests} requests alike"),
                 Err(Difference::NoVarnish) => {
                     println!("skipped: varnishd is not installed");
                     return;
                 }
-                Err(Difference::Found(text)) => found.push(text),
+                Err(Difference::Found(text)) => {
+                    println!("{text}\n");
+                    found.push(*name);
+                }
             }
         }
-        assert!(found.is_empty(), "{}", found.join("\n\n"));
+        assert!(found.is_empty(), "these differ: {found:?}");
     });
 }

@@ -59,7 +59,7 @@ sub vcl_synth { if (resp.status == 750) { set resp.http.Location = "https://" + 
     (
         "own errors",
         r#"sub vcl_recv { if (req.url == "/login") { return (synth(403, "Forbidden here")); } }
-sub vcl_synth { set resp.http.Content-Type = "text/plain"; set resp.body = resp.status + " " + resp.reason + " " + req.url; return (deliver); }"#,
+sub vcl_synth { set resp.http.Content-Type = "text/plain"; set resp.body = "" + resp.status + " " + resp.reason + " " + req.url; return (deliver); }"#,
     ),
     (
         "error pages",
