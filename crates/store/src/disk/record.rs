@@ -156,7 +156,6 @@ impl RecordHead {
         Ok(read)
     }
 
-    #[expect(clippy::type_complexity, reason = "used once, right above")]
     fn parse_fixed(from: &mut Reader<'_>) -> Option<(Self, u32, usize, usize, usize)> {
         if from.u32()? != MAGIC {
             return None;

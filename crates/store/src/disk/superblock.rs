@@ -76,11 +76,11 @@ impl Superblock {
         if from.bytes(8) != Some(&MAGIC[..]) {
             return Err(DiskError::DeviceForeign { holds: holds(bytes) });
         }
-        let version = from.u16().ok_or(damaged.clone())?;
+        let version = from.u16().ok_or_else(|| damaged.clone())?;
         if version > FORMAT_VERSION {
             return Err(DiskError::DeviceNewer { version, known: FORMAT_VERSION });
         }
-        let summed = bytes.get(..BLOCK_BYTES as usize - 4).ok_or(damaged.clone())?;
+        let summed = bytes.get(..BLOCK_BYTES as usize - 4).ok_or_else(|| damaged.clone())?;
         let sum = bytes.get(summed.len()..).and_then(|rest| Reader::new(rest).u32());
         if sum != Some(crc32c::crc32c(summed)) {
             return Err(damaged);
