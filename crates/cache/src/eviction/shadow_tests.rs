@@ -48,7 +48,7 @@ impl Naive {
         self.small.len() + self.main.len()
     }
 
-    fn to_main(&mut self, mut item: Item, is_new: bool) {
+    fn enter_main(&mut self, mut item: Item, is_new: bool) {
         item.total = (item.total + item.recent).min(255);
         let uses = match self.tactic.worth {
             Worth::Total => (item.total + 1).min(255),
@@ -75,7 +75,7 @@ impl Naive {
                     _ => 1,
                 };
                 if item.recent >= enough {
-                    self.to_main(item, true);
+                    self.enter_main(item, true);
                     continue;
                 }
                 self.ghosts.retain(|name| *name != item.name);
@@ -93,7 +93,7 @@ impl Naive {
             if item.recent == 0 {
                 return;
             }
-            self.to_main(item, false);
+            self.enter_main(item, false);
         }
     }
 
@@ -108,10 +108,10 @@ impl Naive {
             self.evict();
         }
         let item = Item { name, bytes, recent: 0, total: 0, due: (0, 0) };
-        let known = self.ghosts.iter().any(|ghost| *ghost == name);
+        let known = self.ghosts.contains(&name);
         self.ghosts.iter_mut().filter(|ghost| **ghost == name).for_each(|ghost| *ghost = u64::MAX);
         if known || self.tactic.admission == Admission::Direct {
-            self.to_main(item, true);
+            self.enter_main(item, true);
         } else {
             self.small.push(item);
         }
