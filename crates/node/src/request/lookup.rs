@@ -67,7 +67,7 @@ impl Machine<'_> {
                         MissWhy::Request => Reason::MissRequest,
                     };
                     let is_new = matches!(why, MissWhy::UriMiss | MissWhy::VaryMiss);
-                    let ticket = match self.from_disk(ticket, is_new, &mut asked_disks).await {
+                    let ticket = match self.ask_disks(ticket, is_new, &mut asked_disks).await {
                         Ok(()) => continue,
                         Err(ticket) => ticket,
                     };
@@ -77,7 +77,7 @@ impl Machine<'_> {
                 Lookup::HitForMiss { ticket, stale } => {
                     self.task.reason = Reason::HitForMiss;
                     let is_new = stale.is_none();
-                    let ticket = match self.from_disk(ticket, is_new, &mut asked_disks).await {
+                    let ticket = match self.ask_disks(ticket, is_new, &mut asked_disks).await {
                         Ok(()) => continue,
                         Err(ticket) => ticket,
                     };
@@ -113,7 +113,7 @@ impl Machine<'_> {
     }
 
     /// Brings what a disk has of the resource into memory, once for a request.
-    async fn from_disk(
+    async fn ask_disks(
         &mut self,
         ticket: Ticket,
         is_new: bool,

@@ -19,6 +19,8 @@ const WARRANTY_DAYS: f64 = 5.0 * 365.0;
 /// The write budget of one disk.
 #[derive(Debug)]
 pub struct Budget {
+    /// Bytes of the drive.
+    bytes: u64,
     /// Bytes that may be written in a day.
     day_bytes: f64,
     /// When, and how many bytes had been written then; a day at most.
@@ -37,7 +39,8 @@ pub struct Use {
 impl Budget {
     /// A budget of `drive_writes` times `bytes` a day.
     pub fn new(bytes: u64, drive_writes: f64) -> Self {
-        Self { day_bytes: (bytes as f64 * drive_writes).max(1.0), samples: Mutex::default() }
+        let day_bytes = (bytes as f64 * drive_writes).max(1.0);
+        Self { bytes, day_bytes, samples: Mutex::default() }
     }
 
     /// Notes how many bytes were written in all; called now and then.
@@ -52,16 +55,20 @@ impl Budget {
         }
     }
 
-    /// Bytes written a day, by the last day or what is known of it; the first hours count as six.
+    /// Bytes written in the last day, or in what is known of it.
     pub fn daily_bytes(&self, now_ms: u64, written_bytes: u64) -> f64 {
         let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((at, before)) = samples.front().copied() else { return 0.0 };
-        let span_ms = now_ms.saturating_sub(at).max(DAY_MS / 4);
+        let span_ms = now_ms.saturating_sub(at).max(DAY_MS);
         written_bytes.saturating_sub(before) as f64 * DAY_MS as f64 / span_ms as f64
     }
 
-    /// The part of the budget that is being used; above 1 the drive wears out before its time.
+    /// The part of the budget that is being used; above 1 the drive wears out before its time. To
+    /// fill the drive for the first time is free: it is one write of its whole life.
     pub fn pressure(&self, now_ms: u64, written_bytes: u64) -> f64 {
+        if written_bytes <= self.bytes {
+            return 0.0;
+        }
         self.daily_bytes(now_ms, written_bytes) / self.day_bytes
     }
 
@@ -111,20 +118,21 @@ mod tests {
     #[test]
     fn admission_tightens_as_the_budget_is_used() {
         let budget = Budget::new(1000, 0.5);
-        budget.note(0, 0);
+        budget.note(0, 10_000);
         let at = DAY_MS;
-        assert!((budget.pressure(at, 250) - 0.5).abs() < 1e-9);
+        assert!((budget.pressure(at, 10_250) - 0.5).abs() < 1e-9);
+        assert_eq!(budget.pressure(at, 1000), 0.0);
         let (new, used, seen) =
             (Use::default(), Use { hits: 1, was_seen: false }, Use { hits: 2, was_seen: true });
         let admitted = |written| {
             let pressure = budget.pressure(at, written);
             [new, used, seen].map(|shown| budget.admits(pressure, shown))
         };
-        assert_eq!(admitted(250), [true, true, true]);
-        assert_eq!(admitted(400), [false, true, true]);
-        assert_eq!(admitted(600), [false, false, true]);
-        let days = budget.life_left(at, 500).map(|left| left.as_secs() / 86_400);
-        assert_eq!(days, Some(1824));
+        assert_eq!(admitted(10_250), [true, true, true]);
+        assert_eq!(admitted(10_400), [false, true, true]);
+        assert_eq!(admitted(10_600), [false, false, true]);
+        let days = budget.life_left(at, 10_500).map(|left| left.as_secs() / 86_400);
+        assert_eq!(days, Some(1804));
     }
 
     #[test]
