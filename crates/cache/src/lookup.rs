@@ -131,7 +131,7 @@ impl Cache {
             Some((object, Use::Serve)) => {
                 object.touch();
                 shard.counters.hits += 1;
-                self.note(shard, &object, Some(now));
+                self.note(shard, key.hash(), &object, Some(now));
                 return Lookup::Hit { object, refresh: None };
             }
             Some((object, Use::ServeAndRefresh)) => {
@@ -141,7 +141,7 @@ impl Cache {
                     shard.counters.refreshes += 1;
                     self.begin(&mut shard, key, object.selector().clone())
                 });
-                self.note(shard, &object, Some(now));
+                self.note(shard, key.hash(), &object, Some(now));
                 return Lookup::Hit { object, refresh };
             }
             Some((object, _)) => Some(object),

@@ -155,7 +155,7 @@ impl Cache {
         let replaced = shard.insert(Arc::clone(&object));
         shard.counters.inserted += 1;
         shard.counters.replaced += replaced.len() as u64;
-        self.note(shard, &object, None);
+        self.note(shard, key.hash(), &object, None);
         self.with_fifo(|fifo| fifo.push(&object));
         self.retire(&replaced);
         self.forget_in_transit(&object);
@@ -201,7 +201,7 @@ impl Cache {
             object.set_born_seq(born_seq);
             shard.renew(object);
             shard.counters.validated += 1;
-            self.note(shard, object, None);
+            self.note(shard, key.hash(), object, None);
         } else {
             drop(shard);
         }
