@@ -54,6 +54,9 @@ fn document(settings: &Settings) -> Value {
         "workers": settings.workers,
         "memory": settings.memory_bytes,
         "drain": span(settings.drain),
+        "vcl": path_or(settings.vcl.as_ref(), ""),
+        "store": stores(settings),
+        "stores": { "ttl_min": span(settings.store_ttl_min) },
         "listen": listeners(settings),
         "certificate": certificates(settings),
         "tls": {
@@ -111,6 +114,20 @@ fn listeners(settings: &Settings) -> Value {
     settings.listeners.iter().map(one).collect()
 }
 
+fn stores(settings: &Settings) -> Value {
+    let one = |store: &freshet_node::config::settings::Store| {
+        json!({
+            "path": store.path,
+            "size": store.bytes,
+            "object_size": store.object_bytes,
+            "weight": store.weight,
+            "drive_writes": store.drive_writes,
+            "keep_used": store.keep_used,
+        })
+    };
+    settings.stores.iter().map(one).collect()
+}
+
 fn certificates(settings: &Settings) -> Value {
     let one = |certificate: &freshet_node::config::settings::Certificate| {
         json!({
@@ -162,7 +179,8 @@ mod tests {
     #[test]
     fn every_key_of_the_file_is_shown() {
         let text = "[[listen]]\naddress = \":0\"\n[[origin]]\nurl = \"http://a\"\n\
-                    [[certificate]]\ncert = \"a\"\nkey = \"b\"\n";
+                    [[certificate]]\ncert = \"a\"\nkey = \"b\"\n\
+                    [[store]]\npath = \"c\"\n";
         let settings = Settings::from_document(&Document::parse(text).unwrap()).unwrap();
         let document = document(&settings);
         for key in KEYS {

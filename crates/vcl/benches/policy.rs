@@ -1,6 +1,5 @@
 //! What a policy costs: the built-in text over a hit, a policy of 300 lines with 20 patterns, and
 //! compiling 5,000 lines.
-#![expect(missing_docs, reason = "criterion's macros make items of their own")]
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use freshet_http::message::{RequestHead, ResponseHead};

@@ -1,7 +1,7 @@
 //! What leaves when room is wanted.
 //!
-//! The queues of [`fifo`] decide, run by one of some [tactics](tactic). Which one, the traffic
-//! says: a [tuner](tuner) runs all of them as [shadow](shadow) caches over a sample of the keys.
+//! The queues of `fifo` decide, run by one of some [tactics](tactic). Which one, the traffic says:
+//! a `tuner` runs all of them as [shadow] caches over a sample of the keys.
 
 pub mod curve;
 pub(crate) mod fifo;

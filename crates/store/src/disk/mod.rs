@@ -7,7 +7,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`device`] | a device of blocks; [`file`] and [`simulation`] are devices |
+//! | [`device`] | a device of blocks; [`mod@file`] and [`simulation`] are devices |
 //! | [`superblock`], [`geometry`] | whose a device is and how it is divided |
 //! | `record`, `segment`, `table` | what the log is made of |
 //! | `index` | where records are |

@@ -48,7 +48,7 @@ fn mistakes_are_named_as_varnish_names_them() {
         (recv("set req.http.a = \"a\" - \"b\";"), "STRING - STRING not possible."),
         (recv("set req.http.a = 1.5 % 2;"), "Operator % only possible on INT"),
         (recv("set req.ttl = 120;"), "Expression has type INT, expected DURATION"),
-        (recv("set req.ttl = 1k;"), "Unknown duration unit 'k'"),
+        (recv("set req.ttl = 1x;"), "Unknown duration unit 'x'"),
         (recv("set req.url -= \"a\";"), "Expected '=' got '-='"),
         (recv("set req.http.a >> \"a\";"), "Expected '=' got '>>'"),
         (recv("set req.http.a = \"a\""), "Expected ';' got '}'"),
