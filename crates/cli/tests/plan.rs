@@ -1,5 +1,7 @@
 //! `freshet plan` as its user meets it.
 
+#![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
+
 use std::process::{Command, Output};
 
 const MODELS: [&str; 7] = ["channels", "tco", "energy", "cost", "carbon", "endurance", "fleet"];

@@ -117,7 +117,7 @@ struct Node;
 
 impl Host for Node {
     fn backend_health(&self, backend: u32) -> (bool, f64) {
-        (backend % 2 == 0, 1.0)
+        (backend.is_multiple_of(2), 1.0)
     }
 
     fn random(&mut self) -> u64 {

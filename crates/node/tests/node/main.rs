@@ -1,6 +1,7 @@
 //! A node in this process between real sockets: clients on one side, an origin that does what the
 //! test says on the other.
 #![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
+#![allow(clippy::print_stderr, reason = "what is not installed is skipped with a word")]
 
 mod authority;
 mod client;

@@ -214,7 +214,7 @@ fn objects_leave_by_key_and_by_tag() {
 #[test]
 fn what_is_hit_for_pass_is_passed() {
     run(async {
-        let origin = Origin::serve(|asked| fresh(asked.field("x-pass").unwrap_or("no").to_owned()));
+        let origin = Origin::serve(|asked| fresh(asked.field("x-pass").unwrap_or("no")));
         let governed = governed(
             &origin,
             r#"
