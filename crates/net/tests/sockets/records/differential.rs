@@ -160,8 +160,11 @@ fn compare(input: &[u8]) {
         run(async {
             let ours = outcome(client, &configs.ours, portion, case).await;
             let theirs = outcome(client, &configs.rustls, portion, case).await;
+            // A record that is cut off and wrong from its header on: we say so at once, rustls waits
+            // for the rest of it and then misses that.
+            let sooner = ours.end == End::Violation && theirs.end == End::Truncated;
             assert!(
-                ours == theirs,
+                ours == theirs || (sooner && ours.plain == theirs.plain),
                 "{} bytes, {:?} against {} bytes, {:?}",
                 ours.plain.len(),
                 ours.end,
