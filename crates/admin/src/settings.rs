@@ -5,6 +5,7 @@ use axum::Json;
 use axum::extract::State;
 use freshet_node::config::Settings;
 use freshet_node::config::settings::{Director, LogTarget};
+use freshet_node::policy::Storage;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ fn document(settings: &Settings) -> Value {
     let cache_and_limits = json!({
         "cache": {
             "object_bytes_max": cache.object_bytes_max,
+            "objective": cache.objective.code(),
             "grace": span(cache.grace),
             "stale_if_error": span(cache.stale_if_error),
             "heuristic": cache.heuristic,
@@ -57,6 +59,7 @@ fn document(settings: &Settings) -> Value {
         "vcl": path_or(settings.vcl.as_ref(), ""),
         "store": stores(settings),
         "stores": { "ttl_min": span(settings.store_ttl_min) },
+        "storage": storage_rules(settings),
         "listen": listeners(settings),
         "certificate": certificates(settings),
         "tls": {
@@ -114,6 +117,17 @@ fn listeners(settings: &Settings) -> Value {
     settings.listeners.iter().map(one).collect()
 }
 
+fn storage_rules(settings: &Settings) -> Value {
+    let one = |rule: &freshet_node::config::settings::StorageRule| {
+        let class = match &rule.storage {
+            Storage::Class(class) => class,
+            Storage::Configured | Storage::Memory => "ram",
+        };
+        json!({ "path": rule.path, "class": class })
+    };
+    settings.storage_rules.iter().map(one).collect()
+}
+
 fn stores(settings: &Settings) -> Value {
     let one = |store: &freshet_node::config::settings::Store| {
         json!({
@@ -123,6 +137,10 @@ fn stores(settings: &Settings) -> Value {
             "weight": store.weight,
             "drive_writes": store.drive_writes,
             "keep_used": store.keep_used,
+            "class": store.class,
+            "ttl_min": span(store.ttl_min),
+            "object_min": store.object_bytes_min,
+            "object_max": Some(store.object_bytes_max).filter(|bytes| *bytes < u64::MAX),
         })
     };
     settings.stores.iter().map(one).collect()

@@ -28,29 +28,34 @@ pub(crate) struct Arguments {
 /// None: what is wrong with a file is shown.
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     let mut wrong = 0;
-    for path in &arguments.files {
-        if path.extension().is_some_and(|extension| extension == "vcl") {
-            wrong += usize::from(!policy(path, arguments.explain));
-            continue;
-        }
+    // Classes of stores that a policy may name are those of the configurations beside it.
+    let mut classes: Vec<String> = Vec::new();
+    let is_policy = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "vcl");
+    for path in arguments.files.iter().filter(|path| !is_policy(path)) {
         let result = settings::read(path).map_err(|error| error.to_string()).and_then(|document| {
             let settings = Settings::from_document(&document).map_err(|lines| lines.join("\n"))?;
             Format::parse(&settings.log.format).map_err(|error| format!("log.format: {error}"))?;
             Ok(settings)
         });
         match result {
-            Ok(_) => println!("{}: good", path.display()),
+            Ok(settings) => {
+                classes.extend(settings.store_classes().map(str::to_owned));
+                println!("{}: good", path.display());
+            }
             Err(error) => {
                 wrong += 1;
                 eprintln!("{}: {error}", path.display());
             }
         }
     }
+    for path in arguments.files.iter().filter(is_policy) {
+        wrong += usize::from(!policy(path, &classes, arguments.explain));
+    }
     Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Checks a policy and says all that is wrong with it; whether it is right.
-fn policy(path: &Path, explain: bool) -> bool {
+fn policy(path: &Path, classes: &[String], explain: bool) -> bool {
     let (source, files) = match Files::open(path) {
         Ok(found) => found,
         Err(error) => {
@@ -58,7 +63,7 @@ fn policy(path: &Path, explain: bool) -> bool {
             return false;
         }
     };
-    let settings = freshet_node::policy::vcl::language();
+    let settings = freshet_node::policy::vcl::language(classes.iter().map(String::as_str));
     let (program, report) = freshet_vcl::compile(source, &files, &settings);
     if !report.diagnostics.is_empty() {
         eprint!("{}", report.render(std::io::stderr().is_terminal()));

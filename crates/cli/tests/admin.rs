@@ -403,3 +403,35 @@ fn a_node_that_is_not_there_is_named() {
     assert!(said.contains(&format!("{free}: no node answers there")), "{said}");
     assert!(said.contains("freshet serve") && said.contains("--admin"), "{said}");
 }
+
+#[test]
+fn the_curve_says_what_other_capacities_would_hit() {
+    let origin = Origin::start();
+    let url = format!("http://{}", origin.address);
+    let node = Node::with(origin, &["--origin", &url, "--set", "cache.objective=requests"]);
+    // One fetch, then hits: a cache of any capacity would have them.
+    for at in 0..50 {
+        assert_eq!(node.ask("/page").starts_with("hit"), at > 0);
+    }
+    let token = fs::read_to_string(&node.token).unwrap();
+    let fields = format!("Authorization: Bearer {}\r\n", token.trim());
+    let body = |path: &str| {
+        let answer = node.ask_admin(path, &fields);
+        assert_eq!(status(&answer), "200", "{answer}");
+        serde_json::from_str::<Value>(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+    };
+    let curve = body("/v1/curve?capacity=33554432&capacity=134217728");
+    assert_eq!(curve["capacity_bytes"], 64 << 20, "{curve}");
+    assert_eq!(curve["requests_seen"], 50, "{curve}");
+    let points = curve["points"].as_array().unwrap();
+    assert_eq!(points.len(), 2, "{curve}");
+    for (point, capacity) in points.iter().zip([32u64 << 20, 128 << 20]) {
+        assert_eq!(point["capacity_bytes"], capacity, "{curve}");
+        let ratio = point["request_hit_ratio"].as_f64().unwrap();
+        assert!((ratio - 0.98).abs() < 1e-9, "49 of 50, not {ratio}: {curve}");
+    }
+    assert_eq!(body("/v1/curve")["points"].as_array().unwrap().len(), 8);
+    assert_eq!(body("/v1/config")["cache"]["objective"], "requests");
+    assert_eq!(status(&node.ask_admin("/v1/curve?capacity=x", &fields)), "400");
+    assert_eq!(status(&node.ask_admin("/v1/curve", "")), "401");
+}

@@ -81,12 +81,17 @@ struct Node {
 
 impl Node {
     fn start(origin: &Origin, folder: &Path, store: &str) -> Self {
+        Self::start_with(origin, folder, &["--store", store])
+    }
+
+    fn start_with(origin: &Origin, folder: &Path, more: &[&str]) -> Self {
         let runtime = folder.join("run");
         std::fs::create_dir_all(&runtime).unwrap();
         let mut process = Process::start(
             freshet()
                 .args(["serve", "--listen", "127.0.0.1:0", "--memory", "64MiB", "--workers", "2"])
-                .args(["--origin", &format!("http://{}", origin.address), "--store", store])
+                .args(["--origin", &format!("http://{}", origin.address)])
+                .args(more)
                 .args([
                     "--admin",
                     &format!("unix:{}/admin", runtime.display()),
@@ -217,4 +222,33 @@ fn what_is_no_store_is_left_alone() {
     assert!(std::fs::read(&path).unwrap() == precious);
     succeed(freshet().args(["store", "format", "--force", &text]));
     assert!(succeed(freshet().args(["store", "check", &text])).contains("good"));
+}
+
+#[test]
+fn rules_and_stores_say_what_goes_to_which_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = |name: &str| folder.path().join(name);
+    let origin = Origin::start();
+    let file = folder.path().join("freshet.toml");
+    let text = format!(
+        "[[store]]\npath = {:?}\nsize = \"64MiB\"\nobject_max = \"100KB\"\n\
+         [[store]]\npath = {:?}\nsize = \"64MiB\"\nclass = \"qlc\"\nobject_min = \"100KB\"\n\
+         [[storage]]\npath = \"/4000/\"\nclass = \"ram\"\n\
+         [[storage]]\npath = \"/300000/\"\nclass = \"qlc\"\n",
+        store("small"),
+        store("large")
+    );
+    std::fs::write(&file, text).unwrap();
+    let mut node = Node::start_with(&origin, folder.path(), &["--config", &file.to_string_lossy()]);
+    // Twice, and in this order: what may go nowhere would be offered again when it is used.
+    for _ in 0..2 {
+        check_all(&node, &["/4000/live".into(), "/90000/a".into(), "/200000/b".into()]);
+    }
+    check_all(&node, &["/300000/c".into()]);
+    node.process.signal(Signal::TERM);
+    assert!(support::is_clean(node.process.end().0));
+    for (name, records) in [("small", "  1 records"), ("large", "  2 records")] {
+        let said = succeed(freshet().args(["store", "check", &store(name).display().to_string()]));
+        assert!(said.contains(records), "{said}");
+    }
 }

@@ -116,6 +116,7 @@ impl Node {
             secret,
             freshet_cache::Settings {
                 object_bytes_max: Some(settings.cache.object_bytes_max),
+                objective: settings.cache.objective,
                 ..freshet_cache::Settings::default()
             },
         )?;
@@ -351,6 +352,7 @@ fn fixed(before: &Settings, next: &Settings) -> impl Iterator<Item = &'static st
         ("workers", before.workers != next.workers),
         ("memory", before.memory_bytes != next.memory_bytes),
         ("store", before.stores != next.stores),
+        ("cache.objective", before.cache.objective != next.cache.objective),
         ("admin.listen", before.admin_listen != next.admin_listen),
     ]
     .into_iter()

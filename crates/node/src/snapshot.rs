@@ -145,7 +145,7 @@ fn load(
         between_bytes: timeouts.between_bytes.as_secs_f64(),
     };
     let defaults = Defaults { grace: settings.cache.grace.as_secs_f64(), ..Defaults::default() };
-    let language = crate::policy::vcl::language();
+    let language = crate::policy::vcl::language(settings.store_classes());
     let before = before.and_then(|before| before.vcl.as_deref());
     VclPolicy::load("boot", source, &files, &language, defaults, timeouts, before)
         .map_err(|error| format!("the policy has mistakes\n{error}"))

@@ -108,10 +108,44 @@ pub const KEYS: &[Key] = &[
         "Whether content that was used is written again when its turn to be overwritten comes.",
     ),
     key(
+        "store[].class",
+        Kind::Text,
+        "disk",
+        "What `[[storage]]` and a policy (`beresp.storage = storage.NAME`) call this store. Stores \
+         of one class share what goes there.",
+    ),
+    key(
+        "store[].ttl_min",
+        Kind::Span,
+        "0s",
+        "Shortest lifetime of what goes there, where that is longer than `stores.ttl_min`.",
+    ),
+    key("store[].object_min", Kind::Text, "", "Shortest body that goes there, as `64KiB`."),
+    key(
+        "store[].object_max",
+        Kind::Text,
+        "",
+        "Longest body that goes there, as `1GB`; with it, none of unknown length that is too long \
+         for memory.",
+    ),
+    key(
         "stores.ttl_min",
         Kind::Span,
         "10m",
         "Responses with a shorter lifetime stay in memory: live streams never wear a disk.",
+    ),
+    key(
+        "storage[].path",
+        Kind::Text,
+        "/",
+        "What the path of a request begins with, as `/live/`. The first that fits counts.",
+    ),
+    key(
+        "storage[].class",
+        Kind::Text,
+        "ram",
+        "Where its response may be kept, unless a policy says otherwise: `ram` for memory only, or \
+         the class of a store.",
     ),
     key(
         "listen[].address",
@@ -192,6 +226,14 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "auto",
         "Largest object to keep; `auto` is a quarter of memory. Larger ones stream through.",
+    ),
+    key(
+        "cache.objective",
+        Kind::Choice(&["bytes", "requests"]),
+        "bytes",
+        "What memory is to have the most of. With `bytes` a byte counts the same wherever it is, as \
+         for video and downloads; with `requests` small objects go before large ones, as for pages \
+         and interfaces. Takes effect with a restart.",
     ),
     key(
         "cache.grace",

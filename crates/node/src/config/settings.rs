@@ -1,7 +1,9 @@
 //! The configuration as the node uses it: typed, complete, checked.
 
 use super::document::{Document, Row, Value};
+use crate::policy::Storage;
 use freshet_base::units;
+use freshet_cache::Objective;
 use freshet_net::address::Address;
 use freshet_net::trust::Network;
 use freshet_origin::OriginSettings;
@@ -32,6 +34,8 @@ pub struct Settings {
     pub stores: Vec<Store>,
     /// Shortest lifetime of what goes there.
     pub store_ttl_min: Duration,
+    /// Where responses may be kept; the first that fits counts.
+    pub storage_rules: Vec<StorageRule>,
     /// Origins, at least one where there is no VCL.
     pub origins: Vec<Origin>,
     /// How an origin is chosen.
@@ -112,6 +116,26 @@ pub struct Store {
     pub object_bytes: Option<u64>,
     /// Keep what was used.
     pub keep_used: bool,
+    /// What rules and policies call it, and others beside it.
+    pub class: String,
+    /// Shortest lifetime of what goes there, where that is longer than `stores.ttl_min`.
+    pub ttl_min: Duration,
+    /// Lengths of what goes there.
+    pub object_bytes_min: u64,
+    /// The same, at most.
+    pub object_bytes_max: u64,
+}
+
+/// The class of a store that is given no other.
+pub const STORE_CLASS: &str = "disk";
+
+/// `[[storage]]`
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct StorageRule {
+    /// What a request's path begins with.
+    pub path: String,
+    /// Where its response may be kept, unless a policy says otherwise.
+    pub storage: Storage,
 }
 
 /// `origins.director`
@@ -160,6 +184,8 @@ pub struct Health {
 pub struct Cache {
     /// Bytes, `auto` resolved.
     pub object_bytes_max: u64,
+    /// What eviction aims at.
+    pub objective: Objective,
     /// Default grace.
     pub grace: Duration,
     /// Default stale-if-error.
@@ -266,6 +292,7 @@ impl Settings {
                 .filter_map(|row| store(row, &mut wrong))
                 .collect(),
             store_ttl_min: span("stores.ttl_min"),
+            storage_rules: document.rows("storage").iter().map(storage_rule).collect(),
             origins: document
                 .rows("origin")
                 .iter()
@@ -292,6 +319,10 @@ impl Settings {
             }),
             cache: Cache {
                 object_bytes_max,
+                objective: match text("cache.objective").as_str() {
+                    "requests" => Objective::Requests,
+                    _ => Objective::Bytes,
+                },
                 grace: span("cache.grace"),
                 stale_if_error: span("cache.stale_if_error"),
                 heuristic: document.value("cache.heuristic").bool(),
@@ -321,6 +352,16 @@ impl Settings {
                 .filter(|f| f != "auto")
                 .map(Into::into),
         };
+        for rule in &settings.storage_rules {
+            if let Storage::Class(class) = &rule.storage
+                && !settings.store_classes().any(|known| known == &**class)
+            {
+                wrong.push(format!(
+                    "storage.class names `{class}`, which no store has: give a `[[store]]` \
+                     class = \"{class}\", or \"ram\" for memory only"
+                ));
+            }
+        }
         if settings.origins.is_empty() && settings.vcl.is_none() && wrong.is_empty() {
             wrong.push(
                 "no origin: give --origin URL, --vcl FILE, or [[origin]] with url in the file"
@@ -337,6 +378,27 @@ impl Settings {
             }
         }
         if wrong.is_empty() { Ok(settings) } else { Err(wrong) }
+    }
+}
+
+impl Settings {
+    /// The classes of the stores, each once for every store that has it.
+    pub fn store_classes(&self) -> impl Iterator<Item = &str> {
+        self.stores.iter().map(|store| store.class.as_str())
+    }
+
+    /// Where a response to a request for this target may be kept, by the rules of the
+    /// configuration.
+    pub fn storage_of(&self, target: &str) -> Storage {
+        let fits = |rule: &&StorageRule| target.starts_with(&rule.path);
+        self.storage_rules.iter().find(fits).map_or_else(Storage::default, |r| r.storage.clone())
+    }
+}
+
+fn storage_rule(row: &Row<'_>) -> StorageRule {
+    StorageRule {
+        path: row.value("storage[].path").text(),
+        storage: Storage::named(&row.value("storage[].class").text()),
     }
 }
 
@@ -425,6 +487,15 @@ fn store(row: &Row<'_>, wrong: &mut Vec<String>) -> Option<Store> {
     let mut size = |key: &str| {
         optional(text(&key.replace('.', "[]."))).map(|text| size_of_text(key, &text, wrong))
     };
+    let (object_bytes_min, object_bytes_max) =
+        (size("store.object_min").unwrap_or(0), size("store.object_max").unwrap_or(u64::MAX));
+    if object_bytes_min > object_bytes_max {
+        wrong.push("store.object_min is above store.object_max: nothing would fit".to_owned());
+        return None;
+    }
+    let mut size = |key: &str| {
+        optional(text(&key.replace('.', "[]."))).map(|text| size_of_text(key, &text, wrong))
+    };
     Some(Store {
         bytes: size("store.size"),
         object_bytes: size("store.object_size"),
@@ -432,6 +503,10 @@ fn store(row: &Row<'_>, wrong: &mut Vec<String>) -> Option<Store> {
         weight: Some(row.value("store[].weight").number() as f64).filter(|weight| *weight > 0.0),
         drive_writes,
         keep_used: row.value("store[].keep_used").bool(),
+        class: text("store[].class"),
+        ttl_min: row.value("store[].ttl_min").span(),
+        object_bytes_min,
+        object_bytes_max,
     })
 }
 
@@ -549,6 +624,22 @@ mod tests {
             let wrong = settings(&format!("[[origin]]\nurl = \"{url}\"\n")).unwrap_err();
             assert!(wrong[0].contains(url), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn storage_goes_by_path_and_names_classes_there_are() {
+        let base = "[[origin]]\nurl = \"http://a\"\n[[store]]\npath = \"/x\"\nclass = \"qlc\"\n";
+        let rules = "[[storage]]\npath = \"/live/\"\nclass = \"ram\"\n\
+                     [[storage]]\npath = \"/vod/\"\nclass = \"qlc\"\n";
+        let settings = settings(&format!("{base}{rules}")).unwrap();
+        assert_eq!(settings.storage_of("/live/1.ts"), Storage::Memory);
+        assert_eq!(settings.storage_of("/vod/1.mp4"), Storage::Class("qlc".into()));
+        assert_eq!(settings.storage_of("/other"), Storage::Configured);
+        let wrong = self::settings(&format!("{base}[[storage]]\nclass = \"nvme\"\n")).unwrap_err();
+        assert!(wrong[0].contains("`nvme`"), "{wrong:?}");
+        let sizes = "object_min = \"2MB\"\nobject_max = \"1MB\"\n";
+        let wrong = self::settings(&format!("{base}{sizes}")).unwrap_err();
+        assert!(wrong[0].contains("object_min"), "{wrong:?}");
     }
 
     #[test]

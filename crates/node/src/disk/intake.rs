@@ -1,12 +1,13 @@
 //! What goes to the disks, and when.
 
 use super::meta;
+use crate::policy::Storage;
 use crate::snapshot::Snapshot;
 use crate::worker::Worker;
 use freshet_cache::{Key, Object, StoredHead, Variation};
 use freshet_http::fields::Fields;
 use freshet_store::disk::budget::Use;
-use freshet_store::disk::{Description, Disks, ObjectStream};
+use freshet_store::disk::{Description, Disks, ObjectStream, Wish};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ pub(crate) struct Intake {
     disks: Arc<Disks>,
     description: Description,
     shown: Use,
+    wish: Wish,
 }
 
 impl Intake {
@@ -31,12 +33,27 @@ impl Intake {
         head: &StoredHead,
         (variation, tags): (Option<&Variation>, &[u64]),
         (request, born): (&Fields, u64),
+        storage: &Storage,
     ) -> Option<Self> {
         let disks = Arc::clone(worker.shared.disks.as_ref()?);
         let fresh = &head.freshness;
         if head.partial || fresh.lifetime < snapshot.settings.store_ttl_min {
             return None;
         }
+        let by_rule;
+        let storage = match storage {
+            Storage::Configured => {
+                by_rule = snapshot.settings.storage_of(target_of(key));
+                &by_rule
+            }
+            chosen => chosen,
+        };
+        let class = match storage {
+            Storage::Configured => None,
+            Storage::Memory => return None,
+            Storage::Class(class) => Some(Arc::clone(class)),
+        };
+        let wish = Wish { class, bytes: None, lifetime: fresh.lifetime };
         let was_seen = disks.note_fetch(key.hash());
         let useful = fresh.lifetime + fresh.stale_while_revalidate.max(fresh.stale_if_error);
         let description = Description {
@@ -47,7 +64,7 @@ impl Intake {
             tags: tags.into(),
             meta: meta::write(key.text(), head, request),
         };
-        let intake = Self { disks, description, shown: Use { hits: 0, was_seen } };
+        let intake = Self { disks, description, shown: Use { hits: 0, was_seen }, wish };
         intake.description.fits().then_some(intake)
     }
 
@@ -58,16 +75,25 @@ impl Intake {
             return;
         }
         let shown = Use { hits: object.hits(), ..self.shown };
-        if self.disks.offer(self.description, body, shown) {
+        let wish = Wish { bytes: body.total(), ..self.wish };
+        if self.disks.offer(self.description, body, shown, &wish) {
             body.note_offer();
         }
     }
 
     /// Begins to write a response that is too large for memory, while it passes.
     pub(crate) fn tee(self, length: Option<u64>) -> Option<Tee> {
-        let stream = self.disks.stream(self.description.key, self.shown)?;
+        let wish = Wish { bytes: length, ..self.wish };
+        let stream = self.disks.stream(self.description.key, self.shown, &wish)?;
         Some(Tee { stream: Some(stream), description: self.description, length })
     }
+}
+
+/// The path and query of a resource: the part of its key that is one, wherever a policy puts it.
+fn target_of(key: &Key) -> &str {
+    let mut parts = key.text().split(|byte| *byte == 0);
+    let target = parts.find(|part| part.starts_with(b"/"));
+    target.and_then(|target| std::str::from_utf8(target).ok()).unwrap_or_default()
 }
 
 /// Writes what passes.
@@ -107,7 +133,8 @@ pub(crate) fn offer_used(worker: &Worker, snapshot: &Snapshot, object: &Object, 
     // Its fetch began before it was received; a purge since then took it out of the index.
     let born = head.freshness.received.0.saturating_sub(FETCH_MAX.as_millis() as u64) * 1000;
     let selected = (object.variation(), object.tags());
-    let intake = Intake::new(worker, snapshot, object.key(), &head, selected, (request, born));
+    let (key, from) = (object.key(), (request, born));
+    let intake = Intake::new(worker, snapshot, key, &head, selected, from, &Storage::Configured);
     if let Some(intake) = intake.filter(|_| object.is_indexed() && !disks.disks().is_empty()) {
         intake.offer(object);
     }

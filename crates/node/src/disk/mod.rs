@@ -19,7 +19,7 @@ use freshet_base::clock::UnixMillis;
 use freshet_net::descriptor::Readable;
 use freshet_store::DiskError;
 use freshet_store::disk::ring::Ring;
-use freshet_store::disk::{DiskSpec, Disks};
+use freshet_store::disk::{DiskSpec, Disks, Takes};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, ready};
@@ -43,6 +43,11 @@ pub(crate) fn open(settings: &Settings) -> Result<Option<Arc<Disks>>, (String, D
         drive_writes: store.drive_writes,
         object_bytes: store.object_bytes,
         keeps: store.keep_used,
+        takes: Takes {
+            class: store.class.as_str().into(),
+            bytes: store.object_bytes_min..=store.object_bytes_max,
+            lifetime_min: store.ttl_min,
+        },
     });
     Disks::open(specs.collect(), now_us).map(Some)
 }

@@ -1,7 +1,7 @@
 //! What becomes of an origin's answer.
 
 use super::{Fetch, Fetched, Next, failure, records};
-use crate::policy::{Answer, BackendError, BackendResponse, FetchKind, Synthetic};
+use crate::policy::{Answer, BackendError, BackendResponse, FetchKind, Storage, Synthetic};
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Failure, Key, Lookup, Purge, Use};
 use freshet_http::conditional;
@@ -93,7 +93,7 @@ impl Fetch {
             was_not_modified: false,
             hit_for_miss: None,
             stream: true,
-            memory_only: false,
+            storage: Storage::default(),
         }
     }
 
@@ -148,7 +148,7 @@ impl Fetch {
             was_not_modified: true,
             hit_for_miss: None,
             stream: true,
-            memory_only: false,
+            storage: Storage::default(),
         };
         let policy = Arc::clone(&self.plan.snapshot.policy);
         match policy.backend_response(&mut self.task, &mut answer) {

@@ -7,7 +7,7 @@ use super::{Fetch, Fetched, SentPart, records};
 use crate::decisions::{NotStored, deciding_field};
 use crate::delivery::StoredBody;
 use crate::disk::{Intake, Tee};
-use crate::policy::{Answer, FetchKind};
+use crate::policy::{Answer, FetchKind, Storage};
 use freshet_cache::{ObjectSpec, StoredHead, Variation, tag};
 use freshet_http::date;
 use freshet_http::fields::Fields;
@@ -55,7 +55,7 @@ impl Fetch {
             }
         };
         let Some(ticket) = self.plan.ticket.take() else { return };
-        let (stream, memory_only) = (answer.stream, answer.memory_only);
+        let (stream, storage) = (answer.stream, answer.storage.clone());
         let sent = sent_part(&answer, &place);
         let tags = tags(&answer.head.fields);
         let transcript = Rc::clone(&self.task.transcript);
@@ -74,8 +74,12 @@ impl Fetch {
             &head,
             (variation.as_ref(), &tags),
             (&self.plan.client.fields, self.born),
+            &storage,
         );
-        let intake = intake.filter(|_| !memory_only);
+        if storage != Storage::Configured {
+            // What a policy decided is not asked again when the object is used.
+            memory.note_offer();
+        }
         let writer = memory.writer(place.start, end);
         let hold = memory.reader(..);
         let object = ticket.insert(ObjectSpec { head, body: memory, variation, tags });
@@ -159,9 +163,10 @@ impl Fetch {
 
     /// Where a response too large for memory is written while it passes, if it may be.
     fn tee_of(&self, answer: &Answer, place: &Place) -> Option<Tee> {
-        if place.partial || answer.memory_only {
+        if place.partial {
             return None;
         }
+        let storage = answer.storage.clone();
         let name = &self.plan.snapshot.settings.cache.name;
         let received = self.received(answer.head.status, &answer.head.fields);
         let fields = update::stored_fields(&received, &self.plan.snapshot.freshness);
@@ -182,7 +187,7 @@ impl Fetch {
             was_not_modified: false,
             hit_for_miss: None,
             stream: true,
-            memory_only: false,
+            storage: Storage::default(),
         };
         let head = stored_head(answer, fields, place, client, name, id);
         let intake = Intake::new(
@@ -192,6 +197,7 @@ impl Fetch {
             &head,
             (variation.as_ref(), &tags),
             (&self.plan.client.fields, self.born),
+            &storage,
         );
         intake?.tee(place.total)
     }

@@ -10,7 +10,9 @@ mod task;
 pub mod vcl;
 
 pub use builtin::Builtin;
-pub use task::{Answer, ClientTask, FetchKind, FetchTask, OriginChoice, Served, Synthetic};
+pub use task::{
+    Answer, ClientTask, FetchKind, FetchTask, OriginChoice, Served, Storage, Synthetic,
+};
 
 use freshet_cache::{KeyBuilder, Object};
 use freshet_http::message::ResponseHead;

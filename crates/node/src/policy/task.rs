@@ -103,8 +103,31 @@ pub struct Answer {
     /// Whether clients get the body while it arrives; otherwise, where it is kept, when it is all
     /// there.
     pub stream: bool,
-    /// Whether it is kept in memory only, whatever disks there are.
-    pub memory_only: bool,
+    /// Where it may be kept.
+    pub storage: Storage,
+}
+
+/// Where a response may be kept.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum Storage {
+    /// As the configuration says: by path, length and lifetime.
+    #[default]
+    Configured,
+    /// In memory only, in whatever classes of memory there are.
+    Memory,
+    /// Besides in memory on the stores of this class (`store.class`), as far as these take it.
+    Class(Arc<str>),
+}
+
+impl Storage {
+    /// The storage a policy or a rule names: `ram`, `s0` and `Transient` are memory, anything else
+    /// is a class of stores.
+    pub fn named(name: &str) -> Self {
+        match name {
+            "ram" | "s0" | "Transient" => Self::Memory,
+            class => Self::Class(class.into()),
+        }
+    }
 }
 
 /// Which origin a fetch asks.

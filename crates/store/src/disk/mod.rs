@@ -49,7 +49,7 @@ mod volume;
 mod writer;
 
 pub use checkpoint::Written;
-pub use drive::{Disk, DiskCounts, DiskSpec, DiskStats, Health, ObjectStream};
+pub use drive::{Disk, DiskCounts, DiskSpec, DiskStats, Health, ObjectStream, Takes, Wish};
 pub use intake::Description;
 pub use read::{PartRead, ReadError, Stored};
 pub use set::Disks;

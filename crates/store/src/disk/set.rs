@@ -3,7 +3,7 @@
 use super::budget::{Seen, Use};
 use super::codec::mix;
 use super::device::{Completion, Device, IoError};
-use super::drive::{Disk, DiskSpec, ObjectStream};
+use super::drive::{Disk, DiskSpec, ObjectStream, Wish};
 use super::file::FileDevice;
 use super::geometry::FormatOptions;
 use super::intake::Description;
@@ -154,15 +154,22 @@ impl Disks {
         self.seen.note(key)
     }
 
-    /// Has an object written whose bytes are in memory; whether it will be.
-    pub fn offer(&self, description: Description, body: &Arc<Body>, shown: Use) -> bool {
-        let Some(disk) = self.place(description.key) else { return false };
+    /// Has an object written whose bytes are in memory, to a disk that takes it; whether it will
+    /// be.
+    pub fn offer(
+        &self,
+        description: Description,
+        body: &Arc<Body>,
+        shown: Use,
+        wish: &Wish,
+    ) -> bool {
+        let Some(disk) = self.place(description.key, wish) else { return false };
         disk.admits(shown) && disk.offer(description, body)
     }
 
-    /// Begins to write an object while its bytes arrive.
-    pub fn stream(&self, key: u128, shown: Use) -> Option<ObjectStream> {
-        let disk = self.place(key)?;
+    /// Begins to write an object while its bytes arrive, to a disk that takes it.
+    pub fn stream(&self, key: u128, shown: Use, wish: &Wish) -> Option<ObjectStream> {
+        let disk = self.place(key, wish)?;
         disk.admits(shown).then(|| disk.stream(key)).flatten()
     }
 
@@ -194,9 +201,9 @@ impl Disks {
         }
     }
 
-    /// The disk new content of a resource goes to: by weighted rendezvous, so that the loss of one
-    /// moves its share only.
-    fn place(&self, key: u128) -> Option<&Arc<Disk>> {
+    /// The disk new content of a resource goes to: of those that take it, by weighted rendezvous,
+    /// so that the loss of one moves its share only.
+    fn place(&self, key: u128, wish: &Wish) -> Option<&Arc<Disk>> {
         let score = |disk: &Disk| {
             let path = disk.spec.path.as_os_str().as_encoded_bytes();
             let name = u64::from(crc32c::crc32c(path)) << 32 | path.len() as u64;
@@ -204,8 +211,10 @@ impl Disks {
             let weight = disk.spec.weight.unwrap_or_else(|| disk.log_bytes() as f64).max(1e-9);
             -uniform.max(1e-18).ln() / weight
         };
-        let writable = self.disks.iter().filter(|disk| disk.is_writable());
-        writable
+        let takes = |disk: &&Arc<Disk>| disk.is_writable() && disk.spec.takes.accepts(wish);
+        self.disks
+            .iter()
+            .filter(takes)
             .map(|disk| (score(disk), disk))
             .min_by(|a, b| a.0.total_cmp(&b.0))
             .map(|(_, disk)| disk)

@@ -4,7 +4,7 @@ use super::host::NodeHost;
 use super::{VclPolicy, seconds, span};
 use crate::policy::{
     Answer, BackendError, BackendFetch, BackendResponse, FetchKind, FetchTask, OriginChoice,
-    Synthetic,
+    Storage, Synthetic,
 };
 use freshet_base::clock::UnixMillis;
 use freshet_http::date;
@@ -177,7 +177,7 @@ pub(super) fn backend_response(
         apply(&knobs, now, answer);
         let storages = &policy.policy.program().storages;
         let storage = knobs.storage.and_then(|index| storages.get(index as usize));
-        answer.memory_only = storage.is_some_and(|name| name != super::DISK);
+        answer.storage = storage.map_or_else(Storage::default, |name| Storage::named(name));
         answer.uncacheable = knobs.uncacheable.then(|| reason.unwrap_or(Reason::PassPolicy));
         match outcome {
             Outcome::Deliver => BackendResponse::Deliver,

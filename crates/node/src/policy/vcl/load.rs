@@ -26,12 +26,17 @@ pub enum LoadError {
     Origin(#[from] OriginError),
 }
 
-/// What the language has in this node.
-pub fn language() -> freshet_vcl::Settings {
-    freshet_vcl::Settings {
-        storages: super::STORAGES.iter().map(|name| (*name).to_owned()).collect(),
-        ..freshet_vcl::Settings::default()
+/// What the language has in a node with stores of these classes ([`Settings::store_classes`]).
+///
+/// [`Settings::store_classes`]: crate::config::Settings::store_classes
+pub fn language<'a>(store_classes: impl IntoIterator<Item = &'a str>) -> freshet_vcl::Settings {
+    let mut storages: Vec<String> = super::STORAGES.iter().map(|name| (*name).to_owned()).collect();
+    for class in store_classes {
+        if !storages.iter().any(|known| known == class) {
+            storages.push(class.to_owned());
+        }
     }
+    freshet_vcl::Settings { storages, ..freshet_vcl::Settings::default() }
 }
 
 impl VclPolicy {

@@ -27,10 +27,9 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, RwLock};
 
-/// Names of storages: what a policy puts into one of the first three stays in memory, and what it
-/// puts into the last, or into none, goes to disks as well, where there are any.
-pub const STORAGES: [&str; 4] = ["Transient", "ram", "s0", DISK];
-const DISK: &str = "disk";
+/// Names of storages there always are: what a policy puts into one of the first three stays in
+/// memory, and `disk` is the class of stores that are given no other.
+pub const STORAGES: [&str; 4] = ["Transient", "ram", "s0", crate::config::settings::STORE_CLASS];
 
 /// What clients read when a policy fails.
 const FAILED: &str = "VCL failed";
