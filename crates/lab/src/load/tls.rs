@@ -2,14 +2,17 @@
 
 use super::Fault;
 use crate::error::LabError;
-use rustls::client::UnbufferedClientConnection;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{Resumption, WebPkiServerVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use freshet_net::tls::client::AcceptAny;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::client::{
+    ClientConnectionData, Resumption, UnbufferedClientConnection, WebPkiServerVerifier,
+};
+use rustls::unbuffered::{
+    ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus,
+};
+use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject as _;
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls_pki_types::{CertificateDer, ServerName};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -55,7 +58,7 @@ pub(super) fn client_config(options: &TlsOptions) -> Result<Arc<ClientConfig>, L
         Version::Tls13 => &[&rustls::version::TLS13],
     };
     let verifier: Arc<dyn ServerCertVerifier> = match &options.ca {
-        None => Arc::new(AcceptAny(Arc::clone(&provider))),
+        None => Arc::new(AcceptAny::new(&provider)),
         Some(path) => WebPkiServerVerifier::builder_with_provider(
             Arc::new(authorities(path)?),
             Arc::clone(&provider),
@@ -152,13 +155,7 @@ impl Tls {
                         content(record.payload)?;
                     }
                 }
-                Ok(ConnectionState::EncodeTlsData(mut data)) => {
-                    append(out, 0, |space| match data.encode(space) {
-                        Ok(written) => Ok(written),
-                        Err(EncodeError::InsufficientSize(needed)) => Err(needed.required_size),
-                        Err(EncodeError::AlreadyEncoded) => Ok(0),
-                    })?;
-                }
+                Ok(ConnectionState::EncodeTlsData(data)) => encode(data, out)?,
                 // It leaves with all else in `out`, in order.
                 Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
                 Ok(ConnectionState::WriteTraffic(_)) => (progress.is_open, is_over) = (true, true),
@@ -190,18 +187,24 @@ impl Tls {
                         }
                     });
                 }
-                Ok(ConnectionState::EncodeTlsData(mut data)) => {
-                    append(out, 0, |space| match data.encode(space) {
-                        Ok(written) => Ok(written),
-                        Err(EncodeError::InsufficientSize(needed)) => Err(needed.required_size),
-                        Err(EncodeError::AlreadyEncoded) => Ok(0),
-                    })?;
-                }
+                Ok(ConnectionState::EncodeTlsData(data)) => encode(data, out)?,
                 Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
                 _ => return Err(Fault::Tls),
             }
         }
     }
+}
+
+/// Appends what rustls has to say to `out`.
+fn encode(
+    mut data: EncodeTlsData<'_, ClientConnectionData>,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    append(out, 0, |space| match data.encode(space) {
+        Ok(written) => Ok(written),
+        Err(EncodeError::InsufficientSize(needed)) => Err(needed.required_size),
+        Err(EncodeError::AlreadyEncoded) => Ok(0),
+    })
 }
 
 /// Lets `write` write behind what is in `out`, with room for about `bytes` at first, and with as much
@@ -222,45 +225,4 @@ fn append(
     };
     out.truncate(start + written.unwrap_or(0));
     written.map(|_| ()).map_err(|_| Fault::Tls)
-}
-
-/// Takes any certificate, but checks that the server has its key.
-#[derive(Debug)]
-struct AcceptAny(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AcceptAny {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }

@@ -67,7 +67,7 @@ pub fn client_config(options: &ClientOptions) -> Result<Arc<ClientConfig>, NetEr
             .build()
             .map_err(|error| NetError::ConfigTls { why: error.to_string() })?
     } else {
-        Arc::new(AcceptAny(Arc::clone(provider())))
+        Arc::new(AcceptAny::new(provider()))
     };
     let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
     let mut config = match &options.identity {
@@ -122,7 +122,14 @@ fn authorities(file: Option<&Path>) -> Result<RootCertStore, NetError> {
 
 /// Takes any certificate, but still wants the peer to own its key.
 #[derive(Debug)]
-struct AcceptAny(Arc<CryptoProvider>);
+pub struct AcceptAny(Arc<CryptoProvider>);
+
+impl AcceptAny {
+    /// A verifier that checks signatures with this provider.
+    pub fn new(provider: &Arc<CryptoProvider>) -> Self {
+        Self(Arc::clone(provider))
+    }
+}
 
 impl ServerCertVerifier for AcceptAny {
     fn verify_server_cert(
