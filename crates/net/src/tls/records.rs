@@ -187,7 +187,16 @@ impl Records {
         SEALED.with_borrow_mut(|sealed| {
             let mut filled = self.unsent.move_to(sealed);
             let taken = self.seal(pieces, sealed, &mut filled)?;
-            match self.socket.poll_write(cx, &sealed[..filled]) {
+            let records = &sealed[..filled];
+            // A batch is a little longer than what the kernel sends at once. Its end goes with the
+            // next one instead of on a way of its own.
+            let is_last = pieces.iter().map(|piece| piece.len()).sum::<usize>() == taken;
+            let written = if is_last {
+                self.socket.poll_write(cx, records)
+            } else {
+                self.socket.poll_write_more(cx, records)
+            };
+            match written {
                 Poll::Ready(Ok(sent)) if sent == filled => {
                     self.batch_bytes = (2 * self.batch_bytes).min(BATCH_BYTES_MAX);
                 }
