@@ -38,6 +38,8 @@ pub enum ResponseBody {
     Empty,
     /// Bytes that are all here.
     Inline(Bytes),
+    /// What is left of bytes that lie together in memory.
+    Held(Option<Lease>),
     /// A stored object, or one that is being filled.
     Stored(StoredBody),
     /// Several ranges of a stored object.
@@ -97,6 +99,14 @@ impl ResponseBody {
                 let piece = bytes.split_to(bytes.len().min(bytes_max));
                 Poll::Ready(Ok(Some(piece).filter(|piece| !piece.is_empty()).map(Chunk::Bytes)))
             }
+            Self::Held(held) => {
+                let next = held.take().map(|lease| {
+                    let (next, rest) = split(lease, bytes_max);
+                    *held = rest;
+                    Chunk::Lease(next)
+                });
+                Poll::Ready(Ok(next))
+            }
             Self::Stored(stored) => stored.poll_next(cx, bytes_max),
             Self::Parts(parts) => parts.poll_next(cx, bytes_max),
         }
@@ -109,6 +119,14 @@ impl ResponseBody {
             _ => None,
         }
     }
+}
+
+/// The first `bytes_max` bytes of `lease` at most, and the rest where there is one.
+fn split(lease: Lease, bytes_max: usize) -> (Lease, Option<Lease>) {
+    if lease.len() <= bytes_max {
+        return (lease, None);
+    }
+    (lease.slice(0..bytes_max), Some(lease.slice(bytes_max..lease.len())))
 }
 
 impl StoredBody {

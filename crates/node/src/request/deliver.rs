@@ -190,7 +190,7 @@ impl Machine<'_> {
         match part {
             Part::Whole => {
                 let end = total.unwrap_or(u64::MAX);
-                Ok((ResponseBody::Stored(self.stored_body(body, 0..end, filler())), total))
+                Ok((self.stored_body(body, 0..end, filler), total))
             }
             Part::AsSent(sent) => {
                 head.status = 206;
@@ -208,7 +208,7 @@ impl Machine<'_> {
                 head.reason = None;
                 head.fields.set("Content-Range", value);
                 let length = Some(range.end - range.start);
-                Ok((ResponseBody::Stored(self.stored_body(body, range, filler())), length))
+                Ok((self.stored_body(body, range, filler), length))
             }
             Part::Many(ranges) => {
                 let total = total.unwrap_or(0);
@@ -248,15 +248,22 @@ impl Machine<'_> {
         }
     }
 
-    /// Bytes of an object, by a body of their own where they are too many for memory.
+    /// Bytes of an object: as they lie in memory, or by a reader, of a body of its own where they are
+    /// too many for memory.
     fn stored_body(
         &self,
         body: &Arc<Body>,
         range: Range<u64>,
-        filler: Option<Filler>,
-    ) -> StoredBody {
+        filler: impl FnOnce() -> Option<Filler>,
+    ) -> ResponseBody {
+        if body.trailers().is_none()
+            && let Some(lease) = body.lease(range.clone())
+        {
+            return ResponseBody::Held(Some(lease));
+        }
         let kept_bytes_max = self.worker.shared.cache.object_bytes_max();
-        crate::disk::response_body(body, range, filler, kept_bytes_max)
+        let stored = crate::disk::response_body(body, range, filler(), kept_bytes_max);
+        ResponseBody::Stored(stored)
     }
 
     /// The response of a pass, or one that could not be kept.

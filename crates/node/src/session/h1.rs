@@ -3,11 +3,11 @@
 use super::deadline::Deadline;
 use super::finish::Sent;
 use super::h1_body::{BodyState, H1Body};
-use super::h1_io::{Broken, SharedIo};
+use super::h1_io::{Broken, PARTS_MAX, SharedIo};
 use super::tunnel;
 use crate::body::RequestBody;
 use crate::client::Client;
-use crate::delivery::{Chunk, ResponseBody};
+use crate::delivery::{BodyBroken, Chunk, ResponseBody};
 use crate::exchange::{Either, Interim, Request, Response, Working};
 use crate::request;
 use crate::transcript::Tag;
@@ -15,6 +15,7 @@ use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::{Method, ResponseHead, Scheme, Version};
 use freshet_net::stream::Stream;
+use freshet_store::Lease;
 use freshet_wire::h1::Framing;
 use freshet_wire::h1::chunked::Encoder;
 use freshet_wire::h1::request::Request as Parsed;
@@ -30,8 +31,11 @@ const LINGER: Duration = Duration::from_secs(2);
 /// An unread request body up to this size is read away to keep the connection; a larger one is
 /// cheaper to drop with it.
 const DRAIN_BYTES_MAX: u64 = 64 << 10;
-/// Body bytes sent in one piece.
+/// Body bytes sent in one go.
 const PIECE_BYTES_MAX: usize = 1 << 20;
+/// Bytes that pieces of a body are gathered up to, to be sent in one go: two batches of TLS. A piece
+/// stays in memory until it is sent, so this is what a client that does not read can hold.
+const GATHER_BYTES_MAX: usize = 128 << 10;
 
 /// Serves the connection until it ends. `first_bytes` were read from it already.
 pub(crate) async fn serve(
@@ -303,9 +307,12 @@ impl Session {
         let limit = self.worker.snapshot().settings.limits.send_timeout;
         let mut encoder = (framing == Framing::Chunked).then(Encoder::new);
         let mut tail = Vec::new();
+        let mut ahead = None;
         loop {
             // Whatever of the body is there goes out with the head; a head does not wait for it.
-            let next = if self.out.is_empty() {
+            let next = if let Some(next) = ahead.take() {
+                next
+            } else if self.out.is_empty() {
                 body.next(PIECE_BYTES_MAX).await
             } else {
                 match body.try_next(PIECE_BYTES_MAX) {
@@ -320,8 +327,7 @@ impl Session {
             match next {
                 Ok(Some(Chunk::Lease(lease)))
                     if let Framing::Length(length) = framing
-                        && self.io.is_clear()
-                        && lease.is_worth_lending() =>
+                        && self.lends(&lease) =>
                 {
                     let after = sent.body_bytes + lease.len() as u64;
                     let more = after < length;
@@ -331,16 +337,26 @@ impl Session {
                     tokio::task::yield_now().await;
                 }
                 Ok(Some(piece)) => {
-                    let bytes: &[u8] = piece.as_ref();
+                    let mut bytes = piece.as_ref().len();
+                    let mut more = Vec::new();
                     tail.clear();
                     if let Some(encoder) = &mut encoder {
-                        encoder.write_chunk_head(bytes.len(), &mut self.out);
+                        encoder.write_chunk_head(bytes, &mut self.out);
                         encoder.close_chunk(&mut tail);
+                    } else {
+                        ahead = self.gather(body, framing, sent, &mut bytes, &mut more);
                     }
-                    self.io.send(&[&self.out, bytes, &tail], &mut self.deadline, limit).await?;
+                    let mut parts: [&[u8]; PARTS_MAX] = [&[]; PARTS_MAX];
+                    parts[0] = &self.out;
+                    parts[1] = piece.as_ref();
+                    for (part, piece) in parts[2..].iter_mut().zip(&more) {
+                        *part = piece.as_ref();
+                    }
+                    // Only where there is one piece.
+                    parts[2 + more.len()] = &tail;
+                    self.io.send(&parts, &mut self.deadline, limit).await?;
                     self.out.clear();
-                    sent.body_bytes += bytes.len() as u64;
-                    drop::<Chunk>(piece);
+                    sent.body_bytes += bytes as u64;
                 }
                 Ok(None) => {
                     if let Some(encoder) = &mut encoder {
@@ -359,6 +375,40 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// Takes what else of a body of known length is there behind its next `bytes`, to leave with
+    /// them. Returns what comes after that where it is known.
+    fn gather(
+        &self,
+        body: &mut ResponseBody,
+        framing: Framing,
+        sent: &Sent,
+        bytes: &mut usize,
+        more: &mut Vec<Chunk>,
+    ) -> Option<Result<Option<Chunk>, BodyBroken>> {
+        let Framing::Length(length) = framing else { return None };
+        while sent.body_bytes + (*bytes as u64) < length
+            && *bytes < GATHER_BYTES_MAX
+            && more.len() + 3 < PARTS_MAX
+        {
+            match body.try_next(GATHER_BYTES_MAX - *bytes)? {
+                Ok(Some(Chunk::Lease(lease))) if self.lends(&lease) => {
+                    return Some(Ok(Some(Chunk::Lease(lease))));
+                }
+                Ok(Some(piece)) => {
+                    *bytes += piece.as_ref().len();
+                    more.push(piece);
+                }
+                end => return Some(end),
+            }
+        }
+        None
+    }
+
+    /// Whether the kernel gets references to these bytes of a body of known length, not a copy.
+    fn lends(&self, lease: &Lease) -> bool {
+        self.io.is_clear() && lease.is_worth_lending()
     }
 
     /// Reads away what is left of the request's body, if that is little; false where the

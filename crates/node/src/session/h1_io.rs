@@ -14,6 +14,8 @@ use std::time::Duration;
 
 /// Bytes read from a socket at a time. A head fits; a larger upload takes several reads.
 const READ_BYTES: usize = 16 << 10;
+/// Parts sent by one call: a head, pieces of a body, the end of a chunk.
+pub(super) const PARTS_MAX: usize = 8;
 /// After this many bytes a sender lets the worker's other connections run.
 const TURN_BYTES: usize = 512 << 10;
 
@@ -198,7 +200,7 @@ impl SharedIo {
         parts: &[&[u8]],
         mut skip: usize,
     ) -> Poll<io::Result<usize>> {
-        let mut slices = [IoSlice::new(&[]); 4];
+        let mut slices = [IoSlice::new(&[]); PARTS_MAX];
         let mut count = 0;
         for part in parts {
             let start = skip.min(part.len());

@@ -32,10 +32,11 @@ pub use writer::BodyWriter;
 
 use crate::arena::Arena;
 use crate::disk::Stored;
+use crate::piece::Lease;
 use freshet_http::fields::Fields;
 use state::{After, State};
 use std::fmt;
-use std::ops::{Bound, RangeBounds};
+use std::ops::{Bound, Range, RangeBounds};
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
@@ -92,6 +93,16 @@ impl Body {
         };
         let id = self.change(|state, after| state.add_reader(start, end, after));
         BodyReader::new(self.clone(), id, start)
+    }
+
+    /// Bytes `range` where they are held in one piece, as all of most small objects are. They stay
+    /// as they are while the lease lives, so a response made of them needs no reader. None for a
+    /// body in transit, whose bytes leave with its readers.
+    pub fn lease(&self, range: Range<u64>) -> Option<Lease> {
+        let state = self.state();
+        let bytes = range.end.checked_sub(range.start).filter(|_| !state.is_transit)?;
+        let lease = state.extents.lease(range.start, bytes)?;
+        (lease.len() as u64 == bytes).then_some(lease)
     }
 
     /// Sets the length, where it was not known, and tells the readers. False when it contradicts
@@ -161,7 +172,7 @@ impl Body {
     }
 
     /// Whether all bytes of `range` are held now.
-    pub fn holds(&self, range: std::ops::Range<u64>) -> bool {
+    pub fn holds(&self, range: Range<u64>) -> bool {
         let state = self.state();
         let mut position = range.start;
         while position < range.end {
