@@ -1,5 +1,5 @@
 """Load by wrk and h2load, and what a server spent on it."""
-import json, os, pathlib, re, subprocess, tempfile, time
+import contextlib, json, os, pathlib, re, subprocess, tempfile, time
 
 # A request for one of n objects, chosen evenly.
 UNIFORM = """request = function()
@@ -92,7 +92,24 @@ def measure(server, scenario, seconds, processors="1"):
     return result
 
 
+CONGESTION_CONTROL = pathlib.Path("/proc/sys/net/ipv4/tcp_congestion_control")
+
+
+@contextlib.contextmanager
+def congestion_control(name):
+    """TCP as every server here gets it; the machine's own where `name` is None. Changing it needs root."""
+    before = CONGESTION_CONTROL.read_text()
+    if name:
+        CONGESTION_CONTROL.write_text(name)
+    try:
+        yield
+    finally:
+        if name:
+            CONGESTION_CONTROL.write_text(before)
+
+
 def machine():
     """What was measured on, in a line."""
     model = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
-    return f"{os.cpu_count()} x {model.group(1) if model else 'unknown processor'}, Linux {os.uname().release}"
+    return (f"{os.cpu_count()} x {model.group(1) if model else 'unknown processor'}, Linux {os.uname().release}, "
+            f"TCP {CONGESTION_CONTROL.read_text().strip()}")
