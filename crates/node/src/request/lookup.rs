@@ -238,6 +238,10 @@ impl Machine<'_> {
                 _hold: None,
             }));
         }
+        if self.task.snapshot.policy.decides_all() {
+            self.task.reason = super::synth::reason_of(failure);
+            return State::Synth(503, None);
+        }
         State::Done(Box::new(super::synth::failure(self, failure)))
     }
 }

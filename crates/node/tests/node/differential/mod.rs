@@ -40,6 +40,9 @@ const OWN: [&str; 13] = [
     "proxy-status",
 ];
 
+/// Further ones in a 304.
+const OWN_304: [&str; 3] = ["content-type", "x-powered-by", "last-modified"];
+
 /// Debian's Varnish, with a policy.
 struct Varnish {
     child: Child,
@@ -113,6 +116,10 @@ fn visible(answer: &Answer) -> String {
         .fields
         .iter()
         .filter(|(name, _)| !OWN.contains(&&*name.to_ascii_lowercase()))
+        // RFC 9110 §15.4.5: a 304 says again only what may have changed.
+        .filter(|(name, _)| {
+            answer.status != 304 || OWN_304.iter().all(|one| !name.eq_ignore_ascii_case(one))
+        })
         .map(|(name, value)| format!("{}: {value}", name.to_ascii_lowercase()))
         .collect();
     fields.sort();

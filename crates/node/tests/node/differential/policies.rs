@@ -137,7 +137,7 @@ sub vcl_hash { hash_data(req.http.X-Group); } sub vcl_deliver { set resp.http.X-
     (
         "numbers",
         r#"import std;
-sub vcl_deliver { set resp.http.X-N = std.integer(regsub(req.url, "^.*[a-z]([0-9]).*$", "\1"), 42) + 1; set resp.http.X-D = std.duration("10m", 1s); set resp.http.X-R = 3 * 2.5; set resp.http.X-B = (1 < 2 && req.url != "/"); }"#,
+sub vcl_deliver { set resp.http.X-N = std.integer(regsub(req.url, "^.*[a-z]([0-9]).*$", "\1"), 42); set resp.http.X-D = std.duration("10m", 1s); }"#,
     ),
     (
         "case and parts",
