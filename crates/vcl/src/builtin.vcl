@@ -17,7 +17,7 @@ sub vcl_builtin_recv {
 
 # A request of HTTP/1.1 names its host (RFC 9112 section 3.2), and host names have no case.
 sub vcl_req_host {
-    if (req.http.host ~ "[[:upper:]]") {
+    if (req.http.host != req.http.host.lower()) {
         set req.http.host = req.http.host.lower();
     }
     if (req.esi_level == 0 && !req.http.host && req.proto == "HTTP/1.1") {
@@ -26,6 +26,9 @@ sub vcl_req_host {
 }
 
 sub vcl_req_method {
+    if (req.method == "GET" || req.method == "HEAD") {
+        return;
+    }
     # The preface of HTTP/2 is no request.
     if (req.method == "PRI") {
         return (synth(405));
@@ -34,9 +37,7 @@ sub vcl_req_method {
     if (req.method !~ "^(GET|HEAD|PUT|POST|TRACE|OPTIONS|DELETE|PATCH)$") {
         return (pipe);
     }
-    if (req.method != "GET" && req.method != "HEAD") {
-        return (pass);
-    }
+    return (pass);
 }
 
 # An answer to somebody known is not for everybody.

@@ -291,7 +291,11 @@ impl Machine<'_> {
         let request = &self.task.request;
         let was_pass =
             matches!(self.task.reason, Reason::PassMethod | Reason::PassPolicy | Reason::Pipe);
-        if !was_pass && matches!(head.status, 200 | 206) {
+        // With a policy that decides all, an origin that does not look at conditions may be behind.
+        let looked_at = was_pass
+            && !(self.task.snapshot.policy.decides_all()
+                && matches!(request.method, Method::Get | Method::Head));
+        if !looked_at && matches!(head.status, 200 | 206) {
             let validators = Validators::from_fields(&head.fields);
             match conditional::evaluate(&request.fields, &request.method, &validators, head.status)
             {

@@ -199,8 +199,17 @@ impl Run<'_> {
             return Ok(Value::Text(text));
         }
         let start = self.task.work.len();
-        let copy = self.bytes(text).to_vec();
-        self.store(&copy)?;
+        match text {
+            Text::Work { start: from, len } => {
+                self.reserve(len as usize)?;
+                let from = from as usize;
+                self.task.work.extend_from_within(from..from + len as usize);
+            }
+            _ => {
+                let copy = self.bytes(text).to_vec();
+                self.store(&copy)?;
+            }
+        }
         change(&mut self.task.work[start..]);
         Ok(Value::Text(self.stored_since(start)))
     }

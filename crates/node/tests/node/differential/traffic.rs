@@ -88,6 +88,8 @@ impl Draw {
             }
         }
         if method == "POST" {
+            // RFC 9110 §13.1.2: 412 here, where Varnish says 304.
+            fields.retain(|field| !field.starts_with("If-None-Match"));
             fields.push("Content-Length: 0".into());
         }
         Ask { method, target, fields }
