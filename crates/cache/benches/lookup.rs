@@ -55,6 +55,7 @@ fn head() -> StoredHead {
         scheme_bound: None,
         partial: false,
         fetch_id: 0,
+        form: Default::default(),
     }
 }
 

@@ -29,7 +29,7 @@
 //!
 //! ```
 //! use freshet_base::clock::UnixMillis;
-//! use freshet_cache::{Cache, Lookup, ObjectSpec, Purge, Secret, Settings, StoredHead, Use};
+//! use freshet_cache::{Cache, Form, Lookup, ObjectSpec, Purge, Secret, Settings, StoredHead, Use};
 //! use freshet_http::fields::Fields;
 //! use freshet_http::freshness::{Freshness, Reuse};
 //! use freshet_http::message::RequestHead;
@@ -60,6 +60,7 @@
 //!         scheme_bound: None,
 //!         partial: false,
 //!         fetch_id: 0,
+//!         form: Form::default(),
 //!     },
 //!     body: Body::new(cache.arena(), None),
 //!     variation: None,
@@ -94,7 +95,7 @@ pub use error::CacheError;
 pub use eviction::Objective;
 pub use key::{Key, KeyBuilder, Secret};
 pub use lookup::{Lookup, MissWhy, Use};
-pub use object::{Object, ObjectSpec, StoredHead, tag};
+pub use object::{Form, Object, ObjectSpec, StoredHead, tag};
 pub use observe::Learned;
 pub use purge::Purge;
 pub use selector::Variation;

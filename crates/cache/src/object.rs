@@ -44,6 +44,42 @@ pub struct StoredHead {
     pub partial: bool,
     /// The number of the fetch that brought it, or confirmed it last.
     pub fetch_id: u64,
+    /// How the body is kept.
+    pub form: Form,
+}
+
+/// How a body is kept, where that is not just as it came. What it means is for the node to know.
+#[allow(clippy::struct_excessive_bools, reason = "independent facts, written as bits")]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Form {
+    /// Under gzip that can be taken off for clients without.
+    pub gzip: bool,
+    /// As parts that are put together when it is sent.
+    pub parts: bool,
+    /// Under another coding than it came in.
+    pub recoded: bool,
+    /// For clients of any coding: `Accept-Encoding` does not select it.
+    pub any_coding: bool,
+}
+
+impl Form {
+    /// As one number.
+    pub fn bits(self) -> u8 {
+        u8::from(self.gzip)
+            | u8::from(self.parts) << 1
+            | u8::from(self.recoded) << 2
+            | u8::from(self.any_coding) << 3
+    }
+
+    /// From [`Form::bits`]; others are ignored.
+    pub fn from_bits(bits: u8) -> Self {
+        Self {
+            gzip: bits & 1 != 0,
+            parts: bits & 2 != 0,
+            recoded: bits & 4 != 0,
+            any_coding: bits & 8 != 0,
+        }
+    }
 }
 
 /// What a fetch puts into the cache.

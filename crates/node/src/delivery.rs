@@ -1,5 +1,7 @@
 //! Where a response's body comes from while it is sent. Every protocol pulls the same pieces.
 
+use crate::coding::body::Coded;
+use crate::esi::assemble::Assembly;
 use crate::fetch::range::Filler;
 use crate::session::tunnel::Tunnel;
 use bytes::Bytes;
@@ -44,6 +46,10 @@ pub enum ResponseBody {
     Stored(StoredBody),
     /// Several ranges of a stored object.
     Parts(Box<Parts>),
+    /// Another body, with its coding changed on the way.
+    Coded(Box<Coded>),
+    /// A page that is put together on the way.
+    Esi(Box<Assembly>),
     /// No body: the connection becomes a tunnel.
     Tunnel(Box<Tunnel>),
 }
@@ -109,6 +115,8 @@ impl ResponseBody {
             }
             Self::Stored(stored) => stored.poll_next(cx, bytes_max),
             Self::Parts(parts) => parts.poll_next(cx, bytes_max),
+            Self::Coded(coded) => coded.poll_next(cx, bytes_max),
+            Self::Esi(assembly) => assembly.poll_next(cx, bytes_max),
         }
     }
 

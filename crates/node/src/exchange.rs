@@ -4,6 +4,7 @@
 use crate::body::RequestBody;
 use crate::client::Client;
 use crate::delivery::ResponseBody;
+use crate::esi::assemble::Nesting;
 use crate::transcript::Transcript;
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::{RequestHead, ResponseHead};
@@ -37,6 +38,8 @@ pub struct Request {
     pub started: Instant,
     /// Where interim responses for the client go.
     pub interim: Interim,
+    /// Where it is an include of a page: which.
+    pub nesting: Option<Rc<Nesting>>,
 }
 
 /// The node's answer.
@@ -48,6 +51,8 @@ pub struct Response {
     /// Length of the body; for HEAD, of the body a GET would get. `None` where it is not known or
     /// the status has none.
     pub length: Option<u64>,
+    /// Whether the body is under gzip that the node put on or has checked.
+    pub is_packed: bool,
     /// For logs and counters.
     pub facts: Facts,
 }

@@ -17,10 +17,12 @@
 
 pub mod body;
 pub mod client;
+pub mod coding;
 pub mod config;
 pub mod decisions;
 pub mod delivery;
 mod disk;
+pub mod esi;
 pub mod exchange;
 mod fetch;
 pub mod ids;

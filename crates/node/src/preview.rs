@@ -2,7 +2,7 @@
 //! purges by URL. Nothing is counted, fetched or kept.
 
 use crate::client::Client;
-use crate::policy::{ClientTask, Recv};
+use crate::policy::{ClientTask, Recv, Shaping};
 use crate::request::use_of;
 use crate::snapshot::Snapshot;
 use crate::worker::Shared;
@@ -78,6 +78,8 @@ fn task(snapshot: &Snapshot, request: RequestHead, now: UnixMillis) -> ClientTas
         grace_max: None,
         snapshot: Rc::new(snapshot.clone()),
         reason: Reason::Miss,
+        nesting: None,
+        shaping: Shaping::default(),
         state: None,
     }
 }

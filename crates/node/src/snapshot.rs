@@ -33,6 +33,8 @@ pub struct Snapshot {
     pub own_ports: Arc<[u16]>,
     /// Limits on request heads.
     pub h1_limits: h1::Limits,
+    /// Whether what is kept under gzip is unpacked for clients that do not take it.
+    pub codes_gzip: bool,
 }
 
 /// Origins with their health, and the rule that chooses among them.
@@ -115,6 +117,7 @@ impl Snapshot {
         before: Option<&Self>,
     ) -> Self {
         Self {
+            codes_gzip: settings.cache.gzip.unwrap_or_else(|| policy.decides_all()),
             policy,
             vcl,
             own_ports: before.map_or_else(|| [].into(), |before| Arc::clone(&before.own_ports)),

@@ -79,6 +79,18 @@ counters! {
     fetches_range,
     /// Body bytes received from origins.
     origin_body_bytes,
+    /// Bodies put under gzip.
+    gzips,
+    /// Bodies taken out of gzip.
+    gunzips,
+    /// Bodies whose gzip was checked.
+    gzip_checks,
+    /// Requests for includes of pages.
+    esi_requests,
+    /// Mistakes in pages with includes.
+    esi_errors,
+    /// Oddities in pages with includes.
+    esi_warnings,
     /// Body bytes sent to clients.
     body_bytes,
     /// Body bytes sent to clients from hits.

@@ -3,6 +3,7 @@
 use crate::manager::State;
 use freshet_node::config::settings;
 use freshet_node::config::{Document, Settings};
+use freshet_node::esi::EsiSettings;
 use freshet_node::policy::vcl::{Files, LoadError, VclPolicy};
 use freshet_node::snapshot::Snapshot;
 use freshet_origin::Origin;
@@ -127,6 +128,16 @@ fn settings(state: &State) -> Result<Settings, String> {
     settings.cache.cache_status = false;
     settings.cache.client_cache_control = false;
     settings.cache.grace = span("default_grace");
+    settings.cache.gzip = Some(parameters.bool("http_gzip_support"));
+    let feature = |name: &str| parameters.flag("feature", name);
+    settings.esi = EsiSettings {
+        depth_max: u32::try_from(parameters.integer("max_esi_depth")).unwrap_or(u32::MAX),
+        check_markup: !feature("esi_disable_xml_check"),
+        https_as_http: feature("esi_ignore_https"),
+        remove_bom: feature("esi_remove_bom"),
+        ignore_other_elements: feature("esi_ignore_other_elements"),
+        obey_onerror: feature("esi_include_onerror"),
+    };
     let limits = &mut settings.limits;
     limits.idle_timeout = span("timeout_idle");
     limits.send_timeout = span("send_timeout");

@@ -166,7 +166,12 @@ impl Counts {
             ("shm_records", records),
             ("shm_writes", records),
             ("shm_cycles", turns),
-            ("esi_errors", tag(Tag::ESI_xmlerror)),
+            ("esi_req", sum("esi_requests")),
+            ("esi_errors", sum("esi_errors")),
+            ("esi_warnings", sum("esi_warnings")),
+            ("n_gzip", sum("gzips")),
+            ("n_gunzip", sum("gunzips")),
+            ("n_test_gunzip", sum("gzip_checks")),
             ("vcl_fail", tag(Tag::VCL_Error)),
             ("losthdr", tag(Tag::LostHeader)),
         ];

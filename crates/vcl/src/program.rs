@@ -297,6 +297,8 @@ pub struct Program {
     pub modules: Vec<&'static str>,
     /// Whether it goes back to messages as they came (`std.rollback`).
     pub rolls_back: bool,
+    /// Whether responses may be made pages with includes.
+    pub includes: bool,
     /// Variables that are read, by bit.
     pub(crate) reads: u128,
     pub(crate) states: [Option<u32>; 14],

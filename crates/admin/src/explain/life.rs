@@ -94,6 +94,7 @@ mod tests {
                 scheme_bound: None,
                 partial: false,
                 fetch_id: 0,
+                form: Default::default(),
             },
             body: Body::new(cache.arena(), None),
             variation: None,

@@ -48,6 +48,7 @@ pub(crate) fn head(seconds: u64) -> StoredHead {
         scheme_bound: None,
         partial: false,
         fetch_id: 0,
+        form: Default::default(),
     }
 }
 

@@ -52,11 +52,24 @@ impl VaryRule {
     /// has one `Content-Language`, a request that likes that language best selects it, whatever
     /// other languages it names (RFC 9111 §4.1 allows to select by what a field means).
     pub fn from_fields(response: &Fields) -> Vary {
+        Self::of(response, None)
+    }
+
+    /// The same without `Accept-Encoding`: for a cache that gives every client the coding it
+    /// takes, whichever was stored.
+    pub fn from_fields_but_encoding(response: &Fields) -> Vary {
+        Self::of(response, Some(b"accept-encoding"))
+    }
+
+    fn of(response: &Fields, ignored: Option<&[u8]>) -> Vary {
         if Vary::is_any(response) {
             return Vary::Any;
         }
-        let mut names: Vec<Box<[u8]>> =
-            response.tokens("Vary").map(|name| name.to_ascii_lowercase().into()).collect();
+        let mut names: Vec<Box<[u8]>> = response
+            .tokens("Vary")
+            .map(|name| name.to_ascii_lowercase().into())
+            .filter(|name: &Box<[u8]>| Some(&**name) != ignored)
+            .collect();
         names.sort_unstable();
         names.dedup();
         if names.is_empty() {
@@ -181,6 +194,13 @@ mod tests {
             assert_eq!(VaryRule::from_fields(&response), Vary::Any, "{lines:?}");
         }
         assert_eq!(VaryRule::from_fields(&fields(&[("Vary", " , ")])), Vary::None);
+    }
+
+    #[test]
+    fn a_cache_that_codes_itself_does_not_vary_by_encoding() {
+        let of = |value| VaryRule::from_fields_but_encoding(&fields(&[("Vary", value)]));
+        assert_eq!(of("accept-ENCODING"), Vary::None);
+        assert_eq!(of("Accept-Encoding, X"), VaryRule::from_fields(&fields(&[("Vary", "x")])));
         assert_eq!(VaryRule::from_fields(&fields(&[])), Vary::None);
         let many = "a,".repeat(VARY_FIELDS_MAX + 1);
         assert_eq!(VaryRule::from_fields(&fields(&[("Vary", &many)])), Vary::Any);

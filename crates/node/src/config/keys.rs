@@ -285,6 +285,20 @@ pub const KEYS: &[Key] = &[
     ),
     key("cache.name", Kind::Text, "freshet", "This node's name in Cache-Status and Via."),
     key(
+        "cache.gzip",
+        Kind::Bool,
+        "false",
+        "Whether texts are kept under gzip, once, and unpacked for clients that do not take it. A \
+         VCL policy decides what is packed, and unpacks in any case.",
+    ),
+    key(
+        "cache.esi",
+        Kind::Bool,
+        "false",
+        "Whether pages whose origin says `Surrogate-Control: content=\"ESI/1.0\"` get their \
+         `<esi:include>`s put in here.",
+    ),
+    key(
         "cache.purge_from",
         Kind::TextList,
         "127.0.0.1/32,::1/128",

@@ -1,6 +1,7 @@
 //! The configuration as the node uses it: typed, complete, checked.
 
 use super::document::{Document, Row, Value};
+use crate::esi::EsiSettings;
 use crate::policy::Storage;
 use freshet_base::units;
 use freshet_cache::Objective;
@@ -46,6 +47,8 @@ pub struct Settings {
     pub health: Option<Health>,
     /// Caching.
     pub cache: Cache,
+    /// How pages with includes are read.
+    pub esi: EsiSettings,
     /// Limits on clients.
     pub limits: Limits,
     /// Access log.
@@ -206,6 +209,11 @@ pub struct Cache {
     pub name: String,
     /// Who may PURGE.
     pub purge_from: Vec<Network>,
+    /// Whether what is kept under gzip is unpacked for clients that do not take it; `None` leaves
+    /// that to the policy.
+    pub gzip: Option<bool>,
+    /// Whether pages that say so have includes, where no VCL policy decides that.
+    pub esi: bool,
 }
 
 /// `[limits]`
@@ -333,7 +341,10 @@ impl Settings {
                 cache_status: document.value("cache.cache_status").bool(),
                 name: name(text("cache.name"), &mut wrong),
                 purge_from: networks("cache.purge_from", document, &mut wrong),
+                gzip: document.value("cache.gzip").bool().then_some(true),
+                esi: document.value("cache.esi").bool(),
             },
+            esi: EsiSettings::default(),
             limits: limits(document),
             log: Log {
                 access: match text("log.access").as_str() {

@@ -3,7 +3,7 @@
 //! Numbers are little endian, texts have their length before them. The first byte is the version.
 
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{StoredHead, Variation};
+use freshet_cache::{Form, StoredHead, Variation};
 use freshet_http::date;
 use freshet_http::fields::Fields;
 use freshet_http::freshness::{Freshness, LifetimeSource};
@@ -55,10 +55,11 @@ pub(crate) fn write(key: &[u8], head: &StoredHead, request: &Fields) -> Box<[u8]
     out.push(
         u8::from(fresh.must_revalidate)
             | u8::from(fresh.no_cache) << 1
-            | u8::from(fresh.immutable) << 2,
+            | u8::from(fresh.immutable) << 2
+            | head.form.bits() << 4,
     );
     fields(&head.fields, &mut out);
-    let selecting = match VaryRule::from_fields(&head.fields) {
+    let selecting = match rule(&head.fields, head.form) {
         Vary::On(rule) => {
             let mut kept = Fields::new();
             for name in rule.names() {
@@ -94,9 +95,10 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Meta> {
     let (stale_while_revalidate, stale_if_error) = (span()?, span()?);
     let source = *SOURCES.get(usize::from(from.byte()?))?;
     let flags = from.byte()?;
+    let form = Form::from_bits(flags >> 4);
     let fields = from.fields()?;
     let selecting = from.fields()?;
-    let variation = match VaryRule::from_fields(&fields) {
+    let variation = match rule(&fields, form) {
         Vary::None => None,
         Vary::Any => return None,
         Vary::On(rule) => {
@@ -124,8 +126,18 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Meta> {
         scheme_bound,
         partial: false,
         fetch_id: 0,
+        form,
     };
     Some(Meta { key, head, variation })
+}
+
+/// What a response that is kept in this form varies by.
+pub(crate) fn rule(fields: &Fields, form: Form) -> Vary {
+    if form.any_coding {
+        VaryRule::from_fields_but_encoding(fields)
+    } else {
+        VaryRule::from_fields(fields)
+    }
 }
 
 /// A number for what selects a response: 0 where nothing does.
@@ -227,6 +239,7 @@ mod tests {
             scheme_bound: Some(Scheme::Https),
             partial: false,
             fetch_id: 0,
+            form: Form { gzip: true, any_coding: true, ..Form::default() },
         }
     }
 
@@ -242,6 +255,7 @@ mod tests {
         assert_eq!(read.head.etag.as_deref(), Some(b"\"a\"".as_slice()));
         assert_eq!(read.head.freshness, head().freshness);
         assert_eq!(read.head.scheme_bound, Some(Scheme::Https));
+        assert_eq!(read.head.form, head().form);
         let variation = read.variation.expect("it varies");
         assert!(variation.rule.matches(&variation.key, &request, &mut Vec::new()));
         let mut other = request.clone();

@@ -6,7 +6,7 @@
 
 mod fill;
 mod intake;
-mod meta;
+pub(crate) mod meta;
 mod promote;
 mod purge;
 

@@ -1,6 +1,8 @@
 //! Moving an origin's bytes into memory.
 
+use super::coded::Source;
 use super::range;
+use crate::coding::CodingError;
 use crate::disk::Tee;
 use crate::worker::Worker;
 use freshet_cache::Object;
@@ -19,8 +21,21 @@ const RESUMES_MAX: usize = 3;
 pub(super) enum Broken {
     /// The origin's body broke off.
     Origin(OriginError),
+    /// The origin's body is not under the coding its head says.
+    Coding(CodingError),
     /// Nobody reads it any more, or there is no memory for it.
     Local(BodyError),
+}
+
+impl Broken {
+    /// The same as readers of the body are told.
+    pub(super) fn into_body_error(self) -> BodyError {
+        match self {
+            Self::Origin(error) => BodyError::OriginFailed(error.to_string().into()),
+            Self::Coding(error) => BodyError::OriginFailed(error.to_string().into()),
+            Self::Local(error) => error,
+        }
+    }
 }
 
 /// Reads `from` to its end into `writer`, from the socket straight into the arena where the
@@ -67,6 +82,54 @@ pub(super) async fn pump(
     }
 }
 
+/// Reads what nobody is to see before it is all there: up to `bytes_max`, beyond which it has to
+/// stream after all. Whether it is all there.
+pub(super) async fn ahead(
+    worker: &Worker,
+    source: &mut Source,
+    writer: &mut BodyWriter,
+    end: Option<u64>,
+    bytes_max: u64,
+) -> Result<bool, Broken> {
+    // In transit it would wait for a reader that waits for it.
+    writer.set_allow_transit(false);
+    let result = loop {
+        let ended = match source {
+            Source::Plain(from) => step(worker, from, writer, end).await,
+            Source::Coded(coded) => coded.step(writer, false).await,
+        };
+        match ended {
+            Ok(false) if writer.position() <= bytes_max => {}
+            Err(Broken::Local(BodyError::NoMemory { .. })) => break Ok(false),
+            other => break other,
+        }
+    };
+    writer.set_allow_transit(true);
+    result
+}
+
+/// Reads once from the origin; whether it was the end.
+async fn step(
+    worker: &Worker,
+    from: &mut OriginBody,
+    writer: &mut BodyWriter,
+    end: Option<u64>,
+) -> Result<bool, Broken> {
+    if Some(writer.position()) == end {
+        // The framing ends here as well, or the origin sent more than it said.
+        return match from.read(&mut [0]).await {
+            Ok(0) => Ok(true),
+            Ok(_) => Err(Broken::Local(BodyError::OriginTooLong { expected: writer.position() })),
+            Err(error) => Err(Broken::Origin(error)),
+        };
+    }
+    let room = writer.reserve(READ_BYTES).await.map_err(Broken::Local)?;
+    let count = from.read(room).await.map_err(Broken::Origin)?;
+    writer.commit(count);
+    worker.stats.origin_body_bytes.add(count as u64);
+    Ok(count == 0)
+}
+
 /// Fills an object's body to its end. A fill that breaks is taken up again by range where the
 /// object has a strong validator; otherwise readers are told and the object is forgotten. Whether
 /// all of it came.
@@ -74,7 +137,7 @@ pub(super) async fn object(
     worker: &Rc<Worker>,
     object: &Arc<Object>,
     filler: Option<range::Filler>,
-    mut from: OriginBody,
+    mut source: Source,
     mut writer: BodyWriter,
     end: Option<u64>,
 ) -> bool {
@@ -84,9 +147,13 @@ pub(super) async fn object(
     let bytes_max = end.map_or_else(|| cache.object_bytes_max(), |_| u64::MAX);
     let mut resumes = 0;
     loop {
-        match pump(worker, &mut from, &mut writer, end, bytes_max, None).await {
+        let pumped = match &mut source {
+            Source::Plain(from) => pump(worker, from, &mut writer, end, bytes_max, None).await,
+            Source::Coded(coded) => coded.pump(&mut writer, bytes_max).await,
+        };
+        match pumped {
             Ok(()) => {
-                if let Some(trailers) = from.trailers() {
+                if let Some(trailers) = source.trailers() {
                     body.set_trailers(trailers.clone());
                 }
                 let is_whole = writer.finish().is_ok();
@@ -95,9 +162,9 @@ pub(super) async fn object(
                 }
                 return is_whole;
             }
-            Err(Broken::Local(error)) => {
+            Err(broken @ (Broken::Local(_) | Broken::Coding(_))) => {
                 cache.forget(object);
-                writer.fail(error);
+                writer.fail(broken.into_body_error());
                 return false;
             }
             Err(Broken::Origin(error)) => {
@@ -112,7 +179,7 @@ pub(super) async fn object(
                     _ => None,
                 };
                 match resumed {
-                    Some(next) => from = next,
+                    Some(next) => source = Source::Plain(next),
                     None => {
                         cache.forget(object);
                         writer.fail(BodyError::OriginFailed(error.to_string().into()));
@@ -127,26 +194,32 @@ pub(super) async fn object(
 /// Fills the body of a response that is for one client.
 pub(super) async fn private(
     worker: &Rc<Worker>,
-    mut from: OriginBody,
+    mut source: Source,
     mut writer: BodyWriter,
     end: Option<u64>,
     mut tee: Option<Tee>,
-) {
-    match pump(worker, &mut from, &mut writer, end, u64::MAX, tee.as_mut()).await {
+) -> bool {
+    let pumped = match &mut source {
+        Source::Plain(from) => pump(worker, from, &mut writer, end, u64::MAX, tee.as_mut()).await,
+        Source::Coded(coded) => coded.pump(&mut writer, u64::MAX).await,
+    };
+    match pumped {
         Ok(()) => {
             if let Some(tee) = tee {
                 tee.finish();
             }
-            if let Some(trailers) = from.trailers() {
+            if let Some(trailers) = source.trailers() {
                 writer.body().set_trailers(trailers.clone());
             }
             // A length that is not met is the origin's error, which its body reported already.
-            let _ = writer.finish();
+            writer.finish().is_ok()
         }
-        Err(Broken::Local(error)) => writer.fail(error),
-        Err(Broken::Origin(error)) => {
-            worker.stats.fetches_failed.increment();
-            writer.fail(BodyError::OriginFailed(error.to_string().into()));
+        Err(broken) => {
+            if !matches!(broken, Broken::Local(_)) {
+                worker.stats.fetches_failed.increment();
+            }
+            writer.fail(broken.into_body_error());
+            false
         }
     }
 }

@@ -8,6 +8,7 @@
 //!                                          └─ no answer → stale object, or backend_error
 //! ```
 
+mod coded;
 mod exchange;
 mod fill;
 pub(crate) mod prepare;
@@ -26,7 +27,7 @@ use crate::transcript::{Message, Side, Tag, Transcript};
 use crate::worker::Worker;
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{Failure, Key, Object, Ticket};
+use freshet_cache::{Failure, Form, Key, Object, Ticket};
 use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_http::reason::Reason;
 use freshet_origin::raw::RawConnection;
@@ -83,6 +84,7 @@ pub(crate) enum Fetched {
         head: ResponseHead,
         body: Option<StoredBody>,
         length: Option<u64>,
+        form: Form,
         reason: Reason,
         origin: Option<Arc<str>>,
     },

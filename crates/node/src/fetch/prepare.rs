@@ -15,6 +15,10 @@ use std::ops::Range;
 pub(crate) fn for_miss(task: &ClientTask, stale: Option<&Object>) -> RequestHead {
     let mut request = forwarded(task);
     request.method = Method::Get;
+    if task.snapshot.codes_gzip {
+        // What is kept is for all, and unpacked for those who take no gzip.
+        request.fields.set("Accept-Encoding", "gzip");
+    }
     if let Some(stale) = stale {
         stale.with_head(|head| conditional::validate(&mut request.fields, &head.fields));
         return request;
@@ -22,8 +26,10 @@ pub(crate) fn for_miss(task: &ClientTask, stale: Option<&Object>) -> RequestHead
     let field = |name| request.fields.get(name).map(<[u8]>::to_vec);
     let (range, if_range) = (field("range"), field("if-range"));
     conditional::strip(&mut request.fields);
-    // Other methods have no ranges (RFC 9110 §14.2).
-    let Some(range) = range.filter(|_| task.request.method == Method::Get) else { return request };
+    // Other methods have no ranges (RFC 9110 §14.2), and a part of a packed body is none of the
+    // unpacked one.
+    let is_whole = task.request.method != Method::Get || task.snapshot.codes_gzip;
+    let Some(range) = range.filter(|_| !is_whole) else { return request };
     if matches!(RangeRequest::parse(&range), Some(RangeRequest::One(_))) {
         request.fields.append("Range", range);
         // The part is of use only if it is of what the client has.

@@ -1,7 +1,7 @@
 //! Fetching a missing range of a stored object.
 
 use super::exchange::ORIGINS_TRIED_MAX;
-use super::fill::{self, Broken};
+use super::fill;
 use super::prepare;
 use crate::snapshot::Snapshot;
 use crate::worker::Worker;
@@ -40,7 +40,9 @@ impl Filler {
         request: &RequestHead,
     ) -> Option<Self> {
         let etag = object.with_head(|head| {
-            head.etag.as_deref().filter(|etag| etag.starts_with(b"\"")).map(Rc::from)
+            // What is kept in another form cannot be mixed with what an origin sends.
+            let strong = head.etag.as_deref().filter(|etag| etag.starts_with(b"\""));
+            strong.filter(|_| !head.form.parts && !head.form.recoded).map(Rc::from)
         })?;
         Some(Self {
             worker: Rc::clone(worker),
@@ -75,10 +77,7 @@ impl Filler {
             Ok(()) => {
                 let _ = writer.finish();
             }
-            Err(Broken::Local(error)) => writer.fail(error),
-            Err(Broken::Origin(error)) => {
-                writer.fail(BodyError::OriginFailed(error.to_string().into()));
-            }
+            Err(broken) => writer.fail(broken.into_body_error()),
         }
     }
 

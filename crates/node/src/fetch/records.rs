@@ -62,7 +62,7 @@ pub(super) fn failed(transcript: &Transcript, origin: Option<&str>, error: &Orig
 }
 
 /// The body is about to come, and where it goes.
-pub(super) fn body_begins(transcript: &Transcript, storage: &str, framing: Framing) {
+pub(super) fn body_begins(transcript: &Transcript, storage: &str, framing: Framing, filters: &str) {
     let (number, word) = match framing {
         Framing::None => (0, "none"),
         Framing::Chunked => (2, "chunked"),
@@ -70,7 +70,7 @@ pub(super) fn body_begins(transcript: &Transcript, storage: &str, framing: Frami
         Framing::UntilClose => (4, "eof"),
     };
     transcript.timestamp("Process");
-    transcript.note(Tag::Filters, format_args!(""));
+    transcript.note(Tag::Filters, format_args!("{filters}"));
     transcript.note(Tag::Storage, format_args!("malloc {storage}"));
     transcript.note(Tag::Fetch_Body, format_args!("{number} {word} stream"));
 }

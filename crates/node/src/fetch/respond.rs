@@ -1,6 +1,8 @@
 //! What becomes of an origin's answer.
 
+use super::coded::Incoming;
 use super::{Fetch, Fetched, Next, failure, records};
+use crate::coding::heads;
 use crate::policy::{Answer, BackendError, BackendResponse, FetchKind, Storage, Synthetic};
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Failure, Key, Lookup, Purge, Use};
@@ -13,8 +15,6 @@ use freshet_http::method;
 use freshet_http::reason::Reason;
 use freshet_http::{status, update};
 use freshet_origin::OriginResponse;
-use freshet_origin::response_body::OriginBody;
-use freshet_wire::h1::Framing;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,7 +54,13 @@ impl Fetch {
         let mut answer = self.judge(head);
         let policy = Arc::clone(&self.plan.snapshot.policy);
         match policy.backend_response(&mut self.task, &mut answer) {
-            BackendResponse::Deliver => self.take(answer, framing, body).await,
+            BackendResponse::Deliver => match self.incoming(&mut answer, framing, body).await {
+                Ok(incoming) => self.take(answer, incoming).await,
+                Err(broken) => {
+                    let failure = self.body_failed(&broken);
+                    self.no_answer(failure).await
+                }
+            },
             BackendResponse::Retry => {
                 body.discard().await;
                 Next::Retry
@@ -94,6 +100,8 @@ impl Fetch {
             hit_for_miss: None,
             stream: true,
             storage: Storage::default(),
+            filters: Vec::new(),
+            any_coding: false,
         }
     }
 
@@ -130,6 +138,12 @@ impl Fetch {
         };
         self.worker.stats.revalidated.increment();
         let mut stored = (*object.head()).clone();
+        let mut head = head.clone();
+        if stored.form.recoded {
+            // It is about the body as it came; ours is under another coding.
+            head.fields.remove("content-encoding");
+            heads::weaken_etag(&mut head.fields);
+        }
         let received = self.received(304, &head.fields);
         let updated =
             update::update(stored.status, &stored.fields, &received, &self.plan.snapshot.freshness);
@@ -149,6 +163,8 @@ impl Fetch {
             hit_for_miss: None,
             stream: true,
             storage: Storage::default(),
+            filters: Vec::new(),
+            any_coding: false,
         };
         let policy = Arc::clone(&self.plan.snapshot.policy);
         match policy.backend_response(&mut self.task, &mut answer) {
@@ -263,14 +279,13 @@ impl Fetch {
     }
 
     /// Keeps the answer or gives it to one client.
-    async fn take(&mut self, answer: Answer, framing: Framing, body: OriginBody) -> Next {
+    async fn take(&mut self, answer: Answer, incoming: Incoming) -> Next {
         match answer.uncacheable {
-            None if self.plan.ticket.is_some() => self.keep(answer, framing, body).await,
+            None if self.plan.ticket.is_some() => self.keep(answer, incoming).await,
             reason => {
                 let reason = reason.unwrap_or(self.plan.reason);
-                self.give(answer, reason, framing, body).await;
+                self.give(answer, reason, incoming).await
             }
         }
-        Next::Done
     }
 }

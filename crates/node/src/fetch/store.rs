@@ -1,23 +1,24 @@
 //! Making an object of an answer, or a response for one client.
 
-use super::fill;
+use super::coded::{Incoming, Source};
+use super::fill::{self, Broken};
 use super::prepare::append_to_list;
 use super::range::Filler;
-use super::{Fetch, Fetched, SentPart, records};
+use super::{Fetch, Fetched, Next, SentPart, failure, records};
 use crate::decisions::{NotStored, deciding_field};
 use crate::delivery::StoredBody;
-use crate::disk::{Intake, Tee};
+use crate::disk::{Intake, Tee, meta};
 use crate::policy::{Answer, FetchKind, Storage};
-use freshet_cache::{ObjectSpec, StoredHead, Variation, tag};
+use crate::transcript::Tag;
+use freshet_cache::{Failure, Form, ObjectSpec, StoredHead, Variation, tag};
 use freshet_http::date;
 use freshet_http::fields::Fields;
 use freshet_http::message::{RequestHead, ResponseHead, Scheme, Version};
 use freshet_http::range::{ContentRange, Reconciled};
 use freshet_http::reason::Reason;
 use freshet_http::update;
-use freshet_http::vary::{Vary, VaryRule};
-use freshet_origin::response_body::OriginBody;
-use freshet_store::Body;
+use freshet_http::vary::Vary;
+use freshet_store::{Body, BodyWriter};
 use freshet_wire::h1::Framing;
 use std::ops::Range;
 use std::rc::Rc;
@@ -31,42 +32,53 @@ const TRANSIENT: &str = "Transient";
 
 impl Fetch {
     /// Puts the answer into the cache and fills its body while it is being served.
-    pub(super) async fn keep(&mut self, answer: Answer, framing: Framing, body: OriginBody) {
-        let length = match framing {
-            Framing::None => Some(0),
-            Framing::Length(length) => Some(length),
-            Framing::Chunked | Framing::UntilClose => None,
-        };
-        let place = match place(&answer, length) {
+    pub(super) async fn keep(&mut self, answer: Answer, incoming: Incoming) -> Next {
+        let (framing, form) = (incoming.framing, incoming.form);
+        let place = match place(&answer, incoming.length) {
             Ok(place) => place,
-            Err(reason) => return self.give(answer, reason, framing, body).await,
+            Err(reason) => return self.give(answer, reason, incoming).await,
         };
         let cache = Arc::clone(&self.worker.shared.cache);
         if place.total.is_some_and(|total| total > cache.object_bytes_max()) {
-            self.tee = self.tee_of(&answer, &place);
-            return self.give(answer, Reason::TooLarge, framing, body).await;
+            self.tee = self.tee_of(&answer, &place, form).filter(|_| form == Form::default());
+            return self.give(answer, Reason::TooLarge, incoming).await;
         }
-        let variation = match VaryRule::from_fields(&answer.head.fields) {
+        let variation = match meta::rule(&answer.head.fields, form) {
             Vary::None => None,
-            Vary::Any => return self.give(answer, Reason::VaryAny, framing, body).await,
+            Vary::Any => return self.give(answer, Reason::VaryAny, incoming).await,
             Vary::On(rule) => {
                 let key = rule.key(&self.plan.client.fields);
                 Some(Variation { rule: Arc::new(rule), key })
             }
         };
-        let Some(ticket) = self.plan.ticket.take() else { return };
         let (stream, storage) = (answer.stream, answer.storage.clone());
         let sent = sent_part(&answer, &place);
         let tags = tags(&answer.head.fields);
         let transcript = Rc::clone(&self.task.transcript);
-        records::body_begins(&transcript, "s0", framing);
+        records::body_begins(&transcript, "s0", framing, &incoming.filters);
         let heads = records::heads(&transcript, &self.task.request, &answer.head);
         let memory = Body::new(&self.worker.shared.arena, place.total);
         let name = &self.plan.snapshot.settings.cache.name;
         let received = self.received(answer.head.status, &answer.head.fields);
         let fields = update::stored_fields(&received, &self.plan.snapshot.freshness);
-        let head = stored_head(answer, fields, &place, &self.plan.client, name, self.task.id);
+        let id = self.task.id;
+        let head = stored_head(answer, fields, &place, form, &self.plan.client, name, id);
         let end = place.total.map(|_| place.end);
+        let mut source = incoming.source;
+        let mut writer = memory.writer(place.start, end);
+        let hold = memory.reader(..);
+        let mut is_whole = false;
+        if !stream {
+            match self.ahead(&mut source, &mut writer, end).await {
+                Ok(all) => is_whole = all,
+                Err(broken) => {
+                    let failure = self.body_failed(&broken);
+                    writer.fail(broken.into_body_error());
+                    return self.no_answer(failure).await;
+                }
+            }
+        }
+        let Some(ticket) = self.plan.ticket.take() else { return Next::Done };
         let intake = Intake::new(
             &self.worker,
             &self.plan.snapshot,
@@ -80,8 +92,6 @@ impl Fetch {
             // What a policy decided is not asked again when the object is used.
             memory.note_offer();
         }
-        let writer = memory.writer(place.start, end);
-        let hold = memory.reader(..);
         let object = ticket.insert(ObjectSpec { head, body: memory, variation, tags });
         let filler = Filler::new(&self.worker, &self.plan.snapshot, &object, &self.task.request);
         let origin = self.origin.clone();
@@ -94,19 +104,54 @@ impl Fetch {
             hold: Some(hold),
         };
         let from = self.origin.clone().unwrap_or_default();
-        let is_whole = if stream {
+        if is_whole {
+            // Those who get it are to know its length.
+            is_whole = writer.finish().is_ok();
             self.reply(fetched);
-            fill::object(&self.worker, &object, filler, body, writer, end).await
         } else {
-            let is_whole = fill::object(&self.worker, &object, filler, body, writer, end).await;
             self.reply(fetched);
-            is_whole
-        };
+            is_whole = fill::object(&self.worker, &object, filler, source, writer, end).await;
+        }
         if let Some(intake) = intake.filter(|_| is_whole) {
             intake.offer(&object);
         }
         let bytes = object.body().total().unwrap_or(0);
         records::body_ended(&transcript, &from, framing, bytes, heads);
+        Next::Done
+    }
+
+    /// Reads a body nobody is to see before it is all there, with the trailers it may have.
+    async fn ahead(
+        &self,
+        source: &mut Source,
+        writer: &mut BodyWriter,
+        end: Option<u64>,
+    ) -> Result<bool, Broken> {
+        let bytes_max = self.worker.shared.cache.object_bytes_max();
+        let is_whole = fill::ahead(&self.worker, source, writer, end, bytes_max).await?;
+        if let (true, Some(trailers)) = (is_whole, source.trailers()) {
+            writer.body().set_trailers(trailers.clone());
+        }
+        Ok(is_whole)
+    }
+
+    /// A body broke off before anybody has seen anything of the answer.
+    pub(super) fn body_failed(&self, broken: &Broken) -> Failure {
+        self.worker.stats.fetches_failed.increment();
+        match broken {
+            Broken::Origin(error) => {
+                records::failed(&self.task.transcript, self.origin.as_deref(), error);
+                failure(error.status(), error.proxy_status(), &error.to_string())
+            }
+            Broken::Coding(error) => {
+                self.task.transcript.note(Tag::FetchError, format_args!("{error}"));
+                failure(502, "http_response_content_coding", &error.to_string())
+            }
+            Broken::Local(error) => {
+                self.task.transcript.note(Tag::FetchError, format_args!("{error}"));
+                failure(503, "proxy_internal_error", &error.to_string())
+            }
+        }
     }
 
     /// Gives the answer to the client that asked, and lets requests for it not wait for one
@@ -115,9 +160,27 @@ impl Fetch {
         &mut self,
         answer: Answer,
         reason: Reason,
-        framing: Framing,
-        body: OriginBody,
-    ) {
+        incoming: Incoming,
+    ) -> Next {
+        let Incoming { mut source, framing, length, form, filters } = incoming;
+        let has_body = !matches!(framing, Framing::None | Framing::Length(0));
+        let memory = if answer.stream {
+            Body::transit(&self.worker.shared.arena, length)
+        } else {
+            Body::new(&self.worker.shared.arena, length)
+        };
+        let mut writer = memory.writer(0, length);
+        let mut is_whole = false;
+        if !answer.stream && has_body {
+            match self.ahead(&mut source, &mut writer, length).await {
+                Ok(all) => is_whole = all,
+                Err(broken) => {
+                    let failure = self.body_failed(&broken);
+                    writer.fail(broken.into_body_error());
+                    return self.no_answer(failure).await;
+                }
+            }
+        }
         if let Some(ticket) = self.plan.ticket.take() {
             let span = self.plan.snapshot.settings.cache.hit_for_miss;
             let span = answer.hit_for_miss.unwrap_or(span);
@@ -132,37 +195,43 @@ impl Fetch {
         let origin = self.origin.clone();
         let mut head = answer.head;
         let length = match framing {
-            Framing::Length(length) => Some(length),
             Framing::None => head.fields.get_str("content-length").and_then(|n| n.parse().ok()),
-            Framing::Chunked | Framing::UntilClose => None,
+            _ => length,
         };
         head.fields.remove("content-length");
-        let has_body = !matches!(framing, Framing::None | Framing::Length(0));
         if !has_body {
-            records::body_begins(&self.task.transcript, TRANSIENT, framing);
-            self.reply(Fetched::Private { head, body: None, length, reason, origin });
-            return;
+            records::body_begins(&self.task.transcript, TRANSIENT, framing, &filters);
+            self.reply(Fetched::Private { head, body: None, length, form, reason, origin });
+            return Next::Done;
         }
         let transcript = Rc::clone(&self.task.transcript);
-        records::body_begins(&transcript, TRANSIENT, framing);
+        records::body_begins(&transcript, TRANSIENT, framing, &filters);
         let heads = records::heads(&transcript, &self.task.request, &head);
         let from = origin.clone().unwrap_or_default();
         let before = self.worker.stats.origin_body_bytes.value();
-        let memory = Body::transit(&self.worker.shared.arena, length);
-        let writer = memory.writer(0, length);
-
+        let length = if is_whole { Some(writer.position()) } else { length };
         let stored = StoredBody::new(&memory, 0..length.unwrap_or(u64::MAX), None);
+        if !is_whole {
+            memory.enter_transit();
+        }
         drop(memory);
-        self.reply(Fetched::Private { head, body: Some(stored), length, reason, origin });
-        let tee = self.tee.take();
-        fill::private(&self.worker, body, writer, length, tee).await;
+        let body = Some(stored);
+        if is_whole {
+            let _ = writer.finish();
+            self.reply(Fetched::Private { head, body, length, form, reason, origin });
+        } else {
+            self.reply(Fetched::Private { head, body, length, form, reason, origin });
+            let tee = self.tee.take();
+            fill::private(&self.worker, source, writer, length, tee).await;
+        }
         // Without a length only the worker's sum tells, which others add to meanwhile.
         let bytes = length.unwrap_or_else(|| self.worker.stats.origin_body_bytes.value() - before);
         records::body_ended(&transcript, &from, framing, bytes, heads);
+        Next::Done
     }
 
     /// Where a response too large for memory is written while it passes, if it may be.
-    fn tee_of(&self, answer: &Answer, place: &Place) -> Option<Tee> {
+    fn tee_of(&self, answer: &Answer, place: &Place, form: Form) -> Option<Tee> {
         if place.partial {
             return None;
         }
@@ -170,7 +239,7 @@ impl Fetch {
         let name = &self.plan.snapshot.settings.cache.name;
         let received = self.received(answer.head.status, &answer.head.fields);
         let fields = update::stored_fields(&received, &self.plan.snapshot.freshness);
-        let variation = match VaryRule::from_fields(&answer.head.fields) {
+        let variation = match meta::rule(&answer.head.fields, form) {
             Vary::None => None,
             Vary::Any => return None,
             Vary::On(rule) => {
@@ -188,8 +257,10 @@ impl Fetch {
             hit_for_miss: None,
             stream: true,
             storage: Storage::default(),
+            filters: Vec::new(),
+            any_coding: form.any_coding,
         };
-        let head = stored_head(answer, fields, place, client, name, id);
+        let head = stored_head(answer, fields, place, form, client, name, id);
         let intake = Intake::new(
             &self.worker,
             &self.plan.snapshot,
@@ -264,6 +335,7 @@ fn stored_head(
     answer: Answer,
     mut fields: Fields,
     place: &Place,
+    form: Form,
     client: &RequestHead,
     name: &str,
     fetch_id: u64,
@@ -284,6 +356,7 @@ fn stored_head(
         fields: fields.compact(),
         status,
         freshness,
+        form,
     }
 }
 

@@ -5,7 +5,9 @@ use super::{
     BackendError, BackendFetch, BackendResponse, Deliver, Hit, Miss, Pass, Pipe, Policy, Purge,
     Recv,
 };
+use crate::coding::heads::{Wish, filters_for};
 use freshet_cache::{KeyBuilder, Object};
+use freshet_http::fields::Fields;
 use freshet_http::message::{Method, ResponseHead};
 use freshet_http::reason::Reason;
 use freshet_http::target;
@@ -77,13 +79,50 @@ impl Policy for Builtin {
         BackendFetch::Fetch
     }
 
-    fn backend_response(&self, _: &mut FetchTask, _: &mut Answer) -> BackendResponse {
+    fn backend_response(&self, task: &mut FetchTask, answer: &mut Answer) -> BackendResponse {
+        let (esi, may_code) = (task.snapshot.settings.cache.esi, task.snapshot.codes_gzip);
+        if esi || may_code {
+            let fields = &mut answer.head.fields;
+            let esi = esi && fields.tokens("surrogate-control").any(|member| asks_for_esi(member));
+            if esi {
+                // It was for us.
+                fields.remove("surrogate-control");
+            }
+            let wish = Wish { esi, gzip: may_code && is_text(fields), gunzip: false, may_code };
+            answer.filters = filters_for(fields, wish);
+            answer.any_coding = may_code;
+        }
         BackendResponse::Deliver
     }
 
     fn backend_error(&self, _: &mut FetchTask, _: &mut Synthetic) -> BackendError {
         BackendError::Deliver
     }
+}
+
+/// Whether a member of `Surrogate-Control` names the language of edge side includes (W3C Note Edge
+/// Architecture Specification §3).
+fn asks_for_esi(member: &[u8]) -> bool {
+    let Some(languages) = member.strip_prefix(b"content=") else { return false };
+    languages
+        .split(|byte| *byte == b'"' || byte.is_ascii_whitespace())
+        .any(|language| language == b"ESI/1.0")
+}
+
+/// Whether a body is text, which becomes shorter under gzip.
+fn is_text(fields: &Fields) -> bool {
+    const TYPES: [&[u8]; 6] = [
+        b"application/json",
+        b"application/javascript",
+        b"application/xml",
+        b"application/dash+xml",
+        b"application/vnd.apple.mpegurl",
+        b"image/svg+xml",
+    ];
+    let Some(value) = fields.get("content-type") else { return false };
+    let name = value.split(|byte| *byte == b';').next().unwrap_or(b"").trim_ascii();
+    let name = name.to_ascii_lowercase();
+    name.starts_with(b"text/") || TYPES.contains(&&*name)
 }
 
 /// The part of an authority that tells resources apart.

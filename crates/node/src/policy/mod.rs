@@ -11,7 +11,7 @@ pub mod vcl;
 
 pub use builtin::Builtin;
 pub use task::{
-    Answer, ClientTask, FetchKind, FetchTask, OriginChoice, Served, Storage, Synthetic,
+    Answer, ClientTask, FetchKind, FetchTask, OriginChoice, Served, Shaping, Storage, Synthetic,
 };
 
 use freshet_cache::{KeyBuilder, Object};
@@ -53,6 +53,10 @@ pub trait Policy: Send + Sync {
     /// object could be served instead, and what a request says of those it was forwarded for is
     /// its own business.
     fn decides_all(&self) -> bool {
+        false
+    }
+    /// Whether responses may have includes, for which requests are kept as they came.
+    fn includes(&self) -> bool {
         false
     }
     /// A request is about to go to an origin; it may be changed.

@@ -1,11 +1,13 @@
 //! What a policy sees and may change: the client's side of a request and the fetch's.
 
 use crate::client::Client;
+use crate::coding::Filter;
+use crate::esi::assemble::Nesting;
 use crate::snapshot::Snapshot;
 use crate::transcript::Transcript;
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
-use freshet_cache::Object;
+use freshet_cache::{Form, Object};
 use freshet_http::freshness::Freshness;
 use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_http::reason::Reason;
@@ -46,8 +48,29 @@ pub struct ClientTask {
     pub snapshot: Rc<Snapshot>,
     /// Why the last decision fell, for Cache-Status, log and explain.
     pub reason: Reason,
+    /// Where the request is an include of a page: which.
+    pub nesting: Option<Rc<Nesting>>,
+    /// What is done to a stored body on its way to the client.
+    pub shaping: Shaping,
     /// What a policy keeps from state to state.
     pub state: Option<Box<dyn Any>>,
+}
+
+/// What may be done to a stored body on its way to a client, where there is occasion.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Shaping {
+    /// Includes are put in.
+    pub esi: bool,
+    /// gzip is taken off for a client without.
+    pub gunzip: bool,
+    /// Ranges are looked at.
+    pub range: bool,
+}
+
+impl Default for Shaping {
+    fn default() -> Self {
+        Self { esi: true, gunzip: true, range: true }
+    }
 }
 
 /// What a fetch is for.
@@ -105,6 +128,11 @@ pub struct Answer {
     pub stream: bool,
     /// Where it may be kept.
     pub storage: Storage,
+    /// What is done to the body before it is kept, in this order.
+    pub filters: Vec<Filter>,
+    /// Whether clients get it in a coding they take whichever it is kept in, so that
+    /// `Accept-Encoding` does not select it.
+    pub any_coding: bool,
 }
 
 /// Where a response may be kept.
@@ -149,6 +177,8 @@ pub struct Served<'a> {
     pub object: Option<&'a Object>,
     /// Whether it was there before the request.
     pub hit: bool,
+    /// How the body is kept, or was made while it passes.
+    pub form: Form,
 }
 
 /// A response made by the node or by a policy.

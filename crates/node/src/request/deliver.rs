@@ -1,5 +1,6 @@
 //! Delivery: a response from an object, or the response of a pass.
 
+use super::shape::Shape;
 use super::{Found, Machine, State};
 use crate::delivery::{Parts, ResponseBody, StoredBody};
 use crate::exchange::{Facts, Response};
@@ -8,7 +9,7 @@ use crate::fetch::{Fetched, SentPart};
 use crate::policy::{Deliver, Served};
 use crate::transcript::Message;
 use bytes::Bytes;
-use freshet_cache::{Object, StoredHead};
+use freshet_cache::{Form, Object, StoredHead};
 use freshet_http::cache_status::{CacheStatus, Forward};
 use freshet_http::conditional::{self, Outcome, Validators};
 use freshet_http::message::{Method, ResponseHead};
@@ -50,13 +51,14 @@ impl Machine<'_> {
                 };
                 State::Deliver(Box::new(found))
             }
-            Fetched::Private { head, body, length, reason, origin } => {
+            Fetched::Private { head, body, length, form, reason, origin } => {
                 let body = body.map_or(ResponseBody::Empty, ResponseBody::Stored);
-                self.deliver_private(head, body, length, reason, origin)
+                self.deliver_private(head, (body, form), length, reason, origin)
             }
             Fetched::Page { head, body, length, reason, origin } => {
                 self.worker.stats.synthetic.increment();
-                self.deliver_private(head, ResponseBody::Inline(body), length, reason, origin)
+                let body = (ResponseBody::Inline(body), Form::default());
+                self.deliver_private(head, body, length, reason, origin)
             }
             Fetched::Switched { .. } => {
                 self.task.reason = Reason::OriginMalformed;
@@ -71,6 +73,7 @@ impl Machine<'_> {
         let object = Arc::clone(&found.object);
         let stored = object.head();
         let total = object.body().total();
+        let form = stored.form;
         let mut head = ResponseHead {
             status: stored.status,
             reason: stored.reason.clone(),
@@ -79,16 +82,18 @@ impl Machine<'_> {
         };
         self.add_age(&stored, &found, &mut head);
         self.add_cache_status(Some((&stored, &found)), found.reason, found.stored, &mut head);
-        let served = Served { object: Some(&object), hit: found.hit };
+        let served = Served { object: Some(&object), hit: found.hit, form };
         if let Some(next) = self.ask_deliver(&mut head, served) {
             return next;
         }
+        let shape = self.shape(form);
+        let total = shape.total(&object, total);
         let part = match (self.part(&head, total), &found.sent) {
             (Part::Nothing(status @ (304 | 412)), _) => Part::Nothing(status),
             (_, Some(sent)) => Part::AsSent(sent),
             (part, None) => part,
         };
-        let body = match self.body_of(&object, part, &mut head, total) {
+        let body = match self.body_of(&object, part, &mut head, total, shape) {
             Ok(body) => body,
             Err(status) => {
                 head.status = status;
@@ -116,7 +121,8 @@ impl Machine<'_> {
             body = ResponseBody::Empty;
         }
         let facts = Facts { reason: found.reason, hit: found.hit, origin: found.origin };
-        State::Done(Box::new(Response { head, body, length, facts }))
+        let is_packed = form.gzip && !shape.is_unpacked();
+        State::Done(Box::new(Response { head, body, length, is_packed, facts }))
     }
 
     fn changed(&mut self, object: &Arc<Object>) -> State {
@@ -155,7 +161,10 @@ impl Machine<'_> {
             Outcome::PreconditionFailed => return Part::Nothing(412),
             Outcome::Proceed => {}
         }
-        if request.method != Method::Get || !request.fields.contains("range") {
+        if request.method != Method::Get
+            || !request.fields.contains("range")
+            || !self.task.shaping.range
+        {
             return Part::Whole;
         }
         let wanted = request.fields.get("range").and_then(RangeRequest::parse);
@@ -179,6 +188,7 @@ impl Machine<'_> {
         part: Part<'_>,
         head: &mut ResponseHead,
         total: Option<u64>,
+        shape: Shape,
     ) -> Result<(ResponseBody, Option<u64>), u16> {
         let body = object.body();
         let filler = || {
@@ -187,6 +197,11 @@ impl Machine<'_> {
             }
             Filler::new(self.worker, &self.task.snapshot, object, &self.task.request)
         };
+        if shape != Shape::AsKept {
+            // Parts of what comes out are not told apart while it does.
+            let part = if matches!(part, Part::Many(_)) { Part::Whole } else { part };
+            return self.shaped(object, part, head, total, shape);
+        }
         match part {
             Part::Whole => {
                 let end = total.unwrap_or(u64::MAX);
@@ -230,22 +245,35 @@ impl Machine<'_> {
                 head.fields.set("Content-Type", value);
                 Ok((ResponseBody::Parts(Box::new(parts)), length))
             }
-            Part::Nothing(304) => {
-                head.fields = conditional::not_modified_fields(&head.fields);
-                head.status = 304;
-                head.reason = None;
-                Ok((ResponseBody::Empty, None))
-            }
-            Part::Nothing(status) => {
-                if status == 416 {
-                    let mut value = Vec::with_capacity(32);
-                    ContentRange::Unsatisfied { total: total.unwrap_or(0) }.write(&mut value);
-                    head.fields.set("Content-Range", value);
-                }
-                head.fields.remove("content-type");
-                Err(status)
-            }
+            Part::Nothing(status) => nothing(status, head, total),
         }
+    }
+
+    /// The same for a body that is not sent as it is kept.
+    fn shaped(
+        &self,
+        object: &Arc<Object>,
+        part: Part<'_>,
+        head: &mut ResponseHead,
+        total: Option<u64>,
+        shape: Shape,
+    ) -> Result<(ResponseBody, Option<u64>), u16> {
+        let range = match part {
+            Part::Nothing(status) => return nothing(status, head, total),
+            Part::One(range) => {
+                let mut value = Vec::with_capacity(48);
+                ContentRange::of(&range, total.unwrap_or(range.end)).write(&mut value);
+                head.status = 206;
+                head.reason = None;
+                head.fields.set("Content-Range", value);
+                range
+            }
+            Part::Whole | Part::AsSent(_) | Part::Many(_) => 0..u64::MAX,
+        };
+        let length = total.map(|total| range.end.min(total) - range.start);
+        let end = object.body().total().unwrap_or(u64::MAX);
+        let stored = self.stored_body(object.body(), 0..end, || None);
+        Ok((self.shape_body(stored, shape, range, head), length))
     }
 
     /// Bytes of an object: as they lie in memory, or by a reader, of a body of its own where they are
@@ -270,7 +298,7 @@ impl Machine<'_> {
     fn deliver_private(
         &mut self,
         mut head: ResponseHead,
-        mut body: ResponseBody,
+        (mut body, form): (ResponseBody, Form),
         length: Option<u64>,
         reason: Reason,
         origin: Option<Arc<str>>,
@@ -282,11 +310,12 @@ impl Machine<'_> {
             "Via",
             format!("1.1 {name}").as_bytes(),
         );
-        let served = Served { object: None, hit: false };
+        let served = Served { object: None, hit: false, form };
         if let Some(next) = self.ask_deliver(&mut head, served) {
             return next;
         }
-        let mut length = length;
+        let shape = self.shape(form);
+        let mut length = length.filter(|_| shape == Shape::AsKept);
         // The conditions of a request that might have filled the cache were not passed on.
         let request = &self.task.request;
         let was_pass =
@@ -318,8 +347,12 @@ impl Machine<'_> {
         if request.method == Method::Head {
             body = ResponseBody::Empty;
         }
+        if !matches!(head.status, 304 | 412) {
+            body = self.shape_body(body, shape, 0..u64::MAX, &mut head);
+        }
         let facts = Facts { reason, hit: false, origin };
-        State::Done(Box::new(Response { head, body, length, facts }))
+        let is_packed = form.gzip && !shape.is_unpacked();
+        State::Done(Box::new(Response { head, body, length, is_packed, facts }))
     }
 
     fn ask_deliver(&mut self, head: &mut ResponseHead, served: Served<'_>) -> Option<State> {
@@ -372,6 +405,27 @@ impl Machine<'_> {
         }
         status.append(&mut head.fields);
     }
+}
+
+/// A response without a body, or the status of one that has none of the object's.
+fn nothing(
+    status: u16,
+    head: &mut ResponseHead,
+    total: Option<u64>,
+) -> Result<(ResponseBody, Option<u64>), u16> {
+    if status == 304 {
+        head.fields = conditional::not_modified_fields(&head.fields);
+        head.status = 304;
+        head.reason = None;
+        return Ok((ResponseBody::Empty, None));
+    }
+    if status == 416 {
+        let mut value = Vec::with_capacity(32);
+        ContentRange::Unsatisfied { total: total.unwrap_or(0) }.write(&mut value);
+        head.fields.set("Content-Range", value);
+    }
+    head.fields.remove("content-type");
+    Err(status)
 }
 
 /// `number` in decimal, without an allocation.

@@ -16,6 +16,7 @@ mod deliver;
 mod lookup;
 mod pass;
 mod purge;
+mod shape;
 mod synth;
 
 pub(crate) use lookup::use_of;
@@ -24,9 +25,10 @@ pub(crate) use synth::{failure_page, reason_of};
 use crate::body::RequestBody;
 use crate::exchange::{Interim, Request, Response};
 use crate::fetch::{Fetched, SentPart};
-use crate::policy::{ClientTask, Recv};
+use crate::policy::{ClientTask, Recv, Shaping};
 use crate::worker::Worker;
 use freshet_cache::{Key, KeyBuilder, Object};
+use freshet_http::message::RequestHead;
 use freshet_http::reason::Reason;
 use freshet_store::BodyReader;
 use std::rc::Rc;
@@ -50,8 +52,12 @@ pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Response {
         grace_max: None,
         snapshot,
         reason: Reason::Miss,
+        nesting: request.nesting,
+        shaping: Shaping::default(),
         state: None,
     };
+    let includes = task.snapshot.policy.includes();
+    let original = includes.then(|| Box::new(task.request.clone()));
     let mut machine = Machine {
         worker,
         task,
@@ -59,6 +65,7 @@ pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Response {
         interim: request.interim,
         key: None,
         hold: None,
+        original,
     };
     let mut state = State::Recv;
     loop {
@@ -88,6 +95,8 @@ struct Machine<'a> {
     key: Option<Arc<Key>>,
     /// Keeps the bytes of a stale object there while the origin is asked about it.
     hold: Option<BodyReader>,
+    /// The request as it came, where it may be a page's that has includes.
+    original: Option<Box<RequestHead>>,
 }
 
 /// Where a request is.

@@ -74,6 +74,7 @@ impl Machine<'_> {
                     head,
                     body: ResponseBody::Tunnel(Box::new(Tunnel(connection))),
                     length: None,
+                    is_packed: false,
                     facts: Facts { reason: Reason::Pipe, hit: false, origin: Some(origin) },
                 }))
             }

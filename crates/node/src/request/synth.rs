@@ -107,5 +107,5 @@ fn response(machine: &Machine<'_>, page: Synthetic, reason: Reason) -> Response 
     } else {
         ResponseBody::Inline(body)
     };
-    Response { head, body, length, facts: Facts::local(reason) }
+    Response { head, body, length, is_packed: false, facts: Facts::local(reason) }
 }

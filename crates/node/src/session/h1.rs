@@ -132,6 +132,7 @@ impl Session {
             received: UnixMillis::now(),
             started: Instant::now(),
             interim: interim.clone(),
+            nesting: None,
         };
         if !keep_alive {
             self.client.closing.set("REQ_CLOSE");
@@ -251,7 +252,7 @@ impl Session {
         body_state: Option<Rc<Cell<BodyState>>>,
         mut sent: Sent,
     ) -> Result<Next, Broken> {
-        let Response { mut head, mut body, length, facts } = response;
+        let Response { mut head, mut body, length, facts, .. } = response;
         if let ResponseBody::Tunnel(tunnel) = body {
             self.out.clear();
             response_head(&head, Framing::None, true, version, &mut self.out);

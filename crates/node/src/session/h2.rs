@@ -161,6 +161,7 @@ async fn stream_task(
         received: UnixMillis::now(),
         started: Instant::now(),
         interim: interim.clone(),
+        nesting: None,
     };
     let response = {
         let work = pin!(request::handle(&worker, request));
@@ -184,7 +185,7 @@ async fn stream_task(
             }
         }
     };
-    let Response { mut head, mut body, length, facts } = response;
+    let Response { mut head, mut body, length, facts, .. } = response;
     let bodiless = is_head || matches!(head.status, 204 | 304) || length == Some(0);
     let fields = h2_head::response(&head, length.filter(|_| head.status != 204));
     head.fields.clear();

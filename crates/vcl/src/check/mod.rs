@@ -117,6 +117,7 @@ pub(crate) fn check(
         sources: Default::default(),
         modules: Vec::new(),
         rolls_back: false,
+        includes: false,
         reads: 0,
         states: [None; 14],
         texts: Vec::new(),

@@ -184,6 +184,8 @@ impl Checker<'_> {
         value: &Expression,
     ) -> Option<StatementKind> {
         let variable = definition.variable;
+        self.program.includes |=
+            matches!(variable, Variable::BerespDoEsi | Variable::BerespFilters);
         let arithmetic = match operator {
             "=" => None,
             "+=" => Some(Arithmetic::Add),

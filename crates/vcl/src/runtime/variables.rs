@@ -338,14 +338,17 @@ impl Run<'_> {
                     let mut names = Vec::new();
                     let encoded = self.field_bytes(Message::Beresp, "content-encoding");
                     let is_gzip = encoded.is_some_and(|value| value.eq_ignore_ascii_case(b"gzip"));
-                    if answer.do_gunzip && is_gzip {
+                    let gzips = answer.do_gzip && encoded.is_none();
+                    let gunzips = answer.do_gunzip && is_gzip;
+                    if gunzips || (is_gzip && answer.do_esi) {
                         names.push("gunzip");
                     }
-                    if answer.do_esi {
-                        names.push(if is_gzip && !answer.do_gunzip { "esi_gzip" } else { "esi" });
-                    }
-                    if answer.do_gzip && !is_gzip {
-                        names.push("gzip");
+                    match (answer.do_esi, gzips, is_gzip && !gunzips) {
+                        (true, true, _) | (true, _, true) => names.push("esi_gzip"),
+                        (true, false, false) => names.push("esi"),
+                        (false, true, _) => names.push("gzip"),
+                        (false, false, true) => names.push("testgunzip"),
+                        (false, false, false) => {}
                     }
                     names.join(" ").into_bytes().into()
                 };
@@ -394,8 +397,19 @@ impl Run<'_> {
             V::RespIsStreaming => Value::Bool(delivery.is_streaming),
             V::RespDoEsi => Value::Bool(delivery.do_esi),
             V::RespFilters => {
-                let filters = delivery.filters.clone().unwrap_or_default();
-                Value::Text(self.store(&filters)?)
+                let set = delivery.filters.clone();
+                let (esi, gunzip) = (delivery.do_esi, delivery.may_gunzip);
+                let wants_range = self.view.req.as_deref().is_some_and(|request| {
+                    request.fields.contains("range")
+                        && self.view.resp.as_deref().is_some_and(|resp| resp.status == 200)
+                });
+                let text: Box<[u8]> = set.unwrap_or_else(|| {
+                    let names = [(esi, "esi"), (gunzip, "gunzip"), (wants_range, "range")];
+                    let names: Vec<_> =
+                        names.iter().filter(|(is_on, _)| *is_on).map(|(_, name)| *name).collect();
+                    names.join(" ").into_bytes().into()
+                });
+                Value::Text(self.store(&text)?)
             }
             _ => Value::None,
         })

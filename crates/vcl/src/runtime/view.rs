@@ -215,6 +215,8 @@ pub struct Delivery {
     pub is_streaming: bool,
     /// `resp.do_esi`
     pub do_esi: bool,
+    /// Whether the body is to be unpacked for this client.
+    pub may_gunzip: bool,
     /// `resp.filters`, where it was set.
     pub filters: Option<Box<[u8]>>,
 }

@@ -3,9 +3,10 @@
 use super::host::NodeHost;
 use super::{FAILED, VclPolicy, fetch::FetchState, seconds, span};
 use crate::client::Client;
+use crate::coding::accepts_gzip;
 use crate::fetch::prepare::append_to_list;
 use crate::policy::{
-    ClientTask, Deliver, FetchKind, Hit, Miss, Pass, Pipe, Purge, Recv, Served, Synthetic,
+    ClientTask, Deliver, FetchKind, Hit, Miss, Pass, Pipe, Purge, Recv, Served, Shaping, Synthetic,
 };
 use freshet_cache::{KeyBuilder, Object, StoredHead};
 use freshet_http::fields::Fields;
@@ -44,7 +45,12 @@ impl ClientState {
     fn new(policy: &VclPolicy, task: &ClientTask) -> Self {
         let now = seconds(task.now);
         let accepts_gzip = task.request.fields.get("accept-encoding").is_some_and(accepts_gzip);
+        let nesting = task.nesting.as_deref();
+        let top =
+            nesting.map(|nesting| Box::new((nesting.top.clone(), seconds(nesting.top_received))));
         let knobs = ClientKnobs {
+            esi_level: nesting.map_or(0, |nesting| nesting.level),
+            top,
             xid: task.id,
             time: now,
             can_gzip: accepts_gzip,
@@ -93,18 +99,6 @@ impl ClientState {
         }
         outcome
     }
-}
-
-fn accepts_gzip(value: &[u8]) -> bool {
-    value.split(|byte| *byte == b',').any(|coding| {
-        let mut parts = coding.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-        let name = parts.next().unwrap_or(b"");
-        let refused = parts.any(|part| {
-            part.strip_prefix(b"q=")
-                .is_some_and(|q| !q.iter().any(|byte| (b'1'..=b'9').contains(byte)))
-        });
-        name.eq_ignore_ascii_case(b"gzip") && !refused
-    })
 }
 
 /// Facts of a connection.
@@ -217,10 +211,11 @@ fn finish_recv(
 ) -> Recv {
     // One coding, so that there are two variants of what can be compressed and not one for each
     // way of asking.
-    if !matches!(outcome, Outcome::Pass(_) | Outcome::Pipe)
+    if task.snapshot.codes_gzip
+        && !matches!(outcome, Outcome::Pass(_) | Outcome::Pipe)
         && task.request.fields.contains("accept-encoding")
     {
-        if state.knobs.can_gzip {
+        if task.request.fields.get("accept-encoding").is_some_and(accepts_gzip) {
             task.request.fields.set("Accept-Encoding", "gzip");
         } else {
             task.request.fields.remove("accept-encoding");
@@ -254,7 +249,10 @@ fn finish_recv(
             Recv::Pass
         }
         // RFC 9113 has no way to make one stream of a connection a tunnel but CONNECT.
-        Outcome::Pipe if task.request.version > freshet_http::message::Version::Http11 => {
+        Outcome::Pipe
+            if task.request.version > freshet_http::message::Version::Http11
+                || task.nesting.is_some() =>
+        {
             task.reason = Reason::PassPolicy;
             Recv::Pass
         }
@@ -304,7 +302,7 @@ fn object_view<'a>(head: &'a StoredHead, object: &Object, task: &ClientTask) -> 
         time: received,
         hits: object.hits(),
         uncacheable: false,
-        can_esi: false,
+        can_esi: head.form.parts,
         storage: Some(1),
     }
 }
@@ -402,11 +400,18 @@ pub(super) fn deliver(
         let object = object
             .map(|object| ObjectView { hits: if served.hit { object.hits } else { 0 }, ..object });
         let streams = served.object.is_none_or(|object| !object.body().is_complete());
-        let mut delivery =
-            Delivery { time: seconds(task.now), is_streaming: streams, ..Delivery::default() };
+        let has_parts = served.form.parts && state.knobs.esi;
+        let mut delivery = Delivery {
+            time: seconds(task.now),
+            is_streaming: streams,
+            do_esi: has_parts,
+            may_gunzip: served.form.gzip && task.snapshot.codes_gzip && !state.knobs.can_gzip,
+            ..Delivery::default()
+        };
         let with =
             With { resp: Some(response), delivery: Some(&mut delivery), object, ..With::default() };
         let outcome = state.run(policy, State::Deliver, task, with);
+        task.shaping = shaping(&delivery);
         response.status %= 1000;
         match outcome {
             Outcome::Deliver => Deliver::Deliver,
@@ -415,6 +420,15 @@ pub(super) fn deliver(
             _ => Deliver::Synth(503, Some(FAILED.into())),
         }
     })
+}
+
+/// What the policy leaves of the filters on the way to a client.
+fn shaping(delivery: &Delivery) -> Shaping {
+    let Some(filters) = &delivery.filters else {
+        return Shaping { esi: delivery.do_esi, ..Shaping::default() };
+    };
+    let has = |name: &[u8]| filters.split(u8::is_ascii_whitespace).any(|filter| filter == name);
+    Shaping { esi: has(b"esi"), gunzip: has(b"gunzip"), range: has(b"range") }
 }
 
 pub(super) fn synth(

@@ -2,6 +2,8 @@
 
 use super::host::NodeHost;
 use super::{VclPolicy, seconds, span};
+use crate::coding::Filter;
+use crate::coding::heads::{self, Wish};
 use crate::policy::{
     Answer, BackendError, BackendFetch, BackendResponse, FetchKind, FetchTask, OriginChoice,
     Storage, Synthetic,
@@ -178,6 +180,7 @@ pub(super) fn backend_response(
         let storages = &policy.policy.program().storages;
         let storage = knobs.storage.and_then(|index| storages.get(index as usize));
         answer.storage = storage.map_or_else(Storage::default, |name| Storage::named(name));
+        (answer.filters, answer.any_coding) = filters(&knobs, &answer.head, task);
         answer.uncacheable = knobs.uncacheable.then(|| reason.unwrap_or(Reason::PassPolicy));
         match outcome {
             Outcome::Deliver => BackendResponse::Deliver,
@@ -193,6 +196,26 @@ pub(super) fn backend_response(
             _ => BackendResponse::Abandon,
         }
     })
+}
+
+/// What is done to the body: what the policy names, or what follows from its other wishes.
+fn filters(
+    knobs: &freshet_vcl::Answer,
+    head: &ResponseHead,
+    task: &FetchTask,
+) -> (Vec<Filter>, bool) {
+    let may_code = task.snapshot.codes_gzip;
+    let filters = match &knobs.filters {
+        Some(names) => {
+            let names = String::from_utf8_lossy(names);
+            names.split_ascii_whitespace().filter_map(Filter::named).collect()
+        }
+        None => {
+            let (esi, gzip, gunzip) = (knobs.do_esi, knobs.do_gzip, knobs.do_gunzip);
+            heads::filters_for(&head.fields, Wish { esi, gzip, gunzip, may_code })
+        }
+    };
+    (filters, may_code)
 }
 
 /// Takes over what a policy decided about a response's life.

@@ -134,6 +134,10 @@ impl Policy for VclPolicy {
         true
     }
 
+    fn includes(&self) -> bool {
+        self.policy.program().includes
+    }
+
     fn backend_fetch(&self, task: &mut FetchTask) -> BackendFetch {
         fetch::backend_fetch(self, task)
     }

@@ -1,0 +1,51 @@
+//! Edge side includes (W3C Note of 4 August 2001): pages whose parts are responses of their own.
+//!
+//! A page is parsed once, while it comes from its origin ([`parse`]), and kept as a row of parts
+//! ([`parts`]): text, markup that is not for clients, and includes. A delivery walks along the
+//! parts and asks for each include as for any request ([`assemble`]): from the cache, by a fetch
+//! that others share, passed, or made up. Parts are packed one by one where the page is kept under
+//! gzip, so that they can be put together without packing anything again.
+//!
+//! What is understood: `<esi:include src onerror/>`, `<esi:remove>`, `<esi:comment/>`,
+//! `<!--esi … -->`. Comments, CDATA sections and all other text go through as they are.
+
+pub(crate) mod assemble;
+pub(crate) mod parse;
+pub(crate) mod parts;
+pub(crate) mod split;
+
+/// What is allowed and what is overlooked.
+#[allow(clippy::struct_excessive_bools, reason = "each is a switch of the configuration")]
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct EsiSettings {
+    /// Includes within includes; what is deeper is left out and breaks the response off, unless
+    /// `onerror="continue"` says otherwise.
+    pub depth_max: u32,
+    /// Whether a page has to begin with `<` to be looked at: it hardly is one otherwise, and
+    /// bytes of a picture may look like a tag.
+    pub check_markup: bool,
+    /// Whether `https://` in `src` is asked for as `http://`, which TLS at the origins' side
+    /// makes of it again; otherwise such includes are left out.
+    pub https_as_http: bool,
+    /// Whether a byte order mark in front is taken off.
+    pub remove_bom: bool,
+    /// Whether tags of other languages are text, also where an include is within one.
+    pub ignore_other_elements: bool,
+    /// Whether an include that fails breaks the response off unless it says
+    /// `onerror="continue"`; otherwise the failure's page is what is included.
+    pub obey_onerror: bool,
+}
+
+impl Default for EsiSettings {
+    fn default() -> Self {
+        Self {
+            // Varnish's: a page, its frames, and what is in those.
+            depth_max: 5,
+            check_markup: true,
+            https_as_http: false,
+            remove_bom: false,
+            ignore_other_elements: false,
+            obey_onerror: false,
+        }
+    }
+}

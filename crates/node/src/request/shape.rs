@@ -1,0 +1,147 @@
+//! Bodies that are not sent as they are kept: unpacked for a client without gzip, or put together
+//! of their parts.
+
+use super::Machine;
+use crate::coding::body::Coded;
+use crate::coding::heads::weaken_etag;
+use crate::coding::{Chain, Stage, accepts_gzip};
+use crate::delivery::ResponseBody;
+use crate::esi::assemble::{Assembly, Nesting, PageFor};
+use crate::esi::parts::RawJoiner;
+use freshet_cache::{Form, Object};
+use freshet_http::message::{Method, ResponseHead};
+use freshet_store::{Body, Next};
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// The largest growth deflate is capable of.
+const GROWTH_MAX: u64 = 1032;
+
+/// What is done to a body.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Shape {
+    /// Nothing.
+    AsKept,
+    /// gzip is taken off.
+    Unpacked,
+    /// Parts are put together with includes; whether they are under gzip, and what is sent.
+    Page { is_packed: bool, out_packed: bool },
+    /// Parts are put together as the page came, and sent under gzip or not.
+    Raw { is_packed: bool, out_packed: bool },
+}
+
+impl Shape {
+    /// Whether gzip is taken off.
+    pub(super) fn is_unpacked(self) -> bool {
+        match self {
+            Self::AsKept => false,
+            Self::Unpacked => true,
+            Self::Page { is_packed, out_packed } | Self::Raw { is_packed, out_packed } => {
+                is_packed && !out_packed
+            }
+        }
+    }
+
+    /// Length of what comes out, where that is known.
+    pub(super) fn total(self, object: &Object, kept: Option<u64>) -> Option<u64> {
+        match self {
+            Self::AsKept => kept,
+            Self::Unpacked => kept.and_then(|kept| unpacked_bytes(object.body(), kept)),
+            Self::Page { .. } | Self::Raw { .. } => None,
+        }
+    }
+}
+
+/// Length of what was packed, as the end of a gzip stream says (RFC 1952 §2.3.1: modulo 2^32).
+fn unpacked_bytes(body: &Arc<Body>, kept: u64) -> Option<u64> {
+    if !body.is_complete() || kept.saturating_mul(GROWTH_MAX) > u64::from(u32::MAX) {
+        return None;
+    }
+    let mut reader = body.reader(kept.checked_sub(4)?..kept);
+    let mut end = Vec::with_capacity(4);
+    while end.len() < 4 {
+        match reader.poll_next(&mut Context::from_waker(Waker::noop()), 4) {
+            Poll::Ready(Next::Data(lease)) => end.extend_from_slice(lease.as_ref()),
+            _ => return None,
+        }
+    }
+    Some(u32::from_le_bytes(end.try_into().ok()?).into())
+}
+
+impl Machine<'_> {
+    /// What is done to a body of this form for this request.
+    pub(super) fn shape(&self, form: Form) -> Shape {
+        if !form.gzip && !form.parts {
+            return Shape::AsKept;
+        }
+        let may_unpack = self.task.shaping.gunzip && self.task.snapshot.codes_gzip;
+        let accepts = || self.task.request.fields.get("accept-encoding").is_some_and(accepts_gzip);
+        let is_packed = form.gzip;
+        // A page that is put together for a packed one is packed, whatever its request says now.
+        let out_packed = form.gzip && (!may_unpack || accepts());
+        match (form.parts, self.task.shaping.esi) {
+            (true, true) => Shape::Page { is_packed, out_packed },
+            (true, false) => Shape::Raw { is_packed, out_packed },
+            (false, _) if form.gzip && !out_packed => Shape::Unpacked,
+            (false, _) => Shape::AsKept,
+        }
+    }
+
+    /// Bytes `range` of what `body` becomes, with the head brought in line.
+    pub(super) fn shape_body(
+        &self,
+        body: ResponseBody,
+        shape: Shape,
+        range: Range<u64>,
+        head: &mut ResponseHead,
+    ) -> ResponseBody {
+        if shape.is_unpacked() {
+            head.fields.remove("content-encoding");
+            weaken_etag(&mut head.fields);
+        }
+        if matches!(body, ResponseBody::Empty) || self.task.request.method == Method::Head {
+            return body;
+        }
+        if shape.is_unpacked() {
+            self.worker.stats.gunzips.increment();
+        }
+        let stages = match shape {
+            Shape::AsKept => return body,
+            Shape::Unpacked => vec![Stage::Gunzip(Box::default())],
+            Shape::Raw { is_packed, out_packed } => {
+                let join = Stage::Join(Box::new(RawJoiner::new(is_packed)));
+                let unpack = (is_packed && !out_packed).then(|| Stage::Gunzip(Box::default()));
+                std::iter::once(join).chain(unpack).collect()
+            }
+            Shape::Page { is_packed, out_packed } => {
+                return self.page(body, is_packed, out_packed);
+            }
+        };
+        ResponseBody::Coded(Box::new(Coded::new(body, Chain::new(stages), range)))
+    }
+
+    /// A page that is put together.
+    fn page(&self, parts: ResponseBody, is_packed: bool, out_packed: bool) -> ResponseBody {
+        let task = &self.task;
+        let (level, top, top_received, within_packed) = match &task.nesting {
+            None => (1, task.request.clone(), task.now, false),
+            Some(outer) => {
+                (outer.level + 1, outer.top.clone(), outer.top_received, outer.is_packed)
+            }
+        };
+        let out_packed = out_packed || within_packed;
+        let original = self.original.as_deref().cloned().unwrap_or_else(|| task.request.clone());
+        let nesting = Nesting { level, top, top_received, original, is_packed: out_packed };
+        let page = PageFor {
+            worker: Rc::clone(self.worker),
+            client: Rc::clone(&task.client),
+            id: task.id,
+            transcript: Rc::clone(&task.transcript),
+            settings: task.snapshot.settings.esi.clone(),
+            nesting: Rc::new(nesting),
+        };
+        ResponseBody::Esi(Box::new(Assembly::new(page, parts, is_packed, out_packed)))
+    }
+}
