@@ -106,6 +106,7 @@ pub struct Object {
     selector_hash: u64,
     tags: Box<[u64]>,
     born_seq: AtomicU64,
+    bans_seen: AtomicU64,
     hits: AtomicU64,
     usage: Usage,
     indexed: AtomicBool,
@@ -144,6 +145,7 @@ impl Object {
             selector,
             tags: spec.tags,
             born_seq: AtomicU64::new(born_seq),
+            bans_seen: AtomicU64::new(0),
             hits: AtomicU64::new(0),
             usage: Usage::default(),
             indexed: AtomicBool::new(false),
@@ -191,6 +193,17 @@ impl Object {
     /// The number of the last purge before its fetch, or its last validation, began.
     pub fn born_seq(&self) -> u64 {
         self.born_seq.load(Relaxed)
+    }
+
+    /// The number, in the order of purges, of the last ban it was tested against or that came
+    /// before its fetch.
+    pub fn bans_seen(&self) -> u64 {
+        self.born_seq().max(self.bans_seen.load(Relaxed))
+    }
+
+    /// Notes that it was tested against all bans up to this number.
+    pub fn note_bans_seen(&self, seq: u64) {
+        self.bans_seen.fetch_max(seq, Relaxed);
     }
 
     /// How often it was served from the cache.

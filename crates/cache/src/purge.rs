@@ -57,6 +57,29 @@ impl Cache {
         found
     }
 
+    /// A number behind all fetches that have begun, for a rule that holds for what they bring:
+    /// [`Object::born_seq`] is below it.
+    pub fn next_in_order(&self) -> u64 {
+        self.next_seq()
+    }
+
+    /// Looks at every object; one shard is locked at a time, so `look` calls nothing of this cache.
+    pub fn each_object(&self, look: &mut dyn FnMut(&Object)) {
+        for index in 0..SHARDS {
+            let shard = self.shard_at(index);
+            shard.resources().flat_map(|resource| resource.variants.iter()).for_each(|o| look(o));
+        }
+    }
+
+    /// Parts the index has, for walks that rest between them.
+    pub const PARTS: usize = SHARDS;
+
+    /// The objects of one part.
+    pub fn objects_of_part(&self, part: usize) -> Vec<Arc<Object>> {
+        let shard = self.shard_at(part % SHARDS);
+        shard.resources().flat_map(|resource| resource.variants.iter()).map(Arc::clone).collect()
+    }
+
     /// Invalidates what is stored of `key` because of an unsafe request (RFC 9111 §4.4): a hard
     /// purge.
     pub fn invalidate(&self, key: &Key) -> usize {

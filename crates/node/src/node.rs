@@ -1,5 +1,6 @@
 //! A node as a whole: its start, reload, drain and hand-over.
 
+use crate::bans::Bans;
 use crate::config::Settings;
 use crate::config::settings;
 use crate::decisions::Decisions;
@@ -123,6 +124,7 @@ impl Node {
         let format = Format::parse(&settings.log.format)
             .map_err(|error| NodeError::Config(format!("log.format: {error}")))?;
         let log = AccessLog::start(&settings.log.access, format).map_err(NodeError::LocalLog)?;
+        let bans = Arc::new(Bans::new(disks.is_some()));
         let shared = Arc::new(Shared {
             cache,
             arena,
@@ -133,10 +135,12 @@ impl Node {
             log,
             decisions: Decisions::default(),
             ids: Ids::default(),
+            bans,
             scribe,
         });
         if let Some(vcl) = &snapshot.vcl {
             vcl.set_cache(Arc::clone(&shared.cache));
+            vcl.set_bans(Arc::clone(&shared.bans), settings.bans);
         }
         let mut listeners = Vec::new();
         let mut ports: Vec<Vec<Port>> = cpus.iter().map(|_| Vec::new()).collect();
@@ -174,6 +178,7 @@ impl Node {
         let next = Snapshot::new(settings, Some(&before)).map_err(NodeError::Config)?;
         if let Some(vcl) = &next.vcl {
             vcl.set_cache(Arc::clone(&self.shared.cache));
+            vcl.set_bans(Arc::clone(&self.shared.bans), next.settings.bans);
         }
         // All that can fail comes before the first change.
         let log = Opened::open(&next.settings.log.access).map_err(NodeError::LocalLog)?;

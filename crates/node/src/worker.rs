@@ -1,6 +1,7 @@
 //! A worker: one thread pinned to a core, with connections, origin pool and counters of its own.
 //! Workers share the cache, the arena and the configuration.
 
+use crate::bans::Bans;
 use crate::client::Client;
 use crate::decisions::Decisions;
 use crate::ids::{Ids, Share};
@@ -61,6 +62,8 @@ pub struct Shared {
     pub decisions: Decisions,
     /// Numbers for connections, requests and fetches.
     pub ids: Ids,
+    /// Bans.
+    pub bans: Arc<Bans>,
     /// Who takes transcripts, if somebody does.
     pub scribe: Option<Arc<dyn Scribe>>,
 }
@@ -175,6 +178,9 @@ pub fn run(
         let accepting: Vec<_> =
             ports.into_iter().map(|port| spawn_local(accept(Rc::clone(&worker), port))).collect();
         spawn_local(tick(Rc::clone(&worker)));
+        if index == 0 {
+            spawn_local(crate::bans::lurk(Rc::clone(&worker)));
+        }
         if worker.shared.disks.is_some() {
             spawn_local(crate::disk::drive());
         }

@@ -1,6 +1,8 @@
 //! A policy: VCL as it was given, compiled, and what the node makes of it.
 
 use crate::manager::State;
+use crate::parameters::Parameters;
+use freshet_node::bans::BanSettings;
 use freshet_node::config::settings;
 use freshet_node::config::{Document, Settings};
 use freshet_node::esi::EsiSettings;
@@ -129,6 +131,7 @@ fn settings(state: &State) -> Result<Settings, String> {
     settings.cache.client_cache_control = false;
     settings.cache.grace = span("default_grace");
     settings.cache.gzip = Some(parameters.bool("http_gzip_support"));
+    settings.bans = ban_settings(parameters);
     let feature = |name: &str| parameters.flag("feature", name);
     settings.esi = EsiSettings {
         depth_max: u32::try_from(parameters.integer("max_esi_depth")).unwrap_or(u32::MAX),
@@ -148,6 +151,16 @@ fn settings(state: &State) -> Result<Settings, String> {
         usize::try_from(parameters.integer("http_req_size")).unwrap_or(usize::MAX);
     limits.target_bytes_max = limits.head_bytes_max;
     Ok(settings)
+}
+
+/// How bans are worked off, as parameters have it.
+pub(crate) fn ban_settings(parameters: &Parameters) -> BanSettings {
+    let span = |name: &str| Duration::from_secs_f64(parameters.seconds(name));
+    BanSettings {
+        lurker_age: span("ban_lurker_age"),
+        lurker_sleep: span("ban_lurker_sleep"),
+        drops_duplicates: parameters.bool("ban_dups"),
+    }
 }
 
 /// The policy that `-b` stands for.

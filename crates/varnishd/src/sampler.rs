@@ -119,6 +119,7 @@ impl Counts {
             facts.origins.iter().map(|(_, origin)| value(origin)).sum()
         };
         let sum = |name: &str| sums.counter(name);
+        let (bans, ban_counts) = (&shared.bans.counters, shared.bans.counts());
         let values = [
             ("summs", self.rounds),
             ("uptime", self.started.elapsed().as_secs()),
@@ -166,6 +167,19 @@ impl Counts {
             ("shm_records", records),
             ("shm_writes", records),
             ("shm_cycles", turns),
+            ("bans", ban_counts.0),
+            ("bans_completed", ban_counts.1),
+            ("bans_obj", ban_counts.0 - ban_counts.2),
+            ("bans_req", ban_counts.2),
+            ("bans_added", 1 + bans.added.value()),
+            ("bans_deleted", bans.deleted.value()),
+            ("bans_dups", bans.duplicates.value()),
+            ("bans_tested", bans.tested.value()),
+            ("bans_tests_tested", bans.conditions_tested.value()),
+            ("bans_obj_killed", bans.objects_banned.value()),
+            ("bans_lurker_tested", bans.lurker_tested.value()),
+            ("bans_lurker_tests_tested", bans.lurker_conditions_tested.value()),
+            ("bans_lurker_obj_killed", bans.lurker_objects_banned.value()),
             ("esi_req", sum("esi_requests")),
             ("esi_errors", sum("esi_errors")),
             ("esi_warnings", sum("esi_warnings")),

@@ -63,6 +63,7 @@ pub use diagnostic::{DIAGNOSTICS_MAX, Diagnostic, Report, Severity, nearest};
 pub use explain::explain;
 pub use policy::{Policy, Timeouts};
 pub use program::{Backend, BackendRef, Endpoint, ObjectSlot, Probe, Program, Sub};
+pub use regex::Pattern;
 pub use runtime::{
     Answer, ClientKnobs, Defaults, Delivery, Event, Failure, FetchKnobs, Host, ObjectView, Outcome,
     Purge, Session, StorageQuestion, Task, TlsFacts, UnixPeer, View, lifetime,

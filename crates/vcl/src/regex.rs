@@ -36,6 +36,32 @@ pub(crate) struct BadPattern {
 /// A match that did not come to an end.
 pub(crate) struct Exceeded(pub(crate) String);
 
+/// A regular expression for others than policies, with the same semantics and bounds.
+pub struct Pattern(Regex);
+
+impl Pattern {
+    /// Compiles an expression whose matches take this many steps at most.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn compile(pattern: &str, steps_max: u32) -> Result<Self, String> {
+        Regex::compile(pattern, steps_max)
+            .map(Self)
+            .map_err(|bad| format!("{} (at offset {})", bad.message, bad.offset))
+    }
+
+    /// Whether it matches; one that takes too many steps does not.
+    pub fn is_match(&self, text: &[u8]) -> bool {
+        self.0.is_match(text).unwrap_or(false)
+    }
+}
+
+impl fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Pattern").finish_non_exhaustive()
+    }
+}
+
 impl Regex {
     pub(crate) fn compile(pattern: &str, steps_max: u32) -> Result<Self, BadPattern> {
         let limits = format!(

@@ -1,6 +1,7 @@
 //! The configuration as the node uses it: typed, complete, checked.
 
 use super::document::{Document, Row, Value};
+use crate::bans::BanSettings;
 use crate::esi::EsiSettings;
 use crate::policy::Storage;
 use freshet_base::units;
@@ -49,6 +50,8 @@ pub struct Settings {
     pub cache: Cache,
     /// How pages with includes are read.
     pub esi: EsiSettings,
+    /// How bans are worked off.
+    pub bans: BanSettings,
     /// Limits on clients.
     pub limits: Limits,
     /// Access log.
@@ -345,6 +348,7 @@ impl Settings {
                 esi: document.value("cache.esi").bool(),
             },
             esi: EsiSettings::default(),
+            bans: BanSettings::default(),
             limits: limits(document),
             log: Log {
                 access: match text("log.access").as_str() {

@@ -40,6 +40,10 @@ pub(crate) async fn promote(
         selects(&meta, request).then_some((stored, meta))
     });
     let Some((mut stored, mut meta)) = selected else { return Err(ticket) };
+    if shared.bans.bans_stored(&meta.head, request, UnixMillis::now()) {
+        stored.forget();
+        return Err(ticket);
+    }
     if !stored.may_have(0..stored.total) {
         stored.forget();
         return Err(ticket);

@@ -1,7 +1,7 @@
 //! An origin's body on its way through filters.
 
-use super::Fetch;
 use super::fill::Broken;
+use super::{Fetch, records};
 use crate::coding::{Chain, CodingError, Filter, Stage, heads};
 use crate::esi::split::Splitter;
 use crate::policy::Answer;
@@ -26,8 +26,6 @@ pub(super) struct Incoming {
     /// Length of what is kept, where it is known.
     pub(super) length: Option<u64>,
     pub(super) form: Form,
-    /// What records call the filters.
-    pub(super) filters: String,
 }
 
 /// Where bytes to be kept come from.
@@ -81,16 +79,19 @@ impl Fetch {
         };
         let mut form = Form { any_coding: answer.any_coding, ..Form::default() };
         let has_body = !matches!(framing, Framing::None | Framing::Length(0));
+        let is_kept = answer.uncacheable.is_none() && self.plan.ticket.is_some();
+        let is_on = self.task.transcript.is_on();
+        let before = if is_on { answer.head.fields.clone() } else { Fields::new() };
         let filters = if answer.filters.is_empty() || !has_body || answer.head.status == 206 {
             Vec::new()
         } else {
             heads::apply(&answer.filters, &mut answer.head.fields, &mut form)
         };
+        let changes = (&before, &answer.head.fields);
+        records::body_begins(&self.task.transcript, is_kept, framing, &filters, changes);
         if filters.is_empty() {
-            let source = Source::Plain(body);
-            return Ok(Incoming { source, framing, length, form, filters: String::new() });
+            return Ok(Incoming { source: Source::Plain(body), framing, length, form });
         }
-        let names: Vec<_> = filters.iter().map(|filter| filter.name()).collect();
         let stages = filters.iter().map(|filter| self.stage(*filter));
         let mut coded = CodedBody {
             from: body,
@@ -114,13 +115,7 @@ impl Fetch {
                 length = Some(whole);
             }
         }
-        Ok(Incoming {
-            source: Source::Coded(Box::new(coded)),
-            framing,
-            length,
-            form,
-            filters: names.join(" "),
-        })
+        Ok(Incoming { source: Source::Coded(Box::new(coded)), framing, length, form })
     }
 
     fn stage(&self, filter: Filter) -> Stage {

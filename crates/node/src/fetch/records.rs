@@ -1,6 +1,8 @@
 //! What the transcript of a fetch says of its exchange and its body.
 
+use crate::coding::Filter;
 use crate::transcript::{Message, Tag, Transcript, head_bytes_of_request, head_bytes_of_response};
+use freshet_http::fields::Fields;
 use freshet_http::freshness::Freshness;
 use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_net::address::PeerAddress;
@@ -62,7 +64,16 @@ pub(super) fn failed(transcript: &Transcript, origin: Option<&str>, error: &Orig
 }
 
 /// The body is about to come, and where it goes.
-pub(super) fn body_begins(transcript: &Transcript, storage: &str, framing: Framing, filters: &str) {
+pub(super) fn body_begins(
+    transcript: &Transcript,
+    is_kept: bool,
+    framing: Framing,
+    filters: &[Filter],
+    (before, after): (&Fields, &Fields),
+) {
+    if !transcript.is_on() {
+        return;
+    }
     let (number, word) = match framing {
         Framing::None => (0, "none"),
         Framing::Chunked => (2, "chunked"),
@@ -70,7 +81,11 @@ pub(super) fn body_begins(transcript: &Transcript, storage: &str, framing: Frami
         Framing::UntilClose => (4, "eof"),
     };
     transcript.timestamp("Process");
-    transcript.note(Tag::Filters, format_args!("{filters}"));
+    // Each name has a space before it, as Varnish writes them.
+    let names: String = filters.iter().map(|filter| format!(" {}", filter.name())).collect();
+    transcript.note(Tag::Filters, format_args!("{names}"));
+    transcript.changes(Tag::BerespHeader, Tag::BerespUnset, before, after);
+    let storage = if is_kept { "s0" } else { "Transient" };
     transcript.note(Tag::Storage, format_args!("malloc {storage}"));
     transcript.note(Tag::Fetch_Body, format_args!("{number} {word} stream"));
 }

@@ -27,8 +27,6 @@ use std::sync::Arc;
 /// Tags of one object; a response that names more is kept with these only, and a purge of the rest
 /// misses it, which the log says.
 const TAGS_MAX: usize = 1024;
-/// What transcripts call the memory of responses that are not kept.
-const TRANSIENT: &str = "Transient";
 
 impl Fetch {
     /// Puts the answer into the cache and fills its body while it is being served.
@@ -55,7 +53,6 @@ impl Fetch {
         let sent = sent_part(&answer, &place);
         let tags = tags(&answer.head.fields);
         let transcript = Rc::clone(&self.task.transcript);
-        records::body_begins(&transcript, "s0", framing, &incoming.filters);
         let heads = records::heads(&transcript, &self.task.request, &answer.head);
         let memory = Body::new(&self.worker.shared.arena, place.total);
         let name = &self.plan.snapshot.settings.cache.name;
@@ -162,7 +159,7 @@ impl Fetch {
         reason: Reason,
         incoming: Incoming,
     ) -> Next {
-        let Incoming { mut source, framing, length, form, filters } = incoming;
+        let Incoming { mut source, framing, length, form } = incoming;
         let has_body = !matches!(framing, Framing::None | Framing::Length(0));
         let memory = if answer.stream {
             Body::transit(&self.worker.shared.arena, length)
@@ -200,12 +197,10 @@ impl Fetch {
         };
         head.fields.remove("content-length");
         if !has_body {
-            records::body_begins(&self.task.transcript, TRANSIENT, framing, &filters);
             self.reply(Fetched::Private { head, body: None, length, form, reason, origin });
             return Next::Done;
         }
         let transcript = Rc::clone(&self.task.transcript);
-        records::body_begins(&transcript, TRANSIENT, framing, &filters);
         let heads = records::heads(&transcript, &self.task.request, &head);
         let from = origin.clone().unwrap_or_default();
         let before = self.worker.stats.origin_body_bytes.value();

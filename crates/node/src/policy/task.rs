@@ -65,11 +65,13 @@ pub struct Shaping {
     pub gunzip: bool,
     /// Ranges are looked at.
     pub range: bool,
+    /// Whether a policy named what is to be done.
+    pub is_chosen: bool,
 }
 
 impl Default for Shaping {
     fn default() -> Self {
-        Self { esi: true, gunzip: true, range: true }
+        Self { esi: true, gunzip: true, range: true, is_chosen: false }
     }
 }
 

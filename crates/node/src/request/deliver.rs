@@ -86,7 +86,7 @@ impl Machine<'_> {
         if let Some(next) = self.ask_deliver(&mut head, served) {
             return next;
         }
-        let shape = self.shape(form);
+        let shape = self.shape(form, &head);
         let total = shape.total(&object, total);
         let part = match (self.part(&head, total), &found.sent) {
             (Part::Nothing(status @ (304 | 412)), _) => Part::Nothing(status),
@@ -314,7 +314,7 @@ impl Machine<'_> {
         if let Some(next) = self.ask_deliver(&mut head, served) {
             return next;
         }
-        let shape = self.shape(form);
+        let shape = self.shape(form, &head);
         let mut length = length.filter(|_| shape == Shape::AsKept);
         // The conditions of a request that might have filled the cache were not passed on.
         let request = &self.task.request;

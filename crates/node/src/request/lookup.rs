@@ -37,6 +37,10 @@ impl Machine<'_> {
             });
             match lookup {
                 Lookup::Hit { object, refresh } => {
+                    if self.forget_banned(&object) {
+                        drop(refresh);
+                        continue;
+                    }
                     let reason = match (asked.reuse(&object), &refresh) {
                         _ if collapsed => Reason::HitFilling,
                         (Reuse::Fresh, _) => Reason::Hit,
@@ -131,9 +135,21 @@ impl Machine<'_> {
     /// Keeps a stale object's bytes from being dropped by others while the origin is asked; `None`
     /// where they may be gone already.
     fn hold(&mut self, stale: Option<Arc<Object>>) -> Option<Arc<Object>> {
-        let stale = stale?;
+        let stale = stale.filter(|stale| !self.forget_banned(stale))?;
         self.hold = Some(stale.body().reader(..));
         Some(stale).filter(|stale| stale.is_indexed())
+    }
+
+    /// Takes an object that is banned out of the cache; whether it is.
+    fn forget_banned(&self, object: &Arc<Object>) -> bool {
+        let shared = &self.worker.shared;
+        let is_banned = shared.bans.bans(object, &self.task.request, self.task.now);
+        if is_banned {
+            let id = object.with_head(|head| head.fetch_id);
+            self.task.transcript.note(Tag::ExpBan, format_args!("{id} banned lookup"));
+            shared.cache.forget(object);
+        }
+        is_banned
     }
 
     pub(super) fn hit(&mut self, found: Found) -> State {

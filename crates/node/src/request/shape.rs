@@ -3,7 +3,7 @@
 
 use super::Machine;
 use crate::coding::body::Coded;
-use crate::coding::heads::weaken_etag;
+use crate::coding::heads::{is_gzip, weaken_etag};
 use crate::coding::{Chain, Stage, accepts_gzip};
 use crate::delivery::ResponseBody;
 use crate::esi::assemble::{Assembly, Nesting, PageFor};
@@ -72,9 +72,12 @@ fn unpacked_bytes(body: &Arc<Body>, kept: u64) -> Option<u64> {
 
 impl Machine<'_> {
     /// What is done to a body of this form for this request.
-    pub(super) fn shape(&self, form: Form) -> Shape {
+    pub(super) fn shape(&self, form: Form, head: &ResponseHead) -> Shape {
         if !form.gzip && !form.parts {
-            return Shape::AsKept;
+            // A policy may know better what is in it.
+            let gunzips = self.task.shaping.is_chosen && self.task.shaping.gunzip;
+            let unpacks = gunzips && is_gzip(&head.fields);
+            return if unpacks { Shape::Unpacked } else { Shape::AsKept };
         }
         let may_unpack = self.task.shaping.gunzip && self.task.snapshot.codes_gzip;
         let accepts = || self.task.request.fields.get("accept-encoding").is_some_and(accepts_gzip);
@@ -99,6 +102,8 @@ impl Machine<'_> {
     ) -> ResponseBody {
         if shape.is_unpacked() {
             head.fields.remove("content-encoding");
+        }
+        if shape.is_unpacked() || matches!(shape, Shape::Page { .. }) {
             weaken_etag(&mut head.fields);
         }
         if matches!(body, ResponseBody::Empty) || self.task.request.method == Method::Head {

@@ -2,7 +2,7 @@
 
 use super::State;
 use crate::cli::{Reply, Status};
-use crate::manager::{backends, misc, policies, serving};
+use crate::manager::{backends, bans, misc, policies, serving};
 use serde_json::json;
 
 /// Carries out a command whose words, itself included, have the right number.
@@ -47,6 +47,9 @@ pub(crate) static COMMANDS: &[Command] = &[
         "List backends; -p with their last probes.", 0, 3, true, backends::list),
     c("backend.set_health", "backend.set_health <backend_pattern> [auto|healthy|sick]",
         "Say how backends are, or let their probes say.", 2, 2, true, backends::set_health),
+    c("ban", "ban <field> <operator> <arg> [&& <field> <oper> <arg> ...]",
+        "Stop to serve what these conditions are true of.", 3, ANY, true, bans::add),
+    c("ban.list", "ban.list [-j]", "List the bans in force.", 0, 1, true, bans::list),
     c("banner", "banner", "Print the greeting.", 0, 0, false, misc::banner),
     c("debug.listen_address", "debug.listen_address", "Print where clients connect.",
         0, 0, true, serving::listen_address),

@@ -1,6 +1,7 @@
 //! The manager: what is told over the command line interface, and the node it starts and stops.
 
 mod backends;
+mod bans;
 mod commands;
 mod misc;
 mod policies;

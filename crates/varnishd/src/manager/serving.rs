@@ -117,7 +117,11 @@ impl State {
         let Some(child) = &self.child else { return Ok(()) };
         let Some(program) = self.policies.active() else { return Ok(()) };
         let snapshot = program.snapshot(self)?;
-        program.policy().set_cache(Arc::clone(&child.node.shared.cache));
+        let shared = &child.node.shared;
+        program.policy().set_cache(Arc::clone(&shared.cache));
+        program
+            .policy()
+            .set_bans(Arc::clone(&shared.bans), crate::program::ban_settings(&self.parameters));
         child.node.reload_with(snapshot);
         Ok(())
     }

@@ -18,11 +18,18 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 fn ban(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
-    let ban = run.string(arguments.text(0)).into_owned();
-    match run.host.ban(&ban) {
-        Ok(()) => NOTHING,
-        Err(why) => Err(Fault::new(format!("ban(): {why}"))),
+    let text = arguments.text(0);
+    let result = if matches!(text, Text::Unset) {
+        Err("Null argument".to_owned())
+    } else {
+        let ban = run.string(text).into_owned();
+        run.host.ban(&ban)
+    };
+    // A ban that cannot be is said, and nothing else comes of it.
+    if let (Err(why), true) = (result, run.traced) {
+        run.host.trace(Event::Error(&format!("ban(): {why}")));
     }
+    NOTHING
 }
 
 fn hash_data(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {

@@ -133,7 +133,11 @@ impl Run<'_> {
     }
 
     fn identity(&mut self) -> Result<Value> {
-        let set = self.view.client.as_deref().and_then(|client| client.identity.clone());
+        let session = self.view.session;
+        let set = match self.view.client.as_deref() {
+            Some(client) => client.identity.clone(),
+            None => session.identity.clone(),
+        };
         match set {
             Some(identity) => Ok(Value::Text(self.store(&identity)?)),
             None => {

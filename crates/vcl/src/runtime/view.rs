@@ -27,6 +27,8 @@ pub struct Session {
     pub tls: Option<TlsFacts>,
     /// User, group and their numbers of the peer of a Unix socket.
     pub peer: Option<UnixPeer>,
+    /// `client.identity` in a fetch, where the request's states set it.
+    pub identity: Option<Box<[u8]>>,
 }
 
 /// What is known about the client's TLS.

@@ -307,6 +307,24 @@ fn object_view<'a>(head: &'a StoredHead, object: &Object, task: &ClientTask) -> 
     }
 }
 
+/// What a policy sees of a response that was not kept.
+fn passed_view<'a>(fields: &'a Fields, served: Served<'_>, task: &ClientTask) -> ObjectView<'a> {
+    ObjectView {
+        fields,
+        status: 200,
+        reason: "OK",
+        age: 0.0,
+        ttl: 0.0,
+        grace: 0.0,
+        keep: 0.0,
+        time: seconds(task.now),
+        hits: 0,
+        uncacheable: true,
+        can_esi: served.form.parts,
+        storage: Some(0),
+    }
+}
+
 pub(super) fn hit(policy: &VclPolicy, task: &mut ClientTask, object: &Object) -> Hit {
     with_state(policy, task, |state, task| {
         let head = object.head();
@@ -392,9 +410,10 @@ pub(super) fn deliver(
         if !response.fields.contains("age") {
             response.fields.append("Age", "0");
         }
+        let passed = served.object.is_none().then(|| response.fields.clone());
         let object = match (&head, served.object) {
             (Some(head), Some(object)) => Some(object_view(head, object, task)),
-            _ => None,
+            _ => passed.as_ref().map(|fields| passed_view(fields, served, task)),
         };
         // A hit was counted when it was found; what is delivered to the first is its zeroth.
         let object = object
@@ -428,7 +447,7 @@ fn shaping(delivery: &Delivery) -> Shaping {
         return Shaping { esi: delivery.do_esi, ..Shaping::default() };
     };
     let has = |name: &[u8]| filters.split(u8::is_ascii_whitespace).any(|filter| filter == name);
-    Shaping { esi: has(b"esi"), gunzip: has(b"gunzip"), range: has(b"range") }
+    Shaping { esi: has(b"esi"), gunzip: has(b"gunzip"), range: has(b"range"), is_chosen: true }
 }
 
 pub(super) fn synth(
@@ -491,7 +510,7 @@ pub(super) fn begin_fetch(
             other: state.other.clone(),
             knobs,
             task: state.task.for_fetch(),
-            session: state.session.clone(),
+            session: Session { identity: state.knobs.identity.clone(), ..state.session.clone() },
             begun: false,
             key: policy.passes.key(&state.parts),
         }

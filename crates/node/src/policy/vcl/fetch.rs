@@ -181,6 +181,8 @@ pub(super) fn backend_response(
         let storage = knobs.storage.and_then(|index| storages.get(index as usize));
         answer.storage = storage.map_or_else(Storage::default, |name| Storage::named(name));
         (answer.filters, answer.any_coding) = filters(&knobs, &answer.head, task);
+        // As Varnish: what is wrong with a page is known before any of it is sent.
+        answer.stream &= !knobs.do_esi;
         answer.uncacheable = knobs.uncacheable.then(|| reason.unwrap_or(Reason::PassPolicy));
         match outcome {
             Outcome::Deliver => BackendResponse::Deliver,

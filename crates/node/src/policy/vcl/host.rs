@@ -121,6 +121,15 @@ impl Host for NodeHost<'_> {
         &self.policy.hostname
     }
 
+    fn ban(&mut self, ban: &str) -> Result<(), String> {
+        let (Some(cache), Some((bans, settings))) =
+            (self.policy.cache.get(), self.policy.bans.get())
+        else {
+            return Err("there is no cache yet".into());
+        };
+        bans.add(cache, ban, settings)
+    }
+
     fn purge(&mut self, how: Purge) -> u64 {
         let Some(cache) = self.policy.cache.get() else { return 0 };
         let key = super::client::build_key(KeyBuilder::new(cache.secret()), self.parts).build();

@@ -82,6 +82,7 @@ impl VclPolicy {
             defaults,
             labels: Default::default(),
             cache: OnceLock::new(),
+            bans: OnceLock::new(),
             files: host::FileCache::default(),
             passes: super::passes::Passes::default(),
             hostname,

@@ -18,6 +18,7 @@ use super::{
     Answer, BackendError, BackendFetch, BackendResponse, ClientTask, Deliver, FetchKind, FetchTask,
     Hit, Miss, Pass, Pipe, Policy, Purge, Recv, Served, Synthetic,
 };
+use crate::bans::{BanSettings, Bans};
 use freshet_cache::{Cache, KeyBuilder, Object};
 use freshet_http::message::ResponseHead;
 use freshet_origin::Origin;
@@ -44,6 +45,7 @@ pub struct VclPolicy {
     /// Other policies by the names this one hands over to.
     labels: RwLock<HashMap<Box<str>, Arc<Self>>>,
     cache: OnceLock<Arc<Cache>>,
+    bans: OnceLock<(Arc<Bans>, BanSettings)>,
     files: host::FileCache,
     passes: passes::Passes,
     hostname: String,
@@ -75,6 +77,11 @@ impl VclPolicy {
     /// Gives it the cache that its purges act on. Only the first call counts.
     pub fn set_cache(&self, cache: Arc<Cache>) {
         let _ = self.cache.set(cache);
+    }
+
+    /// Gives it the list its bans go to. Only the first call counts.
+    pub fn set_bans(&self, bans: Arc<Bans>, settings: BanSettings) {
+        let _ = self.bans.set((bans, settings));
     }
 
     fn label(&self, index: u32) -> Option<Arc<Self>> {

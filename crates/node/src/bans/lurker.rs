@@ -1,0 +1,131 @@
+//! The lurker: tests objects nobody asks for, so that bans come to an end.
+
+use super::spec::Seen;
+use super::{Ban, Bans};
+use crate::worker::Worker;
+use freshet_base::clock::UnixMillis;
+use freshet_cache::{Cache, Object};
+use std::rc::Rc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+/// How long the lurker rests where bans are too young for it.
+const REST_MAX: Duration = Duration::from_secs(1);
+/// The shortest rest between pieces of its work.
+const REST_MIN: Duration = Duration::from_millis(1);
+/// Objects tested without a rest.
+const BATCH: usize = 256;
+
+/// Works bans off, as long as the worker is there. For one worker of a node.
+pub(crate) async fn run(worker: Rc<Worker>) {
+    loop {
+        let bans = &worker.shared.bans;
+        let added = bans.added.notified();
+        let settings = worker.snapshot().settings.bans;
+        let due = bans.due(settings.lurker_age);
+        if settings.lurker_sleep.is_zero() || !bans.has_work() {
+            added.await;
+            continue;
+        }
+        if due.is_empty() {
+            let rest = settings.lurker_age.clamp(Duration::from_millis(20), REST_MAX);
+            tokio::select! {
+                () = added => {}
+                () = tokio::time::sleep(rest) => {}
+            }
+            continue;
+        }
+        let rest = settings.lurker_sleep.max(REST_MIN);
+        for part in 0..Cache::PARTS {
+            let objects = worker.shared.cache.objects_of_part(part);
+            for batch in objects.chunks(BATCH) {
+                bans.work_off(&worker.shared.cache, batch, &due);
+                tokio::time::sleep(rest.min(REST_MAX)).await;
+            }
+        }
+        for ban in &due {
+            ban.is_done.store(true, Relaxed);
+        }
+        bans.advance(&worker.shared.cache);
+        tokio::time::sleep(rest).await;
+    }
+}
+
+impl Bans {
+    /// Whether there is a ban that may come to an end without requests.
+    fn has_work(&self) -> bool {
+        let list = self.list.read().unwrap_or_else(PoisonError::into_inner);
+        list.iter().any(|ban| ban.is_for_lurker())
+    }
+
+    /// Bans to be worked off.
+    fn due(&self, age: Duration) -> Vec<Arc<Ban>> {
+        let now = UnixMillis::now();
+        let list = self.list.read().unwrap_or_else(PoisonError::into_inner);
+        list.iter()
+            .filter(|ban| ban.is_for_lurker() && ban.time.plus(age) <= now)
+            .cloned()
+            .collect()
+    }
+
+    fn work_off(&self, cache: &Cache, objects: &[Arc<Object>], due: &[Arc<Ban>]) {
+        let now = UnixMillis::now();
+        for object in objects {
+            let seen = object.bans_seen();
+            for ban in due.iter().take_while(|ban| ban.seq > seen) {
+                let Some(spec) = &ban.spec else { continue };
+                let (head, freshness) = (object.head(), object.freshness());
+                let seen = Seen { head: &head, freshness: &freshness };
+                let (conditions, is_banned) = spec.test(seen, None, now);
+                self.counters.lurker_tested.add(1);
+                self.counters.lurker_conditions_tested.add(conditions);
+                if is_banned {
+                    self.counters.lurker_objects_banned.add(1);
+                    cache.forget(object);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Notes of each object up to where no ban is left to be tested, and drops the oldest bans that
+    /// no object is behind.
+    fn advance(&self, cache: &Cache) {
+        let bans: Vec<_> = {
+            let list = self.list.read().unwrap_or_else(PoisonError::into_inner);
+            list.iter().map(|ban| (ban.seq, ban.is_done.load(Relaxed))).collect()
+        };
+        let newest = bans.first().map_or(0, |(seq, _)| *seq);
+        let mut oldest_used = newest;
+        cache.each_object(&mut |object| {
+            let seen = object.bans_seen();
+            // Oldest first: bans that came after the object was tested last.
+            let newer = bans.iter().rev().skip_while(|(seq, _)| *seq <= seen);
+            let done = newer.take_while(|(_, is_done)| *is_done).last();
+            let seen = done.map_or(seen, |(seq, _)| *seq);
+            object.note_bans_seen(seen);
+            let used = bans.iter().find(|(seq, _)| *seq <= seen).map_or(0, |(seq, _)| *seq);
+            oldest_used = oldest_used.min(used);
+        });
+        if self.has_disks {
+            return;
+        }
+        let mut list = self.list.write().unwrap_or_else(PoisonError::into_inner);
+        while let Some(oldest) = list.back()
+            && oldest.is_done.load(Relaxed)
+            && oldest.seq < oldest_used
+        {
+            // What is still being fetched may be older than this one.
+            self.floor.fetch_max(oldest.seq, SeqCst);
+            self.counters.deleted.add(1);
+            list.pop_back();
+        }
+    }
+}
+
+impl Ban {
+    fn is_for_lurker(&self) -> bool {
+        self.spec.as_ref().is_some_and(|spec| !spec.needs_request) && !self.is_done.load(Relaxed)
+    }
+}

@@ -1,0 +1,265 @@
+//! Bans: what matches one and is older than it is not served any more.
+//!
+//! A ban costs nothing when it comes. An object is tested when a request finds it, against the bans
+//! that came since its fetch began or since it was tested last; a lurker tests objects nobody asks
+//! for against the bans that need no request, so that the list stays short.
+//!
+//! The order of bans and of the beginnings of fetches is that of the cache's purges, so there is no
+//! time between at which an object could slip through. The list is bounded: when its oldest end is
+//! dropped too early, objects that were not tested against that are not served.
+
+mod lurker;
+mod spec;
+
+pub(crate) use lurker::run as lurk;
+
+use freshet_base::clock::UnixMillis;
+use freshet_base::counter::SharedCounter;
+use freshet_cache::{Cache, Object, StoredHead};
+use freshet_http::message::RequestHead;
+use spec::{Seen, Spec};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Bans that are remembered. A look-up of an object nobody asked for since the oldest tests it
+/// against all of them, some µs for each ten.
+pub const BANS_MAX: usize = 10_000;
+
+/// How the lurker works.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct BanSettings {
+    /// How old a ban is when the lurker takes it up: until then requests do most of the work.
+    pub lurker_age: Duration,
+    /// Rest between two pieces of its work; zero means that it does none.
+    pub lurker_sleep: Duration,
+    /// Whether a ban takes the place of an older one that says the same.
+    pub drops_duplicates: bool,
+}
+
+impl Default for BanSettings {
+    fn default() -> Self {
+        Self {
+            lurker_age: Duration::from_secs(60),
+            lurker_sleep: Duration::from_millis(10),
+            drops_duplicates: true,
+        }
+    }
+}
+
+/// One ban.
+#[derive(Debug)]
+struct Ban {
+    seq: u64,
+    time: UnixMillis,
+    /// `None` for the first one, which bans nothing.
+    spec: Option<Spec>,
+    /// Whether nothing is left that it could ban.
+    is_done: AtomicBool,
+}
+
+/// All bans of a node.
+#[derive(Debug)]
+pub struct Bans {
+    /// Newest first.
+    list: RwLock<VecDeque<Arc<Ban>>>,
+    newest: AtomicU64,
+    /// Objects that were not tested up to here are not served.
+    floor: AtomicU64,
+    /// The same for what is on disks, by time.
+    floor_ms: AtomicU64,
+    /// Whether there are disks, for which bans stay that are done in memory.
+    has_disks: bool,
+    /// Told of each new ban.
+    added: Notify,
+    /// What was done.
+    pub counters: BanCounters,
+}
+
+/// What bans did.
+#[derive(Debug, Default)]
+pub struct BanCounters {
+    /// Bans added.
+    pub added: SharedCounter,
+    /// Bans dropped from the list.
+    pub deleted: SharedCounter,
+    /// Bans that took the place of an older one.
+    pub duplicates: SharedCounter,
+    /// Objects tested for requests.
+    pub tested: SharedCounter,
+    /// Conditions tested for requests.
+    pub conditions_tested: SharedCounter,
+    /// Objects banned, found by requests.
+    pub objects_banned: SharedCounter,
+    /// Objects tested by the lurker.
+    pub lurker_tested: SharedCounter,
+    /// Conditions tested by the lurker.
+    pub lurker_conditions_tested: SharedCounter,
+    /// Objects banned, found by the lurker.
+    pub lurker_objects_banned: SharedCounter,
+}
+
+/// A ban as it is listed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listed {
+    /// When it came.
+    pub time: UnixMillis,
+    /// Objects that were tested against it and against none since.
+    pub objects: u64,
+    /// Whether nothing is left that it could ban.
+    pub is_done: bool,
+    /// Whether it is about requests.
+    pub needs_request: bool,
+    /// What it says; empty for the first one, which bans nothing.
+    pub text: String,
+}
+
+impl Bans {
+    /// No bans, for a node with disks or without.
+    pub fn new(has_disks: bool) -> Self {
+        let first =
+            Ban { seq: 0, time: UnixMillis::now(), spec: None, is_done: AtomicBool::new(true) };
+        Self {
+            list: RwLock::new([Arc::new(first)].into()),
+            newest: AtomicU64::new(0),
+            floor: AtomicU64::new(0),
+            floor_ms: AtomicU64::new(0),
+            has_disks,
+            added: Notify::new(),
+            counters: BanCounters::default(),
+        }
+    }
+
+    /// Adds a ban that is one text, as policies write it.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn add(&self, cache: &Cache, text: &str, settings: &BanSettings) -> Result<(), String> {
+        self.add_words(cache, &spec::words(text)?, settings)
+    }
+
+    /// Adds a ban of these words.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn add_words(
+        &self,
+        cache: &Cache,
+        words: &[String],
+        settings: &BanSettings,
+    ) -> Result<(), String> {
+        let spec = Spec::read(words)?;
+        let mut list = self.list.write().unwrap_or_else(PoisonError::into_inner);
+        self.counters.added.add(1);
+        if settings.drops_duplicates {
+            let same = |ban: &&Arc<Ban>| {
+                ban.spec.as_ref().is_some_and(|old| old.text == spec.text)
+                    && !ban.is_done.load(Relaxed)
+            };
+            for old in list.iter().filter(same) {
+                old.is_done.store(true, Relaxed);
+                self.counters.duplicates.add(1);
+            }
+        }
+        let seq = cache.next_in_order();
+        let (time, is_done) = (UnixMillis::now(), AtomicBool::new(false));
+        list.push_front(Arc::new(Ban { seq, time, spec: Some(spec), is_done }));
+        while list.len() > BANS_MAX {
+            let Some(oldest) = list.pop_back() else { break };
+            self.counters.deleted.add(1);
+            self.floor.fetch_max(oldest.seq, SeqCst);
+            self.floor_ms.fetch_max(oldest.time.0, SeqCst);
+        }
+        self.newest.store(seq, SeqCst);
+        drop(list);
+        self.added.notify_waiters();
+        Ok(())
+    }
+
+    /// Whether an object that a request found is banned. It is not tested again before the next
+    /// ban.
+    #[inline]
+    pub fn bans(&self, object: &Object, request: &RequestHead, now: UnixMillis) -> bool {
+        object.bans_seen() < self.newest.load(Relaxed) && self.test(object, request, now)
+    }
+
+    #[cold]
+    fn test(&self, object: &Object, request: &RequestHead, now: UnixMillis) -> bool {
+        let seen = object.bans_seen();
+        if seen < self.floor.load(SeqCst) {
+            self.counters.objects_banned.add(1);
+            return true;
+        }
+        let list = self.list.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(newest) = list.front().map(|ban| ban.seq) else { return false };
+        for ban in list.iter().take_while(|ban| ban.seq > seen) {
+            let Some(spec) = ban.spec.as_ref().filter(|_| !ban.is_done.load(Relaxed)) else {
+                continue;
+            };
+            let (head, freshness) = (object.head(), object.freshness());
+            let seen = Seen { head: &head, freshness: &freshness };
+            let (conditions, is_banned) = spec.test(seen, Some(request), now);
+            self.counters.tested.add(1);
+            self.counters.conditions_tested.add(conditions);
+            if is_banned {
+                self.counters.objects_banned.add(1);
+                return true;
+            }
+        }
+        object.note_bans_seen(newest);
+        false
+    }
+
+    /// Whether a response from a disk, which says only when it came, is banned.
+    pub fn bans_stored(&self, head: &StoredHead, request: &RequestHead, now: UnixMillis) -> bool {
+        let received = head.freshness.received;
+        if received.0 <= self.floor_ms.load(SeqCst) {
+            return true;
+        }
+        let list = self.list.read().unwrap_or_else(PoisonError::into_inner);
+        let seen = Seen { head, freshness: &head.freshness };
+        // The lurker does not look at disks: what is done in memory is not done there.
+        list.iter()
+            .take_while(|ban| ban.time >= received)
+            .any(|ban| ban.spec.as_ref().is_some_and(|spec| spec.test(seen, Some(request), now).1))
+    }
+
+    /// All bans, newest first. O(objects).
+    pub fn list(&self, cache: &Cache) -> Vec<Listed> {
+        let bans: Vec<_> = {
+            let list = self.list.read().unwrap_or_else(PoisonError::into_inner);
+            list.iter().map(Arc::clone).collect()
+        };
+        let mut objects = vec![0u64; bans.len()];
+        cache.each_object(&mut |object| {
+            let seen = object.bans_seen();
+            let at = bans.partition_point(|ban| ban.seq > seen);
+            if let Some(count) = objects.get_mut(at) {
+                *count += 1;
+            }
+        });
+        bans.iter()
+            .zip(objects)
+            .map(|(ban, objects)| Listed {
+                time: ban.time,
+                objects,
+                is_done: ban.is_done.load(Relaxed),
+                needs_request: ban.spec.as_ref().is_some_and(|spec| spec.needs_request),
+                text: ban.spec.as_ref().map_or_else(String::new, |spec| spec.text.clone()),
+            })
+            .collect()
+    }
+
+    /// Bans in the list, those of them that are done, and those that need a request.
+    pub fn counts(&self) -> (u64, u64, u64) {
+        let list = self.list.read().unwrap_or_else(PoisonError::into_inner);
+        let done = list.iter().filter(|ban| ban.is_done.load(Relaxed)).count() as u64;
+        let with_request = list
+            .iter()
+            .filter(|ban| ban.spec.as_ref().is_some_and(|spec| spec.needs_request))
+            .count() as u64;
+        (list.len() as u64, done, with_request)
+    }
+}
