@@ -67,8 +67,9 @@ impl VaryRule {
         }
         let mut names: Vec<Box<[u8]>> = response
             .tokens("Vary")
-            .map(|name| name.to_ascii_lowercase().into())
-            .filter(|name: &Box<[u8]>| Some(&**name) != ignored)
+            .map(<[u8]>::to_ascii_lowercase)
+            .filter(|name| Some(name.as_slice()) != ignored)
+            .map(Into::into)
             .collect();
         names.sort_unstable();
         names.dedup();

@@ -32,8 +32,8 @@ struct Condition {
 #[derive(Debug)]
 enum Field {
     RequestTarget,
-    RequestField(Box<str>),
-    ObjectField(Box<str>),
+    RequestHeader(Box<str>),
+    ObjectHeader(Box<str>),
     ObjectStatus,
     ObjectTtl,
     ObjectAge,
@@ -86,7 +86,7 @@ impl Spec {
             let argument = words.next().ok_or("Expected second operand.")?;
             let field = Field::named(name)
                 .ok_or_else(|| format!("Unknown or unsupported field \"{name}\""))?;
-            needs_request |= matches!(field, Field::RequestTarget | Field::RequestField(_));
+            needs_request |= matches!(field, Field::RequestTarget | Field::RequestHeader(_));
             let test = field.test(operator, argument)?;
             conditions.push(Condition { field, test });
             if conditions.len() > CONDITIONS_MAX {
@@ -132,8 +132,8 @@ impl Field {
             "obj.grace" => Self::ObjectGrace,
             "obj.keep" => Self::ObjectKeep,
             _ => match name.strip_prefix("req.http.") {
-                Some(field) if !field.is_empty() => Self::RequestField(field.into()),
-                _ => Self::ObjectField(
+                Some(field) if !field.is_empty() => Self::RequestHeader(field.into()),
+                _ => Self::ObjectHeader(
                     name.strip_prefix("obj.http.").filter(|field| !field.is_empty())?.into(),
                 ),
             },
@@ -180,14 +180,14 @@ impl Condition {
         let field = |fields: &Fields, name: &str| fields.get(name).map(<[u8]>::to_vec);
         let text = match &self.field {
             Field::RequestTarget => request.map(|head| head.target.as_bytes().to_vec()),
-            Field::RequestField(name) => request.and_then(|head| {
+            Field::RequestHeader(name) => request.and_then(|head| {
                 if name.eq_ignore_ascii_case("host") && !head.authority.is_empty() {
                     Some(head.authority.as_bytes().to_vec())
                 } else {
                     field(&head.fields, name)
                 }
             }),
-            Field::ObjectField(name) => field(&object.head.fields, name),
+            Field::ObjectHeader(name) => field(&object.head.fields, name),
             Field::ObjectStatus => Some(object.head.status.to_string().into_bytes()),
             span => return self.compares(span.seconds(object, now)),
         };

@@ -392,9 +392,9 @@ fn request_head(nesting: &Nesting, include: &Include) -> RequestHead {
     let mut head = nesting.original.clone();
     head.method = Method::Get;
     head.version = Version::Http11;
-    head.target = String::from_utf8_lossy(&include.target).into_owned().into();
+    head.target = String::from_utf8_lossy(&include.target).into_owned();
     if !include.host.is_empty() {
-        head.authority = String::from_utf8_lossy(&include.host).into_owned().into();
+        head.authority = String::from_utf8_lossy(&include.host).into_owned();
     }
     let fields = &mut head.fields;
     // Only the whole of it fits into a page.

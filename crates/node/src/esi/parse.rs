@@ -518,18 +518,16 @@ fn read_attributes(text: &[u8]) -> Result<Attributes<'_>, &'static str> {
 
 /// A value and what is behind it.
 fn read_value(text: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
-    let (value, is_end): (&[u8], &dyn Fn(&u8) -> bool) = match text.first() {
-        Some(quote @ (b'"' | b'\'')) => {
-            (text.get(1..).unwrap_or(&[]), &move |byte: &u8| byte == quote)
+    let (value, end) = match text.split_first() {
+        Some((quote @ (b'"' | b'\''), value)) => {
+            (value, value.iter().position(|byte| byte == quote))
         }
-        None => return Err("XML 1.0 Illegal attribute delimiter"),
-        Some(byte) if byte.is_ascii_whitespace() => {
-            return Err("XML 1.0 Illegal attribute delimiter");
+        Some((first, _)) if !first.is_ascii_whitespace() => {
+            (text, text.iter().position(u8::is_ascii_whitespace))
         }
-        Some(_) => (text, &|byte: &u8| byte.is_ascii_whitespace()),
+        _ => return Err("XML 1.0 Illegal attribute delimiter"),
     };
-    let end = value.iter().position(is_end).ok_or("XML 1.0 Missing end attribute delimiter")?;
-    let (value, after) = value.split_at(end);
+    let (value, after) = value.split_at(end.ok_or("XML 1.0 Missing end attribute delimiter")?);
     Ok((value, after.get(1..).unwrap_or(&[])))
 }
 

@@ -29,6 +29,7 @@ pub(super) struct Incoming {
 }
 
 /// Where bytes to be kept come from.
+#[allow(clippy::large_enum_variant, reason = "made once for each fetch and moved twice")]
 pub(super) enum Source {
     /// Straight from the origin.
     Plain(OriginBody),

@@ -100,7 +100,7 @@ pub(super) async fn ahead(
         };
         match ended {
             Ok(false) if writer.position() <= bytes_max => {}
-            Err(Broken::Local(BodyError::NoMemory { .. })) => break Ok(false),
+            Err(Broken::Local(BodyError::NoMemory)) => break Ok(false),
             other => break other,
         }
     };
