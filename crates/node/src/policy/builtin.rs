@@ -83,7 +83,7 @@ impl Policy for Builtin {
         let (esi, may_code) = (task.snapshot.settings.cache.esi, task.snapshot.codes_gzip);
         if esi || may_code {
             let fields = &mut answer.head.fields;
-            let esi = esi && fields.tokens("surrogate-control").any(|member| asks_for_esi(member));
+            let esi = esi && fields.tokens("surrogate-control").any(asks_for_esi);
             if esi {
                 // It was for us.
                 fields.remove("surrogate-control");
