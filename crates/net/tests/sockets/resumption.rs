@@ -74,6 +74,36 @@ fn old_tickets_resume_for_one_more_period_and_then_fall_back() {
 }
 
 #[test]
+fn keys_change_under_connections_that_carry_data() {
+    run(async {
+        let authority = Authority::new();
+        let keys = TicketKeys::given(TicketSecret::random(), ROTATION);
+        let config = server(&authority, Some(&keys));
+        for version in [&TLS12, &TLS13] {
+            let (mut puller, mut server) = tls_pair(&authority.client_of(version), &config).await;
+            let body = pattern(2_000_000);
+            let serving = async {
+                for part in body.chunks(100_000) {
+                    server.write(part).await.unwrap();
+                }
+            };
+            let others = async {
+                let client = authority.client_of(version);
+                assert!(!resumed(&client, &config).await);
+                for _ in 0..10 {
+                    keys.rotate(&TicketSecret::random());
+                    // Each connection brings a ticket under the newest key.
+                    assert!(resumed(&client, &config).await, "{version:?}");
+                }
+            };
+            let (got, (), ()) =
+                tokio::join!(read_exactly(&mut puller, body.len(), 65_536), serving, others);
+            assert!(got == body, "{version:?}");
+        }
+    });
+}
+
+#[test]
 fn without_keys_every_handshake_is_full() {
     run(async {
         let authority = Authority::new();

@@ -61,6 +61,11 @@ pub(super) fn gather(stream: Stream, first: Vec<u8>) -> (Gathered, Sender) {
 }
 
 impl Sender {
+    /// Whether the connection should end soon; see [`Stream::is_worn`].
+    pub(super) fn is_worn(&self) -> bool {
+        self.0.borrow().stream.is_worn()
+    }
+
     /// Runs `work`, which polls the other side, and sends after each of its polls what it wrote.
     pub(super) async fn after<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);

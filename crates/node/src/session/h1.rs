@@ -272,6 +272,7 @@ impl Session {
         };
         let keep_alive = keep_alive
             && !self.worker.is_draining()
+            && !self.io.is_worn()
             && framing != Framing::UntilClose
             && self.request_body_ends(body_state.as_deref()).await;
         self.out.clear();

@@ -146,6 +146,11 @@ impl SharedIo {
         !self.0.borrow().stream.is_tls()
     }
 
+    /// Whether this should be the connection's last response; see [`Stream::is_worn`].
+    pub(super) fn is_worn(&self) -> bool {
+        self.0.borrow().stream.is_worn()
+    }
+
     /// As [`SharedIo::send`] of `head` and `lease`, of which the kernel gets references instead of a
     /// copy where it can. `more` says that other bytes follow at once.
     pub(super) async fn lend(

@@ -79,6 +79,10 @@ pub(crate) async fn serve(
             // The time without streams begins.
             () = open.emptied.notified() => continue,
         };
+        if !draining && sender.is_worn() {
+            draining = true;
+            connection.graceful_shutdown();
+        }
         match accepted {
             Ok(Some(Ok((request, respond)))) => {
                 let (worker, client) = (Rc::clone(&worker), Rc::clone(&client));

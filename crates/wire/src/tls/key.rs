@@ -81,12 +81,16 @@ impl TrafficKey {
     pub fn cipher(&self) -> Cipher {
         self.cipher
     }
+
+    fn overwrite(&mut self) {
+        self.key.zeroize();
+        self.iv.zeroize();
+    }
 }
 
 impl Drop for TrafficKey {
     fn drop(&mut self) {
-        self.key.zeroize();
-        self.iv.zeroize();
+        self.overwrite();
     }
 }
 
@@ -157,4 +161,25 @@ pub(super) fn additional_data_12(
     data[9..11].copy_from_slice(&version);
     data[11..].copy_from_slice(&plaintext_bytes.to_be_bytes());
     data
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_leaves_nothing_behind_and_is_never_written_out() {
+        let secret = [0xA5; 32];
+        for cipher in [Cipher::Aes128Gcm, Cipher::Aes256Gcm, Cipher::Chacha20Poly1305] {
+            let key = &secret[..cipher.key_bytes()];
+            let mut key =
+                TrafficKey::new(cipher, key, &[0x5A; NONCE_LEN]).expect("the lengths fit");
+            let text = format!("{key:?}");
+            assert!(!text.contains("165") && !text.to_lowercase().contains("a5"), "{text}");
+            assert_ne!((key.key, key.iv), ([0; 32], [0; NONCE_LEN]));
+            // What its drop does.
+            key.overwrite();
+            assert_eq!((key.key, key.iv), ([0; 32], [0; NONCE_LEN]));
+        }
+    }
 }
