@@ -95,6 +95,15 @@ impl Fields {
         out
     }
 
+    /// A copy with room for more `lines` of `text_bytes` in total.
+    #[must_use]
+    pub fn clone_with_room(&self, lines: usize, text_bytes: usize) -> Self {
+        let mut out = Self::with_capacity(self.lines.len() + lines, self.text.len() + text_bytes);
+        out.text.extend_from_slice(&self.text);
+        out.lines.extend_from_slice(&self.lines);
+        out
+    }
+
     /// The value of the first line of this name.
     pub fn get(&self, name: impl AsRef<[u8]>) -> Option<&[u8]> {
         self.position(name.as_ref()).map(|at| self.lines[at].value(&self.text))

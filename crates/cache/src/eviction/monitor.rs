@@ -7,8 +7,8 @@ use super::tuner::Tuner;
 use freshet_base::clock::UnixMillis;
 
 /// Requests looked at in one second. Each costs about a microsecond in eight shadows and the
-/// curve, so this is 2 % of one core; where there are more, fewer keys are looked at.
-const OBSERVED_PER_SECOND_MAX: u32 = 20_000;
+/// curve, so this is half a percent of one core; where there are more, fewer keys are looked at.
+const OBSERVED_PER_SECOND_MAX: u32 = 5_000;
 
 /// Memory behind each object of the largest sample, and one of the smallest and the largest
 /// sample. Shadows and curve take some 1.3 KB for it, 2 % of the memory of the cache.

@@ -21,6 +21,11 @@ use std::io::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
 
+/// Room for the fields a delivery adds: Age, Cache-Status and Via, and one of the policy's.
+const ADDED_LINES: usize = 4;
+/// Names and values of them.
+const ADDED_BYTES: usize = 160;
+
 /// How often a request may begin again because the origin's representation changed under it.
 const CHANGED_MAX: u32 = 2;
 
@@ -77,7 +82,7 @@ impl Machine<'_> {
         let mut head = ResponseHead {
             status: stored.status,
             reason: stored.reason.clone(),
-            fields: stored.fields.clone(),
+            fields: stored.fields.clone_with_room(ADDED_LINES, ADDED_BYTES),
             ..ResponseHead::default()
         };
         self.add_age(&stored, &found, &mut head);
@@ -155,6 +160,10 @@ impl Machine<'_> {
             return Part::Whole;
         }
         let request = &self.task.request;
+        let has_range = request.method == Method::Get && request.fields.contains("range");
+        if !has_range && !conditional::is_conditional(&request.fields) {
+            return Part::Whole;
+        }
         let validators = Validators::from_fields(&head.fields);
         match conditional::evaluate(&request.fields, &request.method, &validators, head.status) {
             Outcome::NotModified => return Part::Nothing(304),
