@@ -277,6 +277,15 @@ impl Object {
         Demand { point, fingerprint: self.fingerprint(), bytes: self.bytes_expected() }
     }
 
+    /// Gives it the past of the object it was in another process.
+    pub(crate) fn set_past(&self, hits: u64, frequency: u8, soft_purged_at: Option<UnixMillis>) {
+        self.hits.store(hits, Relaxed);
+        self.usage.set_frequency(frequency);
+        if let Some(at) = soft_purged_at {
+            self.soft_purge(at);
+        }
+    }
+
     pub(crate) fn set_indexed(&self, indexed: bool) {
         self.indexed.store(indexed, Relaxed);
     }

@@ -115,7 +115,7 @@ impl fmt::Debug for Ticket {
 }
 
 impl Cache {
-    fn insert(
+    pub(crate) fn insert(
         self: &Arc<Self>,
         key: &Arc<Key>,
         pending: Option<&Arc<Pending>>,

@@ -132,7 +132,10 @@ async fn control(
                 };
                 match started {
                     Ok(pid) => break Some(pid),
-                    Err(error) => tracing::error!("not upgraded, this process goes on: {error:#}"),
+                    Err(error) => {
+                        tracing::error!("not upgraded, this process goes on: {error:#}");
+                        upgrade::note_failure(directory, &error);
+                    }
                 }
             }
         }

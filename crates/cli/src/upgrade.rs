@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use freshet_net::address::Address;
 use freshet_net::listener::Listener;
 use freshet_net::readiness::Readiness;
+use freshet_net::succession::Line;
 use freshet_node::node::Node;
 use rustix::process::{Pid, Signal, kill_process};
 use std::env;
@@ -48,14 +49,39 @@ pub(crate) async fn start(node: &Node, admin: Option<&(Address, Listener)>) -> R
     let more: Vec<_> = admin.iter().map(|(address, listener)| (address, listener)).collect();
     node.pass_on(&mut command, &more);
     let readiness = Readiness::of(&mut command)?;
+    let line = Line::of(&mut command)?;
     let child = command.spawn().with_context(|| program.display().to_string())?;
     let mut successor = Successor(Some(child));
     tracing::info!(pid = successor.id(), program = %program.display(), "a new process starts");
+    node.hand_over(line.opened())?;
+    let mut keeps = Keeps(Some(node));
     match tokio::time::timeout(READY_WITHIN, readiness.wait()).await {
-        Ok(Ok(true)) => Ok(successor.release()),
+        Ok(Ok(true)) => {
+            keeps.0 = None;
+            Ok(successor.release())
+        }
         Ok(Ok(false)) => bail!("the new process ended before it was ready: {}", successor.end()),
         Ok(Err(error)) => Err(error).context("the new process cannot be heard"),
         Err(_) => bail!("the new process was not ready within {} s", READY_WITHIN.as_secs()),
+    }
+}
+
+/// Tells `freshet upgrade`, which waits, that and why this process goes on.
+pub(crate) fn note_failure(directory: &Path, error: &anyhow::Error) {
+    let _ = fs::write(directory.join(FAILURE_FILE), format!("{error:#}\n"));
+}
+
+/// Where the reason is left.
+const FAILURE_FILE: &str = "upgrade.failed";
+
+/// Ends the hand-over of memory unless the new process became ready.
+struct Keeps<'a>(Option<&'a Node>);
+
+impl Drop for Keeps<'_> {
+    fn drop(&mut self) {
+        if let Some(node) = self.0 {
+            node.keep();
+        }
     }
 }
 
@@ -185,6 +211,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         (None, None) => bail!("no freshet.pid is found: name the process with --pid"),
     };
     let process = i32::try_from(pid).ok().and_then(Pid::from_raw).context("--pid")?;
+    let failure = found.as_ref().map(|(file, _)| file.with_file_name(FAILURE_FILE));
+    if let Some(failure) = &failure {
+        let _ = fs::remove_file(failure);
+    }
     kill_process(process, Signal::USR2).with_context(|| format!("process {pid}"))?;
     let Some((file, _)) = found else {
         println!("process {pid} was asked; its log says how it went");
@@ -195,6 +225,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         if let Some(next) = named_in(&file).filter(|next| *next != pid) {
             println!("process {next} serves; process {pid} ends when its open requests have");
             return Ok(ExitCode::SUCCESS);
+        }
+        let why = failure.as_ref().and_then(|failure| fs::read_to_string(failure).ok());
+        if let Some(why) = why.filter(|why| why.ends_with('\n')) {
+            bail!("process {pid} goes on as before: {}", why.trim_end());
         }
         std::thread::sleep(LOOK_EVERY);
     }

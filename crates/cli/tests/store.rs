@@ -1,77 +1,17 @@
 //! What is on disk outlives the process, however that ends.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod named;
 mod support;
 
+use named::{Origin, content};
 use rustix::process::Signal;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Instant;
 use support::{PATIENCE, Process, freshet, succeed};
-
-/// An origin of objects whose bytes follow from their names: `/<bytes>/<name>`.
-struct Origin {
-    address: SocketAddr,
-    requests: Arc<AtomicU64>,
-}
-
-fn content(target: &str) -> Vec<u8> {
-    let bytes: usize = target.split('/').nth(1).unwrap().parse().unwrap();
-    let mut state = target.bytes().fold(7u64, |sum, byte| sum.wrapping_mul(31) + u64::from(byte));
-    let next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 33) as u8
-    };
-    std::iter::repeat_with(next).take(bytes).collect()
-}
-
-impl Origin {
-    fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let requests = Arc::<AtomicU64>::default();
-        let counted = Arc::clone(&requests);
-        std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let counted = Arc::clone(&counted);
-                std::thread::spawn(move || answer(stream, &counted));
-            }
-        });
-        Self { address, requests }
-    }
-}
-
-fn answer(stream: TcpStream, counted: &AtomicU64) -> Option<()> {
-    let mut input = BufReader::new(stream.try_clone().ok()?);
-    let mut output = stream;
-    loop {
-        let mut target = String::new();
-        loop {
-            let mut line = String::new();
-            if input.read_line(&mut line).ok()? == 0 {
-                return None;
-            }
-            if target.is_empty() {
-                target = line.split(' ').nth(1)?.to_owned();
-            }
-            if line == "\r\n" {
-                break;
-            }
-        }
-        counted.fetch_add(1, SeqCst);
-        let body = content(&target);
-        let head = format!(
-            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nCache-Control: max-age=86400\r\n\
-             ETag: \"{target}\"\r\nCache-Tag: all\r\n\r\n",
-            body.len()
-        );
-        output.write_all(head.as_bytes()).ok()?;
-        output.write_all(&body).ok()?;
-    }
-}
 
 struct Node {
     process: Process,

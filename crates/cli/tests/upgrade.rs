@@ -7,6 +7,7 @@ mod support;
 use drill::{Client, Load, Node, Origin};
 use rustix::process::Signal;
 use std::os::unix::net::UnixDatagram;
+use std::time::{Duration, Instant};
 use support::PATIENCE;
 
 #[test]
@@ -47,6 +48,15 @@ fn a_program_that_fails_leaves_the_old_process_serving() {
         node.wait_for("not upgraded, this process goes on");
         load.go_on(100);
     }
+    // Who asked for it hears of it soon.
+    let mut ask = support::freshet();
+    ask.arg("upgrade").env("RUNTIME_DIRECTORY", node.directory.path());
+    let began = Instant::now();
+    let output = support::run(&mut ask);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("goes on as before: the new process ended"), "{said}");
+    assert!(began.elapsed() < Duration::from_secs(10), "it took {:?}", began.elapsed());
+    node.wait_for("not upgraded, this process goes on");
     // One that gets as far as its configuration.
     node.install(env!("CARGO_BIN_EXE_freshet"));
     node.configure("nonsense");

@@ -8,10 +8,12 @@
 use crate::address::Address;
 use crate::error::NetError;
 use crate::listener::Listener;
+use crate::succession;
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,6 +33,7 @@ const FDS_MAX: usize = 16 * 1024;
 #[derive(Debug, Default)]
 pub struct Inherited {
     listeners: Vec<Inheritance>,
+    predecessor: Option<UnixStream>,
 }
 
 #[derive(Debug)]
@@ -71,7 +74,7 @@ impl Inherited {
             let listener = adopted.map_err(|error| refuse(format!("descriptor {fd}: {error}")))?;
             listeners.push(Inheritance { named, listener });
         }
-        Ok(Self { listeners })
+        Ok(Self { listeners, predecessor: succession::inherited() })
     }
 
     /// Takes the next listener for this address, if one is left. Several workers that share an
@@ -82,6 +85,11 @@ impl Inherited {
         };
         let at = self.listeners.iter().position(is_it)?;
         Some(self.listeners.remove(at).listener)
+    }
+
+    /// The line to the process before, where that one hands over what it has in memory.
+    pub fn predecessor(&mut self) -> Option<UnixStream> {
+        self.predecessor.take()
     }
 
     /// The addresses of what is left.
@@ -100,9 +108,14 @@ pub fn pass_on(command: &mut Command, listeners: &[(&Address, &Listener)]) {
         .map(|((address, _), fd)| format!("{fd}={}", escape(&address.to_string())))
         .collect();
     command.env(LISTEN_FDS_VARIABLE, text.join(","));
+    inherit(command, fds);
+}
+
+/// Leaves these descriptors open in the process that `command` starts.
+pub(crate) fn inherit(command: &mut Command, fds: Vec<RawFd>) {
     let keep_open = move || {
         for fd in &fds {
-            // SAFETY: only used for this call. The number was that of an open listener when the
+            // SAFETY: only used for this call. The number was that of an open descriptor when the
             // command was prepared; should it be closed by now, the call fails and with it the
             // start of the process.
             let fd = unsafe { BorrowedFd::borrow_raw(*fd) };

@@ -43,6 +43,7 @@ pub mod proxy;
 pub mod readiness;
 pub mod socket;
 pub mod stream;
+pub mod succession;
 pub mod tls;
 pub mod topology;
 pub mod trust;

@@ -26,6 +26,7 @@ mod disk;
 pub mod esi;
 pub mod exchange;
 mod fetch;
+mod handover;
 pub mod ids;
 pub mod log;
 pub mod node;

@@ -4,6 +4,7 @@ use crate::bans::Bans;
 use crate::config::Settings;
 use crate::config::settings;
 use crate::decisions::Decisions;
+use crate::handover::{self, Giving};
 use crate::ids::Ids;
 use crate::log::{AccessLog, Format, Opened};
 use crate::snapshot::Snapshot;
@@ -14,7 +15,7 @@ use freshet_base::clock::UnixMillis;
 use freshet_cache::{Cache, CacheError, Secret};
 use freshet_net::NetError;
 use freshet_net::address::Address;
-use freshet_net::handover::{self, Inherited};
+use freshet_net::handover::Inherited;
 use freshet_net::listener::{ListenOptions, Listener};
 use freshet_net::tls::certificate::{CertificateSource, CertificateStore};
 use freshet_net::tls::server::{MinVersion, ServerOptions, server_config};
@@ -25,8 +26,9 @@ use freshet_store::{Arena, DiskError, StoreError};
 use rustls::ServerConfig;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use thiserror::Error;
 use tokio::sync::Notify;
@@ -107,7 +109,8 @@ impl Node {
         let certificates = certificates(&settings)?;
         let tls = certificates.as_ref().map(|store| tls_config(store, &settings)).transpose()?;
         let arena = Arena::new(settings.memory_bytes)?;
-        let disks = crate::disk::open(&settings)
+        let predecessor = inherited.predecessor();
+        let disks = crate::disk::open(&settings, predecessor.is_some())
             .map_err(|(path, error)| NodeError::Disk { path, error })?;
         // Keys are found again by the secret they were written under.
         let secret =
@@ -137,7 +140,12 @@ impl Node {
             ids: Ids::default(),
             bans,
             scribe,
+            taking: OnceLock::new(),
+            giving: Mutex::default(),
         });
+        if let Some(line) = predecessor {
+            handover::take_over(line, &shared);
+        }
         if let Some(vcl) = &snapshot.vcl {
             vcl.set_cache(Arc::clone(&shared.cache));
             vcl.set_bans(Arc::clone(&shared.bans), settings.bans);
@@ -204,12 +212,21 @@ impl Node {
     /// Accepts no more and lets what is open finish, for as long as `drain` says.
     pub fn drain(&self) {
         self.draining.store(true, Relaxed);
+        if let Some(giving) = self.giving() {
+            giving.drains();
+            if let Some(disks) = &self.shared.disks {
+                disks.release();
+            }
+        }
         self.tell(|| Command::Drain);
         lock(&self.listeners).clear();
     }
 
     /// Ends at once what [`Node::drain`] has left.
     pub fn stop(&self) {
+        if let Some(giving) = self.giving() {
+            giving.end();
+        }
         self.tell(|| Command::Stop);
         lock(&self.listeners).clear();
     }
@@ -221,6 +238,9 @@ impl Node {
             lock(&self.workers).iter_mut().filter_map(|worker| worker.thread.take()).collect();
         for thread in threads {
             let _ = thread.join();
+        }
+        if let Some(giving) = self.giving() {
+            giving.finish();
         }
         if let Some(disks) = &self.shared.disks {
             disks.stop();
@@ -268,7 +288,27 @@ impl Node {
         let listeners = lock(&self.listeners);
         let mut pairs: Vec<_> = listeners.iter().map(|(address, each)| (address, each)).collect();
         pairs.extend(more);
-        handover::pass_on(command, &pairs);
+        freshet_net::handover::pass_on(command, &pairs);
+    }
+
+    /// Hands what is in memory over to the process at the other end of `line`, which was just
+    /// started: it asks for it. When that process serves, [`Node::drain`] goes on with it, and
+    /// [`Node::join`] waits for its end; when it does not, nothing has changed here.
+    ///
+    /// # Errors
+    /// There are no threads or descriptors left.
+    pub fn hand_over(&self, line: UnixStream) -> io::Result<()> {
+        *lock(&self.shared.giving) = Some(Giving::begin(line, &self.shared)?);
+        Ok(())
+    }
+
+    /// Goes on alone: the process that was to take over is not there.
+    pub fn keep(&self) {
+        *lock(&self.shared.giving) = None;
+    }
+
+    fn giving(&self) -> Option<Arc<Giving>> {
+        lock(&self.shared.giving).clone()
     }
 
     fn tell(&self, command: impl Fn() -> Command) {

@@ -4,6 +4,7 @@
 use crate::bans::Bans;
 use crate::client::Client;
 use crate::decisions::Decisions;
+use crate::handover::{Giving, Taking};
 use crate::ids::{Ids, Share};
 use crate::log::{AccessLog, LogBuffer, Record};
 use crate::session;
@@ -25,8 +26,8 @@ use freshet_store::disk::Disks;
 use rustls::ServerConfig;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::{Notify, mpsc};
@@ -66,6 +67,10 @@ pub struct Shared {
     pub bans: Arc<Bans>,
     /// Who takes transcripts, if somebody does.
     pub scribe: Option<Arc<dyn Scribe>>,
+    /// What is coming from the process before, where there was one.
+    pub(crate) taking: OnceLock<Arc<Taking>>,
+    /// What goes to the process that takes over, while one does.
+    pub(crate) giving: Mutex<Option<Arc<Giving>>>,
 }
 
 /// What a worker may be told.

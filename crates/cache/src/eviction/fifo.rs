@@ -108,6 +108,16 @@ impl Usage {
         }
     }
 
+    /// Sets the counter of uses.
+    pub(crate) fn set_frequency(&self, uses: u8) {
+        self.frequency.store(uses.min(FREQUENCY_MAX), Relaxed);
+    }
+
+    /// Whether the entry has earned its place in the main queue.
+    pub(crate) fn is_proven(&self) -> bool {
+        self.place.load(Relaxed) == MAIN
+    }
+
     /// Uses counted since the entry's last turn, 0 to 15.
     pub(crate) fn frequency(&self) -> u8 {
         self.frequency.load(Relaxed)

@@ -139,6 +139,11 @@ const ABSENT: u8 = 0;
 const PRESENT: u8 = 1;
 
 impl VaryKey {
+    /// A key from its bytes, as another process with the same code wrote them.
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        Self(bytes.into())
+    }
+
     /// The bytes of the key.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0

@@ -116,7 +116,48 @@ pub struct Listed {
     pub text: String,
 }
 
+/// A ban on its way to the process that takes over.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Handed {
+    /// Its number in the order of its process.
+    pub(crate) seq: u64,
+    pub(crate) time: UnixMillis,
+    /// Whether no object in memory is left that it could ban.
+    pub(crate) is_done: bool,
+    pub(crate) text: String,
+}
+
 impl Bans {
+    /// Bans that came after this number, oldest first, for another process.
+    pub(crate) fn after(&self, seq: u64) -> Vec<Handed> {
+        if self.newest.load(SeqCst) <= seq {
+            return Vec::new();
+        }
+        let list = self.list.read().unwrap_or_else(PoisonError::into_inner);
+        let of = |ban: &Arc<Ban>| {
+            let text = ban.spec.as_ref()?.text.clone();
+            let is_done = ban.is_done.load(Relaxed);
+            Some(Handed { seq: ban.seq, time: ban.time, is_done, text })
+        };
+        list.iter().rev().filter(|ban| ban.seq > seq).filter_map(of).collect()
+    }
+
+    /// Takes over a ban of another process, with its time, and returns its number here.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn restore(&self, cache: &Cache, handed: &Handed) -> Result<u64, String> {
+        let spec = Spec::read(&spec::words(&handed.text)?)?;
+        let mut list = self.list.write().unwrap_or_else(PoisonError::into_inner);
+        let seq = cache.next_in_order();
+        let (time, is_done) = (handed.time, AtomicBool::new(handed.is_done));
+        list.push_front(Arc::new(Ban { seq, time, spec: Some(spec), is_done }));
+        self.newest.store(seq, SeqCst);
+        drop(list);
+        self.added.notify_waiters();
+        Ok(seq)
+    }
+
     /// No bans, for a node with disks or without.
     pub fn new(has_disks: bool) -> Self {
         let first =

@@ -32,7 +32,10 @@ const QUEUED_MAX: Duration = Duration::from_millis(1);
 ///
 /// # Errors
 /// Which one cannot be used, and why.
-pub(crate) fn open(settings: &Settings) -> Result<Option<Arc<Disks>>, (String, DiskError)> {
+pub(crate) fn open(
+    settings: &Settings,
+    takes_over: bool,
+) -> Result<Option<Arc<Disks>>, (String, DiskError)> {
     if settings.stores.is_empty() {
         return Ok(None);
     }
@@ -49,7 +52,7 @@ pub(crate) fn open(settings: &Settings) -> Result<Option<Arc<Disks>>, (String, D
             lifetime_min: store.ttl_min,
         },
     });
-    Disks::open(specs.collect(), now_us).map(Some)
+    Disks::open(specs.collect(), now_us, takes_over).map(Some)
 }
 
 /// Microseconds of the wall clock.

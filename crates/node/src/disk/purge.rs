@@ -1,9 +1,11 @@
 //! Purges, in memory and on the disks.
 
+use crate::handover::Forwarded;
 use crate::worker::Shared;
 use freshet_cache::{Key, Purge};
 use freshet_store::disk::device::Completion;
 use freshet_store::disk::purges::Target;
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 /// How long a purge waits to be durable: longer than a disk may take for a write and a flush before
@@ -22,20 +24,37 @@ impl Shared {
     /// Purges all variants of a resource, in memory and on the disks.
     pub fn purge(&self, key: &Key, how: Purge) -> Purged {
         let durable = self.disks.as_ref().map(|disks| disks.purge_key(key.hash(), soft_ms(how)));
-        Purged { objects: self.cache.purge(key, how), durable: durable.unwrap_or_default() }
+        let objects = self.cache.purge(key, how);
+        self.purged(objects, durable, &Forwarded::Key(key), how)
     }
 
     /// Purges everything with a tag, in memory and on the disks.
     pub fn purge_tag(&self, tag: u64, how: Purge) -> Purged {
         let target = Target::Tag(tag);
         let durable = self.disks.as_ref().map(|disks| disks.purge(target, soft_ms(how)));
-        Purged { objects: self.cache.purge_tag(tag, how), durable: durable.unwrap_or_default() }
+        let objects = self.cache.purge_tag(tag, how);
+        self.purged(objects, durable, &Forwarded::Tag(tag), how)
     }
 
     /// Purges everything, in memory and on the disks.
     pub fn purge_all(&self, how: Purge) -> Purged {
         let durable = self.disks.as_ref().map(|disks| disks.purge(Target::All, soft_ms(how)));
-        Purged { objects: self.cache.purge_all(how), durable: durable.unwrap_or_default() }
+        let objects = self.cache.purge_all(how);
+        self.purged(objects, durable, &Forwarded::All, how)
+    }
+
+    /// Tells the process that takes over as well, if one does.
+    fn purged(
+        &self,
+        objects: usize,
+        durable: Option<Vec<Completion>>,
+        what: &Forwarded<'_>,
+        how: Purge,
+    ) -> Purged {
+        let mut durable = durable.unwrap_or_default();
+        let giving = self.giving.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        durable.extend(giving.and_then(|giving| giving.purge(what, how)));
+        Purged { objects, durable }
     }
 }
 

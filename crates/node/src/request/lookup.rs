@@ -51,6 +51,9 @@ impl Machine<'_> {
                     }
                     let fields = &self.task.request.fields;
                     offer_used(self.worker, &self.task.snapshot, &object, fields);
+                    if let Some(taking) = self.worker.shared.taking.get() {
+                        taking.want(&object);
+                    }
                     self.note_hit(&object);
                     return State::Hit(Box::new(Found {
                         object,

@@ -31,7 +31,7 @@ use crate::piece::PieceMut;
 use crate::wake::WakeList;
 use state::State;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// Evicts about as many bytes as it is asked for and returns how many it freed.
@@ -45,6 +45,7 @@ pub struct Arena {
     reclaim: RwLock<Option<Arc<Reclaim>>>,
     /// Writers in the queue; changed under the lock of `state`, read without it.
     waiting: AtomicU64,
+    returns: AtomicBool,
     pinned_bytes: AtomicU64,
     waits: AtomicU64,
     refusals: AtomicU64,
@@ -111,6 +112,7 @@ impl Arena {
             state: Mutex::new(State::new(frames, limit_bytes)),
             reclaim: RwLock::new(None),
             waiting: AtomicU64::new(0),
+            returns: AtomicBool::new(false),
             pinned_bytes: AtomicU64::new(0),
             waits: AtomicU64::new(0),
             refusals: AtomicU64::new(0),
@@ -202,8 +204,19 @@ impl Arena {
         }
     }
 
+    /// From now on gives the pages of each piece back to the kernel when the piece ends, and not
+    /// only frames that are wholly free when memory is short: for a process whose content moves to
+    /// another one.
+    pub fn return_pages(&self) {
+        self.returns.store(true, Relaxed);
+    }
+
     /// Takes a run back and hands what is free now to those who wait.
     pub(crate) fn release(&self, run: Run) {
+        if self.returns.load(Relaxed) && run.slab == Run::PAGES {
+            // Before anyone else can have it.
+            self.mapping.discard(run.start, run.bytes);
+        }
         let mut state = self.state();
         state.give(run);
         self.settle(state);

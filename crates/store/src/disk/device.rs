@@ -96,6 +96,10 @@ pub trait Device: Send + Sync + fmt::Debug {
     /// How long the device has had work and finished none of it.
     fn stalled(&self) -> Duration;
 
+    /// Lets another process have the device. It can still be read here, and what is read may be of
+    /// the other one.
+    fn share(&self) {}
+
     /// Lets the device go; what is under way ends by itself or never.
     fn close(&self);
 }

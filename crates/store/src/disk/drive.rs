@@ -20,13 +20,13 @@ use super::limits::{
 use super::recovery::{self, Opened};
 use super::ring::Ring;
 use super::superblock::{Superblock, Uuid};
+use super::takes::Takes;
 use super::volume::{Common, Volume, VolumeStats};
 use super::writer::Writer;
 use crate::body::{Body, BodyReader};
 use crate::error::DiskError;
 use freshet_base::counter::SharedCounter;
 use std::collections::VecDeque;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
@@ -35,6 +35,8 @@ use std::time::{Duration, Instant};
 /// How long the thread waits before it looks after a disk it could not open, at first and at most:
 /// a disk that works again is back within twice the latter.
 const RETRY_FIRST: Duration = Duration::from_millis(500);
+/// How often a disk is tried that another process has: it is about to let go of it.
+const RETRY_TAKEN: Duration = Duration::from_millis(20);
 const RETRY_MAX: Duration = Duration::from_secs(15);
 /// Failed operations within [`FAILURE_WINDOW`] at which a disk is left.
 const FAILURES_MAX: u64 = 8;
@@ -63,46 +65,6 @@ pub struct DiskSpec {
     pub keeps: bool,
     /// What may go there.
     pub takes: Takes,
-}
-
-/// What may go to a disk.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Takes {
-    /// What the disk is called, and others beside it.
-    pub class: Arc<str>,
-    /// Lengths of bodies.
-    pub bytes: RangeInclusive<u64>,
-    /// Shortest lifetime.
-    pub lifetime_min: Duration,
-}
-
-/// What is to be written.
-#[derive(Clone, Debug, Default)]
-pub struct Wish {
-    /// The only disks it may go to; any where this is `None`.
-    pub class: Option<Arc<str>>,
-    /// Length of the body, where it is known.
-    pub bytes: Option<u64>,
-    /// How long it lives.
-    pub lifetime: Duration,
-}
-
-impl Takes {
-    /// Whether what is wished for may go there. What has no known length may be of any.
-    pub fn accepts(&self, wish: &Wish) -> bool {
-        let fits = match wish.bytes {
-            Some(bytes) => self.bytes.contains(&bytes),
-            None => *self.bytes.end() == u64::MAX,
-        };
-        fits && wish.lifetime >= self.lifetime_min
-            && wish.class.as_ref().is_none_or(|class| *class == self.class)
-    }
-}
-
-impl Default for Takes {
-    fn default() -> Self {
-        Self { class: "disk".into(), bytes: 0..=u64::MAX, lifetime_min: Duration::ZERO }
-    }
 }
 
 /// How a disk is.
@@ -136,6 +98,7 @@ enum Job {
     Chunk { key: u128, object: u128, number: u32, chunk_bytes: u32, len: usize, block: Block },
     Head { description: Description, object: u128, total: u64, chunk_bytes: u32 },
     Drain(Finish),
+    Release,
     Stop,
 }
 
@@ -151,6 +114,7 @@ pub struct Disk {
     volume: RwLock<Option<Arc<Volume>>>,
     health: Mutex<Health>,
     is_writable: AtomicBool,
+    is_released: AtomicBool,
     queue: Mutex<Queue>,
     more: Condvar,
     queued_bytes: AtomicU64,
@@ -204,6 +168,8 @@ impl std::fmt::Debug for Queue {
 /// Why the thread stopped writing.
 enum Left {
     Stopped,
+    /// Another process takes it over.
+    Released,
     Failed(String),
 }
 
@@ -217,6 +183,7 @@ impl Disk {
             volume: RwLock::default(),
             health: Mutex::new(Health::Offline("not opened yet".into())),
             is_writable: AtomicBool::new(false),
+            is_released: AtomicBool::new(false),
             queue: Mutex::default(),
             more: Condvar::new(),
             queued_bytes: AtomicU64::new(0),
@@ -331,6 +298,19 @@ impl Disk {
         completion
     }
 
+    /// Lets the process have it that takes over from this one, once all that was offered is written
+    /// and the journal is whole. It is only read from then on.
+    pub(super) fn release(&self) {
+        self.is_writable.store(false, Relaxed);
+        self.is_released.store(true, Relaxed);
+        self.push(Job::Release, 0);
+    }
+
+    /// Whether [`Disk::release`] was called: purges are the other process' to keep.
+    pub(super) fn is_released(&self) -> bool {
+        self.is_released.load(Relaxed)
+    }
+
     pub(super) fn stop(&self) {
         self.push(Job::Stop, 0);
     }
@@ -389,10 +369,17 @@ impl Disk {
                     retry = RETRY_FIRST;
                     tracing::info!(disk = %self.spec.path.display(), ?report, "opened");
                     let left = self.serve(&volume, &mut writer, last_mark);
+                    if matches!(left, Left::Released) {
+                        tracing::info!(disk = %self.spec.path.display(), "left to the new process");
+                        volume.device().share();
+                        self.await_stop();
+                    }
                     *self.volume.write().unwrap_or_else(PoisonError::into_inner) = None;
                     volume.device().close();
                     match left {
-                        Left::Stopped => return self.set_health(Health::Stopped),
+                        Left::Stopped | Left::Released => {
+                            return self.set_health(Health::Stopped);
+                        }
                         Left::Failed(why) => {
                             self.counts.left.add(1);
                             self.set_health(Health::Offline(why));
@@ -401,12 +388,19 @@ impl Disk {
                 }
                 Err(error) => self.set_health(Health::Offline(explain(&error))),
             }
-            if self.rest(retry) {
+            if self.is_released() {
+                // It was not open here, so there is nothing to wait for.
+                self.await_stop();
                 return self.set_health(Health::Stopped);
             }
-            // Another process is about to end: it is waited for without a pause that grows.
+            // Another process is about to let go of it: it is waited for without a pause that grows.
             let is_taken = self.health() == Health::Offline(TAKEN.into());
-            retry = if is_taken { RETRY_FIRST } else { (retry * 2).min(RETRY_MAX) };
+            if self.rest(if is_taken { RETRY_TAKEN } else { retry }) {
+                return self.set_health(Health::Stopped);
+            }
+            if !is_taken {
+                retry = (retry * 2).min(RETRY_MAX);
+            }
         }
     }
 
@@ -442,12 +436,15 @@ impl Disk {
             let (job, has_purges) =
                 self.next_job(if waiting_since.is_some() { WRITE_DELAY } else { TICK });
             let result = match job {
-                Some(Job::Stop) => {
+                Some(job @ (Job::Stop | Job::Release)) => {
                     self.is_writable.store(false, Relaxed);
                     if let Err(error) = writer.stop() {
                         tracing::warn!(disk = %self.spec.path.display(), %error, "not closed in order");
                     }
-                    return Left::Stopped;
+                    return match job {
+                        Job::Stop => Left::Stopped,
+                        _ => Left::Released,
+                    };
                 }
                 Some(job) => self.carry_out(writer, job),
                 None => Ok(()),
@@ -484,6 +481,19 @@ impl Disk {
                 Some(Health::Offline(why)) => return Left::Failed(why),
                 Some(health) => self.set_health(health),
                 None => {}
+            }
+        }
+    }
+
+    /// Drops what comes until the node stops.
+    fn await_stop(&self) {
+        loop {
+            match self.next_job(TICK).0 {
+                Some(Job::Stop) => return,
+                Some(Job::Drain(finish)) => {
+                    finish.finish(Err(IoError::Closed), super::block::Buffer::None);
+                }
+                _ => {}
             }
         }
     }
@@ -527,7 +537,7 @@ impl Disk {
                 finish.finish(result, super::block::Buffer::None);
                 Ok(())
             }
-            Job::Stop => Ok(()),
+            Job::Release | Job::Stop => Ok(()),
         }
     }
 

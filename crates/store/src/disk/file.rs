@@ -254,10 +254,14 @@ impl Device for FileDevice {
         Duration::from_millis(since)
     }
 
+    fn share(&self) {
+        let _ = rustix::fs::flock(&self.shared.fd, FlockOperation::Unlock);
+    }
+
     fn close(&self) {
         self.is_closed.store(true, Relaxed);
         // Who still reads keeps the descriptor, not the right to the device.
-        let _ = rustix::fs::flock(&self.shared.fd, FlockOperation::Unlock);
+        self.share();
     }
 }
 

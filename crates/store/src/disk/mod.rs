@@ -43,15 +43,17 @@ mod set;
 pub mod simulation;
 pub mod superblock;
 mod table;
+mod takes;
 #[cfg(test)]
 mod tests;
 mod volume;
 mod writer;
 
 pub use checkpoint::Written;
-pub use drive::{Disk, DiskCounts, DiskSpec, DiskStats, Health, ObjectStream, Takes, Wish};
+pub use drive::{Disk, DiskCounts, DiskSpec, DiskStats, Health, ObjectStream};
 pub use intake::Description;
 pub use read::{PartRead, ReadError, Stored};
 pub use set::Disks;
+pub use takes::{Takes, Wish};
 pub use volume::{Common, Volume, VolumeCounts, VolumeStats};
 pub use writer::Writer;

@@ -3,7 +3,7 @@
 use super::budget::{Seen, Use};
 use super::codec::mix;
 use super::device::{Completion, Device, IoError};
-use super::drive::{Disk, DiskSpec, ObjectStream, Wish};
+use super::drive::{Disk, DiskSpec, ObjectStream};
 use super::file::FileDevice;
 use super::geometry::FormatOptions;
 use super::intake::Description;
@@ -14,6 +14,7 @@ use super::record::key_hash;
 use super::recovery::{self, Opened};
 use super::ring::Ring;
 use super::superblock::{Superblock, Uuid, contents};
+use super::takes::Wish;
 use super::volume::Common;
 use crate::arena::Arena;
 use crate::body::Body;
@@ -34,7 +35,8 @@ pub struct Disks {
 
 impl Disks {
     /// Opens these disks, making and formatting files that are not there. What fails for now, as a
-    /// device that is not plugged in, is tried again later; what is wrong is an error.
+    /// device that is not plugged in, is tried again later; what is wrong is an error. A process
+    /// that `takes_over` from another does not wait for what that one still has.
     ///
     /// # Errors
     /// The path, and what is wrong: something else is on the device, a newer format, a wrong
@@ -42,6 +44,7 @@ impl Disks {
     pub fn open(
         specs: Vec<DiskSpec>,
         now_us: fn() -> u64,
+        takes_over: bool,
     ) -> Result<Arc<Self>, (String, DiskError)> {
         let named = |spec: &DiskSpec, error| (spec.path.display().to_string(), error);
         let mut known: Option<(Uuid, [u8; 16])> = None;
@@ -76,7 +79,8 @@ impl Disks {
             specs.into_iter().map(|spec| Disk::new(spec, set, common.clone())).collect();
         // Side by side: the slowest decides. Purges one of them knows hold for all.
         let mut opened: Vec<Option<Opened>> = std::thread::scope(|scope| {
-            let opening: Vec<_> = disks.iter().map(|disk| scope.spawn(|| open_one(disk))).collect();
+            let opening: Vec<_> =
+                disks.iter().map(|disk| scope.spawn(|| open_one(disk, takes_over))).collect();
             opening.into_iter().map(|thread| thread.join().unwrap_or(None)).collect()
         });
         for opened in opened.iter_mut().flatten() {
@@ -180,7 +184,7 @@ impl Disks {
         self.common.purges.note(mark);
         let mut durable = Vec::new();
         for disk in &self.disks {
-            if let Some(volume) = disk.volume() {
+            if let Some(volume) = disk.volume().filter(|_| !disk.is_released()) {
                 durable.push(volume.purge(mark));
                 disk.has_purges();
             }
@@ -191,6 +195,12 @@ impl Disks {
     /// Purges a resource with all its variants.
     pub fn purge_key(&self, key: u128, soft_ms: Option<u64>) -> Vec<Completion> {
         self.purge(Target::Key(key_hash(key)), soft_ms)
+    }
+
+    /// Lets the process have the disks that takes over from this one: what was offered is written,
+    /// the journals are whole. They are only read here from then on.
+    pub fn release(&self) {
+        self.disks.iter().for_each(|disk| disk.release());
     }
 
     /// Ends in order: what was offered is written, segments are sealed, the index is written out.
@@ -236,9 +246,9 @@ impl Drop for Disks {
 const TAKEN_MAX: Duration = Duration::from_secs(3);
 
 /// Opens a disk on a thread of its own; why it cannot be is said by the thread that serves it.
-fn open_one(disk: &Disk) -> Option<Opened> {
+fn open_one(disk: &Disk, takes_over: bool) -> Option<Opened> {
     let _ring = Ring::install();
-    let until = Instant::now() + TAKEN_MAX;
+    let until = Instant::now() + if takes_over { Duration::ZERO } else { TAKEN_MAX };
     loop {
         match disk.open() {
             Ok(opened) => return Some(opened),

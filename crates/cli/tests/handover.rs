@@ -1,0 +1,369 @@
+//! What is in memory outlives an upgrade.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod named;
+mod support;
+
+use freshet_net::succession::Line;
+use named::{Origin, content};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread::{JoinHandle, spawn};
+use std::time::Instant;
+use support::{PATIENCE, Process, freshet};
+
+/// A node that hands over to others; all of them end with the test.
+struct Node {
+    process: Process,
+    address: SocketAddr,
+    pids: Vec<u32>,
+}
+
+impl Node {
+    fn start(origin: &Origin, folder: &Path, more: &[&str]) -> Self {
+        let mut process = Process::start(
+            freshet()
+                .args(["serve", "--listen", "127.0.0.1:0", "--memory", "64MiB", "--workers", "2"])
+                .args(["--origin", &format!("http://{}", origin.address)])
+                .args(["--admin", &format!("unix:{}/admin", folder.display())])
+                .args(more)
+                .env("XDG_RUNTIME_DIR", folder)
+                .env("FRESHET_LOG", "info"),
+        );
+        let address = process.wait_for(|line| {
+            let rest = line.strip_prefix("listening  http://")?;
+            rest.split_whitespace().next()?.parse().ok()
+        });
+        let pid = ready(&mut process);
+        Self { process, address, pids: vec![pid] }
+    }
+
+    /// Begins to hand over; the new process serves afterwards.
+    fn upgrade(&mut self) {
+        self.signal(Signal::USR2);
+        let next = ready(&mut self.process);
+        self.pids.push(next);
+        self.wait_for("the new process serves");
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(pid(*self.pids.last().unwrap()), signal).unwrap();
+    }
+
+    fn wait_for(&mut self, text: &str) -> String {
+        self.process.wait_for(|line| line.contains(text).then(|| line.to_owned()))
+    }
+
+    fn client(&self) -> Client {
+        Client { address: self.address, connection: None }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        for successor in &self.pids[1..] {
+            let _ = kill_process(pid(*successor), Signal::KILL);
+        }
+    }
+}
+
+fn ready(process: &mut Process) -> u32 {
+    process
+        .wait_for(|line| line.strip_prefix("ready      process ").map(|pid| pid.parse().unwrap()))
+}
+
+fn pid(number: u32) -> Pid {
+    Pid::from_raw(i32::try_from(number).unwrap()).unwrap()
+}
+
+/// A client that keeps its connection as long as the server does.
+struct Client {
+    address: SocketAddr,
+    connection: Option<BufReader<TcpStream>>,
+}
+
+impl Client {
+    /// The status and `Cache-Status` of a response whose bytes were right.
+    fn ask(&mut self, method: &str, target: &str) -> std::io::Result<(u16, String)> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => {
+                let stream = TcpStream::connect(self.address)?;
+                stream.set_read_timeout(Some(PATIENCE))?;
+                BufReader::new(stream)
+            }
+        };
+        let request = format!("{method} {target} HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        connection.get_mut().write_all(request.as_bytes())?;
+        let mut line = String::new();
+        connection.read_line(&mut line)?;
+        let status = line.split(' ').nth(1).and_then(|text| text.parse().ok());
+        let status = status.ok_or_else(|| std::io::Error::other(format!("no answer: {line:?}")))?;
+        let (mut cached, mut length, mut closes) = (String::new(), 0, false);
+        loop {
+            line.clear();
+            connection.read_line(&mut line)?;
+            let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+            match name.to_ascii_lowercase().as_str() {
+                "content-length" => length = value.parse().map_err(std::io::Error::other)?,
+                "cache-status" => cached = value.to_owned(),
+                "connection" => closes = value == "close",
+                _ => {}
+            }
+        }
+        let mut body = vec![0; length];
+        connection.read_exact(&mut body)?;
+        if method == "GET" && status == 200 && body != content(target) {
+            return Err(std::io::Error::other(format!("{target}: wrong bytes")));
+        }
+        if !closes {
+            self.connection = Some(connection);
+        }
+        Ok((status, cached))
+    }
+}
+
+/// Clients that ask for all of these until they are told to stop.
+struct Load {
+    stop: Arc<AtomicBool>,
+    answered: Arc<AtomicU64>,
+    threads: Vec<JoinHandle<Vec<String>>>,
+}
+
+impl Load {
+    fn start(node: &Node, targets: &[String]) -> Self {
+        let (stop, answered) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+        let threads = (0..4)
+            .map(|client_number| {
+                let (stop, answered) = (Arc::clone(&stop), Arc::clone(&answered));
+                let (mut client, targets) = (node.client(), targets.to_vec());
+                spawn(move || {
+                    let mut failures = Vec::new();
+                    let mut at = client_number * 7;
+                    while !stop.load(SeqCst) && failures.len() < 5 {
+                        let target = &targets[at % targets.len()];
+                        at += 1;
+                        match client.ask("GET", target) {
+                            Ok((200, _)) => {}
+                            other => failures.push(format!("{target}: {other:?}")),
+                        }
+                        answered.fetch_add(1, SeqCst);
+                    }
+                    failures
+                })
+            })
+            .collect();
+        Self { stop, answered, threads }
+    }
+
+    fn go_on(&self, more: u64) {
+        let (wanted, until) = (self.answered.load(SeqCst) + more, Instant::now() + PATIENCE);
+        while self.answered.load(SeqCst) < wanted {
+            assert!(Instant::now() < until, "no answers");
+            std::thread::yield_now();
+        }
+    }
+
+    fn finish(self) {
+        self.stop.store(true, SeqCst);
+        let failures: Vec<_> =
+            self.threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+        assert!(failures.is_empty(), "{failures:?}");
+    }
+}
+
+#[test]
+fn memory_moves_while_requests_are_answered_and_no_origin_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::start();
+    let mut targets: Vec<String> = (0..300).map(|at| format!("/{}/{at}", 1 + at * 97)).collect();
+    targets.extend((0..15).map(|at| format!("/{}/large", 1_000_000 + at)));
+    targets.push("/0/empty".into());
+    let mut node = Node::start(&origin, folder.path(), &[]);
+    let mut client = node.client();
+    for target in &targets {
+        assert_eq!(client.ask("GET", target).unwrap().0, 200);
+    }
+    for target in ["/98/1", "/195/2"] {
+        assert_eq!(client.ask("PURGE", target).unwrap().0, 200);
+    }
+    targets.retain(|target| target != "/98/1" && target != "/195/2");
+    // An idle connection would be waited for.
+    drop(client);
+    let fetched = origin.requests.load(SeqCst);
+    // Twice: what was handed over can be handed over again.
+    for _ in 0..2 {
+        let load = Load::start(&node, &targets);
+        load.go_on(100);
+        node.upgrade();
+        let mut client = node.client();
+        let began = Instant::now();
+        let (_, cached) = client.ask("GET", "/1000003/large").unwrap();
+        let first_ms = began.elapsed().as_millis();
+        assert!(cached.contains("hit"), "{cached}");
+        assert!(first_ms < 200, "the first hit took {first_ms} ms");
+        load.go_on(100);
+        let said = node.wait_for("memory was taken over");
+        assert!(said.contains("objects=314") && said.contains("lost=0"), "{said}");
+        load.go_on(100);
+        load.finish();
+        let mut client = node.client();
+        for target in &targets {
+            let (status, cached) = client.ask("GET", target).unwrap();
+            assert!(status == 200 && cached.contains("hit"), "{target}: {status} {cached}");
+        }
+    }
+    assert_eq!(origin.requests.load(SeqCst), fetched, "all of it was in memory");
+    let (_, cached) = node.client().ask("GET", "/98/1").unwrap();
+    assert!(cached.contains("fwd=uri-miss"), "what was purged does not come back: {cached}");
+}
+
+#[test]
+fn a_purge_during_the_move_holds_in_the_new_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::start();
+    let mut node = Node::start(&origin, folder.path(), &[]);
+    let mut old = node.client();
+    for target in ["/1000/a", "/1000/b", "/1000/c"] {
+        old.ask("GET", target).unwrap();
+    }
+    node.upgrade();
+    // Over a connection to the old process, which answers once more.
+    let (status, _) = old.ask("PURGE", "/1000/a").unwrap();
+    assert_eq!(status, 200);
+    let mut new = node.client();
+    assert_eq!(new.ask("PURGE", "/1000/b").unwrap().0, 200);
+    node.wait_for("memory was taken over");
+    let cached = |target: &str| node.client().ask("GET", target).unwrap().1;
+    assert!(cached("/1000/a").contains("fwd=uri-miss"), "purged in the old process");
+    assert!(cached("/1000/b").contains("fwd=uri-miss"), "purged in the new process");
+    assert!(cached("/1000/c").contains("hit"));
+}
+
+#[test]
+fn bans_go_over_with_what_they_ban() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::start();
+    let policy = folder.path().join("policy.vcl");
+    let text = format!(
+        "vcl 4.1;\nbackend b {{ .host = \"127.0.0.1\"; .port = \"{}\"; }}\n\
+         sub vcl_recv {{ if (req.method == \"BAN\") {{\n\
+         ban(\"req.url == \" + req.url); return (synth(200)); }} }}\n",
+        origin.address.port()
+    );
+    std::fs::write(&policy, text).unwrap();
+    let mut node = Node::start(&origin, folder.path(), &["--vcl", &policy.to_string_lossy()]);
+    let ask = |node: &Node, method: &str, target: &str| {
+        let (status, cached) = node.client().ask(method, target).unwrap();
+        assert_eq!(status, 200, "{method} {target}");
+        cached
+    };
+    for target in ["/1000/a", "/1000/b", "/1000/c"] {
+        ask(&node, "GET", target);
+    }
+    ask(&node, "BAN", "/1000/a");
+    ask(&node, "BAN", "/1000/b");
+    // Fetched again since, so the ban is not about it.
+    ask(&node, "GET", "/1000/b");
+    let fetched = origin.requests.load(SeqCst);
+    node.upgrade();
+    node.wait_for("memory was taken over");
+    assert!(!ask(&node, "GET", "/1000/a").contains("hit"), "it was banned before");
+    assert!(ask(&node, "GET", "/1000/b").contains("hit"));
+    assert!(ask(&node, "GET", "/1000/c").contains("hit"));
+    assert_eq!(origin.requests.load(SeqCst), fetched + 1);
+    ask(&node, "BAN", "/1000/c");
+    assert!(!ask(&node, "GET", "/1000/c").contains("hit"), "it was banned since");
+}
+
+#[test]
+fn disks_go_over_with_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::start();
+    let store = format!("{}:256MiB", folder.path().join("store").display());
+    let mut node = Node::start(&origin, folder.path(), &["--store", &store]);
+    // More than memory holds, so that most is on the disk only.
+    let targets: Vec<String> = (0..100).map(|at| format!("/{}/{at}", 1_000_000 + at)).collect();
+    let mut client = node.client();
+    // What comes faster than the disk writes is not written: until it has all.
+    let fetched = loop {
+        let before = origin.requests.load(SeqCst);
+        for target in &targets {
+            client.ask("GET", target).unwrap();
+        }
+        if origin.requests.load(SeqCst) == before {
+            break before;
+        }
+    };
+    drop(client);
+    node.upgrade();
+    node.wait_for("left to the new process");
+    node.wait_for("the disk is in use");
+    let load = Load::start(&node, &targets);
+    load.go_on(200);
+    node.wait_for("memory was taken over");
+    load.go_on(200);
+    load.finish();
+    let again = origin.requests.load(SeqCst) - fetched;
+    assert_eq!(again, 0, "memory or the disk has all");
+}
+
+#[test]
+fn the_end_of_the_old_process_leaves_what_has_come() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::start();
+    let mut node = Node::start(&origin, folder.path(), &[]);
+    let targets: Vec<String> = (0..20).map(|at| format!("/{}/{at}", 100_000 + at)).collect();
+    for target in &targets {
+        node.client().ask("GET", target).unwrap();
+    }
+    node.upgrade();
+    kill_process(pid(node.pids[0]), Signal::KILL).unwrap();
+    node.wait_for("taken over in part only");
+    // Over new connections: the old process may still have accepted one before.
+    for target in &targets {
+        assert_eq!(node.client().ask("GET", target).unwrap().0, 200);
+        assert!(node.client().ask("GET", target).unwrap().1.contains("hit"));
+    }
+}
+
+#[test]
+fn a_process_that_says_something_else_is_not_taken_over_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::start();
+    let hello = |version: u64| {
+        let mut bytes = vec![16, 0, 0, 0, 1];
+        bytes.extend_from_slice(b"freshet\n");
+        bytes.extend_from_slice(&version.to_le_bytes());
+        bytes
+    };
+    // A newer format, noise, and an end in the middle.
+    for (said, why) in [
+        (hello(7), "format 7"),
+        (b"GET / HTTP/1.1\r\n\r\n".to_vec(), "no frame of ours"),
+        (hello(1)[..9].to_vec(), "failed to fill whole buffer"),
+    ] {
+        let mut command = freshet();
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--admin", "off"])
+            .args(["--origin", &format!("http://{}", origin.address)])
+            .env("XDG_RUNTIME_DIR", folder.path());
+        let line = Line::of(&mut command).unwrap();
+        let mut process = Process::start(&mut command);
+        let mut line = line.opened();
+        line.write_all(&said).unwrap();
+        line.shutdown(Shutdown::Write).unwrap();
+        let log =
+            process.wait_for(|line| line.contains("it starts empty").then(|| line.to_owned()));
+        assert!(log.contains(why), "{log}");
+        let address = process.wait_for(|line| {
+            line.strip_prefix("listening  http://")?.split_whitespace().next()?.parse().ok()
+        });
+        let mut client = Client { address, connection: None };
+        assert_eq!(client.ask("GET", "/10/a").unwrap().0, 200);
+    }
+}
