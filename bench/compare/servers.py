@@ -47,6 +47,11 @@ def family(pid):
 class Server:
     name = "?"
     package = None
+    # Where a cache on files is, and how large it may be; as much as memory where this is None.
+    cache_root, cache_mb = "/dev/shm", None
+    more = ()
+    # Makes of a command one that runs within limits.
+    within = staticmethod(list)
 
     def __init__(self, folder, origin_port, workers=1, processors="0", memory_mb=4096):
         self.base = pathlib.Path(folder)
@@ -61,7 +66,7 @@ class Server:
     def spawn(self, command, ports):
         pinned = ["taskset", "-c", self.processors] if self.processors else []
         with open(self.folder / "log", "ab") as log:
-            process = subprocess.Popen(pinned + [str(word) for word in command], stdout=log, stderr=log,
+            process = subprocess.Popen(self.within(pinned + [str(word) for word in command]), stdout=log, stderr=log,
                                        stdin=subprocess.DEVNULL)
         self.processes.append(process)
         deadline = time.time() + 20
@@ -149,7 +154,7 @@ class Nginx(Server):
     name, package = "nginx", "nginx"
 
     def start(self):
-        self.cache = pathlib.Path(f"/dev/shm/compare-nginx-{os.getpid()}")
+        self.cache = pathlib.Path(f"{self.cache_root}/compare-nginx-{os.getpid()}")
         shutil.rmtree(self.cache, ignore_errors=True)
         self.cache.mkdir()
         configuration = self.folder / "nginx.conf"
@@ -160,7 +165,7 @@ http {{ access_log off; sendfile on; tcp_nopush on; tcp_nodelay on; keepalive_re
   http2_max_requests 10000000;
   {NGINX_TEMPORARY.format(folder=self.folder)}
   open_file_cache max=100000 inactive=300s; open_file_cache_valid 300s;
-  proxy_cache_path {self.cache} levels=1:2 keys_zone=objects:256m max_size={self.memory_mb}m inactive=24h use_temp_path=off;
+  proxy_cache_path {self.cache} levels=1:2 keys_zone=objects:256m max_size={self.cache_mb or self.memory_mb}m inactive=24h use_temp_path=off;
   upstream origin {{ server 127.0.0.1:{self.origin_port}; keepalive 64; }}
   ssl_certificate {self.certificate}; ssl_certificate_key {self.key}; ssl_protocols TLSv1.2 TLSv1.3; ssl_session_cache shared:s:10m;
   server {{ listen 127.0.0.1:{self.clear_port} backlog=8192; listen 127.0.0.1:{self.tls_port} ssl http2 backlog=8192;
@@ -197,13 +202,13 @@ class TrafficServer(Server):
 
     def start(self):
         folder = self.folder
-        self.cache = pathlib.Path(f"/dev/shm/compare-ats-{os.getpid()}")
+        self.cache = pathlib.Path(f"{self.cache_root}/compare-ats-{os.getpid()}")
         for made in (folder / "run", folder / "logs", self.cache):
             shutil.rmtree(made, ignore_errors=True)
             made.mkdir()
         shutil.copytree("/etc/trafficserver", folder / "etc")
         etc = folder / "etc"
-        (etc / "storage.config").write_text(f"{self.cache} {self.memory_mb}M\n")
+        (etc / "storage.config").write_text(f"{self.cache} {self.cache_mb or self.memory_mb}M\n")
         (etc / "remap.config").write_text(f"map / http://127.0.0.1:{self.origin_port}/\n")
         (etc / "ssl_multicert.config").write_text("dest_ip=* ssl_cert_name=certificate.pem ssl_key_name=key.pem\n")
         shutil.copy(self.certificate, etc)
@@ -243,7 +248,8 @@ class Freshet(Server):
             raise SystemExit(f"{program} is missing: run cargo build --release -p freshet-cli, or set FRESHET")
         self.spawn([program, "serve", "--origin", f"http://127.0.0.1:{self.origin_port}", "--listen", f"127.0.0.1:{self.clear_port}",
                     "--listen-tls", f"127.0.0.1:{self.tls_port}", "--cert", self.certificate, "--key", self.key,
-                    "--memory", f"{self.memory_mb}MB", "--workers", str(self.workers)], [self.clear_port, self.tls_port])
+                    "--memory", f"{self.memory_mb}MB", "--workers", str(self.workers),
+                    *self.more], [self.clear_port, self.tls_port])
 
 
 SERVERS = {server.name: server for server in (Freshet, Nginx, Varnish, TrafficServer)}

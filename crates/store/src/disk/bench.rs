@@ -4,6 +4,7 @@ use super::block::Block;
 use super::codec::mix;
 use super::device::Device;
 use super::geometry::FormatOptions;
+use super::index::{Index, LINE_SLOTS, head_kind};
 use super::intake::Description;
 use super::limits::READ_BATCH;
 use super::purges::{Purges, Sequence};
@@ -14,7 +15,7 @@ use super::superblock::Uuid;
 use super::volume::Common;
 use crate::arena::Arena;
 use crate::body::Body;
-use crate::error::DiskError;
+use crate::error::{DiskError, StoreError};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -71,6 +72,39 @@ fn common() -> Common {
 
 fn key(number: u64) -> u128 {
     u128::from(mix(number)) << 64 | u128::from(mix(!number))
+}
+
+/// An index of one disk with so many records at design load, to be looked up in.
+#[derive(Debug)]
+pub struct Lookups {
+    index: Index,
+    entries: u64,
+}
+
+impl Lookups {
+    /// An index nine tenths full.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn new(entries: u64) -> Result<Self, StoreError> {
+        let slots = entries.max(1) * 10 / 9;
+        let index = Index::new(slots.div_ceil(LINE_SLOTS as u64))?;
+        for number in 0..entries {
+            index.insert(mix(number), head_kind(0), number, 2000);
+        }
+        Ok(Self { index, entries })
+    }
+
+    /// Looks up the resource of this number, modulo what there is; how many records it may have.
+    pub fn look_up(&self, number: u64) -> usize {
+        let hash = mix(number % self.entries.max(1));
+        self.index.heads(hash).iter().count()
+    }
+
+    /// Records in the index: a few less than were put in where it is too full.
+    pub fn entries(&self) -> u64 {
+        self.index.entries()
+    }
 }
 
 /// Formats the device, fills it, opens it as after a crash and reads at random. What was on it is
