@@ -242,8 +242,10 @@ pub fn reason_phrase(status: u16) -> &'static str {
         503 => "Service Unavailable",
         504 => "Gateway Timeout",
         505 => "HTTP Version Not Supported",
+        506 => "Variant Also Negotiates",
         507 => "Insufficient Storage",
         508 => "Loop Detected",
+        510 => "Not Extended",
         511 => "Network Authentication Required",
         _ => "",
     }

@@ -3,6 +3,7 @@
 use crate::session::h1_body::H1Body;
 use crate::session::h2_body::H2Body;
 use bytes::Bytes;
+use std::future::poll_fn;
 use std::task::{Context, Poll};
 use thiserror::Error;
 
@@ -12,6 +13,24 @@ pub enum RequestBody {
     H1(H1Body),
     /// From an HTTP/2 stream.
     H2(H2Body),
+    /// Read already, as far as it was to be kept.
+    Kept(Kept),
+}
+
+/// A body that was read before anybody took it.
+pub struct Kept {
+    bytes: Bytes,
+    /// Whether the bytes were taken.
+    taken: bool,
+    /// What was too much to be kept.
+    rest: Option<Box<RequestBody>>,
+}
+
+impl Kept {
+    /// All of the body; `None` where it was too large.
+    pub fn whole(&self) -> Option<&Bytes> {
+        Some(&self.bytes).filter(|_| self.rest.is_none())
+    }
 }
 
 /// Why a request body ended early. All are the client's doing.
@@ -35,7 +54,36 @@ impl RequestBody {
         match self {
             Self::H1(body) => body.length(),
             Self::H2(body) => body.length(),
+            Self::Kept(Kept { bytes, rest: None, .. }) => Some(bytes.len() as u64),
+            Self::Kept(Kept { bytes, rest: Some(rest), .. }) => match &**rest {
+                // Lengths are of the whole, whatever was read of it.
+                Self::H1(_) | Self::H2(_) => rest.length(),
+                Self::Kept(_) => rest.length().map(|length| length + bytes.len() as u64),
+            },
         }
+    }
+
+    /// Reads up to `bytes_max` bytes, so that they can be looked at and sent more than once.
+    ///
+    /// # Errors
+    /// [`ClientBodyError`]: the body broke off.
+    pub async fn keep(mut self, bytes_max: usize) -> Result<Self, ClientBodyError> {
+        let mut bytes = Vec::new();
+        while let Some(piece) = poll_fn(|cx| self.poll_next(cx)).await {
+            bytes.extend_from_slice(&piece?);
+            if bytes.len() > bytes_max {
+                let rest = Some(Box::new(self));
+                return Ok(Self::Kept(Kept { bytes: bytes.into(), taken: false, rest }));
+            }
+        }
+        Ok(Self::Kept(Kept { bytes: bytes.into(), taken: false, rest: None }))
+    }
+
+    /// The same body once more, where all of it is kept.
+    pub fn again(&self) -> Option<Self> {
+        let Self::Kept(kept) = self else { return None };
+        let bytes = kept.whole()?.clone();
+        Some(Self::Kept(Kept { bytes, taken: false, rest: None }))
     }
 
     /// The next bytes; `None` at the end.
@@ -46,6 +94,13 @@ impl RequestBody {
         match self {
             Self::H1(body) => body.poll_next(cx),
             Self::H2(body) => body.poll_next(cx),
+            Self::Kept(kept) if !kept.taken => {
+                kept.taken = true;
+                let bytes = kept.bytes.clone();
+                if bytes.is_empty() { self.poll_next(cx) } else { Poll::Ready(Some(Ok(bytes))) }
+            }
+            Self::Kept(Kept { rest: Some(rest), .. }) => rest.poll_next(cx),
+            Self::Kept(_) => Poll::Ready(None),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The client's end of a connection, as far as policies and logs care.
 
 use crate::transcript::{Tag, Transcript};
+use freshet_net::proxy::Header;
 use freshet_net::tls::TlsInfo;
 use std::cell::Cell;
 use std::fmt;
@@ -17,6 +18,12 @@ pub struct Client {
     pub address: Option<SocketAddr>,
     /// The address it reached.
     pub local_address: Option<SocketAddr>,
+    /// The peer itself, whatever a PROXY header says.
+    pub peer_address: Option<SocketAddr>,
+    /// Our end of the connection itself.
+    pub socket_address: Option<SocketAddr>,
+    /// The listener's path, on a Unix socket.
+    pub path: Option<Box<str>>,
     /// The name of the listener.
     pub listener: Arc<str>,
     /// TLS facts, on a TLS listener.
@@ -40,6 +47,25 @@ impl Client {
         self.transcript.note_time(Tag::SessOpen, |now, out| {
             let _ = write!(out, "{} {address} {port} {now:.6} 0", self.endpoint());
         });
+    }
+
+    /// Notes what a PROXY header said.
+    pub(crate) fn note_proxied(&self, header: &Header) {
+        let version = if header.is_binary { 2 } else { 1 };
+        let (source, destination) = (header.source, header.destination);
+        match source.zip(destination).filter(|_| !header.local) {
+            Some((from, to)) => {
+                let (from_ip, from_port) = (from.ip().to_canonical(), from.port());
+                let (to_ip, to_port) = (to.ip().to_canonical(), to.port());
+                self.transcript.note(
+                    Tag::Proxy,
+                    format_args!("{version} {from_ip} {from_port} {to_ip} {to_port}"),
+                );
+            }
+            None => {
+                self.transcript.note(Tag::Proxy, format_args!("{version} local local local local"));
+            }
+        }
     }
 
     /// Notes that the connection is over, and why.

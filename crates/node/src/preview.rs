@@ -68,6 +68,7 @@ fn task(snapshot: &Snapshot, request: RequestHead, now: UnixMillis) -> ClientTas
         transcript: Rc::default(),
         request,
         has_body: false,
+        kept_body: None,
         upgrade: false,
         client: Rc::new(Client { address, ..Client::default() }),
         now,

@@ -12,6 +12,7 @@ use freshet_origin::probe::ProbeSettings;
 use freshet_origin::{Origin, OriginId, OriginSettings};
 use freshet_vcl::{Defaults, Timeouts};
 use freshet_wire::h1;
+pub use freshet_wire::h1::Dialect;
 use std::path::Path;
 use std::sync::Arc;
 

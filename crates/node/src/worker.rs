@@ -10,9 +10,9 @@ use crate::log::{AccessLog, LogBuffer, Record};
 use crate::session;
 use crate::snapshot::Snapshot;
 use crate::stats::WorkerStats;
-use crate::transcript::{Scribe, Side, Transcript};
+use crate::transcript::{Scribe, Side, Tag, Transcript};
 use freshet_cache::Cache;
-use freshet_net::address::PeerAddress;
+use freshet_net::address::{Address, PeerAddress};
 use freshet_net::listener::Listener;
 use freshet_net::proxy;
 use freshet_net::socket::Socket;
@@ -293,9 +293,14 @@ async fn accept(worker: Rc<Worker>, port: Port) {
                     continue;
                 }
                 let (tls, name) = (tls.clone(), Arc::clone(&port.name));
+                let path = match port.listener.local_address() {
+                    Address::Unix(path) => Some(path.to_string_lossy().into()),
+                    Address::Tcp(_) => None,
+                };
                 let worker = Rc::clone(&worker);
                 spawn_local(async move {
-                    connection(worker, socket, peer, tls, port.proxy_protocol, name).await;
+                    let listener = (name, path);
+                    connection(worker, socket, peer, tls, port.proxy_protocol, listener).await;
                     drop(open);
                 });
             }
@@ -313,16 +318,20 @@ async fn connection(
     peer: PeerAddress,
     tls: Option<Arc<ServerConfig>>,
     proxy_protocol: bool,
-    listener: Arc<str>,
+    (listener, path): (Arc<str>, Option<Box<str>>),
 ) {
     let limit = worker.snapshot().settings.handshake_timeout;
     let id = worker.next_id();
+    let first = if proxy_protocol { "PROXY" } else { "HTTP/1" };
     let transcript =
-        Transcript::begin(worker.shared.scribe.as_ref(), Side::Client, id, "sess", 0, "HTTP/1");
+        Transcript::begin(worker.shared.scribe.as_ref(), Side::Client, id, "sess", 0, first);
     let mut client = Client {
         id,
         address: peer.socket_address(),
+        peer_address: peer.socket_address(),
         local_address: socket.local_address(),
+        socket_address: socket.local_address(),
+        path,
         tls: None,
         listener,
         transcript,
@@ -332,6 +341,7 @@ async fn connection(
     if proxy_protocol {
         match proxy::read_header(&socket, limit).await {
             Ok(header) => {
+                client.note_proxied(&header);
                 if let Some(source) = header.source {
                     client.address = Some(source);
                 }
@@ -342,6 +352,9 @@ async fn connection(
             Err(error) => {
                 tracing::debug!(%error, "no PROXY header");
                 worker.stats.proxy_header_errors.increment();
+                client.transcript.note(Tag::ProxyGarbage, format_args!("{error}"));
+                client.closing.set("RX_JUNK");
+                client.note_closed();
                 return;
             }
         }

@@ -181,7 +181,8 @@ fn deliver(
         let upgraded = Some(RawConnection::new(connection, in_flight));
         return Ok(OriginResponse { head, framing: Framing::None, body, facts, upgraded });
     }
-    let body = OriginBody::new(pool, connection, framing, keep_alive && sent, in_flight);
+    let keep_alive = keep_alive && sent && !write::closes(&request.fields);
+    let body = OriginBody::new(pool, connection, framing, keep_alive, in_flight);
     Ok(OriginResponse { head, framing, body, facts, upgraded: None })
 }
 

@@ -8,8 +8,8 @@
 use crate::definition::{Origin, OriginId};
 use crate::director::View;
 use freshet_base::clock::UnixMillis;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Fitness of an origin at one moment.
@@ -68,6 +68,14 @@ impl Window {
         Self { results: ones(threshold - 1), mask: ones(size), threshold, up: false }
     }
 
+    /// The same with this many good results to begin with.
+    #[must_use]
+    pub fn beginning_with(mut self, good: u32) -> Self {
+        self.results = u64::MAX.checked_shr(64 - good.min(64)).unwrap_or(0) & self.mask;
+        self.up = self.good() >= self.threshold;
+        self
+    }
+
     /// Adds a result and says whether the verdict changed.
     pub fn push(&mut self, good: bool) -> Option<Transition> {
         self.results = (self.results << 1 | u64::from(good)) & self.mask;
@@ -82,6 +90,21 @@ impl Window {
     /// Good results in the window.
     pub fn good(&self) -> u32 {
         self.results.count_ones()
+    }
+
+    /// Results that are looked at.
+    pub fn size(&self) -> u32 {
+        self.mask.count_ones()
+    }
+
+    /// How many of them have to be good.
+    pub fn threshold(&self) -> u32 {
+        self.threshold
+    }
+
+    /// The results, the latest in bit 0; 1 is good.
+    pub fn results(&self) -> u64 {
+        self.results
     }
 
     /// Whether enough of them are good.
@@ -118,6 +141,8 @@ pub struct HealthCell {
     suspect_until_ms: AtomicU64,
     changed_ms: AtomicU64,
     changes: AtomicU64,
+    /// The last probes, for those who look.
+    window: Mutex<Option<Window>>,
 }
 
 impl HealthCell {
@@ -143,6 +168,16 @@ impl HealthCell {
         if before != code && !(before == 0 && up) {
             self.note_change(now);
         }
+    }
+
+    /// Shows the results of the last probes to those who ask.
+    pub fn show_window(&self, window: &Window) {
+        *self.window.lock().unwrap_or_else(PoisonError::into_inner) = Some(window.clone());
+    }
+
+    /// The results of the last probes; none where it is not probed.
+    pub fn window(&self) -> Option<Window> {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Notes an operator's word.

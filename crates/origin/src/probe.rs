@@ -29,6 +29,8 @@ pub struct ProbeSettings {
     pub window: u32,
     /// How many of them have to be good.
     pub threshold: u32,
+    /// How many of them count as good before the first; one short of `threshold` where `None`.
+    pub initial: Option<u32>,
     /// Statuses that are good.
     pub expected: RangeInclusive<u16>,
 }
@@ -43,6 +45,7 @@ impl Default for ProbeSettings {
             timeout: Duration::from_secs(2),
             window: 8,
             threshold: 3,
+            initial: None,
             expected: 200..=200,
         }
     }
@@ -80,6 +83,12 @@ pub async fn run(
     mut on_transition: impl FnMut(&Origin, Transition, Option<&ProbeFailure>),
 ) {
     let mut window = Window::new(settings.window, settings.threshold);
+    if let Some(initial) = settings.initial {
+        window = window.beginning_with(initial);
+        // Where it is known to begin badly or well, requests need not wait for the first probe.
+        origin.health.probed(window.is_up(), UnixMillis::now());
+    }
+    origin.health.show_window(&window);
     // A zero interval would spin; a probe may take its whole timeout, and then the next one waits.
     let mut ticks = interval(settings.interval.max(Duration::from_millis(10)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -92,6 +101,7 @@ pub async fn run(
             continue;
         }
         let change = window.push(result.is_ok());
+        origin.health.show_window(&window);
         let before = origin.health.changes();
         origin.health.probed(window.is_up(), UnixMillis::now());
         // An origin counts as up before its first probe, so that a bad one is a change as well.

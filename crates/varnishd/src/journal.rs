@@ -31,6 +31,15 @@ const CLOSES: &[(&str, &str)] = &[
 const FRAMINGS: &[(u8, &str)] =
     &[(b'0', "fetch_none"), (b'2', "fetch_chunked"), (b'3', "fetch_length"), (b'4', "fetch_eof")];
 
+/// Bytes of requests and responses, as the fields of an accounting record have them: its place in
+/// the record, and its counter.
+const BYTES: &[(usize, &str)] = &[
+    (0, "s_req_hdrbytes"),
+    (1, "s_req_bodybytes"),
+    (3, "s_resp_hdrbytes"),
+    (4, "s_resp_bodybytes"),
+];
+
 /// Tags have numbers below this.
 const TAGS: usize = 128;
 
@@ -45,6 +54,8 @@ pub(crate) struct Journal {
     framings: [AtomicU64; FRAMINGS.len()],
     /// Connections by why they closed, as [`CLOSES`] has it.
     closes: [AtomicU64; CLOSES.len()],
+    /// Bytes of requests and responses, as [`BYTES`] has it.
+    bytes: [AtomicU64; BYTES.len()],
 }
 
 /// What is written, as parameters say; they may change at any time.
@@ -87,6 +98,7 @@ impl Journal {
             counts: [const { AtomicU64::new(0) }; TAGS],
             framings: [const { AtomicU64::new(0) }; FRAMINGS.len()],
             closes: [const { AtomicU64::new(0) }; CLOSES.len()],
+            bytes: [const { AtomicU64::new(0) }; BYTES.len()],
         }
     }
 
@@ -107,13 +119,22 @@ impl Journal {
     pub(crate) fn counted(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let closes = CLOSES.iter().zip(&self.closes).map(|((_, name), count)| (*name, count));
         let framings = FRAMINGS.iter().zip(&self.framings).map(|((_, name), count)| (*name, count));
-        closes.chain(framings).map(|(name, count)| (name, count.load(Relaxed)))
+        let bytes = BYTES.iter().zip(&self.bytes).map(|((_, name), count)| (*name, count));
+        closes.chain(framings).chain(bytes).map(|(name, count)| (name, count.load(Relaxed)))
     }
 
     fn count_framing(&self, text: &[u8]) {
         let found = FRAMINGS.iter().zip(&self.framings).find(|((c, _), _)| text.first() == Some(c));
         if let Some((_, count)) = found {
             count.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn count_bytes(&self, text: &[u8]) {
+        let text = std::str::from_utf8(text).unwrap_or_default();
+        let numbers: Vec<u64> = text.split(' ').map(|word| word.parse().unwrap_or(0)).collect();
+        for ((place, _), count) in BYTES.iter().zip(&self.bytes) {
+            count.fetch_add(numbers.get(*place).copied().unwrap_or(0), Relaxed);
         }
     }
 
@@ -148,6 +169,7 @@ impl Scribe for Journal {
             match tag {
                 Tag::SessClose => self.count_close(text),
                 Tag::Fetch_Body => self.count_framing(text),
+                Tag::ReqAcct => self.count_bytes(text),
                 _ => {}
             }
             if !self.rules.writes(tag) {

@@ -1,15 +1,19 @@
 //! A policy: VCL as it was given, compiled, and what the node makes of it.
 
+use crate::journal::Journal;
 use crate::manager::State;
 use crate::parameters::Parameters;
+use freshet_net::address::Address;
 use freshet_node::bans::BanSettings;
 use freshet_node::config::settings;
 use freshet_node::config::{Document, Settings};
 use freshet_node::esi::EsiSettings;
 use freshet_node::policy::vcl::{Files, LoadError, VclPolicy};
-use freshet_node::snapshot::Snapshot;
+use freshet_node::snapshot::{Dialect, Snapshot};
+use freshet_node::transcript::Tag;
 use freshet_origin::Origin;
 use freshet_vcl::{Defaults, Source, Timeouts};
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,6 +48,7 @@ impl Program {
             storages: state.storage_names().map(Into::into).collect(),
             test_module: parameters.flag("debug", "vtc_mode"),
             default_backend: None,
+            identity: Some(state.identity()),
         };
         let defaults = Defaults {
             ttl: parameters.seconds("default_ttl"),
@@ -55,14 +60,25 @@ impl Program {
             first_byte: parameters.seconds("first_byte_timeout"),
             between_bytes: parameters.seconds("between_bytes_timeout"),
         };
+        let unix =
+            state.options.endpoints.iter().any(|one| matches!(one.address, Address::Unix(_)));
         let source = Source { name: source.into(), text: text.into() };
         // Backends that are declared alike share their connections.
         let before = state.active_policy();
         VclPolicy::load(name, source, &files, &settings, defaults, timeouts, before)
-            .map(Self)
             .map_err(|error| match error {
                 LoadError::Text(report) => report.render_vcc(),
                 other => other.to_string(),
+            })
+            .and_then(|policy| {
+                // Clients on Unix sockets are known to VCL 4.1 only.
+                match policy.policy().program().version {
+                    version if unix && version < 41 => {
+                        Err("Compiled VCL version (4.0) not supported.\nVCL compilation failed"
+                            .into())
+                    }
+                    _ => Ok(Self(policy)),
+                }
             })
     }
 
@@ -72,7 +88,20 @@ impl Program {
         let labels: HashMap<_, _> =
             labels.map(|(name, program)| (name.into(), Arc::clone(&program.0))).collect();
         self.0.set_labels(labels);
-        Ok(Snapshot::with_vcl(settings(state)?, Arc::clone(&self.0), None))
+        let mut snapshot = Snapshot::with_vcl(settings(state)?, Arc::clone(&self.0), None);
+        let line_bytes_max = state.parameters.integer("http_req_hdr_len");
+        snapshot.h1_limits.dialect = Dialect::Varnish;
+        snapshot.h1_limits.line_bytes_max = usize::try_from(line_bytes_max).unwrap_or(usize::MAX);
+        Ok(snapshot)
+    }
+
+    /// Notes that it was loaded, and what it said then.
+    pub(crate) fn note_loaded(&self, name: &str, journal: &Journal) {
+        journal.note(Tag::CLI, &format!("Rd vcl.load \"{name}\" vcl_{name} 1auto"));
+        for line in self.0.said() {
+            journal.note(Tag::VCL_Log, line);
+        }
+        journal.note(Tag::CLI, &format!("Wr 200 0 Loaded \"{name}\""));
     }
 
     /// The policy as the node knows it.
@@ -141,6 +170,7 @@ fn settings(state: &State) -> Result<Settings, String> {
         ignore_other_elements: feature("esi_ignore_other_elements"),
         obey_onerror: feature("esi_include_onerror"),
     };
+    settings.handshake_timeout = span("timeout_idle");
     let limits = &mut settings.limits;
     limits.idle_timeout = span("timeout_idle");
     limits.send_timeout = span("send_timeout");

@@ -24,8 +24,25 @@ const PERIOD: Duration = Duration::from_millis(25);
 pub(crate) struct Facts {
     /// Origins of the policies that are ready, by `policy.name`.
     pub(crate) origins: Vec<(String, Arc<Origin>)>,
+    /// Policies that are ready until then only.
+    pub(crate) cooling: Vec<(String, Instant)>,
     /// Policies loaded.
     pub(crate) policies: u64,
+}
+
+impl Facts {
+    /// Forgets the origins of policies that were out of use for long enough.
+    fn cool(&mut self) {
+        let now = Instant::now();
+        let Self { origins, cooling, .. } = self;
+        cooling.retain(|(policy, until)| {
+            let is_over = *until <= now;
+            if is_over {
+                origins.retain(|(name, _)| name.split('.').next() != Some(policy));
+            }
+            !is_over
+        });
+    }
 }
 
 /// Brings the counters of one child up to date.
@@ -102,7 +119,8 @@ impl Counts {
     fn sample(&mut self) -> io::Result<()> {
         self.rounds += 1;
         let facts = Arc::clone(&self.facts);
-        let facts = facts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut facts = facts.lock().unwrap_or_else(PoisonError::into_inner);
+        facts.cool();
         self.origins(&facts)?;
         self.storages()?;
         self.main(&facts)
@@ -130,7 +148,8 @@ impl Counts {
             ("client_req_400", sum("requests_refused")),
             ("cache_hit", sum("hits") + sum("hits_stale")),
             ("cache_hit_grace", sum("hits_stale")),
-            ("cache_hitmiss", counts.hits_for_miss),
+            ("cache_hitmiss", tag(Tag::HitMiss)),
+            ("cache_hitpass", tag(Tag::HitPass)),
             ("cache_miss", sum("misses")),
             ("busy_sleep", counts.waits),
             ("busy_wakeup", counts.waits),
@@ -139,9 +158,6 @@ impl Counts {
             ("s_fetch", sum("fetches")),
             ("s_bgfetch", counts.refreshes),
             ("s_synth", sum("synthetic")),
-            ("s_resp_hdrbytes", sum("head_bytes")),
-            ("s_resp_bodybytes", sum("body_bytes")),
-            ("s_req_bodybytes", sum("request_body_bytes")),
             ("fetch_failed", sum("fetches_failed")),
             ("fetch_304", sum("revalidated")),
             ("n_object", cache.objects),
@@ -242,7 +258,9 @@ fn fill(group: &mut Group, origin: &Origin) {
     let stats = &origin.stats;
     let failed = |kind| stats.failures(kind);
     let connections_failed = connections_failed(origin);
+    let happy = origin.health.window().map_or(0, |window| window.results());
     let values = [
+        ("happy", happy),
         ("bereq_hdrbytes", stats.bytes_sent.value()),
         ("beresp_hdrbytes", stats.bytes_received.value()),
         ("conn", stats.open.value() - stats.idle.value().min(stats.open.value())),

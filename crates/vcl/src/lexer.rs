@@ -189,7 +189,7 @@ impl<'a> Lexer<'a> {
             self.push(Kind::Word, start);
         } else if first.is_ascii_digit() {
             self.number();
-        } else if first == ':' && rest.as_bytes().get(1).is_some_and(|byte| is_base64(*byte)) {
+        } else if first == ':' {
             self.blob();
         } else if let Some(sign) = SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
             self.at += sign.len();
@@ -279,32 +279,52 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// Base64 between colons, as RFC 8941 §3.3.5 has it, its padding included.
     fn blob(&mut self) {
         let start = self.at;
         let rest = &self.rest().as_bytes()[1..];
         let body = rest.iter().take_while(|byte| is_base64(**byte)).count();
         let padding = rest[body..].iter().take_while(|byte| **byte == b'=').count();
-        let closed = rest.get(body + padding) == Some(&b':');
         let text = &self.text[start + 1..start + 1 + body];
-        self.at += 1 + body + padding + usize::from(closed);
-        let wanted = [0, 9, 2, 1][body % 4];
-        if !closed && rest.get(body + padding).is_some_and(|byte| is_base64(*byte))
-            || (padding > 0 && padding != wanted)
-        {
-            // Go on behind what was meant to be one token.
-            let tail = &self.text[self.at..];
-            self.at += tail.find(|c: char| c.is_whitespace() || c == '}').unwrap_or(tail.len());
-            self.error(start, "Wrong padding ('=') in BLOB");
+        let message = match rest.get(body + padding) {
+            None => Some("Missing colon at end of BLOB"),
+            Some(byte) if byte.is_ascii_whitespace() => Some("Missing colon at end of BLOB"),
+            Some(b':') if (body + padding) % 4 != 0 || padding > 2 => {
+                Some("BLOB must have n*4 base64 characters")
+            }
+            Some(b':') if has_spare_bits(text) => Some("Illegal BLOB character:"),
+            Some(b':') => None,
+            Some(_) if padding > 0 => Some("Wrong padding ('=') in BLOB"),
+            Some(_) => Some("Illegal BLOB character:"),
+        };
+        let Some(message) = message else {
+            self.at += body + padding + 2;
+            if let Some(bytes) = crate::modules::base64(text) {
+                self.push(Kind::Blob(bytes.into()), start);
+            }
             return;
-        }
-        if !closed {
-            self.error(start, "Missing colon at end of BLOB");
-            return;
-        }
-        match crate::modules::base64(text) {
-            Some(bytes) => self.push(Kind::Blob(bytes.into()), start),
-            None => self.error(start, "BLOB must have n*4 base64 characters"),
-        }
+        };
+        // Go on behind what was meant to be one token.
+        let tail = &self.text[self.at + 1..];
+        self.at += 1 + tail.find(|c: char| c.is_whitespace() || c == '}').unwrap_or(tail.len());
+        self.error(start, message);
+    }
+}
+
+/// Whether the last sign of a base64 text leaves bits that belong to no byte.
+fn has_spare_bits(text: &str) -> bool {
+    let Some(last) = text.bytes().next_back() else { return false };
+    let value = match last {
+        b'A'..=b'Z' => last - b'A',
+        b'a'..=b'z' => last - b'a' + 26,
+        b'0'..=b'9' => last - b'0' + 52,
+        b'+' => 62,
+        _ => 63,
+    };
+    match text.len() % 4 {
+        2 => value & 0x0f != 0,
+        3 => value & 0x03 != 0,
+        _ => false,
     }
 }
 

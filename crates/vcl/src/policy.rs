@@ -128,6 +128,14 @@ impl Policy {
         runtime::resolve(self, backend, view, task, host)
     }
 
+    /// Its directors by name.
+    pub fn directors(&self) -> impl Iterator<Item = (&str, BackendRef)> {
+        self.program.objects.iter().zip(0..).filter_map(|(slot, index)| {
+            let is_director = matches!(self.object(index), Some(Object::Director(_)));
+            is_director.then(|| (&*slot.name, BackendRef::Director(index)))
+        })
+    }
+
     /// Whether a backend, or any of a director's, is healthy.
     pub fn is_healthy(&self, backend: BackendRef, host: &dyn Host, now: f64) -> bool {
         crate::modules::directors::health(self, backend, host, now, 0).0

@@ -22,7 +22,8 @@ pub(crate) enum Value {
     Bytes(i64),
     Text(Text),
     Blob(Text),
-    Ip(Option<IpAddr>),
+    /// An address and a port; no port is 0.
+    Ip(Option<IpAddr>, u16),
     Backend(BackendRef),
     Stevedore(Option<u32>),
     Acl(u32),
@@ -299,6 +300,8 @@ pub struct Program {
     pub rolls_back: bool,
     /// Whether responses may be made pages with includes.
     pub includes: bool,
+    /// Whether it asks for a request's body to be kept.
+    pub keeps_body: bool,
     /// Variables that are read, by bit.
     pub(crate) reads: u128,
     pub(crate) states: [Option<u32>; 14],
@@ -308,6 +311,24 @@ pub struct Program {
 }
 
 impl Program {
+    /// Where the subroutine of a state begins: file by number, line and column from 1.
+    pub fn place_of(&self, state: State) -> Option<(u16, usize, usize)> {
+        let span = self.subs.get(self.states[state as usize]? as usize)?.span;
+        let (_, line, column) = self.sources.place(span);
+        Some((span.file, line, column))
+    }
+
+    /// Whether the text names a header field.
+    pub fn names(&self, field: &str) -> bool {
+        self.headers.iter().any(|name| name.eq_ignore_ascii_case(field))
+    }
+
+    /// The storage of what chooses none: `Transient` for what is not kept, else the first other.
+    pub(crate) fn storage_of(&self, is_transient: bool) -> Option<u32> {
+        let fits = |name: &String| (name == "Transient") == is_transient;
+        self.storages.iter().position(fits).and_then(|index| u32::try_from(index).ok())
+    }
+
     /// The subroutine of a state.
     pub fn sub_of(&self, state: State) -> Option<&Sub> {
         self.states[state as usize].and_then(|index| self.subs.get(index as usize))

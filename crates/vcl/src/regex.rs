@@ -230,7 +230,11 @@ fn expand(template: &[u8], text: &[u8], groups: &[Option<(usize, usize)>], out: 
             continue;
         }
         let group = match rest.clone().next() {
-            Some(b'&') => 0,
+            Some(b'&') => {
+                out.push(b'&');
+                rest.next();
+                continue;
+            }
             Some(digit @ b'0'..=b'9') => usize::from(digit - b'0'),
             other => {
                 // A backslash before anything else stands for itself, before another for one.
@@ -279,7 +283,7 @@ mod tests {
 
     #[test]
     fn substitution_knows_groups_and_empty_matches() {
-        assert_eq!(replace("(b)(x)?", "abc", "[\\1\\2\\0\\&]", false), "a[bbb]c");
+        assert_eq!(replace("(b)(x)?", "abc", "[\\1\\2\\0\\&]", false), "a[bb&]c");
         assert_eq!(replace("b*", "abc", "-", true), "-a--c-");
         assert_eq!(replace("q", "abc", "-", true), "abc");
         assert_eq!(replace("(a)\\1", "xaay", "<\\1>", true), "x<a>y");

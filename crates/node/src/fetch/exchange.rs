@@ -64,15 +64,24 @@ impl Fetch {
         if self.task.body_dropped {
             self.plan.body = None;
         }
-        self.body_sent |= self.plan.body.is_some();
-        let mut body =
-            self.plan.body.take().map(|body| Upload { body, worker: &self.worker, error: None });
+        let again = self.plan.body.as_ref().and_then(RequestBody::again);
+        self.body_sent |= self.plan.body.is_some() && again.is_none();
+        let mut body = self.plan.body.take().map(|body| Upload {
+            body,
+            worker: &self.worker,
+            error: None,
+            bytes: 0,
+        });
         let mut on_interim = |head: freshet_http::message::ResponseHead| {
             // The client was told to continue when its body was first read.
             if let (Some(interim), true) = (&interim, head.status != 100) {
                 interim.send(stripped(head));
             }
         };
+        // A policy may put a space into a URL, and nobody may send one.
+        if self.task.request.target.contains(' ') {
+            self.task.request.target = self.task.request.target.replace(' ', "%20");
+        }
         let provider = body.as_mut().map(|body| body as &mut dyn BodyProvider);
         let asking = exchange(&pool, origin, &self.task.request, provider, &mut on_interim);
         let result = match (&mut self.reply, self.plan.kind) {
@@ -84,9 +93,11 @@ impl Fetch {
             },
             _ => asking.await,
         };
-        if let Some(ClientBodyError::TooLarge) = body.and_then(|body| body.error) {
-            self.too_large = true;
+        if let Some(body) = body {
+            self.too_large |= matches!(body.error, Some(ClientBodyError::TooLarge));
+            self.body_bytes_sent = body.bytes;
         }
+        self.plan.body = again;
         Some(result)
     }
 
@@ -113,6 +124,7 @@ struct Upload<'a> {
     body: RequestBody,
     worker: &'a crate::worker::Worker,
     error: Option<ClientBodyError>,
+    bytes: u64,
 }
 
 impl BodyProvider for Upload<'_> {
@@ -125,6 +137,7 @@ impl BodyProvider for Upload<'_> {
             None => Ok(None),
             Some(Ok(bytes)) => {
                 self.worker.stats.request_body_bytes.add(bytes.len() as u64);
+                self.bytes += bytes.len() as u64;
                 Ok(Some(bytes))
             }
             Some(Err(error)) => {

@@ -17,6 +17,8 @@ mod records;
 mod respond;
 mod store;
 
+use records::Heads;
+
 use crate::body::RequestBody;
 use crate::delivery::StoredBody;
 use crate::disk::Tee;
@@ -28,6 +30,7 @@ use crate::worker::Worker;
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Failure, Form, Key, Object, Ticket};
+use freshet_http::freshness::Freshness;
 use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_http::reason::Reason;
 use freshet_origin::raw::RawConnection;
@@ -87,6 +90,8 @@ pub(crate) enum Fetched {
         form: Form,
         reason: Reason,
         origin: Option<Arc<str>>,
+        /// What made it.
+        made: Made,
     },
     /// A page of our own in the origin's place.
     Page {
@@ -100,6 +105,15 @@ pub(crate) enum Fetched {
     Switched { head: ResponseHead, connection: RawConnection, origin: Arc<str> },
     /// Nothing.
     Failed { failure: Arc<Failure>, stale: Option<Arc<Object>> },
+}
+
+/// The fetch behind a response that is not kept.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// Its number.
+    pub id: u64,
+    /// How long the response would be of use.
+    pub freshness: Freshness,
 }
 
 /// A part as an origin described it.
@@ -146,6 +160,10 @@ struct Fetch {
     tee: Option<Tee>,
     /// Whether the client's body went to an origin: it is there only once.
     body_sent: bool,
+    /// Bytes of it that were sent in the last exchange.
+    body_bytes_sent: u64,
+    /// Bytes of the last exchange's request and response but the response's body.
+    heads: Heads,
 }
 
 /// What to do next.
@@ -177,6 +195,7 @@ impl Fetch {
             now: UnixMillis::now(),
             retries: 0,
             origin: OriginChoice::default(),
+            origin_address: None,
             body_dropped: false,
             snapshot: Rc::clone(&plan.snapshot),
             state: plan.state.take(),
@@ -192,6 +211,8 @@ impl Fetch {
             too_large: false,
             tee: None,
             body_sent: false,
+            body_bytes_sent: 0,
+            heads: Heads::default(),
         }
     }
 
@@ -207,7 +228,7 @@ impl Fetch {
                     None => Next::Done,
                 },
                 BackendFetch::Abandon => self.abandon(),
-                BackendFetch::Error(status, reason) => self.made_up(status, reason),
+                BackendFetch::Error(status, reason) => self.made_up(status, reason).await,
             };
             match next {
                 Next::Done => return,

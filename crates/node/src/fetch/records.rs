@@ -9,6 +9,7 @@ use freshet_net::address::PeerAddress;
 use freshet_origin::error::FailureKind;
 use freshet_origin::{OriginError, OriginResponse};
 use freshet_wire::h1::Framing;
+use freshet_wire::h1::response::ResponseError;
 use std::fmt;
 
 /// An origin's answer has come, over which connection and when.
@@ -59,7 +60,13 @@ pub(super) fn failed(transcript: &Transcript, origin: Option<&str>, error: &Orig
             let text = format_args!("backend {origin}: fail errno 111 (Connection refused)");
             transcript.note(Tag::FetchError, text);
         }
-        _ => transcript.note(Tag::FetchError, format_args!("{error}")),
+        _ => {
+            let bad = ResponseError::OriginContentLengthInvalid;
+            if matches!(error, OriginError::OriginHeadMalformed { reason } if *reason == bad) {
+                transcript.note(Tag::Error, format_args!("Body cannot be fetched"));
+            }
+            transcript.note(Tag::FetchError, format_args!("{error}"));
+        }
     }
 }
 
@@ -96,29 +103,45 @@ pub(super) fn body_ended(
     origin: &str,
     framing: Framing,
     bytes: u64,
-    heads: (u64, u64),
+    heads: Heads,
 ) {
     let how = if framing == Framing::UntilClose { "close" } else { "recycle" };
     transcript.note(Tag::BackendClose, format_args!("0 {origin} {how}"));
     transcript.timestamp("BerespBody");
     transcript.note(Tag::Length, format_args!("{bytes}"));
-    let (request, response) = heads;
+    let Heads { request, body, response } = heads;
     transcript.note(
         Tag::BereqAcct,
-        format_args!("{request} 0 {request} {response} {bytes} {}", response + bytes),
+        format_args!("{request} {body} {} {response} {bytes} {}", request + body, response + bytes),
     );
 }
 
-/// Bytes of the heads of an exchange, as they are on the wire; 0 where nobody wants to know.
+/// Bytes of an exchange but those of the response's body.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Heads {
+    request: u64,
+    /// The request's body.
+    body: u64,
+    response: u64,
+}
+
+/// Bytes of an exchange as they are on the wire; 0 where nobody wants to know.
 pub(super) fn heads(
     transcript: &Transcript,
     request: &RequestHead,
+    body: u64,
     response: &ResponseHead,
-) -> (u64, u64) {
+) -> Heads {
     if !transcript.is_on() {
-        return (0, 0);
+        return Heads::default();
     }
-    (head_bytes_of_request(request), head_bytes_of_response(response))
+    // `Content-Length`, which the writer adds.
+    let length = if body > 0 { body.to_string().len() as u64 + 18 } else { 0 };
+    Heads {
+        request: head_bytes_of_request(request) + length,
+        body,
+        response: head_bytes_of_response(response),
+    }
 }
 
 /// One end of a connection.

@@ -4,8 +4,9 @@ use super::coded::Incoming;
 use super::{Fetch, Fetched, Next, failure, records};
 use crate::coding::heads;
 use crate::policy::{Answer, BackendError, BackendResponse, FetchKind, Storage, Synthetic};
+use crate::transcript::Tag;
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{Failure, Key, Lookup, Purge, Use};
+use freshet_cache::{Failure, Key, Lookup, Purge, StoredHead, Use};
 use freshet_http::conditional;
 use freshet_http::fields::Fields;
 use freshet_http::freshness::{Freshness, Received, Storability, storability};
@@ -24,18 +25,35 @@ impl Fetch {
         self.task.now = UnixMillis::now();
         let origin = self.origin.as_deref().unwrap_or_default();
         records::answered(&self.task.transcript, origin, &response);
+        let remote = response.facts.remote;
+        self.task.origin_address = remote.and_then(|remote| remote.socket_address());
+        self.heads = records::heads(
+            &self.task.transcript,
+            &self.task.request,
+            self.body_bytes_sent,
+            &response.head,
+        );
         let OriginResponse { mut head, framing, body, upgraded, .. } = response;
         if let Some(connection) = upgraded {
             let origin = self.origin.clone().unwrap_or_default();
             self.reply(Fetched::Switched { head, connection, origin });
             return Next::Done;
         }
-        hop_by_hop::strip(&mut head.fields);
+        let decides_all = self.plan.snapshot.policy.decides_all();
+        if decides_all && let Some(why) = self.bogus(&head) {
+            self.task.transcript.note(Tag::Error, format_args!("{why}"));
+            body.discard().await;
+            return self.no_answer(failure(503, "http_protocol_error", why)).await;
+        }
+        // A policy sees what concerned the connection, and may add to it.
+        if !decides_all || head.status == 304 {
+            hop_by_hop::strip(&mut head.fields);
+        }
         if let (304, Some(stale)) = (head.status, &self.plan.stale) {
             body.discard().await;
-            let trusts = self.plan.snapshot.policy.decides_all();
-            if trusts || stale.with_head(|stored| update::validates(&stored.fields, &head.fields)) {
-                return self.not_modified(&head);
+            let validates = |stored: &StoredHead| update::validates(&stored.fields, &head.fields);
+            if decides_all || stale.with_head(validates) {
+                return self.not_modified(&head).await;
             }
             // It is about another representation than the one that is stored (RFC 9111 §4.3.3).
             conditional::strip(&mut self.task.request.fields);
@@ -55,20 +73,41 @@ impl Fetch {
         let mut answer = self.judge(head);
         let policy = Arc::clone(&self.plan.snapshot.policy);
         match policy.backend_response(&mut self.task, &mut answer) {
-            BackendResponse::Deliver => match self.incoming(&mut answer, framing, body).await {
-                Ok(incoming) => self.take(answer, incoming).await,
-                Err(broken) => {
-                    let failure = self.body_failed(&broken);
-                    self.no_answer(failure).await
+            BackendResponse::Deliver => {
+                hop_by_hop::strip(&mut answer.head.fields);
+                match self.incoming(&mut answer, framing, body).await {
+                    Ok(incoming) => self.take(answer, incoming).await,
+                    Err(broken) => {
+                        let failure = self.body_failed(&broken);
+                        self.no_answer(failure).await
+                    }
                 }
-            },
+            }
             BackendResponse::Retry => {
                 body.discard().await;
                 Next::Retry
             }
             BackendResponse::Abandon => self.abandon(),
-            BackendResponse::Error(status, reason) => self.made_up(status, reason),
+            BackendResponse::Error(status, reason) => self.made_up(status, reason).await,
         }
+    }
+
+    /// Why an answer cannot be what it says it is.
+    fn bogus(&self, head: &ResponseHead) -> Option<&'static str> {
+        let stale = self.plan.stale.as_ref();
+        let has_validator = |stored: &StoredHead| {
+            stored.fields.contains("etag") || stored.fields.contains("last-modified")
+        };
+        let is_conditional = stale.is_some_and(|stale| stale.with_head(has_validator));
+        if head.status == 304 && self.plan.kind != FetchKind::Pass && !is_conditional {
+            return Some("304 response but not conditional fetch");
+        }
+        let fields = &head.fields;
+        let says_length = fields.get("content-length").is_some_and(|length| length != b"0");
+        if head.status == 204 && (says_length || fields.contains("transfer-encoding")) {
+            return Some("Body cannot be fetched");
+        }
+        None
     }
 
     /// Whether the answer may be kept, as RFC 9111 has it.
@@ -92,7 +131,9 @@ impl Fetch {
                 (Freshness::from_policy(now, Duration::ZERO), Some(reason))
             }
         };
-        records::lifetime(&self.task.transcript, &freshness, now, uncacheable.is_none());
+        if !is_pass {
+            records::lifetime(&self.task.transcript, &freshness, now, uncacheable.is_none());
+        }
         Answer {
             head,
             freshness,
@@ -132,7 +173,7 @@ impl Fetch {
     }
 
     /// The stored response is still good: its head takes over what the 304 says.
-    fn not_modified(&mut self, head: &ResponseHead) -> Next {
+    async fn not_modified(&mut self, head: &ResponseHead) -> Next {
         let (Some(object), Some(ticket)) = (self.plan.stale.take(), self.plan.ticket.take()) else {
             self.fail(failure(502, "http_protocol_error", "a 304 for nothing that was stored"));
             return Next::Done;
@@ -173,7 +214,7 @@ impl Fetch {
             other => {
                 (self.plan.stale, self.plan.ticket) = (Some(object), Some(ticket));
                 return match other {
-                    BackendResponse::Error(status, reason) => self.made_up(status, reason),
+                    BackendResponse::Error(status, reason) => self.made_up(status, reason).await,
                     BackendResponse::Retry => Next::Retry,
                     BackendResponse::Abandon | BackendResponse::Deliver => self.abandon(),
                 };
@@ -235,6 +276,10 @@ impl Fetch {
         match policy.backend_error(&mut self.task, &mut page) {
             BackendError::Retry => return Next::Retry,
             BackendError::Abandon => return self.abandon(),
+            BackendError::Keep(freshness) => {
+                self.keep_page(page, freshness).await;
+                return Next::Done;
+            }
             BackendError::Page => {
                 self.fail_waiting(failure);
                 self.private_page(page, Reason::OriginError);
@@ -251,12 +296,16 @@ impl Fetch {
     }
 
     /// A policy answers in the origin's place.
-    pub(super) fn made_up(&mut self, status: u16, reason: Option<Box<str>>) -> Next {
+    pub(super) async fn made_up(&mut self, status: u16, reason: Option<Box<str>>) -> Next {
         let mut page = Synthetic::page(status, reason);
         let policy = Arc::clone(&self.plan.snapshot.policy);
         match policy.backend_error(&mut self.task, &mut page) {
             BackendError::Retry => return Next::Retry,
             BackendError::Abandon => return self.abandon(),
+            BackendError::Keep(freshness) => {
+                self.keep_page(page, freshness).await;
+                return Next::Done;
+            }
             BackendError::Deliver | BackendError::Page => {}
         }
         self.private_page(page, Reason::Synthetic);
@@ -271,7 +320,7 @@ impl Fetch {
     }
 
     /// Gives a page of our own to the client that began the fetch; others look again.
-    fn private_page(&mut self, page: Synthetic, reason: Reason) {
+    pub(super) fn private_page(&mut self, page: Synthetic, reason: Reason) {
         self.plan.ticket = None;
         let Synthetic { head, body } = page;
         let length = Some(body.len() as u64);

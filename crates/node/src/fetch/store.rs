@@ -4,15 +4,16 @@ use super::coded::{Incoming, Source};
 use super::fill::{self, Broken};
 use super::prepare::append_to_list;
 use super::range::Filler;
-use super::{Fetch, Fetched, Next, SentPart, failure, records};
+use super::{Fetch, Fetched, Made, Next, SentPart, failure, records};
 use crate::decisions::{NotStored, deciding_field};
 use crate::delivery::StoredBody;
 use crate::disk::{Intake, Tee, meta};
-use crate::policy::{Answer, FetchKind, Storage};
+use crate::policy::{Answer, FetchKind, Storage, Synthetic};
 use crate::transcript::Tag;
 use freshet_cache::{Failure, Form, ObjectSpec, StoredHead, Variation, tag};
 use freshet_http::date;
 use freshet_http::fields::Fields;
+use freshet_http::freshness::Freshness;
 use freshet_http::message::{RequestHead, ResponseHead, Scheme, Version};
 use freshet_http::range::{ContentRange, Reconciled};
 use freshet_http::reason::Reason;
@@ -27,6 +28,8 @@ use std::sync::Arc;
 /// Tags of one object; a response that names more is kept with these only, and a purge of the rest
 /// misses it, which the log says.
 const TAGS_MAX: usize = 1024;
+/// Bytes of a name in `Vary`; the longest field anybody has registered has 43.
+const VARY_NAME_BYTES_MAX: usize = 127;
 
 impl Fetch {
     /// Puts the answer into the cache and fills its body while it is being served.
@@ -41,8 +44,12 @@ impl Fetch {
             self.tee = self.tee_of(&answer, &place, form).filter(|_| form == Form::default());
             return self.give(answer, Reason::TooLarge, incoming).await;
         }
+        let too_long = |name: &[u8]| name.len() > VARY_NAME_BYTES_MAX;
         let variation = match meta::rule(&answer.head.fields, form) {
             Vary::None => None,
+            Vary::On(_) if answer.head.fields.tokens("vary").any(too_long) => {
+                return self.give(answer, Reason::VaryAny, incoming).await;
+            }
             Vary::Any => return self.give(answer, Reason::VaryAny, incoming).await,
             Vary::On(rule) => {
                 let key = rule.key(&self.plan.client.fields);
@@ -53,7 +60,7 @@ impl Fetch {
         let sent = sent_part(&answer, &place);
         let tags = tags(&answer.head.fields);
         let transcript = Rc::clone(&self.task.transcript);
-        let heads = records::heads(&transcript, &self.task.request, &answer.head);
+        let heads = self.heads;
         let memory = Body::new(&self.worker.shared.arena, place.total);
         let name = &self.plan.snapshot.settings.cache.name;
         let received = self.received(answer.head.status, &answer.head.fields);
@@ -151,6 +158,56 @@ impl Fetch {
         }
     }
 
+    /// Keeps a page of our own in the origin's place.
+    pub(super) async fn keep_page(&mut self, page: Synthetic, freshness: Freshness) {
+        let Some(ticket) = self.plan.ticket.take() else {
+            return self.private_page(page, Reason::Synthetic);
+        };
+        let Synthetic { head, body: bytes } = page;
+        let total = bytes.len() as u64;
+        let memory = Body::new(&self.worker.shared.arena, Some(total));
+        let mut writer = memory.writer(0, Some(total));
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let Ok(room) = writer.reserve(rest.len()).await else {
+                // There is no memory to keep it in.
+                return self.private_page(Synthetic { head, body: bytes }, Reason::Synthetic);
+            };
+            let count = room.len().min(rest.len());
+            let (now, later) = rest.split_at(count);
+            room[..count].copy_from_slice(now);
+            writer.commit(count);
+            rest = later;
+        }
+        let _ = writer.finish();
+        let fields = head.fields.clone();
+        let answer = Answer {
+            head,
+            freshness,
+            uncacheable: None,
+            was_not_modified: false,
+            hit_for_miss: None,
+            stream: true,
+            storage: Storage::default(),
+        };
+        let place = Place { start: 0, end: total, total: Some(total), partial: false };
+        let name = &self.plan.snapshot.settings.cache.name;
+        let form = Form::default();
+        let id = self.task.id;
+        let head = stored_head(answer, fields, &place, form, &self.plan.client, name, id);
+        let hold = memory.reader(..);
+        let tags = Box::default();
+        let object = ticket.insert(ObjectSpec { head, body: memory, variation: None, tags });
+        self.reply(Fetched::Object {
+            stored: object.is_indexed(),
+            object,
+            reason: self.plan.reason,
+            origin: self.origin.clone(),
+            sent: None,
+            hold: Some(hold),
+        });
+    }
+
     /// Gives the answer to the client that asked, and lets requests for it not wait for one
     /// another for a while.
     pub(super) async fn give(
@@ -190,6 +247,7 @@ impl Fetch {
             reason
         };
         let origin = self.origin.clone();
+        let made = Made { id: self.task.id, freshness: answer.freshness.clone() };
         let mut head = answer.head;
         let length = match framing {
             Framing::None => head.fields.get_str("content-length").and_then(|n| n.parse().ok()),
@@ -197,11 +255,13 @@ impl Fetch {
         };
         head.fields.remove("content-length");
         if !has_body {
-            self.reply(Fetched::Private { head, body: None, length, form, reason, origin });
+            let from = origin.clone().unwrap_or_default();
+            self.reply(Fetched::Private { head, body: None, length, form, reason, origin, made });
+            records::body_ended(&self.task.transcript, &from, framing, 0, self.heads);
             return Next::Done;
         }
         let transcript = Rc::clone(&self.task.transcript);
-        let heads = records::heads(&transcript, &self.task.request, &head);
+        let heads = self.heads;
         let from = origin.clone().unwrap_or_default();
         let before = self.worker.stats.origin_body_bytes.value();
         let length = if is_whole { Some(writer.position()) } else { length };
@@ -213,9 +273,9 @@ impl Fetch {
         let body = Some(stored);
         if is_whole {
             let _ = writer.finish();
-            self.reply(Fetched::Private { head, body, length, form, reason, origin });
+            self.reply(Fetched::Private { head, body, length, form, reason, origin, made });
         } else {
-            self.reply(Fetched::Private { head, body, length, form, reason, origin });
+            self.reply(Fetched::Private { head, body, length, form, reason, origin, made });
             let tee = self.tee.take();
             fill::private(&self.worker, source, writer, length, tee).await;
         }

@@ -15,6 +15,7 @@ pub use task::{
 };
 
 use freshet_cache::{KeyBuilder, Object};
+use freshet_http::freshness::Freshness;
 use freshet_http::message::ResponseHead;
 use std::any::Any;
 
@@ -57,6 +58,10 @@ pub trait Policy: Send + Sync {
     }
     /// Whether responses may have includes, for which requests are kept as they came.
     fn includes(&self) -> bool {
+        false
+    }
+    /// Whether the bodies of requests are to be read before it is asked.
+    fn keeps_body(&self) -> bool {
         false
     }
     /// A request is about to go to an origin; it may be changed.
@@ -181,6 +186,8 @@ pub enum BackendError {
     Deliver,
     /// Give this response to the client that asked, whatever is stored.
     Page,
+    /// Keep this response for as long as this, and give it to the waiting clients.
+    Keep(Freshness),
     /// Send the request again.
     Retry,
     /// Give nothing; the clients get a 503.

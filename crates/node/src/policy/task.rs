@@ -3,6 +3,7 @@
 use crate::client::Client;
 use crate::coding::Filter;
 use crate::esi::assemble::Nesting;
+use crate::fetch::Made;
 use crate::snapshot::Snapshot;
 use crate::transcript::Transcript;
 use bytes::Bytes;
@@ -26,6 +27,8 @@ pub struct ClientTask {
     pub request: RequestHead,
     /// Whether a body comes with it.
     pub has_body: bool,
+    /// All of the body, where it is kept; empty where there is none.
+    pub kept_body: Option<Bytes>,
     /// Whether the client asks for another protocol on this connection (`Upgrade`).
     pub upgrade: bool,
     /// The connection it came over.
@@ -104,6 +107,8 @@ pub struct FetchTask {
     pub retries: u32,
     /// Which origin is asked.
     pub origin: OriginChoice,
+    /// The address of the origin that answered.
+    pub origin_address: Option<SocketAddr>,
     /// Whether the client's body is not to be sent.
     pub body_dropped: bool,
     /// The configuration this request began with.
@@ -181,6 +186,10 @@ pub struct Served<'a> {
     pub hit: bool,
     /// How the body is kept, or was made while it passes.
     pub form: Form,
+    /// The fetch behind what was not kept.
+    pub made: Option<&'a Made>,
+    /// Bytes of the whole body, where they are known.
+    pub length: Option<u64>,
 }
 
 /// A response made by the node or by a policy.

@@ -5,13 +5,15 @@ use super::{Found, Machine, State};
 use crate::delivery::{Parts, ResponseBody, StoredBody};
 use crate::exchange::{Facts, Response};
 use crate::fetch::range::Filler;
-use crate::fetch::{Fetched, SentPart};
+use crate::fetch::{Fetched, Made, SentPart};
 use crate::policy::{Deliver, Served};
 use crate::transcript::Message;
 use bytes::Bytes;
+use freshet_base::clock::UnixMillis;
 use freshet_cache::{Form, Object, StoredHead};
 use freshet_http::cache_status::{CacheStatus, Forward};
 use freshet_http::conditional::{self, Outcome, Validators};
+use freshet_http::fields::Fields;
 use freshet_http::message::{Method, ResponseHead};
 use freshet_http::multipart::Boundary;
 use freshet_http::range::{ContentRange, RangeRequest, Resolved};
@@ -42,6 +44,7 @@ impl Machine<'_> {
     /// A fetch for this request came to something.
     pub(super) async fn fetched(&mut self, fetched: Fetched) -> State {
         self.task.transcript.timestamp("Fetch");
+        self.task.now = UnixMillis::now();
         match fetched {
             Fetched::Object { object, reason, stored, origin, sent, hold } => {
                 let found = Found {
@@ -56,14 +59,14 @@ impl Machine<'_> {
                 };
                 State::Deliver(Box::new(found))
             }
-            Fetched::Private { head, body, length, form, reason, origin } => {
+            Fetched::Private { head, body, length, form, reason, origin, made } => {
                 let body = body.map_or(ResponseBody::Empty, ResponseBody::Stored);
-                self.deliver_private(head, (body, form), length, reason, origin)
+                self.deliver_private(head, (body, form, length), reason, origin, Some(&made))
             }
             Fetched::Page { head, body, length, reason, origin } => {
                 self.worker.stats.synthetic.increment();
-                let body = (ResponseBody::Inline(body), Form::default());
-                self.deliver_private(head, body, length, reason, origin)
+                let body = (ResponseBody::Inline(body), Form::default(), length);
+                self.deliver_private(head, body, reason, origin, None)
             }
             Fetched::Switched { .. } => {
                 self.task.reason = Reason::OriginMalformed;
@@ -87,7 +90,8 @@ impl Machine<'_> {
         };
         self.add_age(&stored, &found, &mut head);
         self.add_cache_status(Some((&stored, &found)), found.reason, found.stored, &mut head);
-        let served = Served { object: Some(&object), hit: found.hit, form };
+        let length = total;
+        let served = Served { object: Some(&object), hit: found.hit, form, made: None, length };
         if let Some(next) = self.ask_deliver(&mut head, served) {
             return next;
         }
@@ -166,6 +170,8 @@ impl Machine<'_> {
         }
         let validators = Validators::from_fields(&head.fields);
         match conditional::evaluate(&request.fields, &request.method, &validators, head.status) {
+            // Varnish compares strongly where a part is asked for.
+            Outcome::NotModified if self.asks_for_other_part(&head.fields) => {}
             Outcome::NotModified => return Part::Nothing(304),
             Outcome::PreconditionFailed => return Part::Nothing(412),
             Outcome::Proceed => {}
@@ -187,6 +193,18 @@ impl Machine<'_> {
             Resolved::Many(ranges) => Part::Many(ranges),
             Resolved::Unsatisfiable => Part::Nothing(416),
         }
+    }
+
+    /// Whether a part is asked for by somebody whose copy is only weakly the same.
+    fn asks_for_other_part(&self, fields: &Fields) -> bool {
+        let request = &self.task.request.fields;
+        if !self.task.snapshot.policy.decides_all() || !request.contains("range") {
+            return false;
+        }
+        let Some(tag) = fields.get("etag") else { return false };
+        let is_weak = tag.starts_with(b"W/");
+        request.contains("if-none-match")
+            && (is_weak || !request.tokens("if-none-match").any(|known| known == tag))
     }
 
     /// The body for `part` and its length, with the head brought in line; or the status of a
@@ -307,10 +325,10 @@ impl Machine<'_> {
     fn deliver_private(
         &mut self,
         mut head: ResponseHead,
-        (mut body, form): (ResponseBody, Form),
-        length: Option<u64>,
+        (mut body, form, length): (ResponseBody, Form, Option<u64>),
         reason: Reason,
         origin: Option<Arc<str>>,
+        made: Option<&Made>,
     ) -> State {
         self.add_cache_status(None, reason, false, &mut head);
         let name = &self.task.snapshot.settings.cache.name;
@@ -319,7 +337,7 @@ impl Machine<'_> {
             "Via",
             format!("1.1 {name}").as_bytes(),
         );
-        let served = Served { object: None, hit: false, form };
+        let served = Served { object: None, hit: false, form, made, length };
         if let Some(next) = self.ask_deliver(&mut head, served) {
             return next;
         }

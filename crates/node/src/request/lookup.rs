@@ -95,7 +95,7 @@ impl Machine<'_> {
                     if asked.only_if_cached {
                         return self.only_if_cached();
                     }
-                    if self.task.hash_ignore_busy {
+                    if self.task.hash_ignore_busy || self.task.hash_always_miss {
                         return State::Pass;
                     }
                     if !collapsed {

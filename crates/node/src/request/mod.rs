@@ -27,6 +27,7 @@ use crate::exchange::{Interim, Request, Response};
 use crate::fetch::{Fetched, SentPart};
 use crate::policy::{ClientTask, Recv, Shaping};
 use crate::worker::Worker;
+use bytes::Bytes;
 use freshet_cache::{Key, KeyBuilder, Object};
 use freshet_http::message::RequestHead;
 use freshet_http::reason::Reason;
@@ -34,14 +35,31 @@ use freshet_store::BodyReader;
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// Bytes of a request's body that are read for a policy that looks at it, or sends it again.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
 /// Answers a request. Always gives a response; what goes wrong becomes one.
 pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Response {
     let snapshot = worker.snapshot();
+    // A policy never waits, so what it may look at is there before it is asked.
+    let mut body = request.body;
+    if let Some(unread) = body.take_if(|_| snapshot.policy.keeps_body()) {
+        match unread.keep(KEPT_BYTES_MAX).await {
+            Ok(kept) => body = Some(kept),
+            Err(error) => tracing::debug!(%error, "a body that was to be kept broke off"),
+        }
+    }
+    let kept_body = match &body {
+        None => Some(Bytes::new()),
+        Some(RequestBody::Kept(kept)) => kept.whole().cloned(),
+        Some(_) => None,
+    };
     let task = ClientTask {
         id: request.id,
         transcript: request.transcript,
         request: request.head,
-        has_body: request.body.is_some(),
+        has_body: body.is_some(),
+        kept_body,
         upgrade: request.upgrade,
         client: request.client,
         now: request.received,
@@ -58,15 +76,8 @@ pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Response {
     };
     let includes = task.snapshot.policy.includes();
     let original = includes.then(|| Box::new(task.request.clone()));
-    let mut machine = Machine {
-        worker,
-        task,
-        body: request.body,
-        interim: request.interim,
-        key: None,
-        hold: None,
-        original,
-    };
+    let interim = request.interim;
+    let mut machine = Machine { worker, task, body, interim, key: None, hold: None, original };
     let mut state = State::Recv;
     loop {
         state = match state {
@@ -146,6 +157,14 @@ impl Machine<'_> {
             Recv::Purge => State::Purge,
             Recv::Restart => State::Restart,
             Recv::Synth(status, reason) => State::Synth(status, reason),
+        }
+    }
+
+    /// The body for a fetch; one that is kept stays for the next.
+    fn take_body(&mut self) -> Option<RequestBody> {
+        match self.body.as_ref().and_then(RequestBody::again) {
+            Some(again) => Some(again),
+            None => self.body.take(),
         }
     }
 

@@ -32,7 +32,7 @@ impl Machine<'_> {
             key: self.key(),
             ticket: None,
             stale: None,
-            body: self.body.take(),
+            body: self.take_body(),
             interim: Some(self.interim.clone()),
             reason: self.task.reason,
         };
@@ -63,7 +63,7 @@ impl Machine<'_> {
             key: self.key(),
             ticket: None,
             stale: None,
-            body: self.body.take(),
+            body: self.take_body(),
             interim: Some(self.interim.clone()),
             reason: Reason::Pipe,
         };

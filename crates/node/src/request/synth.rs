@@ -5,7 +5,6 @@ use crate::delivery::ResponseBody;
 use crate::exchange::{Facts, Response};
 use crate::policy::{Deliver, Synthetic};
 use crate::snapshot::Snapshot;
-use crate::transcript::Message;
 use freshet_cache::Failure;
 use freshet_http::cache_status::CacheStatus;
 use freshet_http::message::Method;
@@ -27,10 +26,12 @@ impl Machine<'_> {
             page.head.fields.append("Allow", "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH");
         }
         let policy = Arc::clone(&self.task.snapshot.policy);
-        self.task.transcript.response(Message::Response, &page.head);
+        let most = self.task.snapshot.settings.limits.restarts_max;
         match policy.synth(&mut self.task, &mut page) {
             Deliver::Deliver => {}
-            Deliver::Restart => return State::Restart,
+            Deliver::Restart if self.task.restarts <= most => return State::Restart,
+            // It was asked for this page because it has begun too often already.
+            Deliver::Restart => {}
             Deliver::Synth(status, reason) => page = Synthetic::page(status, reason),
         }
         let reason = if self.task.reason.group() == freshet_http::reason::Group::Error

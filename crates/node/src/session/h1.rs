@@ -2,7 +2,7 @@
 
 use super::deadline::Deadline;
 use super::finish::Sent;
-use super::h1_body::{BodyState, H1Body};
+use super::h1_body::{BodyState, H1Body, Progress};
 use super::h1_io::{Broken, PARTS_MAX, SharedIo};
 use super::tunnel;
 use crate::body::RequestBody;
@@ -10,16 +10,16 @@ use crate::client::Client;
 use crate::delivery::{BodyBroken, Chunk, ResponseBody};
 use crate::exchange::{Either, Interim, Request, Response, Working};
 use crate::request;
-use crate::transcript::Tag;
+use crate::transcript::{Side, Tag, Transcript};
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::{Method, ResponseHead, Scheme, Version};
 use freshet_net::stream::Stream;
 use freshet_store::Lease;
-use freshet_wire::h1::Framing;
 use freshet_wire::h1::chunked::Encoder;
-use freshet_wire::h1::request::Request as Parsed;
-use freshet_wire::h1::write::response_head;
+use freshet_wire::h1::request::{Request as Parsed, RequestError};
+use freshet_wire::h1::write::{self, response_head};
+use freshet_wire::h1::{Dialect, Framing};
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -90,8 +90,15 @@ impl Session {
             Ok(parsed) => parsed,
             Err((status, reason)) => {
                 self.worker.stats.requests_refused.increment();
-                self.client.closing.set("RX_JUNK");
-                self.refuse(status, reason).await?;
+                let dialect = self.worker.snapshot().h1_limits.dialect;
+                let too_large = reason == RequestError::ClientHeadTooLarge.reason();
+                self.client.closing.set(if too_large { "RX_OVERFLOW" } else { "RX_JUNK" });
+                // Varnish says nothing to what it has not read, and one thing to all it cannot.
+                match dialect {
+                    Dialect::Varnish if too_large => {}
+                    Dialect::Varnish if status != 417 => self.refuse_plainly(reason).await?,
+                    _ => self.refuse(status, reason).await?,
+                }
                 return Ok(Next::Close);
             }
         };
@@ -106,14 +113,14 @@ impl Session {
             self.refuse(413, "the body is larger than limits.body_bytes_max").await?;
             return Ok(Next::Close);
         }
-        let mut body_state = None;
+        let mut progress = None;
         let body = match parsed.framing {
             Framing::Length(0) | Framing::None | Framing::UntilClose => None,
             Framing::Length(_) | Framing::Chunked => {
                 let expects = parsed.expect_continue;
                 let (body, state) =
                     H1Body::new(self.io.clone(), length, limits.body_bytes_max, expects);
-                body_state = Some(state);
+                progress = Some(state);
                 Some(RequestBody::H1(body))
             }
         };
@@ -138,7 +145,7 @@ impl Session {
             self.client.closing.set("REQ_CLOSE");
         }
         let response = self.answer(request, &interim, version).await?;
-        self.send(response, is_head, version, keep_alive, body_state, sent).await
+        self.send(response, is_head, version, keep_alive, progress, sent).await
     }
 
     /// Lets the machine work and sends interim responses as they come.
@@ -243,13 +250,31 @@ impl Session {
         self.io.send(&[&self.out], &mut self.deadline, limit).await
     }
 
+    /// The same as Varnish has it: without a page, and with a record of its own.
+    async fn refuse_plainly(&mut self, reason: &'static str) -> Result<(), Broken> {
+        const ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\r\n";
+        let (id, client) = (self.worker.next_id(), Rc::clone(&self.client));
+        client.transcript.note(Tag::Link, format_args!("req {id} rxreq"));
+        let scribe = self.worker.shared.scribe.as_ref();
+        let transcript = Transcript::begin(scribe, Side::Client, id, "req", client.id, "rxreq");
+        transcript.timestamp("Start");
+        transcript.timestamp("Req");
+        transcript.note(Tag::BogoHeader, format_args!("{reason}"));
+        let received = self.io.with_input(<[u8]>::len);
+        let sent = ANSWER.len();
+        let text = format_args!("{received} 0 {received} {sent} 0 {sent}");
+        transcript.note(Tag::ReqAcct, text);
+        let limit = self.worker.snapshot().settings.limits.send_timeout;
+        self.io.send(&[ANSWER], &mut self.deadline, limit).await
+    }
+
     async fn send(
         &mut self,
         response: Response,
         is_head: bool,
         version: Version,
         keep_alive: bool,
-        body_state: Option<Rc<Cell<BodyState>>>,
+        received: Option<Rc<Progress>>,
         mut sent: Sent,
     ) -> Result<Next, Broken> {
         let Response { mut head, mut body, length, facts, .. } = response;
@@ -270,20 +295,27 @@ impl Session {
             None if version == Version::Http11 => Framing::Chunked,
             None => Framing::UntilClose,
         };
+        let decides_all = self.worker.snapshot().policy.decides_all();
+        let told_to_close = decides_all && write::closes(&head.fields);
+        if told_to_close && self.client.closing.get().is_empty() {
+            self.client.closing.set("RESP_CLOSE");
+        }
         let keep_alive = keep_alive
+            && !told_to_close
             && !self.worker.is_draining()
             && !self.io.is_worn()
             && framing != Framing::UntilClose
-            && self.request_body_ends(body_state.as_deref()).await;
+            && self.request_body_ends(received.as_deref().map(|body| &body.state)).await;
         self.out.clear();
         response_head(&head, framing, keep_alive, version, &mut self.out);
         // Varnish says aloud what HTTP/1.1 takes for granted, and people compare heads.
-        if keep_alive && version == Version::Http11 && self.worker.snapshot().policy.decides_all() {
+        if keep_alive && version == Version::Http11 && decides_all {
             self.out.truncate(self.out.len().saturating_sub(2));
             self.out.extend_from_slice(b"Connection: keep-alive\r\n\r\n");
             sent.transcript.field(Tag::RespHeader, b"Connection", b"keep-alive");
         }
         head.fields.clear();
+        sent.request_body_bytes = received.as_ref().map_or(0, |body| body.bytes.get());
         sent.first_byte(self.out.len());
         let result = if bodiless {
             let limit = self.worker.snapshot().settings.limits.send_timeout;
@@ -293,7 +325,8 @@ impl Session {
         };
         sent.end(&self.worker, &head, &facts, result.is_err());
         if result.is_err() {
-            self.client.closing.set("TX_ERROR");
+            let is_part = head.status == 206;
+            self.client.closing.set(if is_part { "RANGE_SHORT" } else { "TX_ERROR" });
         }
         result.map(|()| if keep_alive { Next::Again } else { Next::Close })
     }

@@ -20,7 +20,14 @@ pub struct H1Body {
     bytes_max: u64,
     /// Bytes of `100 Continue` still to be sent before the client sends its body.
     expects: bool,
-    state: Rc<Cell<BodyState>>,
+    progress: Rc<Progress>,
+}
+
+/// How far a body has come, shared with its session.
+pub(super) struct Progress {
+    pub(super) state: Cell<BodyState>,
+    /// Bytes of content so far.
+    pub(super) bytes: Cell<u64>,
 }
 
 /// What a session needs to know of a body once the response is sent.
@@ -50,13 +57,13 @@ impl H1Body {
         length: Option<u64>,
         bytes_max: u64,
         expects: bool,
-    ) -> (Self, Rc<Cell<BodyState>>) {
+    ) -> (Self, Rc<Progress>) {
         let first = if expects { BodyState::Expected } else { BodyState::Open };
-        let state = Rc::new(Cell::new(first));
+        let progress = Rc::new(Progress { state: Cell::new(first), bytes: Cell::new(0) });
         let left = length.map_or_else(|| Left::Chunked(Box::default()), Left::Length);
         let body =
-            Self { io, left, length, bytes: 0, bytes_max, expects, state: Rc::clone(&state) };
-        (body, state)
+            Self { io, left, length, bytes: 0, bytes_max, expects, progress: Rc::clone(&progress) };
+        (body, progress)
     }
 
     /// Length, where the client told it.
@@ -70,25 +77,28 @@ impl H1Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, ClientBodyError>>> {
         loop {
-            match self.state.get() {
+            match self.progress.state.get() {
                 BodyState::Done => return Poll::Ready(None),
                 BodyState::Broken | BodyState::Left(_) => return self.fail(ClientBodyError::Gone),
                 BodyState::Expected | BodyState::Open => {}
             }
             if matches!(self.left, Left::Length(0)) {
-                self.state.set(BodyState::Done);
+                self.progress.state.set(BodyState::Done);
                 return Poll::Ready(None);
             }
             if !self.io.input_is_empty() {
                 match self.take() {
                     Ok(Some(bytes)) => {
                         self.bytes += bytes.len() as u64;
+                        self.progress.bytes.set(self.bytes);
                         if self.bytes > self.bytes_max {
                             return self.fail(ClientBodyError::TooLarge);
                         }
                         return Poll::Ready(Some(Ok(bytes)));
                     }
-                    Ok(None) if self.state.get() == BodyState::Done => return Poll::Ready(None),
+                    Ok(None) if self.progress.state.get() == BodyState::Done => {
+                        return Poll::Ready(None);
+                    }
                     Ok(None) => {}
                     Err(error) => return self.fail(error),
                 }
@@ -96,7 +106,7 @@ impl H1Body {
             if self.expects {
                 ready!(self.io.poll_send_continue(cx));
                 self.expects = false;
-                self.state.set(BodyState::Open);
+                self.progress.state.set(BodyState::Open);
             }
             match ready!(self.io.poll_fill(cx)) {
                 Ok(true) => {}
@@ -123,7 +133,7 @@ impl H1Body {
                     out.extend_from_slice(&rest[progress.data.clone()]);
                     consumed += progress.consumed;
                     if progress.done {
-                        self.state.set(BodyState::Done);
+                        self.progress.state.set(BodyState::Done);
                         break;
                     }
                     if progress.consumed == 0 {
@@ -138,7 +148,7 @@ impl H1Body {
     }
 
     fn fail(&self, error: ClientBodyError) -> Poll<Option<Result<Bytes, ClientBodyError>>> {
-        self.state.set(BodyState::Broken);
+        self.progress.state.set(BodyState::Broken);
         Poll::Ready(Some(Err(error)))
     }
 }
@@ -147,8 +157,8 @@ impl Drop for H1Body {
     /// What is left of a body of known length can be skipped; a chunked one dropped part-way leaves
     /// the connection at no known place.
     fn drop(&mut self) {
-        if self.state.get() == BodyState::Open {
-            self.state.set(match self.left {
+        if self.progress.state.get() == BodyState::Open {
+            self.progress.state.set(match self.left {
                 Left::Length(left) => BodyState::Left(left),
                 Left::Chunked(_) => BodyState::Broken,
             });

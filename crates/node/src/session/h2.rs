@@ -133,7 +133,7 @@ async fn stream_task(
     let limits = &snapshot.settings.limits;
     let (parts, stream) = request.into_parts();
     let scheme = if client.tls.is_some() { Scheme::Https } else { Scheme::Http };
-    let head = match h2_head::request(&parts, scheme, limits) {
+    let head = match h2_head::request(&parts, scheme, limits, !snapshot.policy.decides_all()) {
         Ok(head) => head,
         Err(refusal) => {
             worker.stats.requests_refused.increment();

@@ -19,11 +19,13 @@ pub(super) enum Refusal {
 const CONNECTION_FIELDS: [&str; 5] =
     ["connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade"];
 
-/// A request head in our form.
+/// A request head in our form. Where a policy decides what a request has to say, it may lack an
+/// authority.
 pub(super) fn request(
     parts: &request::Parts,
     scheme: Scheme,
     limits: &Limits,
+    needs_authority: bool,
 ) -> Result<RequestHead, Refusal> {
     let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
     if target.len() > limits.target_bytes_max {
@@ -54,7 +56,7 @@ pub(super) fn request(
     if !cookies.is_empty() {
         fields.append("cookie", cookies);
     }
-    let authority = authority(parts)?;
+    let authority = authority(parts, needs_authority)?;
     let method = Method::from_name(parts.method.as_str());
     if method != Method::Connect && !(target.starts_with('/') || target == "*") {
         return Err(Refusal::Malformed);
@@ -70,7 +72,7 @@ pub(super) fn request(
 }
 
 /// `:authority`, or `Host` without it; both must agree where both are there (RFC 9113 §8.3.1).
-fn authority(parts: &request::Parts) -> Result<String, Refusal> {
+fn authority(parts: &request::Parts, is_needed: bool) -> Result<String, Refusal> {
     let mut hosts = parts.headers.get_all("host").iter();
     let host =
         hosts.next().map(|value| value.to_str().map_err(|_| Refusal::Malformed)).transpose()?;
@@ -83,7 +85,8 @@ fn authority(parts: &request::Parts) -> Result<String, Refusal> {
         }
         (Some(authority), _) => authority,
         (None, Some(host)) => host,
-        (None, None) => return Err(Refusal::Status(400)),
+        (None, None) if is_needed => return Err(Refusal::Status(400)),
+        (None, None) => return Ok(String::new()),
     };
     target::parse_authority(authority.as_bytes()).map_err(|_| Refusal::Status(400))
 }

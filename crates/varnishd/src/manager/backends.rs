@@ -6,7 +6,7 @@ use crate::glob;
 use freshet_base::clock::UnixMillis;
 use freshet_http::date;
 use freshet_origin::Origin;
-use freshet_origin::health::{Health, Override};
+use freshet_origin::health::{Health, Override, Window};
 use serde_json::{Map, json};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -40,12 +40,81 @@ fn matching(state: &State, pattern: Option<&str>) -> Vec<(String, Arc<Origin>)> 
     found
 }
 
+/// A row of the list: a backend or a director.
+struct Row {
+    name: String,
+    admin: &'static str,
+    /// Good probes and probes looked at; of a director, healthy backends and all.
+    probes: (u32, u32),
+    is_healthy: bool,
+    changed: UnixMillis,
+    window: Option<Window>,
+}
+
+impl Row {
+    fn of_backend(name: &str, origin: &Origin, started: UnixMillis, now: UnixMillis) -> Self {
+        let window = origin.health.window();
+        let changed = match origin.health.changed() {
+            UnixMillis(0) => started,
+            changed => changed,
+        };
+        Self {
+            name: name.to_owned(),
+            admin: match origin.health.spoken() {
+                Override::Auto if window.is_some() => "probe",
+                Override::Auto | Override::Up => "healthy",
+                Override::Down => "sick",
+            },
+            probes: window.as_ref().map_or((0, 0), |window| (window.good(), window.size())),
+            is_healthy: origin.health.health(now) != Health::Down,
+            changed,
+            window,
+        }
+    }
+
+    fn health(&self) -> &'static str {
+        if self.is_healthy { "healthy" } else { "sick" }
+    }
+}
+
+/// Directors whose name fits.
+fn directors(state: &State, pattern: Option<&str>, now: UnixMillis) -> Vec<Row> {
+    let active = state.policies.active_name();
+    let (policy, name) = match pattern {
+        None | Some("") => (active, "*"),
+        Some(pattern) => match pattern.split_once('.') {
+            Some((policy, name)) => (Some(policy), name),
+            None => (active, pattern),
+        },
+    };
+    let mut rows = Vec::new();
+    for (known, program) in state.policies.warm(state.cooldown()) {
+        if !policy.is_some_and(|policy| glob::matches(policy, known)) {
+            continue;
+        }
+        for (director, is_healthy) in program.policy().directors(now) {
+            if glob::matches(name, director) {
+                rows.push(Row {
+                    name: format!("{known}.{director}"),
+                    admin: "probe",
+                    probes: (u32::from(is_healthy), 1),
+                    is_healthy,
+                    changed: state.started_at(),
+                    window: None,
+                });
+            }
+        }
+    }
+    rows
+}
+
 pub(super) fn list(state: &mut State, words: &[String]) -> Reply {
     let (mut is_json, mut with_probes, mut pattern) = (false, false, None);
     for word in words.iter().skip(1) {
         match word.as_str() {
             "-j" => is_json = true,
             "-p" => with_probes = true,
+            "-pj" | "-jp" => (is_json, with_probes) = (true, true),
             word if word.starts_with('-') => {
                 return Reply::error(Status::Parameter, "Invalid flags");
             }
@@ -53,34 +122,58 @@ pub(super) fn list(state: &mut State, words: &[String]) -> Reply {
             _ => return Reply::error(Status::Parameter, "Too many arguments"),
         }
     }
-    if is_json && with_probes && pattern == Some("") {
-        return Reply::error(Status::Parameter, "Invalid flags");
-    }
-    let found = matching(state, pattern);
-    let now = UnixMillis::now();
+    let (now, started) = (UnixMillis::now(), state.started_at());
+    let mut found: Vec<Row> = matching(state, pattern)
+        .iter()
+        .map(|(name, origin)| Row::of_backend(name, origin, started, now))
+        .collect();
+    found.extend(directors(state, pattern, now));
     let mut rows = "Backend name\tAdmin\tProbe\tHealth\tLast change\n".to_owned();
+    let mut windows = String::new();
     let mut all = Map::new();
-    for (name, origin) in &found {
-        let admin = admin(origin);
-        let health = if origin.health.health(now) == Health::Down { "sick" } else { "healthy" };
-        let changed = match origin.health.changed() {
-            UnixMillis(0) => state.started_at(),
-            changed => changed,
-        };
-        let _ = writeln!(rows, "{name}\t{admin}\t0/0\t{health}\t{}", shown(changed));
+    for row in &found {
+        let (good, size) = row.probes;
+        let Row { name, admin, changed, .. } = row;
+        let _ =
+            writeln!(rows, "{name}\t{admin}\t{good}/{size}\t{}\t{}", row.health(), shown(*changed));
+        if let Some(window) = row.window.as_ref().filter(|_| with_probes) {
+            show_window(name, window, &mut windows);
+        }
         #[allow(clippy::cast_precision_loss, reason = "a time of this millennium")]
         let seconds = changed.0 as f64 / 1000.0;
-        all.insert(
-            name.clone(),
-            json!({
-                "type": "backend",
-                "admin_health": admin,
-                "probe_message": [0, 0, health],
-                "last_change": seconds,
-            }),
-        );
+        let mut object = json!({
+            "type": "backend",
+            "admin_health": admin,
+            "probe_message": [good, size, row.health()],
+            "last_change": seconds,
+        });
+        if let Some(window) = row.window.as_ref().filter(|_| with_probes) {
+            object["probe_details"] = json!({
+                "bits_clear": window.size() - window.good(),
+                "good": window.good(),
+                "threshold": window.threshold(),
+                "window": window.size(),
+            });
+        }
+        all.insert(name.clone(), object);
     }
-    if is_json { Reply::json(3, words, &[all.into()]) } else { Reply::text(table(&rows)) }
+    if is_json {
+        return Reply::json(3, words, &[all.into()]);
+    }
+    Reply::text(table(&rows) + &windows)
+}
+
+/// The last probes of a backend, oldest first.
+fn show_window(name: &str, window: &Window, out: &mut String) {
+    let (good, threshold, size) = (window.good(), window.threshold(), window.size());
+    let _ = writeln!(out, "{name}");
+    let _ =
+        writeln!(out, "  Current states  good: {good:2} threshold: {threshold:2} window: {size:2}");
+    let marks: String = (0..size)
+        .rev()
+        .map(|bit| if window.results() >> bit & 1 == 1 { 'H' } else { '-' })
+        .collect();
+    let _ = writeln!(out, "  Oldest {} Newest\n         {marks} Happy", "=".repeat(marks.len()));
 }
 
 /// A time as HTTP writes it.
@@ -88,15 +181,6 @@ fn shown(at: UnixMillis) -> String {
     let mut out = Vec::new();
     date::write(at, &mut out);
     String::from_utf8_lossy(&out).into_owned()
-}
-
-/// What an operator said of an origin; without probes, left to them means healthy.
-fn admin(origin: &Origin) -> &'static str {
-    match origin.health.spoken() {
-        Override::Auto => "healthy",
-        Override::Up => "healthy",
-        Override::Down => "sick",
-    }
 }
 
 pub(super) fn set_health(state: &mut State, words: &[String]) -> Reply {

@@ -70,7 +70,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     c("start", "start", "Begin to serve.", 0, 0, false, serving::start),
     c("status", "status [-j]", "Say whether requests are served.", 0, 1, false, serving::status),
     c("stop", "stop", "End to serve.", 0, 0, false, serving::stop),
-    c("storage.list", "storage.list [-j]", "List storages.", 0, 1, true, misc::storage_list),
+    c("storage.list", "storage.list [-j]", "List storages.", 0, 1, false, misc::storage_list),
     c("vcl.deps", "vcl.deps [-j]", "List policies and what they depend on.",
         0, 1, false, policies::deps),
     c("vcl.discard", "vcl.discard <name_pattern>...", "Forget policies.",

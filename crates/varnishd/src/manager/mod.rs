@@ -280,6 +280,7 @@ impl State {
         let cooldown = self.cooldown();
         let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
         facts.policies = self.policies.len() as u64;
+        facts.cooling = self.policies.cooling(cooldown);
         facts.origins = self
             .policies
             .warm(cooldown)

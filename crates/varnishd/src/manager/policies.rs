@@ -4,6 +4,7 @@ use super::State;
 use crate::cli::{Reply, Status, table};
 use crate::glob;
 use crate::program::Program;
+use freshet_node::transcript::Tag;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -102,6 +103,14 @@ impl Policies {
         })
     }
 
+    /// All policies with their names, labels left out.
+    pub(crate) fn programs(&self) -> impl Iterator<Item = (&str, &Arc<Program>)> {
+        self.all.iter().filter_map(|policy| match &policy.what {
+            What::Program { program, .. } => Some((policy.name.as_str(), program)),
+            What::Label(_) => None,
+        })
+    }
+
     /// Labels with the policies they stand for.
     pub(crate) fn labels(&self) -> impl Iterator<Item = (&str, &Arc<Program>)> {
         self.all.iter().filter_map(|policy| match &policy.what {
@@ -142,6 +151,42 @@ impl Policies {
             What::Label(target) if target == name => Some(policy.name.as_str()),
             _ => None,
         })
+    }
+
+    /// Those that are ready for a while only, and until when.
+    pub(crate) fn cooling(&self, cooldown: Duration) -> Vec<(String, Instant)> {
+        let active = self.active_name();
+        let cools = |policy: &Policy| match &policy.what {
+            What::Program { state: Temperature::Auto, unused_since, .. }
+                if active != Some(&policy.name)
+                    && self.labels_of(&policy.name).next().is_none() =>
+            {
+                Some((policy.name.clone(), *unused_since + cooldown))
+            }
+            _ => None,
+        };
+        self.all.iter().filter_map(cools).collect()
+    }
+
+    /// Whether requests to `from` can come to the label `to`.
+    fn leads_to(&self, from: &str, to: &str) -> bool {
+        let mut seen: Vec<&str> = Vec::new();
+        let mut open = vec![from];
+        while let Some(name) = open.pop() {
+            let Some(policy) = self.find(name).filter(|_| !seen.contains(&name)) else { continue };
+            seen.push(name);
+            match &policy.what {
+                What::Label(target) => open.push(target),
+                What::Program { program, .. } => {
+                    let labels = program.labels();
+                    if labels.contains(&to) {
+                        return true;
+                    }
+                    open.extend(labels);
+                }
+            }
+        }
+        false
     }
 
     /// Restarts the time of those that go out of use.
@@ -223,6 +268,9 @@ pub(super) fn add(
         },
     });
     state.policies_changed();
+    if let (Some(child), Some(program)) = (&state.child, state.policies.program(name)) {
+        program.note_loaded(name, &child.journal);
+    }
     let mut text = "VCL compiled.\n".to_owned();
     if count >= most && handling == 1 {
         let _ = write!(
@@ -264,6 +312,7 @@ pub(super) fn use_(state: &mut State, words: &[String]) -> Reply {
     let before = state.policies.active_name().map(ToOwned::to_owned);
     state.policies.active = Some(name.clone());
     state.policies.touch(before.as_deref());
+    state.policies_changed();
     if let Err(why) = state.apply() {
         return Reply::error(Status::Cannot, why);
     }
@@ -315,6 +364,13 @@ pub(super) fn discard(state: &mut State, words: &[String]) -> Reply {
             return Reply::error(Status::Cannot, text);
         }
     }
+    for policy in state.policies.all.iter().filter(|policy| names.contains(&policy.name)) {
+        if let (What::Program { program, .. }, Some(child)) = (&policy.what, &state.child) {
+            for line in program.policy().unload() {
+                child.journal.note(Tag::VCL_Log, &line);
+            }
+        }
+    }
     state.policies.all.retain(|policy| !names.contains(&policy.name));
     state.policies_changed();
     Reply::ok()
@@ -335,6 +391,10 @@ pub(super) fn label(state: &mut State, words: &[String]) -> Reply {
             return Reply::error(Status::Cannot, text);
         }
         Ok(_) => {}
+    }
+    if state.policies.leads_to(target, name) {
+        let text = format!("return (vcl({name})) of VCL '{target}' would create a loop");
+        return Reply::error(Status::Parameter, text);
     }
     match state.policies.all.iter_mut().find(|policy| policy.name == *name) {
         Some(Policy { what: What::Label(now), .. }) => now.clone_from(target),

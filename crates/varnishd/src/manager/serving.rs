@@ -43,8 +43,9 @@ impl Child {
         let log = Arc::new(Log::create(&directory, bytes).map_err(shown)?);
         let journal = Arc::new(Journal::new(log, Arc::clone(&state.rules)));
         let name = state.policies.active_name().unwrap_or_default();
-        journal.note(Tag::CLI, &format!("Rd vcl.load \"{name}\" vcl_{name} 1auto"));
-        journal.note(Tag::CLI, &format!("Wr 200 0 Loaded \"{name}\""));
+        for (name, program) in state.policies.programs() {
+            program.note_loaded(name, &journal);
+        }
         journal.note(Tag::CLI, &format!("Rd vcl.use \"{name}\""));
         journal.note(Tag::CLI, "Wr 200 0 ");
         journal.note(Tag::CLI, "Rd start");

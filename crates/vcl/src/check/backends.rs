@@ -74,7 +74,7 @@ impl Checker<'_> {
                     None => {}
                 },
                 "preamble" => out.preamble = self.constant_blob(field),
-                "probe" => out.probe = self.backend_probe(field),
+                "probe" => out.probe = self.backend_probe(field, self.probes_above[index]),
                 _ => {}
             }
         }
@@ -110,7 +110,10 @@ impl Checker<'_> {
                     self.error(span, "Port is not used with .path\nExpected .host with .port");
                 }
                 if !path.starts_with('/') && !path.starts_with('@') {
-                    self.error(span, "Must be an absolute path or abstract socket:");
+                    self.error(
+                        span,
+                        "Must be an absolute path:\nMust be an absolute path or abstract socket:",
+                    );
                 } else if path == "@" {
                     self.error(
                         span,
@@ -127,7 +130,20 @@ impl Checker<'_> {
                 None
             }
             (Some((host, span)), None) => {
-                let (host, written) = split_port(&host);
+                if let Some(rest) = host.strip_prefix('[') {
+                    let message = match rest.split_once(']') {
+                        None => "IPv6 address lacks ']'",
+                        Some((_, "")) => "",
+                        Some((_, port)) if port.starts_with([':', ' ']) => "",
+                        Some(_) => "IPv6 address has wrong port separator",
+                    };
+                    if !message.is_empty() {
+                        self.error(span, message);
+                        return None;
+                    }
+                }
+                let (host, written) = crate::modules::split_port(&host);
+                let (host, written) = (host.to_owned(), written.map(str::to_owned));
                 let port_text = port.as_ref().map_or(written.as_deref(), |(port, _)| Some(port));
                 let number = match port_text {
                     None | Some("http") => Some(80),
@@ -168,7 +184,7 @@ impl Checker<'_> {
         }
     }
 
-    fn backend_probe(&mut self, field: &Field) -> Option<u32> {
+    fn backend_probe(&mut self, field: &Field, above: u32) -> Option<u32> {
         match &field.value {
             FieldValue::Probe(probe) => {
                 let filled = self.probe(new_probe(&probe.name), &probe.fields);
@@ -180,6 +196,11 @@ impl Checker<'_> {
                 let text = path.text();
                 let key = if text == "default" { "default probe" } else { &*text };
                 match self.symbol(key) {
+                    Some(Symbol::Probe(index)) if index >= above => {
+                        let message = format!("Symbol not found: '{text}'");
+                        self.error_with(*span, message, "declare the probe above the backend");
+                        None
+                    }
                     Some(Symbol::Probe(index)) => Some(index),
                     Some(other) => {
                         let message = format!(
@@ -201,7 +222,11 @@ impl Checker<'_> {
                 }
             }
             _ => {
-                self.error(field.name.span, "Expected a probe: `.probe = name;` or `{ … }`");
+                self.error_with(
+                    field.name.span,
+                    "Expected '{' or name of probe, got something else",
+                    "write `.probe = name;` or `.probe = { … }`",
+                );
                 None
             }
         }
@@ -269,7 +294,7 @@ impl Checker<'_> {
             if window.is_some_and(|window| threshold > window) {
                 self.error(
                     span,
-                    "Threshold cannot be greater than window.\nThreshold must be less than window.",
+                    "Threshold can not be greater than window.\nThreshold must be less than window.",
                 );
             }
         }
@@ -379,19 +404,5 @@ fn is_text(value: &Expression) -> bool {
             is_text(first) && rest.iter().all(|link| is_text(&link.operand))
         }
         _ => false,
-    }
-}
-
-/// A host and the port that may stand behind it, as `a:80`, `a 80` or `[::1]:80`.
-fn split_port(text: &str) -> (String, Option<String>) {
-    if let Some((host, port)) = text.split_once(' ') {
-        return (host.into(), Some(port.trim().into()));
-    }
-    if let Some((host, port)) = text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        return (host.into(), port.strip_prefix(':').map(str::to_owned));
-    }
-    match text.split_once(':') {
-        Some((host, port)) if !port.contains(':') => (host.into(), Some(port.into())),
-        _ => (text.into(), None),
     }
 }

@@ -18,7 +18,8 @@ impl Checker<'_> {
         span: Span,
     ) -> Option<(Expr, Type)> {
         // `req.url.upper()`: a method of what stands before it.
-        if path.names.len() > 1 && arguments.is_empty() && !path.quoted {
+        let is_field = !path.quoted || path.names.len() == 4;
+        if path.names.len() > 1 && arguments.is_empty() && is_field {
             let (last, before) = path.names.split_last()?;
             let of_value = matches!(&*last.text, "upper" | "lower" | "resolve");
             let is_member = before.len() == 1
@@ -29,7 +30,7 @@ impl Checker<'_> {
             if of_value && !is_member {
                 let names = before.to_vec();
                 let span_before = names.first()?.span.to(names.last()?.span);
-                let path = Path { names, quoted: false, span: span_before };
+                let path = Path { names, quoted: path.quoted, span: span_before };
                 let value = Expression { span: span_before, kind: ExpressionKind::Path(path) };
                 return self.method(&value, last);
             }
@@ -38,7 +39,9 @@ impl Checker<'_> {
         self.used(&path.text(), Access::Read, function.states, path.span);
         let arguments = self.arguments(function, arguments, span)?;
         let of = Signature::parse(function.signature).returns;
-        self.program.rolls_back |= Signature::name_of(function.signature) == "rollback";
+        let name = Signature::name_of(function.signature);
+        self.program.rolls_back |= name == "rollback";
+        self.program.keeps_body |= name == "cache_req_body";
         let call = Call { function, object, arguments };
         Some((Expr::Call(Box::new(call)), of))
     }

@@ -51,6 +51,7 @@ impl Checker<'_> {
 
     fn declare_backend(&mut self, backend: &syntax::Backend) {
         let index = self.program.backends.len() as u32;
+        self.probes_above.push(self.program.probes.len() as u32);
         self.program.backends.push(Backend {
             name: backend.name.text.clone(),
             endpoint: None,
@@ -144,7 +145,9 @@ impl Checker<'_> {
         };
         if let Some(before) = self.symbols.get(&key) {
             let same_kind = before.symbol.kind() == symbol.kind();
-            let message = if same_kind {
+            let message = if same_kind && &*name.text == "default" {
+                format!("{what} 'default' redefined\nOnly one default director possible.")
+            } else if same_kind {
                 format!("{what} '{}' redefined", name.text)
             } else {
                 let (kind, wanted) = (before.symbol.kind(), symbol.kind());

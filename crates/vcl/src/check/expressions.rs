@@ -46,6 +46,7 @@ impl Checker<'_> {
                 | T::Bool
                 | T::Backend
                 | T::Stevedore
+                | T::Blob
                 | T::Enum,
                 T::String | T::Strands,
             ) => self.folded_text(value),
@@ -76,6 +77,7 @@ impl Checker<'_> {
             }
             (of, wanted) => {
                 let help = conversion_help(of, wanted);
+                let of = if of == T::Header { T::String } else { of };
                 let message = format!("Expression has type {of}, expected {wanted}");
                 self.report.error(span, message).help = help;
                 return None;
@@ -86,7 +88,7 @@ impl Checker<'_> {
     /// A value as text; constants at once.
     fn folded_text(&mut self, value: Expr) -> Expr {
         let Expr::Constant(constant) = &value else { return Expr::Text(Box::new(value)) };
-        if let Value::Backend(_) | Value::Stevedore(_) = constant {
+        if let Value::Backend(_) | Value::Stevedore(_) | Value::Blob(_) = constant {
             return Expr::Text(Box::new(value));
         }
         let mut text = Vec::new();
@@ -168,28 +170,22 @@ impl Checker<'_> {
         match wanted {
             Some(Type::Ip) => {
                 // An address, or a name that has one when the policy is compiled.
-                let (host, port) = match text.parse::<std::net::IpAddr>() {
-                    Ok(_) => (text, 0),
-                    Err(_) => match text.rsplit_once(':') {
-                        Some((host, port)) if port.parse::<u16>().is_ok() => (host, 0),
-                        _ => (text, 0),
-                    },
-                };
-                match self.sources.resolve(host, port) {
-                    Ok(found) if !found.is_empty() => {
-                        let ip = found.first().map(std::net::SocketAddr::ip);
-                        Some((Expr::Constant(Value::Ip(ip)), Type::Ip))
-                    }
-                    Ok(_) | Err(_) => {
-                        self.error(
-                            span,
-                            format!(
-                                "IP constant '\"{text}\"' could not be resolved to an IP address:"
-                            ),
-                        );
-                        None
-                    }
+                if text.starts_with('/') {
+                    self.error(span, format!("Cannot convert to an IP address: '\"{text}\"'"));
+                    return None;
                 }
+                let (host, port) = crate::modules::split_port(text);
+                let port = port.map_or(Ok(80), str::parse::<u16>).ok();
+                let found = port.and_then(|port| self.sources.resolve(host, port).ok());
+                let Some(found) = found.and_then(|found| found.first().copied()) else {
+                    self.error(
+                        span,
+                        format!("IP constant '\"{text}\"' could not be resolved to an IP address:"),
+                    );
+                    return None;
+                };
+                let value = Value::Ip(Some(found.ip()), port.unwrap_or(0));
+                Some((Expr::Constant(value), Type::Ip))
             }
             Some(Type::Regex) => {
                 let regex = self.regex(text, span)?;
@@ -242,8 +238,13 @@ impl Checker<'_> {
         }
         let is_token =
             |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-        if name.text.is_empty() || !name.text.bytes().all(is_token) {
-            self.error(name.span, format!("Invalid character in header name '{}'", name.text));
+        if let Some(bad) = name.text.chars().find(|c| !u8::try_from(*c).is_ok_and(is_token)) {
+            let shown = bad.escape_default();
+            self.error(name.span, format!("Invalid character '{shown}' in header name"));
+            return None;
+        }
+        if name.text.is_empty() {
+            self.error(name.span, "A header field without a name");
             return None;
         }
         Some(Some((message, self.header(&name.text))))
@@ -639,7 +640,6 @@ pub(super) fn conversion_help(of: Type, wanted: Type) -> Option<String> {
             (T::String | T::Header, T::Bytes) => "convert it with std.bytes(text, 0B)",
             (T::Duration, T::Int) => "convert it with std.integer(duration = …)",
             (T::Real, T::Int) => "convert it with std.integer(real = …)",
-            (T::Blob, T::String) => "convert it with blob.encode(blob = …)",
             (T::String | T::Header, T::Blob) => "convert it with blob.decode(encoded = …)",
             _ => return None,
         }

@@ -32,6 +32,8 @@ pub struct Settings {
     pub test_module: bool,
     /// The backend for a policy that declares none: the node's own choice of origin.
     pub default_backend: Option<String>,
+    /// `server.identity`; the machine's name where it has none.
+    pub identity: Option<String>,
 }
 
 impl Default for Settings {
@@ -42,6 +44,7 @@ impl Default for Settings {
             storages: vec!["Transient".into(), "s0".into()],
             test_module: false,
             default_backend: None,
+            identity: None,
         }
     }
 }
@@ -94,6 +97,8 @@ struct Checker<'a> {
     /// Names of `vcl_` subroutines the built-in text has.
     builtin_names: Vec<Box<str>>,
     default_backend_named: bool,
+    /// How many probes were declared above each backend.
+    probes_above: Vec<u32>,
 }
 
 /// Compiles `tree`, with `builtin` behind it.
@@ -118,6 +123,7 @@ pub(crate) fn check(
         modules: Vec::new(),
         rolls_back: false,
         includes: false,
+        keeps_body: false,
         reads: 0,
         states: [None; 14],
         texts: Vec::new(),
@@ -146,6 +152,7 @@ pub(crate) fn check(
         current: 0,
         builtin_names,
         default_backend_named: false,
+        probes_above: Vec::new(),
     };
     checker.declare(&tree.declarations, false);
     checker.declare(&builtin.declarations, true);
@@ -256,7 +263,7 @@ impl Checker<'_> {
             .filter(|(name, entry)| match entry.symbol {
                 Symbol::Backend(index) => default != BackendRef::Backend(index),
                 Symbol::Acl(_) => true,
-                Symbol::Probe(_) => &***name != "default",
+                Symbol::Probe(_) => &***name != "default probe",
                 Symbol::Sub(_) => !name.starts_with("vcl_"),
                 Symbol::Module(_) | Symbol::Object(_) => false,
             })

@@ -239,16 +239,6 @@ impl Checker<'_> {
     fn call_sub(&mut self, path: &Path) -> Option<StatementKind> {
         let name = path.text();
         match self.symbol(&name) {
-            Some(Symbol::Sub(_)) if State::of_subroutine(&name).is_some() => {
-                self.error_with(
-                    path.span,
-                    format!(
-                        "Cannot call '{name}'\nSymbol '{name}' can only be used as a SUB expression"
-                    ),
-                    "states are entered by returning an action from the one before",
-                );
-                None
-            }
             Some(Symbol::Sub(index)) => {
                 self.uses[self.current].calls.push((index, path.span));
                 Some(StatementKind::Call(index))

@@ -55,6 +55,13 @@ pub(crate) fn base64(text: &str) -> Option<Vec<u8>> {
     decode_base64(text.as_bytes(), STANDARD, None)
 }
 
+/// Base64 as it stands in a policy's text.
+pub(crate) fn to_base64(bytes: &[u8]) -> String {
+    let mut out = Vec::new();
+    encode_base64(bytes, STANDARD, Some(b'='), &mut out);
+    String::from_utf8(out).unwrap_or_default()
+}
+
 fn decode_base64(text: &[u8], alphabet: &[u8; 64], padding: Option<u8>) -> Option<Vec<u8>> {
     let body = match padding {
         Some(sign) => {
@@ -142,7 +149,7 @@ fn decoded(text: &[u8], how: &str) -> Option<Vec<u8>> {
 
 fn encoded(bytes: &[u8], how: &str, case: &str) -> Result<Vec<u8>> {
     if case != "DEFAULT" && !matches!(how, "HEX" | "URL") {
-        return fault("blob: case is for HEX and URL only");
+        return fault(format!("vmod blob error: case {case} is illegal with encoding {how}"));
     }
     let digits = if case == "UPPER" { b"0123456789ABCDEF" } else { b"0123456789abcdef" };
     let mut out = Vec::with_capacity(bytes.len() * 4 / 3 + 4);
@@ -179,7 +186,16 @@ fn decode_text(run: &Run<'_>, how: &str, length: i64, text: Text) -> Result<Vec<
         Ok(_) => bytes,
         Err(_) => return fault("blob: a length cannot be negative"),
     };
-    decoded(bytes, how).ok_or_else(|| Fault::new(format!("blob: cannot decode {how}")))
+    decoded(bytes, how).ok_or_else(|| {
+        let text = String::from_utf8_lossy(run.bytes(text));
+        let what = "cannot decode, illegal encoding beginning with";
+        Fault::new(format!("vmod blob error: {what} \"{text}\""))
+    })
+}
+
+/// A text ends at its first NUL, as in the language's other implementations.
+fn until_nul(text: &[u8]) -> &[u8] {
+    text.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
 fn decode(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
@@ -189,13 +205,13 @@ fn decode(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
 
 fn encode(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let text = encoded(run.bytes(arguments.text(2)), arguments.word(0), arguments.word(1))?;
-    run.store(&text).map(Value::Text)
+    run.store(until_nul(&text)).map(Value::Text)
 }
 
 fn transcode(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let bytes = decode_text(run, arguments.word(0), arguments.int(3), arguments.text(4))?;
     let text = encoded(&bytes, arguments.word(1), arguments.word(2))?;
-    run.store(&text).map(Value::Text)
+    run.store(until_nul(&text)).map(Value::Text)
 }
 
 fn same(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
@@ -225,12 +241,25 @@ fn sub(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     };
     match part {
         Some(part) => run.store(&part).map(Value::Blob),
-        None => fault("blob.sub(): beyond the end of the blob"),
+        None => {
+            let (size, offset) = (arguments.int(1), arguments.int(2));
+            fault(match run.bytes(arguments.text(0)).len() {
+                0 => "vmod blob error: blob is empty in blob.sub()".to_owned(),
+                len => format!(
+                    "vmod blob error: size {size} from offset {offset} requires more bytes than \
+                     blob length {len} in blob.sub()"
+                ),
+            })
+        }
     }
 }
 
 fn new(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
-    let bytes = decode_text(run, arguments.word(0), 0, arguments.text(1))?;
+    let bytes = decode_text(run, arguments.word(0), 0, arguments.text(1)).map_err(|fault| {
+        let name = run.program.objects.get(object as usize).map_or("", |slot| &slot.name);
+        let what = format!("cannot create blob {name}");
+        Fault::new(fault.0.replacen("cannot decode", &what, 1))
+    })?;
     run.policy.put(object, Object::Blob(bytes.into()));
     super::NOTHING
 }
@@ -239,7 +268,14 @@ fn get(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> {
     let Some(Object::Blob(bytes)) = run.policy.object(object) else {
         return super::directors::not_made(run, object);
     };
-    run.store(&bytes).map(Value::Blob)
+    // What comes from the same object is the same blob.
+    let held = &mut run.task.held;
+    let known = held.iter().position(|held| std::sync::Arc::ptr_eq(held, &bytes));
+    let index = known.unwrap_or_else(|| {
+        held.push(bytes);
+        held.len() - 1
+    });
+    Ok(Value::Blob(Text::Held(u32::try_from(index).unwrap_or(u32::MAX))))
 }
 
 fn encode_object(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
@@ -247,5 +283,5 @@ fn encode_object(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<
         return super::directors::not_made(run, object);
     };
     let text = encoded(&bytes, arguments.word(0), arguments.word(1))?;
-    run.store(&text).map(Value::Text)
+    run.store(until_nul(&text)).map(Value::Text)
 }

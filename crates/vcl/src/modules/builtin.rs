@@ -78,6 +78,11 @@ fn synthetic(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     if let Some(body) = &mut run.view.body {
         body.clear();
     }
-    run.append_body(arguments.at(0))?;
+    let mut text = arguments.at(0);
+    if text == Value::Text(Text::Unset) {
+        // What a C program prints for it.
+        text = Value::Text(run.store(b"(null)")?);
+    }
+    run.append_body(text)?;
     NOTHING
 }

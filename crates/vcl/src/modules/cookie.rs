@@ -16,6 +16,8 @@ const FUNCTIONS: &[Function] = &[
     function("VOID keep(STRING filterstring)", keep),
     function("VOID keep_re(REGEX expression)", keep_re),
     function("STRING format_date(TIME now, DURATION timedelta)", format_date),
+    // Its name until Varnish 6.4.
+    function("STRING format_rfc1123(TIME now, DURATION timedelta)", format_date),
     function("STRING get(STRING cookiename)", get),
     function("STRING get_re(REGEX expression)", get_re),
     function("STRING get_string()", get_string),
@@ -51,7 +53,7 @@ fn parse(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
         let pair = pair.trim_ascii();
         let Some(at) = pair.iter().position(|byte| *byte == b'=') else { continue };
         let (name, value) = (&pair[..at], &pair[at + 1..]);
-        if name.is_empty() {
+        if name.is_empty() || value.is_empty() {
             continue;
         }
         put(run, name, value)?;
@@ -73,8 +75,8 @@ fn put(run: &mut Run<'_>, name: &[u8], value: &[u8]) -> Result<()> {
 fn set(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let name = run.bytes(arguments.text(0)).to_vec();
     let value = run.bytes(arguments.text(1)).to_vec();
-    if name.is_empty() {
-        return fault("cookie.set(): empty name");
+    if name.is_empty() || value.is_empty() {
+        return NOTHING;
     }
     run.spend(name.len() + value.len())?;
     put(run, &name, &value)?;
@@ -171,8 +173,8 @@ fn delete(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
 
 fn get_string(run: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
     let pairs: Vec<Vec<u8>> =
-        cookies(run).iter().map(|(name, value)| [&**name, b"=", &**value].concat()).collect();
-    run.store(&pairs.join(&b"; "[..])).map(Value::Text)
+        cookies(run).iter().map(|(name, value)| [&**name, b"=", &**value, b";"].concat()).collect();
+    run.store(&pairs.join(&b' ')).map(Value::Text)
 }
 
 fn format_date(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {

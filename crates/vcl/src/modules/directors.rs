@@ -86,7 +86,7 @@ const FUNCTIONS: &[Function] = &[
     function("BOOL shard_param.get_rampup()", shard::rampup_of),
     function("STRING shard_param.get_healthy()", shard::healthy_of),
     function("BLOB shard_param.use()", shard::used),
-    function_in(States::HOUSEKEEPING, "BACKEND lookup(STRING)", lookup),
+    function("BACKEND lookup(STRING)", lookup),
 ];
 
 /// How a director chooses.
@@ -386,6 +386,11 @@ fn remove_backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result
     director.change(|members| {
         if let Some(at) = members.iter().position(|member| member.backend == backend) {
             members.remove(at);
+            // A fallback that stays where it is stays with the same member.
+            let now = director.next.load(Relaxed);
+            if matches!(director.rule, Rule::Fallback { .. }) && (at as u64) < now {
+                director.next.store(now - 1, Relaxed);
+            }
         }
     });
     NOTHING
@@ -406,14 +411,17 @@ fn hash_backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<V
     Ok(choice.weighted(&members, share).unwrap_or_default().into())
 }
 
-/// The first 32 bits of a text's SHA-256, as Varnish's directors hash.
+/// The last 32 bits of a text's SHA-256, the lowest first, as Varnish's directors hash.
 pub(super) fn hash32(text: &[u8]) -> u32 {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text);
-    let first = digest.as_ref().first_chunk::<4>().copied().unwrap_or_default();
-    u32::from_be_bytes(first)
+    let last = digest.as_ref().last_chunk::<4>().copied().unwrap_or_default();
+    u32::from_le_bytes(last)
 }
 
 fn lookup(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    if !States::HOUSEKEEPING.has(run.state) {
+        return fault("directors.lookup() may only be called from vcl_init/vcl_fini");
+    }
     let name = run.string(arguments.text(0)).into_owned();
     let program = run.program;
     let backend = program.backends.iter().position(|backend| *backend.name == *name);

@@ -19,7 +19,8 @@ pub(crate) mod throttle;
 pub(crate) mod var;
 mod vtc;
 
-pub(crate) use blob::base64;
+pub(crate) use blob::{base64, to_base64};
+pub(crate) use standard_convert::split_port;
 
 use crate::program::{Text, Value};
 use crate::runtime::{Fault, Result, Run};

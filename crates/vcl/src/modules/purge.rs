@@ -1,6 +1,6 @@
 //! `purge` and `xkey`: objects made to leave, by key and by tag.
 
-use super::{Arguments, Function, Module, function, function_in};
+use super::{Arguments, Function, Module, fault, function};
 use crate::program::Value;
 use crate::runtime::{Purge, Result, Run};
 use crate::types::{State, States};
@@ -15,8 +15,8 @@ pub(super) const XKEY: Module =
 const FOUND: States = States::of(&[State::Hit, State::Miss]);
 
 const FUNCTIONS: &[Function] = &[
-    function_in(FOUND, "INT hard()", hard),
-    function_in(FOUND, "INT soft(DURATION ttl=0, DURATION grace=-1, DURATION keep=-1)", soft),
+    function("INT hard()", hard),
+    function("INT soft(DURATION ttl=0, DURATION grace=-1, DURATION keep=-1)", soft),
 ];
 
 const XKEY_FUNCTIONS: &[Function] = &[
@@ -28,11 +28,22 @@ fn count(objects: u64) -> Result<Value> {
     Ok(Value::Int(i64::try_from(objects).unwrap_or(i64::MAX)))
 }
 
+/// Whether the state has an object to purge. A subroutine may be shared by several states, so this
+/// is known when it runs.
+fn has_object(run: &Run<'_>) -> Result<()> {
+    if FOUND.has(run.state) {
+        return Ok(());
+    }
+    fault("purge.hard() and purge.soft() are only available in vcl_hit {} and vcl_miss {}")
+}
+
 fn hard(run: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
+    has_object(run)?;
     count(run.host.purge(Purge::Hard))
 }
 
 fn soft(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    has_object(run)?;
     let how =
         Purge::Soft { ttl: arguments.real(0), grace: arguments.real(1), keep: arguments.real(2) };
     count(run.host.purge(how))

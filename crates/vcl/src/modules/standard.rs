@@ -108,10 +108,8 @@ fn querysort(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
         query.split(|byte| *byte == b'&').filter(|part| !part.is_empty()).collect();
     parts.sort_unstable();
     let mut sorted = path.to_vec();
-    if !parts.is_empty() {
-        sorted.push(b'?');
-        sorted.extend_from_slice(&parts.join(&b'&'));
-    }
+    sorted.push(b'?');
+    sorted.extend_from_slice(&parts.join(&b'&'));
     run.store(&sorted).map(Value::Text)
 }
 
@@ -296,13 +294,11 @@ fn healthy(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     Ok(Value::Bool(super::directors::health_of(run, backend).0))
 }
 
-fn port(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
-    let Value::Ip(Some(ip)) = arguments.at(0) else { return Ok(Value::Int(-1)) };
-    // An address has lost its port on its way here; the connection's own have not.
-    let session = run.view.session;
-    let ends = [session.client, session.server, session.remote, session.local];
-    let port = ends.into_iter().flatten().find(|end| end.ip() == ip).map(|end| end.port());
-    Ok(Value::Int(port.map_or(0, i64::from)))
+fn port(_: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    Ok(Value::Int(match arguments.at(0) {
+        Value::Ip(Some(_), port) => port.into(),
+        _ => -1,
+    }))
 }
 
 fn log(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {

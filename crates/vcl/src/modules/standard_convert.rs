@@ -10,7 +10,6 @@ use crate::types;
 use freshet_base::clock::UnixMillis;
 use freshet_http::date;
 use std::fmt::Write as _;
-use std::net::IpAddr;
 
 /// Which source is given, of those at `places`; more than one is a mistake.
 fn source(arguments: &[Value], places: &[usize], name: &str) -> Result<Option<usize>> {
@@ -69,6 +68,7 @@ pub(super) fn bytes(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Va
         Some(0) => number(&text_at(run, arguments, 0)).and_then(|(number, unit)| {
             let factor = match unit.to_ascii_uppercase().as_str() {
                 "" => 1.0,
+                "P" | "PB" => 2_f64.powi(50),
                 "K" | "M" | "G" | "T" => types::bytes_unit(&format!("{unit}B"))?,
                 _ => types::bytes_unit(unit)?,
             };
@@ -102,27 +102,49 @@ fn rounded(number: f64) -> Option<i64> {
 
 pub(super) fn ip(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let text = text_at(run, arguments, 0);
-    let host = text.trim();
-    let literal = address(host);
-    let found = match literal {
-        Some(ip) => Some(ip),
-        None if arguments.truth(2) => run.host.resolve(host),
-        None => None,
+    let (host, port) = split_port(text.trim());
+    let resolves = arguments.truth(2);
+    let given = match arguments.at(3) {
+        Value::Text(port) => named_port(&run.string(port)),
+        _ => None,
     };
-    or_fallback(found.map(|ip| Value::Ip(Some(ip))), arguments, "ip")
+    let port = match port {
+        // What stands behind the address is a port or nothing that is meant.
+        Some(port) => port_number(port),
+        None => Some(given.unwrap_or(80)),
+    };
+    let found = port.and_then(|port| match host.parse() {
+        Ok(ip) => Some((ip, port)),
+        Err(_) if resolves => run.host.resolve(host).map(|ip| (ip, port)),
+        Err(_) => None,
+    });
+    or_fallback(found.map(|(ip, port)| Value::Ip(Some(ip), port)), arguments, "ip")
 }
 
-/// An address, with or without a port behind it.
-fn address(text: &str) -> Option<IpAddr> {
-    if let Ok(ip) = text.parse() {
-        return Some(ip);
+/// A host and what stands behind it as a port: `a:80`, `a 80`, `[::1]:80`, `::1`.
+pub(crate) fn split_port(text: &str) -> (&str, Option<&str>) {
+    if let Some((host, port)) = text.split_once(' ') {
+        return (host, Some(port.trim()));
     }
-    if let Ok(socket) = text.parse::<std::net::SocketAddr>() {
-        return Some(socket.ip());
+    if let Some((host, rest)) = text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        return (host, rest.strip_prefix(':'));
     }
-    let (host, port) = text.split_once(' ')?;
-    port.trim().parse::<u16>().ok()?;
-    host.parse().ok()
+    match text.split_once(':') {
+        Some((host, port)) if !port.contains(':') => (host, Some(port)),
+        _ => (text, None),
+    }
+}
+
+fn named_port(text: &str) -> Option<u16> {
+    match text {
+        "http" => Some(80),
+        "https" => Some(443),
+        number => port_number(number),
+    }
+}
+
+fn port_number(text: &str) -> Option<u16> {
+    text.parse().ok()
 }
 
 pub(super) fn real(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {

@@ -44,7 +44,7 @@ pub(crate) enum Variable {
     Int(i64),
     Real(f64),
     Duration(f64),
-    Ip(Option<IpAddr>),
+    Ip(Option<IpAddr>, u16),
     Backend(BackendRef),
 }
 
@@ -74,7 +74,7 @@ fn set(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
         Value::Int(number) => Variable::Int(number),
         Value::Real(number) => Variable::Real(number),
         Value::Duration(seconds) => Variable::Duration(seconds),
-        Value::Ip(address) => Variable::Ip(address),
+        Value::Ip(address, port) => Variable::Ip(address, port),
         Value::Backend(backend) => Variable::Backend(backend),
         _ => return NOTHING,
     };
@@ -110,10 +110,10 @@ fn get_duration(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value>
 }
 
 fn get_ip(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
-    Ok(Value::Ip(match look(run, arguments) {
-        Some(Variable::Ip(address)) => address,
-        _ => None,
-    }))
+    Ok(match look(run, arguments) {
+        Some(Variable::Ip(address, port)) => Value::Ip(address, port),
+        _ => Value::Ip(None, 0),
+    })
 }
 
 fn get_backend(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {

@@ -38,7 +38,7 @@ fn no_stevedore(_: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
 }
 
 fn no_ip(_: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
-    Ok(Value::Ip(None))
+    Ok(Value::Ip(None, 0))
 }
 
 fn sleep(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
@@ -63,7 +63,8 @@ fn typesize(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
 }
 
 fn proxy_header(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
-    let (Value::Ip(Some(client)), Value::Ip(Some(server))) = (arguments.at(1), arguments.at(2))
+    let (Value::Ip(Some(client), _), Value::Ip(Some(server), _)) =
+        (arguments.at(1), arguments.at(2))
     else {
         return fault("vtc.proxy_header(): an address is missing");
     };

@@ -32,6 +32,10 @@ impl Parser<'_> {
         let version = match (&token.kind, &*text) {
             (Kind::Real(_), "4.0") => 40,
             (Kind::Real(_), "4.1") => 41,
+            (Kind::Real(_), text) if text.len() != 3 => {
+                let message = "Don't play silly buggers with VCL version numbers";
+                return Err(self.error(token.span, message));
+            }
             (Kind::Real(_), text) => {
                 let message = format!("VCL version {text} not supported.");
                 let stopped = self.error(token.span, message);
@@ -48,7 +52,11 @@ impl Parser<'_> {
             }
         };
         self.next();
-        self.sign(";")?;
+        if !self.is_sign(";") {
+            let span = self.peek().span;
+            return Err(self.error(span, "Expected 'vcl N.N;' found no semi-colon"));
+        }
+        self.next();
         Ok(version)
     }
 
@@ -104,7 +112,10 @@ impl Parser<'_> {
             }
             (Kind::Word, word) => {
                 let near = nearest(word, WORDS.into_iter());
-                self.report.error(token.span, format!("Syntax error\nSymbol not found: '{word}'"));
+                self.report.error(
+                    token.span,
+                    format!("Syntax error\nSymbol not found: '{word}'\nFound: '{word}' at"),
+                );
                 let last = self.report.diagnostics.last_mut().expect("just added");
                 last.help = Some(near.map_or_else(
                     || format!("a declaration begins with one of {}", WORDS.join(", ")),
@@ -123,7 +134,7 @@ impl Parser<'_> {
     }
 
     /// The name of something declared.
-    fn declared(&mut self, what: &str) -> Parsed<Name> {
+    pub(super) fn declared(&mut self, what: &str) -> Parsed<Name> {
         let name = self.name()?;
         if self.is_sign(".") {
             let mut text = name.text.to_string();
@@ -188,7 +199,9 @@ impl Parser<'_> {
         let mut read_mask = |parser: &mut Self| -> Parsed<()> {
             if parser.take_sign("/") {
                 let token = parser.peek();
-                let Kind::Int(bits) = token.kind else { return Err(parser.missing("CNUM")) };
+                let Kind::Int(bits) = token.kind else {
+                    return Err(parser.error(token.span, ".../mask is not numeric."));
+                };
                 parser.next();
                 if mask.is_some() {
                     return Err(parser.error(token.span, "/mask only allowed once"));
@@ -227,7 +240,9 @@ impl Parser<'_> {
             }
             if self.peek().kind == Kind::Word {
                 let span = self.peek().span;
-                self.report.error(span, "Expected '.' got a name").help =
+                let message = "Expected '.' got a name\nNB: Backend Syntax has changed:\n\
+                               Remove \"set\" and \"backend\" in front of backend fields.";
+                self.report.error(span, message).help =
                     Some(format!("fields of a {of} are written `.name = value;`"));
                 self.skip_statement();
                 continue;

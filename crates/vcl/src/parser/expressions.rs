@@ -40,6 +40,11 @@ impl Parser<'_> {
             return Ok(left);
         }
         self.next();
+        let pattern = self.peek();
+        if let (true, Kind::Sign(sign)) = (matches!(operator, "~" | "!~"), &pattern.kind) {
+            let message = format!("Unknown token '{sign}' when looking for REGEX");
+            return Err(self.error(pattern.span, message));
+        }
         let right = self.sum()?;
         let span = left.span.to(right.span);
         let (left, right) = (Box::new(left), Box::new(right));

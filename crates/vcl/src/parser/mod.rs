@@ -155,6 +155,10 @@ impl<'a> Parser<'a> {
                 }
                 Kind::Text(_) => {
                     self.next();
+                    if path.names.len() < 2 {
+                        let span = self.tokens[self.at - 1].span;
+                        return Err(self.error(span, "Expected '=' got '.'"));
+                    }
                     let name = self.string()?;
                     if self.version < 41 {
                         self.report.error(name.span, "Quoted headers are available for VCL >= 4.1");

@@ -182,7 +182,7 @@ impl Parser<'_> {
 
     fn object(&mut self) -> Parsed<StatementKind> {
         self.next();
-        let name = self.name()?;
+        let name = self.declared("VCL object")?;
         self.sign("=")?;
         let constructor = self.path()?;
         let arguments = if self.is_sign("(") { self.arguments()? } else { Vec::new() };

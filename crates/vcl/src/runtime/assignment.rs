@@ -156,9 +156,9 @@ impl Run<'_> {
         let url = self.string(text).into_owned();
         if url.is_empty() {
             let name = variable.definition().name;
-            return Err(Fault::new(format!("Setting {name} to an empty string")));
+            return Err(Fault::new(format!("Setting {name} to empty string")));
         }
-        if url.bytes().any(|byte| byte <= 0x20 || byte == 0x7f) {
+        if url.bytes().any(|byte| byte < 0x20 || byte == 0x7f) {
             return Err(Fault::new(format!("Bad URL: {}", url.escape_debug())));
         }
         self.spend(url.len())?;
@@ -204,7 +204,11 @@ impl Run<'_> {
         let number = u16::try_from(status).ok().filter(|status| status % 1000 >= 100);
         let Some(number) = number else {
             let name = variable.definition().name;
-            return Err(Fault::new(format!("{name}: {status} is no status code")));
+            return Err(Fault::new(match status {
+                ..0 => format!("{name} ({status}) is negative"),
+                65_536.. => format!("{name} ({status}) > 65535"),
+                _ => format!("illegal {name} ({status}) (..0##)"),
+            }));
         };
         let message = response_of(variable);
         self.trace_line(message, "status", status.to_string().as_bytes());

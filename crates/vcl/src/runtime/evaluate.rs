@@ -7,6 +7,12 @@ use crate::program::{Expr, Text, Value};
 
 /// Arguments of a call; the longest signature has fewer.
 const ARGUMENTS_MAX: usize = 12;
+/// Numbers of 15 digits and fewer are what the language can write (RFC 8941 §3.3.1)...
+const INTEGER_MAX: u64 = 1_000_000_000_000_000;
+/// ... and numbers below 10^12 with three decimals (RFC 8941 §3.3.2).
+const REAL_MAX: f64 = 1e12;
+/// The last second of the year 9999.
+const TIME_MAX: f64 = 253_402_300_799.0;
 
 impl Run<'_> {
     pub(crate) fn evaluate(&mut self, expression: &Expr) -> Result<Value> {
@@ -66,6 +72,20 @@ impl Run<'_> {
             Value::Text(text) => text,
             Value::Header(message, header) => self.field(message, header)?,
             Value::None => Text::Unset,
+            // As the language writes one: base64 between colons.
+            Value::Blob(bytes) => {
+                let text = format!(":{}:", crate::modules::to_base64(self.bytes(bytes)));
+                self.store(text.as_bytes())?
+            }
+            Value::Real(number) | Value::Duration(number) if number.abs() >= REAL_MAX => {
+                return Err(Fault::new("REAL overflow converting to string (0x-0)"));
+            }
+            Value::Int(number) | Value::Bytes(number) if number.unsigned_abs() >= INTEGER_MAX => {
+                return Err(Fault::new("INT overflow converting to string (0x-0)"));
+            }
+            Value::Time(at) if !(0.0..=TIME_MAX).contains(&at) => {
+                return Err(Fault::new("Unformatable VCL_TIME"));
+            }
             Value::Backend(backend) => {
                 let program = self.program;
                 self.store(program.backend_name(backend).as_bytes())?
@@ -73,7 +93,8 @@ impl Run<'_> {
             Value::Stevedore(storage) => {
                 let program = self.program;
                 let name = storage.and_then(|index| program.storages.get(index as usize));
-                self.store(name.map_or("", String::as_str).as_bytes())?
+                let name = name.map(|name| format!("storage.{name}")).unwrap_or_default();
+                self.store(name.as_bytes())?
             }
             other => self.write(|out| write_value(other, out))?,
         })
@@ -122,7 +143,7 @@ impl Run<'_> {
                 found != *negated
             }
             Expr::InAcl { address, acl, negated } => {
-                let Value::Ip(address) = self.evaluate(address)? else { return Ok(*negated) };
+                let Value::Ip(address, _) = self.evaluate(address)? else { return Ok(*negated) };
                 self.in_acl(address, *acl) != *negated
             }
             other => match self.evaluate(other)? {

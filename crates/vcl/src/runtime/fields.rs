@@ -93,7 +93,7 @@ impl Run<'_> {
     pub(crate) fn set_field(&mut self, message: Message, header: u32, text: Text) -> Result<()> {
         let program = self.program;
         let Some(name) = program.headers.get(header as usize) else { return Ok(()) };
-        let value = self.bytes(text).trim_ascii().to_vec();
+        let value = self.bytes(text).trim_ascii_start().to_vec();
         self.set_named_field(message, name, value)
     }
 

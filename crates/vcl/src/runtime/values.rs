@@ -18,7 +18,7 @@ pub(crate) fn write_value(value: Value, out: &mut Vec<u8>) {
             date::write(unix_millis(seconds), out);
             Ok(())
         }
-        Value::Ip(Some(address)) => write!(out, "{}", address.to_canonical()),
+        Value::Ip(Some(address), _) => write!(out, "{}", address.to_canonical()),
         Value::Word(word) => write!(out, "{word}"),
         _ => Ok(()),
     };
@@ -74,7 +74,7 @@ pub(crate) fn order(a: Value, b: Value) -> Option<Ordering> {
         (V::Real(a), V::Real(b)) | (V::Duration(a), V::Duration(b)) | (V::Time(a), V::Time(b)) => {
             a.partial_cmp(&b)
         }
-        (V::Ip(a), V::Ip(b)) => {
+        (V::Ip(a, _), V::Ip(b, _)) => {
             let plain = |ip: Option<std::net::IpAddr>| ip.map(|ip| ip.to_canonical());
             Some(plain(a).cmp(&plain(b)))
         }

@@ -10,7 +10,8 @@ impl Run<'_> {
     pub(crate) fn variable(&mut self, variable: Variable) -> Result<Value> {
         use Variable as V;
         let ip = |address: Option<SocketAddr>| {
-            Value::Ip(Some(address.map_or_else(|| [0, 0, 0, 0].into(), |address| address.ip())))
+            let address = address.unwrap_or_else(|| ([0, 0, 0, 0], 0).into());
+            Value::Ip(Some(address.ip()), address.port())
         };
         let session = self.view.session;
         Ok(match variable {
@@ -142,7 +143,8 @@ impl Run<'_> {
             Some(identity) => Ok(Value::Text(self.store(&identity)?)),
             None => {
                 let ip = self.view.session.client.map(|address| address.ip());
-                let text = self.write(|out| super::write_value(Value::Ip(ip), out))?;
+                let ip = ip.unwrap_or_else(|| [0, 0, 0, 0].into());
+                let text = self.write(|out| super::write_value(Value::Ip(Some(ip), 0), out))?;
                 Ok(Value::Text(text))
             }
         }
@@ -330,8 +332,13 @@ impl Run<'_> {
                 let name = program.backend_name(answer.backend);
                 Value::Text(self.store(name.as_bytes())?)
             }
-            V::BerespBackendIp => Value::Ip(answer.backend_address.map(|address| address.ip())),
-            V::BerespStorage => Value::Stevedore(answer.storage),
+            V::BerespBackendIp => answer
+                .backend_address
+                .map_or(Value::Ip(None, 0), |a| Value::Ip(Some(a.ip()), a.port())),
+            V::BerespStorage => {
+                let chosen = answer.storage.or_else(|| program.storage_of(answer.uncacheable));
+                Value::Stevedore(chosen)
+            }
             V::BerespStorageHint => {
                 let name = answer.storage.and_then(|index| program.storages.get(index as usize));
                 Value::Text(self.store(name.map_or(&[][..], |name| name.as_bytes()))?)
@@ -371,7 +378,7 @@ impl Run<'_> {
                 V::ObjHits => Value::Int(0),
                 V::ObjUncacheable => Value::Bool(true),
                 V::ObjCanEsi => Value::Bool(false),
-                V::ObjStorage => Value::Stevedore(None),
+                V::ObjStorage => Value::Stevedore(self.program.storage_of(true)),
                 V::ObjTime => Value::Time(self.view.now),
                 _ => Value::Duration(0.0),
             });
@@ -383,7 +390,10 @@ impl Run<'_> {
             V::ObjKeep => Value::Duration(object.keep),
             V::ObjHits => Value::Int(i64::try_from(object.hits).unwrap_or(i64::MAX)),
             V::ObjTime => Value::Time(object.time),
-            V::ObjStorage => Value::Stevedore(object.storage),
+            V::ObjStorage => {
+                let storage = object.storage;
+                Value::Stevedore(storage.or_else(|| self.program.storage_of(object.uncacheable)))
+            }
             V::ObjCanEsi => Value::Bool(object.can_esi),
             V::ObjStatus => Value::Int(object.status.into()),
             V::ObjReason => Value::Text(self.store(object.reason.as_bytes())?),

@@ -19,7 +19,7 @@ fn texts_and_numbers_of_std() {
         ("std.toupper(\"aB\" + \"c\")", "ABC"),
         ("std.tolower(\"aB\")", "ab"),
         ("std.querysort(\"/p?c=3&a=1&&b=2\")", "/p?a=1&b=2&c=3"),
-        ("std.querysort(\"/p?\")", "/p"),
+        ("std.querysort(\"/p?\")", "/p?"),
         ("std.querysort(\"/p\")", "/p"),
         ("std.strstr(\"hay needle stack\", \"needle\")", "needle stack"),
         ("std.strstr(\"hay\", \"needle\")", ""),
@@ -213,13 +213,13 @@ fn blob_codes_and_decodes() {
 #[test]
 fn cookies_are_taken_apart_and_put_together() {
     let rows = [
-        ("", "a=1; bc=2; d=3"),
-        ("cookie.delete(\"bc\");", "a=1; d=3"),
-        ("cookie.keep(\"a, d\");", "a=1; d=3"),
-        ("cookie.filter(\"a,d\");", "bc=2"),
-        ("cookie.keep_re(\"^b\");", "bc=2"),
-        ("cookie.filter_re(\"^[ab]\");", "d=3"),
-        ("cookie.set(\"d\", \"4\"); cookie.set(\"e\", \"5\");", "a=1; bc=2; d=4; e=5"),
+        ("", "a=1; bc=2; d=3;"),
+        ("cookie.delete(\"bc\");", "a=1; d=3;"),
+        ("cookie.keep(\"a, d\");", "a=1; d=3;"),
+        ("cookie.filter(\"a,d\");", "bc=2;"),
+        ("cookie.keep_re(\"^b\");", "bc=2;"),
+        ("cookie.filter_re(\"^[ab]\");", "d=3;"),
+        ("cookie.set(\"d\", \"4\"); cookie.set(\"e\", \"5\");", "a=1; bc=2; d=4; e=5;"),
         ("cookie.clean();", ""),
     ];
     for (statements, expected) in rows {

@@ -75,7 +75,7 @@ const VALUES: &[(&str, &str)] = &[
     ("beresp.backend", ""),
     ("beresp.backend.name", ""),
     ("beresp.backend.ip", ""),
-    ("beresp.storage", ""),
+    ("beresp.storage", "storage.s0"),
     ("beresp.storage_hint", ""),
     ("beresp.filters", ""),
     ("obj.age", "3.000"),
@@ -84,7 +84,7 @@ const VALUES: &[(&str, &str)] = &[
     ("obj.keep", "4.000"),
     ("obj.hits", "7"),
     ("obj.time", "Fri, 20 Nov 2026 11:59:57 GMT"),
-    ("obj.storage", "s0"),
+    ("obj.storage", "storage.s0"),
     ("obj.can_esi", "true"),
     ("obj.status", "200"),
     ("obj.reason", "OK"),
@@ -146,7 +146,7 @@ fn what_is_set_reads_back() {
             Type::Bool => ("true", "true"),
             Type::Duration => ("7s", "7.000"),
             Type::Backend => ("b0", "b0"),
-            Type::Stevedore => ("storage.s0", "s0"),
+            Type::Stevedore => ("storage.s0", "storage.s0"),
             _ => continue,
         };
         let (value, expected) = match definition.name {

@@ -29,11 +29,11 @@ pub(super) enum LineError {
     ValueControl,
 }
 
-/// Reads the line that starts at `at`, which is at most `buffer.len()`. With `trim_name`,
-/// whitespace between name and colon is left out instead of refused, as RFC 9112 §5.1 has a proxy
-/// do in responses.
+/// Reads the line that starts at `at`, which is at most `buffer.len()`. In a response whitespace
+/// between name and colon is left out instead of refused (RFC 9112 §5.1), and a line may end with
+/// LF alone (§2.2): what an origin means by its head is for nobody else to read.
 #[inline]
-pub(super) fn read(buffer: &[u8], at: usize, trim_name: bool) -> Result<Line<'_>, LineError> {
+pub(super) fn read(buffer: &[u8], at: usize, is_response: bool) -> Result<Line<'_>, LineError> {
     let line = &buffer[at..];
     let name_len = scan::token_len(line);
     if name_len > NAME_BYTES_MAX {
@@ -44,8 +44,9 @@ pub(super) fn read(buffer: &[u8], at: usize, trim_name: bool) -> Result<Line<'_>
     match line.get(name_len) {
         Some(b':') if name_len > 0 => {}
         None => return Ok(Line::Incomplete),
+        Some(b'\n') if name_len == 0 && is_response => return Ok(Line::End { next: at + 1 }),
         Some(_) if name_len == 0 => return without_name(line, at),
-        Some(b' ' | b'\t') if trim_name => {
+        Some(b' ' | b'\t') if is_response => {
             colon += line[colon..].iter().take_while(|byte| is_blank(**byte)).count();
             match line.get(colon) {
                 Some(b':') => {}
@@ -58,7 +59,9 @@ pub(super) fn read(buffer: &[u8], at: usize, trim_name: bool) -> Result<Line<'_>
     let value_at = colon + 1;
     let value_len = scan::value_len(&line[value_at..]);
     let value = trim(&line[value_at..value_at + value_len]);
-    match line_end(&line[value_at + value_len..])? {
+    let end = &line[value_at + value_len..];
+    let end = if is_response { response_line_end(end)? } else { line_end(end)? };
+    match end {
         Some(end) => Ok(Line::Field { name, value, next: at + value_at + value_len + end }),
         None => Ok(Line::Incomplete),
     }
@@ -74,6 +77,12 @@ pub(super) fn line_end(bytes: &[u8]) -> Result<Option<usize>, LineError> {
         [b'\n', ..] => Err(LineError::BareLineFeed),
         [..] => Err(LineError::ValueControl),
     }
+}
+
+/// As [`line_end`], where LF alone is one as well.
+#[inline]
+pub(super) fn response_line_end(bytes: &[u8]) -> Result<Option<usize>, LineError> {
+    if bytes.first() == Some(&b'\n') { Ok(Some(1)) } else { line_end(bytes) }
 }
 
 /// Without the spaces and tabs at both ends.

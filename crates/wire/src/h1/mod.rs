@@ -25,6 +25,17 @@ pub enum Framing {
     UntilClose,
 }
 
+/// How request heads are read.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Dialect {
+    /// As RFC 9112 asks of a gateway: what others could read in another way is refused.
+    #[default]
+    Strict,
+    /// As Varnish reads them, whose policies expect to see what a client sent: see
+    /// [`request::parse`].
+    Varnish,
+}
+
 /// What a peer may send before it is refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
@@ -38,6 +49,10 @@ pub struct Limits {
     /// Refuse responses whose transfer coding is unknown, contradicts a `Content-Length` or comes
     /// from HTTP/1.0, instead of reading them in the way RFC 9112 §6.3 says and closing.
     pub strict_transfer_coding: bool,
+    /// Bytes of one field line, in [`Dialect::Varnish`].
+    pub line_bytes_max: usize,
+    /// How requests are read.
+    pub dialect: Dialect,
 }
 
 impl Default for Limits {
@@ -47,6 +62,8 @@ impl Default for Limits {
             fields_max: 100,
             target_bytes_max: 8 * 1024,
             strict_transfer_coding: false,
+            line_bytes_max: 32 * 1024,
+            dialect: Dialect::Strict,
         }
     }
 }

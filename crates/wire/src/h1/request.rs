@@ -1,7 +1,7 @@
 //! Request heads (RFC 9112 §3, §5, §6).
 
 use super::line::{self, Line, LineError};
-use super::{Framing, Limits, scan};
+use super::{Dialect, Framing, Limits, scan};
 use crate::error_table::error_table;
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, RequestHead, Scheme, Version};
@@ -53,6 +53,7 @@ error_table! {
         ClientFieldNameInvalid = 400, "a field name that is not a token";
         ClientFieldNameTooLong = 431, "a field name is too long";
         ClientFieldSpaceBeforeColon = 400, "whitespace between a field name and its colon";
+        ClientFieldTooLong = 431, "a field line is too long";
         ClientFieldWithoutColon = 400, "a field line without a colon";
         ClientFieldsTooMany = 431, "too many field lines";
         ClientHeadTooLarge = 431, "the head is too large";
@@ -101,6 +102,9 @@ impl From<LineError> for RequestError {
 /// An absolute target is split: its authority wins over `Host` (RFC 9112 §3.2.2), which must be
 /// valid all the same. `authority` is lower case.
 ///
+/// In [`Dialect::Varnish`] folded lines are joined, lines may end with LF alone, methods and targets
+/// are any visible signs, `Host` may be missing, and of versions only 1.0 and 1.1 are taken.
+///
 /// # Errors
 /// [`RequestError`], which knows the status to answer with.
 pub fn parse(
@@ -108,6 +112,9 @@ pub fn parse(
     scheme: Scheme,
     limits: &Limits,
 ) -> Result<Option<Request>, RequestError> {
+    if limits.dialect == Dialect::Varnish {
+        return varnish::parse(buffer, scheme, limits);
+    }
     let window = &buffer[..buffer.len().min(limits.head_bytes_max)];
     // Without pipelining and bodies a read ends where the head ends, and no search is needed. The
     // place found here only says how much room the fields may take.
@@ -440,6 +447,8 @@ fn absolute(
     };
     Ok((authority, path))
 }
+
+mod varnish;
 
 #[cfg(test)]
 mod smuggling_tests;

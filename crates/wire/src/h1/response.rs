@@ -79,8 +79,13 @@ pub fn parse(
     let window = &buffer[..buffer.len().min(limits.head_bytes_max)];
     let end = scan::head_end(window);
     let mut fields = Fields::new();
-    let walk = walk(window, limits, end.map(|end| (&mut fields, end)))?;
-    let (Some(walk), Some(_)) = (walk, end) else {
+    let mut walked = walk(window, limits, end.map(|end| (&mut fields, end)))?;
+    if let (Some(found), None) = (&walked, end) {
+        // Its lines end with LF alone.
+        let end = found.head_bytes;
+        walked = walk(window, limits, Some((&mut fields, end)))?;
+    }
+    let Some(walk) = walked else {
         if window.len() < limits.head_bytes_max {
             return Ok(None);
         }
@@ -152,8 +157,8 @@ fn walk<'a>(
     }
 }
 
-/// `first` with the folded lines at `at` joined to it by single spaces (RFC 9112 §5.2), and where
-/// the next field starts.
+/// `first` with the folded lines at `at` joined to it, a space for each sign between them (RFC 9112
+/// §5.2), and where the next field starts.
 #[cold]
 fn unfold(
     buffer: &[u8],
@@ -161,15 +166,24 @@ fn unfold(
     first: &[u8],
 ) -> Result<Option<(Vec<u8>, usize)>, ResponseError> {
     let mut joined = first.to_vec();
+    // The end of the line before.
+    let mut gap = if buffer[..at].ends_with(b"\r\n") { 2 } else { 1 };
     while matches!(buffer.get(at), Some(b' ' | b'\t')) {
         let len = scan::value_len(&buffer[at..]);
-        let part = line::trim(&buffer[at..at + len]);
+        let text = &buffer[at..at + len];
+        let part = line::trim(text);
+        let blanks = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+        gap += blanks;
         if !joined.is_empty() && !part.is_empty() {
-            joined.push(b' ');
+            joined.extend(std::iter::repeat_n(b' ', gap));
+            gap = 0;
         }
         joined.extend_from_slice(part);
-        match line::line_end(&buffer[at + len..])? {
-            Some(end) => at += len + end,
+        match line::response_line_end(&buffer[at + len..])? {
+            Some(end) => {
+                at += len + end;
+                gap += end;
+            }
             None => return Ok(None),
         }
     }
@@ -207,7 +221,7 @@ fn status_line(buffer: &[u8]) -> Result<Option<StatusLine<'_>>, ResponseError> {
         Some(_) => return Err(ResponseError::OriginStatusInvalid),
         None => return Ok(None),
     };
-    let end = line::line_end(&rest[reason_len..]).map_err(|error| match error {
+    let end = line::response_line_end(&rest[reason_len..]).map_err(|error| match error {
         LineError::ValueControl => ResponseError::OriginReasonInvalid,
         error => error.into(),
     })?;

@@ -14,7 +14,8 @@ const START_BYTES: usize = 160;
 /// Appends the head of a request to an origin, as HTTP/1.1 that keeps the connection.
 ///
 /// `Host` is the authority and comes first (RFC 9110 §7.2). An `Upgrade` or `TE` field in the list
-/// is named in `Connection` (RFC 9110 §7.8, §10.1.4); remove them where they are not meant.
+/// is named in `Connection` (RFC 9110 §7.8, §10.1.4); remove them where they are not meant. A
+/// `close` in `Connection` is kept.
 ///
 /// # Panics
 /// With [`Framing::UntilClose`]: a request has an end (RFC 9112 §6.3).
@@ -30,6 +31,10 @@ pub fn request_head(head: &RequestHead, framing: Framing, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
     let seen = copy_fields(&head.fields, true, out);
     write_framing(framing, out);
+    if closes(&head.fields) {
+        out.extend_from_slice(b"Connection: close\r\n\r\n");
+        return;
+    }
     match (seen.upgrade, seen.te) {
         (true, true) => out.extend_from_slice(b"Connection: Upgrade, TE\r\n"),
         (true, false) => out.extend_from_slice(b"Connection: Upgrade\r\n"),
@@ -37,6 +42,14 @@ pub fn request_head(head: &RequestHead, framing: Framing, out: &mut Vec<u8>) {
         (false, false) => {}
     }
     out.extend_from_slice(b"\r\n");
+}
+
+/// Whether `Connection` asks for the connection to be closed afterwards.
+pub fn closes(fields: &Fields) -> bool {
+    fields.get_all("connection").any(|value| {
+        let mut options = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        options.any(|option| option.eq_ignore_ascii_case(b"close"))
+    })
 }
 
 /// Appends the head of a response to a client that speaks `version`. The status line always says

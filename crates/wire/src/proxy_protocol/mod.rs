@@ -20,6 +20,8 @@ pub struct Header {
     pub tlvs: Tlvs,
     /// The proxy speaks for itself (a health check): the addresses of the socket are the real ones.
     pub local: bool,
+    /// Whether it was of version 2.
+    pub is_binary: bool,
 }
 
 /// The type-length-values of version 2 that mean something here; others are skipped.

@@ -42,7 +42,7 @@ pub(super) fn parse(buffer: &[u8]) -> Result<Option<(Header, usize)>, Error> {
     let head = &buffer[..FIXED_BYTES + len];
     let tlvs = tlvs(text, head)?;
     let (source, destination) = if local { (None, None) } else { addresses };
-    Ok(Some((Header { source, destination, tlvs, local }, head.len())))
+    Ok(Some((Header { source, destination, tlvs, local, is_binary: true }, head.len())))
 }
 
 type Addresses = (Option<SocketAddr>, Option<SocketAddr>);

@@ -4,10 +4,12 @@ use super::host::NodeHost;
 use super::{FAILED, VclPolicy, fetch::FetchState, seconds, span};
 use crate::client::Client;
 use crate::coding::accepts_gzip;
+use crate::fetch::Made;
 use crate::fetch::prepare::append_to_list;
 use crate::policy::{
     ClientTask, Deliver, FetchKind, Hit, Miss, Pass, Pipe, Purge, Recv, Served, Shaping, Synthetic,
 };
+use crate::transcript::{Message, Tag};
 use freshet_cache::{KeyBuilder, Object, StoredHead};
 use freshet_http::fields::Fields;
 use freshet_http::message::{RequestHead, ResponseHead};
@@ -27,8 +29,10 @@ struct ClientState {
     session: Session,
     /// What `vcl_hash` hashed: parts, each followed by a NUL.
     parts: Vec<u8>,
-    /// Whether `vcl_hash` failed.
-    hash_failed: bool,
+    /// Whether a state failed.
+    failed: bool,
+    /// Whether an object was found, whatever became of it.
+    was_hit: bool,
 }
 
 /// What a state works on besides the request itself.
@@ -63,7 +67,8 @@ impl ClientState {
             task: Task::new(),
             session: session(&task.client, policy),
             parts: Vec::new(),
-            hash_failed: false,
+            failed: false,
+            was_hit: false,
         }
     }
 
@@ -77,6 +82,8 @@ impl ClientState {
     ) -> Outcome {
         let other = self.other.clone();
         let policy = other.as_deref().unwrap_or(policy);
+        self.knobs.restarts = task.restarts;
+        self.knobs.xid = task.id;
         let view = View {
             client: Some(&mut self.knobs),
             req: Some(&mut task.request),
@@ -92,11 +99,13 @@ impl ClientState {
             now: task.now,
             parts: &self.parts,
             transcript: Some(&task.transcript),
+            body: task.kept_body.as_deref(),
         };
         let outcome = policy.policy.run(state, view, &mut self.task, &mut host);
         if let Some(failure) = self.task.take_failure() {
             tracing::warn!(policy = policy.policy.name(), line = failure.text, "{failure}");
         }
+        self.failed |= outcome == Outcome::Fail;
         outcome
     }
 }
@@ -106,6 +115,7 @@ fn session(client: &Client, policy: &VclPolicy) -> Session {
     let program = policy.policy.program();
     let tls = client.tls.as_ref().filter(|_| program.modules.contains(&"proxy"));
     let named = program.reads(Variable::LocalSocket);
+    let reads_endpoint = program.reads(Variable::LocalEndpoint);
     let tls = tls.map(|tls| TlsFacts {
         version: tls.version.to_owned(),
         cipher: tls.suite.to_owned(),
@@ -117,8 +127,9 @@ fn session(client: &Client, policy: &VclPolicy) -> Session {
         xid: client.id,
         client: client.address,
         server: client.local_address,
-        remote: client.address,
-        local: client.local_address,
+        remote: client.peer_address,
+        local: client.socket_address,
+        endpoint: client.path.as_deref().filter(|_| reads_endpoint).unwrap_or_default().to_owned(),
         socket: if named { client.listener.to_string() } else { String::new() },
         tls,
         ..Session::default()
@@ -171,8 +182,6 @@ pub(super) fn recv(policy: &VclPolicy, task: &mut ClientTask) -> Recv {
         before_recv(task);
     }
     with_state(policy, task, |state, task| {
-        state.knobs.restarts = task.restarts;
-        state.knobs.xid = task.id;
         if is_first && policy.policy.program().rolls_back {
             state.knobs.original = Some(Box::new(task.request.clone()));
         }
@@ -200,7 +209,7 @@ fn forget(state: &mut ClientState) {
     state.knobs.is_hitmiss = false;
     state.knobs.is_hitpass = false;
     state.knobs.storage = None;
-    state.hash_failed = false;
+    state.was_hit = false;
 }
 
 fn finish_recv(
@@ -238,12 +247,15 @@ fn finish_recv(
     task.ttl_max = state.knobs.ttl.filter(|ttl| *ttl >= 0.0).map(span);
     task.grace_max = state.knobs.grace.filter(|grace| *grace >= 0.0).map(span);
     match outcome {
-        Outcome::Hash if policy.passes.has(&state.parts, task.now) => {
-            state.knobs.is_hitpass = true;
-            task.reason = Reason::PassPolicy;
-            Recv::Pass
-        }
-        Outcome::Hash => Recv::Hash,
+        Outcome::Hash => match policy.passes.get(|| policy.passes.key(&state.parts), task.now) {
+            Some(note) => {
+                note_marker(task, Tag::HitPass, note);
+                state.knobs.is_hitpass = true;
+                task.reason = Reason::PassPolicy;
+                Recv::Pass
+            }
+            None => Recv::Hash,
+        },
         Outcome::Pass(_) => {
             task.reason = Reason::PassPolicy;
             Recv::Pass
@@ -262,6 +274,12 @@ fn finish_recv(
         Outcome::Synth(status, reason) => Recv::Synth(status, reason),
         _ => Recv::Synth(503, Some(FAILED.into())),
     }
+}
+
+/// Records that a marker was found in place of an object: which fetch left it, and for how long.
+fn note_marker(task: &ClientTask, tag: Tag, note: super::passes::Note) {
+    let left = seconds(note.until) - seconds(task.now);
+    task.transcript.note(tag, format_args!("{} {left:.6}", note.fetch));
 }
 
 /// A key of parts that are each followed by a NUL.
@@ -303,31 +321,39 @@ fn object_view<'a>(head: &'a StoredHead, object: &Object, task: &ClientTask) -> 
         hits: object.hits(),
         uncacheable: false,
         can_esi: head.form.parts,
-        storage: Some(1),
+        storage: None,
     }
 }
 
 /// What a policy sees of a response that was not kept.
-fn passed_view<'a>(fields: &'a Fields, served: Served<'_>, task: &ClientTask) -> ObjectView<'a> {
+fn passed_view<'a>(
+    made: &Made,
+    fields: &'a Fields,
+    status: u16,
+    served: Served<'_>,
+    task: &ClientTask,
+) -> ObjectView<'a> {
+    let freshness = &made.freshness;
     ObjectView {
         fields,
-        status: 200,
-        reason: "OK",
-        age: 0.0,
-        ttl: 0.0,
-        grace: 0.0,
+        status,
+        reason: freshet_http::message::reason_phrase(status),
+        age: freshness.age(task.now).as_secs_f64(),
+        ttl: freshness.ttl_ms(task.now) as f64 / 1000.0,
+        grace: freshness.stale_while_revalidate.as_secs_f64(),
         keep: 0.0,
-        time: seconds(task.now),
+        time: seconds(freshness.received),
         hits: 0,
         uncacheable: true,
         can_esi: served.form.parts,
-        storage: Some(0),
+        storage: None,
     }
 }
 
 pub(super) fn hit(policy: &VclPolicy, task: &mut ClientTask, object: &Object) -> Hit {
     with_state(policy, task, |state, task| {
         let head = object.head();
+        state.was_hit = true;
         let with = With { object: Some(object_view(&head, object, task)), ..With::default() };
         match state.run(policy, State::Hit, task, with) {
             Outcome::Deliver => Hit::Deliver,
@@ -344,6 +370,10 @@ pub(super) fn hit(policy: &VclPolicy, task: &mut ClientTask, object: &Object) ->
 
 pub(super) fn miss(policy: &VclPolicy, task: &mut ClientTask) -> Miss {
     with_state(policy, task, |state, task| {
+        let key = || policy.passes.key(&state.parts);
+        if let Some(note) = policy.misses.recent(key, task.now) {
+            note_marker(task, Tag::HitMiss, note);
+        }
         state.knobs.is_hitmiss = task.reason == Reason::HitForMiss;
         match state.run(policy, State::Miss, task, With::default()) {
             Outcome::Fetch => Miss::Fetch,
@@ -403,17 +433,32 @@ pub(super) fn deliver(
     with_state(policy, task, |state, task| {
         let head = served.object.map(Object::head);
         let mut ids = task.id.to_string();
-        if let Some(head) = head.as_ref().filter(|_| served.hit) {
-            ids = format!("{ids} {}", head.fetch_id);
+        match &head {
+            Some(head) if served.hit => ids = format!("{ids} {}", head.fetch_id),
+            // A hit that was passed: what it brought has a number of its own.
+            None if state.was_hit => {
+                if let Some(made) = served.made {
+                    ids = format!("{ids} {}", made.id);
+                }
+            }
+            _ => {}
         }
+        let says_length = policy.policy.program().names("content-length");
+        if let Some(length) = served.length.filter(|_| says_length) {
+            response.fields.set("Content-Length", length.to_string());
+        }
+        task.transcript.field(Tag::RespHeader, b"X-Varnish", ids.as_bytes());
         response.fields.append("X-Varnish", ids);
         if !response.fields.contains("age") {
+            task.transcript.field(Tag::RespHeader, b"Age", b"0");
             response.fields.append("Age", "0");
         }
-        let passed = served.object.is_none().then(|| response.fields.clone());
+        let passed = served.made.map(|made| (made, response.fields.clone(), response.status));
         let object = match (&head, served.object) {
             (Some(head), Some(object)) => Some(object_view(head, object, task)),
-            _ => passed.as_ref().map(|fields| passed_view(fields, served, task)),
+            _ => passed
+                .as_ref()
+                .map(|(made, fields, status)| passed_view(made, fields, *status, served, task)),
         };
         // A hit was counted when it was found; what is delivered to the first is its zeroth.
         let object = object
@@ -461,6 +506,11 @@ pub(super) fn synth(
         freshet_http::date::write(task.now, &mut date);
         response.head.fields.append("Date", date);
         response.head.fields.append("X-Varnish", task.id.to_string());
+        if response.head.reason.is_none() && response.head.status == 422 {
+            // Its name before RFC 9110, which policies know.
+            response.head.reason = Some("Unprocessable Entity".into());
+        }
+        task.transcript.response(Message::Response, &response.head);
         let mut body = Vec::new();
         let mut delivery = Delivery { time: seconds(task.now), ..Delivery::default() };
         let with = With {
@@ -471,18 +521,26 @@ pub(super) fn synth(
         };
         let outcome = state.run(policy, State::Synth, task, with);
         response.head.status %= 1000;
-        match outcome {
+        let next = match outcome {
             Outcome::Deliver => {
                 response.body = body.into();
                 Deliver::Deliver
             }
-            Outcome::Restart => Deliver::Restart,
+            Outcome::Restart => {
+                response.body = body.into();
+                Deliver::Restart
+            }
             // A synthetic response that fails has none of its own to fall back to.
             _ => {
-                *response = Synthetic::page(503, Some(FAILED.into()));
+                *response = Synthetic::page(500, None);
                 Deliver::Deliver
             }
+        };
+        if state.failed {
+            response.head.fields.set("Connection", "close");
+            task.client.closing.set("VCL_FAILURE");
         }
+        next
     })
 }
 
@@ -512,6 +570,7 @@ pub(super) fn begin_fetch(
             task: state.task.for_fetch(),
             session: Session { identity: state.knobs.identity.clone(), ..state.session.clone() },
             begun: false,
+            asked: freshet_vcl::BackendRef::None,
             key: policy.passes.key(&state.parts),
         }
     })

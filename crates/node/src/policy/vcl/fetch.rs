@@ -8,6 +8,7 @@ use crate::policy::{
     Answer, BackendError, BackendFetch, BackendResponse, FetchKind, FetchTask, OriginChoice,
     Storage, Synthetic,
 };
+use crate::transcript::Tag;
 use freshet_base::clock::UnixMillis;
 use freshet_http::date;
 use freshet_http::freshness::Freshness;
@@ -26,6 +27,8 @@ pub(super) struct FetchState {
     pub(super) key: u64,
     /// Whether `vcl_backend_fetch` ran.
     pub(super) begun: bool,
+    /// The backend that was asked.
+    pub(super) asked: BackendRef,
 }
 
 /// What a state works on besides the request itself.
@@ -46,7 +49,15 @@ impl FetchState {
             ..FetchKnobs::default()
         };
         let session = Session { client: task.client_address, ..Session::default() };
-        Self { other: None, knobs, task: Task::new(), session, key: 0, begun: false }
+        Self {
+            other: None,
+            knobs,
+            task: Task::new(),
+            session,
+            key: 0,
+            begun: false,
+            asked: BackendRef::None,
+        }
     }
 
     fn run(
@@ -68,8 +79,13 @@ impl FetchState {
             body: with.body,
             ..View::new(seconds(task.now), &self.session)
         };
-        let mut host =
-            NodeHost { policy, now: task.now, parts: &[], transcript: Some(&task.transcript) };
+        let mut host = NodeHost {
+            policy,
+            now: task.now,
+            parts: &[],
+            transcript: Some(&task.transcript),
+            body: None,
+        };
         let outcome = policy.policy.run(state, view, &mut self.task, &mut host);
         if let Some(failure) = self.task.take_failure() {
             tracing::warn!(policy = policy.policy.name(), line = failure.text, "{failure}");
@@ -87,15 +103,20 @@ impl FetchState {
             bereq: Some(&mut task.request),
             ..View::new(seconds(task.now), &self.session)
         };
-        let mut host =
-            NodeHost { policy, now: task.now, parts: &[], transcript: Some(&task.transcript) };
+        let mut host = NodeHost {
+            policy,
+            now: task.now,
+            parts: &[],
+            transcript: Some(&task.transcript),
+            body: None,
+        };
         let chosen = policy.policy.resolve(backend, view, &mut self.task, &mut host);
         let sick = chosen.is_some_and(|index| !freshet_vcl::Host::backend_health(&host, index).0);
         let origin = chosen
             .filter(|_| !sick)
             .and_then(|index| policy.origins.get(index as usize).cloned().flatten());
         if let Some(index) = chosen {
-            self.knobs.backend = BackendRef::Backend(index);
+            self.asked = BackendRef::Backend(index);
             let declared = policy.policy.program().backends.get(index as usize);
             if let (Some(host), true) = (
                 declared.and_then(|declared| declared.host_header.clone()),
@@ -134,11 +155,16 @@ pub(super) fn backend_fetch(policy: &VclPolicy, task: &mut FetchTask) -> Backend
             }
             task.request.version = Version::Http11;
             fields.set("X-Varnish", task.id.to_string());
+            task.transcript.field(Tag::BereqHeader, b"X-Varnish", task.id.to_string().as_bytes());
             if policy.policy.program().rolls_back {
                 state.knobs.original = Some(Box::new(task.request.clone()));
             }
         } else {
+            if let Some(before) = task.request.fields.get("x-varnish") {
+                task.transcript.field(Tag::BereqUnset, b"X-Varnish", before);
+            }
             task.request.fields.set("X-Varnish", task.id.to_string());
+            task.transcript.field(Tag::BereqHeader, b"X-Varnish", task.id.to_string().as_bytes());
         }
         match state.run(policy, State::BackendFetch, task, With::default()) {
             Outcome::Fetch => {
@@ -166,12 +192,17 @@ pub(super) fn backend_response(
         if !head.fields.contains("date") {
             let mut value = Vec::with_capacity(29);
             date::write(now, &mut value);
+            task.transcript.field(Tag::BerespHeader, b"Date", &value);
             head.fields.append("Date", value);
         }
         let mut knobs = freshet_vcl::lifetime(head, now, policy.defaults);
+        if task.kind == FetchKind::Pass {
+            (knobs.ttl, knobs.grace, knobs.keep) = (0.0, 0.0, 0.0);
+        }
         knobs.was_304 = answer.was_not_modified;
         knobs.uncacheable = state.knobs.uncacheable;
-        knobs.backend = state.knobs.backend;
+        knobs.backend = state.asked;
+        knobs.backend_address = task.origin_address;
         let with = With { beresp: Some(head), answer: Some(&mut knobs), ..With::default() };
         let outcome = state.run(policy, State::BackendResponse, task, with);
         answer.head.status %= 1000;
@@ -184,13 +215,20 @@ pub(super) fn backend_response(
         // As Varnish: what is wrong with a page is known before any of it is sent.
         answer.stream &= !knobs.do_esi;
         answer.uncacheable = knobs.uncacheable.then(|| reason.unwrap_or(Reason::PassPolicy));
+        if knobs.uncacheable && task.kind != FetchKind::Pass && task.transcript.is_on() {
+            let until = now.plus(span(knobs.ttl));
+            policy.misses.note(state.key, until, task.id, now);
+        }
         match outcome {
             Outcome::Deliver => BackendResponse::Deliver,
             Outcome::Pass(seconds) => {
                 answer.uncacheable = Some(Reason::PassPolicy);
                 let span = span(seconds.unwrap_or(knobs.ttl));
                 answer.hit_for_miss = Some(span);
-                policy.passes.note(state.key, now.plus(span), now);
+                // What is passed already makes no object that says so.
+                if task.kind != FetchKind::Pass {
+                    policy.passes.note(state.key, now.plus(span), task.id, now);
+                }
                 BackendResponse::Deliver
             }
             Outcome::Retry => BackendResponse::Retry,
@@ -257,7 +295,7 @@ pub(super) fn backend_error(
         head.fields.append("Date", value);
         let mut knobs = freshet_vcl::Answer {
             time: seconds(now),
-            backend: state.knobs.backend,
+            backend: state.asked,
             do_stream: true,
             uncacheable: state.knobs.uncacheable,
             ..freshet_vcl::Answer::default()
@@ -272,6 +310,14 @@ pub(super) fn backend_error(
         response.head.status %= 1000;
         response.body = body.into();
         match outcome {
+            Outcome::Deliver
+                if knobs.ttl > 0.0 && !knobs.uncacheable && task.kind != FetchKind::Pass =>
+            {
+                BackendError::Keep(Freshness {
+                    stale_while_revalidate: span(knobs.grace),
+                    ..Freshness::from_policy(now, span(knobs.ttl))
+                })
+            }
             Outcome::Deliver => BackendError::Page,
             Outcome::Retry => BackendError::Retry,
             _ => BackendError::Abandon,

@@ -6,7 +6,7 @@ use freshet_base::clock::UnixMillis;
 use freshet_cache::{KeyBuilder, tag};
 use freshet_http::message::reason_phrase;
 use freshet_origin::health::Health;
-use freshet_vcl::{Event, Host, Message, Purge};
+use freshet_vcl::{Event, Host, Message, Purge, StorageQuestion};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Files of one policy that are remembered.
 const FILES_MAX: usize = 256;
+
+/// The largest number the language can write: as much as there may be.
+const STORAGE_BYTES_MAX: i64 = 999_999_999_999_999;
 
 /// Files that were read once (`std.fileread`). Read again when the policy is loaded again.
 #[derive(Debug, Default)]
@@ -50,6 +53,8 @@ pub(super) struct NodeHost<'a> {
     /// What the request's key is made of, once that is known: parts, each followed by a NUL.
     pub(super) parts: &'a [u8],
     pub(super) transcript: Option<&'a Transcript>,
+    /// The request's body, where it is kept.
+    pub(super) body: Option<&'a [u8]>,
 }
 
 impl Host for NodeHost<'_> {
@@ -75,6 +80,12 @@ impl Host for NodeHost<'_> {
         match event {
             Event::Call(state) => {
                 transcript.note(Tag::VCL_call, format_args!("{}", state.call_name()));
+                let policy = &self.policy.policy;
+                if let Some((file, line, column)) = policy.program().place_of(state) {
+                    let (name, number) = (policy.name(), state as usize);
+                    let text = format_args!("{name} {number} {file}.{line}.{column}");
+                    transcript.note(Tag::VCL_trace, text);
+                }
             }
             Event::Return(action) => {
                 transcript.note(Tag::VCL_return, format_args!("{}", action.name()));
@@ -153,6 +164,35 @@ impl Host for NodeHost<'_> {
 
     fn environment(&mut self, name: &str) -> Option<String> {
         std::env::var(name).ok()
+    }
+
+    fn identity(&self) -> &str {
+        &self.policy.identity
+    }
+
+    fn storage(&self, _: u32, question: StorageQuestion) -> i64 {
+        match question {
+            // All storages are one memory, whose use is known to the node and not to a policy.
+            StorageQuestion::FreeSpace => STORAGE_BYTES_MAX,
+            StorageQuestion::UsedSpace => 0,
+            StorageQuestion::Happy => 1,
+        }
+    }
+
+    fn cache_request_body(&mut self, bytes_max: u64) -> bool {
+        self.body.is_some_and(|body| body.len() as u64 <= bytes_max)
+    }
+
+    fn request_body(&self) -> Option<Arc<[u8]>> {
+        self.body.map(Into::into)
+    }
+
+    fn test_sleep(&mut self, seconds: f64) {
+        std::thread::sleep(super::span(seconds));
+    }
+
+    fn test_barrier(&mut self, address: &str, timeout: f64) -> bool {
+        super::barrier::sync(address, super::span(timeout))
     }
 }
 

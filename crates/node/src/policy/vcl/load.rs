@@ -6,7 +6,7 @@ use freshet_net::address::Address;
 use freshet_origin::definition::OriginAddress;
 use freshet_origin::probe::ProbeSettings;
 use freshet_origin::{Origin, OriginError, OriginSettings};
-use freshet_vcl::{Backend, Defaults, Endpoint, Failure, Policy, Report, Source, Sources};
+use freshet_vcl::{Backend, Defaults, Endpoint, Event, Failure, Policy, Report, Source, Sources};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use thiserror::Error;
@@ -60,7 +60,7 @@ impl VclPolicy {
         for backend in &program.backends {
             origins.push(origin(backend, timeouts, before)?);
         }
-        let probes = program
+        let probes: Vec<_> = program
             .backends
             .iter()
             .zip(&origins)
@@ -72,9 +72,16 @@ impl VclPolicy {
         let now = UnixMillis::now();
         let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname")
             .map_or_else(|_| "localhost".to_owned(), |name| name.trim().to_owned());
-        let mut quiet = InitHost { hostname: &hostname };
-        let policy = Policy::load(name, program, timeouts, super::seconds(now), &mut quiet)
+        for (origin, probe) in &probes {
+            // Until the first probe has come back.
+            if probe.initial.is_some_and(|initial| initial < probe.threshold) {
+                origin.health.probed(false, now);
+            }
+        }
+        let mut alone = Alone { hostname: &hostname, said: Vec::new() };
+        let policy = Policy::load(name, program, timeouts, super::seconds(now), &mut alone)
             .map_err(LoadError::Init)?;
+        let said = alone.said;
         Ok(Arc::new(Self {
             policy,
             origins,
@@ -85,17 +92,46 @@ impl VclPolicy {
             bans: OnceLock::new(),
             files: host::FileCache::default(),
             passes: super::passes::Passes::default(),
+            misses: super::passes::Passes::default(),
+            identity: settings.identity.clone().unwrap_or_else(|| hostname.clone()),
             hostname,
+            said,
         }))
     }
 }
 
-/// The node while a policy is being loaded: every backend counts as healthy.
-struct InitHost<'a> {
-    hostname: &'a str,
+impl VclPolicy {
+    /// What `vcl_init` logged.
+    pub fn said(&self) -> &[String] {
+        &self.said
+    }
+
+    /// Runs `vcl_fini`; what it logged.
+    pub fn unload(&self) -> Vec<String> {
+        let mut alone = Alone { hostname: &self.hostname, said: Vec::new() };
+        self.policy.unload(super::seconds(UnixMillis::now()), &mut alone);
+        alone.said
+    }
 }
 
-impl freshet_vcl::Host for InitHost<'_> {
+/// The node while a policy is being loaded or dropped: every backend counts as healthy.
+struct Alone<'a> {
+    hostname: &'a str,
+    /// What the policy logs.
+    said: Vec<String>,
+}
+
+impl freshet_vcl::Host for Alone<'_> {
+    fn is_traced(&self) -> bool {
+        true
+    }
+
+    fn trace(&mut self, event: Event<'_>) {
+        if let Event::Log(text) = event {
+            self.said.push(String::from_utf8_lossy(text).into_owned());
+        }
+    }
+
     fn backend_health(&self, _: u32) -> (bool, f64) {
         (true, 0.0)
     }
@@ -158,6 +194,7 @@ fn probe_settings(probe: &freshet_vcl::Probe) -> ProbeSettings {
         timeout: span(probe.timeout),
         window: probe.window,
         threshold: probe.threshold,
+        initial: Some(probe.initial).filter(|initial| initial + 1 != probe.threshold),
         expected: probe.expected_response..=probe.expected_response,
         ..ProbeSettings::default()
     }

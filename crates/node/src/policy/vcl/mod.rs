@@ -4,6 +4,7 @@
 //! over what it changed. What a policy keeps between states is in the task's `state`, one box for
 //! each side of a request.
 
+mod barrier;
 mod client;
 mod fetch;
 mod files;
@@ -19,6 +20,7 @@ use super::{
     Hit, Miss, Pass, Pipe, Policy, Purge, Recv, Served, Synthetic,
 };
 use crate::bans::{BanSettings, Bans};
+use freshet_base::clock::UnixMillis;
 use freshet_cache::{Cache, KeyBuilder, Object};
 use freshet_http::message::ResponseHead;
 use freshet_origin::Origin;
@@ -48,7 +50,13 @@ pub struct VclPolicy {
     bans: OnceLock<(Arc<Bans>, BanSettings)>,
     files: host::FileCache,
     passes: passes::Passes,
+    /// Responses that were not kept, for those who watch: fetches do not wait for one another.
+    misses: passes::Passes,
     hostname: String,
+    /// `server.identity`
+    identity: String,
+    /// What `vcl_init` logged.
+    said: Vec<String>,
 }
 
 impl VclPolicy {
@@ -62,6 +70,13 @@ impl VclPolicy {
         let backends = &self.policy.program().backends;
         let pairs = backends.iter().zip(&self.origins);
         pairs.filter_map(|(backend, origin)| Some((&*backend.name, origin.as_ref()?)))
+    }
+
+    /// Its directors by name, and whether any backend of each is healthy.
+    pub fn directors(&self, now: UnixMillis) -> Vec<(&str, bool)> {
+        let host = host::NodeHost { policy: self, now, parts: &[], transcript: None, body: None };
+        let healthy = |director| self.policy.is_healthy(director, &host, seconds(now));
+        self.policy.directors().map(|(name, director)| (name, healthy(director))).collect()
     }
 
     /// How its origins are checked; those without a probe are not.
@@ -145,6 +160,10 @@ impl Policy for VclPolicy {
         self.policy.program().includes
     }
 
+    fn keeps_body(&self) -> bool {
+        self.policy.program().keeps_body
+    }
+
     fn backend_fetch(&self, task: &mut FetchTask) -> BackendFetch {
         fetch::backend_fetch(self, task)
     }
@@ -165,6 +184,6 @@ fn span(seconds: f64) -> std::time::Duration {
     std::time::Duration::from_secs_f64(seconds.clamp(0.0, SECONDS_MAX))
 }
 
-fn seconds(at: freshet_base::clock::UnixMillis) -> f64 {
+fn seconds(at: UnixMillis) -> f64 {
     at.0 as f64 / 1000.0
 }

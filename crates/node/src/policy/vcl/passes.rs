@@ -5,10 +5,21 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// Notes of one policy. Beyond, those that are over are dropped, and if that is not enough, all: a
 /// request too many that waits for another is better than memory without end.
 const NOTES_MAX: usize = 100_000;
+
+/// Until when, and which fetch brought it about.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Note {
+    pub(super) until: UnixMillis,
+    pub(super) fetch: u64,
+}
+
+/// How long a note is remembered after it is over, for those who watch.
+const OVER_FOR: Duration = Duration::from_secs(10);
 
 /// What is passed, by what was hashed, and until when.
 #[derive(Debug, Default)]
@@ -16,7 +27,7 @@ pub(super) struct Passes {
     /// Whether there are any: most policies have none, and then nothing is locked.
     any: AtomicBool,
     secret: RandomState,
-    until: Mutex<HashMap<u64, UnixMillis>>,
+    notes: Mutex<HashMap<u64, Note>>,
 }
 
 impl Passes {
@@ -25,24 +36,31 @@ impl Passes {
         self.secret.hash_one(parts)
     }
 
-    pub(super) fn note(&self, key: u64, until: UnixMillis, now: UnixMillis) {
-        let mut notes = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn note(&self, key: u64, until: UnixMillis, fetch: u64, now: UnixMillis) {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         if notes.len() >= NOTES_MAX {
-            notes.retain(|_, until| *until > now);
+            notes.retain(|_, note| note.until > now);
             if notes.len() >= NOTES_MAX {
                 notes.clear();
             }
         }
-        notes.insert(key, until);
+        notes.insert(key, Note { until, fetch });
         self.any.store(true, Relaxed);
     }
 
-    pub(super) fn has(&self, parts: &[u8], now: UnixMillis) -> bool {
+    /// The note about what has this number, while it holds.
+    pub(super) fn get(&self, key: impl FnOnce() -> u64, now: UnixMillis) -> Option<Note> {
+        self.recent(key, now).filter(|note| note.until > now)
+    }
+
+    /// The note, also for a while after it is over.
+    pub(super) fn recent(&self, key: impl FnOnce() -> u64, now: UnixMillis) -> Option<Note> {
         if !self.any.load(Relaxed) {
-            return false;
+            return None;
         }
-        let notes = self.until.lock().unwrap_or_else(PoisonError::into_inner);
-        notes.get(&self.key(parts)).is_some_and(|until| *until > now)
+        let key = key();
+        let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.get(&key).copied().filter(|note| note.until.plus(OVER_FOR) > now)
     }
 }
 
@@ -53,9 +71,14 @@ mod tests {
     #[test]
     fn a_note_holds_for_its_time_and_its_key() {
         let passes = Passes::default();
-        assert!(!passes.has(b"a\0", UnixMillis(0)));
-        passes.note(passes.key(b"a\0"), UnixMillis(10), UnixMillis(0));
-        assert!(passes.has(b"a\0", UnixMillis(9)));
-        assert!(!passes.has(b"a\0", UnixMillis(10)) && !passes.has(b"b\0", UnixMillis(9)));
+        let (a, b) = (passes.key(b"a\0"), passes.key(b"b\0"));
+        assert_eq!(passes.get(|| a, UnixMillis(0)), None);
+        passes.note(a, UnixMillis(10), 7, UnixMillis(0));
+        let note = Note { until: UnixMillis(10), fetch: 7 };
+        assert_eq!(passes.get(|| a, UnixMillis(9)), Some(note));
+        assert_eq!(passes.get(|| a, UnixMillis(10)), None);
+        assert_eq!(passes.recent(|| a, UnixMillis(10)), Some(note));
+        assert_eq!(passes.recent(|| a, UnixMillis(10_010)), None);
+        assert_eq!(passes.get(|| b, UnixMillis(9)), None);
     }
 }

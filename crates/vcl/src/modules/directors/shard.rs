@@ -57,32 +57,37 @@ impl ShardParameters {
     fn read(run: &Run<'_>, arguments: &[Value]) -> Result<Self> {
         let word = |at: usize| arguments.is_given(at).then(|| arguments.word(at));
         let by = word(0);
+        let (has_key, has_blob) = (arguments.is_given(1), arguments.is_given(2));
         let mut key = None;
-        if arguments.is_given(1) {
-            if by != Some("KEY") {
-                return fault("shard: key is used with by=KEY only");
+        match by {
+            Some("KEY") if !has_key => return wrong("missing key argument with by=KEY"),
+            Some("BLOB") if !has_blob => return wrong("missing key_blob argument with by=BLOB"),
+            Some("KEY") => {
+                let number = arguments.int(1);
+                if number < 0 {
+                    return wrong(&format!("invalid key argument {number} with by=KEY"));
+                }
+                key = Some(u32::try_from(number.rem_euclid(1 << 32)).unwrap_or(0));
             }
-            key = Some(u32::try_from(arguments.int(1).rem_euclid(1 << 32)).unwrap_or(0));
-        }
-        if arguments.is_given(2) {
-            if by != Some("BLOB") {
-                return fault("shard: key_blob is used with by=BLOB only");
+            Some("BLOB") => {
+                let bytes = run.bytes(arguments.text(2));
+                key = Some(bytes.iter().take(4).fold(0, |sum, byte| sum << 8 | u32::from(*byte)));
             }
-            let bytes = run.bytes(arguments.text(2));
-            key = Some(bytes.iter().take(4).fold(0, |sum, byte| sum << 8 | u32::from(*byte)));
-        }
-        match (by, key) {
-            (Some("KEY"), None) => return fault("shard: by=KEY needs key"),
-            (Some("BLOB"), None) => return fault("shard: by=BLOB needs key_blob"),
+            _ if has_key || has_blob => {
+                let by = by.unwrap_or("HASH");
+                return wrong(&format!("key and key_blob arguments are invalid with by={by}"));
+            }
             _ => {}
         }
         let alt = arguments.is_given(3).then(|| arguments.int(3));
-        if alt.is_some_and(|alt| alt < 0) {
-            return fault("shard: alt cannot be negative");
+        if let Some(alt) = alt.filter(|alt| *alt < 0) {
+            return wrong(&format!("invalid alt argument {alt}"));
         }
         let warmup = arguments.is_given(4).then(|| arguments.real(4));
-        if warmup.is_some_and(|warmup| warmup > 1.0 || (warmup < 0.0 && warmup != -1.0)) {
-            return fault("shard: warmup is from 0 to 1, or -1");
+        if let Some(warmup) = warmup
+            && (warmup > 1.0 || (warmup < 0.0 && warmup != -1.0))
+        {
+            return wrong(&format!("invalid warmup argument {warmup}"));
         }
         Ok(Self {
             by,
@@ -93,6 +98,10 @@ impl ShardParameters {
             healthy: word(6),
         })
     }
+}
+
+fn wrong<T>(what: &str) -> Result<T> {
+    fault(format!("vmod_directors: shard: {what}"))
 }
 
 /// What the task knows about the parameters of shard directors that choose later.
@@ -156,7 +165,7 @@ fn object_of(run: &Run<'_>, value: Value) -> Option<u32> {
 pub(super) fn associate(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
     let parameters = object_of(run, arguments.at(0));
     if parameters.is_none() && arguments.is_given(0) {
-        return fault("shard: .associate() takes a shard_param's .use()");
+        return wrong("shard .associate param invalid");
     }
     *lock(&super::director(run, object)?.shard.associated) = parameters;
     NOTHING
@@ -166,7 +175,7 @@ pub(super) fn add_backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -
     let director = super::director(run, object)?;
     let Value::Backend(backend) = arguments.at(0) else { return Ok(Value::Bool(false)) };
     if backend == BackendRef::None {
-        return fault("None backend cannot be added");
+        return wrong("None backend cannot be added");
     }
     let ident = if arguments.is_given(1) {
         run.string(arguments.text(1)).into_owned()
@@ -196,7 +205,7 @@ pub(super) fn remove_backend(run: &mut Run<'_>, object: u32, arguments: &[Value]
     };
     let ident = arguments.is_given(1).then(|| run.string(arguments.text(1)).into_owned());
     if backend.is_none() && ident.is_none() {
-        return fault("shard: .remove_backend() needs a backend or an ident");
+        return wrong(".remove_backend(): either backend or ident are required");
     }
     director.change(|members| {
         members.retain(|member| {
@@ -246,7 +255,7 @@ pub(super) fn backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Re
     let mut parameters = ShardParameters::read(run, arguments)?;
     if arguments.is_given(7) {
         let Some(given) = object_of(run, arguments.at(7)) else {
-            return fault("shard: param takes a shard_param's .use()");
+            return wrong(".backend(key_blob) param invalid");
         };
         let of_task = run.task.shard_params.as_ref().and_then(|map| map.get(&given)).cloned();
         let set = match run.policy.object(given) {
@@ -258,7 +267,8 @@ pub(super) fn backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Re
     let lazy = match arguments.word(8) {
         "LAZY" => true,
         "NOW" => false,
-        _ => run.state.is_client() || !run.state.is_backend(),
+        // With parameters of its own a call means now.
+        _ => parameters == ShardParameters::default() && !run.state.is_backend(),
     };
     if lazy || !(run.state.is_client() || run.state.is_backend()) {
         if parameters != ShardParameters::default() {
@@ -414,6 +424,8 @@ pub(super) fn key_of(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Valu
     let parameters = parameters_of(run, object)?;
     let key = match parameters.by.unwrap_or("HASH") {
         "URL" => hash32(&url_of(run)),
+        // There may be no hash yet on the client's side.
+        "HASH" if run.state.is_client() => hash32(&url_of(run)),
         "HASH" => u32::try_from(super::object_key(run) >> 96).unwrap_or(0),
         _ => parameters.key.unwrap_or(0),
     };
