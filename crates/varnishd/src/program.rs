@@ -91,6 +91,7 @@ impl Program {
         let mut snapshot = Snapshot::with_vcl(settings(state)?, Arc::clone(&self.0), None);
         let line_bytes_max = state.parameters.integer("http_req_hdr_len");
         snapshot.h1_limits.dialect = Dialect::Varnish;
+        snapshot.h1_limits.splits_https = state.parameters.flag("feature", "https_scheme");
         snapshot.h1_limits.line_bytes_max = usize::try_from(line_bytes_max).unwrap_or(usize::MAX);
         Ok(snapshot)
     }

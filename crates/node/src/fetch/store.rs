@@ -189,6 +189,8 @@ impl Fetch {
             hit_for_miss: None,
             stream: true,
             storage: Storage::default(),
+            filters: Vec::new(),
+            any_coding: false,
         };
         let place = Place { start: 0, end: total, total: Some(total), partial: false };
         let name = &self.plan.snapshot.settings.cache.name;

@@ -60,6 +60,10 @@ pub trait Policy: Send + Sync {
     fn includes(&self) -> bool {
         false
     }
+    /// Whether it may make objects leave while they are being served.
+    fn may_purge(&self) -> bool {
+        false
+    }
     /// Whether the bodies of requests are to be read before it is asked.
     fn keeps_body(&self) -> bool {
         false

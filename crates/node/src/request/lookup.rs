@@ -155,8 +155,11 @@ impl Machine<'_> {
         is_banned
     }
 
-    pub(super) fn hit(&mut self, found: Found) -> State {
+    pub(super) fn hit(&mut self, mut found: Found) -> State {
         let policy = Arc::clone(&self.task.snapshot.policy);
+        if policy.may_purge() {
+            found._hold = Some(found.object.body().reader(..));
+        }
         match policy.hit(&mut self.task, &found.object) {
             Hit::Deliver => State::Deliver(Box::new(found)),
             Hit::Pass => State::Pass,

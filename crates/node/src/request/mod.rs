@@ -26,6 +26,7 @@ use crate::body::RequestBody;
 use crate::exchange::{Interim, Request, Response};
 use crate::fetch::{Fetched, SentPart};
 use crate::policy::{ClientTask, Recv, Shaping};
+use crate::transcript::Tag;
 use crate::worker::Worker;
 use bytes::Bytes;
 use freshet_cache::{Key, KeyBuilder, Object};
@@ -46,7 +47,11 @@ pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Response {
     if let Some(unread) = body.take_if(|_| snapshot.policy.keeps_body()) {
         match unread.keep(KEPT_BYTES_MAX).await {
             Ok(kept) => body = Some(kept),
-            Err(error) => tracing::debug!(%error, "a body that was to be kept broke off"),
+            Err(error) => {
+                tracing::debug!(%error, "a body that was to be kept broke off");
+                let text = format_args!("straight insufficient bytes");
+                request.transcript.note(Tag::FetchError, text);
+            }
         }
     }
     let kept_body = match &body {

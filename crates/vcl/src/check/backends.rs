@@ -109,7 +109,10 @@ impl Checker<'_> {
                 if let Some((_, span)) = port {
                     self.error(span, "Port is not used with .path\nExpected .host with .port");
                 }
-                if !path.starts_with('/') && !path.starts_with('@') {
+                if self.program.version < 41 {
+                    let message = "Unix socket backends only supported in VCL4.1 and higher.";
+                    self.error(span, message);
+                } else if !path.starts_with('/') && !path.starts_with('@') {
                     self.error(
                         span,
                         "Must be an absolute path:\nMust be an absolute path or abstract socket:",

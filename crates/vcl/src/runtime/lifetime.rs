@@ -52,6 +52,8 @@ pub fn lifetime(head: &ResponseHead, now: UnixMillis, defaults: Defaults) -> Ans
         let left = expires.0 as f64 - base.0 as f64;
         Some((left / 1000.0).max(0.0))
     };
+    // What says how long it lives has a grace, however old it is.
+    let says = control.s_maxage.or(control.max_age).is_some();
     let ttl = match head.status {
         200 | 203 | 204 | 300 | 301 | 304 | 404 | 410 | 414 => explicit().unwrap_or(defaults.ttl),
         302 | 307 => explicit().unwrap_or(-1.0),
@@ -60,8 +62,8 @@ pub fn lifetime(head: &ResponseHead, now: UnixMillis, defaults: Defaults) -> Ans
     let grace = control.stale_while_revalidate.map_or(defaults.grace, |span| span.as_secs_f64());
     Answer {
         ttl,
-        grace: if ttl < 0.0 { 0.0 } else { grace },
-        keep: if ttl < 0.0 { 0.0 } else { defaults.keep },
+        grace: if ttl < 0.0 && !says { 0.0 } else { grace },
+        keep: if ttl < 0.0 && !says { 0.0 } else { defaults.keep },
         age,
         time: seconds_now,
         do_stream: true,

@@ -53,6 +53,9 @@ pub struct Limits {
     pub line_bytes_max: usize,
     /// How requests are read.
     pub dialect: Dialect,
+    /// Whether targets with `https:` are split as those with `http:` are, in
+    /// [`Dialect::Varnish`].
+    pub splits_https: bool,
 }
 
 impl Default for Limits {
@@ -64,6 +67,7 @@ impl Default for Limits {
             strict_transfer_coding: false,
             line_bytes_max: 32 * 1024,
             dialect: Dialect::Strict,
+            splits_https: false,
         }
     }
 }

@@ -18,7 +18,12 @@ use freshet_vcl::variables::Variable;
 use freshet_vcl::{
     ClientKnobs, Delivery, FetchKnobs, ObjectView, Outcome, Session, State, Task, TlsFacts, View,
 };
+use freshet_wire::h1::Dialect;
+use std::io::Write as _;
 use std::sync::Arc;
+
+/// Places of Varnish's table of header lines that the first line takes.
+const START_LINE_SLOTS: usize = 6;
 
 /// What a policy keeps for a client's request.
 struct ClientState {
@@ -278,8 +283,11 @@ fn finish_recv(
 
 /// Records that a marker was found in place of an object: which fetch left it, and for how long.
 fn note_marker(task: &ClientTask, tag: Tag, note: super::passes::Note) {
-    let left = seconds(note.until) - seconds(task.now);
-    task.transcript.note(tag, format_args!("{} {left:.6}", note.fetch));
+    task.transcript.note_time(tag, |now, out| {
+        let left = seconds(note.until) - now;
+        // Writing to a Vec cannot fail.
+        let _ = write!(out, "{} {left:.6}", note.fetch);
+    });
 }
 
 /// A key of parts that are each followed by a NUL.
@@ -477,7 +485,11 @@ pub(super) fn deliver(
         let outcome = state.run(policy, State::Deliver, task, with);
         task.shaping = shaping(&delivery);
         response.status %= 1000;
+        let limits = &task.snapshot.h1_limits;
+        let has_room = limits.dialect != Dialect::Varnish
+            || response.fields.len() + START_LINE_SLOTS <= limits.fields_max;
         match outcome {
+            Outcome::Deliver if !has_room => Deliver::Synth(500, None),
             Outcome::Deliver => Deliver::Deliver,
             Outcome::Restart => Deliver::Restart,
             Outcome::Synth(status, reason) => Deliver::Synth(status, reason),

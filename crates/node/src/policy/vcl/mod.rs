@@ -160,6 +160,11 @@ impl Policy for VclPolicy {
         self.policy.program().includes
     }
 
+    fn may_purge(&self) -> bool {
+        let modules = &self.policy.program().modules;
+        modules.contains(&"purge") || modules.contains(&"xkey")
+    }
+
     fn keeps_body(&self) -> bool {
         self.policy.program().keeps_body
     }

@@ -267,8 +267,7 @@ pub(super) fn backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Re
     let lazy = match arguments.word(8) {
         "LAZY" => true,
         "NOW" => false,
-        // With parameters of its own a call means now.
-        _ => parameters == ShardParameters::default() && !run.state.is_backend(),
+        _ => !run.state.is_client() && !run.state.is_backend(),
     };
     if lazy || !(run.state.is_client() || run.state.is_backend()) {
         if parameters != ShardParameters::default() {

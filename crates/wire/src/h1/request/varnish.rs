@@ -46,7 +46,7 @@ pub(super) fn parse(
             fields.append(name, value);
         }
     }
-    finish(method, target, version, &marks, fields, scheme, start + len).map(Some)
+    finish((method, target, version), &marks, fields, (scheme, start + len), limits).map(Some)
 }
 
 /// Bytes of the head up to behind its empty line.
@@ -118,13 +118,11 @@ fn field(line: &[u8]) -> Result<(&[u8], &[u8]), RequestError> {
 }
 
 fn finish(
-    method: &str,
-    target: &str,
-    version: Version,
+    (method, target, version): (&str, &str, Version),
     marks: &Marks<'_>,
     fields: Fields,
-    scheme: Scheme,
-    head_bytes: usize,
+    (scheme, head_bytes): (Scheme, usize),
+    limits: &Limits,
 ) -> Result<Request, RequestError> {
     let framing = marks.framing(version)?;
     // Nobody means more, and others read it as a negative number.
@@ -142,11 +140,14 @@ fn finish(
     }
     let host = marks.host.map_or(Ok(String::new()), authority)?;
     let (host, target) = match target.split_once("://") {
-        Some((name, rest)) if name.eq_ignore_ascii_case("http") => {
+        Some((name, rest))
+            if name.eq_ignore_ascii_case("http")
+                || (limits.splits_https && name.eq_ignore_ascii_case("https")) =>
+        {
             let end = rest.find(['/', '?']).unwrap_or(rest.len());
             let path = &rest[end..];
             let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-            (authority(rest[..end].as_bytes())?, path)
+            (authority(&rest.as_bytes()[..end])?, path)
         }
         _ => (host, target.to_owned()),
     };
