@@ -31,15 +31,6 @@ const CLOSES: &[(&str, &str)] = &[
 const FRAMINGS: &[(u8, &str)] =
     &[(b'0', "fetch_none"), (b'2', "fetch_chunked"), (b'3', "fetch_length"), (b'4', "fetch_eof")];
 
-/// Bytes of requests and responses, as the fields of an accounting record have them: its place in
-/// the record, and its counter.
-const BYTES: &[(usize, &str)] = &[
-    (0, "s_req_hdrbytes"),
-    (1, "s_req_bodybytes"),
-    (3, "s_resp_hdrbytes"),
-    (4, "s_resp_bodybytes"),
-];
-
 /// Tags have numbers below this.
 const TAGS: usize = 128;
 
@@ -54,8 +45,8 @@ pub(crate) struct Journal {
     framings: [AtomicU64; FRAMINGS.len()],
     /// Connections by why they closed, as [`CLOSES`] has it.
     closes: [AtomicU64; CLOSES.len()],
-    /// Bytes of requests and responses, as [`BYTES`] has it.
-    bytes: [AtomicU64; BYTES.len()],
+    /// Bytes of requests' heads.
+    request_head_bytes: AtomicU64,
 }
 
 /// What is written, as parameters say; they may change at any time.
@@ -98,7 +89,7 @@ impl Journal {
             counts: [const { AtomicU64::new(0) }; TAGS],
             framings: [const { AtomicU64::new(0) }; FRAMINGS.len()],
             closes: [const { AtomicU64::new(0) }; CLOSES.len()],
-            bytes: [const { AtomicU64::new(0) }; BYTES.len()],
+            request_head_bytes: AtomicU64::new(0),
         }
     }
 
@@ -119,7 +110,7 @@ impl Journal {
     pub(crate) fn counted(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let closes = CLOSES.iter().zip(&self.closes).map(|((_, name), count)| (*name, count));
         let framings = FRAMINGS.iter().zip(&self.framings).map(|((_, name), count)| (*name, count));
-        let bytes = BYTES.iter().zip(&self.bytes).map(|((_, name), count)| (*name, count));
+        let bytes = [("s_req_hdrbytes", &self.request_head_bytes)];
         closes.chain(framings).chain(bytes).map(|(name, count)| (name, count.load(Relaxed)))
     }
 
@@ -130,12 +121,11 @@ impl Journal {
         }
     }
 
+    /// Counts the first field of an accounting record.
     fn count_bytes(&self, text: &[u8]) {
         let text = std::str::from_utf8(text).unwrap_or_default();
-        let numbers: Vec<u64> = text.split(' ').map(|word| word.parse().unwrap_or(0)).collect();
-        for ((place, _), count) in BYTES.iter().zip(&self.bytes) {
-            count.fetch_add(numbers.get(*place).copied().unwrap_or(0), Relaxed);
-        }
+        let first = text.split(' ').next().and_then(|word| word.parse().ok());
+        self.request_head_bytes.fetch_add(first.unwrap_or(0), Relaxed);
     }
 
     fn count_close(&self, text: &[u8]) {

@@ -91,7 +91,9 @@ impl Machine<'_> {
         self.add_age(&stored, &found, &mut head);
         self.add_cache_status(Some((&stored, &found)), found.reason, found.stored, &mut head);
         let length = total;
-        let served = Served { object: Some(&object), hit: found.hit, form, made: None, length };
+        // Who waited for another's fetch has hit what it brought, as policies see it.
+        let hit = found.hit || found.collapsed;
+        let served = Served { object: Some(&object), hit, form, made: None, length };
         if let Some(next) = self.ask_deliver(&mut head, served) {
             return next;
         }

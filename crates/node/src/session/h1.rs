@@ -262,6 +262,7 @@ impl Session {
         transcript.note(Tag::BogoHeader, format_args!("{reason}"));
         let received = self.io.with_input(<[u8]>::len);
         let sent = ANSWER.len();
+        self.worker.stats.head_bytes.add(sent as u64);
         let text = format_args!("{received} 0 {received} {sent} 0 {sent}");
         transcript.note(Tag::ReqAcct, text);
         let limit = self.worker.snapshot().settings.limits.send_timeout;

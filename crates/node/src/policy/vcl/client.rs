@@ -522,6 +522,9 @@ pub(super) fn synth(
             // Its name before RFC 9110, which policies know.
             response.head.reason = Some("Unprocessable Entity".into());
         }
+        if response.head.reason_phrase().is_empty() {
+            response.head.reason = Some("Unknown HTTP Status".into());
+        }
         task.transcript.response(Message::Response, &response.head);
         let mut body = Vec::new();
         let mut delivery = Delivery { time: seconds(task.now), ..Delivery::default() };

@@ -276,7 +276,11 @@ pub(super) fn backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Re
         return Ok(BackendRef::Director(object).into());
     }
     let known = task_parameters(run);
-    let parameters = parameters.or(&known.of(object, &director));
+    let mut parameters = parameters.or(&known.of(object, &director));
+    // On the client's side there may be no hash yet.
+    if run.state.is_client() && parameters.by.unwrap_or("HASH") == "HASH" {
+        parameters.by = Some("URL");
+    }
     let (url, members) = (url_of(run), director.members());
     let key = super::object_key(run);
     let mut choice = Choice { policy: run.policy, host: run.host, now: run.view.now, key };
