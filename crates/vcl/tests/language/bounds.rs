@@ -50,7 +50,7 @@ fn a_pattern_that_explodes_fails_the_request_with_its_line() {
 fn texts_cannot_become_other_fields() {
     for statement in [
         "set req.http.A = {\"x\r\nB: y\"};",
-        "set req.url = {\"/a b\"};",
+        "set req.url = {\"/a\tb\"};",
         "set req.url = \"\";",
         "set req.method = \"GET /\";",
         "set req.method = \"\";",

@@ -196,11 +196,12 @@ fn blob_codes_and_decodes() {
         ("blob.encode(blob = blob.sub(:aGVsbG8=:, 2B, 1B))", "el"),
         (
             "blob.encode(blob = blob.sub(:aGVsbG8=:, 9B))",
-            "failed: blob.sub(): beyond the end of the blob",
+            "failed: vmod blob error: size 9 from offset 0 requires more bytes than blob length 5 in \
+             blob.sub()",
         ),
         (
             "blob.encode(blob = blob.decode(HEX, encoded = \"zz\"))",
-            "failed: blob: cannot decode HEX",
+            "failed: vmod blob error: cannot decode, illegal encoding beginning with \"zz\"",
         ),
     ]);
     let found = shown(
