@@ -132,7 +132,7 @@ impl Policy {
     pub fn directors(&self) -> impl Iterator<Item = (&str, BackendRef)> {
         self.program.objects.iter().zip(0..).filter_map(|(slot, index)| {
             let is_director = matches!(self.object(index), Some(Object::Director(_)));
-            is_director.then(|| (&*slot.name, BackendRef::Director(index)))
+            is_director.then_some((&*slot.name, BackendRef::Director(index)))
         })
     }
 
