@@ -81,9 +81,12 @@ fn addresses_of_version_2_are_read() {
     assert_eq!(header.source, address("[::1]:80"));
     assert_eq!(header.destination, address("[::2]:81"));
 
-    assert_eq!(accepted(&v2(0x21, 0x31, &[0; 216])), Header::default());
-    assert_eq!(accepted(&v2(0x21, 0x00, b"")), Header::default());
-    let local = Header { local: true, ..Header::default() };
+    assert_eq!(
+        accepted(&v2(0x21, 0x31, &[0; 216])),
+        Header { is_binary: true, ..Header::default() }
+    );
+    assert_eq!(accepted(&v2(0x21, 0x00, b"")), Header { is_binary: true, ..Header::default() });
+    let local = Header { local: true, ..Header { is_binary: true, ..Header::default() } };
     assert_eq!(accepted(&v2(0x20, 0x00, b"")), local);
     assert_eq!(accepted(&v2(0x20, 0x11, IPV4)), local);
     assert_eq!(accepted(&v2(0x20, 0x77, b"anything")), local);
