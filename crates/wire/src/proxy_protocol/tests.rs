@@ -86,7 +86,7 @@ fn addresses_of_version_2_are_read() {
         Header { is_binary: true, ..Header::default() }
     );
     assert_eq!(accepted(&v2(0x21, 0x00, b"")), Header { is_binary: true, ..Header::default() });
-    let local = Header { local: true, ..Header { is_binary: true, ..Header::default() } };
+    let local = Header { local: true, is_binary: true, ..Header::default() };
     assert_eq!(accepted(&v2(0x20, 0x00, b"")), local);
     assert_eq!(accepted(&v2(0x20, 0x11, IPV4)), local);
     assert_eq!(accepted(&v2(0x20, 0x77, b"anything")), local);
