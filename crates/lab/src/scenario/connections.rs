@@ -112,9 +112,10 @@ pub fn run(
         ));
     }
     if let Some((connections, response, measured)) = held {
+        let was_held = measured.connections_peak as usize >= connections && !bench.is_over();
         let kpis = [
             Kpi::new("peak of simultaneous connections", connections as f64, "")
-                .wanted("held to the end", measured.connections_peak as usize >= connections)
+                .wanted("held to the end", was_held)
                 .published("200 connections/s and 2,000 transactions/s a machine, section 2.2.1")
                 .better(true),
             Kpi::new("maximum throughput", measured.goodput_bps / 1e9, "Gbit/s")
