@@ -1,7 +1,7 @@
 //! Codings of bodies: what is done to an origin's bytes before they are kept, and to kept bytes
 //! before they are sent.
 //!
-//! A [`Chain`] is a row of stages. Bytes go in at one end and come out at the other in pieces of
+//! A `Chain` is a row of stages. Bytes go in at one end and come out at the other in pieces of
 //! bounded size, however much they grow on the way, so that a small body that unpacks to a huge one
 //! streams like any other.
 
