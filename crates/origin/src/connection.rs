@@ -2,12 +2,13 @@
 
 use crate::buffer::ReadBuffer;
 use crate::capacity::Permit;
-use crate::definition::Origin;
+use crate::definition::{Origin, Waits};
 use crate::stats::Held;
 use freshet_net::address::PeerAddress;
 use freshet_net::stream::Stream;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A connection with its place under the origin's limit, which it gives back when dropped.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub(crate) struct Connection {
     pub(crate) remote: Option<PeerAddress>,
     /// Our end.
     pub(crate) local: Option<SocketAddr>,
+    /// How long the present request waits for what.
+    pub(crate) waits: Waits,
     // Dropped in this order: closed, no longer counted, and only then is there room for another.
     open: Held,
     permit: Permit,
@@ -45,7 +48,19 @@ impl Connection {
         let open = Held::new(origin, |stats| &stats.open);
         let buffer = ReadBuffer::default();
         let (remote, local) = (stream.peer_address(), stream.local_address());
-        Self { origin: Arc::clone(origin), stream, buffer, uses: 0, remote, local, permit, open }
+        let waits = Waits::default();
+        let origin = Arc::clone(origin);
+        Self { origin, stream, buffer, uses: 0, remote, local, waits, permit, open }
+    }
+
+    /// Time to the head of a response.
+    pub(crate) fn first_byte(&self) -> Duration {
+        self.waits.first_byte.unwrap_or(self.origin.settings.timeouts.first_byte)
+    }
+
+    /// Time between two bytes.
+    pub(crate) fn between_bytes(&self) -> Duration {
+        self.waits.between_bytes.unwrap_or(self.origin.settings.timeouts.between_bytes)
     }
 
     /// The stream, what was read ahead, and the place under the limit.

@@ -76,6 +76,17 @@ pub struct Timeouts {
     pub idle: Duration,
 }
 
+/// How long one request waits, where that is not what its origin's settings say.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Waits {
+    /// For a connection: a place under the limit, name, TCP and TLS together.
+    pub connect: Option<Duration>,
+    /// As [`Timeouts::first_byte`].
+    pub first_byte: Option<Duration>,
+    /// As [`Timeouts::between_bytes`].
+    pub between_bytes: Option<Duration>,
+}
+
 impl Default for Timeouts {
     fn default() -> Self {
         Self {

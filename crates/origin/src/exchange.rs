@@ -1,7 +1,7 @@
 //! One request to an origin and the head of its response.
 
 use crate::connection::Connection;
-use crate::definition::Origin;
+use crate::definition::{Origin, Waits};
 use crate::error::OriginError;
 use crate::pool::Pool;
 use crate::raw::RawConnection;
@@ -21,7 +21,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 /// Interim responses taken for one request. `102 Processing` may come every few seconds while an
 /// origin works for minutes; an origin that sends more than this is broken.
@@ -84,13 +84,29 @@ pub async fn exchange(
     body: Option<&mut dyn BodyProvider>,
     on_interim: &mut dyn FnMut(ResponseHead),
 ) -> Result<OriginResponse, OriginError> {
+    exchange_within(pool, origin, request, body, on_interim, Waits::default()).await
+}
+
+/// As [`exchange`], with timeouts of the request's own.
+///
+/// # Errors
+/// As [`exchange`].
+pub async fn exchange_within(
+    pool: &Pool,
+    origin: &Arc<Origin>,
+    request: &RequestHead,
+    body: Option<&mut dyn BodyProvider>,
+    on_interim: &mut dyn FnMut(ResponseHead),
+    waits: Waits,
+) -> Result<OriginResponse, OriginError> {
     origin.stats.requests.add(1);
     let in_flight = Held::new(origin, |stats| &stats.in_flight);
     let framing = framing(body.as_deref());
     let mut head = Vec::new();
     write::request_head(&addressed(request, origin), framing, &mut head);
     let mut upload = Upload::new(head, body);
-    let result = attempts(pool, origin, request, &mut upload, on_interim, in_flight).await;
+    let interim = (on_interim, in_flight);
+    let result = attempts(pool, origin, request, &mut upload, interim, waits).await;
     match &result {
         Ok(_) => origin.stats.responses.add(1),
         Err(error) => origin.stats.failed(error),
@@ -111,13 +127,14 @@ async fn attempts(
     origin: &Arc<Origin>,
     request: &RequestHead,
     upload: &mut Upload<'_>,
-    on_interim: &mut dyn FnMut(ResponseHead),
-    in_flight: Held,
+    (on_interim, in_flight): (&mut dyn FnMut(ResponseHead), Held),
+    waits: Waits,
 ) -> Result<OriginResponse, OriginError> {
     let mut retried = false;
     loop {
         let started = Instant::now();
-        let mut connection = pool.check_out(origin, retried).await?;
+        let mut connection = connected(pool, origin, retried, waits).await?;
+        connection.waits = waits;
         let reused = connection.uses > 0;
         if reused {
             origin.stats.reuses.add(1);
@@ -154,6 +171,25 @@ async fn attempts(
                 origin.stats.retries.add(1);
             }
         }
+    }
+}
+
+/// A connection, within the time the request has for it.
+async fn connected(
+    pool: &Pool,
+    origin: &Arc<Origin>,
+    fresh: bool,
+    waits: Waits,
+) -> Result<Connection, OriginError> {
+    let connecting = pool.check_out(origin, fresh);
+    match waits.connect {
+        Some(limit) if limit < origin.settings.timeouts.connect => {
+            timeout(limit, connecting).await.unwrap_or_else(|_| {
+                let address = origin.authority();
+                Err(OriginError::OriginConnectTimeout { address, limit })
+            })
+        }
+        _ => connecting.await,
     }
 }
 
@@ -311,10 +347,9 @@ impl<'a, 'b> Attempt<'a, 'b> {
     }
 
     fn arm(&mut self, armed: Armed, timer: Pin<&mut Sleep>) {
-        let timeouts = &self.connection.origin.settings.timeouts;
         let limit = match armed {
-            Armed::FirstByte => timeouts.first_byte,
-            Armed::Write | Armed::No => timeouts.between_bytes,
+            Armed::FirstByte => self.connection.first_byte(),
+            Armed::Write | Armed::No => self.connection.between_bytes(),
         };
         timer.reset(Instant::now() + limit);
         self.armed = armed;
@@ -352,13 +387,13 @@ impl<'a, 'b> Attempt<'a, 'b> {
     }
 
     fn timed_out(&self) -> OriginError {
-        let timeouts = &self.connection.origin.settings.timeouts;
+        let connection = &self.connection;
         match (&self.send_error, self.armed) {
             (Some(error), _) => OriginError::from_io(error, self.connection.buffer.len()),
             (None, Armed::FirstByte) => {
-                OriginError::OriginFirstByteTimeout { limit: timeouts.first_byte }
+                OriginError::OriginFirstByteTimeout { limit: connection.first_byte() }
             }
-            (None, _) => OriginError::OriginWriteTimeout { limit: timeouts.between_bytes },
+            (None, _) => OriginError::OriginWriteTimeout { limit: connection.between_bytes() },
         }
     }
 }

@@ -231,7 +231,10 @@ impl OriginBody {
     }
 
     fn poll_timeout(&mut self, cx: &mut Context<'_>) -> Poll<OriginError> {
-        let limit = self.origin.settings.timeouts.between_bytes;
+        let limit = self
+            .connection
+            .as_ref()
+            .map_or(self.origin.settings.timeouts.between_bytes, Connection::between_bytes);
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + limit)));
         if !std::mem::replace(&mut self.armed, true) {
             timer.as_mut().reset(Instant::now() + limit);

@@ -162,6 +162,9 @@ fn settings(state: &State) -> Result<Settings, String> {
     settings.cache.grace = span("default_grace");
     settings.cache.gzip = Some(parameters.bool("http_gzip_support"));
     settings.bans = ban_settings(parameters);
+    settings.origin_timeouts.connect = span("connect_timeout");
+    settings.origin_timeouts.first_byte = span("first_byte_timeout");
+    settings.origin_timeouts.between_bytes = span("between_bytes_timeout");
     let feature = |name: &str| parameters.flag("feature", name);
     settings.esi = EsiSettings {
         depth_max: u32::try_from(parameters.integer("max_esi_depth")).unwrap_or(u32::MAX),

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use freshet_cache::Failure;
 use freshet_origin::director::stable_hash;
 use freshet_origin::request_body::{BodyFailure, BodyProvider};
-use freshet_origin::{Origin, OriginError, OriginResponse, exchange};
+use freshet_origin::{Origin, OriginError, OriginResponse, exchange_within};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -83,7 +83,8 @@ impl Fetch {
             self.task.request.target = self.task.request.target.replace(' ', "%20");
         }
         let provider = body.as_mut().map(|body| body as &mut dyn BodyProvider);
-        let asking = exchange(&pool, origin, &self.task.request, provider, &mut on_interim);
+        let (request, waits) = (&self.task.request, self.task.waits);
+        let asking = exchange_within(&pool, origin, request, provider, &mut on_interim, waits);
         let result = match (&mut self.reply, self.plan.kind) {
             // A pass is for one client: when that is gone, so is the request.
             (Some(reply), FetchKind::Pass) => tokio::select! {

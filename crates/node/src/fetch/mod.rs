@@ -33,6 +33,7 @@ use freshet_cache::{Failure, Form, Key, Object, Ticket};
 use freshet_http::freshness::Freshness;
 use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_http::reason::Reason;
+use freshet_origin::Waits;
 use freshet_origin::raw::RawConnection;
 use freshet_store::BodyReader;
 use std::any::Any;
@@ -197,6 +198,7 @@ impl Fetch {
             origin: OriginChoice::default(),
             origin_address: None,
             body_dropped: false,
+            waits: Waits::default(),
             snapshot: Rc::clone(&plan.snapshot),
             state: plan.state.take(),
         };

@@ -12,7 +12,7 @@ use freshet_cache::{Form, Object};
 use freshet_http::freshness::Freshness;
 use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_http::reason::Reason;
-use freshet_origin::Origin;
+use freshet_origin::{Origin, Waits};
 use std::any::Any;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -111,6 +111,8 @@ pub struct FetchTask {
     pub origin_address: Option<SocketAddr>,
     /// Whether the client's body is not to be sent.
     pub body_dropped: bool,
+    /// How long the origin is waited for, where that is not what its settings say.
+    pub waits: Waits,
     /// The configuration this request began with.
     pub snapshot: Rc<Snapshot>,
     /// What a policy keeps from state to state.

@@ -5,6 +5,7 @@
 
 mod authority;
 mod client;
+mod codings;
 mod collapse;
 mod differential;
 mod directors;

@@ -246,3 +246,114 @@ fn a_connection_goes_on_behind_synthetic_responses() {
         }
     });
 }
+
+#[test]
+fn bans_take_what_is_older_and_spare_what_comes_after() {
+    run(async {
+        let origin = Origin::serve(|asked| {
+            let fields = ["Cache-Control: max-age=60", "X-Kind: news"];
+            response("200 OK", &fields, asked.target())
+        });
+        let governed = governed(
+            &origin,
+            r#"
+            import std;
+            sub vcl_recv {
+                if (req.method == "BAN") {
+                    if (std.ban(req.http.ban)) { return (synth(200, "Banned")); }
+                    return (synth(400, std.ban_error()));
+                }
+            }
+            "#,
+        );
+        let node = &governed.node;
+        let ban = async |text: &str| request(node, "BAN", "/", &[&format!("ban: {text}")]).await;
+        get(node, "/a").await;
+        get(node, "/b").await;
+        assert_eq!(origin.count(), 2);
+        assert_eq!(ban("req.url == /a && obj.http.x-kind ~ ^ne").await.status, 200);
+        for _ in 0..2 {
+            get(node, "/a").await;
+            get(node, "/b").await;
+        }
+        assert_eq!(origin.count(), 3);
+        assert_eq!(ban("obj.http.x-kind == news").await.status, 200);
+        assert_eq!(ban("obj.status != 200").await.status, 200);
+        get(node, "/a").await;
+        get(node, "/b").await;
+        assert_eq!(origin.count(), 5);
+        let wrong = ban("req.url").await;
+        assert_eq!((wrong.status, wrong.head.line.contains("comparison")), (400, true));
+    });
+}
+
+#[test]
+fn a_body_that_is_kept_can_be_sent_again() {
+    run(async {
+        let origin = Origin::scripted();
+        let governed = governed(
+            &origin,
+            r#"
+            import std;
+            sub vcl_recv {
+                if (!std.cache_req_body(1KB)) { return (synth(413)); }
+                return (pass);
+            }
+            sub vcl_backend_response {
+                if (beresp.status == 500 && bereq.retries == 0) { return (retry); }
+            }
+            sub vcl_deliver { if (req.restarts == 0) { return (restart); } }
+            "#,
+        );
+        let (mut client, mut origin) = (Client::to(&governed.node).await, origin);
+        client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello").await;
+        for status in ["500 Oops", "200 OK", "200 OK"] {
+            let mut asked = origin.next().await;
+            assert_eq!(asked.whole_body().await, b"hello");
+            asked.send(response(status, &[], "done"));
+        }
+        assert_eq!(client.answer("POST").await.text(), "done");
+        let fields = ["Content-Length: 1025"];
+        client.ask("POST", "/", &fields).await;
+        assert_eq!(client.answer("POST").await.status, 413);
+    });
+}
+
+#[test]
+fn a_fetch_waits_as_long_as_its_policy_says() {
+    run(async {
+        let origin = Origin::scripted();
+        let governed =
+            governed(&origin, "sub vcl_backend_fetch { set bereq.first_byte_timeout = 50ms; }");
+        let answer = get(&governed.node, "/slow").await;
+        assert_eq!((answer.status, origin.count()), (503, 1));
+    });
+}
+
+#[test]
+fn a_page_with_includes_knows_where_it_is() {
+    run(async {
+        let origin = Origin::serve(|asked| match asked.target() {
+            "/" => fresh("<p><esi:include src='/in'/></p>"),
+            _ => fresh(format!(
+                "{} {} {}",
+                asked.field("x-level").unwrap_or(""),
+                asked.field("x-top").unwrap_or(""),
+                asked.field("x-own").unwrap_or("none"),
+            )),
+        });
+        let governed = governed(
+            &origin,
+            r#"
+            sub vcl_recv {
+                if (req.esi_level == 0) { set req.http.X-Own = "top"; }
+                set req.http.X-Level = req.esi_level;
+                set req.http.X-Top = req_top.url;
+            }
+            sub vcl_backend_response { if (bereq.url == "/") { set beresp.do_esi = true; } }
+            "#,
+        );
+        // The include begins with the request as it came, not as the page's states left it.
+        assert_eq!(get(&governed.node, "/").await.text(), "<p>1 / none</p>");
+    });
+}

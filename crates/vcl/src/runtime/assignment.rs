@@ -78,7 +78,9 @@ impl Run<'_> {
                 (V::ReqHashIgnoreBusy, Value::Bool(truth)) => client.hash_ignore_busy = truth,
                 (V::ReqHashIgnoreVary, Value::Bool(truth)) => client.hash_ignore_vary = truth,
                 (V::ReqStorage, Value::Stevedore(storage)) => client.storage = storage,
-                (V::ReqEsi, Value::Bool(truth)) => client.esi = truth,
+                // Only the page a client asked for can do without.
+                (V::ReqEsi, Value::Bool(truth)) if client.esi_level == 0 => client.esi = truth,
+                (V::ReqEsi, Value::Bool(_)) => {}
                 (V::SessTimeoutIdle, Value::Duration(t)) => client.timeout_idle = span(t),
                 (V::SessTimeoutLinger, Value::Duration(t)) => client.timeout_linger = span(t),
                 (V::SessSendTimeout, Value::Duration(t)) => client.send_timeout = span(t),

@@ -483,6 +483,7 @@ pub(super) fn deliver(
         let with =
             With { resp: Some(response), delivery: Some(&mut delivery), object, ..With::default() };
         let outcome = state.run(policy, State::Deliver, task, with);
+        delivery.do_esi &= state.knobs.esi;
         task.shaping = shaping(&delivery);
         response.status %= 1000;
         let limits = &task.snapshot.h1_limits;

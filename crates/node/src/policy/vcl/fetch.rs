@@ -14,8 +14,10 @@ use freshet_http::date;
 use freshet_http::freshness::Freshness;
 use freshet_http::message::{ResponseHead, Version};
 use freshet_http::reason::Reason;
+use freshet_origin::Waits;
 use freshet_vcl::{BackendRef, FetchKnobs, Outcome, Session, State, Task, View};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a policy keeps for a fetch.
 pub(super) struct FetchState {
@@ -91,6 +93,38 @@ impl FetchState {
             tracing::warn!(policy = policy.policy.name(), line = failure.text, "{failure}");
         }
         outcome
+    }
+
+    /// How long the origin is waited for: as the policy says at this fetch, or the backend's
+    /// declaration, or the configuration in force.
+    fn waits(&self, policy: &VclPolicy, task: &FetchTask) -> Waits {
+        let policy = self.other.as_deref().unwrap_or(policy);
+        let backends = &policy.policy.program().backends;
+        let declared = match self.asked {
+            BackendRef::Backend(index) => backends.get(index as usize),
+            _ => None,
+        };
+        let configured = &task.snapshot.settings.origin_timeouts;
+        let (knobs, of) = (&self.knobs, |value: Option<f64>, or: Option<f64>, last: Duration| {
+            Some(value.or(or).map_or(last, span))
+        });
+        Waits {
+            connect: of(
+                knobs.connect_timeout,
+                declared.and_then(|one| one.connect_timeout),
+                configured.connect,
+            ),
+            first_byte: of(
+                knobs.first_byte_timeout,
+                declared.and_then(|one| one.first_byte_timeout),
+                configured.first_byte,
+            ),
+            between_bytes: of(
+                knobs.between_bytes_timeout,
+                declared.and_then(|one| one.between_bytes_timeout),
+                configured.between_bytes,
+            ),
+        }
     }
 
     /// Turns the backend or director the policy chose into an origin.
@@ -170,6 +204,7 @@ pub(super) fn backend_fetch(policy: &VclPolicy, task: &mut FetchTask) -> Backend
             Outcome::Fetch => {
                 task.body_dropped = state.knobs.body_unset;
                 state.choose(policy, task);
+                task.waits = state.waits(policy, task);
                 BackendFetch::Fetch
             }
             Outcome::Error(status, reason) => BackendFetch::Error(status, reason),

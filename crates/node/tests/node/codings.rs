@@ -1,0 +1,176 @@
+//! Bodies that are kept in another form than they come in: packed, unpacked, put together.
+
+use crate::client::{Answer, get, get_with, request};
+use crate::harness::{Setup, run, until};
+use crate::origin::{Origin, Request, response, then_close};
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use std::io::{Read as _, Write as _};
+
+const GZIP: &[&str] = &["Accept-Encoding: gzip"];
+const TEXT: &str = "Content-Type: text/html";
+const PAGE: &str = "Surrogate-Control: content=\"ESI/1.0\"";
+const FRESH: &str = "Cache-Control: max-age=60";
+
+fn packed(text: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn unpacked(answer: &Answer) -> String {
+    assert_eq!(answer.field("content-encoding"), Some("gzip"), "{:?}", answer.head);
+    let mut text = String::new();
+    let mut decoder = GzDecoder::new(&*answer.body);
+    decoder.read_to_string(&mut text).unwrap();
+    assert!(decoder.into_inner().is_empty(), "something follows behind the end");
+    text
+}
+
+#[test]
+fn a_text_is_kept_packed_once_and_unpacked_for_those_without_gzip() {
+    run(async {
+        let text = "all work and no play ".repeat(5000);
+        let kept = text.clone();
+        let origin = Origin::serve(move |asked: &Request| {
+            assert_eq!(asked.field("accept-encoding"), Some("gzip"));
+            response("200 OK", &[TEXT, FRESH, "ETag: \"a\""], &kept)
+        });
+        let node = Setup::of(&origin).and("[cache]\ngzip = true").start();
+        assert_eq!(get(&node, "/").await.text(), text);
+        let small = get_with(&node, "/", GZIP).await;
+        assert_eq!(unpacked(&small), text);
+        assert!(small.body.len() < text.len() / 10, "{}", small.body.len());
+        assert_eq!(small.field("etag"), Some("W/\"a\""));
+        let plain = get_with(&node, "/", &["Accept-Encoding: gzip;q=0"]).await;
+        assert_eq!((plain.text(), plain.field("content-encoding")), (text.clone(), None));
+        let length = text.len().to_string();
+        assert_eq!(plain.field("content-length"), Some(&*length));
+        assert_eq!(plain.field("vary"), Some("Accept-Encoding"));
+        let part = get_with(&node, "/", &["Range: bytes=4-7"]).await;
+        assert_eq!((part.status, part.text()), (206, "work".to_owned()));
+        let head = request(&node, "HEAD", "/", &[]).await;
+        assert_eq!(head.field("content-length"), Some(&*length));
+        let unchanged = get_with(&node, "/", &["If-None-Match: \"a\""]).await;
+        assert_eq!(unchanged.status, 304);
+        assert_eq!(origin.count(), 1);
+    });
+}
+
+#[test]
+fn what_an_origin_packed_is_unpacked_and_pictures_stay_as_they_are() {
+    run(async {
+        let origin = Origin::serve(|asked: &Request| match asked.target() {
+            "/packed" => response(
+                "200 OK",
+                &[TEXT, FRESH, "Content-Encoding: gzip"],
+                packed(b"hello hello hello"),
+            ),
+            _ => response("200 OK", &["Content-Type: image/png", FRESH], "not really"),
+        });
+        let node = Setup::of(&origin).and("[cache]\ngzip = true").start();
+        assert_eq!(get(&node, "/packed").await.text(), "hello hello hello");
+        assert_eq!(unpacked(&get_with(&node, "/packed", GZIP).await), "hello hello hello");
+        let picture = get_with(&node, "/picture", GZIP).await;
+        assert_eq!(
+            (picture.text(), picture.field("content-encoding")),
+            ("not really".into(), None)
+        );
+    });
+}
+
+#[test]
+fn what_says_gzip_and_is_none_breaks_off_and_is_not_kept() {
+    run(async {
+        let origin = Origin::serve(|_: &Request| {
+            let mut broken = packed("hello ".repeat(20_000).as_bytes());
+            let middle = broken.len() / 2;
+            broken.truncate(middle);
+            response("200 OK", &[TEXT, FRESH, "Content-Encoding: gzip"], broken)
+        });
+        let node = Setup::of(&origin).and("[cache]\ngzip = true").start();
+        for _ in 0..2 {
+            let answer = get(&node, "/").await;
+            assert!(!answer.complete || answer.status >= 500, "{:?}", answer.head);
+        }
+        assert_eq!(origin.count(), 2);
+        // Who wants it packed gets what the origin sent, and nobody else does.
+        get_with(&node, "/", GZIP).await;
+        until(|| node.objects() == 0).await;
+    });
+}
+
+#[test]
+fn a_page_is_put_together_of_its_own_text_and_other_responses() {
+    run(async {
+        let origin = Origin::serve(|asked: &Request| match asked.target() {
+            "/page" => response(
+                "200 OK",
+                &[TEXT, FRESH, PAGE],
+                "<p>a<esi:include src=\"/one\"/>b<esi:remove>no</esi:remove>\
+                 <!--esi <esi:include src=\"two\"/>-->c<esi:comment text=\"x\"/>",
+            ),
+            "/one" => response("200 OK", &[TEXT, "Cache-Control: no-store"], "[1]"),
+            "/two" => response(
+                "200 OK",
+                &[TEXT, FRESH, PAGE],
+                "<i>2<esi:include src=\"http://other.example/three\"/></i>",
+            ),
+            "/three" => {
+                assert_eq!(asked.field("host"), Some("other.example"));
+                response("200 OK", &[TEXT, FRESH, "Content-Encoding: gzip"], packed(b"(3)"))
+            }
+            other => panic!("nobody asks for {other}"),
+        });
+        let node = Setup::of(&origin).and("[cache]\ngzip = true\nesi = true").start();
+        let want = "<p>a[1]b <i>2(3)</i>c";
+        let first = get(&node, "/page").await;
+        assert_eq!(first.text(), want);
+        assert_eq!(first.field("surrogate-control"), None);
+        assert_eq!(unpacked(&get_with(&node, "/page", GZIP).await), want);
+        assert_eq!(get_with(&node, "/page", &["Range: bytes=0-1"]).await.text(), want);
+        assert_eq!(request(&node, "HEAD", "/page", &[]).await.status, 200);
+        // The pages were fetched once, and what may not be kept each time.
+        assert_eq!(origin.count(), 3 + 3);
+        assert_eq!(node.count("esi_requests"), 9);
+    });
+}
+
+#[test]
+fn an_include_that_fails_is_its_error_page_and_the_page_goes_on() {
+    run(async {
+        let origin = Origin::serve(|asked: &Request| match asked.target() {
+            "/page" => response(
+                "200 OK",
+                &[TEXT, FRESH, PAGE],
+                "<p><esi:include src=\"/gone\"/><esi:include src=\"/page\"/>",
+            )
+            .into(),
+            _ => then_close(""),
+        });
+        let node = Setup::of(&origin).and("[cache]\nesi = true").start();
+        let answer = get(&node, "/page").await;
+        // A page that includes itself ends at the depth that is allowed.
+        assert_eq!(answer.text().matches("<p>").count(), 6, "{}", answer.text());
+        assert_eq!(answer.text().matches("502").count(), 5, "{}", answer.text());
+    });
+}
+
+#[test]
+fn a_page_that_is_larger_than_memory_streams_through() {
+    run(async {
+        let line = "<p>some words of a long page<esi:include src=\"/one\"/></p>\n";
+        let lines = 400_000;
+        let origin = Origin::serve(move |asked: &Request| match asked.target() {
+            "/page" => response("200 OK", &[TEXT, FRESH, PAGE], line.repeat(lines)),
+            _ => response("200 OK", &[TEXT, FRESH], "1"),
+        });
+        let setup = Setup::of(&origin).and("[cache]\nesi = true\nobject_bytes_max = \"1MiB\"");
+        let node = setup.start();
+        let answer = get(&node, "/page").await;
+        assert!(answer.complete);
+        assert_eq!(answer.body.len(), "<p>some words of a long page1</p>\n".len() * lines);
+        assert_eq!(node.objects(), 1);
+    });
+}
