@@ -251,6 +251,7 @@ impl Pool {
 }
 
 /// What a wait brought.
+#[allow(clippy::large_enum_variant, reason = "made and taken apart at once")]
 enum Turn {
     Connection(Connection),
     Permit(Permit),
