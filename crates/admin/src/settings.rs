@@ -34,6 +34,8 @@ fn document(settings: &Settings) -> Value {
             "negative": span(cache.negative.unwrap_or_default()),
             "hit_for_miss": span(cache.hit_for_miss),
             "client_cache_control": cache.client_cache_control,
+            "gzip": cache.gzip.unwrap_or_default(),
+            "esi": cache.esi,
             "cache_status": cache.cache_status,
             "name": cache.name,
             "purge_from": cache.purge_from.iter().map(ToString::to_string).collect::<Vec<_>>(),
@@ -198,7 +200,7 @@ mod tests {
     fn every_key_of_the_file_is_shown() {
         let text = "[[listen]]\naddress = \":0\"\n[[origin]]\nurl = \"http://a\"\n\
                     [[certificate]]\ncert = \"a\"\nkey = \"b\"\n\
-                    [[store]]\npath = \"c\"\n";
+                    [[store]]\npath = \"c\"\n[[storage]]\npath = \"/d/\"\n";
         let settings = Settings::from_document(&Document::parse(text).unwrap()).unwrap();
         let document = document(&settings);
         for key in KEYS {
