@@ -6,7 +6,7 @@ mod support;
 
 use freshet_net::succession::Line;
 use named::{Origin, content};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, kill_process};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::Path;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::{JoinHandle, spawn};
 use std::time::Instant;
-use support::{PATIENCE, Process, freshet};
+use support::{PATIENCE, Process, freshet, pid, ready};
 
 /// A node that hands over to others; all of them end with the test.
 struct Node {
@@ -69,15 +69,6 @@ impl Drop for Node {
             let _ = kill_process(pid(*successor), Signal::KILL);
         }
     }
-}
-
-fn ready(process: &mut Process) -> u32 {
-    process
-        .wait_for(|line| line.strip_prefix("ready      process ").map(|pid| pid.parse().unwrap()))
-}
-
-fn pid(number: u32) -> Pid {
-    Pid::from_raw(i32::try_from(number).unwrap()).unwrap()
 }
 
 /// A client that keeps its connection as long as the server does.

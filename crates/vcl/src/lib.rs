@@ -69,7 +69,7 @@ pub use runtime::{
     Purge, Session, StorageQuestion, Task, TlsFacts, UnixPeer, View, lifetime,
 };
 pub use source::{NoFiles, SOURCE_BYTES_MAX, Source, SourceMap, Sources, Span};
-pub use types::{Action, State, States, Type};
+pub use types::{Action, State, States, Type, duration_unit};
 pub use variables::Message;
 
 /// SHA-256 of what was hashed, which policies see as `req.hash` and directors choose by.

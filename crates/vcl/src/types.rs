@@ -107,8 +107,8 @@ impl fmt::Display for Type {
     }
 }
 
-/// Seconds in a unit of duration.
-pub(crate) fn duration_unit(unit: &str) -> Option<f64> {
+/// Seconds in a unit of duration: `ms`, `s`, `m`, `h`, `d`, `w` or `y`.
+pub fn duration_unit(unit: &str) -> Option<f64> {
     Some(match unit {
         "ms" => 0.001,
         "s" => 1.0,

@@ -8,9 +8,9 @@
     reason = "tests, of which each uses a part of this"
 )]
 
-use super::support::{PATIENCE, Process};
+use super::support::{PATIENCE, Process, pid, ready};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::process::{PidfdFlags, Signal, kill_process, pidfd_open};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -233,15 +233,6 @@ impl Drop for Node {
             let _ = kill_process(pid(*successor), Signal::KILL);
         }
     }
-}
-
-fn ready(process: &mut Process) -> u32 {
-    process
-        .wait_for(|line| line.strip_prefix("ready      process ").map(|pid| pid.parse().unwrap()))
-}
-
-fn pid(number: u32) -> Pid {
-    Pid::from_raw(i32::try_from(number).unwrap()).unwrap()
 }
 
 /// Clients that ask one request after another, some over connections they keep, some over a new

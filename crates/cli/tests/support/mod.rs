@@ -143,3 +143,14 @@ pub fn write_noise(path: &Path, length: usize) -> Vec<u8> {
     std::io::Write::write_all(&mut File::create(path).unwrap(), &bytes).unwrap();
     bytes
 }
+
+/// Waits until a node, or the one it hands over to, says that it serves; its process.
+pub fn ready(process: &mut Process) -> u32 {
+    process
+        .wait_for(|line| line.strip_prefix("ready      process ").map(|pid| pid.parse().unwrap()))
+}
+
+/// A process by its number.
+pub fn pid(number: u32) -> Pid {
+    Pid::from_raw(i32::try_from(number).unwrap()).unwrap()
+}

@@ -238,17 +238,8 @@ fn span_seconds(text: &str) -> Option<f64> {
     let digits = text.find(|c: char| c != '.' && !c.is_ascii_digit())?;
     let (number, unit) = text.split_at_checked(digits)?;
     let number: f64 = number.parse().ok()?;
-    let unit = match unit {
-        "ms" => 0.001,
-        "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        "d" => 86_400.0,
-        "w" => 604_800.0,
-        "y" => 31_536_000.0,
-        _ => return None,
-    };
-    Some(number * unit).filter(|seconds| Duration::try_from_secs_f64(*seconds).is_ok())
+    Some(number * freshet_vcl::duration_unit(unit)?)
+        .filter(|seconds| Duration::try_from_secs_f64(*seconds).is_ok())
 }
 
 /// Words of a ban that is one text: separated by white space, in quotes where they have some.

@@ -100,11 +100,9 @@ impl ClientState {
             ..View::new(seconds(task.now), &self.session)
         };
         let mut host = NodeHost {
-            policy,
-            now: task.now,
             parts: &self.parts,
-            transcript: Some(&task.transcript),
             body: task.kept_body.as_deref(),
+            ..NodeHost::new(policy, task.now, Some(&task.transcript))
         };
         let outcome = policy.policy.run(state, view, &mut self.task, &mut host);
         if let Some(failure) = self.task.take_failure() {

@@ -81,13 +81,7 @@ impl FetchState {
             body: with.body,
             ..View::new(seconds(task.now), &self.session)
         };
-        let mut host = NodeHost {
-            policy,
-            now: task.now,
-            parts: &[],
-            transcript: Some(&task.transcript),
-            body: None,
-        };
+        let mut host = NodeHost::new(policy, task.now, Some(&task.transcript));
         let outcome = policy.policy.run(state, view, &mut self.task, &mut host);
         if let Some(failure) = self.task.take_failure() {
             tracing::warn!(policy = policy.policy.name(), line = failure.text, "{failure}");
@@ -137,13 +131,7 @@ impl FetchState {
             bereq: Some(&mut task.request),
             ..View::new(seconds(task.now), &self.session)
         };
-        let mut host = NodeHost {
-            policy,
-            now: task.now,
-            parts: &[],
-            transcript: Some(&task.transcript),
-            body: None,
-        };
+        let mut host = NodeHost::new(policy, task.now, Some(&task.transcript));
         let chosen = policy.policy.resolve(backend, view, &mut self.task, &mut host);
         let sick = chosen.is_some_and(|index| !freshet_vcl::Host::backend_health(&host, index).0);
         let origin = chosen

@@ -196,7 +196,16 @@ impl Host for NodeHost<'_> {
     }
 }
 
-impl NodeHost<'_> {
+impl<'a> NodeHost<'a> {
+    /// What a policy may ask for that has no request of a client at hand.
+    pub(super) fn new(
+        policy: &'a VclPolicy,
+        now: UnixMillis,
+        transcript: Option<&'a Transcript>,
+    ) -> Self {
+        Self { policy, now, parts: &[], transcript, body: None }
+    }
+
     fn kind(&self, how: Purge) -> freshet_cache::Purge {
         match how {
             Purge::Hard => freshet_cache::Purge::Hard,

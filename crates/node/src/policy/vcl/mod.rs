@@ -74,7 +74,7 @@ impl VclPolicy {
 
     /// Its directors by name, and whether any backend of each is healthy.
     pub fn directors(&self, now: UnixMillis) -> Vec<(&str, bool)> {
-        let host = host::NodeHost { policy: self, now, parts: &[], transcript: None, body: None };
+        let host = host::NodeHost::new(self, now, None);
         let healthy = |director| self.policy.is_healthy(director, &host, seconds(now));
         self.policy.directors().map(|(name, director)| (name, healthy(director))).collect()
     }
