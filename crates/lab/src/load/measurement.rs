@@ -90,11 +90,15 @@ pub struct TcpFigures {
 pub struct ClientFigures {
     /// Threads.
     pub threads: usize,
-    /// Processor time of all threads.
+    /// Processor time of all threads, without what they spun.
     pub cpu_seconds: f64,
-    /// The same per request.
+    /// Processor time in which threads with processors of their own looked for answers to come, so
+    /// that no server paid for waking them.
+    #[serde(default)]
+    pub spun_seconds: f64,
+    /// Work per request.
     pub cpu_us_per_request: f64,
-    /// The same per GB (10^9 bytes) of bodies.
+    /// Work per GB (10^9 bytes) of bodies.
     pub cpu_seconds_per_gb: f64,
     /// Share of its processor that the busiest thread used, mean over time.
     pub busiest: f64,

@@ -320,12 +320,13 @@ impl<'a> Watch<'a> {
     ) -> Measurement {
         let names = self.load.workload.classes();
         let (mut meter, mut tail) = (Meter::new(names.len()), Meter::new(names.len()));
-        let mut cpu_ns = 0;
+        let (mut cpu_ns, mut spun_ns) = (0, 0);
         let (mut from, mut until) = (u64::MAX, 0);
         for report in &reports {
             meter.add(&report.meter);
             tail.add(&report.tail);
             cpu_ns += report.cpu_ns;
+            spun_ns += report.spun_ns;
             from = from.min(report.from_ns);
             until = until.max(report.until_ns);
         }
@@ -388,6 +389,7 @@ impl<'a> Watch<'a> {
         let client = ClientFigures {
             threads: self.load.threads,
             cpu_seconds: cpu_ns as f64 / 1e9,
+            spun_seconds: spun_ns as f64 / 1e9,
             cpu_us_per_request: cpu_ns as f64 / 1e3 / requests.max(1) as f64,
             cpu_seconds_per_gb: cpu_ns as f64 / meter.received_bytes.max(1) as f64,
             busiest,
