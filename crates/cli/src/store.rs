@@ -275,8 +275,8 @@ fn measure(arguments: &BenchArguments) -> Result<ExitCode> {
         depth: arguments.depth.max(1),
         span: Duration::from_secs(arguments.seconds.max(1)),
     };
-    if options.object_bytes + 2048 > limits::RECORD_BYTES_MAX as usize {
-        bail!("--object-size is one record at most: 1MB, or 1020KiB");
+    if options.object_bytes > limits::RECORD_BYTES_MAX as usize {
+        bail!("--object-size is one record at most: 1MiB");
     }
     let device: Arc<dyn Device> = Arc::new(device);
     let shows = std::io::stderr().is_terminal();

@@ -64,7 +64,7 @@ pub(crate) async fn promote(
 async fn put_payload(body: &std::sync::Arc<Body>, stored: &mut Stored) {
     match stored.payload.take() {
         Some(payload) => {
-            let mut writer = body.writer(0, None);
+            let mut writer = body.writer(stored.payload_from, None);
             if writer.adopt(&payload).await.is_ok() {
                 let _ = writer.finish();
             }

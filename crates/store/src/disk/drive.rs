@@ -96,11 +96,14 @@ impl Health {
 enum Job {
     Object { description: Description, body: Arc<Body>, _hold: BodyReader },
     Chunk { key: u128, object: u128, number: u32, chunk_bytes: u32, len: usize, block: Block },
-    Head { description: Description, object: u128, total: u64, chunk_bytes: u32 },
+    Head { description: Description, object: u128, total: u64, chunk_bytes: u32, last: Last },
     Drain(Finish),
     Release,
     Stop,
 }
+
+/// The last bytes of an object: a block and how much of it they fill.
+type Last = (Block, usize);
 
 /// One disk of a node.
 #[derive(Debug)]
@@ -528,8 +531,11 @@ impl Disk {
                 self.queued_bytes.fetch_sub(len as u64, Relaxed);
                 result
             }
-            Job::Head { description, object, total, chunk_bytes } => {
-                writer.store_head(description, object, total, chunk_bytes)
+            Job::Head { description, object, total, chunk_bytes, last: (block, len) } => {
+                let bytes = block.get(..len).unwrap_or(&[]);
+                let result = writer.store_head(description, object, (total, chunk_bytes), &[bytes]);
+                self.queued_bytes.fetch_sub(len as u64, Relaxed);
+                result
             }
             Job::Drain(finish) => {
                 let result = writer.drain().and_then(|()| writer.flush());
@@ -650,6 +656,10 @@ impl ObjectStream {
     pub fn push(&mut self, mut bytes: &[u8]) -> bool {
         let chunk = self.chunk_bytes as usize;
         while !bytes.is_empty() {
+            // The last one goes with the head.
+            if self.filled == chunk {
+                self.send();
+            }
             if self.block.is_none() && !self.disk.has_room(u64::from(self.chunk_bytes)) {
                 self.disk.counts.refused_busy.add(1);
                 return false;
@@ -661,9 +671,6 @@ impl ObjectStream {
             self.filled += now;
             self.total += now as u64;
             bytes = rest;
-            if self.filled == chunk {
-                self.send();
-            }
         }
         self.is_same_volume()
     }
@@ -675,14 +682,14 @@ impl ObjectStream {
 
     /// Makes the object findable, once it is written.
     pub fn finish(mut self, description: Description) -> bool {
-        if !self.is_same_volume() || !description.fits() || self.total == 0 {
+        let Some(block) = self.block.take() else { return false };
+        if !self.is_same_volume() || !description.fits() {
             return false;
         }
-        if self.filled > 0 {
-            self.send();
-        }
-        let (object, total, chunk_bytes) = (self.object, self.total, self.chunk_bytes);
-        self.disk.push(Job::Head { description, object, total, chunk_bytes }, 0);
+        let (object, total, last) = (self.object, self.total, (block, self.filled));
+        let chunk_bytes = if self.number == 0 { 0 } else { self.chunk_bytes };
+        let queued = self.filled as u64;
+        self.disk.push(Job::Head { description, object, total, chunk_bytes, last }, queued);
         true
     }
 

@@ -50,7 +50,7 @@ pub struct Geometry {
     pub segment_bytes: u64,
     /// Segments.
     pub segments: u32,
-    /// The longest record.
+    /// The most payload of a record, and the longest chunk with what describes it.
     pub record_bytes_max: u32,
     /// Bytes under one checksum.
     pub check_bytes: u32,

@@ -2,7 +2,7 @@
 
 use super::geometry::Geometry;
 use super::limits::{BLOCK_BYTES, META_BYTES_MAX, TAGS_MAX};
-use super::record::{Kind, RecordHead, payload_max};
+use super::record::{Kind, RecordHead, chunk_payload_max};
 use super::volume::Common;
 use super::writer::{Stream, Writer};
 use crate::body::{Body, Next};
@@ -36,7 +36,7 @@ pub(crate) fn object_id(common: &Common, key: u128) -> u128 {
 /// The longest chunk of a long object on such a device: whole pages, so that chunks are joined in
 /// memory without gaps.
 pub(crate) fn chunk_bytes_max(geometry: &Geometry) -> u32 {
-    let most = payload_max(geometry, 0, 0) & !(BLOCK_BYTES - 1);
+    let most = chunk_payload_max(geometry) & !(BLOCK_BYTES - 1);
     u32::try_from(most).unwrap_or(u32::MAX)
 }
 
@@ -90,6 +90,7 @@ impl Description {
             chunk: 0,
             chunk_bytes: 0,
             payload_bytes: 0,
+            is_paged: false,
             tags: self.tags,
             meta: self.meta,
             sums: Box::default(),
@@ -122,33 +123,21 @@ impl Writer {
         let total = body.total().filter(|_| body.is_complete()).ok_or(DiskError::NotWhole)?;
         let geometry = *self.volume.geometry();
         let object = object_id(&self.volume.common, description.key);
-        let most = payload_max(&geometry, description.tags.len(), description.meta.len());
-        if total <= most {
-            let parts = leases(body, 0, total).ok_or(DiskError::NotWhole)?;
-            return self.store_short(description, object, &parts);
-        }
-        let chunk = chunk_bytes(&geometry, total);
-        for (number, start) in (0..total).step_by(chunk as usize).enumerate() {
-            let end = (start + u64::from(chunk)).min(total);
+        let is_short = total <= u64::from(geometry.record_bytes_max);
+        let chunk = if is_short { 0 } else { chunk_bytes(&geometry, total) };
+        let mut start = 0;
+        for number in 0.. {
+            let is_last = is_short || total - start <= u64::from(chunk);
+            let end = if is_last { total } else { start + u64::from(chunk) };
             let parts = leases(body, start, end).ok_or(DiskError::NotWhole)?;
             let parts: Vec<&[u8]> = parts.iter().map(|lease| &**lease).collect();
-            self.store_chunk(description.key, object, number as u32, chunk, &parts)?;
+            if is_last {
+                return self.store_head(description, object, (total, chunk), &parts);
+            }
+            self.store_chunk(description.key, object, number, chunk, &parts)?;
+            start = end;
         }
-        self.store_head(description, object, total, chunk)
-    }
-
-    fn store_short(
-        &mut self,
-        description: Description,
-        object: u128,
-        parts: &[Lease],
-    ) -> Result<(), DiskError> {
-        let parts: Vec<&[u8]> = parts.iter().map(|lease| &**lease).collect();
-        let total: usize = parts.iter().map(|part| part.len()).sum();
-        let mut head = description.head(object, total as u64);
-        head.payload_bytes = total as u32;
-        head.sums = sums(&parts, self.volume.geometry().check_bytes);
-        self.append(Stream::New, head, &parts)
+        Ok(())
     }
 
     /// Writes a chunk of a long object.
@@ -171,16 +160,20 @@ impl Writer {
         self.append(Stream::New, head, parts)
     }
 
-    /// Writes the head of a long object, after its chunks: from now on it can be found.
+    /// Writes the head of an object of `total` bytes with what follows its chunks, if it has any,
+    /// after them: from now on it can be found.
     pub(crate) fn store_head(
         &mut self,
         description: Description,
         object: u128,
-        total: u64,
-        chunk_bytes: u32,
+        (total, chunk_bytes): (u64, u32),
+        parts: &[&[u8]],
     ) -> Result<(), DiskError> {
+        let payload: usize = parts.iter().map(|part| part.len()).sum();
         let mut head = description.head(object, total);
         head.chunk_bytes = chunk_bytes;
-        self.append(Stream::New, head, &[])
+        head.payload_bytes = payload as u32;
+        head.sums = sums(parts, self.volume.geometry().check_bytes);
+        self.append(Stream::New, head, parts)
     }
 }

@@ -6,10 +6,12 @@ use std::time::Duration;
 /// today, and the page.
 pub const BLOCK_BYTES: u64 = 4096;
 
-/// The version of the format this program writes. It reads this one and those before.
-pub const FORMAT_VERSION: u16 = 1;
+/// The version of the format this program writes. It reads this one and those before, and makes a
+/// device one of this version when it opens it to write. Since 2, the payload of an object may begin
+/// at a page, and the last chunk of a long one is in its head.
+pub const FORMAT_VERSION: u16 = 2;
 
-/// The longest record: one piece of the arena, so that a record is read where it is served from.
+/// The most payload of a record: one piece of the arena, so that it is read where it is served from.
 pub const RECORD_BYTES_MAX: u32 = 1 << 20;
 
 /// The shortest limit on records a device is formatted with.
@@ -43,7 +45,8 @@ pub const DEVICE_BYTES_MAX: u64 = 1 << 46;
 /// The ring of purges and of segments opened and sealed: 16,384 groups of up to 60 entries.
 pub const JOURNAL_BYTES_MAX: u64 = 64 << 20;
 
-/// Mean length of a record the index is made for, unless said otherwise.
+/// Mean length of an object the index is made for, unless said otherwise: also enough for objects a
+/// little longer than one record, which take two.
 pub const OBJECT_BYTES_DEFAULT: u64 = 512 << 10;
 
 /// Marks of purges remembered: with 32 bytes each this is 8 MiB of every checkpoint. Forgetting one

@@ -5,7 +5,7 @@
 
 use super::block::{Block, Buffer};
 use super::codec::round_up;
-use super::device::{Completion, Io, IoError, Op};
+use super::device::{Completion, Io, IoError, Op, Outcome};
 use super::index::Slot;
 use super::limits::{BLOCK_BYTES, CHECK_BYTES, HEAD_READ_BYTES, RECORD_BYTES_MAX};
 use super::purges::Verdict;
@@ -55,10 +55,13 @@ pub struct Stored {
     pub tags: Box<[u64]>,
     /// When it was softly purged, Unix milliseconds.
     pub soft_ms: Option<u64>,
-    /// All of its bytes, where they came along with the head.
+    /// The bytes from [`Stored::payload_from`] on, where they came along with the head.
     pub payload: Option<Lease>,
+    /// Where the bytes begin that the head's record has: 0 for an object of one record, the last
+    /// chunk for a longer one.
+    pub payload_from: u64,
     chunk_bytes: u32,
-    /// Where its bytes are, where the head's record has them.
+    /// Where these bytes are on the device.
     payload_at: u64,
     sums: Arc<[u32]>,
 }
@@ -132,8 +135,18 @@ impl Volume {
         let segment = geometry.segment_of(offset).ok_or(ReadError::Miss)?;
         let segment_end = geometry.segment_at(segment) + geometry.segment_bytes;
         let about = u64::from(slot.units()) * u64::from(geometry.unit_bytes);
-        let about = about.min(geometry.record_bytes_max.into());
-        let mut wanted = if whole { about } else { about.min(HEAD_READ_BYTES.into()) };
+        let most = u64::from(geometry.record_bytes_max);
+        // So long that its bytes begin at a page, the next one as a rule: they are read beside it.
+        let beside = if whole && about >= most {
+            self.begin_payload(arena, offset + BLOCK_BYTES, segment_end)
+        } else {
+            None
+        };
+        let mut wanted = match (whole, &beside) {
+            (_, Some(_)) => BLOCK_BYTES,
+            (true, None) => about.min(most),
+            (false, None) => about.min(HEAD_READ_BYTES.into()),
+        };
         let start = offset & !(BLOCK_BYTES - 1);
         let skip = (offset - start) as usize;
         let (head, memory) = loop {
@@ -178,8 +191,21 @@ impl Volume {
                 return Err(ReadError::Miss);
             }
         };
-        let memory = memory.ended(skip + head.bytes() as usize);
-        let payload = self.payload_of(&head, memory, skip, arena, slot)?;
+        let payload_from = head.total.checked_sub(head.payload_bytes.into());
+        let payload_from = payload_from.filter(|from| *from == 0 || head.chunk_bytes > 0);
+        let payload_from = payload_from.ok_or(ReadError::Miss)?;
+        let payload = match beside {
+            Some(beside) if head.is_paged && head.payload_at() == BLOCK_BYTES => {
+                let memory = self.finish_read(offset + BLOCK_BYTES, beside.await)?;
+                let memory = memory.ended(head.payload_bytes as usize);
+                self.payload_of(&head, memory, 0, arena, slot)?
+            }
+            _ => {
+                let memory = memory.ended(skip + head.bytes() as usize);
+                let at = skip + head.payload_at() as usize;
+                self.payload_of(&head, memory, at, arena, slot)?
+            }
+        };
         self.counts.hits.add(1);
         self.index.touch(key_hash(key), slot);
         Ok(Stored {
@@ -193,6 +219,7 @@ impl Volume {
             total: head.total,
             soft_ms,
             payload,
+            payload_from,
             chunk_bytes: head.chunk_bytes,
             payload_at: offset + head.payload_at(),
             sums: head.sums.into(),
@@ -201,20 +228,32 @@ impl Volume {
         })
     }
 
-    /// The payload, where all of it was read.
+    /// Begins to read a payload of a length that is not known yet, where there is memory for it.
+    fn begin_payload(
+        &self,
+        arena: &Arc<Arena>,
+        offset: u64,
+        segment_end: u64,
+    ) -> Option<Completion> {
+        let len = u64::from(self.geometry().record_bytes_max).min(segment_end.checked_sub(offset)?);
+        let len = usize::try_from(len).ok().filter(|len| *len > 0)?;
+        let buffer = Buffer::Piece(arena.allocate(len)?);
+        Some(self.device.submit(Io { op: Op::Read, offset, len, buffer }))
+    }
+
+    /// The payload, where all of it was read, from this place of the memory on.
     fn payload_of(
         &self,
         head: &RecordHead,
         mut memory: Memory,
-        skip: usize,
+        from: usize,
         arena: &Arc<Arena>,
         slot: Slot,
     ) -> Result<Option<Lease>, ReadError> {
         let len = head.payload_bytes as usize;
-        if head.chunk_bytes != 0 || len == 0 {
+        if len == 0 {
             return Ok(None);
         }
-        let from = skip + head.payload_at() as usize;
         let Some(payload) = memory.bytes().get(from..from + len) else { return Ok(None) };
         if !head.verify(self.geometry().check_bytes, 0, payload) {
             self.counts.damaged.add(1);
@@ -244,12 +283,17 @@ impl Volume {
         } else {
             Buffer::Piece(arena.allocate(bytes).ok_or(ReadError::NoMemory)?)
         };
-        let outcome =
-            self.device.submit(Io { op: Op::Read, offset: start, len: bytes, buffer }).await;
-        self.check(start, outcome.result)?;
+        let read = self.device.submit(Io { op: Op::Read, offset: start, len: bytes, buffer });
+        self.finish_read(start, read.await)
+    }
+
+    /// Takes note of a read that has ended.
+    fn finish_read(&self, offset: u64, outcome: Outcome) -> Result<Memory, ReadError> {
+        self.check(offset, outcome.result)?;
+        let mut memory = Memory::of(outcome.buffer);
         self.counts.reads.add(1);
-        self.counts.read_bytes.add(len);
-        Ok(Memory::of(outcome.buffer))
+        self.counts.read_bytes.add(memory.bytes().len() as u64);
+        Ok(memory)
     }
 
     /// Takes note of a read that failed.
@@ -322,11 +366,12 @@ impl Stored {
     /// Whether the bytes of `range` are known to the index. Looks at memory only, at 64 chunks at
     /// most.
     pub fn may_have(&self, range: std::ops::Range<u64>) -> bool {
-        if self.chunk_bytes == 0 {
+        let end = range.end.min(self.payload_from);
+        if range.start >= end {
             return true;
         }
-        let chunk = u64::from(self.chunk_bytes);
-        let last = range.end.saturating_sub(1) / chunk;
+        let chunk = u64::from(self.chunk_bytes.max(1));
+        let last = (end - 1) / chunk;
         let first = range.start / chunk;
         let step = ((last - first.min(last)) / 64 + 1) as usize;
         (first..=last).step_by(step).chain([last]).all(|number| {
@@ -365,14 +410,15 @@ impl Stored {
         if position >= end {
             return Err(ReadError::Miss);
         }
-        if self.chunk_bytes == 0 {
-            let extent = Extent { at: self.payload_at, from: 0, len: self.total };
+        if position >= self.payload_from {
+            let len = self.total - self.payload_from;
+            let extent = Extent { at: self.payload_at, from: self.payload_from, len };
             return self.begin_in(extent, position, end, arena, None);
         }
-        let chunk = u64::from(self.chunk_bytes);
+        let chunk = u64::from(self.chunk_bytes.max(1));
         let number = u32::try_from(position / chunk).map_err(|_| ReadError::Miss)?;
         let from = u64::from(number) * chunk;
-        let len = chunk.min(self.total - from);
+        let len = chunk.min(self.payload_from - from);
         let hash = chunk_hash(self.object, number);
         let slot = self.volume.index.chunks(hash).iter().nth(attempt).ok_or(ReadError::Miss)?;
         let record_at = slot.units_at() * u64::from(self.volume.geometry().unit_bytes);

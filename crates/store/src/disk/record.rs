@@ -10,13 +10,21 @@
 //!      zeroes to the unit of the device
 //! ```
 //! An object of one record has description and payload in it. A longer one is cut into chunks, each
-//! a record, and its head is written last: without it the chunks cannot be found.
+//! a record, but for the last one, which is in the head. The head is written last: without it the
+//! chunks cannot be found.
+//!
+//! A head whose payload does not fit one read with it is paged: its payload begins at a page, so that
+//! the payload alone is one read into memory of just its length.
 
 use super::codec::{Put, Reader, mix, round_up};
 use super::geometry::Geometry;
 use super::limits::{ALIGNED_RECORD_BYTES, BLOCK_BYTES, META_BYTES_MAX, TAGS_MAX};
 
 const MAGIC: u32 = 0x4352_7246;
+/// How a record is laid out: payload behind what describes it.
+const PACKED: u8 = 1;
+/// Payload at the next page.
+const PAGED: u8 = 2;
 /// Length of the fixed part.
 pub(crate) const FIXED_BYTES: usize = 128;
 /// Payload begins at a multiple of this.
@@ -56,6 +64,8 @@ pub(crate) struct RecordHead {
     /// Length of a chunk's payload, but for the last; 0 where the head has all.
     pub(crate) chunk_bytes: u32,
     pub(crate) payload_bytes: u32,
+    /// Whether the payload begins at a page.
+    pub(crate) is_paged: bool,
     pub(crate) tags: Box<[u64]>,
     pub(crate) meta: Box<[u8]>,
     /// Of each block of payload.
@@ -83,17 +93,31 @@ pub(crate) fn sums_of(payload_bytes: u64, check_bytes: u32) -> usize {
     payload_bytes.div_ceil(check_bytes.into()) as usize
 }
 
-/// The most payload a record with such a head has room for.
-pub(crate) fn payload_max(geometry: &Geometry, tags: usize, meta: usize) -> u64 {
+/// The most payload a chunk has room for, to be read at once with what describes it.
+pub(crate) fn chunk_payload_max(geometry: &Geometry) -> u64 {
     let max = u64::from(geometry.record_bytes_max);
     let sums = sums_of(max, geometry.check_bytes);
-    max.saturating_sub(payload_offset(sums, tags, meta))
+    max.saturating_sub(payload_offset(sums, 0, 0))
+}
+
+/// The longest record of an object that is packed: below the last class of lengths the index knows,
+/// so that a slot of that class leads to a paged one.
+pub(crate) fn packed_bytes_max(record_bytes_max: u32) -> u64 {
+    u64::from(record_bytes_max - record_bytes_max / 32)
 }
 
 impl RecordHead {
     /// Where the payload begins.
     pub(crate) fn payload_at(&self) -> u64 {
-        payload_offset(self.sums.len(), self.tags.len(), self.meta.len())
+        let packed = payload_offset(self.sums.len(), self.tags.len(), self.meta.len());
+        if self.is_paged { round_up(packed, BLOCK_BYTES) } else { packed }
+    }
+
+    /// Has the payload begin at a page where it is too long to be read with what is before it.
+    pub(crate) fn lay_out(&mut self, record_bytes_max: u32) {
+        self.is_paged = false;
+        self.is_paged =
+            self.kind == Kind::Head && self.bytes() > packed_bytes_max(record_bytes_max);
     }
 
     /// Length of the record without what fills it up.
@@ -106,7 +130,7 @@ impl RecordHead {
         let start = out.len();
         out.put_u32(MAGIC);
         out.put_u32(0);
-        out.put_u8(1);
+        out.put_u8(if self.is_paged { PAGED } else { PACKED });
         out.put_u8(match self.kind {
             Kind::Head => 0,
             Kind::Chunk => 1,
@@ -140,7 +164,9 @@ impl RecordHead {
         let mut from = Reader::new(fixed);
         let head = Self::parse_fixed(&mut from).ok_or(Bad::NotARecord)?;
         let (mut read, sum, sums, tags, meta) = head;
-        let head_bytes = payload_offset(sums, tags, meta) as usize;
+        let packed = payload_offset(sums, tags, meta);
+        let head_bytes =
+            if read.is_paged { round_up(packed, BLOCK_BYTES) } else { packed } as usize;
         let whole = bytes.get(..head_bytes).ok_or(Bad::Longer(head_bytes))?;
         if crc32c::crc32c(&whole[8..]) != sum {
             return Err(Bad::Damaged);
@@ -161,9 +187,11 @@ impl RecordHead {
             return None;
         }
         let sum = from.u32()?;
-        if from.u8()? != 1 {
-            return None;
-        }
+        let is_paged = match from.u8()? {
+            PACKED => false,
+            PAGED => true,
+            _ => return None,
+        };
         let kind = match from.u8()? {
             0 => Kind::Head,
             1 => Kind::Chunk,
@@ -184,6 +212,7 @@ impl RecordHead {
             chunk: from.u32()?,
             chunk_bytes: from.u32()?,
             payload_bytes: from.u32()?,
+            is_paged,
             tags: Box::default(),
             meta: Box::default(),
             sums: Box::default(),
@@ -220,11 +249,11 @@ pub(crate) fn chunk_hash(object: u128, chunk: u32) -> u64 {
     mix((object >> 64) as u64 ^ mix(object as u64 ^ mix(u64::from(chunk) + 1)))
 }
 
-/// Bytes a record takes from `offset` of a segment on: what is left free before it, and its length
-/// to the unit.
-pub(crate) fn place(offset: u64, bytes: u64, unit_bytes: u32) -> (u64, u64) {
-    let align =
-        if bytes >= u64::from(ALIGNED_RECORD_BYTES) { BLOCK_BYTES } else { unit_bytes.into() };
+/// Where a record goes that comes at `offset` of a segment, and its length to the unit.
+pub(crate) fn place(offset: u64, head: &RecordHead, unit_bytes: u32) -> (u64, u64) {
+    let bytes = head.bytes();
+    let is_aligned = head.is_paged || bytes >= u64::from(ALIGNED_RECORD_BYTES);
+    let align = if is_aligned { BLOCK_BYTES } else { unit_bytes.into() };
     (round_up(offset, align), round_up(bytes, unit_bytes.into()))
 }
 
@@ -247,6 +276,7 @@ mod tests {
             chunk: 0,
             chunk_bytes: 0,
             payload_bytes: payload.len() as u32,
+            is_paged: false,
             tags: tags.into(),
             meta: meta.into(),
             sums: payload.chunks(4096).map(crc32c::crc32c).collect(),
@@ -259,9 +289,11 @@ mod tests {
             meta in prop::collection::vec(any::<u8>(), 0..300),
             tags in prop::collection::vec(any::<u64>(), 0..5),
             payload in prop::collection::vec(any::<u8>(), 0..20_000),
+            is_paged in any::<bool>(),
             flip in any::<prop::sample::Index>(),
         ) {
-            let written = head(&meta, &tags, &payload);
+            let mut written = head(&meta, &tags, &payload);
+            written.is_paged = is_paged;
             let mut bytes = Vec::new();
             written.write(&mut bytes);
             prop_assert_eq!(bytes.len() as u64, written.payload_at());

@@ -97,7 +97,13 @@ pub fn format(
 /// # Errors
 /// What the device holds instead of a store, or why it cannot be read.
 pub fn open(device: Arc<dyn Device>, common: Common) -> Result<Opened, DiskError> {
-    let superblock = Superblock::read(&*device)?;
+    let mut superblock = Superblock::read(&*device)?;
+    if superblock.version < FORMAT_VERSION {
+        // What was written before is read as it is; what is written from now on, programs that
+        // know the version before do not understand.
+        superblock.version = FORMAT_VERSION;
+        superblock.write(&*device)?;
+    }
     let recovered = recover(&*device, &superblock, &common)?;
     let Recovered { index, table, journal, written, formatted_ms, to_seal, report, .. } = recovered;
     let (place, journal_from) = (recovered.place, recovered.journal_from);
@@ -344,7 +350,7 @@ fn scan(device: &dyn Device, geometry: &Geometry, segment: u32, seq: u64) -> Vec
             window.head(at).ok().filter(|head| head.segment_seq == seq).map(|head| (at, head))
         });
         let Some((at, head)) = next else { return entries };
-        let (_, len) = place(at, head.bytes(), geometry.unit_bytes);
+        let (_, len) = place(at, &head, geometry.unit_bytes);
         if at + len > geometry.segment_bytes {
             return entries;
         }

@@ -112,11 +112,12 @@ impl Writer {
         payload: &[&[u8]],
     ) -> Result<(), DiskError> {
         let geometry = *self.volume.geometry();
+        head.lay_out(geometry.record_bytes_max);
         let bytes = head.bytes();
-        if bytes > u64::from(geometry.record_bytes_max) {
+        if head.payload_at().max(head.payload_bytes.into()) > u64::from(geometry.record_bytes_max) {
             return Err(DiskError::RecordTooLong { bytes });
         }
-        let (start, len) = self.find_room(stream, bytes)?;
+        let (start, len) = self.find_room(stream, &head)?;
         head.seq = self.volume.common.next_seq();
         let Some(open) = &mut self.open[stream as usize] else {
             return Err(DiskError::Full);
@@ -277,13 +278,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Where the next record of this length goes, opening a segment if need be.
-    fn find_room(&mut self, stream: Stream, bytes: u64) -> Result<(u64, u64), DiskError> {
+    /// Where the next record goes, opening a segment if need be.
+    fn find_room(&mut self, stream: Stream, head: &RecordHead) -> Result<(u64, u64), DiskError> {
         let geometry = *self.volume.geometry();
         for _ in 0..2 {
             if let Some(open) = &self.open[stream as usize] {
                 let (start, len) =
-                    place(open.buffer_at + open.filled as u64, bytes, geometry.unit_bytes);
+                    place(open.buffer_at + open.filled as u64, head, geometry.unit_bytes);
                 let end = round_up(start + len, BLOCK_BYTES);
                 if end + footer_bytes(open.entries.len() + 1) <= geometry.segment_bytes {
                     return Ok((start, len));
@@ -299,9 +300,8 @@ impl Writer {
     pub(crate) fn has_room_to_keep(&self, bytes: u64) -> bool {
         let geometry = self.volume.geometry();
         let fits = self.open[Stream::Kept as usize].as_ref().is_some_and(|open| {
-            let (start, len) =
-                place(open.buffer_at + open.filled as u64, bytes, geometry.unit_bytes);
-            let end = round_up(start + len, BLOCK_BYTES);
+            let start = round_up(open.buffer_at + open.filled as u64, BLOCK_BYTES);
+            let end = round_up(start + bytes, BLOCK_BYTES);
             end + footer_bytes(open.entries.len() + 1) <= geometry.segment_bytes
         });
         fits || self.volume.books().table.count(SegmentState::Free) > 0

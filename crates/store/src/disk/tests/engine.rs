@@ -70,6 +70,55 @@ fn the_log_goes_round_and_keeps_the_newest() {
     assert!(stats.live_bytes <= stats.log_bytes);
 }
 
+/// Writes objects of `len` bytes until the log has gone round, and asks for all that must be there.
+fn fill_and_ask(options: FormatOptions, bytes: u64, len: u64) -> (World, u64) {
+    let mut world = World::new(bytes, 31, options);
+    let geometry = *world.opened().volume.geometry();
+    let last = geometry.log_bytes() * 3 / 2 / len;
+    for resource in 0..last {
+        world.insert(resource, len, 0).expect("old segments are freed");
+        world.opened().writer.tend().expect("the drive works");
+    }
+    world.opened().writer.drain().expect("the drive works");
+    // What is free or was freed ahead are two segments, what is written in a third.
+    let in_segment = geometry.segment_bytes / (len + len / 16);
+    let there = u64::from(geometry.segments - 3) * in_segment;
+    for round in ["before", "after"] {
+        let hits = (last - there..last)
+            .filter(|resource| world.look(*resource, true, (0, len)))
+            .count() as u64;
+        let dropped = world.opened().volume.counts().index_dropped.value();
+        assert_eq!((hits, dropped), (there, 0), "of {len} bytes, {round} the restart");
+        world.device.process_end();
+        world.open().expect("it can be opened");
+    }
+    (world, there)
+}
+
+#[test]
+fn the_index_a_store_is_made_with_holds_all_objects_of_a_mebibyte() {
+    // In small, and as it is made unless said otherwise.
+    for len in [65_535, 64 << 10, 65_537, 100_000, 300_000] {
+        let half = FormatOptions { object_bytes: Some(32 << 10), ..SMALL };
+        fill_and_ask(half, 16 << 20, len);
+    }
+    let (mut world, _) = fill_and_ask(FormatOptions::default(), 96 << 20, 1 << 20);
+    let stats = world.opened().volume.stats();
+    assert!(stats.entries * (1 << 20) <= stats.log_bytes, "one record for each: {stats:?}");
+}
+
+#[test]
+fn the_index_of_a_store_for_objects_of_a_mebibyte_takes_9_4_bytes_for_each() {
+    let options =
+        FormatOptions { object_bytes: Some(64 << 10), segment_bytes: Some(4 << 20), ..SMALL };
+    let (mut world, there) = fill_and_ask(options, 64 << 20, 64 << 10);
+    let geometry = *world.opened().volume.geometry();
+    let design = geometry.device_bytes / (64 << 10);
+    let stats = world.opened().volume.stats();
+    assert!(stats.index_bytes as f64 <= 9.4 * design as f64 + 64.0, "{stats:?}");
+    assert!(there > design * 2 / 3, "{there} of {design}");
+}
+
 #[test]
 fn what_is_used_is_kept_when_its_segment_is_freed() {
     let mut world = World::new(16 << 20, 4, SMALL);
@@ -161,6 +210,31 @@ fn a_bad_range_costs_its_own_objects_only() {
     world.device.repair();
     for resource in 0..2000 {
         world.insert(resource, 20_000, 0).expect("the rest of the disk serves on");
+    }
+}
+
+#[test]
+fn a_store_of_the_first_version_is_read_and_made_one_of_this() {
+    let mut world = World::new(16 << 20, 10, SMALL);
+    for resource in 0..40 {
+        world.insert(resource, 50_000, 0).expect("there is room");
+    }
+    // Long objects had all their bytes in chunks, and heads without any.
+    world.insert_in_chunks_alone(40, 200_000);
+    world.opened().writer.stop().expect("the drive works");
+    let good = Superblock::read(&*world.device).expect("it was formatted");
+    let first = Superblock { version: 1, ..good.clone() };
+    first.write(&*world.device).expect("the drive works");
+    for _ in 0..2 {
+        let report = world.open().expect("the version before is read");
+        assert!(report.was_clean && report.had_checkpoint, "{report:?}");
+        for resource in 0..=40 {
+            let len = if resource < 40 { 50_000 } else { 200_000 };
+            assert!(world.look(resource, true, (0, len)), "{resource}");
+            assert!(world.look(resource, false, (len / 2, len)), "{resource}");
+        }
+        assert_eq!(Superblock::read(&*world.device), Ok(good.clone()));
+        world.opened().writer.stop().expect("the drive works");
     }
 }
 

@@ -8,6 +8,7 @@ use crate::body::Body;
 use crate::disk::codec::mix;
 use crate::disk::device::Device;
 use crate::disk::geometry::FormatOptions;
+use crate::disk::intake::{chunk_bytes_max, object_id};
 use crate::disk::purges::{Mark, Purges, Sequence, Target};
 use crate::disk::record::key_hash;
 use crate::disk::recovery::{self, Opened, Report};
@@ -128,10 +129,30 @@ impl World {
 
     /// Inserts an object of `len` bytes for a resource.
     pub(crate) fn insert(&mut self, resource: u64, len: u64, tag: u64) -> Result<(), DiskError> {
+        let (description, bytes) = self.describe(resource, len, tag);
+        let body = body(&self.arena, &bytes);
+        self.opened().writer.store(description, &body)
+    }
+
+    /// As [`World::insert`], laid out as the first version of the format did with long objects.
+    pub(crate) fn insert_in_chunks_alone(&mut self, resource: u64, len: u64) {
+        let (description, bytes) = self.describe(resource, len, 0);
+        let object = object_id(&self.common, description.key);
+        let chunk = chunk_bytes_max(self.opened().volume.geometry());
+        let writer = &mut self.opened().writer;
+        for (number, part) in bytes.chunks(chunk as usize).enumerate() {
+            let number = number as u32;
+            let stored = writer.store_chunk(description.key, object, number, chunk, &[part]);
+            stored.expect("there is room");
+        }
+        let stored = writer.store_head(description, object, (len, chunk), &[]);
+        stored.expect("there is room");
+    }
+
+    /// Something new of a resource, which the oracle knows of.
+    fn describe(&mut self, resource: u64, len: u64, tag: u64) -> (Description, Vec<u8>) {
         let number = self.next;
         self.next += 1;
-        let bytes = content(number, len);
-        let body = body(&self.arena, &bytes);
         let born = self.common.next_seq();
         let description = Description {
             key: key(resource),
@@ -142,7 +163,7 @@ impl World {
             meta: number.to_le_bytes().into(),
         };
         self.inserted.push(Inserted { resource, number, len, born, tag });
-        self.opened().writer.store(description, &body)
+        (description, content(number, len))
     }
 
     /// Purges; whether it was confirmed.
@@ -195,7 +216,8 @@ impl World {
         assert!(!self.is_purged(&inserted), "purged content came back: {inserted:?}");
         let want = content(number, inserted.len);
         if let Some(payload) = &stored.payload {
-            assert!(**payload == *want, "wrong bytes with the head");
+            let from = stored.payload_from as usize;
+            assert!(**payload == want[from..], "wrong bytes with the head");
         }
         let end = part.1.min(stored.total);
         match read(stored, part.0.min(end), end, &arena) {
