@@ -1,5 +1,6 @@
 """Load by wrk and h2load, and what a server spent on it."""
 import contextlib, json, os, pathlib, re, subprocess, tempfile, time
+from servers import freshet_program
 
 # A request for one of n objects, chosen evenly.
 UNIFORM = """request = function()
@@ -77,10 +78,25 @@ def h2load(server, scenario, seconds, processors="1"):
                 errors=max(0, failed + errored - under_way), mean=mean.group(1) if mean else "")
 
 
+def lab(server, scenario, seconds, processors="1"):
+    """Freshet's own generator, a connection and a full handshake for each request: wrk offers a ticket on its second."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "load.toml"
+        file.write_text(f'[[requests]]\nclass = "object"\npath = "/{scenario["size"]}/object-{{1-{scenario["objects"]}}}"\n'
+                        f'[[steps]]\nconnections = {scenario["connections"]}\nduration = "{seconds}s"\nwarmup = "0s"\nclose = true\n')
+        said = subprocess.run([freshet_program(), "lab", "run", file, f"https://127.0.0.1:{server.tls_port}", "--threads", "1",
+                               "--cpus", processors, "--check", "0", "--json", "--out", folder], capture_output=True, text=True)
+    if not said.stdout:
+        raise RuntimeError(said.stderr)
+    found = json.loads(said.stdout)["steps"][0]["measured"]
+    return dict(us=found["seconds"] * 1e6, requests=found["requests"], bytes=found["body_bytes"] + found["head_bytes"],
+                errors=sum(found["errors"].values()))
+
+
 def measure(server, scenario, seconds, processors="1"):
     """Fills, warms up for a second, and returns what a measured run cost."""
     (fill if scenario["objects"] <= 2000 else fill_many)(server, scenario["size"], scenario["objects"])
-    load = h2load if "streams" in scenario else wrk
+    load = h2load if "streams" in scenario else lab if scenario.get("full") else wrk
     load(server, scenario, 1, processors)
     before = server.processor_seconds()
     result = load(server, scenario, seconds, processors)

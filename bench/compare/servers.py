@@ -239,14 +239,18 @@ class TrafficServer(Server):
         shutil.rmtree(getattr(self, "cache", ""), ignore_errors=True)
 
 
+def freshet_program():
+    program = os.environ.get("FRESHET") or pathlib.Path(__file__).resolve().parents[2] / "target/release/freshet"
+    if not pathlib.Path(program).exists():
+        raise SystemExit(f"{program} is missing: run cargo build --release -p freshet-cli, or set FRESHET")
+    return program
+
+
 class Freshet(Server):
     name = "freshet"
 
     def start(self):
-        program = os.environ.get("FRESHET") or pathlib.Path(__file__).resolve().parents[2] / "target/release/freshet"
-        if not pathlib.Path(program).exists():
-            raise SystemExit(f"{program} is missing: run cargo build --release -p freshet-cli, or set FRESHET")
-        self.spawn([program, "serve", "--origin", f"http://127.0.0.1:{self.origin_port}", "--listen", f"127.0.0.1:{self.clear_port}",
+        self.spawn([freshet_program(), "serve", "--origin", f"http://127.0.0.1:{self.origin_port}", "--listen", f"127.0.0.1:{self.clear_port}",
                     "--listen-tls", f"127.0.0.1:{self.tls_port}", "--cert", self.certificate, "--key", self.key,
                     "--memory", f"{self.memory_mb}MB", "--workers", str(self.workers),
                     *self.more], [self.clear_port, self.tls_port])

@@ -244,6 +244,25 @@ fn an_interrupted_scenario_keeps_what_it_has() {
 }
 
 #[test]
+fn a_peak_that_was_not_held_to_the_end_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_origin, url) = origin();
+    let mut command = freshet();
+    command.args(["lab", "connections", &url, "--name", "origin", "--min", "1", "--max", "2"]);
+    command.args(["--channels", "1", "--segments", "1", "--hold", "10m", "--duration", "200ms"]);
+    command.args(["--warmup", "0s", "--interval", "50ms", "--no-fill", "--out"]).arg(folder.path());
+    let mut lab = Process::start(command.stdout(Stdio::piped()));
+    lab.wait_for(|line| line.contains("held").then_some(()));
+    lab.signal(Signal::INT);
+    let (status, shown) = lab.end();
+    assert_eq!(status.code(), Some(2), "{shown}");
+    let found = result(folder.path(), "connections-origin");
+    assert!(found["cut_short"].as_str().unwrap().contains("interrupted"), "{found}");
+    let peak = kpi(&found, "peak of simultaneous connections");
+    assert_eq!(peak["verdict"], "fail", "{peak}");
+}
+
+#[test]
 fn mistakes_are_told_with_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let nobody = format!("http://{}", free_address());
