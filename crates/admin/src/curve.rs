@@ -83,7 +83,7 @@ pub(crate) async fn curve(
         ));
     }
     if capacities.is_empty() {
-        let eighth = cache.arena().limit_bytes() / 8;
+        let eighth = cache.capacity_bytes() / 8;
         capacities = EIGHTHS.map(|eighths| eighth.saturating_mul(eighths)).to_vec();
     }
     let learned = cache.learned(&capacities);

@@ -6,6 +6,7 @@ use axum::extract::State;
 use freshet_node::config::Settings;
 use freshet_node::config::settings::{Director, LogTarget};
 use freshet_node::policy::Storage;
+use freshet_store::Placement;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -61,6 +62,7 @@ fn document(settings: &Settings) -> Value {
         "vcl": path_or(settings.vcl.as_ref(), ""),
         "store": stores(settings),
         "stores": { "ttl_min": span(settings.store_ttl_min) },
+        "lower_memory": lower_memory(settings),
         "storage": storage_rules(settings),
         "listen": listeners(settings),
         "certificate": certificates(settings),
@@ -146,6 +148,24 @@ fn stores(settings: &Settings) -> Value {
         })
     };
     settings.stores.iter().map(one).collect()
+}
+
+fn lower_memory(settings: &Settings) -> Value {
+    let Some(lower) = &settings.lower_memory else { return json!({}) };
+    let (path, node) = match &lower.placement {
+        Placement::File(path) => (Some(path), None),
+        Placement::Node(node) => (None, Some(node.to_string())),
+        Placement::Anywhere => (None, None),
+    };
+    json!({
+        "path": path,
+        "numa_node": node,
+        "size": lower.bytes,
+        "class": lower.class,
+        "ttl_min": span(lower.ttl_min),
+        "object_min": lower.object_bytes_min,
+        "object_max": Some(lower.object_bytes_max).filter(|bytes| *bytes < u64::MAX),
+    })
 }
 
 fn certificates(settings: &Settings) -> Value {

@@ -40,6 +40,8 @@ pub(crate) struct Stats {
     cache: CacheFigures,
     /// Memory for objects.
     memory: MemoryFigures,
+    /// Memory of a lower class, where there is some.
+    lower_memory: Option<LowerMemoryFigures>,
     /// Why recent requests were answered as they were, most frequent first.
     reasons: Vec<ReasonCount>,
     /// How many requests `reasons` looks back on.
@@ -81,6 +83,23 @@ struct MemoryFigures {
     committed_bytes: u64,
     used_bytes: u64,
     metadata_bytes: u64,
+}
+
+/// Figures of memory of a lower class.
+#[derive(Serialize, ToSchema)]
+struct LowerMemoryFigures {
+    limit_bytes: u64,
+    used_bytes: u64,
+    objects: u64,
+    /// Hits answered from it; they are among all hits.
+    hits: u64,
+    demoted: u64,
+    demoted_bytes: u64,
+    promoted: u64,
+    promoted_bytes: u64,
+    evicted: u64,
+    /// Objects it had no room for.
+    refused: u64,
 }
 
 /// A reason and how often it occurred.
@@ -126,6 +145,18 @@ pub(crate) async fn stats(State(context): State<Arc<Context>>) -> Json<Stats> {
             used_bytes: arena.used_bytes,
             metadata_bytes: arena.metadata_bytes,
         },
+        lower_memory: node.shared.cache.lower_stats().map(|lower| LowerMemoryFigures {
+            limit_bytes: lower.limit_bytes,
+            used_bytes: lower.used_bytes,
+            objects: lower.objects,
+            hits: lower.hits,
+            demoted: lower.demoted,
+            demoted_bytes: lower.demoted_bytes,
+            promoted: lower.promoted,
+            promoted_bytes: lower.promoted_bytes,
+            evicted: lower.evicted,
+            refused: lower.refused,
+        }),
         reasons,
         reasons_of,
         resident_bytes: Process::read().resident_bytes,

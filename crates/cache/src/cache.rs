@@ -9,6 +9,7 @@ use crate::eviction::fifo::S3Fifo;
 use crate::eviction::monitor::Monitor;
 use crate::eviction::{Objective, Tactic};
 use crate::key::{Key, Secret};
+use crate::lower::Lower;
 use crate::object::Object;
 use crate::purge_log::{self, PurgeLog};
 use crate::shard::{SHARDS, Shard, shard_of};
@@ -16,7 +17,7 @@ use freshet_base::counter::SharedCounter;
 use freshet_store::Arena;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// What an operator may set.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +46,7 @@ pub struct Cache {
     secret: Secret,
     shards: Box<[Mutex<Shard>]>,
     fifo: Mutex<S3Fifo<Object>>,
+    pub(crate) lower: OnceLock<Lower>,
     pub(crate) monitor: Mutex<Monitor>,
     /// Keys whose point is below are in the monitor's sample.
     pub(crate) sample_below: AtomicU64,
@@ -78,6 +80,7 @@ impl Cache {
             secret,
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             fifo: Mutex::new(S3Fifo::new(settings.objective, Tactic::first(settings.objective))),
+            lower: OnceLock::new(),
             monitor: Mutex::new(monitor),
             sample_below,
             purges: Mutex::new(PurgeLog::new(purge_log::ENTRIES_MAX)),
@@ -132,6 +135,7 @@ impl Cache {
             return;
         }
         self.with_fifo(|fifo| objects.iter().for_each(|object| fifo.remove(object)));
+        self.retire_lower(objects);
         for object in objects {
             object.release_body(false);
         }

@@ -3,9 +3,10 @@
 use crate::eviction::Demand;
 use crate::eviction::fifo::{Busy, Resident, Usage};
 use crate::key::{Key, hash64};
+use crate::lower::Lodger;
 use crate::purge_log::Seq;
 use crate::selector::{Selector, Variation};
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use freshet_base::clock::UnixMillis;
 use freshet_http::fields::Fields;
 use freshet_http::freshness::{Freshness, Reuse};
@@ -109,6 +110,8 @@ pub struct Object {
     bans_seen: AtomicU64,
     hits: AtomicU64,
     usage: Usage,
+    /// Its stay in memory of a lower class. Changes under its shard's lock.
+    lodging: ArcSwapOption<Lodger>,
     indexed: AtomicBool,
     /// [`NOT_PURGED`], or when it was softly purged.
     soft_purged_ms: AtomicU64,
@@ -148,6 +151,7 @@ impl Object {
             bans_seen: AtomicU64::new(0),
             hits: AtomicU64::new(0),
             usage: Usage::default(),
+            lodging: ArcSwapOption::empty(),
             indexed: AtomicBool::new(false),
             soft_purged_ms: AtomicU64::new(NOT_PURGED),
             charged_bytes: AtomicU64::new(charged_bytes),
@@ -213,7 +217,13 @@ impl Object {
 
     /// Uses the eviction counts at present, 0 to 15.
     pub fn frequency(&self) -> u8 {
-        self.usage.frequency()
+        let lodger = self.lodging.load();
+        lodger.as_ref().map_or_else(|| self.usage.frequency(), |lodger| lodger.frequency())
+    }
+
+    /// Whether its bytes are in memory of the lower class.
+    pub fn is_lower(&self) -> bool {
+        self.lodging.load().is_some()
     }
 
     /// Whether look-ups can find it. An object that could not be inserted, or was evicted, purged
@@ -268,7 +278,11 @@ impl Object {
 
     /// Counts a hit. Called under the shard's lock, so that no count is lost.
     pub(crate) fn touch(&self) {
-        self.usage.touch();
+        if !self.usage.touch()
+            && let Some(lodger) = &*self.lodging.load()
+        {
+            lodger.touch();
+        }
         self.hits.store(self.hits.load(Relaxed) + 1, Relaxed);
     }
 
@@ -284,6 +298,25 @@ impl Object {
         if let Some(at) = soft_purged_at {
             self.soft_purge(at);
         }
+    }
+
+    /// Notes that its bytes are in the lower class; false where that is known already. Under the
+    /// shard's lock.
+    pub(crate) fn begin_stay(&self, lodger: &Arc<Lodger>) -> bool {
+        let begins = self.lodging.load().is_none();
+        if begins {
+            self.lodging.store(Some(Arc::clone(lodger)));
+            self.usage.leave();
+        }
+        begins
+    }
+
+    /// Notes that they are not any more: it may come to the queues of the first class, with the uses
+    /// it had. Where it is in the index, under the shard's lock.
+    pub(crate) fn end_stay(&self) -> Option<Arc<Lodger>> {
+        let lodger = self.lodging.swap(None)?;
+        self.usage.come_back(lodger.frequency());
+        Some(lodger)
     }
 
     pub(crate) fn set_indexed(&self, indexed: bool) {

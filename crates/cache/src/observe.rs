@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// What the monitor has learned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Learned {
-    /// Bytes the cache may have at present.
+    /// Bytes the cache may have at present, in all classes of memory.
     pub capacity_bytes: u64,
     /// The name of the tactic the queues are run by.
     pub tactic: &'static str,
@@ -78,7 +78,7 @@ impl Cache {
         let tactic = self.with_fifo(|fifo| fifo.tactic());
         let monitor = lock(&self.monitor);
         Learned {
-            capacity_bytes: self.arena.limit_bytes(),
+            capacity_bytes: self.capacity_bytes(),
             tactic: tactic.name,
             tactic_sample_rate: monitor.tuner.sample_rate(),
             sample_rate: monitor.curve.sample_rate(),

@@ -12,10 +12,11 @@ impl Cache {
     /// Objects nobody uses go first, in the order of the queues. If they do not suffice, objects
     /// that are being read and at last such that are being filled leave the index too: their
     /// memory follows when their readers leave, and what is on its way like that is not evicted
-    /// for twice. At least one object goes as long as there is one.
+    /// for twice. At least one object goes as long as there is one. Where there is memory of a lower
+    /// class, objects nobody uses move there and stay in the index.
     pub fn reclaim(&self, wanted: u64) -> u64 {
-        let mut freed = 0;
-        let mut evicted_any = false;
+        let mut freed = self.relieve(wanted);
+        let mut evicted_any = freed > 0;
         for patience in [Busy::Idle, Busy::Read, Busy::Filling] {
             let is_idle = patience == Busy::Idle;
             let mut coming = if is_idle { 0 } else { self.arena.stats().pinned_bytes };
@@ -23,18 +24,23 @@ impl Cache {
             // nothing has to wait for them.
             while freed < wanted && (!evicted_any || freed + coming < wanted) {
                 let Some(victim) = self.with_fifo(|fifo| fifo.evict(patience)) else { break };
-                let (now, later) = self.evict(victim);
+                let demoted =
+                    if is_idle { self.demote_victim(&victim, wanted - freed) } else { None };
+                let (now, later) = match demoted {
+                    Some(freed) => (freed, 0),
+                    None => self.evict(victim),
+                };
                 freed += now;
                 coming += later;
                 evicted_any |= now + later > 0;
             }
         }
-        freed
+        if freed == 0 { self.free_heads(wanted) } else { freed }
     }
 
     /// Takes a victim of the queues out of the index; bytes that came free now, and that will
     /// when its readers leave.
-    fn evict(&self, victim: Arc<Object>) -> (u64, u64) {
+    pub(crate) fn evict(&self, victim: Arc<Object>) -> (u64, u64) {
         let mut shard = self.shard(victim.key());
         let taken = shard.take(&victim);
         shard.counters.evicted += u64::from(taken.is_some());

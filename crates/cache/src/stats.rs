@@ -151,7 +151,8 @@ impl Cache {
     /// The figures now. Takes each shard's lock for a moment.
     pub fn stats(&self) -> Stats {
         let mut stats = Stats {
-            bytes: self.with_fifo(|fifo| fifo.bytes()),
+            bytes: self.with_fifo(|fifo| fifo.bytes())
+                + self.lower_stats().map_or(0, |lower| lower.used_bytes),
             evicted_bytes: self.evicted_bytes.value(),
             refused_room: self.refused_room.value(),
             ..Stats::default()

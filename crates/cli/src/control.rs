@@ -194,6 +194,26 @@ fn figures(stats: &Value) -> String {
     for (label, text) in lines {
         let _ = writeln!(out, "{label:<12}{text}");
     }
+    if stats["lower_memory"].is_object() {
+        let lower = |name: &str| count(&format!("/lower_memory/{name}"));
+        let _ = writeln!(
+            out,
+            "{:<12}{} of {} in {} objects, {} hits",
+            "lower class",
+            format_bytes(lower("used_bytes")),
+            format_bytes(lower("limit_bytes")),
+            thousands(lower("objects")),
+            thousands(lower("hits")),
+        );
+        let _ = writeln!(
+            out,
+            "{:<12}{} moved down, {} back, {} evicted",
+            "",
+            thousands(lower("demoted")),
+            thousands(lower("promoted")),
+            thousands(lower("evicted")),
+        );
+    }
     out.push('\n');
     counters(&stats["counters"], &mut out);
     out

@@ -29,6 +29,7 @@ mod fetch;
 mod handover;
 pub mod ids;
 pub mod log;
+mod lower;
 pub mod node;
 pub mod policy;
 pub mod preview;

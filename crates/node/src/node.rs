@@ -7,6 +7,7 @@ use crate::decisions::Decisions;
 use crate::handover::{self, Giving};
 use crate::ids::Ids;
 use crate::log::{AccessLog, Format, Opened};
+use crate::lower::Mover;
 use crate::snapshot::Snapshot;
 use crate::stats::{Sums, WorkerStats};
 use crate::transcript::Scribe;
@@ -76,6 +77,8 @@ pub struct Node {
     workers: Mutex<Vec<Handle>>,
     listeners: Mutex<Vec<(Address, Listener)>>,
     certificates: Option<Arc<CertificateStore>>,
+    /// Of memory of a lower class.
+    mover: Option<Mover>,
     draining: AtomicBool,
 }
 
@@ -110,7 +113,8 @@ impl Node {
         let tls = certificates.as_ref().map(|store| tls_config(store, &settings)).transpose()?;
         let arena = Arena::new(settings.memory_bytes)?;
         let predecessor = inherited.predecessor();
-        let disks = crate::disk::open(&settings, predecessor.is_some())
+        let takes_over = predecessor.is_some();
+        let disks = crate::disk::open(&settings, takes_over)
             .map_err(|(path, error)| NodeError::Disk { path, error })?;
         // Keys are found again by the secret they were written under.
         let secret =
@@ -124,6 +128,7 @@ impl Node {
                 ..freshet_cache::Settings::default()
             },
         )?;
+        let mover = Mover::start(&settings, &cache, takes_over)?;
         let format = Format::parse(&settings.log.format)
             .map_err(|error| NodeError::Config(format!("log.format: {error}")))?;
         let log = AccessLog::start(&settings.log.access, format).map_err(NodeError::LocalLog)?;
@@ -165,6 +170,7 @@ impl Node {
             workers: Mutex::default(),
             listeners: Mutex::new(listeners),
             certificates,
+            mover,
             draining: AtomicBool::new(false),
         });
         for (index, (cpu, ports)) in cpus.into_iter().zip(ports).enumerate() {
@@ -244,6 +250,9 @@ impl Node {
         }
         if let Some(disks) = &self.shared.disks {
             disks.stop();
+        }
+        if let Some(mover) = &self.mover {
+            mover.stop();
         }
         self.shared.log.stop();
     }
@@ -396,6 +405,7 @@ fn fixed(before: &Settings, next: &Settings) -> impl Iterator<Item = &'static st
         ("listen", before.listeners != next.listeners),
         ("workers", before.workers != next.workers),
         ("memory", before.memory_bytes != next.memory_bytes),
+        ("lower_memory", before.lower_memory != next.lower_memory),
         ("store", before.stores != next.stores),
         ("cache.objective", before.cache.objective != next.cache.objective),
         ("admin.listen", before.admin_listen != next.admin_listen),

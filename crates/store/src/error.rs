@@ -1,6 +1,7 @@
 //! What can go wrong, named by who caused it.
 
 use crate::disk::device::IoError;
+use std::path::PathBuf;
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -18,6 +19,30 @@ pub enum StoreError {
         min: u64,
         /// [`crate::limits::ARENA_BYTES_MAX`].
         max: u64,
+    },
+    /// A file that was to be memory cannot be.
+    #[error("{path} cannot be used as memory: {why}", path = path.display())]
+    ConfigMemoryFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// There is no such NUMA node, or this process may not use its memory.
+    #[error(
+        "memory of NUMA node {node} cannot be had: error {code} (`numactl -H` shows the nodes)"
+    )]
+    ConfigMemoryNode {
+        /// The node.
+        node: u32,
+        /// The `errno` of `mbind`.
+        code: i32,
+    },
+    /// Another process has the file.
+    #[error("{path} cannot be used as memory: another process has it", path = path.display())]
+    LocalMemoryTaken {
+        /// The file.
+        path: PathBuf,
     },
     /// Metadata does not fit beside the bodies, and nothing more could be evicted.
     #[error("no room for {bytes} bytes of metadata")]

@@ -41,7 +41,7 @@ pub mod limits;
 pub mod piece;
 mod wake;
 
-pub use arena::{Arena, ArenaStats};
-pub use body::{Body, BodyReader, BodyWriter, Next};
+pub use arena::{Arena, ArenaStats, Placement};
+pub use body::{Body, BodyReader, BodyWriter, Moved, Next};
 pub use error::{BodyError, DiskError, StoreError};
 pub use piece::{Lease, Piece, PieceMut};

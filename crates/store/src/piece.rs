@@ -134,6 +134,11 @@ impl Piece {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    /// Whether its memory is in this arena.
+    pub(crate) fn is_in(&self, arena: &Arc<Arena>) -> bool {
+        Arc::ptr_eq(&self.0.arena, arena)
+    }
+
     /// Whether someone else has a share: a lease, the writer, or another part of the body.
     pub(crate) fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1
@@ -188,6 +193,7 @@ impl Lease {
         let inner = &self.piece.0;
         self.len as usize >= LEND_BYTES_MIN
             && inner.slab == Run::PAGES
+            && inner.arena.mapping().may_lend()
             && (inner.marks.load(Relaxed) != 0 || inner.marks.fetch_or(OFFERED, Relaxed) != 0)
     }
 

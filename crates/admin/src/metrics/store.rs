@@ -6,7 +6,8 @@ use std::fmt;
 
 pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     cache(node, out)?;
-    memory(node, out)
+    memory(node, out)?;
+    lower_memory(node, out)
 }
 
 fn cache(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
@@ -45,6 +46,31 @@ fn cache(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     ];
     for (name, help, value) in counters {
         out.counter(&format!("freshet_cache_{name}"), help, value)?;
+    }
+    Ok(())
+}
+
+fn lower_memory(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
+    let Some(stats) = node.shared.cache.lower_stats() else { return Ok(()) };
+    let gauges = [
+        ("limit_bytes", "Memory of the lower class.", stats.limit_bytes),
+        ("used_bytes", "Memory of the lower class in use.", stats.used_bytes),
+        ("objects", "Objects in the lower class.", stats.objects),
+    ];
+    for (name, help, value) in gauges {
+        out.gauge(&format!("freshet_lower_memory_{name}"), help, value as f64)?;
+    }
+    let counters = [
+        ("hits", "Hits answered from the lower class, among all hits.", stats.hits),
+        ("demoted", "Objects that moved to the lower class.", stats.demoted),
+        ("demoted_bytes", "Bytes that moved to the lower class.", stats.demoted_bytes),
+        ("promoted", "Objects that moved back from the lower class.", stats.promoted),
+        ("promoted_bytes", "Bytes that moved back from the lower class.", stats.promoted_bytes),
+        ("evicted", "Objects evicted from the lower class.", stats.evicted),
+        ("refused", "Objects the lower class had no room for.", stats.refused),
+    ];
+    for (name, help, value) in counters {
+        out.counter(&format!("freshet_lower_memory_{name}"), help, value)?;
     }
     Ok(())
 }

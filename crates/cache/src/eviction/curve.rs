@@ -95,6 +95,11 @@ impl Curve {
         }
     }
 
+    /// Goes up to other capacities from now on.
+    pub(crate) fn set_reach(&mut self, reach_bytes: u64) {
+        self.reach_bytes = reach_bytes.max(1);
+    }
+
     /// Shows a request; those outside the sample are passed over. O(log sample).
     pub fn observe(&mut self, request: &Demand) {
         if u64::from(request.point) >= self.sample_below {

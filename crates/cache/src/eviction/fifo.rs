@@ -19,6 +19,9 @@ use std::sync::{Arc, Weak};
 /// between two turns stays in any case.
 const FREQUENCY_MAX: u8 = 15;
 
+/// Instead of the counter: the entry is in no queue here.
+const ELSEWHERE: u8 = FREQUENCY_MAX + 1;
+
 /// Uses that count for [`Worth::Recent`]: two bits, as S3-FIFO has it. More keep what was once
 /// popular for longer and did not raise hit ratios in its authors' measurements.
 const RECENT_MAX: u8 = 3;
@@ -99,13 +102,27 @@ const MAIN: u8 = 2;
 pub(super) const GONE: u8 = 3;
 
 impl Usage {
-    /// Counts a use. Two at once may count as one, which no eviction notices.
+    /// Counts a use; false where they are counted elsewhere. Two at once may count as one, which no
+    /// eviction notices.
     #[inline]
-    pub(crate) fn touch(&self) {
+    pub(crate) fn touch(&self) -> bool {
         let frequency = self.frequency.load(Relaxed);
         if frequency < FREQUENCY_MAX {
             self.frequency.store(frequency + 1, Relaxed);
+            return true;
         }
+        frequency == FREQUENCY_MAX
+    }
+
+    /// Has uses of an entry that is in no queue counted elsewhere.
+    pub(crate) fn leave(&self) {
+        self.frequency.store(ELSEWHERE, Relaxed);
+    }
+
+    /// Lets an entry that left the queues by eviction come to them again, with so many uses.
+    pub(crate) fn come_back(&self, uses: u8) {
+        self.set_frequency(uses);
+        self.place.store(NOT_YET, Relaxed);
     }
 
     /// Sets the counter of uses.

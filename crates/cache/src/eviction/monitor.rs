@@ -43,6 +43,12 @@ impl Monitor {
         }
     }
 
+    /// The cache may have more, or less, from now on.
+    pub(crate) fn set_capacity(&mut self, capacity_bytes: u64) {
+        self.capacity_bytes = capacity_bytes;
+        self.curve.set_reach(capacity_bytes.saturating_mul(REACH));
+    }
+
     /// Bytes it takes at most.
     pub(crate) fn bytes_max(capacity_bytes: u64) -> u64 {
         objects_max(capacity_bytes) as u64 * OBJECT_BYTES

@@ -3,6 +3,7 @@
 mod eviction;
 mod fixture;
 mod lookup;
+mod lower;
 mod model;
 mod observe;
 mod purge;

@@ -1,14 +1,15 @@
 //! Many threads at once, and what must hold whatever they do.
 
 use crate::fixture::*;
-use freshet_cache::{Cache, Failure, Key, Lookup, Object, Purge, Ticket, WaitOutcome};
-use freshet_store::{Body, BodyWriter, Next};
+use freshet_cache::{Cache, Failure, Key, Lookup, LowerTakes, Object, Purge, Ticket, WaitOutcome};
+use freshet_store::{Arena, Body, BodyWriter, Next};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
+use std::time::Duration;
 
 const THREADS: u64 = 4;
 const KEYS: u64 = 24;
@@ -255,6 +256,24 @@ fn the_same_with_purges() {
     world.run();
     assert!(world.cache.stats().counters.refused_purged > 0);
     assert_settled(&world);
+}
+
+#[test]
+fn the_same_with_purges_and_memory_of_a_lower_class() {
+    let world = World::new(4 * MIB, true);
+    let arena = Arena::new(4 * MIB).expect("address space is there");
+    let takes = LowerTakes { bytes: 0..=u64::MAX, lifetime_min: Duration::ZERO };
+    assert!(world.cache.set_lower(Arc::clone(&arena), takes));
+    let mover = Arc::clone(&world.cache);
+    let mover = std::thread::spawn(move || mover.serve_lower());
+    world.run();
+    world.cache.end_lower();
+    mover.join().expect("it does not panic");
+    let lower = world.cache.lower_stats().expect("there is a lower class");
+    assert!(lower.demoted > 0 && lower.hits > 0 && lower.promoted > 0, "{lower:?}");
+    assert_settled(&world);
+    let lower = world.cache.lower_stats().expect("there is a lower class");
+    assert_eq!((lower.objects, lower.used_bytes, arena.stats().pinned_bytes), (0, 0, 0));
 }
 
 #[test]

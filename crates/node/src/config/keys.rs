@@ -135,6 +135,36 @@ pub const KEYS: &[Key] = &[
         "Responses with a shorter lifetime stay in memory: live streams never wear a disk.",
     ),
     key(
+        "lower_memory.path",
+        Kind::Text,
+        "",
+        "A file that is memory of a lower class, as of PMem or CXL: on a file system mounted with \
+         dax, on tmpfs, or a DAX device. What `memory` has no room for moves there and is served \
+         from there. It is made and overwritten.",
+    ),
+    key(
+        "lower_memory.numa_node",
+        Kind::Text,
+        "",
+        "Instead of a file, the number of the NUMA node this memory comes from.",
+    ),
+    key(
+        "lower_memory.size",
+        Kind::Text,
+        "",
+        "How much of it is used, as `64GiB`; all of it is reserved at the start.",
+    ),
+    key(
+        "lower_memory.class",
+        Kind::Text,
+        "lower",
+        "What `[[storage]]` and a policy (`beresp.storage = storage.NAME`) call it. What they send \
+         there moves there as soon as it is whole, stays, and goes to no disk.",
+    ),
+    key("lower_memory.ttl_min", Kind::Span, "0s", "Shortest lifetime of what moves there."),
+    key("lower_memory.object_min", Kind::Text, "", "Shortest body that moves there, as `64KiB`."),
+    key("lower_memory.object_max", Kind::Text, "", "Longest body that moves there, as `16MiB`."),
+    key(
         "storage[].path",
         Kind::Text,
         "/",
@@ -144,8 +174,8 @@ pub const KEYS: &[Key] = &[
         "storage[].class",
         Kind::Text,
         "ram",
-        "Where its response may be kept, unless a policy says otherwise: `ram` for memory only, or \
-         the class of a store.",
+        "Where its response may be kept, unless a policy says otherwise: `ram` for memory only, \
+         or the class of a store or of `lower_memory`.",
     ),
     key(
         "listen[].address",

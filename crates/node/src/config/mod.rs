@@ -2,6 +2,7 @@
 
 pub mod document;
 pub mod keys;
+pub mod lower;
 pub mod reference;
 pub mod settings;
 

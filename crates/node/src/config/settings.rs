@@ -1,6 +1,7 @@
 //! The configuration as the node uses it: typed, complete, checked.
 
 use super::document::{Document, Row, Value};
+use super::lower::{LowerMemory, lower_memory};
 use crate::bans::BanSettings;
 use crate::esi::EsiSettings;
 use crate::policy::Storage;
@@ -36,6 +37,8 @@ pub struct Settings {
     pub stores: Vec<Store>,
     /// Shortest lifetime of what goes there.
     pub store_ttl_min: Duration,
+    /// `[lower_memory]`
+    pub lower_memory: Option<LowerMemory>,
     /// Where responses may be kept; the first that fits counts.
     pub storage_rules: Vec<StorageRule>,
     /// Origins, at least one where there is no VCL.
@@ -303,6 +306,7 @@ impl Settings {
                 .filter_map(|row| store(row, &mut wrong))
                 .collect(),
             store_ttl_min: span("stores.ttl_min"),
+            lower_memory: lower_memory(document, &mut wrong),
             storage_rules: document.rows("storage").iter().map(storage_rule).collect(),
             origins: document
                 .rows("origin")
@@ -367,12 +371,21 @@ impl Settings {
                 .filter(|f| f != "auto")
                 .map(Into::into),
         };
+        if let Some(lower) = &settings.lower_memory
+            && (lower.class == "ram"
+                || settings.stores.iter().any(|store| store.class == lower.class))
+        {
+            wrong.push(format!(
+                "lower_memory.class is `{}`, which is something else's name: give another",
+                lower.class
+            ));
+        }
         for rule in &settings.storage_rules {
             if let Storage::Class(class) = &rule.storage
                 && !settings.store_classes().any(|known| known == &**class)
             {
                 wrong.push(format!(
-                    "storage.class names `{class}`, which no store has: give a `[[store]]` \
+                    "storage.class names `{class}`, which nothing has: give a `[[store]]` \
                      class = \"{class}\", or \"ram\" for memory only"
                 ));
             }
@@ -397,9 +410,11 @@ impl Settings {
 }
 
 impl Settings {
-    /// The classes of the stores, each once for every store that has it.
+    /// The classes of the stores, each once for every store that has it, and that of memory of a
+    /// lower class.
     pub fn store_classes(&self) -> impl Iterator<Item = &str> {
-        self.stores.iter().map(|store| store.class.as_str())
+        let lower = self.lower_memory.iter().map(|lower| lower.class.as_str());
+        self.stores.iter().map(|store| store.class.as_str()).chain(lower)
     }
 
     /// Where a response to a request for this target may be kept, by the rules of the
@@ -564,7 +579,7 @@ fn memory(text: &str, wrong: &mut Vec<String>) -> u64 {
 /// Below this the arena has too few frames to hold anything useful.
 const MEMORY_BYTES_MIN: u64 = 16 << 20;
 
-fn size_of_text(key: &str, text: &str, wrong: &mut Vec<String>) -> u64 {
+pub(super) fn size_of_text(key: &str, text: &str, wrong: &mut Vec<String>) -> u64 {
     units::parse_bytes(text).unwrap_or_else(|error| {
         wrong.push(format!("{key}: {error}"));
         0
@@ -587,7 +602,7 @@ fn machine_memory_bytes() -> u64 {
     machine.min(cgroup.unwrap_or(u64::MAX))
 }
 
-fn optional(text: String) -> Option<String> {
+pub(super) fn optional(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 

@@ -90,7 +90,7 @@ impl Intake {
 }
 
 /// The path and query of a resource: the part of its key that is one, wherever a policy puts it.
-fn target_of(key: &Key) -> &str {
+pub(crate) fn target_of(key: &Key) -> &str {
     let mut parts = key.text().split(|byte| *byte == 0);
     let target = parts.find(|part| part.starts_with(b"/"));
     target.and_then(|target| std::str::from_utf8(target).ok()).unwrap_or_default()

@@ -11,7 +11,7 @@ mod promote;
 mod purge;
 
 pub(crate) use fill::{fill, response_body};
-pub(crate) use intake::{Intake, Tee, offer_used};
+pub(crate) use intake::{Intake, Tee, offer_used, target_of};
 pub(crate) use promote::promote;
 
 use crate::config::Settings;

@@ -8,6 +8,7 @@ use super::{Fetch, Fetched, Made, Next, SentPart, failure, records};
 use crate::decisions::{NotStored, deciding_field};
 use crate::delivery::StoredBody;
 use crate::disk::{Intake, Tee, meta};
+use crate::lower;
 use crate::policy::{Answer, FetchKind, Storage, Synthetic};
 use crate::transcript::Tag;
 use freshet_cache::{Failure, Form, ObjectSpec, StoredHead, Variation, tag};
@@ -96,6 +97,7 @@ impl Fetch {
             // What a policy decided is not asked again when the object is used.
             memory.note_offer();
         }
+        let is_lower = lower::is_named(&self.plan.snapshot.settings, &self.plan.key, &storage);
         let object = ticket.insert(ObjectSpec { head, body: memory, variation, tags });
         let filler = Filler::new(&self.worker, &self.plan.snapshot, &object, &self.task.request);
         let origin = self.origin.clone();
@@ -118,6 +120,9 @@ impl Fetch {
         }
         if let Some(intake) = intake.filter(|_| is_whole) {
             intake.offer(&object);
+        }
+        if is_whole && is_lower {
+            self.worker.shared.cache.place_lower(&object);
         }
         let bytes = object.body().total().unwrap_or(0);
         records::body_ended(&transcript, &from, framing, bytes, heads);

@@ -1,11 +1,14 @@
 //! The address range of an arena.
 
+use super::placement::{self, Placement};
 use crate::error::StoreError;
 use crate::limits::FRAME_BYTES;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::fd::OwnedFd;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 use std::ptr::{self, NonNull};
 
-/// Private anonymous address space, aligned to frames. The kernel gives memory at first touch.
+/// Address space, aligned to frames: private and anonymous, where the kernel gives memory at first
+/// touch, or a file that is memory itself.
 ///
 /// Anonymous memory and not a `memfd`: huge pages for shared memory are off by default in Linux
 /// (`shmem_enabled`), and those for anonymous memory are on by advice.
@@ -14,6 +17,8 @@ pub(crate) struct Mapping {
     reserved_bytes: usize,
     base: NonNull<u8>,
     bytes: u64,
+    /// Held for its lock.
+    file: Option<OwnedFd>,
 }
 
 // SAFETY: the mapping owns its address range like a Box owns its heap block: the pointers are never
@@ -24,7 +29,7 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Reserves room for `frames` frames.
-    pub(crate) fn new(frames: u32) -> Result<Self, StoreError> {
+    pub(crate) fn new(frames: u32, placement: &Placement) -> Result<Self, StoreError> {
         let bytes = u64::from(frames) * FRAME_BYTES;
         // One frame more, to begin at a multiple of the frame size.
         let wanted = bytes + FRAME_BYTES;
@@ -39,7 +44,25 @@ impl Mapping {
         let skip = reserved.as_ptr().align_offset(FRAME_BYTES as usize);
         // SAFETY: `skip` is below one frame, and the mapping is one frame longer than needed.
         let base = unsafe { reserved.add(skip) };
-        let mapping = Self { reserved, reserved_bytes, base, bytes };
+        let mut mapping = Self { reserved, reserved_bytes, base, bytes, file: None };
+        match placement {
+            Placement::Anywhere => {}
+            Placement::Node(node) => placement::bind(base.as_ptr().cast(), bytes as usize, *node)?,
+            Placement::File(path) => {
+                let file = placement::open(path, bytes)?;
+                let (at, flags) = (base.as_ptr().cast(), MapFlags::SHARED | MapFlags::FIXED);
+                // SAFETY: the range is part of the mapping made just now, which nobody else knows,
+                // and takes its place. The file has all these bytes reserved and is ours alone by
+                // its lock; another program that cuts it off ends this one, and no reference to
+                // bytes that change is handed to anybody.
+                let mapped = unsafe { mmap(at, bytes as usize, access, flags, &file, 0) };
+                mapped.map_err(|error| StoreError::ConfigMemoryFile {
+                    path: path.clone(),
+                    why: format!("it cannot be mapped: {error}"),
+                })?;
+                mapping.file = Some(file);
+            }
+        }
         // SAFETY: the whole range was mapped just now; this advice changes no contents. A kernel
         // without huge pages refuses, and small pages are slower but right.
         let _ = unsafe { madvise(base.as_ptr().cast(), bytes as usize, Advice::LinuxHugepage) };
@@ -56,10 +79,20 @@ impl Mapping {
         unsafe { self.base.add(start as usize) }
     }
 
+    /// Whether the kernel may be given references to the pages: those of a file cannot be exchanged
+    /// for others while it holds them.
+    pub(crate) fn may_lend(&self) -> bool {
+        self.file.is_none()
+    }
+
     /// Gives whole pages back to the kernel; they read as zeros afterwards. The caller says by this
     /// that nobody has a slice of them: a frame that is wholly free, or a piece that ends. References
-    /// the kernel holds itself keep the old pages, which are no longer ours.
+    /// the kernel holds itself keep the old pages, which are no longer ours. A file keeps its pages:
+    /// they were reserved for good.
     pub(crate) fn discard(&self, start: u64, bytes: u32) {
+        if self.file.is_some() {
+            return;
+        }
         let at = self.pointer(start, bytes);
         // SAFETY: the pages are inside the mapping, and the callers are the arena under its lock for
         // a free frame and the last share of a piece for its pages, so no lease and no writer has a

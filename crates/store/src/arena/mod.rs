@@ -12,6 +12,7 @@ mod frame;
 mod frame_set;
 mod mapping;
 mod pages;
+mod placement;
 mod queue;
 mod slab;
 mod state;
@@ -19,6 +20,7 @@ mod state;
 mod tests;
 
 pub(crate) use mapping::Mapping;
+pub use placement::{NODE_MAX, Placement};
 pub(crate) use queue::MemoryWait;
 pub(crate) use state::Run;
 
@@ -98,6 +100,15 @@ impl Arena {
     /// [`StoreError::ConfigMemoryLimit`] outside of [`ARENA_BYTES_MIN`] to [`ARENA_BYTES_MAX`];
     /// [`StoreError::LocalReserve`] when the kernel refuses.
     pub fn new(limit_bytes: u64) -> Result<Arc<Self>, StoreError> {
+        Self::in_place(limit_bytes, &Placement::Anywhere)
+    }
+
+    /// As [`Arena::new`], of memory that comes from a certain place.
+    ///
+    /// # Errors
+    /// Also [`StoreError::ConfigMemoryFile`], [`StoreError::LocalMemoryTaken`] and
+    /// [`StoreError::ConfigMemoryNode`].
+    pub fn in_place(limit_bytes: u64, placement: &Placement) -> Result<Arc<Self>, StoreError> {
         if !(ARENA_BYTES_MIN..=ARENA_BYTES_MAX).contains(&limit_bytes) {
             return Err(StoreError::ConfigMemoryLimit {
                 bytes: limit_bytes,
@@ -107,7 +118,7 @@ impl Arena {
         }
         let frames = u32::try_from(limit_bytes / FRAME_BYTES).expect("the limit was checked");
         Ok(Arc::new(Self {
-            mapping: Mapping::new(frames)?,
+            mapping: Mapping::new(frames, placement)?,
             limit_bytes,
             state: Mutex::new(State::new(frames, limit_bytes)),
             reclaim: RwLock::new(None),

@@ -241,3 +241,60 @@ fn a_piece_is_charged_what_it_costs() {
     assert_eq!(arena.stats().used_bytes, 256);
     drop(piece);
 }
+
+fn placed(limit_bytes: u64, path: &std::path::Path) -> Result<Arc<Arena>, StoreError> {
+    Arena::in_place(limit_bytes, &Placement::File(path.into()))
+}
+
+#[test]
+fn a_file_that_is_memory_serves_as_such() {
+    // tmpfs stands in for a file system with DAX.
+    let folder = tempfile::tempdir_in("/dev/shm").expect("tmpfs is there");
+    let path = folder.path().join("memory");
+    let arena = placed(8 << 20, &path).expect("there is room");
+    assert_eq!(std::fs::metadata(&path).map(|found| found.len()).ok(), Some(8 << 20));
+    for round in 0..3u8 {
+        let mut pieces = exhaust(&arena, MIB);
+        assert!(pieces.len() >= 6, "{}", pieces.len());
+        let leases: Vec<_> = pieces
+            .iter_mut()
+            .map(|piece| {
+                piece.spare().fill(round);
+                piece.publish(MIB)
+            })
+            .collect();
+        assert!(leases.iter().all(|lease| lease.iter().all(|byte| *byte == round)));
+        assert!(leases.iter().all(|lease| !lease.is_worth_lending() && !lease.is_worth_lending()));
+    }
+    let taken = placed(8 << 20, &path).map(drop).expect_err("it is in use");
+    assert_eq!(taken, StoreError::LocalMemoryTaken { path: path.clone() });
+    drop(arena);
+    // It is found again, and made longer.
+    placed(16 << 20, &path).expect("it was let go");
+}
+
+#[test]
+fn what_cannot_be_memory_is_refused_with_a_reason() {
+    let why = |path: &std::path::Path, bytes| match placed(bytes, path) {
+        Err(StoreError::ConfigMemoryFile { why, .. }) => why,
+        other => panic!("{other:?}"),
+    };
+    let shm = tempfile::tempdir_in("/dev/shm").expect("tmpfs is there");
+    assert!(why(shm.path(), 8 << 20).contains("cannot be opened"));
+    assert!(why(std::path::Path::new("/dev/null"), 8 << 20).contains("no DAX device"));
+    let full = shm.path().join("full");
+    assert!(why(&full, 1 << 41).contains("no room"));
+    assert_eq!(std::fs::metadata(&full).map(|found| found.len()).ok(), Some(0));
+    let disk = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a folder");
+    assert!(why(&disk.path().join("file"), 8 << 20).contains("on a disk"));
+}
+
+#[test]
+fn memory_comes_from_a_node_that_is_there() {
+    let arena = Arena::in_place(8 << 20, &Placement::Node(0)).expect("every machine has node 0");
+    let mut piece = arena.allocate(MIB).expect("there is room");
+    piece.spare().fill(7);
+    assert!(piece.publish(MIB).iter().all(|byte| *byte == 7));
+    let refused = Arena::in_place(8 << 20, &Placement::Node(NODE_MAX)).map(drop);
+    assert!(matches!(refused, Err(StoreError::ConfigMemoryNode { node: NODE_MAX, .. })));
+}

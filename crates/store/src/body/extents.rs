@@ -1,6 +1,8 @@
 //! Which bytes of a body are held, and where.
 
+use crate::arena::Arena;
 use crate::piece::{Lease, Piece};
+use std::sync::Arc;
 
 /// Adjacent bytes of a body in one piece.
 #[derive(Clone, Debug)]
@@ -78,12 +80,21 @@ impl Extents {
         self.held_bytes -= out[before..].iter().map(|extent| u64::from(extent.len)).sum::<u64>();
     }
 
-    /// Puts the bytes of `old`, if that is still the only extent, at the beginning of `to`, which
-    /// has the same bytes. Returns the piece that is not used any more.
-    pub(super) fn replace_only(&mut self, old: &Extent, to: Piece) -> Piece {
-        let only = self.list.as_mut_slice();
-        match only {
-            [extent] if extent.piece.is_same(&old.piece) && extent.len == old.len => {
+    /// The first extent that is not in `arena`.
+    pub(super) fn first_outside(&self, arena: &Arc<Arena>) -> Option<&Extent> {
+        self.list.iter().find(|extent| !extent.piece.is_in(arena))
+    }
+
+    /// Has the bytes of `old`, if that is still there as it was, come from the beginning of `to`,
+    /// which has the same bytes. Returns the piece that is not used any more.
+    pub(super) fn replace(&mut self, old: &Extent, to: Piece) -> Piece {
+        let at = self.after(old.offset).checked_sub(1);
+        match at.and_then(|at| self.list.get_mut(at)) {
+            Some(extent)
+                if extent.offset == old.offset
+                    && extent.len == old.len
+                    && extent.piece.is_same(&old.piece) =>
+            {
                 extent.start = 0;
                 std::mem::replace(&mut extent.piece, to)
             }

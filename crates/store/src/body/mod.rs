@@ -18,6 +18,7 @@
 //! never stands still.
 
 mod extents;
+mod migration;
 mod reader;
 mod readers;
 mod sizing;
@@ -26,6 +27,7 @@ mod state;
 mod tests;
 mod writer;
 
+pub use migration::Moved;
 pub use reader::BodyReader;
 pub use state::Next;
 pub use writer::BodyWriter;

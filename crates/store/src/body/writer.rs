@@ -264,7 +264,7 @@ impl BodyWriter {
         let Some(mut part) = self.body.arena.allocate_free(lease.len() as u32) else { return };
         part.spare()[..lease.len()].copy_from_slice(&lease);
         part.publish(lease.len());
-        let unused = self.body.state().extents.replace_only(&old, part.share());
+        let unused = self.body.state().extents.replace(&old, part.share());
         drop(unused);
     }
 }
