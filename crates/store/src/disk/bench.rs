@@ -101,6 +101,11 @@ impl Lookups {
         self.index.heads(hash).iter().count()
     }
 
+    /// Says that the resource of this number is about to be looked up.
+    pub fn prefetch(&self, number: u64) {
+        self.index.prefetch(mix(number % self.entries.max(1)));
+    }
+
     /// Records in the index: a few less than were put in where it is too full.
     pub fn entries(&self) -> u64 {
         self.index.entries()

@@ -107,10 +107,14 @@ fn class_length(class: u64) -> u32 {
     u32::try_from((17 + (class & 15)) << exponent).unwrap_or(u32::MAX)
 }
 
+/// Entries a look-up finds at most: the heads of one resource are of six kinds, and more than two
+/// that look like them besides do not come in a thousand years.
+const FOUND_MAX: usize = 8;
+
 /// What a look-up found.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Found {
-    slots: [u64; 2 * LINE_SLOTS],
+    slots: [u64; FOUND_MAX],
     count: usize,
 }
 
@@ -179,22 +183,41 @@ impl Index {
         self.find(hash, |kind| kind == KIND_CHUNK)
     }
 
+    /// Has the lines of a look-up that is about to come fetched from memory.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        let (tag, first) = self.place(hash);
+        for line in [first, self.other(tag, first)] {
+            self.words.prefetch(line as usize * LINE_SLOTS);
+        }
+    }
+
+    #[inline]
     fn find(&self, hash: u64, wanted: impl Fn(u8) -> bool) -> Found {
         let (tag, first) = self.place(hash);
         let second = self.other(tag, first);
+        let second = if first == second { &[] } else { self.line(second) };
+        let lines = [self.line(first), second];
+        let is_wanted = |slot: Slot| (slot.tag() == tag) & wanted(slot.kind());
         loop {
             let moves = self.moves.load(Acquire);
+            // Without a branch for each slot: where it is cannot be foreseen.
+            let masks = lines.map(|line| {
+                let slots = line.iter().map(|word| is_wanted(Slot(word.load(Relaxed))));
+                slots.enumerate().fold(0u32, |mask, (at, fits)| mask | u32::from(fits) << at)
+            });
             let mut found = Found::default();
-            for line in [first, second].into_iter().take(if first == second { 1 } else { 2 }) {
-                for word in self.line(line) {
-                    let slot = Slot(word.load(Relaxed));
-                    if slot.tag() == tag
-                        && wanted(slot.kind())
+            for (line, mut mask) in lines.into_iter().zip(masks) {
+                while mask != 0 {
+                    let word = line.get(mask.trailing_zeros() as usize);
+                    let slot = Slot(word.map_or(0, |word| word.load(Relaxed)));
+                    if is_wanted(slot)
                         && let Some(place) = found.slots.get_mut(found.count)
                     {
                         *place = slot.0;
                         found.count += 1;
                     }
+                    mask &= mask - 1;
                 }
             }
             if found.count > 0 || self.moves.load(Acquire) == moves {
