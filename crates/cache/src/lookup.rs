@@ -10,6 +10,7 @@ use crate::waiting::{Pending, Waiter};
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::RequestHead;
 use freshet_http::reason::Reason;
+use freshet_store::prefetch;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -132,6 +133,7 @@ impl Cache {
                 object.touch();
                 shard.counters.hits += 1;
                 self.note(shard, key.hash(), &object, Some(now));
+                object.prefetch_response();
                 return Lookup::Hit { object, refresh: None };
             }
             Some((object, Use::ServeAndRefresh)) => {
@@ -198,8 +200,12 @@ fn select(
     keys: &mut RequestKeys<'_>,
     classify: &mut dyn FnMut(&Object) -> Use,
 ) -> (Option<(Arc<Object>, Use)>, MissWhy) {
+    if let Some(object) = resource.variants.newest() {
+        prefetch(&**object);
+    }
     let mut why = if resource.variants.is_empty() { MissWhy::UriMiss } else { MissWhy::VaryMiss };
     let found = resource.variants.visit_selected(keys, |object| {
+        object.prefetch();
         // A body in transit has dropped what its readers left behind; it is about to leave.
         if object.body().is_transit() {
             return ControlFlow::Continue(());

@@ -11,7 +11,7 @@ use freshet_base::clock::UnixMillis;
 use freshet_http::fields::Fields;
 use freshet_http::freshness::{Freshness, Reuse};
 use freshet_http::message::Scheme;
-use freshet_store::{Arena, Body};
+use freshet_store::{Arena, Body, prefetch};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -177,6 +177,22 @@ impl Object {
     /// Looks at the head without taking a reference: cheaper, for short looks.
     pub fn with_head<R>(&self, look: impl FnOnce(&StoredHead) -> R) -> R {
         look(&self.head.load())
+    }
+
+    /// Asks for what a look-up needs to know of it.
+    pub(crate) fn prefetch(&self) {
+        prefetch(&**self.head.load());
+        prefetch(&*self.body);
+    }
+
+    /// Asks for what an answer needs of it.
+    pub(crate) fn prefetch_response(&self) {
+        self.body.prefetch();
+        self.with_head(|head| {
+            let (text, lines) = head.fields.memory();
+            prefetch(text);
+            prefetch(lines);
+        });
     }
 
     /// The body.

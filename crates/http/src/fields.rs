@@ -32,6 +32,11 @@ impl Fields {
         Self { text: Vec::with_capacity(text_bytes), lines: Vec::with_capacity(lines) }
     }
 
+    /// Where it lies: what names and values say, and where each is.
+    pub fn memory(&self) -> (&[u8], &[impl Sized + use<>]) {
+        (&self.text, &self.lines)
+    }
+
     /// Adds a line at the end. The caller has checked name and value: nothing is escaped here.
     ///
     /// # Panics

@@ -39,9 +39,11 @@ pub mod error;
 pub mod lend;
 pub mod limits;
 pub mod piece;
+mod prefetch;
 mod wake;
 
 pub use arena::{Arena, ArenaStats, Placement};
 pub use body::{Body, BodyReader, BodyWriter, Moved, Next};
 pub use error::{BodyError, DiskError, StoreError};
 pub use piece::{Lease, Piece, PieceMut};
+pub use prefetch::prefetch;

@@ -2,6 +2,7 @@
 
 use crate::arena::Arena;
 use crate::piece::{Lease, Piece};
+use crate::prefetch::prefetch;
 use std::sync::Arc;
 
 /// Adjacent bytes of a body in one piece.
@@ -113,6 +114,11 @@ impl Extents {
         let skip = (position - extent.offset) as u32;
         let len = fit(max, extent.len - skip);
         Some(extent.piece.lease(extent.start + skip, len))
+    }
+
+    /// Asks for the list.
+    pub(super) fn prefetch(&self) {
+        prefetch(self.list.as_slice());
     }
 
     /// The extent that has the byte at `position`.

@@ -107,6 +107,14 @@ impl Body {
         (lease.len() as u64 == bytes).then_some(lease)
     }
 
+    /// Asks for the list of where its bytes are, and for the bytes where they are in one piece, if
+    /// nobody has its lock.
+    pub fn prefetch(&self) {
+        if let Ok(state) = self.state.try_lock() {
+            state.extents.prefetch();
+        }
+    }
+
     /// Sets the length, where it was not known, and tells the readers. False when it contradicts
     /// the length that is known or bytes that are held beyond it; nothing changes then.
     pub fn set_total(&self, total: u64) -> bool {

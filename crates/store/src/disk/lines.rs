@@ -37,15 +37,9 @@ impl Lines {
     /// Has the cache line of a word fetched from memory, where the processor takes such a hint.
     #[inline]
     pub(super) fn prefetch(&self, at: usize) {
-        let Some(word) = self.get(at) else { return };
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the instruction reads nothing the program sees, and the address is of a word.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(ptr::from_ref(word).cast());
+        if let Some(word) = self.get(at) {
+            prefetch(word);
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = word;
     }
 }
 
