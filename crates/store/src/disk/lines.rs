@@ -1,6 +1,7 @@
 //! Memory of an index: zeroes in whole pages, huge ones where the kernel has them.
 
 use crate::error::StoreError;
+use crate::prefetch::prefetch;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
