@@ -33,5 +33,6 @@
 
 mod error_table;
 pub mod h1;
+pub mod h2;
 pub mod proxy_protocol;
 pub mod tls;

@@ -1,0 +1,348 @@
+//! The state of a connection: frames in, events out.
+
+mod control;
+mod receive;
+mod send;
+mod stream;
+
+#[cfg(test)]
+mod tests;
+
+use super::calm::Calm;
+use super::frame::{FRAME_HEADER_BYTES, Header, STREAM_MAX, kind, number, write};
+use super::head::Request;
+use super::hpack::{Decoder, Encoder};
+use super::limits::{CONTROL_BYTES_MAX, FRAME_BYTES_MAX, HEADER_TABLE_BYTES};
+use super::priority::Priority;
+use super::scheduler::Scheduler;
+use super::settings::{Local, Peer, WINDOW_DEFAULT};
+use super::window::{ReceiveWindow, SendWindow};
+use super::{Code, PREFACE};
+use crate::h1::Dialect;
+use freshet_http::message::Scheme;
+use receive::Block;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
+use stream::{Closed, ClosedStreams, End, Stream};
+
+pub use send::DataFrame;
+
+/// The server's side of a connection.
+pub struct Connection {
+    local: Local,
+    scheme: Scheme,
+    peer: Peer,
+    reading: Reading,
+    /// The fields of a head whose last frame has not come.
+    block: Option<Block>,
+    decoder: Decoder,
+    encoder: Encoder,
+    streams: BTreeMap<u32, Stream>,
+    closed: ClosedStreams,
+    /// The highest number the client used.
+    last_stream: u32,
+    /// What PRIORITY_UPDATE said of streams that have not begun.
+    foretold: BTreeMap<u32, Priority>,
+    receive: ReceiveWindow,
+    send: SendWindow,
+    scheduler: Scheduler,
+    /// Our frames but for DATA, in order.
+    control: Vec<u8>,
+    calm: Calm,
+    leaving: Leaving,
+    is_peer_leaving: bool,
+    has_failed: bool,
+    /// The time of the frame that is looked at, since the connection began.
+    now: Duration,
+}
+
+/// What is expected next.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Reading {
+    Preface,
+    Settings,
+    Frames,
+}
+
+/// How far we are with telling the client to go (RFC 9113 §6.8).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Leaving {
+    No,
+    /// It was told to open no more streams, and asked for a sign that it knows.
+    Announced,
+    /// Streams above this number are not looked at.
+    Last(u32),
+}
+
+/// What a frame brought.
+#[derive(Debug, Eq, PartialEq)]
+pub enum Event {
+    /// Nothing a session has to do anything about.
+    Nothing,
+    /// A request. It is open until [`Connection::finish`] or [`Connection::reset`].
+    Request(u32, Box<Request>),
+    /// What came was not a request, or one over a limit: it was answered.
+    Refused(u32),
+    /// Bytes of a request's body, at this place of the input, and whether they are the last. Each has
+    /// to be [taken](Connection::take_body) in the end.
+    Data(u32, Range<usize>, bool),
+    /// The body ended; trailers, if there were some, are dropped.
+    End(u32),
+    /// The stream is over before its time; what is queued for it will not be sent. `by_client` tells
+    /// a change of mind from a mistake.
+    Reset {
+        /// The stream.
+        stream: u32,
+        /// Whether the client said so.
+        by_client: bool,
+    },
+    /// Windows or priorities changed: there may be more to send.
+    Opened,
+}
+
+/// An event and how many bytes of the input it took.
+#[derive(Debug, Eq, PartialEq)]
+pub struct Received {
+    /// Bytes from the front of the input that are done.
+    pub bytes: usize,
+    /// What they brought.
+    pub event: Event,
+}
+
+/// The connection is over: what is to be said about it is among the control bytes.
+#[derive(Debug, Eq, PartialEq)]
+pub struct Failed;
+
+/// The payload of the PING that asks whether the client knows that it shall go.
+const LEAVING_PING: [u8; 8] = *b"freshet!";
+
+impl Connection {
+    /// A connection of which nothing was read. Our SETTINGS are among the control bytes.
+    pub fn new(local: Local, scheme: Scheme) -> Self {
+        let mut control = Vec::new();
+        local.write(&mut control);
+        let at_once = local.limits.dialect == Dialect::Varnish;
+        // What Varnish's clients see first is its settings alone.
+        let window = if at_once {
+            WINDOW_DEFAULT
+        } else {
+            let window = local.connection_window_bytes.clamp(WINDOW_DEFAULT, STREAM_MAX);
+            if window > WINDOW_DEFAULT {
+                let more = (window - WINDOW_DEFAULT).to_be_bytes();
+                write(kind::WINDOW_UPDATE, 0, 0, &more, &mut control);
+            }
+            window
+        };
+        Self {
+            decoder: Decoder::new(local.table_bytes()),
+            local,
+            scheme,
+            peer: Peer::default(),
+            reading: Reading::Preface,
+            block: None,
+            encoder: Encoder::new(HEADER_TABLE_BYTES),
+            streams: BTreeMap::new(),
+            closed: ClosedStreams::default(),
+            last_stream: 0,
+            foretold: BTreeMap::new(),
+            receive: ReceiveWindow::new(window, at_once),
+            send: SendWindow::new(WINDOW_DEFAULT),
+            scheduler: Scheduler::default(),
+            control,
+            calm: Calm::new(),
+            leaving: Leaving::No,
+            is_peer_leaving: false,
+            has_failed: false,
+            now: Duration::ZERO,
+        }
+    }
+
+    /// Looks at the frame at the front of `input`, `now` after the connection began; `None` when not
+    /// all of it is there. Cost is that of its bytes.
+    ///
+    /// # Errors
+    /// [`Failed`]: the client broke the protocol. A GOAWAY frame says how.
+    pub fn receive(&mut self, input: &[u8], now: Duration) -> Result<Option<Received>, Failed> {
+        self.now = now;
+        if self.reading == Reading::Preface {
+            let known = input.len().min(PREFACE.len());
+            if input.get(..known) != PREFACE.get(..known) {
+                return Err(self.fail(Code::ProtocolError));
+            }
+            if known < PREFACE.len() {
+                return Ok(None);
+            }
+            self.reading = Reading::Settings;
+            return Ok(Some(Received { bytes: known, event: Event::Nothing }));
+        }
+        let Some(header) = Header::parse(input) else { return Ok(None) };
+        // What the header alone makes wrong is not waited for.
+        if let Err(code) = self.check(header) {
+            return Err(self.fail(code));
+        }
+        let bytes = FRAME_HEADER_BYTES + header.len;
+        let Some(payload) = input.get(FRAME_HEADER_BYTES..bytes) else { return Ok(None) };
+        match self.frame(header, payload) {
+            Ok(event) => Ok(Some(Received { bytes, event })),
+            Err(code) => Err(self.fail(code)),
+        }
+    }
+
+    /// What is wrong with a frame before its payload is looked at.
+    fn check(&self, header: Header) -> Result<(), Code> {
+        header.check_len(FRAME_BYTES_MAX as usize)?;
+        if let Some(block) = &self.block {
+            let follows = header.kind == kind::CONTINUATION && header.stream == block.stream;
+            return if follows { Ok(()) } else { Err(Code::ProtocolError) };
+        }
+        let is_settings = header.kind == kind::SETTINGS && header.flags & 1 == 0;
+        if self.reading == Reading::Settings && !is_settings && !self.is_varnish() {
+            return Err(Code::ProtocolError);
+        }
+        let is_of_connection = match header.kind {
+            kind::SETTINGS | kind::PING | kind::GOAWAY | kind::PRIORITY_UPDATE => true,
+            kind::DATA | kind::HEADERS | kind::PRIORITY | kind::RST_STREAM => false,
+            kind::WINDOW_UPDATE => return Ok(()),
+            // Nobody pushes to a server, and what goes on has not begun.
+            kind::PUSH_PROMISE | kind::CONTINUATION => return Err(Code::ProtocolError),
+            _ => return Ok(()),
+        };
+        if is_of_connection == (header.stream == 0) { Ok(()) } else { Err(Code::ProtocolError) }
+    }
+
+    fn frame(&mut self, header: Header, payload: &[u8]) -> Result<Event, Code> {
+        match header.kind {
+            kind::DATA => self.data(header, payload),
+            kind::HEADERS => self.headers(header, payload),
+            kind::CONTINUATION => self.continuation(header, payload),
+            kind::RST_STREAM => self.rst_stream(header.stream),
+            kind::WINDOW_UPDATE => self.window_update(header.stream, number(payload)),
+            kind::SETTINGS => self.settings(header, payload),
+            kind::PING => self.ping(header, payload),
+            kind::GOAWAY => Ok(self.goaway()),
+            kind::PRIORITY => self.priority(header.stream, payload),
+            kind::PRIORITY_UPDATE => self.priority_update(payload),
+            _ => self.idle_frame(),
+        }
+    }
+
+    /// Ends the connection with a GOAWAY frame.
+    pub fn fail(&mut self, code: Code) -> Failed {
+        if !self.has_failed {
+            self.has_failed = true;
+            self.write_goaway(self.last_stream, code);
+        }
+        Failed
+    }
+
+    /// Tells the client to go when its streams are done (RFC 9113 §6.8): first that no new ones
+    /// should be opened, and when it knows, up to which they are served.
+    pub fn shut_down(&mut self) {
+        if self.leaving == Leaving::No {
+            self.leaving = Leaving::Announced;
+            self.write_goaway(STREAM_MAX, Code::NoError);
+            write(kind::PING, 0, 0, &LEAVING_PING, &mut self.control);
+        }
+    }
+
+    /// Whether the connection has nothing left to do but to send its control bytes.
+    pub fn is_done(&self) -> bool {
+        let is_leaving = self.is_peer_leaving || matches!(self.leaving, Leaving::Last(_));
+        self.has_failed || (is_leaving && self.streams.is_empty())
+    }
+
+    /// Whether the client has said what a client says first.
+    pub fn is_established(&self) -> bool {
+        self.reading == Reading::Frames
+    }
+
+    /// Whether more may be read: not while the client does not read what it made us say.
+    pub fn wants_input(&self) -> bool {
+        self.control.len() < CONTROL_BYTES_MAX && !self.has_failed
+    }
+
+    /// How many requests are open.
+    pub fn streams(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// The frames to be sent before any DATA frame that is asked for later; the caller takes them out.
+    pub fn control(&mut self) -> &mut Vec<u8> {
+        &mut self.control
+    }
+
+    fn write_goaway(&mut self, last_stream: u32, code: Code) {
+        let mut payload = [0; 8];
+        payload[..4].copy_from_slice(&last_stream.to_be_bytes());
+        payload[4..].copy_from_slice(&(code as u32).to_be_bytes());
+        write(kind::GOAWAY, 0, 0, &payload, &mut self.control);
+    }
+
+    /// A frame that brings nothing, of which there may only be so many.
+    fn idle_frame(&mut self) -> Result<Event, Code> {
+        if self.calm.idle_frame(self.now) { Ok(Event::Nothing) } else { Err(Code::EnhanceYourCalm) }
+    }
+
+    /// Forgets a stream.
+    fn close(&mut self, number: u32, how: Closed) {
+        let Some(stream) = self.streams.remove(&number) else { return };
+        if stream.is_scheduled {
+            self.scheduler.remove(number, stream.priority);
+        }
+        self.closed.add(number, how);
+        // What nobody will take any more is given back.
+        self.give_back_unless_varnish(stream.untaken);
+    }
+
+    /// Ends a stream because of something the client did.
+    fn refuse(&mut self, number: u32, code: Code) -> Result<Event, Code> {
+        self.write_rst(number, code);
+        let was_open = self.streams.contains_key(&number);
+        self.close(number, Closed::ByUs);
+        if !self.calm.reset(self.now) {
+            return Err(Code::EnhanceYourCalm);
+        }
+        Ok(if was_open {
+            Event::Reset { stream: number, by_client: false }
+        } else {
+            Event::Nothing
+        })
+    }
+
+    fn write_rst(&mut self, stream: u32, code: Code) {
+        write(kind::RST_STREAM, 0, stream, &(code as u32).to_be_bytes(), &mut self.control);
+    }
+
+    /// Lets the client send `bytes` more on the connection.
+    fn give_back(&mut self, bytes: u32) {
+        if bytes > 0
+            && let Some(more) = self.receive.take(bytes)
+        {
+            write(kind::WINDOW_UPDATE, 0, 0, &more.to_be_bytes(), &mut self.control);
+        }
+    }
+
+    /// Makes a stream known to the scheduler, or forgotten, as it can send or not.
+    fn schedule(&mut self, number: u32) {
+        let Some(stream) = self.streams.get_mut(&number) else { return };
+        if stream.can_send() != stream.is_scheduled {
+            stream.is_scheduled = !stream.is_scheduled;
+            if stream.is_scheduled {
+                self.scheduler.add(number, stream.priority);
+            } else {
+                self.scheduler.remove(number, stream.priority);
+            }
+        }
+    }
+
+    /// Gives a stream another place.
+    fn prioritize(&mut self, number: u32, priority: Priority) {
+        let Some(stream) = self.streams.get_mut(&number) else { return };
+        if stream.is_scheduled && stream.priority != priority {
+            self.scheduler.remove(number, stream.priority);
+            self.scheduler.add(number, priority);
+        }
+        stream.priority = priority;
+    }
+}

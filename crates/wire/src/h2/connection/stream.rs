@@ -1,0 +1,83 @@
+//! One request and its response, and what is remembered of those that are over.
+
+use super::super::limits::CLOSED_STREAMS_KEPT;
+use super::super::priority::Priority;
+use super::super::window::{ReceiveWindow, SendWindow};
+use freshet_http::fields::Fields;
+use std::collections::VecDeque;
+
+/// A stream that is open or half closed (RFC 9113 §5.1). One that is closed is not kept.
+#[derive(Debug)]
+pub(super) struct Stream {
+    /// Whether the client may send more of it.
+    pub(super) is_remote_open: bool,
+    /// Bytes of the request's body that must still come, where its length was told.
+    pub(super) length_left: Option<u64>,
+    /// Whether anybody takes the body.
+    pub(super) is_body_wanted: bool,
+    /// Bytes of the body that were handed out and not taken yet.
+    pub(super) untaken: u32,
+    /// Bytes of padding among them, which are taken with the next content.
+    pub(super) padding: u32,
+    pub(super) receive: ReceiveWindow,
+    pub(super) send: SendWindow,
+    pub(super) priority: Priority,
+    /// Bytes of the response's body that are there and not sent.
+    pub(super) queued: usize,
+    pub(super) end: End,
+    /// Whether the scheduler has it.
+    pub(super) is_scheduled: bool,
+}
+
+/// What is behind the bytes of a response's body that are there.
+#[derive(Debug)]
+pub(super) enum End {
+    /// More of them.
+    More,
+    /// Nothing.
+    Last,
+    /// Trailers.
+    Trailers(Fields),
+    /// It was sent.
+    Sent,
+}
+
+impl Stream {
+    /// Whether it has bytes to send and a window for them.
+    pub(super) fn can_send(&self) -> bool {
+        self.queued > 0 && self.send.bytes() > 0
+    }
+
+    /// Whether all of the response was sent.
+    pub(super) fn is_answered(&self) -> bool {
+        matches!(self.end, End::Sent)
+    }
+}
+
+/// How a stream came to its end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Closed {
+    /// Both sides said all.
+    Whole,
+    /// The client does not want it.
+    ByClient,
+    /// We ended it; the client may not know yet.
+    ByUs,
+}
+
+/// The streams that ended last.
+#[derive(Debug, Default)]
+pub(super) struct ClosedStreams(VecDeque<(u32, Closed)>);
+
+impl ClosedStreams {
+    pub(super) fn add(&mut self, stream: u32, how: Closed) {
+        if self.0.len() == CLOSED_STREAMS_KEPT {
+            self.0.pop_front();
+        }
+        self.0.push_back((stream, how));
+    }
+
+    pub(super) fn get(&self, stream: u32) -> Option<Closed> {
+        self.0.iter().rev().find(|(other, _)| *other == stream).map(|(_, how)| *how)
+    }
+}

@@ -1,0 +1,148 @@
+//! Which stream sends next (RFC 9218 §10).
+
+use super::priority::Priority;
+use std::collections::{BTreeSet, VecDeque};
+
+/// The streams of a connection that could send at once, in their order: by urgency; within one those
+/// that are of no use in parts one after another, by number; those that are of use in parts in turn.
+/// Where an urgency has both, the first of the former has a place in the turn.
+///
+/// A stream that has nothing to send, or no window, is not here, and so in nobody's way.
+#[derive(Debug, Default)]
+pub(super) struct Scheduler {
+    levels: [Level; Priority::URGENCIES],
+    /// A bit for each level that is not empty.
+    occupied: u8,
+}
+
+#[derive(Debug, Default)]
+struct Level {
+    whole: BTreeSet<u32>,
+    parts: VecDeque<u32>,
+    /// Whether the next turn is one of `parts`.
+    turn_of_parts: bool,
+}
+
+impl Scheduler {
+    /// A stream that was not here can send.
+    pub(super) fn add(&mut self, stream: u32, priority: Priority) {
+        let at = usize::from(priority.urgency);
+        let Some(level) = self.levels.get_mut(at) else { return };
+        if priority.incremental {
+            level.parts.push_back(stream);
+        } else {
+            level.whole.insert(stream);
+        }
+        self.occupied |= 1 << at;
+    }
+
+    /// A stream cannot send any more.
+    pub(super) fn remove(&mut self, stream: u32, priority: Priority) {
+        let at = usize::from(priority.urgency);
+        let Some(level) = self.levels.get_mut(at) else { return };
+        if priority.incremental {
+            level.parts.retain(|other| *other != stream);
+        } else {
+            level.whole.remove(&stream);
+        }
+        if level.whole.is_empty() && level.parts.is_empty() {
+            self.occupied &= !(1 << at);
+        }
+    }
+
+    /// The stream whose turn it is. It stays, and has had its turn.
+    pub(super) fn next(&mut self) -> Option<u32> {
+        let level = self.levels.get_mut(self.occupied.trailing_zeros() as usize)?;
+        let takes_parts = level.whole.is_empty() || level.turn_of_parts;
+        if takes_parts && let Some(stream) = level.parts.pop_front() {
+            level.parts.push_back(stream);
+            level.turn_of_parts = false;
+            return Some(stream);
+        }
+        level.turn_of_parts = true;
+        level.whole.first().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn of(urgency: u8, incremental: bool) -> Priority {
+        Priority { urgency, incremental }
+    }
+
+    fn turns(scheduler: &mut Scheduler, count: usize) -> Vec<u32> {
+        (0..count).filter_map(|_| scheduler.next()).collect()
+    }
+
+    #[test]
+    fn the_more_urgent_go_first_and_equals_one_after_another() {
+        let mut scheduler = Scheduler::default();
+        for (stream, urgency) in [(1, 5), (3, 3), (5, 3), (7, 0)] {
+            scheduler.add(stream, of(urgency, false));
+        }
+        assert_eq!(turns(&mut scheduler, 2), [7, 7]);
+        scheduler.remove(7, of(0, false));
+        assert_eq!(turns(&mut scheduler, 2), [3, 3]);
+        scheduler.remove(3, of(3, false));
+        assert_eq!(turns(&mut scheduler, 1), [5]);
+        scheduler.remove(5, of(3, false));
+        assert_eq!(turns(&mut scheduler, 1), [1]);
+        scheduler.remove(1, of(5, false));
+        assert_eq!(scheduler.next(), None);
+    }
+
+    #[test]
+    fn incremental_ones_take_turns_and_the_others_have_one_together() {
+        let mut scheduler = Scheduler::default();
+        for stream in [1, 3, 5] {
+            scheduler.add(stream, of(2, true));
+        }
+        assert_eq!(turns(&mut scheduler, 6), [1, 3, 5, 1, 3, 5]);
+        scheduler.add(7, of(2, false));
+        scheduler.add(9, of(2, false));
+        assert_eq!(turns(&mut scheduler, 8), [7, 1, 7, 3, 7, 5, 7, 1]);
+    }
+
+    proptest! {
+        /// Against a list that is searched: who may be next, and that nobody who may is left out.
+        #[test]
+        fn every_turn_is_of_the_most_urgent_and_shared(
+            steps in proptest::collection::vec((0_u32..12, 0_u8..8, any::<bool>(), 0_usize..6), 1..60),
+        ) {
+            let mut scheduler = Scheduler::default();
+            let mut model: BTreeMap<u32, Priority> = BTreeMap::new();
+            for (stream, urgency, incremental, count) in steps {
+                match model.remove(&stream) {
+                    Some(priority) => scheduler.remove(stream, priority),
+                    None => {
+                        model.insert(stream, of(urgency, incremental));
+                        scheduler.add(stream, of(urgency, incremental));
+                    }
+                }
+                let Some(urgency) = model.values().map(|priority| priority.urgency).min() else {
+                    prop_assert_eq!(scheduler.next(), None);
+                    continue;
+                };
+                let most_urgent = model.iter().filter(|(_, other)| other.urgency == urgency);
+                let (parts, whole): (Vec<_>, Vec<_>) = most_urgent.partition(|(_, other)| other.incremental);
+                let first = whole.first().map(|(stream, _)| **stream);
+                let got = turns(&mut scheduler, count);
+                prop_assert_eq!(got.len(), count);
+                for stream in &got {
+                    let may = first == Some(*stream) || parts.iter().any(|(part, _)| *part == stream);
+                    prop_assert!(may);
+                }
+                // A whole round has everybody who takes turns.
+                let places = parts.len() + parts.len().max(1) * usize::from(first.is_some());
+                let round = turns(&mut scheduler, places + 1);
+                for (part, _) in &parts {
+                    prop_assert!(round.contains(part));
+                }
+            }
+        }
+    }
+}
