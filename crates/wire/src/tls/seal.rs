@@ -10,6 +10,10 @@ use std::fmt;
 use std::io::IoSlice;
 use thiserror::Error;
 
+/// Bytes that ride in the record of the piece in front of them: the header of a frame of HTTP/2, and
+/// some to spare. They are copied, and cost no record of their own.
+const RIDER_BYTES_MAX: usize = 15;
+
 /// Why nothing was sealed.
 #[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
 pub enum SealError {
@@ -70,7 +74,21 @@ impl Sealer {
         plain: &[u8],
         out: &mut [u8],
     ) -> Result<usize, SealError> {
-        let (record, sequence) = self.frame(content, plain.len(), out)?;
+        self.seal_parts(content, plain, &[content as u8], out)
+    }
+
+    /// As [`seal`](Self::seal) of `plain` and what is in `behind`, but for its last byte, which is
+    /// the content type.
+    fn seal_parts(
+        &mut self,
+        content: ContentType,
+        plain: &[u8],
+        behind: &[u8],
+        out: &mut [u8],
+    ) -> Result<usize, SealError> {
+        let rider = &behind[..behind.len() - 1];
+        let bytes = plain.len() + rider.len();
+        let (record, sequence) = self.frame(content, plain.len(), rider.len(), out)?;
         let nonce = record.nonce(&self.protection, sequence);
         let aead = &self.protection.aead;
         match self.protection.version {
@@ -79,25 +97,26 @@ impl Sealer {
                 Aad::from(record.header),
                 plain,
                 record.body,
-                &[content as u8],
+                behind,
                 record.tail,
             ),
             Version::Tls12 => aead.seal_out_of_place_scatter(
                 nonce,
-                Aad::from(record.additional_data(sequence, content, plain.len())),
+                Aad::from(record.additional_data(sequence, content, bytes)),
                 plain,
                 record.body,
-                &[],
+                rider,
                 record.tail,
             ),
         }
         .map_err(|_| SealError::Failed)?;
-        Ok(plain.len() + self.overhead_bytes())
+        Ok(bytes + self.overhead_bytes())
     }
 
     /// Seals application data from the front of `pieces` into `out` until `plain_bytes` are taken,
     /// or a few more to fill the last record, or until a full record has no room any more. Large
-    /// pieces are read once, where they are; neighbours of up to
+    /// pieces are read once, where they are, and a few bytes behind one, such as the header of the
+    /// next frame, ride in its record; neighbours of up to
     /// [`GATHER_BYTES_MAX`](super::GATHER_BYTES_MAX) are copied into one record. Stops at the last
     /// [`RESERVED_RECORDS`](super::RESERVED_RECORDS) of the key.
     ///
@@ -126,9 +145,20 @@ impl Sealer {
                 if plain.is_empty() {
                     break;
                 }
-                self.seal(ContentType::ApplicationData, plain, out)?;
-                rest.advance(plain.len());
-                plain.len()
+                let content = ContentType::ApplicationData;
+                let rider = rest.rider(plain.len());
+                if rider.is_empty() {
+                    self.seal(content, plain, out)?;
+                    rest.advance(plain.len());
+                } else {
+                    let mut behind = [content as u8; RIDER_BYTES_MAX + 1];
+                    behind[..rider.len()].copy_from_slice(rider);
+                    self.seal_parts(content, plain, &behind[..=rider.len()], out)?;
+                    rest.advance(plain.len());
+                    rest.front();
+                    rest.advance(rider.len());
+                }
+                plain.len() + rider.len()
             };
             sealed.taken_bytes += taken;
             sealed.wire_bytes += taken + self.overhead_bytes();
@@ -184,7 +214,7 @@ impl Sealer {
         out: &mut [u8],
     ) -> Result<(), SealError> {
         let content = ContentType::ApplicationData;
-        let (record, sequence) = self.frame(content, bytes, out)?;
+        let (record, sequence) = self.frame(content, bytes, 0, out)?;
         let mut filled = 0;
         while filled < bytes {
             let piece = rest.front();
@@ -220,10 +250,11 @@ impl Sealer {
         &mut self,
         content: ContentType,
         plain_bytes: usize,
+        rider_bytes: usize,
         out: &'a mut [u8],
     ) -> Result<(Record<'a>, u64), SealError> {
-        let wire_bytes = plain_bytes + self.overhead_bytes();
-        if plain_bytes > PLAINTEXT_BYTES_MAX || out.len() < wire_bytes {
+        let wire_bytes = plain_bytes + rider_bytes + self.overhead_bytes();
+        if plain_bytes + rider_bytes > PLAINTEXT_BYTES_MAX || out.len() < wire_bytes {
             return Err(SealError::NoRoom);
         }
         let (outer, tail_bytes) = match self.protection.version {
@@ -243,7 +274,7 @@ impl Sealer {
         let nonce = self.protection.nonce(sequence);
         explicit.copy_from_slice(&nonce[nonce.len() - explicit.len()..]);
         let (body, rest) = rest.split_at_mut(plain_bytes);
-        Ok((Record { header, body, tail: &mut rest[..tail_bytes] }, sequence))
+        Ok((Record { header, body, tail: &mut rest[..rider_bytes + tail_bytes] }, sequence))
     }
 }
 
@@ -262,7 +293,7 @@ impl fmt::Debug for Sealer {
 struct Record<'a> {
     header: [u8; HEADER_BYTES],
     body: &'a mut [u8],
-    /// The content type of TLS 1.3, sealed, and the tag.
+    /// What rides behind the plaintext and the content type of TLS 1.3, sealed, and the tag.
     tail: &'a mut [u8],
 }
 
@@ -309,6 +340,16 @@ impl<'a> Rest<'a, '_> {
             count += usize::from(len > 0);
         }
         (count, bytes)
+    }
+
+    /// The piece behind the next `bytes`, where they end their piece and it is small enough to go
+    /// in their record; otherwise nothing.
+    fn rider(&self, bytes: usize) -> &'a [u8] {
+        let [first, next, ..] = self.pieces else { return &[] };
+        let fits = self.offset + bytes == first.len()
+            && next.len() <= RIDER_BYTES_MAX
+            && bytes + next.len() <= PLAINTEXT_BYTES_MAX;
+        if fits { next } else { &[] }
     }
 
     fn advance(&mut self, bytes: usize) {

@@ -413,6 +413,8 @@ fn small_neighbours_share_a_record_and_large_pieces_have_their_own() {
     assert_eq!(lengths(&[300, 100_000], BATCH), [300, 16_384, 16_384, 16_384, 16_384]);
     assert_eq!(lengths(&[100_000], BATCH), [16_384; 4]);
     assert_eq!(lengths(&[20_000], BATCH), [16_384, 3616]);
+    assert_eq!(lengths(&[9, 16_375, 9, 16_375, 9, 100], BATCH), [9, 16_384, 16_384, 100]);
+    assert_eq!(lengths(&[9000, 15, 9000, 16], BATCH), [9015, 9000, 16]);
     assert_eq!(lengths(&[100_000], 1), [16_384]);
     assert_eq!(lengths(&[100_000], 0), [0; 0]);
     assert_eq!(lengths(&[], BATCH), [0; 0]);
