@@ -1,7 +1,7 @@
 //! A client's request body on its way to an origin.
 
 use crate::session::h1_body::H1Body;
-use crate::session::h2_body::H2Body;
+use crate::session::h2::body::H2Body;
 use bytes::Bytes;
 use std::future::poll_fn;
 use std::task::{Context, Poll};

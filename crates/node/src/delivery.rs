@@ -21,6 +21,20 @@ pub enum Chunk {
     Bytes(Bytes),
 }
 
+impl Chunk {
+    /// A part of the same bytes.
+    ///
+    /// # Panics
+    /// If `range` is not inside, as slicing does.
+    #[must_use]
+    pub fn slice(&self, range: Range<usize>) -> Self {
+        match self {
+            Self::Lease(lease) => Self::Lease(lease.slice(range)),
+            Self::Bytes(bytes) => Self::Bytes(bytes.slice(range)),
+        }
+    }
+}
+
 impl AsRef<[u8]> for Chunk {
     fn as_ref(&self) -> &[u8] {
         match self {

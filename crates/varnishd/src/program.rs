@@ -175,11 +175,15 @@ fn settings(state: &State) -> Result<Settings, String> {
         obey_onerror: feature("esi_include_onerror"),
     };
     settings.handshake_timeout = span("timeout_idle");
+    let small = |name: &str| u32::try_from(parameters.integer(name)).unwrap_or(u32::MAX);
+    settings.http2.stream_window_bytes = small("h2_initial_window_size");
+    settings.http2.header_table_bytes = small("h2_header_table_size");
     let limits = &mut settings.limits;
     limits.idle_timeout = span("timeout_idle");
     limits.send_timeout = span("send_timeout");
-    limits.restarts_max = u32::try_from(parameters.integer("max_restarts")).unwrap_or(u32::MAX);
-    limits.retries_max = u32::try_from(parameters.integer("max_retries")).unwrap_or(u32::MAX);
+    limits.streams_max = small("h2_max_concurrent_streams");
+    limits.restarts_max = small("max_restarts");
+    limits.retries_max = small("max_retries");
     limits.fields_max = usize::try_from(parameters.integer("http_max_hdr")).unwrap_or(usize::MAX);
     limits.head_bytes_max =
         usize::try_from(parameters.integer("http_req_size")).unwrap_or(usize::MAX);

@@ -3,24 +3,19 @@
 
 mod deadline;
 mod finish;
-mod gathered;
 pub(crate) mod h1;
 pub(crate) mod h1_body;
 mod h1_io;
 pub(crate) mod h2;
-pub(crate) mod h2_body;
-mod h2_head;
 pub(crate) mod tunnel;
 
 use crate::client::Client;
 use crate::worker::Worker;
 use freshet_net::stream::Stream;
 use freshet_net::tls::ALPN_HTTP_2;
+use freshet_wire::h2::PREFACE;
 use std::rc::Rc;
 use std::time::Duration;
-
-/// What an HTTP/2 client with prior knowledge sends first (RFC 9113 §3.4).
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Serves a connection in the protocol it speaks: what ALPN agreed on under TLS; in the clear
 /// HTTP/1 unless the first bytes are HTTP/2's preface.

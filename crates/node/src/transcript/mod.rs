@@ -218,9 +218,9 @@ impl Transcript {
         };
         self.note_bytes(method, head.method.as_str().as_bytes());
         self.note_bytes(url, head.target.as_bytes());
-        // Origins are asked in HTTP/1.1, whatever the client speaks.
-        let version = match message {
-            Message::Request => head.version,
+        // Origins are asked in HTTP/1.1, whatever the client speaks; of HTTP/2 it is noted still.
+        let version = match (message, head.version) {
+            (Message::Request, version) | (_, version @ Version::Http2) => version,
             _ => Version::Http11,
         };
         self.note_bytes(protocol, version.as_str().as_bytes());

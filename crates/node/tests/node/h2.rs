@@ -128,6 +128,38 @@ fn a_large_body_goes_through_small_windows() {
 }
 
 #[test]
+fn whatever_a_client_sets_it_gets_the_same_bytes() {
+    run(async {
+        let origin = Origin::serve(|asked| {
+            let bytes = asked.target()[1..].parse().unwrap();
+            let fields: Vec<String> =
+                (0..40).map(|at| format!("X-Field-{at}: {bytes} {}", "v".repeat(at))).collect();
+            let mut fields: Vec<&str> = fields.iter().map(|field| &**field).collect();
+            fields.push("Cache-Control: max-age=60");
+            response("200 OK", &fields, pattern(bytes, 0..bytes))
+        });
+        let node = TestNode::before(&origin);
+        for window in [70, 16_384, 65_535, 1 << 20] {
+            for (frame, table) in [(16_384, 0), (16_385, 100), (1 << 20, 4096), (1 << 24, 65_536)] {
+                let mut builder = Builder::new();
+                builder.initial_window_size(window).max_frame_size(frame.min((1 << 24) - 1));
+                builder.header_table_size(table);
+                let mut client = connect_with(&node, builder).await;
+                let mut waiting = Vec::new();
+                for bytes in [1, 5000, 40_000, 0, 16_384] {
+                    waiting.push((bytes, ask(&mut client, "GET", &format!("/{bytes}")).await));
+                }
+                for (bytes, response) in waiting {
+                    let answer = answer(response).await.unwrap();
+                    assert!(answer.body == pattern(bytes, 0..bytes), "{window} {frame} {table}");
+                    assert_eq!(answer.fields["x-field-3"], format!("{bytes} vvv"));
+                }
+            }
+        }
+    });
+}
+
+#[test]
 fn several_large_bodies_share_a_connection() {
     run(async {
         let origin = Origin::serve(|asked| {

@@ -6,6 +6,7 @@ mod count;
 use crate::client::{Client, HOST};
 use crate::harness::{Setup, pattern, run};
 use crate::origin::{Origin, fresh};
+use freshet_wire::h2::PREFACE;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -32,6 +33,52 @@ fn hits(rounds: u64, body_bytes: u64) {
         }
         assert_eq!(node.count("hits"), rounds);
     });
+}
+
+/// The same over HTTP/2, one stream after another.
+fn hits_2(rounds: u64, body_bytes: u64) {
+    const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    const WIDER: [u8; 13] = [0, 0, 4, 8, 0, 0, 0, 0, 0, 0x40, 0, 0, 0];
+    run(async {
+        let origin = Origin::serve(move |_| fresh(pattern(1, 0..body_bytes)));
+        let node = Setup { workers: 1, ..Setup::of(&origin) }.start();
+        let response = Client::to(&node).await.get("/object").await;
+        assert_eq!(response.body.len() as u64, body_bytes);
+        let mut client = TcpStream::connect(node.address()).unwrap();
+        client.write_all(&[PREFACE, &SETTINGS, &WIDER].concat()).unwrap();
+        // GET, http, and two literals that are not to be remembered.
+        let mut block = vec![0x82, 0x86, 4, 7];
+        block.extend_from_slice(b"/object");
+        block.extend_from_slice(&[1, HOST.len() as u8]);
+        block.extend_from_slice(HOST.as_bytes());
+        let (mut received, mut filled) = (vec![0; 128 << 10], 0);
+        for round in 0..rounds {
+            let stream = (2 * round as u32 + 1).to_be_bytes();
+            let header = [&[0, 0, block.len() as u8, 1, 5][..], &stream].concat();
+            client.write_all(&[header, block.clone()].concat()).unwrap();
+            let mut ended = false;
+            while !ended {
+                filled += client.read(&mut received[filled..]).unwrap();
+                let mut start = 0;
+                while let Some(header) = received[start..filled].first_chunk::<9>() {
+                    let len = u32::from_be_bytes([0, header[0], header[1], header[2]]) as usize;
+                    if start + 9 + len > filled {
+                        break;
+                    }
+                    ended |= header[3] == 0 && header[4] & 1 != 0;
+                    start += 9 + len;
+                }
+                received.copy_within(start..filled, 0);
+                filled -= start;
+            }
+        }
+        assert_eq!((node.count("hits"), node.count("requests_h2")), (rounds, rounds));
+    });
+}
+
+#[test]
+fn a_small_hit_over_http_2() {
+    count::check("hit-h2-small", |rounds| hits_2(rounds, 1024));
 }
 
 #[test]

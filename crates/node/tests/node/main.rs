@@ -11,6 +11,7 @@ mod differential;
 mod directors;
 mod errors;
 mod h2;
+mod h2_frames;
 mod harness;
 mod instructions;
 mod limits;

@@ -1,14 +1,14 @@
 //! The body of an HTTP/2 request, read as the origin takes it, so that flow control reaches back to
 //! the client.
 
+use super::shared::BodyHandle;
 use crate::body::ClientBodyError;
 use bytes::Bytes;
-use h2::RecvStream;
 use std::task::{Context, Poll, ready};
 
 /// Reads a stream's DATA frames.
 pub struct H2Body {
-    stream: RecvStream,
+    stream: BodyHandle,
     length: Option<u64>,
     bytes: u64,
     bytes_max: u64,
@@ -16,7 +16,7 @@ pub struct H2Body {
 
 impl H2Body {
     /// The body of a stream, with its `content-length` if it has one.
-    pub(super) fn new(stream: RecvStream, length: Option<u64>, bytes_max: u64) -> Self {
+    pub(super) fn new(stream: BodyHandle, length: Option<u64>, bytes_max: u64) -> Self {
         Self { stream, length, bytes: 0, bytes_max }
     }
 
@@ -30,7 +30,7 @@ impl H2Body {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, ClientBodyError>>> {
-        match ready!(self.stream.poll_data(cx)) {
+        match ready!(self.stream.poll_next(cx)) {
             None => Poll::Ready(None),
             Some(Err(_)) => Poll::Ready(Some(Err(ClientBodyError::Gone))),
             Some(Ok(bytes)) => {
@@ -38,8 +38,6 @@ impl H2Body {
                 if self.bytes > self.bytes_max {
                     return Poll::Ready(Some(Err(ClientBodyError::TooLarge)));
                 }
-                // The window opens as bytes are taken, not as they arrive.
-                let _ = self.stream.flow_control().release_capacity(bytes.len());
                 Poll::Ready(Some(Ok(bytes)))
             }
         }

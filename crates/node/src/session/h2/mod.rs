@@ -1,0 +1,282 @@
+//! HTTP/2 connections: one task reads and writes, and a task serves each stream.
+//!
+//! The connection's task gives what it reads to [`Connection`] and starts a task for each request.
+//! Those queue pieces of bodies, as leases on the cache, and the connection's task sends them in the
+//! order clients ask for (RFC 9218), frames of several streams in one batch.
+
+pub(crate) mod body;
+mod out;
+mod shared;
+mod stream;
+
+use super::deadline::Deadline;
+use crate::client::Client;
+use crate::worker::Worker;
+use freshet_http::message::Scheme;
+use freshet_net::limits::READ_BYTES_MAX;
+use freshet_net::stream::Stream;
+use freshet_wire::h1::Dialect;
+use freshet_wire::h2::{Connection, Event, Local};
+use out::Out;
+use shared::{State, StreamHandle};
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+/// How often a connection with open streams looks whether it still comes on.
+const STREAMS_OPEN_CHECK: Duration = Duration::from_secs(60);
+/// How long a closing connection is read on, so that what was said last is not lost to a reset.
+const LINGER: Duration = Duration::from_secs(2);
+/// After this many bytes a connection lets the worker's other tasks run.
+const TURN_BYTES: usize = 256 << 10;
+
+thread_local! {
+    /// Where all connections of a worker read to; of what arrived only a part of a frame is copied
+    /// to its connection, so an idle one holds no buffer.
+    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES_MAX].into());
+}
+
+/// Serves the connection until it ends. `first_bytes` were read from it already.
+pub(crate) async fn serve(
+    worker: Rc<Worker>,
+    stream: Stream,
+    client: Rc<Client>,
+    first_bytes: Vec<u8>,
+) {
+    let snapshot = worker.snapshot();
+    let limits = &snapshot.settings.limits;
+    let mut session = Session::new(Rc::clone(&worker), stream, client, first_bytes);
+    let ending = Ending(Rc::clone(&session.state));
+    let mut deadline = Deadline::new();
+    let mut is_draining = false;
+    let mut was_told_to_go = false;
+    loop {
+        let is_idle = session.state.borrow().serving() == 0;
+        // While streams are open, each has its own time limits.
+        let limit = if !session.state.borrow().connection.is_established() {
+            limits.request_timeout
+        } else if is_idle {
+            limits.idle_timeout
+        } else {
+            STREAMS_OPEN_CHECK.min(limits.send_timeout)
+        };
+        let before = session.sent_bytes;
+        let turn = tokio::select! {
+            biased;
+            turn = deadline.within(limit, std::future::poll_fn(|cx| session.poll_turn(cx))) => turn,
+            () = worker.drained(), if !is_draining => {
+                is_draining = true;
+                session.state.borrow_mut().connection.shut_down();
+                continue;
+            }
+        };
+        if !is_draining && session.stream.is_worn() {
+            is_draining = true;
+            session.state.borrow_mut().connection.shut_down();
+        }
+        match turn {
+            // The time without streams begins, as a rule.
+            Ok(Turn::Changed) => {}
+            Ok(Turn::Done) => {
+                drop(ending);
+                return session.stream.close(LINGER).await;
+            }
+            Ok(Turn::Broken) => return,
+            Err(_) if session.state.borrow().serving() == 0 => {
+                if was_told_to_go || !session.state.borrow().connection.is_established() {
+                    worker.stats.timeouts.increment();
+                    return;
+                }
+                (is_draining, was_told_to_go) = (true, true);
+                session.state.borrow_mut().connection.shut_down();
+            }
+            // A client that takes nothing at all.
+            Err(_) if !is_idle && !session.out.is_empty() && session.sent_bytes == before => {
+                worker.stats.timeouts.increment();
+                return;
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// What a connection's bytes are read and made from.
+struct Session {
+    worker: Rc<Worker>,
+    client: Rc<Client>,
+    stream: Stream,
+    state: Rc<RefCell<State>>,
+    /// What was read and is not done: a part of a frame, or all that came while the client did not
+    /// read what it made us say.
+    input: Vec<u8>,
+    /// Whether there may be a whole frame in it.
+    has_unread: bool,
+    out: Out,
+    sent_bytes: u64,
+    /// What was known when a turn ended last: whether the client has said what comes first, and
+    /// whether the keys should not be used much longer.
+    known: (bool, bool),
+    dialect: Dialect,
+    started: Instant,
+}
+
+/// Why a connection's task has something to think about.
+enum Turn {
+    /// What is waited for is another now, and for how long.
+    Changed,
+    /// All is said.
+    Done,
+    /// The client is gone.
+    Broken,
+}
+
+impl Session {
+    fn new(worker: Rc<Worker>, stream: Stream, client: Rc<Client>, input: Vec<u8>) -> Self {
+        let snapshot = worker.snapshot();
+        let settings = &snapshot.settings.http2;
+        let local = Local {
+            limits: snapshot.h1_limits,
+            streams_max: snapshot.settings.limits.streams_max,
+            stream_window_bytes: settings.stream_window_bytes,
+            connection_window_bytes: settings.connection_window_bytes,
+            header_table_bytes: settings.header_table_bytes,
+        };
+        let scheme = if client.tls.is_some() { Scheme::Https } else { Scheme::Http };
+        let state = Rc::new(RefCell::new(State::new(Connection::new(local, scheme))));
+        Self {
+            out: Out::new(stream.is_tls()),
+            dialect: local.limits.dialect,
+            worker,
+            client,
+            stream,
+            state,
+            has_unread: !input.is_empty(),
+            input,
+            sent_bytes: 0,
+            known: (false, false),
+            started: Instant::now(),
+        }
+    }
+
+    /// Reads and sends what can be.
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
+        let mut turn_bytes = 0;
+        loop {
+            let read = match self.poll_receive(cx) {
+                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Turn::Broken),
+                Poll::Ready(Ok(count)) => count,
+                Poll::Pending => 0,
+            };
+            self.out.plan(&mut self.state.borrow_mut());
+            let sent = match self.out.poll_send(cx, &mut self.stream) {
+                Poll::Ready(Ok(0)) if self.state.borrow().connection.is_done() => {
+                    return Poll::Ready(Turn::Done);
+                }
+                Poll::Ready(Ok(count)) => count,
+                Poll::Ready(Err(_)) => return Poll::Ready(Turn::Broken),
+                Poll::Pending => 0,
+            };
+            self.sent_bytes += sent as u64;
+            turn_bytes += sent + read;
+            let known = (self.state.borrow().connection.is_established(), self.stream.is_worn());
+            let is_news = std::mem::replace(&mut self.known, known) != known;
+            if self.state.borrow_mut().take_emptied() || is_news {
+                return Poll::Ready(Turn::Changed);
+            }
+            if turn_bytes >= TURN_BYTES {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            if read == 0 && sent == 0 {
+                self.state.borrow_mut().wait(cx);
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Reads some bytes, handles the frames in them and says how many; 0 at the end.
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if !self.state.borrow().connection.wants_input() {
+            return Poll::Pending;
+        }
+        if std::mem::take(&mut self.has_unread) {
+            let input = std::mem::take(&mut self.input);
+            let used = self.handle(&input);
+            self.keep(input, used);
+            // Something was done even where no byte was.
+            return Poll::Ready(Ok(used.max(1)));
+        }
+        SCRATCH.with_borrow_mut(|scratch| {
+            let count = std::task::ready!(self.stream.poll_read(cx, scratch))?;
+            let arrived = &scratch[..count];
+            if self.input.is_empty() {
+                let used = self.handle(arrived);
+                self.input.extend_from_slice(&arrived[used..]);
+            } else {
+                let mut input = std::mem::take(&mut self.input);
+                input.extend_from_slice(arrived);
+                let used = self.handle(&input);
+                self.keep(input, used);
+            }
+            Poll::Ready(Ok(count))
+        })
+    }
+
+    /// Keeps what is behind the first `used` bytes of what was read.
+    fn keep(&mut self, mut input: Vec<u8>, used: usize) {
+        if used < input.len() {
+            input.drain(..used);
+            self.input = input;
+        }
+    }
+
+    /// Handles the frames at the front of `input` and returns how many bytes they have.
+    fn handle(&mut self, input: &[u8]) -> usize {
+        let now = self.started.elapsed();
+        let state = &mut *self.state.borrow_mut();
+        let mut used = 0;
+        while state.connection.wants_input() {
+            let rest = &input[used..];
+            let received = match state.connection.receive(rest, now) {
+                Ok(Some(received)) => received,
+                Ok(None) => return used,
+                Err(_) => {
+                    self.worker.stats.h2_goaway.increment();
+                    state.break_all();
+                    return input.len();
+                }
+            };
+            match received.event {
+                Event::Nothing | Event::Opened => {}
+                Event::Request(number, request) => {
+                    state.begin(number, request.ends);
+                    let handle = StreamHandle::new(&self.state, number);
+                    let (worker, client) = (Rc::clone(&self.worker), Rc::clone(&self.client));
+                    tokio::task::spawn_local(stream::serve(worker, client, handle, *request));
+                }
+                Event::Refused(_) => self.worker.stats.requests_refused.increment(),
+                Event::Data(number, place, ends) => state.receive(number, &rest[place], ends),
+                Event::End(number) => state.receive(number, &[], true),
+                Event::Reset { stream, by_client } => {
+                    // Varnish's policies see a request whose body breaks off to its end.
+                    let body_only = self.dialect == Dialect::Varnish && !by_client;
+                    state.break_off(stream, body_only);
+                }
+            }
+            used += received.bytes;
+        }
+        self.has_unread = used < input.len();
+        used
+    }
+}
+
+/// Tells those who serve the streams when the connection is over, however that comes.
+struct Ending(Rc<RefCell<State>>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.borrow_mut().break_all();
+    }
+}

@@ -1,0 +1,186 @@
+//! One request of a connection and its response.
+
+use super::body::H2Body;
+use super::shared::{Progress, StreamHandle};
+use crate::body::RequestBody;
+use crate::client::Client;
+use crate::delivery::ResponseBody;
+use crate::exchange::{Either, Facts, Interim, Request, Response, Working};
+use crate::request;
+use crate::session::deadline::{Deadline, Expired};
+use crate::session::finish::Sent;
+use crate::worker::Worker;
+use freshet_base::clock::UnixMillis;
+use freshet_http::message::{Method, ResponseHead};
+use freshet_http::reason::Reason;
+use freshet_wire::h1::Dialect;
+use freshet_wire::h2::{self, Code, FRAME_HEADER_BYTES};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+/// Serves a stream whose head is there.
+pub(super) async fn serve(
+    worker: Rc<Worker>,
+    client: Rc<Client>,
+    stream: StreamHandle,
+    request: h2::Request,
+) {
+    let snapshot = worker.snapshot();
+    let limits = &snapshot.settings.limits;
+    let h2::Request { head, length, ends, head_bytes, .. } = request;
+    let body = (!ends).then(|| H2Body::new(stream.body(), length, limits.body_bytes_max));
+    if length.is_some_and(|length| length > limits.body_bytes_max) {
+        stream.respond(&ResponseHead::new(413), Some(0), true);
+        return;
+    }
+    if !ends && head.fields.has_token("expect", "100-continue") {
+        stream.expect_continue();
+    }
+    let is_head = head.method == Method::Head;
+    let mut sent = Sent::begin(&worker, &head, &client, FRAME_HEADER_BYTES + head_bytes);
+    let interim = Interim::default();
+    let request = Request {
+        id: sent.id,
+        transcript: Rc::clone(&sent.transcript),
+        head,
+        body: body.map(RequestBody::H2),
+        upgrade: false,
+        client,
+        received: UnixMillis::now(),
+        started: Instant::now(),
+        interim: interim.clone(),
+        nesting: None,
+    };
+    let Some(response) = answer(&worker, &stream, request, &interim).await else {
+        // The client does not want it any more; others may, and then its fetch goes on.
+        let facts = Facts::local(Reason::ClientGone);
+        return sent.end(&worker, &ResponseHead::default(), &facts, true);
+    };
+    if !ends && snapshot.h1_limits.dialect == Dialect::Varnish {
+        // Varnish reads a body that is of no use before it answers.
+        let over = poll_fn(|cx| stream.poll_unwanted_body(cx));
+        let _ = tokio::time::timeout(limits.request_timeout, over).await;
+    }
+    let Response { mut head, mut body, length, facts, .. } = response;
+    let bodiless = is_head || matches!(head.status, 204 | 304) || length == Some(0);
+    let length = length.filter(|_| head.status != 204);
+    let head_bytes = stream.respond(&head, length, bodiless);
+    head.fields.clear();
+    sent.first_byte(head_bytes.map_or(0, |bytes| FRAME_HEADER_BYTES + bytes));
+    let result = match head_bytes {
+        None => Err(()),
+        Some(_) if bodiless => Ok(()),
+        Some(_) => {
+            Sending { worker: &worker, stream: &stream, deadline: None }.body(&mut body).await
+        }
+    };
+    if result.is_err() {
+        stream.reset(Code::InternalError);
+    }
+    sent.body_bytes = stream.sent_bytes();
+    sent.request_body_bytes = stream.received_bytes();
+    sent.end(&worker, &head, &facts, result.is_err());
+}
+
+/// Lets the machine work and sends interim responses as they come; `None` when the stream is over.
+async fn answer(
+    worker: &Rc<Worker>,
+    stream: &StreamHandle,
+    request: Request,
+    interim: &Interim,
+) -> Option<Response> {
+    let work = pin!(request::handle(worker, request));
+    let mut working = Working::new(work, interim);
+    loop {
+        let next = tokio::select! {
+            biased;
+            next = working.next() => next,
+            () = poll_fn(|cx| stream.poll_gone(cx)) => return None,
+        };
+        match next {
+            Either::Done(response) => return Some(response),
+            Either::Interim(head) => {
+                stream.respond(&head, None, false);
+            }
+        }
+    }
+}
+
+/// Sends a body as its turn comes and the client's windows open.
+struct Sending<'a> {
+    worker: &'a Worker,
+    stream: &'a StreamHandle,
+    /// Made when something has to be waited for.
+    deadline: Option<Deadline>,
+}
+
+impl Sending<'_> {
+    async fn body(&mut self, body: &mut ResponseBody) -> Result<(), ()> {
+        loop {
+            let room = self.within_limit(|stream, cx| stream.poll_room(cx)).await?.ok_or(())?;
+            let mut next = pin!(body.next(room));
+            let next = poll_fn(|cx| match next.as_mut().poll(cx) {
+                Poll::Ready(next) => Poll::Ready(Some(next)),
+                Poll::Pending => self.stream.poll_gone(cx).map(|()| None),
+            });
+            match next.await {
+                Some(Ok(Some(piece))) if piece.as_ref().is_empty() => {}
+                Some(Ok(Some(piece))) => {
+                    if !self.stream.push(piece) {
+                        return Err(());
+                    }
+                }
+                Some(Ok(None)) => break,
+                Some(Err(_)) => {
+                    // What there is goes to the client before it is told that no more comes.
+                    self.drained().await?;
+                    return Err(());
+                }
+                None => return Err(()),
+            }
+        }
+        self.stream.finish(body.trailers());
+        self.drained().await
+    }
+
+    async fn drained(&mut self) -> Result<(), ()> {
+        let drained = self.within_limit(|stream, cx| stream.poll_drained(cx)).await?;
+        if drained { Ok(()) } else { Err(()) }
+    }
+
+    /// Waits for the client, for as long as it may take nothing.
+    async fn within_limit<T>(
+        &mut self,
+        mut poll: impl FnMut(&StreamHandle, &Context<'_>) -> Poll<T>,
+    ) -> Result<T, ()> {
+        let stream = self.stream;
+        let mut first = None;
+        poll_fn(|cx| {
+            first = match poll(stream, cx) {
+                Poll::Ready(done) => Some(done),
+                Poll::Pending => None,
+            };
+            Poll::Ready(())
+        })
+        .await;
+        if let Some(done) = first {
+            return Ok(done);
+        }
+        let limit = self.worker.snapshot().settings.limits.send_timeout;
+        let deadline = self.deadline.get_or_insert_with(Deadline::new);
+        loop {
+            let before: Progress = stream.progress();
+            match deadline.within(limit, poll_fn(|cx| poll(stream, cx))).await {
+                Ok(done) => return Ok(done),
+                Err(Expired) if stream.progress() != before => {}
+                Err(Expired) => {
+                    self.worker.stats.timeouts.increment();
+                    return Err(());
+                }
+            }
+        }
+    }
+}
