@@ -125,6 +125,10 @@ impl Disks {
 
     /// Whether a response of this resource may be on a disk. Looks at memory only.
     pub fn may_have(&self, key: u128) -> bool {
+        if self.disks.len() > 1 {
+            // So that the indexes are waited for together, and not one after another.
+            self.disks.iter().filter_map(|disk| disk.volume()).for_each(|one| one.prefetch(key));
+        }
         self.disks.iter().any(|disk| disk.volume().is_some_and(|volume| volume.may_have(key)))
     }
 

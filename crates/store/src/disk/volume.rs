@@ -188,6 +188,11 @@ impl Volume {
         self.index.heads(key_hash(key)).iter().next().is_some()
     }
 
+    /// Says that this is about to be asked of a resource.
+    pub fn prefetch(&self, key: u128) {
+        self.index.prefetch(key_hash(key));
+    }
+
     pub(crate) fn heads(&self, key: u128) -> Found {
         self.index.heads(key_hash(key))
     }
