@@ -9,7 +9,7 @@
 //!                 ▲                                   │
 //!                 └────── used PROMOTED_AT_USES times ┘
 //! ```
-//! An object is in the queues of one class at a time. In those of the lower one a [`Lodger`] stands
+//! An object is in the queues of one class at a time. In those of the lower one a lodger stands
 //! for it, a new one for each stay.
 
 use crate::cache::{Cache, lock};
