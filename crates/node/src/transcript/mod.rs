@@ -223,7 +223,9 @@ impl Transcript {
             (Message::Request, version) | (_, version @ Version::Http2) => version,
             _ => Version::Http11,
         };
-        self.note_bytes(protocol, version.as_str().as_bytes());
+        // Varnish's name of it.
+        let version = if version == Version::Http2 { "HTTP/2.0" } else { version.as_str() };
+        self.note_bytes(protocol, version.as_bytes());
         if !head.authority.is_empty() {
             self.field(header, b"Host", head.authority.as_bytes());
         }

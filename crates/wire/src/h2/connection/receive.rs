@@ -278,6 +278,7 @@ impl Connection {
         if bytes > 0
             && let Some(more) = stream.receive.take(bytes)
             && stream.is_remote_open
+            && stream.length_left != Some(0)
         {
             self.write_window_update(number, more);
         }

@@ -589,6 +589,11 @@ fn varnish_opens_the_connection_at_once_and_the_stream_when_it_takes() {
     assert!(peer.send(kind::DATA, flag::END_STREAM, 3, b"x").is_ok());
     peer.connection.take_body(3, 1);
     assert_eq!(peer.seen(), [window_update(0, 1)]);
+    // Nor of one that has the length it was to have.
+    peer.post(5, &[("content-length", "1")]);
+    assert!(peer.send(kind::DATA, 0, 5, b"x").is_ok());
+    peer.connection.take_body(5, 1);
+    assert_eq!(peer.seen(), [window_update(0, 1)]);
 }
 
 #[test]
