@@ -116,7 +116,29 @@ impl Cache {
         now: UnixMillis,
         classify: &mut dyn FnMut(&Object) -> Use,
     ) -> Lookup {
-        let mut keys = RequestKeys::new(request);
+        self.lookup_with(key, RequestKeys::new(request), now, classify)
+    }
+
+    /// As [`Cache::lookup`], with every variant of the resource selected, the newest first, whatever
+    /// the fields are that `Vary` names: for requests that are to be answered with anything there is,
+    /// as those of crawlers.
+    pub fn lookup_any_variant(
+        self: &Arc<Self>,
+        key: &Key,
+        request: &RequestHead,
+        now: UnixMillis,
+        classify: &mut dyn FnMut(&Object) -> Use,
+    ) -> Lookup {
+        self.lookup_with(key, RequestKeys::taking_any(request), now, classify)
+    }
+
+    fn lookup_with(
+        self: &Arc<Self>,
+        key: &Key,
+        mut keys: RequestKeys<'_>,
+        now: UnixMillis,
+        classify: &mut dyn FnMut(&Object) -> Use,
+    ) -> Lookup {
         let mut shard = self.shard(key);
         shard.counters.lookups += 1;
         let Some(resource) = shard.find(key.hash()) else {

@@ -37,6 +37,7 @@ impl Selector {
             && self
                 .variation
                 .as_ref()
+                .filter(|_| !keys.takes_any)
                 .is_none_or(|variation| *keys.key(&variation.rule) == variation.key)
     }
 
@@ -107,13 +108,26 @@ fn hash(key: Option<&VaryKey>, scheme: Option<Scheme>) -> u64 {
 pub(crate) struct RequestKeys<'a> {
     fields: &'a Fields,
     scheme: Scheme,
+    /// Whether any variant will do.
+    takes_any: bool,
     computed: Vec<(Arc<VaryRule>, VaryKey)>,
 }
 
 impl<'a> RequestKeys<'a> {
     /// Nothing computed yet; allocates nothing.
     pub(crate) fn new(request: &'a RequestHead) -> Self {
-        Self { fields: &request.fields, scheme: request.scheme, computed: Vec::new() }
+        let (fields, scheme) = (&request.fields, request.scheme);
+        Self { fields, scheme, takes_any: false, computed: Vec::new() }
+    }
+
+    /// The same, with every variant selected whatever `Vary` says.
+    pub(crate) fn taking_any(request: &'a RequestHead) -> Self {
+        Self { takes_any: true, ..Self::new(request) }
+    }
+
+    /// Whether any variant will do.
+    pub(crate) fn takes_any(&self) -> bool {
+        self.takes_any
     }
 
     fn key(&mut self, rule: &Arc<VaryRule>) -> &VaryKey {

@@ -171,6 +171,14 @@ impl Set {
         keys: &mut RequestKeys<'_>,
         mut visit: impl FnMut(&Arc<Object>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
+        if keys.takes_any() {
+            for slot in self.slots.iter().rev() {
+                if slot.object.selector().selects(keys) {
+                    visit(&slot.object)?;
+                }
+            }
+            return ControlFlow::Continue(());
+        }
         let mut wanted = [0; SHAPES_MAX];
         for (hash, shape) in wanted.iter_mut().zip(&self.shapes) {
             *hash = shape.hash_for(keys);

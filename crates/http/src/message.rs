@@ -177,9 +177,10 @@ impl ResponseHead {
         Self { status, ..Self::default() }
     }
 
-    /// The reason phrase to send over HTTP/1.
+    /// The reason phrase to send over HTTP/1. Policies may have statuses above 999 among themselves, of
+    /// which the last three digits are sent.
     pub fn reason_phrase(&self) -> &str {
-        self.reason.as_deref().unwrap_or_else(|| reason_phrase(self.status))
+        self.reason.as_deref().unwrap_or_else(|| reason_phrase(self.status % 1000))
     }
 }
 

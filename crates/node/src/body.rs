@@ -27,6 +27,11 @@ pub struct Kept {
 }
 
 impl Kept {
+    /// What of it is kept.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
     /// All of the body; `None` where it was too large.
     pub fn whole(&self) -> Option<&Bytes> {
         Some(&self.bytes).filter(|_| self.rest.is_none())
@@ -40,6 +45,9 @@ pub enum ClientBodyError {
     /// The client went away.
     #[error("the client closed the connection within its request body")]
     Gone,
+    /// The client sent nothing for `limits.idle_timeout`.
+    #[error("the client stopped sending its request body")]
+    Silent,
     /// The framing was broken.
     #[error("the request body is malformed")]
     Malformed,

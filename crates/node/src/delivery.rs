@@ -64,6 +64,8 @@ pub enum ResponseBody {
     Coded(Box<Coded>),
     /// A page that is put together on the way.
     Esi(Box<Assembly>),
+    /// No response at all: the connection is closed.
+    Closed,
     /// No body: the connection becomes a tunnel.
     Tunnel(Box<Tunnel>),
 }
@@ -114,7 +116,7 @@ impl ResponseBody {
         bytes_max: usize,
     ) -> Poll<Result<Option<Chunk>, BodyBroken>> {
         match self {
-            Self::Empty | Self::Tunnel(_) => Poll::Ready(Ok(None)),
+            Self::Empty | Self::Closed | Self::Tunnel(_) => Poll::Ready(Ok(None)),
             Self::Inline(bytes) => {
                 let piece = bytes.split_to(bytes.len().min(bytes_max));
                 Poll::Ready(Ok(Some(piece).filter(|piece| !piece.is_empty()).map(Chunk::Bytes)))

@@ -75,6 +75,7 @@ fn task(snapshot: &Snapshot, request: RequestHead, now: UnixMillis) -> ClientTas
         restarts: 0,
         hash_always_miss: false,
         hash_ignore_busy: false,
+        hash_ignore_vary: false,
         ttl_max: None,
         grace_max: None,
         snapshot: Rc::new(snapshot.clone()),

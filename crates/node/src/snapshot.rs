@@ -11,10 +11,10 @@ use freshet_origin::health::HealthBoard;
 use freshet_origin::probe::ProbeSettings;
 use freshet_origin::{Origin, OriginId, OriginSettings};
 use freshet_vcl::{Defaults, Timeouts};
-use freshet_wire::h1;
-pub use freshet_wire::h1::Dialect;
+pub use freshet_wire::h1::{Dialect, Limits};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Everything a request needs to know of the configuration. A request keeps the one it began with.
 #[derive(Clone)]
@@ -33,9 +33,31 @@ pub struct Snapshot {
     /// is for.
     pub own_ports: Arc<[u16]>,
     /// Limits on request heads.
-    pub h1_limits: h1::Limits,
+    pub h1_limits: Limits,
+    /// Limits on response heads, where they are not each origin's own.
+    pub response_limits: Option<Limits>,
+    /// Whether parts of what is stored are served.
+    pub serves_ranges: bool,
+    /// What tunnels may cost.
+    pub tunnels: Tunnels,
     /// Whether what is kept under gzip is unpacked for clients that do not take it.
     pub codes_gzip: bool,
+}
+
+/// What connections that became tunnels may cost.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Tunnels {
+    /// At once, over all workers; 0 for any number.
+    pub open_max: u64,
+    /// One in which nothing moves for this long is ended.
+    pub idle: Duration,
+}
+
+impl Default for Tunnels {
+    fn default() -> Self {
+        // WebSockets ping more often.
+        Self { open_max: 0, idle: Duration::from_secs(600) }
+    }
 }
 
 /// Origins with their health, and the rule that chooses among them.
@@ -124,12 +146,15 @@ impl Snapshot {
             own_ports: before.map_or_else(|| [].into(), |before| Arc::clone(&before.own_ports)),
             upstreams: Arc::new(upstreams),
             freshness: freshness_settings(&settings.cache),
-            h1_limits: h1::Limits {
+            h1_limits: Limits {
                 head_bytes_max: settings.limits.head_bytes_max,
                 fields_max: settings.limits.fields_max,
                 target_bytes_max: settings.limits.target_bytes_max,
-                ..h1::Limits::default()
+                ..Limits::default()
             },
+            response_limits: None,
+            serves_ranges: true,
+            tunnels: Tunnels::default(),
             settings: Arc::new(settings),
         }
     }

@@ -65,6 +65,10 @@ counters! {
     passes,
     /// Connections turned into tunnels.
     pipes,
+    /// Tunnels that have ended.
+    pipes_ended,
+    /// Tunnels refused because there were too many.
+    pipes_refused,
     /// Purge requests carried out.
     purges,
     /// Responses made by the node itself.

@@ -41,10 +41,23 @@ pub(crate) async fn establish(origin: &Origin, deadline: Instant) -> Result<Stre
         }
         OriginAddress::Name { host, .. } => by_name(origin, host, deadline).await?,
     };
-    let Some(client) = &origin.tls else { return Ok(Stream::from(socket)) };
-    tls::client::connect(socket, &client.config, &client.server_name, left(deadline))
-        .await
-        .map_err(|error| OriginError::from_connect(error, limit))
+    let mut stream = match &origin.tls {
+        None => Stream::from(socket),
+        Some(client) => {
+            tls::client::connect(socket, &client.config, &client.server_name, left(deadline))
+                .await
+                .map_err(|error| OriginError::from_connect(error, limit))?
+        }
+    };
+    let preamble = &origin.settings.preamble;
+    if !preamble.is_empty() {
+        let sending = timeout_at(deadline, stream.write(preamble)).await;
+        let authority = || origin.authority();
+        sending
+            .map_err(|_| OriginError::OriginConnectTimeout { address: authority(), limit })?
+            .map_err(|error| OriginError::from_io(&error, 0))?;
+    }
+    Ok(stream)
 }
 
 async fn by_name(origin: &Origin, host: &str, deadline: Instant) -> Result<Socket, OriginError> {

@@ -6,6 +6,7 @@ use crate::definition::{Origin, Waits};
 use crate::stats::Held;
 use freshet_net::address::PeerAddress;
 use freshet_net::stream::Stream;
+use freshet_wire::h1::Limits;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,8 @@ pub(crate) struct Connection {
     pub(crate) local: Option<SocketAddr>,
     /// How long the present request waits for what.
     pub(crate) waits: Waits,
+    /// Limits on the head of the present response.
+    pub(crate) limits: Limits,
     // Dropped in this order: closed, no longer counted, and only then is there room for another.
     open: Held,
     permit: Permit,
@@ -50,7 +53,8 @@ impl Connection {
         let (remote, local) = (stream.peer_address(), stream.local_address());
         let waits = Waits::default();
         let origin = Arc::clone(origin);
-        Self { origin, stream, buffer, uses: 0, remote, local, waits, permit, open }
+        let limits = origin.settings.limits;
+        Self { origin, stream, buffer, uses: 0, remote, local, waits, limits, permit, open }
     }
 
     /// Time to the head of a response.

@@ -87,6 +87,17 @@ pub struct Waits {
     pub between_bytes: Option<Duration>,
 }
 
+/// What one request is sent with besides itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Terms {
+    /// How long it waits.
+    pub waits: Waits,
+    /// The client and where it came in, for an origin that is told in a PROXY header.
+    pub ends: Option<(SocketAddr, SocketAddr)>,
+    /// Limits on the response's head, where they are not the origin's.
+    pub limits: Option<freshet_wire::h1::Limits>,
+}
+
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
@@ -120,6 +131,11 @@ pub struct OriginSettings {
     pub idle_max: usize,
     /// When failed connections make it suspect.
     pub passive: PassiveRule,
+    /// Sent first on each connection.
+    pub preamble: Box<[u8]>,
+    /// Version of the PROXY header that goes before a request, 1 or 2; 0 for none. A connection
+    /// then carries one request, since the next may be for another client.
+    pub proxy_header: u8,
     /// Limits on response heads and bodies' framing.
     pub limits: freshet_wire::h1::Limits,
 }
@@ -139,6 +155,8 @@ impl OriginSettings {
             connection_waiters_max: 1024,
             idle_max: 256,
             passive: PassiveRule::default(),
+            preamble: Box::default(),
+            proxy_header: 0,
             limits: freshet_wire::h1::Limits::default(),
         }
     }

@@ -1,7 +1,7 @@
 //! One request to an origin and the head of its response.
 
 use crate::connection::Connection;
-use crate::definition::{Origin, Waits};
+use crate::definition::{Origin, Terms, Waits};
 use crate::error::OriginError;
 use crate::pool::Pool;
 use crate::raw::RawConnection;
@@ -13,6 +13,7 @@ use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_net::address::PeerAddress;
 use freshet_wire::h1::response::{self, Response};
 use freshet_wire::h1::{Framing, write};
+use freshet_wire::proxy_protocol;
 use std::borrow::Cow;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -84,10 +85,10 @@ pub async fn exchange(
     body: Option<&mut dyn BodyProvider>,
     on_interim: &mut dyn FnMut(ResponseHead),
 ) -> Result<OriginResponse, OriginError> {
-    exchange_within(pool, origin, request, body, on_interim, Waits::default()).await
+    exchange_within(pool, origin, request, body, on_interim, Terms::default()).await
 }
 
-/// As [`exchange`], with timeouts of the request's own.
+/// As [`exchange`], on terms of the request's own.
 ///
 /// # Errors
 /// As [`exchange`].
@@ -97,16 +98,20 @@ pub async fn exchange_within(
     request: &RequestHead,
     body: Option<&mut dyn BodyProvider>,
     on_interim: &mut dyn FnMut(ResponseHead),
-    waits: Waits,
+    terms: Terms,
 ) -> Result<OriginResponse, OriginError> {
     origin.stats.requests.add(1);
     let in_flight = Held::new(origin, |stats| &stats.in_flight);
     let framing = framing(body.as_deref());
     let mut head = Vec::new();
+    if origin.settings.proxy_header > 0 {
+        let (client, server) = terms.ends.unzip();
+        proxy_protocol::write(origin.settings.proxy_header, client, server, &mut head);
+    }
     write::request_head(&addressed(request, origin), framing, &mut head);
     let mut upload = Upload::new(head, body);
     let interim = (on_interim, in_flight);
-    let result = attempts(pool, origin, request, &mut upload, interim, waits).await;
+    let result = attempts(pool, origin, request, &mut upload, interim, terms).await;
     match &result {
         Ok(_) => origin.stats.responses.add(1),
         Err(error) => origin.stats.failed(error),
@@ -128,13 +133,15 @@ async fn attempts(
     request: &RequestHead,
     upload: &mut Upload<'_>,
     (on_interim, in_flight): (&mut dyn FnMut(ResponseHead), Held),
-    waits: Waits,
+    terms: Terms,
 ) -> Result<OriginResponse, OriginError> {
     let mut retried = false;
+    let is_proxied = origin.settings.proxy_header > 0;
     loop {
         let started = Instant::now();
-        let mut connection = connected(pool, origin, retried, waits).await?;
-        connection.waits = waits;
+        let mut connection = connected(pool, origin, retried || is_proxied, terms.waits).await?;
+        connection.waits = terms.waits;
+        connection.limits = terms.limits.unwrap_or(origin.settings.limits);
         let reused = connection.uses > 0;
         if reused {
             origin.stats.reuses.add(1);
@@ -217,7 +224,10 @@ fn deliver(
         let upgraded = Some(RawConnection::new(connection, in_flight));
         return Ok(OriginResponse { head, framing: Framing::None, body, facts, upgraded });
     }
-    let keep_alive = keep_alive && sent && !write::closes(&request.fields);
+    let keep_alive = keep_alive
+        && sent
+        && !write::closes(&request.fields)
+        && connection.origin.settings.proxy_header == 0;
     let body = OriginBody::new(pool, connection, framing, keep_alive, in_flight);
     Ok(OriginResponse { head, framing, body, facts, upgraded: None })
 }
@@ -357,7 +367,7 @@ impl<'a, 'b> Attempt<'a, 'b> {
 
     /// Reads heads off the buffer up to the final one.
     fn next_final(&mut self, mut timer: Pin<&mut Sleep>) -> Result<Option<Response>, OriginError> {
-        let limits = self.connection.origin.settings.limits;
+        let limits = self.connection.limits;
         loop {
             let buffer = &mut self.connection.buffer;
             let parsed = response::parse(buffer.bytes(), &self.request.method, &limits);

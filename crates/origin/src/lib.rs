@@ -65,6 +65,6 @@ pub mod response_body;
 pub mod stats;
 mod upload;
 
-pub use definition::{Origin, OriginId, OriginSettings, Waits};
+pub use definition::{Origin, OriginId, OriginSettings, Terms, Waits};
 pub use error::OriginError;
 pub use exchange::{Facts, INTERIM_MAX, OriginResponse, exchange, exchange_within};

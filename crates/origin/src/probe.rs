@@ -9,6 +9,7 @@ use freshet_base::clock::UnixMillis;
 use freshet_http::message::{Method, RequestHead};
 use freshet_wire::h1::response;
 use freshet_wire::h1::{Framing, write};
+use freshet_wire::proxy_protocol;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -145,6 +146,9 @@ async fn ask(origin: &Origin, settings: &ProbeSettings) -> Result<u16, OriginErr
         ..RequestHead::default()
     };
     let mut bytes = Vec::new();
+    if origin.settings.proxy_header > 0 {
+        proxy_protocol::write(origin.settings.proxy_header, None, None, &mut bytes);
+    }
     write::request_head(&head, Framing::None, &mut bytes);
     stream.write(&bytes).await.map_err(|error| OriginError::from_io(&error, 0))?;
     let mut buffer = ReadBuffer::default();

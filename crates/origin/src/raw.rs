@@ -26,14 +26,14 @@ pub struct RawConnection {
     _in_flight: Held,
 }
 
-/// Opens a new connection to `origin` for a pipe.
+/// A connection to `origin` for a pipe, one that is idle or a new one.
 ///
 /// # Errors
 /// Those of opening a connection.
 pub async fn connect_raw(pool: &Pool, origin: &Arc<Origin>) -> Result<RawConnection, OriginError> {
     origin.stats.requests.add(1);
     let in_flight = Held::new(origin, |stats| &stats.in_flight);
-    match pool.check_out(origin, true).await {
+    match pool.check_out(origin, origin.settings.proxy_header > 0).await {
         Ok(connection) => Ok(RawConnection::new(connection, in_flight)),
         Err(error) => {
             origin.stats.failed(&error);

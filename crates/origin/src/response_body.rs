@@ -173,6 +173,11 @@ impl OriginBody {
         timeout(DISCARD_TIME_MAX, reading).await.ok();
     }
 
+    /// Closes the connection behind the body, whatever the origin says.
+    pub fn close_after(&mut self) {
+        self.keep_alive = false;
+    }
+
     /// Content bytes read so far.
     pub fn received(&self) -> u64 {
         self.received

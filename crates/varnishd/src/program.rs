@@ -9,7 +9,7 @@ use freshet_node::config::settings;
 use freshet_node::config::{Document, Settings};
 use freshet_node::esi::EsiSettings;
 use freshet_node::policy::vcl::{Files, LoadError, VclPolicy};
-use freshet_node::snapshot::{Dialect, Snapshot};
+use freshet_node::snapshot::{Dialect, Limits, Snapshot, Tunnels};
 use freshet_node::transcript::Tag;
 use freshet_origin::Origin;
 use freshet_vcl::{Defaults, Source, Timeouts};
@@ -93,6 +93,18 @@ impl Program {
         snapshot.h1_limits.dialect = Dialect::Varnish;
         snapshot.h1_limits.splits_https = state.parameters.flag("feature", "https_scheme");
         snapshot.h1_limits.line_bytes_max = usize::try_from(line_bytes_max).unwrap_or(usize::MAX);
+        let bytes = |name| usize::try_from(state.parameters.integer(name)).unwrap_or(usize::MAX);
+        snapshot.serves_ranges = state.parameters.bool("http_range_support");
+        snapshot.tunnels = Tunnels {
+            open_max: state.parameters.integer("pipe_sess_max"),
+            idle: Duration::from_secs_f64(state.parameters.seconds("pipe_timeout")),
+        };
+        snapshot.response_limits = Some(Limits {
+            head_bytes_max: bytes("http_resp_size"),
+            line_bytes_max: bytes("http_resp_hdr_len"),
+            dialect: Dialect::Varnish,
+            ..Limits::default()
+        });
         Ok(snapshot)
     }
 

@@ -155,6 +155,8 @@ impl Counts {
             ("busy_wakeup", counts.waits),
             ("s_pass", sum("passes")),
             ("s_pipe", sum("pipes")),
+            ("n_pipe", sum("pipes").saturating_sub(sum("pipes_ended"))),
+            ("pipe_limited", sum("pipes_refused")),
             ("s_fetch", sum("fetches")),
             ("s_bgfetch", counts.refreshes),
             ("s_synth", sum("synthetic")),

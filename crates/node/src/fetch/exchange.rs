@@ -8,7 +8,7 @@ use bytes::Bytes;
 use freshet_cache::Failure;
 use freshet_origin::director::stable_hash;
 use freshet_origin::request_body::{BodyFailure, BodyProvider};
-use freshet_origin::{Origin, OriginError, OriginResponse, exchange_within};
+use freshet_origin::{Origin, OriginError, OriginResponse, Terms, exchange_within};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -84,7 +84,9 @@ impl Fetch {
         }
         let provider = body.as_mut().map(|body| body as &mut dyn BodyProvider);
         let (request, waits) = (&self.task.request, self.task.waits);
-        let asking = exchange_within(&pool, origin, request, provider, &mut on_interim, waits);
+        let ends = self.task.client_address.zip(self.task.server_address);
+        let terms = Terms { waits, ends, limits: self.plan.snapshot.response_limits };
+        let asking = exchange_within(&pool, origin, request, provider, &mut on_interim, terms);
         let result = match (&mut self.reply, self.plan.kind) {
             // A pass is for one client: when that is gone, so is the request.
             (Some(reply), FetchKind::Pass) => tokio::select! {

@@ -58,6 +58,8 @@ pub(crate) struct Plan {
     /// The client's, whose fields decide storability and variant.
     pub(crate) client: RequestHead,
     pub(crate) client_address: Option<SocketAddr>,
+    /// Where the client reached the node.
+    pub(crate) server_address: Option<SocketAddr>,
     pub(crate) snapshot: Rc<Snapshot>,
     pub(crate) key: Arc<Key>,
     /// The turn to fetch; `None` for a pass.
@@ -193,6 +195,7 @@ impl Fetch {
             request: std::mem::take(&mut plan.request),
             kind: plan.kind,
             client_address: plan.client_address,
+            server_address: plan.server_address,
             now: UnixMillis::now(),
             retries: 0,
             origin: OriginChoice::default(),

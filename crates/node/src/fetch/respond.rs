@@ -9,13 +9,15 @@ use freshet_base::clock::UnixMillis;
 use freshet_cache::{Failure, Key, Lookup, Purge, StoredHead, Use};
 use freshet_http::conditional;
 use freshet_http::fields::Fields;
-use freshet_http::freshness::{Freshness, Received, Storability, storability};
+use freshet_http::freshness::{Freshness, Received, Reuse, Storability, storability};
 use freshet_http::hop_by_hop;
 use freshet_http::message::{Method, ResponseHead};
 use freshet_http::method;
+use freshet_http::range::ContentRange;
 use freshet_http::reason::Reason;
 use freshet_http::{status, update};
 use freshet_origin::OriginResponse;
+use freshet_wire::h1::write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,7 +35,7 @@ impl Fetch {
             self.body_bytes_sent,
             &response.head,
         );
-        let OriginResponse { mut head, framing, body, upgraded, .. } = response;
+        let OriginResponse { mut head, framing, mut body, upgraded, .. } = response;
         if let Some(connection) = upgraded {
             let origin = self.origin.clone().unwrap_or_default();
             self.reply(Fetched::Switched { head, connection, origin });
@@ -74,6 +76,9 @@ impl Fetch {
         let policy = Arc::clone(&self.plan.snapshot.policy);
         match policy.backend_response(&mut self.task, &mut answer) {
             BackendResponse::Deliver => {
+                if write::closes(&answer.head.fields) {
+                    body.close_after();
+                }
                 hop_by_hop::strip(&mut answer.head.fields);
                 match self.incoming(&mut answer, framing, body).await {
                     Ok(incoming) => self.take(answer, incoming).await,
@@ -104,10 +109,30 @@ impl Fetch {
         }
         let fields = &head.fields;
         let says_length = fields.get("content-length").is_some_and(|length| length != b"0");
+        if let Some(why) = self.misplaced_part(head) {
+            return Some(why);
+        }
         if head.status == 204 && (says_length || fields.contains("transfer-encoding")) {
             return Some("Body cannot be fetched");
         }
         None
+    }
+
+    /// Why an answer cannot be the part it says it is.
+    fn misplaced_part(&self, head: &ResponseHead) -> Option<&'static str> {
+        let fields = &head.fields;
+        let value = fields.get("content-range")?;
+        let Some(range) = ContentRange::parse(value) else {
+            return Some("the Content-Range makes no sense");
+        };
+        if !self.task.request.fields.contains("range") {
+            return Some("a Content-Range nobody asked for");
+        }
+        let length = fields.get_str("content-length").and_then(|length| length.parse::<u64>().ok());
+        let differs = range.range().zip(length).is_some_and(|(range, length)| {
+            head.status == 206 && range.end.saturating_sub(range.start) != length
+        });
+        differs.then_some("Content-Range and Content-Length do not agree")
     }
 
     /// Whether the answer may be kept, as RFC 9111 has it.
@@ -328,9 +353,26 @@ impl Fetch {
         self.reply(Fetched::Page { head, body, length, reason, origin });
     }
 
+    /// Whether the answer is of no use to others and would take the place of an object that still
+    /// is, as a policy sees it.
+    fn would_spoil(&self, answer: &Answer) -> bool {
+        let now = self.task.now;
+        let is_stale = answer.freshness.ttl_ms(now) <= 0;
+        is_stale && self.plan.snapshot.policy.decides_all() && {
+            let known = self.worker.shared.cache.peek(&self.plan.key);
+            known.variants.iter().any(|object| match object.reuse(now) {
+                Reuse::Fresh | Reuse::StaleWhileRevalidate => true,
+                Reuse::Stale | Reuse::MustValidate => false,
+            })
+        }
+    }
+
     /// Keeps the answer or gives it to one client.
     async fn take(&mut self, answer: Answer, incoming: Incoming) -> Next {
         match answer.uncacheable {
+            None if self.would_spoil(&answer) => {
+                self.give(answer, Reason::StaleOnArrival, incoming).await
+            }
             None if self.plan.ticket.is_some() => self.keep(answer, incoming).await,
             reason => {
                 let reason = reason.unwrap_or(self.plan.reason);

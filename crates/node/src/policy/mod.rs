@@ -33,6 +33,13 @@ pub trait Policy: Send + Sync {
     fn pass(&self, task: &mut ClientTask) -> Pass;
     /// The connection is about to become a tunnel.
     fn pipe(&self, task: &mut ClientTask) -> Pipe;
+    /// The origin that gets the bytes of a connection as they come, head and all, where the policy
+    /// wants that of a tunnel. `None`: the client's wish for another protocol goes to an origin as a
+    /// request, and it becomes a tunnel if that agrees.
+    fn tunnel_origin(&self, task: &mut ClientTask) -> Option<OriginChoice> {
+        let _ = task;
+        None
+    }
     /// `objects` variants of the request's key were purged.
     fn purge(&self, task: &mut ClientTask, objects: usize) -> Purge;
     /// The response is about to be sent; its head may be changed.

@@ -43,6 +43,8 @@ pub struct ClientTask {
     pub hash_always_miss: bool,
     /// Look-up does not wait for others' fetches (`req.hash_ignore_busy`).
     pub hash_ignore_busy: bool,
+    /// Look-up takes any variant of the resource (`req.hash_ignore_vary`).
+    pub hash_ignore_vary: bool,
     /// Objects older than this are not fresh to this request (`req.ttl`).
     pub ttl_max: Option<Duration>,
     /// Objects are served stale no longer than this (`req.grace`).
@@ -111,6 +113,8 @@ pub struct FetchTask {
     pub origin_address: Option<SocketAddr>,
     /// Whether the client's body is not to be sent.
     pub body_dropped: bool,
+    /// Where the client reached the node, for origins that are told of it.
+    pub server_address: Option<SocketAddr>,
     /// How long the origin is waited for, where that is not what its settings say.
     pub waits: Waits,
     /// The configuration this request began with.

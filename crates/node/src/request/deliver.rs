@@ -181,11 +181,20 @@ impl Machine<'_> {
         if request.method != Method::Get
             || !request.fields.contains("range")
             || !self.task.shaping.range
+            || !self.task.snapshot.serves_ranges
         {
             return Part::Whole;
         }
-        let wanted = request.fields.get("range").and_then(RangeRequest::parse);
-        let (Some(wanted), Some(total)) = (wanted, total) else { return Part::Whole };
+        let value = request.fields.get("range").unwrap_or_default();
+        let (wanted, Some(total)) = (RangeRequest::parse(value), total) else {
+            return Part::Whole;
+        };
+        let Some(wanted) = wanted else {
+            // Varnish refuses a range in bytes that makes no sense, which RFC 9110 §14.2 lets pass.
+            let is_refused = self.task.snapshot.policy.decides_all()
+                && value.get(..5).is_some_and(|unit| unit.eq_ignore_ascii_case(b"bytes"));
+            return if is_refused { Part::Nothing(416) } else { Part::Whole };
+        };
         let if_range = request.fields.get("if-range");
         if if_range.is_some_and(|value| !conditional::if_range_matches(value, &validators)) {
             return Part::Whole;

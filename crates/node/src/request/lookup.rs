@@ -1,6 +1,7 @@
 //! Look-up, hit and miss.
 
 use super::{Found, Machine, State};
+use crate::body::RequestBody;
 use crate::disk::offer_used;
 use crate::fetch::{self, Plan};
 use crate::policy::{FetchKind, Hit, Miss};
@@ -32,9 +33,13 @@ impl Machine<'_> {
         loop {
             self.hold = None;
             let asked = Asked::new(&self.task, collapsed);
-            let lookup = cache.lookup(&key, &self.task.request, self.task.now, &mut |object| {
-                asked.classify(object)
-            });
+            let (request, now) = (&self.task.request, self.task.now);
+            let classify = &mut |object: &Object| asked.classify(object);
+            let lookup = if self.task.hash_ignore_vary {
+                cache.lookup_any_variant(&key, request, now, classify)
+            } else {
+                cache.lookup(&key, request, now, classify)
+            };
             match lookup {
                 Lookup::Hit { object, refresh } => {
                     if self.forget_banned(&object) {
@@ -47,6 +52,7 @@ impl Machine<'_> {
                         _ => Reason::HitStale,
                     };
                     if let Some(ticket) = refresh {
+                        self.keep_body().await;
                         self.refresh(ticket, &object);
                     }
                     let fields = &self.task.request.fields;
@@ -190,15 +196,27 @@ impl Machine<'_> {
             request: fetch::prepare::for_miss(&self.task, missed.stale.as_deref()),
             client: self.task.request.clone(),
             client_address: self.task.client.address,
+            server_address: self.task.client.local_address,
             snapshot: Rc::clone(&self.task.snapshot),
             key: self.key(),
             ticket: Some(missed.ticket),
             stale: missed.stale,
-            body: None,
+            // A policy may look up what is no GET, and drops the body of what is.
+            body: if policy.decides_all() { self.take_body() } else { None },
             interim: Some(self.interim.clone()),
             reason: self.task.reason,
         };
         State::Fetched(Box::new(fetch::start(self.worker, plan).await))
+    }
+
+    /// Reads the request's body, where a policy may want to send it behind the response.
+    async fn keep_body(&mut self) {
+        if !self.task.snapshot.policy.decides_all() {
+            return;
+        }
+        if let Some(body) = self.body.take() {
+            self.body = body.keep(super::KEPT_BYTES_MAX).await.ok();
+        }
     }
 
     fn note_hit(&self, object: &Object) {
@@ -227,11 +245,12 @@ impl Machine<'_> {
             request: fetch::prepare::for_miss(&self.task, Some(object)),
             client: self.task.request.clone(),
             client_address: self.task.client.address,
+            server_address: self.task.client.local_address,
             snapshot: Rc::clone(&self.task.snapshot),
             key: Arc::clone(object.key()),
             ticket: Some(ticket),
             stale: Some(Arc::clone(object)),
-            body: None,
+            body: self.body.as_ref().and_then(RequestBody::again),
             interim: None,
             reason: Reason::HitStale,
         };

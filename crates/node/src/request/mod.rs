@@ -71,6 +71,7 @@ pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Response {
         restarts: 0,
         hash_always_miss: false,
         hash_ignore_busy: false,
+        hash_ignore_vary: false,
         ttl_max: None,
         grace_max: None,
         snapshot,

@@ -1,12 +1,21 @@
 //! Pass: the origin answers this client alone. Pipe: the connection becomes a tunnel.
 
 use super::{Machine, State};
+use crate::body::RequestBody;
 use crate::delivery::ResponseBody;
 use crate::exchange::{Facts, Response};
 use crate::fetch::{self, Fetched, Plan};
-use crate::policy::{FetchKind, Pass, Pipe};
+use crate::policy::{FetchKind, OriginChoice, Pass, Pipe};
 use crate::session::tunnel::Tunnel;
+use crate::snapshot::Tunnels;
+use crate::stats::WorkerStats;
+use crate::transcript::{Message, Side, Tag, Transcript};
+use freshet_http::message::ResponseHead;
 use freshet_http::reason::Reason;
+use freshet_origin::raw::connect_raw;
+use freshet_wire::h1::Framing;
+use freshet_wire::h1::write::request_head;
+use freshet_wire::proxy_protocol;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -28,6 +37,7 @@ impl Machine<'_> {
             request: fetch::prepare::for_pass(&self.task),
             client: self.task.request.clone(),
             client_address: self.task.client.address,
+            server_address: self.task.client.local_address,
             snapshot: Rc::clone(&self.task.snapshot),
             key: self.key(),
             ticket: None,
@@ -37,6 +47,72 @@ impl Machine<'_> {
             reason: self.task.reason,
         };
         State::Fetched(Box::new(fetch::start(self.worker, plan).await))
+    }
+
+    /// Makes the connection a tunnel from this request's head on. Without an origin it is closed, as
+    /// it would be by one that cannot be reached.
+    async fn tunnel(&mut self, choice: OriginChoice) -> State {
+        let worker = self.worker;
+        let Tunnels { open_max, idle } = self.task.snapshot.tunnels;
+        let open =
+            |stats: &WorkerStats| stats.pipes.value().saturating_sub(stats.pipes_ended.value());
+        if open_max > 0
+            && worker.shared.stats.iter().map(|stats| open(stats)).sum::<u64>() >= open_max
+        {
+            worker.stats.pipes_refused.increment();
+            return State::Synth(503, Some("Pipe limit reached".into()));
+        }
+        let (transcript, id) = (&self.task.transcript, worker.next_id());
+        transcript.note(Tag::Link, format_args!("bereq {id} pipe"));
+        let scribe = worker.shared.scribe.as_ref();
+        let fetch = Transcript::begin(scribe, Side::Backend, id, "bereq", self.task.id, "pipe");
+        fetch.timestamp("Start");
+        fetch.request(Message::OriginRequest, &self.task.request);
+        let connected = match &choice {
+            OriginChoice::Exactly(origin) => {
+                Some((origin, connect_raw(&worker.pool, origin).await))
+            }
+            OriginChoice::Director | OriginChoice::Nobody => None,
+        };
+        let Some((origin, Ok(connection))) = connected else {
+            fetch.note(Tag::FetchError, format_args!("no backend connection"));
+            self.task.client.closing.set("TX_ERROR");
+            return self.piped(ResponseBody::Closed, None);
+        };
+        let mut head = Vec::new();
+        if origin.settings.proxy_header > 0 {
+            let client = &self.task.client;
+            let version = origin.settings.proxy_header;
+            proxy_protocol::write(version, client.address, client.local_address, &mut head);
+        }
+        let request = &self.task.request;
+        let framing = match request.fields.get_str("content-length").map(str::parse) {
+            _ if let Some(body) = &self.task.kept_body => match body.len() as u64 {
+                0 => Framing::None,
+                length => Framing::Length(length),
+            },
+            Some(Ok(length)) => Framing::Length(length),
+            _ if request.fields.contains("transfer-encoding") => Framing::Chunked,
+            _ => Framing::None,
+        };
+        request_head(request, framing, &mut head);
+        // What was read for the policy is not on the connection any more.
+        if let Some(RequestBody::Kept(kept)) = self.body.take() {
+            head.extend_from_slice(kept.bytes());
+        }
+        let name = &origin.settings.name;
+        fetch.note(Tag::BackendOpen, format_args!("0 {name} 0.0.0.0 0 0.0.0.0 0 connect"));
+        worker.stats.pipes.increment();
+        self.task.client.closing.set("TX_PIPE");
+        self.task.transcript.timestamp("Pipe");
+        let tunnel = Tunnel { connection, head: Some(head), idle };
+        self.piped(ResponseBody::Tunnel(Box::new(tunnel)), Some(name.as_str().into()))
+    }
+
+    fn piped(&self, body: ResponseBody, origin: Option<Arc<str>>) -> State {
+        let facts = Facts { reason: Reason::Pipe, hit: false, origin };
+        let head = ResponseHead::new(200);
+        State::Done(Box::new(Response { head, body, length: None, is_packed: false, facts }))
     }
 
     /// Sends the request with its `Upgrade` and, if the origin switches, hands both ends over to
@@ -49,6 +125,9 @@ impl Machine<'_> {
         }
         self.key();
         self.task.reason = Reason::Pipe;
+        if let Some(choice) = policy.tunnel_origin(&mut self.task) {
+            return self.tunnel(choice).await;
+        }
         let request = fetch::prepare::for_pipe(&self.task);
         let state = policy.begin_fetch(&mut self.task, FetchKind::Pass);
         let plan = Plan {
@@ -59,6 +138,7 @@ impl Machine<'_> {
             request,
             client: self.task.request.clone(),
             client_address: self.task.client.address,
+            server_address: self.task.client.local_address,
             snapshot: Rc::clone(&self.task.snapshot),
             key: self.key(),
             ticket: None,
@@ -72,7 +152,11 @@ impl Machine<'_> {
                 self.worker.stats.pipes.increment();
                 State::Done(Box::new(Response {
                     head,
-                    body: ResponseBody::Tunnel(Box::new(Tunnel(connection))),
+                    body: ResponseBody::Tunnel(Box::new(Tunnel {
+                        connection,
+                        head: None,
+                        idle: self.task.snapshot.tunnels.idle,
+                    })),
                     length: None,
                     is_packed: false,
                     facts: Facts { reason: Reason::Pipe, hit: false, origin: Some(origin) },

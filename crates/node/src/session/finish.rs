@@ -1,5 +1,6 @@
 //! What is counted and logged of a request when its response is over.
 
+use super::tunnel::Moved;
 use crate::client::Client;
 use crate::exchange::Facts;
 use crate::log::Record;
@@ -32,6 +33,8 @@ pub(super) struct Sent {
     pub(super) request_body_bytes: u64,
     /// Body bytes sent so far.
     pub(super) body_bytes: u64,
+    /// Where the request was tunnelled: bytes of the head an origin got, and of what followed.
+    piped: Option<(u64, Moved)>,
 }
 
 impl Sent {
@@ -80,6 +83,7 @@ impl Sent {
             first_byte_us: 0,
             head_bytes: 0,
             body_bytes: 0,
+            piped: None,
         }
     }
 
@@ -89,12 +93,17 @@ impl Sent {
         self.head_bytes = head_bytes as u64;
     }
 
-    /// The response is over: counts and logs it.
-    pub(super) fn end(self, worker: &Worker, head: &ResponseHead, facts: &Facts, aborted: bool) {
-        let body_bytes = self.body_bytes;
+    /// The request was tunnelled, and that is over.
+    pub(super) fn piped(&mut self, head_bytes: usize, moved: Moved) {
+        self.piped = Some((head_bytes as u64, moved));
+        self.body_bytes = moved.down;
+    }
+
+    /// Notes the bytes of the request and of its response.
+    fn note_account(&self) {
         self.transcript.timestamp("Resp");
         let request = (self.request_head_bytes, self.request_body_bytes);
-        let response = (self.head_bytes, body_bytes);
+        let response = (self.head_bytes, self.body_bytes);
         self.transcript.note(
             Tag::ReqAcct,
             format_args!(
@@ -107,8 +116,20 @@ impl Sent {
                 response.0 + response.1
             ),
         );
+    }
+
+    /// The response is over: counts and logs it.
+    pub(super) fn end(self, worker: &Worker, head: &ResponseHead, facts: &Facts, aborted: bool) {
+        let body_bytes = self.body_bytes;
+        if let Some((head_bytes, Moved { up, down })) = self.piped {
+            self.transcript.timestamp("PipeSess");
+            let own = self.request_head_bytes;
+            self.transcript.note(Tag::PipeAcct, format_args!("{own} {head_bytes} {up} {down}"));
+        } else {
+            self.note_account();
+        }
         let stats = &worker.stats;
-        stats.body_bytes.add(body_bytes);
+        stats.body_bytes.add(if self.piped.is_some() { 0 } else { body_bytes });
         stats.head_bytes.add(self.head_bytes);
         if let Some(count) = stats.statuses.get(usize::from(head.status / 100)) {
             count.increment();

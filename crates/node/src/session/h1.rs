@@ -8,7 +8,7 @@ use super::tunnel;
 use crate::body::RequestBody;
 use crate::client::Client;
 use crate::delivery::{BodyBroken, Chunk, ResponseBody};
-use crate::exchange::{Either, Interim, Request, Response, Working};
+use crate::exchange::{Either, Facts, Interim, Request, Response, Working};
 use crate::request;
 use crate::transcript::{Side, Tag, Transcript};
 use crate::worker::Worker;
@@ -50,13 +50,19 @@ pub(crate) async fn serve(
         match session.one().await {
             Ok(Next::Again) => {}
             Ok(Next::Close) => return session.io.close(LINGER).await,
-            Ok(Next::Tunnel(tunnel)) => {
+            Ok(Next::Tunnel(tunnel, raw)) => {
                 let Session { io, worker, .. } = session;
-                if let Some((stream, read)) = io.into_stream() {
-                    tunnel::run(&worker, stream, read, *tunnel).await;
+                let head_bytes = tunnel.head.as_ref().map_or(0, Vec::len);
+                let Some((stream, read)) = io.into_stream() else { return };
+                let moved = tunnel::run(&worker, stream, read, *tunnel).await;
+                if let Some(raw) = raw {
+                    let (mut sent, facts) = *raw;
+                    sent.piped(head_bytes, moved);
+                    sent.end(&worker, &ResponseHead::new(200), &facts, false);
                 }
                 return;
             }
+            Ok(Next::Hangup) => return,
             Err(broken) => {
                 if matches!(broken, Broken::Timeout) {
                     session.worker.stats.timeouts.increment();
@@ -70,7 +76,10 @@ pub(crate) async fn serve(
 enum Next {
     Again,
     Close,
-    Tunnel(Box<tunnel::Tunnel>),
+    /// With what is counted and logged at its end, where it began with the request itself.
+    Tunnel(Box<tunnel::Tunnel>, Option<Box<(Sent, Facts)>>),
+    /// Nothing more is said.
+    Hangup,
 }
 
 struct Session {
@@ -118,8 +127,13 @@ impl Session {
             Framing::Length(0) | Framing::None | Framing::UntilClose => None,
             Framing::Length(_) | Framing::Chunked => {
                 let expects = parsed.expect_continue;
-                let (body, state) =
-                    H1Body::new(self.io.clone(), length, limits.body_bytes_max, expects);
+                let (body, state) = H1Body::new(
+                    self.io.clone(),
+                    length,
+                    limits.body_bytes_max,
+                    expects,
+                    limits.idle_timeout,
+                );
                 progress = Some(state);
                 Some(RequestBody::H1(body))
             }
@@ -279,14 +293,21 @@ impl Session {
         mut sent: Sent,
     ) -> Result<Next, Broken> {
         let Response { mut head, mut body, length, facts, .. } = response;
+        if matches!(body, ResponseBody::Closed) {
+            sent.end(&self.worker, &head, &facts, true);
+            return Ok(Next::Hangup);
+        }
         if let ResponseBody::Tunnel(tunnel) = body {
+            if tunnel.head.is_some() {
+                return Ok(Next::Tunnel(tunnel, Some(Box::new((sent, facts)))));
+            }
             self.out.clear();
             response_head(&head, Framing::None, true, version, &mut self.out);
             let limit = self.worker.snapshot().settings.limits.send_timeout;
             self.io.send(&[&self.out], &mut self.deadline, limit).await?;
             sent.first_byte(self.out.len());
             sent.end(&self.worker, &head, &facts, false);
-            return Ok(Next::Tunnel(tunnel));
+            return Ok(Next::Tunnel(tunnel, None));
         }
         let bodiless = is_head || matches!(head.status, 204 | 304) || head.status < 200;
         let framing = match length {
@@ -455,7 +476,9 @@ impl Session {
             Some(BodyState::Left(left)) if left <= DRAIN_BYTES_MAX => left,
             Some(_) => return false,
         };
-        let limit = self.worker.snapshot().settings.limits.request_timeout;
+        let snapshot = self.worker.snapshot();
+        let limits = &snapshot.settings.limits;
+        let limit = limits.request_timeout.min(limits.idle_timeout);
         loop {
             let there = self.io.with_input(<[u8]>::len);
             let skip = there.min(usize::try_from(left).unwrap_or(usize::MAX));

@@ -5,8 +5,11 @@ use crate::body::ClientBodyError;
 use bytes::Bytes;
 use freshet_wire::h1::chunked::Decoder;
 use std::cell::Cell;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::time::{Sleep, sleep};
 
 /// Bytes handed on at a time.
 const PIECE_BYTES_MAX: usize = 64 << 10;
@@ -21,6 +24,10 @@ pub struct H1Body {
     /// Bytes of `100 Continue` still to be sent before the client sends its body.
     expects: bool,
     progress: Rc<Progress>,
+    /// How long the client may send nothing.
+    patience: Duration,
+    /// Runs while something is waited for.
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
 /// How far a body has come, shared with its session.
@@ -51,18 +58,29 @@ enum Left {
 }
 
 impl H1Body {
-    /// A body of known length, or chunked where `length` is `None`.
+    /// A body of known length, or chunked where `length` is `None`. A client that sends nothing for
+    /// `patience` has gone.
     pub(super) fn new(
         io: SharedIo,
         length: Option<u64>,
         bytes_max: u64,
         expects: bool,
+        patience: Duration,
     ) -> (Self, Rc<Progress>) {
         let first = if expects { BodyState::Expected } else { BodyState::Open };
         let progress = Rc::new(Progress { state: Cell::new(first), bytes: Cell::new(0) });
         let left = length.map_or_else(|| Left::Chunked(Box::default()), Left::Length);
-        let body =
-            Self { io, left, length, bytes: 0, bytes_max, expects, progress: Rc::clone(&progress) };
+        let body = Self {
+            io,
+            left,
+            length,
+            bytes: 0,
+            bytes_max,
+            expects,
+            progress: Rc::clone(&progress),
+            patience,
+            timer: None,
+        };
         (body, progress)
     }
 
@@ -108,9 +126,15 @@ impl H1Body {
                 self.expects = false;
                 self.progress.state.set(BodyState::Open);
             }
-            match ready!(self.io.poll_fill(cx)) {
-                Ok(true) => {}
-                Ok(false) | Err(_) => return self.fail(ClientBodyError::Gone),
+            match self.io.poll_fill(cx) {
+                Poll::Ready(Ok(true)) => self.timer = None,
+                Poll::Ready(Ok(false) | Err(_)) => return self.fail(ClientBodyError::Gone),
+                Poll::Pending => {
+                    let patience = self.patience;
+                    let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(patience)));
+                    ready!(timer.as_mut().poll(cx));
+                    return self.fail(ClientBodyError::Silent);
+                }
             }
         }
     }

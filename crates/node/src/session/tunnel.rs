@@ -8,39 +8,60 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
 
 /// Bytes moved at a time in each direction.
 const BUFFER_BYTES: usize = 16 << 10;
-/// A tunnel in which nothing moves for this long is ended; WebSockets ping more often.
-const IDLE: Duration = Duration::from_secs(600);
 
 /// The origin's end of a connection that becomes a tunnel.
-pub struct Tunnel(pub RawConnection);
+pub struct Tunnel {
+    /// The connection.
+    pub(crate) connection: RawConnection,
+    /// A request's head that goes first, where the client's request itself is tunnelled.
+    pub(crate) head: Option<Vec<u8>>,
+    /// One in which nothing moves for this long is ended.
+    pub(crate) idle: Duration,
+}
+
+/// Bytes that went through.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Moved {
+    /// From the client, but the request's head.
+    pub(super) up: u64,
+    /// To the client.
+    pub(super) down: u64,
+}
 
 /// Relays between a client and an origin. `read` are the client's bytes read already.
-pub(super) async fn run(worker: &Worker, client: Stream, read: Vec<u8>, tunnel: Tunnel) {
+pub(super) async fn run(worker: &Worker, client: Stream, read: Vec<u8>, tunnel: Tunnel) -> Moved {
+    let Tunnel { connection, head, idle } = tunnel;
     let (mut client_read, mut client_write) = split(client);
-    let (mut origin_read, mut origin_write) = tunnel.0.into_halves();
+    let (mut origin_read, mut origin_write) = connection.into_halves();
     let up = async {
+        if let Some(head) = head {
+            origin_write.write_all(&head).await?;
+        }
         origin_write.write_all(&read).await?;
-        let bytes = relay(&mut client_read, &mut origin_write).await;
-        worker.stats.request_body_bytes.add(bytes + read.len() as u64);
-        std::io::Result::Ok(())
+        let bytes = read.len() as u64 + relay(&mut client_read, &mut origin_write, idle).await;
+        worker.stats.request_body_bytes.add(bytes);
+        std::io::Result::Ok(bytes)
     };
     let down = async {
-        let bytes = relay(&mut origin_read, &mut client_write).await;
+        let bytes = relay(&mut origin_read, &mut client_write, idle).await;
         worker.stats.body_bytes.add(bytes);
-        std::io::Result::Ok(())
+        bytes
     };
-    let _ = tokio::join!(up, down);
+    let (up, down) = tokio::join!(up, down);
+    worker.stats.pipes_ended.increment();
+    Moved { up: up.unwrap_or(0), down }
 }
 
 /// Moves bytes until the end of `from`, tells `to` of it, and returns how many there were.
 async fn relay(
     from: &mut (impl AsyncReadExt + Unpin),
     to: &mut (impl AsyncWriteExt + Unpin),
+    idle: Duration,
 ) -> u64 {
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut total = 0;
     loop {
-        let count = match tokio::time::timeout(IDLE, from.read(&mut buffer)).await {
+        let count = match tokio::time::timeout(idle, from.read(&mut buffer)).await {
             Ok(Ok(count)) if count > 0 => count,
             _ => break,
         };

@@ -366,6 +366,12 @@ fn rollback(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
         Some(head) => *head = *original,
         None => return fault("std.rollback(): not in this state"),
     }
+    // The answer belongs to the request that was sent, which this is not any more.
+    if let (Message::Bereq, true, Some(fetch)) =
+        (message, run.state == State::BackendResponse, run.view.fetch.as_deref_mut())
+    {
+        fetch.gave_up = true;
+    }
     NOTHING
 }
 

@@ -183,6 +183,9 @@ impl Run<'_> {
             other => request_of(other),
         };
         self.trace_line(message, "proto", text.as_bytes());
+        if let (Message::Req, Some(client)) = (message, self.view.client.as_deref_mut()) {
+            client.proto = Some(text.into()).filter(|_| text != version.as_str());
+        }
         match message {
             Message::Resp => {
                 if let Some(head) = &mut self.view.resp {

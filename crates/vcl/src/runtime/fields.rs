@@ -107,6 +107,7 @@ impl Run<'_> {
         self.check_value(name, &value)?;
         self.spend(name.len() + value.len())?;
         if self.traced {
+            self.trace_removal(message, name);
             self.host.trace(Event::FieldSet { message, name, value: &value });
         }
         if self.is_host(message, name) {
@@ -168,16 +169,7 @@ impl Run<'_> {
 
     pub(crate) fn unset_named_field(&mut self, message: Message, name: &str) {
         if self.traced {
-            let values: Vec<Vec<u8>> = match self.is_host(message, name) {
-                true => self.authority(message).map(|host| host.into()).into_iter().collect(),
-                false => self
-                    .fields(message)
-                    .map(|fields| fields.get_all(name).map(<[u8]>::to_vec).collect())
-                    .unwrap_or_default(),
-            };
-            for value in values {
-                self.host.trace(Event::FieldUnset { message, name, value: &value });
-            }
+            self.trace_removal(message, name);
         }
         if self.is_host(message, name) {
             if let Some(head) = self.request_mut(message) {
@@ -185,6 +177,20 @@ impl Run<'_> {
             }
         } else if let Some(fields) = self.fields_mut(message) {
             fields.remove(name);
+        }
+    }
+
+    /// Tells those who watch which lines of a field are about to go.
+    fn trace_removal(&mut self, message: Message, name: &str) {
+        let values: Vec<Vec<u8>> = match self.is_host(message, name) {
+            true => self.authority(message).map(|host| host.into()).into_iter().collect(),
+            false => self
+                .fields(message)
+                .map(|fields| fields.get_all(name).map(<[u8]>::to_vec).collect())
+                .unwrap_or_default(),
+        };
+        for value in values {
+            self.host.trace(Event::FieldUnset { message, name, value: &value });
         }
     }
 

@@ -40,7 +40,13 @@ impl Run<'_> {
             V::Req | V::Bereq | V::Beresp | V::Resp => Value::None,
             V::ReqMethod => self.request_text(Message::Req, |head| head.method.as_str())?,
             V::ReqUrl => self.request_text(Message::Req, |head| &head.target)?,
-            V::ReqProto => self.request_text(Message::Req, proto)?,
+            V::ReqProto => {
+                let set = self.view.client.as_deref().and_then(|client| client.proto.clone());
+                match set {
+                    Some(text) => Value::Text(self.store(text.as_bytes())?),
+                    None => self.request_text(Message::Req, proto)?,
+                }
+            }
             V::ReqTopMethod => self.top_text(|head| head.method.as_str())?,
             V::ReqTopUrl => self.top_text(|head| &head.target)?,
             V::ReqTopProto => self.top_text(proto)?,

@@ -94,6 +94,8 @@ pub struct ClientKnobs {
     pub esi: bool,
     /// `req.hash`
     pub hash: [u8; 32],
+    /// `req.proto`, where it was set to none that there is.
+    pub proto: Option<Box<str>>,
     /// `client.identity`, where it was set.
     pub identity: Option<Box<[u8]>>,
     /// `sess.timeout_idle`, seconds.
@@ -129,6 +131,7 @@ impl Default for ClientKnobs {
             storage: None,
             esi: true,
             hash: [0; 32],
+            proto: None,
             identity: None,
             timeout_idle: 5.0,
             timeout_linger: 0.05,
@@ -169,6 +172,8 @@ pub struct FetchKnobs {
     pub between_bytes_timeout: Option<f64>,
     /// Set where the request's body is not to be sent.
     pub body_unset: bool,
+    /// Set where `std.rollback(bereq)` gave up the answer that was there.
+    pub gave_up: bool,
     /// The request as the fetch began with it, for `std.rollback(bereq)`.
     pub original: Option<Box<RequestHead>>,
 }

@@ -49,9 +49,10 @@ pub struct Limits {
     /// Refuse responses whose transfer coding is unknown, contradicts a `Content-Length` or comes
     /// from HTTP/1.0, instead of reading them in the way RFC 9112 §6.3 says and closing.
     pub strict_transfer_coding: bool,
-    /// Bytes of one field line, in [`Dialect::Varnish`].
+    /// Bytes of one field line, of requests in [`Dialect::Varnish`].
     pub line_bytes_max: usize,
-    /// How requests are read.
+    /// How requests are read. Responses with a transfer coding nobody knows are refused in
+    /// [`Dialect::Varnish`].
     pub dialect: Dialect,
     /// Whether targets with `https:` are split as those with `http:` are, in
     /// [`Dialect::Varnish`].

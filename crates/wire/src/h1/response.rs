@@ -1,7 +1,7 @@
 //! Response heads (RFC 9112 §4, §5, §6).
 
 use super::line::{self, Line, LineError};
-use super::{Framing, Limits, scan};
+use super::{Dialect, Framing, Limits, scan};
 use crate::error_table::error_table;
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, ResponseHead, Version, reason_phrase};
@@ -36,6 +36,7 @@ error_table! {
         OriginContentLengthWithTransferEncoding = 502, "both Content-Length and Transfer-Encoding in the response";
         OriginFieldControl = 502, "a control character in a response field";
         OriginFieldFolded = 502, "whitespace before the first response field";
+        OriginFieldTooLong = 502, "a response field line is too long";
         OriginFieldNameInvalid = 502, "a response field name that is not a token";
         OriginFieldNameTooLong = 502, "a response field name is too long";
         OriginFieldWithoutColon = 502, "a response field line without a colon";
@@ -130,6 +131,7 @@ fn walk<'a>(
     loop {
         match line::read(buffer, at, true)? {
             Line::Field { name, value, next } => {
+                let start = at;
                 count += 1;
                 if count > limits.fields_max {
                     return Err(ResponseError::OriginFieldsTooMany);
@@ -143,6 +145,9 @@ fn walk<'a>(
                         None => return Ok(None),
                     }
                     value = &joined;
+                }
+                if buffer[start..at].trim_ascii_end().len() > limits.line_bytes_max {
+                    return Err(ResponseError::OriginFieldTooLong);
                 }
                 marks.note(name, value)?;
                 if let Some(fields) = &mut fields {
@@ -359,6 +364,9 @@ fn coded_framing(
         _ if strict => return Err(ResponseError::OriginTransferCodingUnsupported),
         // RFC 2616 had `identity` for "no coding", and old origins still say it.
         Coding::Identity => marks.content_length.map_or(Framing::UntilClose, Framing::Length),
+        Coding::Unknown if limits.dialect == Dialect::Varnish => {
+            return Err(ResponseError::OriginTransferCodingUnsupported);
+        }
         Coding::Unknown => Framing::UntilClose,
     };
     if framing != Framing::Chunked {

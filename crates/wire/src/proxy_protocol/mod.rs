@@ -1,10 +1,14 @@
 //! The PROXY protocol, versions 1 and 2: the client's address as a load balancer in front saw it.
 //!
-//! Whether a peer may be believed is the caller's decision; this only reads what it says.
+//! Whether a peer may be believed is the caller's decision; this only reads what it says, and writes
+//! it for an origin.
 
 mod crc32c;
 mod v1;
 mod v2;
+mod write;
+
+pub use write::write;
 
 use crate::error_table::error_table;
 use std::net::SocketAddr;

@@ -203,15 +203,10 @@ pub(super) fn recv(policy: &VclPolicy, task: &mut ClientTask) -> Recv {
     })
 }
 
-/// Knobs that hold until the next restart.
+/// What the last look-up found. What the policy has set stays over a restart, as with Varnish.
 fn forget(state: &mut ClientState) {
-    state.knobs.backend_hint = None;
-    state.knobs.hash_always_miss = false;
-    state.knobs.hash_ignore_busy = false;
-    state.knobs.hash_ignore_vary = false;
     state.knobs.is_hitmiss = false;
     state.knobs.is_hitpass = false;
-    state.knobs.storage = None;
     state.was_hit = false;
 }
 
@@ -247,6 +242,7 @@ fn finish_recv(
     }
     task.hash_always_miss = state.knobs.hash_always_miss;
     task.hash_ignore_busy = state.knobs.hash_ignore_busy;
+    task.hash_ignore_vary = state.knobs.hash_ignore_vary;
     task.ttl_max = state.knobs.ttl.filter(|ttl| *ttl >= 0.0).map(span);
     task.grace_max = state.knobs.grace.filter(|grace| *grace >= 0.0).map(span);
     match outcome {
@@ -408,6 +404,9 @@ pub(super) fn pass(policy: &VclPolicy, task: &mut ClientTask) -> Pass {
 pub(super) fn pipe(policy: &VclPolicy, task: &mut ClientTask) -> Pipe {
     with_state(policy, task, |state, task| {
         let mut bereq = task.request.clone();
+        // Whoever gets the bytes of a connection is told that nothing else will come over it.
+        bereq.fields.set("Connection", "close");
+        bereq.fields.set("X-Varnish", task.id.to_string());
         let with = With { bereq: Some(&mut bereq), ..With::default() };
         let outcome = state.run(policy, State::Pipe, task, with);
         // What the policy did to bereq goes to the origin.
@@ -455,6 +454,15 @@ pub(super) fn deliver(
         }
         task.transcript.field(Tag::RespHeader, b"X-Varnish", ids.as_bytes());
         response.fields.append("X-Varnish", ids);
+        if served.object.is_some() && response.status == 200 {
+            match task.snapshot.serves_ranges {
+                true if response.fields.contains("accept-ranges") => {}
+                true => response.fields.append("Accept-Ranges", "bytes"),
+                false => {
+                    response.fields.remove("accept-ranges");
+                }
+            }
+        }
         if !response.fields.contains("age") {
             task.transcript.field(Tag::RespHeader, b"Age", b"0");
             response.fields.append("Age", "0");

@@ -8,14 +8,15 @@ use crate::policy::{
     Answer, BackendError, BackendFetch, BackendResponse, FetchKind, FetchTask, OriginChoice,
     Storage, Synthetic,
 };
-use crate::transcript::Tag;
+use crate::transcript::{Tag, Transcript};
 use freshet_base::clock::UnixMillis;
 use freshet_http::date;
 use freshet_http::freshness::Freshness;
-use freshet_http::message::{ResponseHead, Version};
+use freshet_http::message::{RequestHead, ResponseHead, Version};
 use freshet_http::reason::Reason;
 use freshet_origin::Waits;
 use freshet_vcl::{BackendRef, FetchKnobs, Outcome, Session, State, Task, View};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -122,16 +123,22 @@ impl FetchState {
     }
 
     /// Turns the backend or director the policy chose into an origin.
-    fn choose(&mut self, policy: &VclPolicy, task: &mut FetchTask) {
+    pub(super) fn choose(
+        &mut self,
+        policy: &VclPolicy,
+        request: &mut RequestHead,
+        now: UnixMillis,
+        transcript: &Transcript,
+    ) -> OriginChoice {
         let other = self.other.clone();
         let policy = other.as_deref().unwrap_or(policy);
         let backend = self.knobs.backend;
         let view = View {
             fetch: Some(&mut self.knobs),
-            bereq: Some(&mut task.request),
-            ..View::new(seconds(task.now), &self.session)
+            bereq: Some(request),
+            ..View::new(seconds(now), &self.session)
         };
-        let mut host = NodeHost::new(policy, task.now, Some(&task.transcript));
+        let mut host = NodeHost::new(policy, now, Some(transcript));
         let chosen = policy.policy.resolve(backend, view, &mut self.task, &mut host);
         let sick = chosen.is_some_and(|index| !freshet_vcl::Host::backend_health(&host, index).0);
         let origin = chosen
@@ -142,12 +149,12 @@ impl FetchState {
             let declared = policy.policy.program().backends.get(index as usize);
             if let (Some(host), true) = (
                 declared.and_then(|declared| declared.host_header.clone()),
-                task.request.authority.is_empty(),
+                request.authority.is_empty(),
             ) {
-                task.request.authority = host;
+                request.authority = host;
             }
         }
-        task.origin = origin.map_or(OriginChoice::Nobody, OriginChoice::Exactly);
+        origin.map_or(OriginChoice::Nobody, OriginChoice::Exactly)
     }
 }
 
@@ -191,7 +198,8 @@ pub(super) fn backend_fetch(policy: &VclPolicy, task: &mut FetchTask) -> Backend
         match state.run(policy, State::BackendFetch, task, With::default()) {
             Outcome::Fetch => {
                 task.body_dropped = state.knobs.body_unset;
-                state.choose(policy, task);
+                let (now, transcript) = (task.now, Rc::clone(&task.transcript));
+                task.origin = state.choose(policy, &mut task.request, now, &transcript);
                 task.waits = state.waits(policy, task);
                 BackendFetch::Fetch
             }
@@ -242,7 +250,12 @@ pub(super) fn backend_response(
             let until = now.plus(span(knobs.ttl));
             policy.misses.note(state.key, until, task.id, now);
         }
+        let gave_up = std::mem::take(&mut state.knobs.gave_up);
         match outcome {
+            Outcome::Deliver | Outcome::Pass(_) if gave_up => {
+                task.transcript.note(Tag::FetchError, format_args!("the request was rolled back"));
+                BackendResponse::Error(503, None)
+            }
             Outcome::Deliver => BackendResponse::Deliver,
             Outcome::Pass(seconds) => {
                 answer.uncacheable = Some(Reason::PassPolicy);

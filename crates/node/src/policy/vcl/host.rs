@@ -106,8 +106,9 @@ impl Host for NodeHost<'_> {
             Event::LineSet { message, line, value } => {
                 transcript.note_bytes(line_tag(message, line), value);
                 if line == "status" {
-                    let status = std::str::from_utf8(value).ok().and_then(|v| v.parse().ok());
-                    let phrase = reason_phrase(status.unwrap_or(0));
+                    let status: Option<u16> =
+                        std::str::from_utf8(value).ok().and_then(|v| v.parse().ok());
+                    let phrase = reason_phrase(status.unwrap_or(0) % 1000);
                     transcript.note_bytes(line_tag(message, "reason"), phrase.as_bytes());
                 }
             }

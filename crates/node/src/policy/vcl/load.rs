@@ -169,6 +169,8 @@ fn origin(
     };
     let mut settings = OriginSettings::new(address);
     settings.name = backend.name.to_string();
+    settings.preamble = backend.preamble.clone().unwrap_or_default();
+    settings.proxy_header = backend.proxy_header;
     let out = &mut settings.timeouts;
     out.connect = span(backend.connect_timeout.unwrap_or(timeouts.connect));
     out.first_byte = span(backend.first_byte_timeout.unwrap_or(timeouts.first_byte));

@@ -17,7 +17,7 @@ pub use load::{LoadError, language};
 
 use super::{
     Answer, BackendError, BackendFetch, BackendResponse, ClientTask, Deliver, FetchKind, FetchTask,
-    Hit, Miss, Pass, Pipe, Policy, Purge, Recv, Served, Synthetic,
+    Hit, Miss, OriginChoice, Pass, Pipe, Policy, Purge, Recv, Served, Synthetic,
 };
 use crate::bans::{BanSettings, Bans};
 use freshet_base::clock::UnixMillis;
@@ -129,6 +129,12 @@ impl Policy for VclPolicy {
 
     fn pipe(&self, task: &mut ClientTask) -> Pipe {
         client::pipe(self, task)
+    }
+
+    fn tunnel_origin(&self, task: &mut ClientTask) -> Option<OriginChoice> {
+        let mut fetch = client::begin_fetch(self, task, FetchKind::Pass);
+        let (now, transcript) = (task.now, std::rc::Rc::clone(&task.transcript));
+        Some(fetch.choose(self, &mut task.request, now, &transcript))
     }
 
     fn purge(&self, task: &mut ClientTask, _: usize) -> Purge {
