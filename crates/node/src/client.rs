@@ -8,6 +8,7 @@ use std::fmt;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Facts that hold for every request of one connection.
 #[derive(Debug, Default)]
@@ -30,8 +31,19 @@ pub struct Client {
     pub tls: Option<TlsInfo>,
     /// What happens to the connection.
     pub transcript: Transcript,
+    /// Timeouts that a policy has set for it.
+    pub timeouts: Timeouts,
     /// Why it is about to close, in Varnish's words; empty while nobody has said so.
     pub closing: Cell<&'static str>,
+}
+
+/// Timeouts of one connection, where they are not the configuration's.
+#[derive(Clone, Debug, Default)]
+pub struct Timeouts {
+    /// Between requests.
+    pub idle: Cell<Option<Duration>>,
+    /// A client that takes nothing.
+    pub send: Cell<Option<Duration>>,
 }
 
 /// A client's address and the listener it came through, as records show them.

@@ -4,6 +4,7 @@ use crate::bans::Bans;
 use crate::config::Settings;
 use crate::config::settings;
 use crate::decisions::Decisions;
+use crate::expiry::Expiry;
 use crate::handover::{self, Giving};
 use crate::ids::Ids;
 use crate::log::{AccessLog, Format, Opened};
@@ -144,6 +145,7 @@ impl Node {
             decisions: Decisions::default(),
             ids: Ids::default(),
             bans,
+            expiry: Expiry::default(),
             scribe,
             taking: OnceLock::new(),
             giving: Mutex::default(),

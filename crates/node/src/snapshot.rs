@@ -4,6 +4,7 @@ use crate::config::Settings;
 use crate::config::settings::{self, Director as DirectorSetting};
 use crate::policy::vcl::{Files, VclPolicy};
 use crate::policy::{Builtin, Policy};
+use crate::shares::Shares;
 use freshet_base::clock::UnixMillis;
 use freshet_http::freshness;
 use freshet_origin::director::{Director, LoadBound, Member};
@@ -36,8 +37,12 @@ pub struct Snapshot {
     pub h1_limits: Limits,
     /// Limits on response heads, where they are not each origin's own.
     pub response_limits: Option<Limits>,
+    /// Parts of the memory with limits of their own, where there are any.
+    pub shares: Option<Arc<Shares>>,
     /// Whether parts of what is stored are served.
     pub serves_ranges: bool,
+    /// How hard bodies are packed, 0 to 9.
+    pub gzip_level: u32,
     /// What tunnels may cost.
     pub tunnels: Tunnels,
     /// Whether what is kept under gzip is unpacked for clients that do not take it.
@@ -153,7 +158,9 @@ impl Snapshot {
                 ..Limits::default()
             },
             response_limits: None,
+            shares: None,
             serves_ranges: true,
+            gzip_level: crate::coding::gzip::LEVEL,
             tunnels: Tunnels::default(),
             settings: Arc::new(settings),
         }

@@ -2,8 +2,9 @@
 //! Workers share the cache, the arena and the configuration.
 
 use crate::bans::Bans;
-use crate::client::Client;
+use crate::client::{Client, Timeouts};
 use crate::decisions::Decisions;
+use crate::expiry::Expiry;
 use crate::handover::{Giving, Taking};
 use crate::ids::{Ids, Share};
 use crate::log::{AccessLog, LogBuffer, Record};
@@ -65,6 +66,8 @@ pub struct Shared {
     pub ids: Ids,
     /// Bans.
     pub bans: Arc<Bans>,
+    /// When objects leave that policies want to leave.
+    pub expiry: Expiry,
     /// Who takes transcripts, if somebody does.
     pub scribe: Option<Arc<dyn Scribe>>,
     /// What is coming from the process before, where there was one.
@@ -185,6 +188,7 @@ pub fn run(
         spawn_local(tick(Rc::clone(&worker)));
         if index == 0 {
             spawn_local(crate::bans::lurk(Rc::clone(&worker)));
+            spawn_local(crate::expiry::run(Rc::clone(&worker)));
         }
         if worker.shared.disks.is_some() {
             spawn_local(crate::disk::drive());
@@ -335,6 +339,7 @@ async fn connection(
         tls: None,
         listener,
         transcript,
+        timeouts: Timeouts::default(),
         closing: Cell::default(),
     };
     client.note_opened();

@@ -32,6 +32,8 @@ pub struct ProbeSettings {
     pub threshold: u32,
     /// How many of them count as good before the first; one short of `threshold` where `None`.
     pub initial: Option<u32>,
+    /// `Host` to ask with, where it is not the origin's.
+    pub host: Option<String>,
     /// Statuses that are good.
     pub expected: RangeInclusive<u16>,
 }
@@ -47,6 +49,7 @@ impl Default for ProbeSettings {
             window: 8,
             threshold: 3,
             initial: None,
+            host: None,
             expected: 200..=200,
         }
     }
@@ -140,7 +143,7 @@ async fn ask(origin: &Origin, settings: &ProbeSettings) -> Result<u16, OriginErr
     let mut stream = establish(origin, Instant::now() + settings.timeout).await?;
     let head = RequestHead {
         method: settings.method.clone(),
-        authority: origin.authority(),
+        authority: settings.host.clone().unwrap_or_else(|| origin.authority()),
         target: settings.target.clone(),
         fields: [("User-Agent", "freshet-probe")].into_iter().collect(),
         ..RequestHead::default()

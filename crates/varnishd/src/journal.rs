@@ -173,6 +173,10 @@ impl Scribe for Journal {
         self.log.publish(&mut records);
     }
 
+    fn note(&self, tag: Tag, text: &str) {
+        Self::note(self, tag, text);
+    }
+
     fn immediate(&self) -> bool {
         self.rules.immediate.load(Relaxed)
     }

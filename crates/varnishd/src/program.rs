@@ -12,17 +12,19 @@ use freshet_node::policy::vcl::{Files, LoadError, VclPolicy};
 use freshet_node::snapshot::{Dialect, Limits, Snapshot, Tunnels};
 use freshet_node::transcript::Tag;
 use freshet_origin::Origin;
-use freshet_vcl::{Defaults, Source, Timeouts};
+use freshet_vcl::{Defaults, Endpoint, Source, Timeouts};
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// What the `Via` and the log of this cache say.
 const NAME: &str = "varnish (Varnish/7.1)";
 
-/// A loaded policy.
-pub(crate) struct Program(Arc<VclPolicy>);
+/// A loaded policy, and what was to be said about it.
+pub(crate) struct Program(Arc<VclPolicy>, String);
 
 impl std::fmt::Debug for Program {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -77,7 +79,7 @@ impl Program {
                         Err("Compiled VCL version (4.0) not supported.\nVCL compilation failed"
                             .into())
                     }
-                    _ => Ok(Self(policy)),
+                    _ => sockets(&policy).map(|warnings| Self(policy, warnings)),
                 }
             })
     }
@@ -94,7 +96,13 @@ impl Program {
         snapshot.h1_limits.splits_https = state.parameters.flag("feature", "https_scheme");
         snapshot.h1_limits.line_bytes_max = usize::try_from(line_bytes_max).unwrap_or(usize::MAX);
         let bytes = |name| usize::try_from(state.parameters.integer(name)).unwrap_or(usize::MAX);
+        let shortlived = state.parameters.seconds("shortlived");
+        let evictions_max = state.parameters.integer("nuke_limit");
+        state.shares.set_rules(evictions_max, Duration::from_secs_f64(shortlived));
+        self.0.set_shares(Arc::clone(&state.shares));
+        snapshot.shares = Some(Arc::clone(&state.shares));
         snapshot.serves_ranges = state.parameters.bool("http_range_support");
+        snapshot.gzip_level = u32::try_from(state.parameters.integer("gzip_level")).unwrap_or(9);
         snapshot.tunnels = Tunnels {
             open_max: state.parameters.integer("pipe_sess_max"),
             idle: Duration::from_secs_f64(state.parameters.seconds("pipe_timeout")),
@@ -106,6 +114,11 @@ impl Program {
             ..Limits::default()
         });
         Ok(snapshot)
+    }
+
+    /// What whoever loaded it should know.
+    pub(crate) fn warnings(&self) -> &str {
+        &self.1
     }
 
     /// Notes that it was loaded, and what it said then.
@@ -139,6 +152,34 @@ impl Program {
     }
 }
 
+/// Looks at the Unix sockets of a policy's backends: what is there and is none is a mistake, what is
+/// not there yet may come.
+fn sockets(policy: &VclPolicy) -> Result<String, String> {
+    let mut warnings = String::new();
+    for backend in &policy.policy().program().backends {
+        let Some(Endpoint::Unix(path)) = &backend.endpoint else { continue };
+        match std::fs::metadata(path) {
+            Ok(found) if found.file_type().is_socket() => {}
+            Ok(_) => {
+                return Err(format!(
+                    "Message from VCC-compiler:\nNot a socket:\n.path = \"{path}\" of backend \
+                     {}\nVCL compilation failed",
+                    backend.name
+                ));
+            }
+            Err(error) => {
+                let _ = writeln!(
+                    warnings,
+                    "Message from VCC-compiler:\nCannot stat: {error}\n.path = \"{path}\" of \
+                     backend {}\n(That was just a warning)",
+                    backend.name
+                );
+            }
+        }
+    }
+    Ok(warnings)
+}
+
 /// The node's settings, as parameters and options have them.
 fn settings(state: &State) -> Result<Settings, String> {
     let mut document = Document::default();
@@ -160,7 +201,8 @@ fn settings(state: &State) -> Result<Settings, String> {
         .collect();
     if let Some(bytes) = state.memory_bytes() {
         settings.memory_bytes = bytes;
-        settings.cache.object_bytes_max = bytes / 4;
+        // The limits of the storages are what counts.
+        settings.cache.object_bytes_max = bytes / 2;
     }
     // Scripts count an origin's connections, and those of several workers are not shared.
     if parameters.flag("debug", "vtc_mode") {
@@ -192,7 +234,8 @@ fn settings(state: &State) -> Result<Settings, String> {
     settings.http2.header_table_bytes = small("h2_header_table_size");
     let limits = &mut settings.limits;
     limits.idle_timeout = span("timeout_idle");
-    limits.send_timeout = span("send_timeout");
+    // What the node limits is the time without progress.
+    limits.send_timeout = span("idle_send_timeout").min(span("send_timeout"));
     limits.streams_max = small("h2_max_concurrent_streams");
     limits.restarts_max = small("max_restarts");
     limits.retries_max = small("max_retries");

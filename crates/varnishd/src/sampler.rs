@@ -1,11 +1,11 @@
 //! The counters in shared memory, brought up to date many times a second.
 
-use crate::arguments::Storage;
 use crate::counters::{MAIN, ORIGIN, STORAGE};
 use crate::journal::Journal;
 use crate::shm::Directory;
 use crate::shm::counters::Group;
 use freshet_node::node::Node;
+use freshet_node::shares::Shares;
 use freshet_node::transcript::Tag;
 use freshet_origin::Origin;
 use freshet_origin::error::FailureKind;
@@ -57,15 +57,15 @@ impl Sampler {
         directory: &Arc<Directory>,
         node: Arc<Node>,
         journal: Arc<Journal>,
-        storages: &[Storage],
+        shares: Arc<Shares>,
         facts: Arc<Mutex<Facts>>,
     ) -> io::Result<Self> {
         MAIN.announce(directory)?;
         let main = Group::create(directory, &MAIN, "MAIN")?;
         STORAGE.announce(directory)?;
-        let storages = storages
+        let storages = shares
             .iter()
-            .map(|storage| Group::create(directory, &STORAGE, &format!("SMA.{}", storage.name)))
+            .map(|share| Group::create(directory, &STORAGE, &format!("SMA.{}", share.name())))
             .collect::<io::Result<Vec<_>>>()?;
         ORIGIN.announce(directory)?;
         let mut counts = Counts {
@@ -75,6 +75,7 @@ impl Sampler {
             facts,
             started: Instant::now(),
             main,
+            shares,
             storages,
             origins: BTreeMap::new(),
             rounds: 0,
@@ -110,6 +111,8 @@ struct Counts {
     facts: Arc<Mutex<Facts>>,
     started: Instant,
     main: Group,
+    shares: Arc<Shares>,
+    /// Of the shares, in their order.
     storages: Vec<Group>,
     origins: BTreeMap<String, Group>,
     rounds: u64,
@@ -167,7 +170,9 @@ impl Counts {
             ("fetch_304", sum("revalidated")),
             ("n_object", cache.objects),
             ("n_objectcore", cache.objects),
-            ("n_lru_nuked", counts.evicted),
+            ("n_lru_nuked", counts.evicted + self.shares.evictions().0),
+            ("n_lru_moved", self.shares.evictions().1),
+            ("n_expired", self.node.shared.expiry.expired.value()),
             ("n_purges", sum("purges")),
             ("n_obj_purged", counts.purged),
             ("backend_conn", of_origins(|origin| origin.stats.connects.value())),
@@ -216,21 +221,24 @@ impl Counts {
         self.main.publish()
     }
 
-    /// All objects are in one memory, so the first storage has its figures.
     fn storages(&mut self) -> io::Result<()> {
-        let stats = self.node.shared.arena.stats();
-        let cache = self.node.shared.cache.stats();
-        if let Some(first) = self.storages.first_mut() {
-            let used = stats.used_bytes;
-            first.set("g_bytes", used);
-            first.set("g_space", stats.limit_bytes.saturating_sub(used));
-            first.set("g_alloc", cache.objects);
-            first.set("c_bytes", used + cache.evicted_bytes);
-            first.set("c_freed", cache.evicted_bytes);
-            first.set("c_req", cache.counters.inserted);
-            first.set("c_fail", stats.refusals);
+        for (group, share) in self.storages.iter_mut().zip(self.shares.iter()) {
+            let counters = &share.counters;
+            let values = [
+                ("g_bytes", share.used_bytes()),
+                ("g_space", share.free_bytes().unwrap_or(0)),
+                ("g_alloc", share.loans()),
+                ("c_bytes", counters.lent_bytes.value()),
+                ("c_freed", counters.returned_bytes.value()),
+                ("c_req", counters.requests.value()),
+                ("c_fail", counters.refusals.value()),
+            ];
+            for (name, value) in values {
+                group.set(name, value);
+            }
+            group.publish()?;
         }
-        self.storages.iter().try_for_each(Group::publish)
+        Ok(())
     }
 
     fn origins(&mut self, facts: &Facts) -> io::Result<()> {

@@ -298,6 +298,8 @@ pub struct Program {
     pub modules: Vec<&'static str>,
     /// Whether it goes back to messages as they came (`std.rollback`).
     pub rolls_back: bool,
+    /// Whether a variable `sess.…timeout…` is set anywhere.
+    pub writes_timeouts: bool,
     /// Whether responses may be made pages with includes.
     pub includes: bool,
     /// Whether it asks for a request's body to be kept.

@@ -134,10 +134,6 @@ pub(crate) fn bytes_unit(unit: &str) -> Option<f64> {
     Some((1_u64 << power) as f64)
 }
 
-pub(crate) fn is_unit(text: &str) -> bool {
-    duration_unit(text).is_some() || bytes_unit(text).is_some()
-}
-
 /// A state of a request or of a fetch: one of the subroutines whose names begin with `vcl_`.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum State {

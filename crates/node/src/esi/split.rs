@@ -3,7 +3,7 @@
 use super::EsiSettings;
 use super::parse::{Complaint, Found, Parser};
 use super::parts::{Head, Kind, write_include};
-use crate::coding::gzip::{LEVEL, deflate, flush};
+use crate::coding::gzip::{deflate, flush};
 use crate::coding::{CodingError, PIECE_BYTES, Step};
 use crc32fast::Hasher;
 use flate2::{Compress, Compression, FlushCompress};
@@ -24,11 +24,11 @@ pub(crate) struct Splitter {
 }
 
 impl Splitter {
-    /// Splits a page at this path, with its parts under gzip or not.
-    pub(crate) fn new(settings: &EsiSettings, page: &str, is_packed: bool) -> Self {
+    /// Splits a page at this path, with its parts packed at this level, if at all.
+    pub(crate) fn new(settings: &EsiSettings, page: &str, level: Option<u32>) -> Self {
         Self {
             parser: Parser::new(settings.clone(), page),
-            writer: Writer::new(is_packed),
+            writer: Writer::new(level),
             settings: settings.clone(),
             is_markup: None,
             held: Vec::new(),
@@ -161,9 +161,9 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(is_packed: bool) -> Self {
+    fn new(level: Option<u32>) -> Self {
         Self {
-            packing: is_packed.then(|| Compress::new(Compression::new(LEVEL), false)),
+            packing: level.map(|level| Compress::new(Compression::new(level), false)),
             kind: Kind::Text,
             bytes: Vec::new(),
             text_bytes: 0,
@@ -243,6 +243,7 @@ impl Writer {
 mod tests {
     use super::super::parts::RawJoiner;
     use super::*;
+    use crate::coding::gzip::LEVEL;
     use crate::coding::{Chain, Stage};
     use proptest::prelude::*;
 
@@ -276,7 +277,7 @@ mod tests {
             is_packed in any::<bool>(),
         ) {
             let page = ["<html>", &words.concat().repeat(repeats)].concat();
-            let splitter = Splitter::new(&EsiSettings::default(), "/", is_packed);
+            let splitter = Splitter::new(&EsiSettings::default(), "/", is_packed.then_some(LEVEL));
             let mut stages = vec![
                 Stage::Split(Box::new(splitter)),
                 Stage::Join(Box::new(RawJoiner::new(is_packed))),
@@ -291,7 +292,7 @@ mod tests {
 
     #[test]
     fn what_is_no_page_is_given_back() {
-        let splitter = Splitter::new(&EsiSettings::default(), "/", false);
+        let splitter = Splitter::new(&EsiSettings::default(), "/", None);
         let mut chain = Chain::new([Stage::Split(Box::new(splitter))]);
         let mut out = Vec::new();
         let step = chain.step(b"  x", false, &mut out).expect("nothing is wrong");

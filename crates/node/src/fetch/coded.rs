@@ -1,19 +1,23 @@
 //! An origin's body on its way through filters.
 
-use super::fill::Broken;
+use super::fill::{Broken, borrow};
 use super::{Fetch, records};
+use crate::coding::gzip::Gzip;
 use crate::coding::{Chain, CodingError, Filter, Stage, heads};
 use crate::esi::split::Splitter;
 use crate::policy::Answer;
+use crate::shares::{Loan, TRANSIENT};
 use crate::transcript::{Tag, Transcript};
 use crate::worker::Worker;
 use freshet_cache::Form;
 use freshet_http::fields::Fields;
+use freshet_http::freshness::Freshness;
 use freshet_origin::response_body::OriginBody;
 use freshet_store::BodyWriter;
 use freshet_wire::h1::Framing;
 use std::future::poll_fn;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 
 /// Bytes read from an origin at a time.
@@ -26,6 +30,8 @@ pub(super) struct Incoming {
     /// Length of what is kept, where it is known.
     pub(super) length: Option<u64>,
     pub(super) form: Form,
+    /// What a share of the memory lends for it.
+    pub(super) loan: Option<Arc<Loan>>,
 }
 
 /// Where bytes to be kept come from.
@@ -88,10 +94,19 @@ impl Fetch {
         } else {
             heads::apply(&answer.filters, &mut answer.head.fields, &mut form)
         };
+        if filters.iter().any(|filter| *filter != Filter::CheckGzip) {
+            answer.head.fields.remove("content-length");
+        }
         let changes = (&before, &answer.head.fields);
-        records::body_begins(&self.task.transcript, is_kept, framing, &filters, changes);
+        records::processed(&self.task.transcript, &filters, changes);
+        let loan = self.lend(answer)?;
+        let storage = match &loan {
+            Some(loan) => (loan.share().kind(), &**loan.share().name()),
+            None => ("malloc", if is_kept { "s0" } else { TRANSIENT }),
+        };
+        records::body_begins(&self.task.transcript, framing, storage);
         if filters.is_empty() {
-            return Ok(Incoming { source: Source::Plain(body), framing, length, form });
+            return Ok(Incoming { source: Source::Plain(body), framing, length, form, loan });
         }
         let stages = filters.iter().map(|filter| self.stage(*filter));
         let mut coded = CodedBody {
@@ -109,21 +124,48 @@ impl Fetch {
         };
         let mut length = length.filter(|_| filters == [Filter::CheckGzip]);
         if form.parts && !coded.is_page().await? {
-            let stage = if form.gzip { Stage::Gzip(Box::default()) } else { Stage::Copy };
+            let stage = if form.gzip { self.packer() } else { Stage::Copy };
             coded.chain.replace_split(stage);
             form.parts = false;
             if let (Framing::Length(whole), [Filter::Esi]) = (framing, &*filters) {
                 length = Some(whole);
             }
         }
-        Ok(Incoming { source: Source::Coded(Box::new(coded)), framing, length, form })
+        Ok(Incoming { source: Source::Coded(Box::new(coded)), framing, length, form, loan })
+    }
+
+    /// What a share of the memory lends for the answer's head. What its own share has no room for
+    /// may live for a moment in the transient one.
+    fn lend(&self, answer: &mut Answer) -> Result<Option<Arc<Loan>>, Broken> {
+        let Some((shares, share)) = self.plan.snapshot.shares.as_ref().zip(answer.share.as_ref())
+        else {
+            return Ok(None);
+        };
+        let cache = &self.worker.shared.cache;
+        let bytes = records::stored_head_bytes(&answer.head);
+        if let Some(loan) = shares.lend(share, bytes, cache) {
+            return Ok(Some(loan));
+        }
+        let transient = shares.transient();
+        if Arc::ptr_eq(share, transient) {
+            return Err(Broken::Full);
+        }
+        let loan = shares.lend(transient, bytes, cache).ok_or(Broken::Full)?;
+        let (now, short) = (self.task.now, shares.shortlived());
+        answer.freshness = Freshness::from_policy(now, answer.freshness.lifetime.min(short));
+        Ok(Some(loan))
+    }
+
+    fn packer(&self) -> Stage {
+        Stage::Gzip(Box::new(Gzip::new(self.plan.snapshot.gzip_level)))
     }
 
     fn stage(&self, filter: Filter) -> Stage {
         let stats = &self.worker.stats;
-        let splitter = |is_packed| {
+        let splitter = |is_packed: bool| {
             let settings = &self.plan.snapshot.settings.esi;
-            Stage::Split(Box::new(Splitter::new(settings, &self.task.request.target, is_packed)))
+            let level = is_packed.then_some(self.plan.snapshot.gzip_level);
+            Stage::Split(Box::new(Splitter::new(settings, &self.task.request.target, level)))
         };
         match filter {
             Filter::Gunzip => {
@@ -136,7 +178,7 @@ impl Fetch {
             }
             Filter::Gzip => {
                 stats.gzips.increment();
-                Stage::Gzip(Box::default())
+                self.packer()
             }
             Filter::Esi => splitter(false),
             Filter::EsiGzip => {
@@ -192,6 +234,7 @@ impl CodedBody {
                 if let (Some(room), Some(bytes)) = (room.get_mut(..count), bytes.get(..count)) {
                     room.copy_from_slice(bytes);
                 }
+                borrow(writer, count)?;
                 writer.commit(count);
                 self.given += count;
                 turn_bytes += count;

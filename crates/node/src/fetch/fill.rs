@@ -4,6 +4,7 @@ use super::coded::Source;
 use super::range;
 use crate::coding::CodingError;
 use crate::disk::Tee;
+use crate::shares::loan_of;
 use crate::worker::Worker;
 use freshet_cache::Object;
 use freshet_origin::OriginError;
@@ -25,6 +26,8 @@ pub(super) enum Broken {
     Coding(CodingError),
     /// Nobody reads it any more, or there is no memory for it.
     Local(BodyError),
+    /// The share of the memory it comes out of is full.
+    Full,
 }
 
 impl Broken {
@@ -34,8 +37,19 @@ impl Broken {
             Self::Origin(error) => BodyError::OriginFailed(error.to_string().into()),
             Self::Coding(error) => BodyError::OriginFailed(error.to_string().into()),
             Self::Local(error) => error,
+            Self::Full => BodyError::NoMemory,
         }
     }
+}
+
+/// Takes what is about to be committed out of the share that lends to the body, where one does.
+pub(super) fn borrow(writer: &BodyWriter, count: usize) -> Result<(), Broken> {
+    let body = writer.body();
+    let Some(loan) = loan_of(body) else { return Ok(()) };
+    if body.is_transit() {
+        loan.settle(body.held_bytes());
+    }
+    if loan.grow(count as u64) { Ok(()) } else { Err(Broken::Full) }
 }
 
 /// Reads `from` to its end into `writer`, from the socket straight into the arena where the
@@ -69,6 +83,7 @@ pub(super) async fn pump(
         if let Some(tee) = &mut tee {
             tee.push(room.get(..count).unwrap_or(&[]));
         }
+        borrow(writer, count)?;
         writer.commit(count);
         if writer.position() > bytes_max {
             writer.body().enter_transit();
@@ -125,6 +140,7 @@ async fn step(
     }
     let room = writer.reserve(READ_BYTES).await.map_err(Broken::Local)?;
     let count = from.read(room).await.map_err(Broken::Origin)?;
+    borrow(writer, count)?;
     writer.commit(count);
     worker.stats.origin_body_bytes.add(count as u64);
     Ok(count == 0)
@@ -162,7 +178,7 @@ pub(super) async fn object(
                 }
                 return is_whole;
             }
-            Err(broken @ (Broken::Local(_) | Broken::Coding(_))) => {
+            Err(broken @ (Broken::Local(_) | Broken::Coding(_) | Broken::Full)) => {
                 cache.forget(object);
                 writer.fail(broken.into_body_error());
                 return false;
@@ -215,7 +231,7 @@ pub(super) async fn private(
             writer.finish().is_ok()
         }
         Err(broken) => {
-            if !matches!(broken, Broken::Local(_)) {
+            if !matches!(broken, Broken::Local(_) | Broken::Full) {
                 worker.stats.fetches_failed.increment();
             }
             writer.fail(broken.into_body_error());

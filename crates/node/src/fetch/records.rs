@@ -70,14 +70,32 @@ pub(super) fn failed(transcript: &Transcript, origin: Option<&str>, error: &Orig
     }
 }
 
-/// The body is about to come, and where it goes.
-pub(super) fn body_begins(
+/// The policy has looked at the answer: what is done to it.
+pub(super) fn processed(
     transcript: &Transcript,
-    is_kept: bool,
-    framing: Framing,
     filters: &[Filter],
     (before, after): (&Fields, &Fields),
 ) {
+    if !transcript.is_on() {
+        return;
+    }
+    transcript.timestamp("Process");
+    // Each name has a space before it, as Varnish writes them.
+    let names: String = filters.iter().map(|filter| format!(" {}", filter.name())).collect();
+    transcript.note(Tag::Filters, format_args!("{names}"));
+    transcript.changes(Tag::BerespHeader, Tag::BerespUnset, before, after);
+}
+
+/// Bytes of a head as it is kept: each part of it with its end.
+pub(super) fn stored_head_bytes(head: &ResponseHead) -> u64 {
+    // Version and status.
+    let first = 13 + head.reason_phrase().len() + 1;
+    let line = |(name, value): (&[u8], &[u8])| name.len() + value.len() + 3;
+    (first + head.fields.iter().map(line).sum::<usize>()) as u64
+}
+
+/// The body is about to come, and where it goes: the kind and the name of a storage.
+pub(super) fn body_begins(transcript: &Transcript, framing: Framing, (kind, name): (&str, &str)) {
     if !transcript.is_on() {
         return;
     }
@@ -87,13 +105,7 @@ pub(super) fn body_begins(
         Framing::Length(_) => (3, "length"),
         Framing::UntilClose => (4, "eof"),
     };
-    transcript.timestamp("Process");
-    // Each name has a space before it, as Varnish writes them.
-    let names: String = filters.iter().map(|filter| format!(" {}", filter.name())).collect();
-    transcript.note(Tag::Filters, format_args!("{names}"));
-    transcript.changes(Tag::BerespHeader, Tag::BerespUnset, before, after);
-    let storage = if is_kept { "s0" } else { "Transient" };
-    transcript.note(Tag::Storage, format_args!("malloc {storage}"));
+    transcript.note(Tag::Storage, format_args!("{kind} {name}"));
     transcript.note(Tag::Fetch_Body, format_args!("{number} {word} stream"));
 }
 

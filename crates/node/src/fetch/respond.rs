@@ -3,6 +3,7 @@
 use super::coded::Incoming;
 use super::{Fetch, Fetched, Next, failure, records};
 use crate::coding::heads;
+use crate::expiry::upkeep_of;
 use crate::policy::{Answer, BackendError, BackendResponse, FetchKind, Storage, Synthetic};
 use crate::transcript::Tag;
 use freshet_base::clock::UnixMillis;
@@ -167,6 +168,8 @@ impl Fetch {
             hit_for_miss: None,
             stream: true,
             storage: Storage::default(),
+            keep: None,
+            share: None,
             filters: Vec::new(),
             any_coding: false,
         }
@@ -230,6 +233,8 @@ impl Fetch {
             hit_for_miss: None,
             stream: true,
             storage: Storage::default(),
+            keep: None,
+            share: None,
             filters: Vec::new(),
             any_coding: false,
         };
@@ -251,6 +256,9 @@ impl Fetch {
             None if policy.decides_all() => Reason::HitRevalidated,
             _ => reason,
         };
+        if let Some((upkeep, keep)) = upkeep_of(object.body()).zip(answer.keep) {
+            upkeep.set_keep(keep);
+        }
         super::store::renew_head(&mut stored, answer, self.task.id);
         let kept = ticket.refresh(&object, stored);
         if reason != Reason::HitRevalidated {
@@ -349,6 +357,14 @@ impl Fetch {
         self.plan.ticket = None;
         let Synthetic { head, body } = page;
         let length = Some(body.len() as u64);
+        let cache = &self.worker.shared.cache;
+        let has_room = self.plan.snapshot.shares.as_ref().is_none_or(|shares| {
+            shares.lend(shares.transient(), body.len() as u64, cache).is_some()
+        });
+        if !has_room {
+            let failure = failure(503, "proxy_internal_error", "Could not get storage");
+            return self.fail(failure);
+        }
         let origin = self.origin.clone();
         self.reply(Fetched::Page { head, body, length, reason, origin });
     }

@@ -8,8 +8,10 @@ use super::{Fetch, Fetched, Made, Next, SentPart, failure, records};
 use crate::decisions::{NotStored, deciding_field};
 use crate::delivery::StoredBody;
 use crate::disk::{Intake, Tee, meta};
+use crate::expiry::Upkeep;
 use crate::lower;
 use crate::policy::{Answer, FetchKind, Storage, Synthetic};
+use crate::shares::{Loan, loan_of};
 use crate::transcript::Tag;
 use freshet_cache::{Failure, Form, ObjectSpec, StoredHead, Variation, tag};
 use freshet_http::date;
@@ -25,6 +27,7 @@ use freshet_wire::h1::Framing;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Tags of one object; a response that names more is kept with these only, and a purge of the rest
 /// misses it, which the log says.
@@ -57,7 +60,7 @@ impl Fetch {
                 Some(Variation { rule: Arc::new(rule), key })
             }
         };
-        let (stream, storage) = (answer.stream, answer.storage.clone());
+        let (stream, storage, keep) = (answer.stream, answer.storage.clone(), answer.keep);
         let sent = sent_part(&answer, &place);
         let tags = tags(&answer.head.fields);
         let transcript = Rc::clone(&self.task.transcript);
@@ -69,6 +72,9 @@ impl Fetch {
         let id = self.task.id;
         let head = stored_head(answer, fields, &place, form, &self.plan.client, name, id);
         let end = place.total.map(|_| place.end);
+        if incoming.loan.is_some() || keep.is_some() {
+            memory.attach(self.upkeep(keep, incoming.loan));
+        }
         let mut source = incoming.source;
         let mut writer = memory.writer(place.start, end);
         let hold = memory.reader(..);
@@ -99,6 +105,9 @@ impl Fetch {
         }
         let is_lower = lower::is_named(&self.plan.snapshot.settings, &self.plan.key, &storage);
         let object = ticket.insert(ObjectSpec { head, body: memory, variation, tags });
+        if let Some(keep) = keep {
+            self.worker.shared.expiry.watch(&object, keep);
+        }
         let filler = Filler::new(&self.worker, &self.plan.snapshot, &object, &self.task.request);
         let origin = self.origin.clone();
         let fetched = Fetched::Object {
@@ -117,6 +126,9 @@ impl Fetch {
         } else {
             self.reply(fetched);
             is_whole = fill::object(&self.worker, &object, filler, source, writer, end).await;
+        }
+        if let Some(loan) = loan_of(object.body()).filter(|_| is_whole && object.is_indexed()) {
+            loan.offer(&object);
         }
         if let Some(intake) = intake.filter(|_| is_whole) {
             intake.offer(&object);
@@ -144,6 +156,13 @@ impl Fetch {
         Ok(is_whole)
     }
 
+    /// What goes with the body of an object.
+    fn upkeep(&self, keep: Option<Duration>, loan: Option<Arc<Loan>>) -> Arc<Upkeep> {
+        // What is not kept has no end to be told of.
+        let scribe = self.worker.shared.scribe.as_ref().filter(|_| keep.is_some());
+        Arc::new(Upkeep::new(keep.unwrap_or_default(), loan, scribe, self.task.id))
+    }
+
     /// A body broke off before anybody has seen anything of the answer.
     pub(super) fn body_failed(&self, broken: &Broken) -> Failure {
         self.worker.stats.fetches_failed.increment();
@@ -155,6 +174,10 @@ impl Fetch {
             Broken::Coding(error) => {
                 self.task.transcript.note(Tag::FetchError, format_args!("{error}"));
                 failure(502, "http_response_content_coding", &error.to_string())
+            }
+            Broken::Full => {
+                self.task.transcript.note(Tag::FetchError, format_args!("Could not get storage"));
+                failure(503, "proxy_internal_error", "its share of the memory is full")
             }
             Broken::Local(error) => {
                 self.task.transcript.note(Tag::FetchError, format_args!("{error}"));
@@ -194,6 +217,8 @@ impl Fetch {
             hit_for_miss: None,
             stream: true,
             storage: Storage::default(),
+            keep: None,
+            share: None,
             filters: Vec::new(),
             any_coding: false,
         };
@@ -223,13 +248,16 @@ impl Fetch {
         reason: Reason,
         incoming: Incoming,
     ) -> Next {
-        let Incoming { mut source, framing, length, form } = incoming;
+        let Incoming { mut source, framing, length, form, loan } = incoming;
         let has_body = !matches!(framing, Framing::None | Framing::Length(0));
         let memory = if answer.stream {
             Body::transit(&self.worker.shared.arena, length)
         } else {
             Body::new(&self.worker.shared.arena, length)
         };
+        if loan.is_some() {
+            memory.attach(self.upkeep(None, loan));
+        }
         let mut writer = memory.writer(0, length);
         let mut is_whole = false;
         if !answer.stream && has_body {
@@ -319,6 +347,8 @@ impl Fetch {
             hit_for_miss: None,
             stream: true,
             storage: Storage::default(),
+            keep: None,
+            share: None,
             filters: Vec::new(),
             any_coding: form.any_coding,
         };

@@ -4,6 +4,7 @@ use crate::client::Client;
 use crate::coding::Filter;
 use crate::esi::assemble::Nesting;
 use crate::fetch::Made;
+use crate::shares::Share;
 use crate::snapshot::Snapshot;
 use crate::transcript::Transcript;
 use bytes::Bytes;
@@ -141,6 +142,11 @@ pub struct Answer {
     pub stream: bool,
     /// Where it may be kept.
     pub storage: Storage,
+    /// How long it is kept beyond what else can be done with it, to be validated; `None` for as long
+    /// as there is memory.
+    pub keep: Option<Duration>,
+    /// The part of the memory it comes out of, where there are parts.
+    pub share: Option<Arc<Share>>,
     /// What is done to the body before it is kept, in this order.
     pub filters: Vec<Filter>,
     /// Whether clients get it in a coding they take whichever it is kept in, so that

@@ -3,6 +3,7 @@
 use super::{Found, Machine, State};
 use crate::body::RequestBody;
 use crate::disk::offer_used;
+use crate::expiry::keep_of;
 use crate::fetch::{self, Plan};
 use crate::policy::{FetchKind, Hit, Miss};
 use crate::transcript::Tag;
@@ -225,12 +226,13 @@ impl Machine<'_> {
             return;
         }
         let now = self.task.now;
-        object.with_head(|head| {
-            #[allow(clippy::cast_precision_loss, reason = "lifetimes are far below 2^52 ms")]
-            let ttl = head.freshness.ttl_ms(now) as f64 / 1000.0;
-            transcript
-                .note(Tag::Hit, format_args!("{} {ttl:.6} 10.000000 0.000000", head.fetch_id));
-        });
+        let freshness = object.freshness();
+        #[allow(clippy::cast_precision_loss, reason = "lifetimes are far below 2^52 ms")]
+        let ttl = freshness.ttl_ms(now) as f64 / 1000.0;
+        let keep = keep_of(object).as_secs_f64();
+        let (id, grace) = object
+            .with_head(|head| (head.fetch_id, head.freshness.stale_while_revalidate.as_secs_f64()));
+        transcript.note(Tag::Hit, format_args!("{id} {ttl:.6} {grace:.6} {keep:.6}"));
     }
 
     /// Has a stale object refreshed while it is served.

@@ -7,7 +7,7 @@ use crate::policy::{Deliver, Synthetic};
 use crate::snapshot::Snapshot;
 use freshet_cache::Failure;
 use freshet_http::cache_status::CacheStatus;
-use freshet_http::message::Method;
+use freshet_http::message::{Method, ResponseHead};
 use freshet_http::proxy_status::{ProxyError, ProxyStatus};
 use freshet_http::reason::Reason;
 use std::sync::Arc;
@@ -41,7 +41,21 @@ impl Machine<'_> {
         } else {
             Reason::Synthetic
         };
+        if !self.has_room_for(&page) {
+            let head = ResponseHead::new(page.head.status);
+            let (body, facts) = (ResponseBody::Closed, Facts::local(reason));
+            let response = Response { head, body, length: None, is_packed: false, facts };
+            return State::Done(Box::new(response));
+        }
         State::Done(Box::new(response(self, page, reason)))
+    }
+
+    /// Whether the share for what is made here has room for a page, where there are shares.
+    fn has_room_for(&self, page: &Synthetic) -> bool {
+        let cache = &self.worker.shared.cache;
+        self.task.snapshot.shares.as_ref().is_none_or(|shares| {
+            shares.lend(shares.transient(), page.body.len() as u64, cache).is_some()
+        })
     }
 }
 

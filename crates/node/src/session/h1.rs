@@ -73,6 +73,18 @@ pub(crate) async fn serve(
     }
 }
 
+/// The byte that a refused head should not have in the name of a field, where that is the reason.
+fn bad_name_byte(head: &[u8], reason: &str) -> Option<u8> {
+    if reason != RequestError::ClientFieldNameInvalid.reason() {
+        return None;
+    }
+    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    head.split(|byte| *byte == b'\n')
+        .skip(1)
+        .filter_map(|line| line.split(|byte| *byte == b':').next())
+        .find_map(|name| name.iter().copied().find(|byte| !is_token(byte)))
+}
+
 enum Next {
     Again,
     Close,
@@ -92,6 +104,12 @@ struct Session {
 }
 
 impl Session {
+    /// How long a client may take nothing.
+    fn send_timeout(&self) -> Duration {
+        let configured = || self.worker.snapshot().settings.limits.send_timeout;
+        self.client.timeouts.send.get().unwrap_or_else(configured)
+    }
+
     /// Reads one request and answers it.
     async fn one(&mut self) -> Result<Next, Broken> {
         let Some(parsed) = self.read_head().await? else { return Ok(Next::Close) };
@@ -178,7 +196,7 @@ impl Session {
                 Either::Interim(head) if version == Version::Http11 => {
                     self.out.clear();
                     response_head(&head, Framing::None, true, version, &mut self.out);
-                    let limit = self.worker.snapshot().settings.limits.send_timeout;
+                    let limit = self.send_timeout();
                     self.io.send(&[&self.out], &mut self.deadline, limit).await?;
                 }
                 // HTTP/1.0 has no interim responses (RFC 9110 §15.2).
@@ -217,7 +235,7 @@ impl Session {
                 self.out = Vec::new();
             }
             let limit = if idle {
-                limits.idle_timeout
+                self.client.timeouts.idle.get().unwrap_or(limits.idle_timeout)
             } else {
                 // From its first byte on, however slowly the others follow.
                 let begun = *begun.get_or_insert_with(Instant::now);
@@ -260,7 +278,7 @@ impl Session {
         let framing = Framing::Length(text.len() as u64);
         response_head(&head, framing, false, Version::Http11, &mut self.out);
         self.out.extend_from_slice(text.as_bytes());
-        let limit = self.worker.snapshot().settings.limits.send_timeout;
+        let limit = self.send_timeout();
         self.io.send(&[&self.out], &mut self.deadline, limit).await
     }
 
@@ -273,13 +291,17 @@ impl Session {
         let transcript = Transcript::begin(scribe, Side::Client, id, "req", client.id, "rxreq");
         transcript.timestamp("Start");
         transcript.timestamp("Req");
-        transcript.note(Tag::BogoHeader, format_args!("{reason}"));
+        match self.io.with_input(|input| bad_name_byte(input, reason)) {
+            Some(byte) => transcript
+                .note(Tag::BogoHeader, format_args!("Illegal char 0x{byte:02x} in header name")),
+            None => transcript.note(Tag::BogoHeader, format_args!("{reason}")),
+        }
         let received = self.io.with_input(<[u8]>::len);
         let sent = ANSWER.len();
         self.worker.stats.head_bytes.add(sent as u64);
         let text = format_args!("{received} 0 {received} {sent} 0 {sent}");
         transcript.note(Tag::ReqAcct, text);
-        let limit = self.worker.snapshot().settings.limits.send_timeout;
+        let limit = self.send_timeout();
         self.io.send(&[ANSWER], &mut self.deadline, limit).await
     }
 
@@ -303,7 +325,7 @@ impl Session {
             }
             self.out.clear();
             response_head(&head, Framing::None, true, version, &mut self.out);
-            let limit = self.worker.snapshot().settings.limits.send_timeout;
+            let limit = self.send_timeout();
             self.io.send(&[&self.out], &mut self.deadline, limit).await?;
             sent.first_byte(self.out.len());
             sent.end(&self.worker, &head, &facts, false);
@@ -340,7 +362,7 @@ impl Session {
         sent.request_body_bytes = received.as_ref().map_or(0, |body| body.bytes.get());
         sent.first_byte(self.out.len());
         let result = if bodiless {
-            let limit = self.worker.snapshot().settings.limits.send_timeout;
+            let limit = self.send_timeout();
             self.io.send(&[&self.out], &mut self.deadline, limit).await
         } else {
             self.send_body(&mut body, framing, &mut sent).await
@@ -361,7 +383,7 @@ impl Session {
         framing: Framing,
         sent: &mut Sent,
     ) -> Result<(), Broken> {
-        let limit = self.worker.snapshot().settings.limits.send_timeout;
+        let limit = self.send_timeout();
         let mut encoder = (framing == Framing::Chunked).then(Encoder::new);
         let mut tail = Vec::new();
         let mut ahead = None;

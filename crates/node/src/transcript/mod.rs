@@ -36,6 +36,11 @@ pub trait Scribe: Send + Sync {
     /// Takes records of transaction `id`, in order. The last part ends with [`Tag::End`].
     fn take(&self, id: u64, side: Side, records: &Records);
 
+    /// Takes a record that belongs to no transaction.
+    fn note(&self, tag: Tag, text: &str) {
+        let _ = (tag, text);
+    }
+
     /// Whether each record is to be handed over at once.
     fn immediate(&self) -> bool {
         false

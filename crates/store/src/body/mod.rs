@@ -37,6 +37,7 @@ use crate::disk::Stored;
 use crate::piece::Lease;
 use freshet_http::fields::Fields;
 use state::{After, State};
+use std::any::Any;
 use std::fmt;
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
@@ -51,6 +52,8 @@ pub struct Body {
     /// Where its bytes can be read, where that is not memory alone.
     source: OnceLock<Box<Stored>>,
     was_offered: AtomicBool,
+    /// What its owner wants to go with it.
+    attached: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
 /// What a body costs the heap: itself, its counts, and a reader's place.
@@ -243,6 +246,16 @@ impl Body {
         self.was_offered.load(Acquire)
     }
 
+    /// Keeps something of the owner's for as long as the body; only the first call counts.
+    pub fn attach(&self, what: Arc<dyn Any + Send + Sync>) {
+        let _ = self.attached.set(what);
+    }
+
+    /// What was attached, if it is of this type.
+    pub fn attached<T: Any>(&self) -> Option<&T> {
+        self.attached.get()?.downcast_ref()
+    }
+
     /// The arena its bytes are in.
     pub fn arena(&self) -> &Arc<Arena> {
         &self.arena
@@ -257,6 +270,7 @@ impl Body {
             trailers: OnceLock::new(),
             source: OnceLock::new(),
             was_offered: AtomicBool::new(false),
+            attached: OnceLock::new(),
         })
     }
 

@@ -20,6 +20,7 @@ use crate::shm::{Directory, Segment, directory};
 pub(crate) use commands::reference;
 use freshet_base::clock::UnixMillis;
 use freshet_node::policy::vcl::VclPolicy;
+use freshet_node::shares::Shares;
 use freshet_node::transcript::Tag;
 use policies::Policies;
 use serving::Child;
@@ -41,6 +42,8 @@ pub(crate) struct State {
     pub(crate) options: Options,
     pub(crate) parameters: Parameters,
     storages: Vec<Storage>,
+    /// What they are to the node.
+    pub(crate) shares: Arc<Shares>,
     policies: Policies,
     child: Option<Child>,
     /// What the log takes, for every child.
@@ -55,6 +58,18 @@ pub(crate) struct State {
     stops: u64,
 }
 
+/// The storages as the node knows them.
+fn shares(storages: &[Storage]) -> Arc<Shares> {
+    Shares::new(storages.iter().map(|storage| {
+        let kind = if storage.kind == "default" { "malloc" } else { &storage.kind };
+        (&*storage.name, kind, storage.bytes)
+    }))
+}
+
+/// Memory beyond the sizes of storages: for what is on its way through, and for what is lost at the
+/// ends of pieces.
+const MEMORY_SLACK_BYTES: u64 = 64 << 20;
+
 impl Manager {
     /// Makes the working directory and the manager's shared memory.
     pub(crate) fn new(options: Options, parameters: Parameters) -> io::Result<Arc<Self>> {
@@ -68,7 +83,7 @@ impl Manager {
         MGT.announce(&management)?;
         let group = Group::create(&management, &MGT, "MGT")?;
         let mut storages = options.storages.clone();
-        if !storages.iter().any(|storage| storage.name != TRANSIENT) {
+        if storages.is_empty() {
             storages.insert(0, Storage { name: "s0".into(), kind: "malloc".into(), bytes: None });
         }
         if !storages.iter().any(|storage| storage.name == TRANSIENT) {
@@ -78,6 +93,7 @@ impl Manager {
         let mut state = State {
             options,
             parameters,
+            shares: shares(&storages),
             storages,
             policies: Policies::default(),
             child: None,
@@ -197,12 +213,13 @@ impl State {
         self.policies.labels()
     }
 
-    /// Size of the storages that have one; the cache has as much memory as all of them.
+    /// Memory for all storages that have a size, and for what is cut off where pieces do not fit.
     pub(crate) fn memory_bytes(&self) -> Option<u64> {
         let named = self.storages.iter().filter(|storage| storage.name != TRANSIENT);
         let sizes: Vec<u64> = named.filter_map(|storage| storage.bytes).collect();
         let sum: u64 = sizes.iter().sum();
-        Some(sum.max(freshet_store::limits::ARENA_BYTES_MIN)).filter(|_| !sizes.is_empty())
+        let bytes = sum.saturating_add(sum / 8).saturating_add(MEMORY_SLACK_BYTES);
+        Some(bytes).filter(|_| !sizes.is_empty())
     }
 
     /// When this program was started.

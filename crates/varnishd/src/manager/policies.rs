@@ -259,6 +259,7 @@ pub(super) fn add(
     }
     let program = Program::compile(name, source, text, state)
         .map_err(|why| Reply::error(Status::Parameter, why))?;
+    let mut text = format!("{}VCL compiled.\n", program.warnings());
     state.policies.all.push(Policy {
         name: name.into(),
         what: What::Program {
@@ -271,7 +272,6 @@ pub(super) fn add(
     if let (Some(child), Some(program)) = (&state.child, state.policies.program(name)) {
         program.note_loaded(name, &child.journal);
     }
-    let mut text = "VCL compiled.\n".to_owned();
     if count >= most && handling == 1 {
         let _ = write!(
             text,

@@ -69,7 +69,7 @@ impl Child {
             &directory,
             Arc::clone(&node),
             Arc::clone(&journal),
-            &state.storages,
+            Arc::clone(&state.shares),
             Arc::clone(&state.facts),
         )
         .map_err(|error| stop(error.to_string()))?;

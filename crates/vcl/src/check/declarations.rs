@@ -312,6 +312,13 @@ impl Checker<'_> {
 
     fn acl_entry(&mut self, entry: &syntax::AclEntry, pedantic: bool, out: &mut Acl) {
         let host = &*entry.address.text;
+        if let Some((_, mask)) = host.split_once('/')
+            && !mask.bytes().all(|byte| byte.is_ascii_digit())
+        {
+            let help = "write the mask behind the text: \"192.0.2.0\"/24";
+            self.error_with(entry.address.span, ".../mask is not numeric.", help);
+            return;
+        }
         let addresses = match self.sources.resolve(host, 0) {
             Ok(addresses) => addresses,
             Err(_) if entry.optional => return,

@@ -432,6 +432,15 @@ impl Checker<'_> {
         wanted: Option<Type>,
         span: Span,
     ) -> Typed {
+        let is_number = matches!(first.kind, ExpressionKind::Int(_) | ExpressionKind::Real(_));
+        if let (Some(Type::Bytes), true, Some(Link { operator: JOIN, operand, .. })) =
+            (wanted, is_number, rest.first())
+        {
+            let what = self.report.sources.text(operand.span);
+            let message = format!("Expected BYTES unit (B, KB, MB...) got '{what}'");
+            self.error(operand.span, message);
+            return None;
+        }
         match rest.first().map_or(JOIN, |link| link.operator) {
             operator @ ("||" | "&&") => {
                 let mut parts = Vec::with_capacity(rest.len() + 1);

@@ -122,6 +122,7 @@ pub(crate) fn check(
         sources: Default::default(),
         modules: Vec::new(),
         rolls_back: false,
+        writes_timeouts: false,
         includes: false,
         keeps_body: false,
         reads: 0,

@@ -217,6 +217,13 @@ impl Checker<'_> {
                 Expr::Arithmetic { operator, operands: Box::new([Expr::Variable(variable), value]) }
             }
         };
+        self.program.writes_timeouts |= matches!(
+            variable,
+            Variable::SessTimeoutIdle
+                | Variable::SessTimeoutLinger
+                | Variable::SessSendTimeout
+                | Variable::SessIdleSendTimeout
+        );
         Some(StatementKind::Set { variable, value })
     }
 

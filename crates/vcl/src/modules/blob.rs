@@ -187,7 +187,8 @@ fn decode_text(run: &Run<'_>, how: &str, length: i64, text: Text) -> Result<Vec<
         Err(_) => return fault("blob: a length cannot be negative"),
     };
     decoded(bytes, how).ok_or_else(|| {
-        let text = String::from_utf8_lossy(run.bytes(text));
+        // As Varnish shows it: the first of the pieces that the policy joined.
+        let text = String::from_utf8_lossy(run.first_piece(text));
         let what = "cannot decode, illegal encoding beginning with";
         Fault::new(format!("vmod blob error: {what} \"{text}\""))
     })
@@ -232,6 +233,9 @@ fn length(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
 fn sub(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let at = |value: i64| usize::try_from(value).ok();
     let (length, offset) = (at(arguments.int(1)), at(arguments.int(2)));
+    if run.bytes(arguments.text(0)).is_empty() {
+        return fault("vmod blob error: blob is empty in blob.sub()");
+    }
     let part = match (length, offset) {
         (Some(length), Some(offset)) => offset
             .checked_add(length)
@@ -243,13 +247,11 @@ fn sub(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
         Some(part) => run.store(&part).map(Value::Blob),
         None => {
             let (size, offset) = (arguments.int(1), arguments.int(2));
-            fault(match run.bytes(arguments.text(0)).len() {
-                0 => "vmod blob error: blob is empty in blob.sub()".to_owned(),
-                len => format!(
-                    "vmod blob error: size {size} from offset {offset} requires more bytes than \
-                     blob length {len} in blob.sub()"
-                ),
-            })
+            let len = run.bytes(arguments.text(0)).len();
+            fault(format!(
+                "vmod blob error: size {size} from offset {offset} requires more bytes than blob \
+                 length {len} in blob.sub()"
+            ))
         }
     }
 }

@@ -337,7 +337,8 @@ fn getenv(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
 
 fn cache_req_body(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let bytes = u64::try_from(arguments.int(0)).unwrap_or(0);
-    Ok(Value::Bool(run.host.cache_request_body(bytes)))
+    let storage = run.view.client.as_deref().and_then(|client| client.storage);
+    Ok(Value::Bool(run.host.cache_request_body(bytes, storage)))
 }
 
 /// The node tells a client to continue when its body is first read, which is as late as can be.

@@ -150,8 +150,8 @@ impl Parser<'_> {
         span: crate::source::Span,
     ) -> Expression {
         let next = self.peek();
-        let touches = next.span.file == span.file && next.span.start == span.end;
-        if next.kind != Kind::Word || !(touches || self.is_unit()) {
+        // A word behind a number is never anything but its unit, a wrong one included.
+        if next.kind != Kind::Word {
             return Expression { kind: plain, span };
         }
         self.next();
@@ -161,9 +161,5 @@ impl Parser<'_> {
             kind: ExpressionKind::Quantity { number, is_real, unit },
             span: span.to(next.span),
         }
-    }
-
-    fn is_unit(&self) -> bool {
-        crate::types::is_unit(self.report.sources.text(self.peek().span))
     }
 }

@@ -193,6 +193,7 @@ impl Run<'_> {
         // Parts may themselves use the workspace, so they are gathered behind it.
         let mut joined = std::mem::take(&mut self.task.scratch);
         joined.clear();
+        let mut first_bytes = None;
         for part in parts {
             let mark = self.task.work.len();
             let text = match self.text(part) {
@@ -203,6 +204,7 @@ impl Run<'_> {
                 }
             };
             joined.extend_from_slice(self.bytes(text));
+            first_bytes.get_or_insert(joined.len());
             self.task.work.truncate(mark);
             if joined.len() > self.task.budget {
                 self.task.scratch = joined;
@@ -211,6 +213,9 @@ impl Run<'_> {
         }
         let text = self.store(&joined);
         self.task.scratch = joined;
+        if let (Ok(text), Some(first_bytes)) = (&text, first_bytes) {
+            self.task.joined = Some((*text, first_bytes));
+        }
         text
     }
 

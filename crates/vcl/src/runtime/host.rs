@@ -180,9 +180,10 @@ pub trait Host {
         0
     }
 
-    /// Asks for the request's body to be kept, `bytes_max` at most; whether it will be.
-    fn cache_request_body(&mut self, bytes_max: u64) -> bool {
-        let _ = bytes_max;
+    /// Asks for the request's body to be kept, `bytes_max` at most, in a storage; whether it will
+    /// be.
+    fn cache_request_body(&mut self, bytes_max: u64, storage: Option<u32>) -> bool {
+        let _ = (bytes_max, storage);
         false
     }
 

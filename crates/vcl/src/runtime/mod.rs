@@ -351,6 +351,13 @@ impl Run<'_> {
         }
     }
 
+    /// The bytes of the first of the pieces a text was joined of just now, or all of it.
+    pub(crate) fn first_piece(&self, text: Text) -> &[u8] {
+        let bytes = self.bytes(text);
+        let joined = self.task.joined.filter(|(joined, _)| *joined == text);
+        joined.and_then(|(_, first)| bytes.get(..first)).unwrap_or(bytes)
+    }
+
     /// The bytes as text; what is not UTF-8 is replaced.
     pub(crate) fn string(&self, text: Text) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(self.bytes(text))

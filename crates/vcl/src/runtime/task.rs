@@ -2,6 +2,7 @@
 
 use crate::modules::cookie::Cookies;
 use crate::modules::var::Variables;
+use crate::program::Text;
 use crate::runtime::Failure;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,6 +25,8 @@ pub struct Task {
     pub(crate) work: Vec<u8>,
     /// Where texts are joined.
     pub(crate) scratch: Vec<u8>,
+    /// The text that was joined last, and the length of its first piece.
+    pub(crate) joined: Option<(Text, usize)>,
     /// Bytes held for one state.
     pub(crate) held: Vec<Arc<[u8]>>,
     pub(crate) cookies: Option<Box<Cookies>>,
@@ -49,6 +52,7 @@ impl Task {
             budget,
             work: Vec::new(),
             scratch: Vec::new(),
+            joined: None,
             held: Vec::new(),
             cookies: None,
             variables: None,

@@ -100,7 +100,7 @@ impl Host for Node {
         }
     }
 
-    fn cache_request_body(&mut self, bytes_max: u64) -> bool {
+    fn cache_request_body(&mut self, bytes_max: u64, _: Option<u32>) -> bool {
         self.kept = Some(bytes_max);
         self.body.is_some()
     }

@@ -4,11 +4,13 @@ use super::host::NodeHost;
 use super::{FAILED, VclPolicy, fetch::FetchState, seconds, span};
 use crate::client::Client;
 use crate::coding::accepts_gzip;
+use crate::expiry::keep_of;
 use crate::fetch::Made;
 use crate::fetch::prepare::append_to_list;
 use crate::policy::{
     ClientTask, Deliver, FetchKind, Hit, Miss, Pass, Pipe, Purge, Recv, Served, Shaping, Synthetic,
 };
+use crate::shares::{Loan, loan_of};
 use crate::transcript::{Message, Tag};
 use freshet_cache::{KeyBuilder, Object, StoredHead};
 use freshet_http::fields::Fields;
@@ -38,6 +40,8 @@ struct ClientState {
     failed: bool,
     /// Whether an object was found, whatever became of it.
     was_hit: bool,
+    /// What a share of the memory lends for the request's body.
+    loan: Option<Arc<Loan>>,
 }
 
 /// What a state works on besides the request itself.
@@ -54,6 +58,7 @@ impl ClientState {
     fn new(policy: &VclPolicy, task: &ClientTask) -> Self {
         let now = seconds(task.now);
         let accepts_gzip = task.request.fields.get("accept-encoding").is_some_and(accepts_gzip);
+        let (timeouts, limits) = (&task.client.timeouts, &task.snapshot.settings.limits);
         let nesting = task.nesting.as_deref();
         let top =
             nesting.map(|nesting| Box::new((nesting.top.clone(), seconds(nesting.top_received))));
@@ -63,6 +68,8 @@ impl ClientState {
             xid: task.id,
             time: now,
             can_gzip: accepts_gzip,
+            timeout_idle: timeouts.idle.get().unwrap_or(limits.idle_timeout).as_secs_f64(),
+            idle_send_timeout: timeouts.send.get().unwrap_or(limits.send_timeout).as_secs_f64(),
             original: None,
             ..ClientKnobs::default()
         };
@@ -74,6 +81,7 @@ impl ClientState {
             parts: Vec::new(),
             failed: false,
             was_hit: false,
+            loan: None,
         }
     }
 
@@ -87,6 +95,7 @@ impl ClientState {
     ) -> Outcome {
         let other = self.other.clone();
         let policy = other.as_deref().unwrap_or(policy);
+        let program = policy.policy.program();
         self.knobs.restarts = task.restarts;
         self.knobs.xid = task.id;
         let view = View {
@@ -105,6 +114,15 @@ impl ClientState {
             ..NodeHost::new(policy, task.now, Some(&task.transcript))
         };
         let outcome = policy.policy.run(state, view, &mut self.task, &mut host);
+        if program.writes_timeouts {
+            let timeouts = &task.client.timeouts;
+            timeouts.idle.set(Some(span(self.knobs.timeout_idle)));
+            let send = self.knobs.idle_send_timeout.min(self.knobs.send_timeout);
+            timeouts.send.set(Some(span(send)));
+        }
+        if host.loan.is_some() {
+            self.loan = host.loan.take();
+        }
         if let Some(failure) = self.task.take_failure() {
             tracing::warn!(policy = policy.policy.name(), line = failure.text, "{failure}");
         }
@@ -160,10 +178,9 @@ fn before_recv(task: &mut ClientTask) {
     let tls = task.client.tls.is_some();
     let address = task.client.address;
     let fields = &mut task.request.fields;
-    if let Some(address) = address {
-        let text = address.ip().to_canonical().to_string();
-        append_to_list(fields, "X-Forwarded-For", text.as_bytes());
-    }
+    // Varnish has this address for clients without one.
+    let text = address.map_or_else(|| "0.0.0.0".into(), |a| a.ip().to_canonical().to_string());
+    append_to_list(fields, "X-Forwarded-For", text.as_bytes());
     if tls {
         fields.set("X-Forwarded-Proto", "https");
     }
@@ -305,7 +322,12 @@ pub(super) fn hash<'a>(
 }
 
 /// What a policy sees of an object.
-fn object_view<'a>(head: &'a StoredHead, object: &Object, task: &ClientTask) -> ObjectView<'a> {
+fn object_view<'a>(
+    head: &'a StoredHead,
+    object: &Object,
+    task: &ClientTask,
+    policy: &VclPolicy,
+) -> ObjectView<'a> {
     let freshness = object.freshness();
     let received = seconds(freshness.received);
     ObjectView {
@@ -318,12 +340,12 @@ fn object_view<'a>(head: &'a StoredHead, object: &Object, task: &ClientTask) -> 
         age: freshness.age(task.now).as_secs_f64(),
         ttl: freshness.ttl_ms(task.now) as f64 / 1000.0,
         grace: freshness.stale_while_revalidate.as_secs_f64(),
-        keep: 0.0,
+        keep: keep_of(object).as_secs_f64(),
         time: received,
         hits: object.hits(),
         uncacheable: false,
         can_esi: head.form.parts,
-        storage: None,
+        storage: loan_of(object.body()).and_then(|loan| policy.storage_index(loan.share().name())),
     }
 }
 
@@ -356,7 +378,8 @@ pub(super) fn hit(policy: &VclPolicy, task: &mut ClientTask, object: &Object) ->
     with_state(policy, task, |state, task| {
         let head = object.head();
         state.was_hit = true;
-        let with = With { object: Some(object_view(&head, object, task)), ..With::default() };
+        let with =
+            With { object: Some(object_view(&head, object, task, policy)), ..With::default() };
         match state.run(policy, State::Hit, task, with) {
             Outcome::Deliver => Hit::Deliver,
             Outcome::Pass(_) => {
@@ -469,7 +492,7 @@ pub(super) fn deliver(
         }
         let passed = served.made.map(|made| (made, response.fields.clone(), response.status));
         let object = match (&head, served.object) {
-            (Some(head), Some(object)) => Some(object_view(head, object, task)),
+            (Some(head), Some(object)) => Some(object_view(head, object, task, policy)),
             _ => passed
                 .as_ref()
                 .map(|(made, fields, status)| passed_view(made, fields, *status, served, task)),

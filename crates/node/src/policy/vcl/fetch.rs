@@ -234,6 +234,10 @@ pub(super) fn backend_response(
         knobs.uncacheable = state.knobs.uncacheable;
         knobs.backend = state.asked;
         knobs.backend_address = task.origin_address;
+        let shares = task.snapshot.shares.clone();
+        if let Some(shares) = shares.as_ref().filter(|_| !knobs.uncacheable) {
+            knobs.storage = policy.storage_index(shares.next().name());
+        }
         let with = With { beresp: Some(head), answer: Some(&mut knobs), ..With::default() };
         let outcome = state.run(policy, State::BackendResponse, task, with);
         answer.head.status %= 1000;
@@ -242,6 +246,16 @@ pub(super) fn backend_response(
         let storages = &policy.policy.program().storages;
         let storage = knobs.storage.and_then(|index| storages.get(index as usize));
         answer.storage = storage.map_or_else(Storage::default, |name| Storage::named(name));
+        answer.share = shares.map(|shares| {
+            let life = knobs.ttl.max(0.0) + knobs.grace + knobs.keep;
+            let is_short = knobs.uncacheable || span(life) < shares.shortlived();
+            let named = storage.filter(|_| !is_short).and_then(|name| shares.named(name));
+            Arc::clone(named.unwrap_or_else(|| shares.transient()))
+        });
+        if answer.share.is_some() {
+            // Its name is that of a part of the memory.
+            answer.storage = Storage::Memory;
+        }
         (answer.filters, answer.any_coding) = filters(&knobs, &answer.head, task);
         // As Varnish: what is wrong with a page is known before any of it is sent.
         answer.stream &= !knobs.do_esi;
@@ -310,6 +324,7 @@ fn apply(knobs: &freshet_vcl::Answer, now: UnixMillis, answer: &mut Answer) {
     }
     answer.hit_for_miss = Some(span(knobs.ttl));
     answer.stream = knobs.do_stream;
+    answer.keep = Some(span(knobs.keep));
 }
 
 pub(super) fn backend_error(

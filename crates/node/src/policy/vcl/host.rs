@@ -1,6 +1,7 @@
 //! The node, for a policy that runs in it.
 
 use super::VclPolicy;
+use crate::shares::Loan;
 use crate::transcript::{Tag, Transcript};
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{KeyBuilder, tag};
@@ -55,6 +56,8 @@ pub(super) struct NodeHost<'a> {
     pub(super) transcript: Option<&'a Transcript>,
     /// The request's body, where it is kept.
     pub(super) body: Option<&'a [u8]>,
+    /// What a share of the memory lends for it.
+    pub(super) loan: Option<Arc<Loan>>,
 }
 
 impl Host for NodeHost<'_> {
@@ -171,17 +174,34 @@ impl Host for NodeHost<'_> {
         &self.policy.identity
     }
 
-    fn storage(&self, _: u32, question: StorageQuestion) -> i64 {
+    fn storage(&self, storage: u32, question: StorageQuestion) -> i64 {
+        let name = self.policy.policy.program().storages.get(storage as usize);
+        let share = self.policy.shares.get().zip(name).and_then(|(all, name)| all.named(name));
+        let number = |bytes| i64::try_from(bytes).unwrap_or(STORAGE_BYTES_MAX);
         match question {
-            // All storages are one memory, whose use is known to the node and not to a policy.
+            StorageQuestion::FreeSpace if let Some(share) = share => {
+                share.free_bytes().map_or(STORAGE_BYTES_MAX, number)
+            }
+            StorageQuestion::UsedSpace if let Some(share) = share => number(share.used_bytes()),
+            // Otherwise all are one memory, whose use is known to the node and not to a policy.
             StorageQuestion::FreeSpace => STORAGE_BYTES_MAX,
             StorageQuestion::UsedSpace => 0,
             StorageQuestion::Happy => 1,
         }
     }
 
-    fn cache_request_body(&mut self, bytes_max: u64) -> bool {
-        self.body.is_some_and(|body| body.len() as u64 <= bytes_max)
+    fn cache_request_body(&mut self, bytes_max: u64, storage: Option<u32>) -> bool {
+        let Some(body) = self.body.filter(|body| body.len() as u64 <= bytes_max) else {
+            return false;
+        };
+        let (Some(shares), Some(cache)) = (self.policy.shares.get(), self.policy.cache.get())
+        else {
+            return true;
+        };
+        let name = storage.and_then(|at| self.policy.policy.program().storages.get(at as usize));
+        let share = name.and_then(|name| shares.named(name)).unwrap_or_else(|| shares.transient());
+        self.loan = shares.lend(share, body.len() as u64, cache);
+        self.loan.is_some()
     }
 
     fn request_body(&self) -> Option<Arc<[u8]>> {
@@ -204,7 +224,7 @@ impl<'a> NodeHost<'a> {
         now: UnixMillis,
         transcript: Option<&'a Transcript>,
     ) -> Self {
-        Self { policy, now, parts: &[], transcript, body: None }
+        Self { policy, now, parts: &[], transcript, body: None, loan: None }
     }
 
     fn kind(&self, how: Purge) -> freshet_cache::Purge {

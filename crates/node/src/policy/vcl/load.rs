@@ -66,7 +66,9 @@ impl VclPolicy {
             .zip(&origins)
             .filter_map(|(backend, origin)| {
                 let probe = program.probes.get(backend.probe? as usize)?;
-                Some((Arc::clone(origin.as_ref()?), probe_settings(probe)))
+                let host = backend.host_header.clone();
+                let settings = ProbeSettings { host, ..probe_settings(probe) };
+                Some((Arc::clone(origin.as_ref()?), settings))
             })
             .collect();
         let now = UnixMillis::now();
@@ -90,6 +92,7 @@ impl VclPolicy {
             labels: Default::default(),
             cache: OnceLock::new(),
             bans: OnceLock::new(),
+            shares: OnceLock::new(),
             files: host::FileCache::default(),
             passes: super::passes::Passes::default(),
             misses: super::passes::Passes::default(),

@@ -20,6 +20,7 @@ use super::{
     Hit, Miss, OriginChoice, Pass, Pipe, Policy, Purge, Recv, Served, Synthetic,
 };
 use crate::bans::{BanSettings, Bans};
+use crate::shares::Shares;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Cache, KeyBuilder, Object};
 use freshet_http::message::ResponseHead;
@@ -48,6 +49,7 @@ pub struct VclPolicy {
     labels: RwLock<HashMap<Box<str>, Arc<Self>>>,
     cache: OnceLock<Arc<Cache>>,
     bans: OnceLock<(Arc<Bans>, BanSettings)>,
+    shares: OnceLock<Arc<Shares>>,
     files: host::FileCache,
     passes: passes::Passes,
     /// Responses that were not kept, for those who watch: fetches do not wait for one another.
@@ -97,6 +99,17 @@ impl VclPolicy {
     /// Gives it the list its bans go to. Only the first call counts.
     pub fn set_bans(&self, bans: Arc<Bans>, settings: BanSettings) {
         let _ = self.bans.set((bans, settings));
+    }
+
+    /// Gives it the parts of the memory that its storages are. Only the first call counts.
+    pub fn set_shares(&self, shares: Arc<Shares>) {
+        let _ = self.shares.set(shares);
+    }
+
+    /// The place of a storage among those the program knows.
+    fn storage_index(&self, name: &str) -> Option<u32> {
+        let storages = &self.policy.program().storages;
+        storages.iter().position(|known| known == name).and_then(|index| u32::try_from(index).ok())
     }
 
     fn label(&self, index: u32) -> Option<Arc<Self>> {

@@ -1,0 +1,208 @@
+//! Objects leave when nothing can be done with them any more, where a policy says when that is.
+//!
+//! A cache that follows RFC 9111 keeps stale objects until their memory is needed: they can be
+//! validated. A VCL policy says how long that is of use (`beresp.keep`), and the memory of an
+//! object goes back at the end of its time to live, grace and keep.
+
+use crate::shares::Loan;
+use crate::transcript::{Scribe, Tag};
+use crate::worker::Worker;
+use freshet_base::clock::UnixMillis;
+use freshet_base::counter::SharedCounter;
+use freshet_cache::Object;
+use freshet_store::Body;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Objects looked at without a rest.
+const BATCH: usize = 256;
+/// The longest sleep: a soft purge may bring an object's end nearer without a word.
+const SLEEP_MAX: Duration = Duration::from_secs(1);
+
+/// Objects by when they are to be looked at.
+#[derive(Default)]
+pub struct Expiry {
+    queue: Mutex<BinaryHeap<Reverse<Due>>>,
+    added: Notify,
+    /// Objects that have left.
+    pub expired: SharedCounter,
+}
+
+/// What goes with an object's body: how long the object is kept beyond its grace, and what a share of
+/// the memory lends for it.
+pub struct Upkeep {
+    keep_ms: AtomicU64,
+    loan: Option<Arc<Loan>>,
+    /// Who is told of its end, and by which number it is known.
+    watcher: Option<(Arc<dyn Scribe>, u64)>,
+}
+
+struct Due {
+    at: UnixMillis,
+    object: Weak<Object>,
+}
+
+impl Upkeep {
+    /// The upkeep of what fetch `id` brings.
+    pub(crate) fn new(
+        keep: Duration,
+        loan: Option<Arc<Loan>>,
+        scribe: Option<&Arc<dyn Scribe>>,
+        id: u64,
+    ) -> Self {
+        let watcher = scribe.map(|scribe| (Arc::clone(scribe), id));
+        let new = Self { keep_ms: AtomicU64::new(0), loan, watcher };
+        new.set_keep(keep);
+        new
+    }
+
+    /// Keeps it for this long beyond its grace from now on.
+    pub fn set_keep(&self, keep: Duration) {
+        self.keep_ms.store(u64::try_from(keep.as_millis()).unwrap_or(u64::MAX), Relaxed);
+    }
+
+    /// What a share of the memory lends for it.
+    pub fn loan(&self) -> Option<&Loan> {
+        self.loan.as_deref()
+    }
+}
+
+impl Drop for Upkeep {
+    fn drop(&mut self) {
+        if let Some((scribe, id)) = &self.watcher {
+            scribe.note(Tag::ExpKill, &format!("EXP_Expired x={id} t=-1"));
+        }
+    }
+}
+
+/// The upkeep of a body, where a policy has set one.
+pub fn upkeep_of(body: &Body) -> Option<&Upkeep> {
+    body.attached::<Upkeep>()
+}
+
+/// How long an object is kept beyond its grace.
+pub(crate) fn keep_of(object: &Object) -> Duration {
+    let keep_ms = upkeep_of(object.body()).map_or(0, |upkeep| upkeep.keep_ms.load(Relaxed));
+    Duration::from_millis(keep_ms)
+}
+
+/// When nothing can be done with an object any more.
+fn end_of(object: &Object, keep: Duration) -> UnixMillis {
+    let freshness = object.freshness();
+    let left = freshness.lifetime.saturating_sub(freshness.initial_age);
+    let stale = freshness.received.plus(left);
+    stale.plus(freshness.stale_while_revalidate.saturating_add(keep))
+}
+
+impl Expiry {
+    /// Has an object leave at its end.
+    pub fn watch(&self, object: &Arc<Object>, keep: Duration) {
+        let due = Due { at: end_of(object, keep), object: Arc::downgrade(object) };
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = queue.peek().is_none_or(|Reverse(first)| due < *first);
+        queue.push(Reverse(due));
+        drop(queue);
+        if is_first {
+            self.added.notify_one();
+        }
+    }
+
+    /// Objects to be looked at by `now`, [`BATCH`] at most, or how long there is none.
+    fn due(&self, now: UnixMillis) -> Result<Vec<Arc<Object>>, Duration> {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut due = Vec::new();
+        while let Some(Reverse(first)) = queue.peek() {
+            if first.at > now || due.len() == BATCH {
+                break;
+            }
+            if let Some(Reverse(first)) = queue.pop() {
+                due.extend(first.object.upgrade());
+            }
+        }
+        match queue.peek() {
+            _ if !due.is_empty() => Ok(due),
+            Some(Reverse(first)) => Err(Duration::from_millis(first.at.0.saturating_sub(now.0))),
+            None => Err(SLEEP_MAX),
+        }
+    }
+}
+
+/// Lets objects leave when their time is over, as long as the worker is there.
+pub(crate) async fn run(worker: Rc<Worker>) {
+    let expiry = &worker.shared.expiry;
+    loop {
+        let added = expiry.added.notified();
+        let now = UnixMillis::now();
+        match expiry.due(now) {
+            Ok(due) => {
+                for object in due {
+                    look(&worker, &object, now);
+                }
+                tokio::task::yield_now().await;
+            }
+            Err(rest) => {
+                tokio::select! {
+                    () = added => {}
+                    () = tokio::time::sleep(rest.clamp(Duration::from_millis(1), SLEEP_MAX)) => {}
+                }
+            }
+        }
+    }
+}
+
+/// Lets an object go whose end has come, and watches on one that was renewed.
+fn look(worker: &Worker, object: &Arc<Object>, now: UnixMillis) {
+    if !object.is_indexed() {
+        return;
+    }
+    let shared = &worker.shared;
+    let keep = keep_of(object);
+    let end = end_of(object, keep);
+    if end > now {
+        shared.expiry.watch(object, keep);
+        return;
+    }
+    if let Some(scribe) = &shared.scribe {
+        let (id, end) = (object.id(), seconds(end));
+        scribe.note(Tag::ExpKill, &format!("EXP_expire p=0x{id:x} e={end:.6} f=0x0"));
+    }
+    shared.cache.forget(object);
+    shared.expiry.expired.add(1);
+}
+
+#[allow(clippy::cast_precision_loss, reason = "times are far below 2^52 ms")]
+fn seconds(at: UnixMillis) -> f64 {
+    at.0 as f64 / 1000.0
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
+
+impl Eq for Due {}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.at.cmp(&other.at)
+    }
+}
+
+impl fmt::Debug for Expiry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Expiry").field("expired", &self.expired.value()).finish_non_exhaustive()
+    }
+}
