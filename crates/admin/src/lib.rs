@@ -32,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod bans;
 mod connection;
 mod control;
 mod curve;

@@ -6,7 +6,8 @@ use crate::metrics::Metrics;
 use crate::problem::Problem;
 use crate::token::Token;
 use crate::{
-    control, curve, explain, health, log, metrics, objects, origins, purge, settings, stats, stores,
+    bans, control, curve, explain, health, log, metrics, objects, origins, purge, settings, stats,
+    stores,
 };
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
@@ -157,6 +158,8 @@ fn router(context: Arc<Context>) -> Router {
         .routes(routes!(purge::purge))
         .routes(routes!(purge::purge_tag))
         .routes(routes!(purge::purge_all))
+        .routes(routes!(bans::bans))
+        .routes(routes!(bans::add_ban))
         .routes(routes!(objects::objects))
         .routes(routes!(stats::stats))
         .routes(routes!(stores::stores))

@@ -435,3 +435,35 @@ fn the_curve_says_what_other_capacities_would_hit() {
     assert_eq!(status(&node.ask_admin("/v1/curve?capacity=x", &fields)), "400");
     assert_eq!(status(&node.ask_admin("/v1/curve", "")), "401");
 }
+
+#[test]
+fn what_is_banned_is_not_served_any_more() {
+    let node = Node::start();
+    let token = fs::read_to_string(&node.token).unwrap();
+    let ask = |method: &str, body: &str| {
+        let mut socket = TcpStream::connect(node.admin).unwrap();
+        let request = format!(
+            "{method} /v1/bans HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {}\r\nContent-Type: \
+             application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            token.trim(),
+            body.len()
+        );
+        socket.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    assert!(!node.ask("/page").starts_with("hit"));
+    assert!(node.ask("/page").starts_with("hit"));
+    let answer = ask("POST", r#"{"ban": "req.url ~ ^/other"}"#);
+    assert_eq!(status(&answer), "200", "{answer}");
+    assert!(node.ask("/page").starts_with("hit"), "it is about others");
+    let answer = ask("POST", r#"{"ban": "req.url ~ ^/pa && obj.status == 200"}"#);
+    assert!(answer.contains("req.url ~ ^/pa && obj.status == 200"), "{answer}");
+    assert!(!node.ask("/page").starts_with("hit"));
+    assert!(node.ask("/page").starts_with("hit"), "what came after the ban is served");
+    let listed = ask("GET", "");
+    assert_eq!(listed.matches("needs_request").count(), 2, "{listed}");
+    let wrong = ask("POST", r#"{"ban": "req.color == blue"}"#);
+    assert!(status(&wrong) == "400" && wrong.contains("req.url ~ ^/news/"), "{wrong}");
+}

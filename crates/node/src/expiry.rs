@@ -25,10 +25,13 @@ const BATCH: usize = 256;
 /// The longest sleep: a soft purge may bring an object's end nearer without a word.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 
+/// Entries a queue has before those of objects that have left otherwise are looked for.
+const ENTRIES_MIN: usize = 1024;
+
 /// Objects by when they are to be looked at.
 #[derive(Default)]
 pub struct Expiry {
-    queue: Mutex<BinaryHeap<Reverse<Due>>>,
+    queue: Mutex<Queue>,
     added: Notify,
     /// Objects that have left.
     pub expired: SharedCounter,
@@ -41,6 +44,13 @@ pub struct Upkeep {
     loan: Option<Arc<Loan>>,
     /// Who is told of its end, and by which number it is known.
     watcher: Option<(Arc<dyn Scribe>, u64)>,
+}
+
+#[derive(Default)]
+struct Queue {
+    due: BinaryHeap<Reverse<Due>>,
+    /// Entries at which it is cleared of objects that have left; twice what stayed the last time.
+    entries_max: usize,
 }
 
 struct Due {
@@ -105,8 +115,9 @@ impl Expiry {
     pub fn watch(&self, object: &Arc<Object>, keep: Duration) {
         let due = Due { at: end_of(object, keep), object: Arc::downgrade(object) };
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_first = queue.peek().is_none_or(|Reverse(first)| due < *first);
-        queue.push(Reverse(due));
+        let is_first = queue.due.peek().is_none_or(|Reverse(first)| due < *first);
+        queue.due.push(Reverse(due));
+        queue.clear_of_gone();
         drop(queue);
         if is_first {
             self.added.notify_one();
@@ -117,6 +128,7 @@ impl Expiry {
     fn due(&self, now: UnixMillis) -> Result<Vec<Arc<Object>>, Duration> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let mut due = Vec::new();
+        let queue = &mut queue.due;
         while let Some(Reverse(first)) = queue.peek() {
             if first.at > now || due.len() == BATCH {
                 break;
@@ -130,6 +142,18 @@ impl Expiry {
             Some(Reverse(first)) => Err(Duration::from_millis(first.at.0.saturating_sub(now.0))),
             None => Err(SLEEP_MAX),
         }
+    }
+}
+
+impl Queue {
+    /// Drops the entries of objects that have left otherwise, when there may be as many of them as of
+    /// others: what is evicted long before its end would stay here until then.
+    fn clear_of_gone(&mut self) {
+        if self.due.len() < self.entries_max.max(ENTRIES_MIN) {
+            return;
+        }
+        self.due.retain(|Reverse(due)| due.object.strong_count() > 0);
+        self.entries_max = 2 * self.due.len();
     }
 }
 
@@ -204,5 +228,72 @@ impl Ord for Due {
 impl fmt::Debug for Expiry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Expiry").field("expired", &self.expired.value()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use freshet_cache::{Cache, Form, Lookup, ObjectSpec, Secret, Settings, StoredHead, Use};
+    use freshet_http::fields::Fields;
+    use freshet_http::freshness::Freshness;
+    use freshet_http::message::RequestHead;
+    use freshet_store::Arena;
+
+    const NOW: UnixMillis = UnixMillis(1_800_000_000_000);
+
+    fn object(cache: &Arc<Cache>, number: usize) -> Arc<Object> {
+        let key = cache.key("a", &format!("/{number}"));
+        let lookup = cache.lookup(&key, &RequestHead::default(), NOW, &mut |_| Use::Ignore);
+        let Lookup::Miss { ticket, .. } = lookup else { panic!("nothing is stored") };
+        let head = StoredHead {
+            status: 200,
+            reason: None,
+            fields: Fields::new(),
+            freshness: Freshness {
+                stale_while_revalidate: Duration::from_secs(5),
+                ..Freshness::from_policy(NOW, Duration::from_secs(10))
+            },
+            etag: None,
+            last_modified: None,
+            scheme_bound: None,
+            partial: false,
+            fetch_id: 7,
+            form: Form::default(),
+        };
+        let body = Body::new(cache.arena(), Some(0));
+        ticket.insert(ObjectSpec { head, body, variation: None, tags: Box::default() })
+    }
+
+    fn cache() -> Arc<Cache> {
+        let arena = Arena::new(16 << 20).expect("16 MiB are enough");
+        Cache::new(arena, Secret::random(), Settings::default()).expect("there is room")
+    }
+
+    #[test]
+    fn an_object_is_due_after_its_life_its_grace_and_its_keep() {
+        let (cache, expiry) = (cache(), Expiry::default());
+        let object = object(&cache, 1);
+        let keep = Duration::from_secs(20);
+        object.body().attach(Arc::new(Upkeep::new(keep, None, None, 7)));
+        assert_eq!(keep_of(&object), keep);
+        expiry.watch(&object, keep);
+        let early = expiry.due(NOW.plus(Duration::from_secs(34)));
+        assert_eq!(early.expect_err("it is kept"), Duration::from_secs(1));
+        let due = expiry.due(NOW.plus(Duration::from_secs(35))).expect("its time is over");
+        assert_eq!(due[0].id(), object.id());
+        assert_eq!(expiry.due(NOW.plus(keep)).expect_err("that was all"), SLEEP_MAX);
+    }
+
+    #[test]
+    fn objects_that_left_otherwise_are_not_remembered() {
+        let (cache, expiry) = (cache(), Expiry::default());
+        for number in 0..3 * ENTRIES_MIN {
+            let object = object(&cache, number);
+            expiry.watch(&object, Duration::ZERO);
+            cache.forget(&object);
+        }
+        let queue = expiry.queue.lock().expect("nobody panicked");
+        assert!(queue.due.len() <= ENTRIES_MIN, "{}", queue.due.len());
     }
 }

@@ -20,6 +20,11 @@ pub const TRANSIENT: &str = "Transient";
 /// What an object costs besides its fields and its body: about what Varnish takes for one.
 const OBJECT_BYTES: u64 = 100;
 
+/// Objects a queue has before those that have left are looked for.
+const QUEUE_MIN: usize = 1024;
+/// What a body is lent at a time while it grows and its end is not known.
+const PIECE_BYTES: u64 = 16 << 10;
+
 /// The shares of a node.
 #[derive(Debug)]
 pub struct Shares {
@@ -41,6 +46,8 @@ pub struct Share {
     used_bytes: AtomicU64,
     /// Objects it may let go, those it is to look at first in front.
     queue: Mutex<VecDeque<Candidate>>,
+    /// How long the queue gets before it is cleared of objects that have left.
+    queue_max: AtomicUsize,
     /// Loans that are there now.
     loans: AtomicU64,
     /// What was done.
@@ -174,6 +181,7 @@ impl Share {
             limit_bytes,
             used_bytes: AtomicU64::new(0),
             queue: Mutex::default(),
+            queue_max: AtomicUsize::new(0),
             loans: AtomicU64::new(0),
             counters: ShareCounters::default(),
         }
@@ -270,7 +278,25 @@ impl Loan {
         true
     }
 
-    /// Gives back what a body in transit has let go: it has `held_bytes` now.
+    /// Borrows what a body of `held_bytes` needs for `more`. One whose end is not known takes memory
+    /// by the piece.
+    pub fn cover(&self, held_bytes: u64, more: u64, is_open: bool) -> bool {
+        let wanted = held_bytes.saturating_add(more);
+        let lent = self.lent_bytes.load(Relaxed).saturating_sub(self.fixed_bytes);
+        if wanted <= lent {
+            return true;
+        }
+        let piece = wanted.next_multiple_of(PIECE_BYTES) - lent;
+        if is_open && self.share.take(piece) {
+            self.share.counters.requests.add(1);
+            self.lent_bytes.fetch_add(piece, Relaxed);
+            return true;
+        }
+        // The last piece may be shorter.
+        self.grow(wanted - lent)
+    }
+
+    /// Gives back what a body does not need any more: it has `held_bytes` now.
     pub fn settle(&self, held_bytes: u64) {
         let lent = self.lent_bytes.load(Relaxed);
         let excess = lent.saturating_sub(self.fixed_bytes + held_bytes);
@@ -286,6 +312,11 @@ impl Loan {
             let mut queue = self.share.queue.lock().unwrap_or_else(PoisonError::into_inner);
             let candidate = Candidate { object: Arc::downgrade(object), hits: object.hits() };
             queue.push_back(candidate);
+            // Objects that left otherwise would stay here until there is no room.
+            if queue.len() >= self.share.queue_max.load(Relaxed).max(QUEUE_MIN) {
+                queue.retain(|candidate| candidate.object.strong_count() > 0);
+                self.share.queue_max.store(2 * queue.len(), Relaxed);
+            }
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::stats::WorkerStats;
 use crate::transcript::{Scribe, Side, Tag, Transcript};
 use freshet_cache::Cache;
 use freshet_net::address::{Address, PeerAddress};
+use freshet_net::error::NetError;
 use freshet_net::listener::Listener;
 use freshet_net::proxy;
 use freshet_net::socket::Socket;
@@ -25,6 +26,7 @@ use freshet_origin::probe;
 use freshet_store::Arena;
 use freshet_store::disk::Disks;
 use rustls::ServerConfig;
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
@@ -357,7 +359,7 @@ async fn connection(
             Err(error) => {
                 tracing::debug!(%error, "no PROXY header");
                 worker.stats.proxy_header_errors.increment();
-                client.transcript.note(Tag::ProxyGarbage, format_args!("{error}"));
+                client.transcript.note(Tag::ProxyGarbage, format_args!("{}", garbage(&error)));
                 client.closing.set("RX_JUNK");
                 client.note_closed();
                 return;
@@ -404,4 +406,19 @@ impl Drop for Open {
             self.0.shared.all_closed.notify_waiters();
         }
     }
+}
+
+/// What is wrong with a PROXY header, in the words that Varnish's log has for it where it has any.
+fn garbage(error: &NetError) -> Cow<'static, str> {
+    use proxy::Error;
+    let NetError::ClientProxyHeader { why } = error else { return error.to_string().into() };
+    let words = [
+        (Error::ClientFieldsTooFew, "PROXY1: Too few fields"),
+        (Error::ClientFieldsTooMany, "PROXY1: Too many fields"),
+        (Error::ClientFamilyUnknown, "PROXY1: Wrong TCP[46] field"),
+        (Error::ClientSourceInvalid, "PROXY1: Cannot resolve source address"),
+        (Error::ClientDestinationInvalid, "PROXY1: Cannot resolve destination address"),
+    ];
+    let known = words.iter().find(|(error, _)| error.reason() == why);
+    known.map_or_else(|| error.to_string().into(), |(_, words)| (*words).into())
 }

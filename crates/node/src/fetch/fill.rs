@@ -9,7 +9,7 @@ use crate::worker::Worker;
 use freshet_cache::Object;
 use freshet_origin::OriginError;
 use freshet_origin::response_body::OriginBody;
-use freshet_store::{BodyError, BodyWriter};
+use freshet_store::{Body, BodyError, BodyWriter};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -46,10 +46,19 @@ impl Broken {
 pub(super) fn borrow(writer: &BodyWriter, count: usize) -> Result<(), Broken> {
     let body = writer.body();
     let Some(loan) = loan_of(body) else { return Ok(()) };
+    let held = body.held_bytes();
+    let is_open = body.total().is_none() && !body.is_transit();
     if body.is_transit() {
+        loan.settle(held);
+    }
+    if loan.cover(held, count as u64, is_open) { Ok(()) } else { Err(Broken::Full) }
+}
+
+/// Gives back what a body was lent beyond its length.
+pub(super) fn give_back(body: &Body) {
+    if let Some(loan) = loan_of(body) {
         loan.settle(body.held_bytes());
     }
-    if loan.grow(count as u64) { Ok(()) } else { Err(Broken::Full) }
 }
 
 /// Reads `from` to its end into `writer`, from the socket straight into the arena where the

@@ -127,6 +127,7 @@ impl Fetch {
             self.reply(fetched);
             is_whole = fill::object(&self.worker, &object, filler, source, writer, end).await;
         }
+        fill::give_back(object.body());
         if let Some(loan) = loan_of(object.body()).filter(|_| is_whole && object.is_indexed()) {
             loan.offer(&object);
         }

@@ -4,6 +4,7 @@ use super::values::{arithmetic, holds, order, write_value};
 use super::{Event, Fault, Result, Run};
 use crate::modules::Function;
 use crate::program::{Expr, Text, Value};
+use crate::variables::Variable;
 
 /// Arguments of a call; the longest signature has fewer.
 const ARGUMENTS_MAX: usize = 12;
@@ -122,8 +123,12 @@ impl Run<'_> {
             }
             Expr::Truth(inner) => self.is_something(inner)?,
             Expr::Compare { operator, operands } => {
-                let mark = self.task.work.len();
                 let [left, right] = &**operands;
+                if let (Some(left), Some(right)) = (self.borrowed(left), self.borrowed(right)) {
+                    let order = left.zip(right).map(|(left, right)| left.cmp(right));
+                    return Ok(holds(*operator, order));
+                }
+                let mark = self.task.work.len();
                 let (left, right) = (self.evaluate(left)?, self.evaluate(right)?);
                 let order = match (left, right) {
                     // What is unset equals nothing, and is not less than anything either.
@@ -136,6 +141,9 @@ impl Run<'_> {
                 holds(*operator, order)
             }
             Expr::Match { text, regex, negated } => {
+                if let Some(text) = self.borrowed(text) {
+                    return Ok(self.matches(*regex, text.unwrap_or(&[]))? != *negated);
+                }
                 let mark = self.task.work.len();
                 let text = self.text(text)?;
                 let found = self.is_match(*regex, text)?;
@@ -171,11 +179,36 @@ impl Run<'_> {
         })
     }
 
+    /// A text where it lies, for what only looks at it: fields, the lines of requests, constants.
+    /// `None` for everything else; the inner `None` is a text that is unset.
+    fn borrowed(&self, expression: &Expr) -> Option<Option<&[u8]>> {
+        let view = &self.view;
+        Some(match expression {
+            Expr::Text(inner) => return self.borrowed(inner),
+            Expr::Field { message, header } => {
+                let name = self.program.headers.get(*header as usize)?;
+                self.field_bytes(*message, name)
+            }
+            Expr::Constant(Value::Text(text @ Text::Constant(_))) => Some(self.bytes(*text)),
+            Expr::Variable(Variable::ReqUrl) => Some(view.req.as_deref()?.target.as_bytes()),
+            Expr::Variable(Variable::BereqUrl) => Some(view.bereq.as_deref()?.target.as_bytes()),
+            Expr::Variable(Variable::ReqMethod) => {
+                Some(view.req.as_deref()?.method.as_str().as_bytes())
+            }
+            Expr::Variable(Variable::BereqMethod) => {
+                Some(view.bereq.as_deref()?.method.as_str().as_bytes())
+            }
+            _ => return None,
+        })
+    }
+
     pub(crate) fn is_match(&self, regex: u32, text: Text) -> Result<bool> {
+        self.matches(regex, self.bytes(text))
+    }
+
+    fn matches(&self, regex: u32, text: &[u8]) -> Result<bool> {
         let Some(regex) = self.program.regexes.get(regex as usize) else { return Ok(false) };
-        regex
-            .is_match(self.bytes(text))
-            .map_err(|why| Fault::new(format!("Regexp matching failed: {}", why.0)))
+        regex.is_match(text).map_err(|why| Fault::new(format!("Regexp matching failed: {}", why.0)))
     }
 
     fn in_acl(&mut self, address: Option<std::net::IpAddr>, acl: u32) -> bool {

@@ -68,13 +68,15 @@ error_table! {
     /// Why what stands in front of a connection is not a PROXY header. The connection must be
     /// closed; the status is for logs, an answer is not expected.
     Error {
-        ClientAddressInvalid = 400, "an address in the PROXY header is malformed";
+        ClientDestinationInvalid = 400, "the destination in the PROXY header is malformed";
         ClientChecksum = 400, "the checksum of the PROXY header does not match";
         ClientFamilyUnknown = 400, "the address family of the PROXY header is unknown";
+        ClientFieldsTooFew = 400, "the PROXY line has too few fields";
+        ClientFieldsTooMany = 400, "the PROXY line has too many fields";
         ClientHeaderTooLarge = 400, "the PROXY header is too large";
         ClientLineInvalid = 400, "the PROXY line is malformed";
         ClientNoHeader = 400, "the connection does not start with a PROXY header";
-        ClientPortInvalid = 400, "a port in the PROXY header is malformed";
+        ClientSourceInvalid = 400, "the source in the PROXY header is malformed";
         ClientTlvInvalid = 400, "a TLV of the PROXY header is malformed";
         ClientTruncated = 400, "the PROXY header is shorter than its addresses";
         ClientVersionUnsupported = 400, "the PROXY header has an unknown version or command";

@@ -33,29 +33,33 @@ fn line(text: &str) -> Result<Header, Error> {
         // Whatever follows is to be ignored.
         return Ok(Header::default());
     }
-    let (Some(source), Some(destination), Some(source_port), Some(destination_port), None) =
-        (words.next(), words.next(), words.next(), words.next(), words.next())
+    let (Some(source), Some(destination), Some(source_port), Some(destination_port)) =
+        (words.next(), words.next(), words.next(), words.next())
     else {
-        return Err(Error::ClientLineInvalid);
+        return Err(Error::ClientFieldsTooFew);
     };
-    let address = |text: &str| -> Result<IpAddr, Error> {
-        let address = match family {
-            "TCP4" => text.parse::<Ipv4Addr>().map(IpAddr::V4),
-            "TCP6" => text.parse::<Ipv6Addr>().map(IpAddr::V6),
-            _ => return Err(Error::ClientFamilyUnknown),
-        };
-        address.map_err(|_| Error::ClientAddressInvalid)
+    if words.next().is_some() {
+        return Err(Error::ClientFieldsTooMany);
+    }
+    let ip = |text: &str| match family {
+        "TCP4" => Ok(text.parse::<Ipv4Addr>().ok().map(IpAddr::V4)),
+        "TCP6" => Ok(text.parse::<Ipv6Addr>().ok().map(IpAddr::V6)),
+        _ => Err(Error::ClientFamilyUnknown),
+    };
+    let end = |address: &str, number: &str, error: Error| {
+        let (ip, port) = (ip(address)?.ok_or(error)?, port(number).ok_or(error)?);
+        Ok(Some(SocketAddr::new(ip, port)))
     };
     Ok(Header {
-        source: Some(SocketAddr::new(address(source)?, port(source_port)?)),
-        destination: Some(SocketAddr::new(address(destination)?, port(destination_port)?)),
+        source: end(source, source_port, Error::ClientSourceInvalid)?,
+        destination: end(destination, destination_port, Error::ClientDestinationInvalid)?,
         ..Header::default()
     })
 }
 
 /// A decimal without sign and leading zeros.
-fn port(text: &str) -> Result<u16, Error> {
+fn port(text: &str) -> Option<u16> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit())
         && (text.len() == 1 || !text.starts_with('0'));
-    text.parse().ok().filter(|_| plain).ok_or(Error::ClientPortInvalid)
+    text.parse().ok().filter(|_| plain)
 }

@@ -322,7 +322,8 @@ fn apply(knobs: &freshet_vcl::Answer, now: UnixMillis, answer: &mut Answer) {
         let grace = answer.freshness.stale_while_revalidate;
         answer.freshness.stale_while_revalidate = grace.saturating_sub(late);
     }
-    answer.hit_for_miss = Some(span(knobs.ttl));
+    // Also in its grace nobody waits for another's fetch of what is not kept.
+    answer.hit_for_miss = Some(span(knobs.ttl + knobs.grace));
     answer.stream = knobs.do_stream;
     answer.keep = Some(span(knobs.keep));
 }

@@ -1,0 +1,86 @@
+//! Bans: what matches one and is older is not served any more.
+
+use crate::answer::Input;
+use crate::problem::Problem;
+use crate::server::Context;
+use axum::Json;
+use axum::extract::State;
+use freshet_node::bans::Listed;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// What is not to be served any more.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BanToAdd {
+    /// Conditions that have to hold all, as `req.url ~ ^/news/ && obj.http.content-type ~ html`.
+    ban: String,
+}
+
+/// A ban that is in force.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Ban {
+    /// Its conditions.
+    ban: String,
+    /// When it was added, milliseconds since 1970.
+    time_ms: u64,
+    /// Stored objects that were tested against it last.
+    objects: u64,
+    /// Whether it needs a request to be tested: it then waits for one for each object.
+    needs_request: bool,
+    /// Whether there is nothing left that it could ban.
+    is_done: bool,
+}
+
+/// The bans in force, newest first.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct BanList {
+    /// All of them.
+    bans: Vec<Ban>,
+}
+
+/// Adds a ban. It holds from now on, for what was fetched before.
+#[utoipa::path(post, path = "/v1/bans", tag = "purge", security(("token" = [])),
+    request_body = BanToAdd,
+    responses((status = OK, body = BanList), (status = BAD_REQUEST, body = Problem)))]
+pub(crate) async fn add_ban(
+    State(context): State<Arc<Context>>,
+    Input(input): Input<BanToAdd>,
+) -> Result<Json<BanList>, Problem> {
+    let shared = &context.node.shared;
+    let settings = context.node.snapshot().settings.bans;
+    shared.bans.add(&shared.cache, &input.ban, &settings).map_err(|why| {
+        let help = "as {\"ban\": \"req.url ~ ^/news/\"}; there are req.url, req.http.*, obj.status, \
+                    obj.http.*, obj.age, obj.ttl, obj.grace and obj.keep with ==, !=, ~, !~, <, >";
+        Problem::bad_request(&why, help)
+    })?;
+    tracing::info!(ban = input.ban, "banned by the admin interface");
+    Ok(Json(listed(&context)))
+}
+
+/// Lists the bans in force, newest first.
+#[utoipa::path(get, path = "/v1/bans", tag = "purge", security(("token" = [])),
+    responses((status = OK, body = BanList)))]
+pub(crate) async fn bans(State(context): State<Arc<Context>>) -> Json<BanList> {
+    Json(listed(&context))
+}
+
+fn listed(context: &Context) -> BanList {
+    let shared = &context.node.shared;
+    // The first one bans nothing and has no conditions.
+    let bans = shared.bans.list(&shared.cache).into_iter().filter(|ban| !ban.text.is_empty());
+    BanList { bans: bans.map(Ban::from).collect() }
+}
+
+impl From<Listed> for Ban {
+    fn from(ban: Listed) -> Self {
+        Self {
+            ban: ban.text,
+            time_ms: ban.time.0,
+            objects: ban.objects,
+            needs_request: ban.needs_request,
+            is_done: ban.is_done,
+        }
+    }
+}
