@@ -266,12 +266,11 @@ async fn switching_protocols_hands_over_the_stream_with_what_was_read_ahead() {
 }
 
 #[tokio::test]
-async fn a_pipe_is_a_fresh_connection() {
+async fn a_pipe_takes_an_idle_connection() {
     let (address, server) = serve(|listener| async move {
         let mut peer = Peer::accept(&listener).await;
         peer.answer("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
-        let mut piped = Peer::accept(&listener).await;
-        piped.until("raw").await
+        peer.until("raw").await
     })
     .await;
     let (pool, origin) = (Pool::new(), origin(address));
