@@ -443,8 +443,9 @@ fn what_is_banned_is_not_served_any_more() {
     let ask = |method: &str, body: &str| {
         let mut socket = TcpStream::connect(node.admin).unwrap();
         let request = format!(
-            "{method} /v1/bans HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {}\r\nContent-Type: \
+            "{method} /v1/bans HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nContent-Type: \
              application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            node.admin,
             token.trim(),
             body.len()
         );
