@@ -220,7 +220,8 @@ mod tests {
     fn every_key_of_the_file_is_shown() {
         let text = "[[listen]]\naddress = \":0\"\n[[origin]]\nurl = \"http://a\"\n\
                     [[certificate]]\ncert = \"a\"\nkey = \"b\"\n\
-                    [[store]]\npath = \"c\"\n[[storage]]\npath = \"/d/\"\n";
+                    [[store]]\npath = \"c\"\n[[storage]]\npath = \"/d/\"\n\
+                    [lower_memory]\npath = \"/e\"\nsize = \"1GiB\"\n";
         let settings = Settings::from_document(&Document::parse(text).unwrap()).unwrap();
         let document = document(&settings);
         for key in KEYS {
