@@ -84,7 +84,7 @@ fn parse_with(text: &[u8], full_year: impl Fn(i64) -> i64) -> Option<UnixMillis>
 fn imf_fixdate(rest: &mut Scanner<'_>) -> Option<Date> {
     rest.name(&DAYS)?;
     rest.literal(b", ")?;
-    let day = rest.day()?;
+    let day = rest.digits(2)?;
     rest.literal(b" ")?;
     let month = rest.name(&MONTHS)?;
     rest.literal(b" ")?;
@@ -170,13 +170,6 @@ impl Scanner<'_> {
         head.iter().try_fold(0, |value, byte| {
             byte.is_ascii_digit().then(|| value * 10 + i64::from(byte - b'0'))
         })
-    }
-
-    /// A day of a month. Some write the first nine with one digit, and what they mean is plain (RFC
-    /// 9110 §5.6.7 asks for robust reading).
-    fn day(&mut self) -> Option<i64> {
-        let has_two = self.0.get(1).is_some_and(u8::is_ascii_digit);
-        self.digits(if has_two { 2 } else { 1 })
     }
 
     /// `hh:mm:ss` as seconds of the day; a leap second counts as the first of the next minute.
