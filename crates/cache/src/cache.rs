@@ -155,12 +155,7 @@ impl Cache {
 
     /// Does something with the eviction queues and drops what they let go after their lock.
     pub(crate) fn with_fifo<R>(&self, act: impl FnOnce(&mut S3Fifo<Object>) -> R) -> R {
-        let mut fifo = lock(&self.fifo);
-        let result = act(&mut fifo);
-        let dropped = fifo.take_dropped();
-        drop(fifo);
-        drop(dropped);
-        result
+        S3Fifo::with(&self.fifo, act)
     }
 }
 

@@ -204,12 +204,7 @@ impl Lower {
     }
 
     fn with_fifo<R>(&self, act: impl FnOnce(&mut S3Fifo<Lodger>) -> R) -> R {
-        let mut fifo = lock(&self.fifo);
-        let result = act(&mut fifo);
-        let dropped = fifo.take_dropped();
-        drop(fifo);
-        drop(dropped);
-        result
+        S3Fifo::with(&self.fifo, act)
     }
 
     /// Whether heads of what is here crowd the first class.

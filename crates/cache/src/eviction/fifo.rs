@@ -11,9 +11,10 @@
 use super::ghost::{Ghost, Memory};
 use super::queue::{Queue, Wheel, compact};
 use super::tactic::{Admission, Objective, Tactic, Worth};
+use crate::cache::lock;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 /// The counter of uses since an entry's last turn saturates here. Most of what is used more often
 /// between two turns stays in any case.
@@ -165,6 +166,16 @@ enum Step<E> {
 }
 
 impl<E: Resident> S3Fifo<E> {
+    /// Does something with the queues and drops what they let go after their lock.
+    pub(crate) fn with<R>(queues: &Mutex<Self>, act: impl FnOnce(&mut Self) -> R) -> R {
+        let mut locked = lock(queues);
+        let result = act(&mut locked);
+        let dropped = locked.take_dropped();
+        drop(locked);
+        drop(dropped);
+        result
+    }
+
     /// Empty queues.
     pub(crate) fn new(objective: Objective, tactic: Tactic) -> Self {
         Self {

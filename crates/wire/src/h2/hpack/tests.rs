@@ -92,6 +92,28 @@ fn literals_of_the_rfc() {
     assert_eq!(decoder.table_bytes(), 0);
 }
 
+/// Reads heads of one connection in both writings and writes the packed one, with the size of the
+/// table after each.
+fn agree(
+    table_bytes: usize,
+    heads: &[&[(&str, &str)]; 3],
+    plain: [&str; 3],
+    packed: [&str; 3],
+    sizes: [usize; 3],
+) {
+    let (mut of_plain, mut of_packed) = (Decoder::new(table_bytes), Decoder::new(table_bytes));
+    let mut encoder = Encoder::new(table_bytes);
+    for ((fields, plain), (packed, size)) in
+        heads.iter().zip(plain).zip(packed.into_iter().zip(sizes))
+    {
+        assert_eq!(decode(&mut of_plain, &bytes(plain)), Ok(list(fields)));
+        assert_eq!(decode(&mut of_packed, &bytes(packed)), Ok(list(fields)));
+        assert_eq!((of_plain.table_bytes(), of_packed.table_bytes()), (size, size));
+        assert_eq!(encode(&mut encoder, &list(fields)), bytes(packed));
+        assert_eq!(encoder.table_bytes(), size);
+    }
+}
+
 #[test]
 fn requests_of_the_rfc() {
     // C.3, in the clear, and C.4, in the Huffman code.
@@ -105,17 +127,7 @@ fn requests_of_the_rfc() {
         "8286 84be 5886 a8eb 1064 9cbf",
         "8287 85bf 4088 25a8 49e9 5ba9 7d7f 8925 a849 e95b b8e8 b4bf",
     ];
-    let (mut of_plain, mut of_packed) = (Decoder::new(4096), Decoder::new(4096));
-    let mut encoder = Encoder::new(4096);
-    for ((fields, plain), (packed, size)) in
-        REQUESTS.iter().zip(plain).zip(packed.into_iter().zip([57, 110, 164]))
-    {
-        assert_eq!(decode(&mut of_plain, &bytes(plain)), Ok(list(fields)));
-        assert_eq!(decode(&mut of_packed, &bytes(packed)), Ok(list(fields)));
-        assert_eq!((of_plain.table_bytes(), of_packed.table_bytes()), (size, size));
-        assert_eq!(encode(&mut encoder, &list(fields)), bytes(packed));
-        assert_eq!(encoder.table_bytes(), size);
-    }
+    agree(4096, &REQUESTS, plain, packed, [57, 110, 164]);
 }
 
 #[test]
@@ -137,17 +149,7 @@ fn responses_of_the_rfc_with_a_small_table() {
          821d d7f2 e6c7 b335 dfdf cd5b 3960 d5af 2708 7f36 72c1 ab27 0fb5 291f 9587 3160 65c0 03ed \
          4ee5 b106 3d50 07",
     ];
-    let (mut of_plain, mut of_packed) = (Decoder::new(256), Decoder::new(256));
-    let mut encoder = Encoder::new(256);
-    for ((fields, plain), (packed, size)) in
-        RESPONSES.iter().zip(plain).zip(packed.into_iter().zip([222, 222, 215]))
-    {
-        assert_eq!(decode(&mut of_plain, &bytes(plain)), Ok(list(fields)));
-        assert_eq!(decode(&mut of_packed, &bytes(packed)), Ok(list(fields)));
-        assert_eq!((of_plain.table_bytes(), of_packed.table_bytes()), (size, size));
-        assert_eq!(encode(&mut encoder, &list(fields)), bytes(packed));
-        assert_eq!(encoder.table_bytes(), size);
-    }
+    agree(256, &RESPONSES, plain, packed, [222, 222, 215]);
 }
 
 #[test]
