@@ -196,29 +196,35 @@ impl Index {
     fn find(&self, hash: u64, wanted: impl Fn(u8) -> bool) -> Found {
         let (tag, first) = self.place(hash);
         let second = self.other(tag, first);
-        let second = if first == second { &[] } else { self.line(second) };
-        let lines = [self.line(first), second];
+        let slot_at = |at: usize| {
+            let line = if at < LINE_SLOTS { first } else { second };
+            let word = self.words.get(line as usize * LINE_SLOTS + at % LINE_SLOTS);
+            Slot(word.map_or(0, |word| word.load(Relaxed)))
+        };
         let is_wanted = |slot: Slot| (slot.tag() == tag) & wanted(slot.kind());
+        let fits = |line: &[AtomicU64]| {
+            let slots = line.iter().map(|word| is_wanted(Slot(word.load(Relaxed))));
+            slots.enumerate().fold(0u32, |mask, (at, fits)| mask | u32::from(fits) << at)
+        };
         loop {
             let moves = self.moves.load(Acquire);
-            // Without a branch for each slot: where it is cannot be foreseen.
-            let masks = lines.map(|line| {
-                let slots = line.iter().map(|word| is_wanted(Slot(word.load(Relaxed))));
-                slots.enumerate().fold(0u32, |mask, (at, fits)| mask | u32::from(fits) << at)
-            });
+            // One mask for both lines, made without a branch for each slot: where an entry is cannot
+            // be foreseen, and a processor that guessed wrong does not go on to the next look-up
+            // while this one waits for memory.
+            let mut mask = fits(self.line(first));
+            if first != second {
+                mask |= fits(self.line(second)) << LINE_SLOTS;
+            }
             let mut found = Found::default();
-            for (line, mut mask) in lines.into_iter().zip(masks) {
-                while mask != 0 {
-                    let word = line.get(mask.trailing_zeros() as usize);
-                    let slot = Slot(word.map_or(0, |word| word.load(Relaxed)));
-                    if is_wanted(slot)
-                        && let Some(place) = found.slots.get_mut(found.count)
-                    {
-                        *place = slot.0;
-                        found.count += 1;
-                    }
-                    mask &= mask - 1;
+            while mask != 0 {
+                let slot = slot_at(mask.trailing_zeros() as usize);
+                if is_wanted(slot)
+                    && let Some(place) = found.slots.get_mut(found.count)
+                {
+                    *place = slot.0;
+                    found.count += 1;
                 }
+                mask &= mask - 1;
             }
             if found.count > 0 || self.moves.load(Acquire) == moves {
                 return found;
