@@ -13,12 +13,12 @@ use super::block::Block;
 use super::budget::{Budget, Use};
 use super::device::{Completion, Device, Finish, IoError};
 use super::file::FileDevice;
-use super::intake::{Description, chunk_bytes_max, object_id};
-use super::limits::{
-    CHECKPOINT_EVERY, FLUSH_EVERY, IO_TIMEOUT, PURGE_DELAY, QUEUE_BYTES_MAX, WRITE_DELAY,
-};
+use super::health::{Health, Watch, is_fatal};
+use super::intake::Description;
+use super::limits::{CHECKPOINT_EVERY, FLUSH_EVERY, PURGE_DELAY, QUEUE_BYTES_MAX, WRITE_DELAY};
 use super::recovery::{self, Opened};
 use super::ring::Ring;
+use super::stream::ObjectStream;
 use super::superblock::{Superblock, Uuid};
 use super::takes::Takes;
 use super::volume::{Common, Volume, VolumeStats};
@@ -38,11 +38,6 @@ const RETRY_FIRST: Duration = Duration::from_millis(500);
 /// How often a disk is tried that another process has: it is about to let go of it.
 const RETRY_TAKEN: Duration = Duration::from_millis(20);
 const RETRY_MAX: Duration = Duration::from_secs(15);
-/// Failed operations within [`FAILURE_WINDOW`] at which a disk is left.
-const FAILURES_MAX: u64 = 8;
-const FAILURE_WINDOW: Duration = Duration::from_secs(10);
-/// How long a disk may have work and finish none before it gets no more.
-const SUSPECT_AFTER: Duration = Duration::from_secs(1);
 /// Why a disk is not opened yet when a node is upgraded.
 const TAKEN: &str = "another process has it";
 /// How often the thread looks around while nothing comes.
@@ -67,33 +62,8 @@ pub struct DiskSpec {
     pub takes: Takes,
 }
 
-/// How a disk is.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Health {
-    /// It is read and written.
-    Healthy,
-    /// It answers late: it is read, and not written.
-    Suspect,
-    /// It is not used; why, and that it is looked after.
-    Offline(String),
-    /// The node stops.
-    Stopped,
-}
-
-impl Health {
-    /// One word.
-    pub fn word(&self) -> &'static str {
-        match self {
-            Self::Healthy => "healthy",
-            Self::Suspect => "suspect",
-            Self::Offline(_) => "offline",
-            Self::Stopped => "stopped",
-        }
-    }
-}
-
 /// What is to be written.
-enum Job {
+pub(super) enum Job {
     Object { description: Description, body: Arc<Body>, _hold: BodyReader },
     Chunk { key: u128, object: u128, number: u32, chunk_bytes: u32, len: usize, block: Block },
     Head { description: Description, object: u128, total: u64, chunk_bytes: u32, last: Last },
@@ -103,7 +73,7 @@ enum Job {
 }
 
 /// The last bytes of an object: a block and how much of it they fill.
-type Last = (Block, usize);
+pub(super) type Last = (Block, usize);
 
 /// One disk of a node.
 #[derive(Debug)]
@@ -216,6 +186,11 @@ impl Disk {
         budget
     }
 
+    /// What it shares with the others of its node.
+    pub(super) fn common(&self) -> &Common {
+        &self.common
+    }
+
     /// Bytes for content, or what was configured while it is away.
     pub(super) fn log_bytes(&self) -> u64 {
         let open = self.volume().map(|volume| volume.geometry().log_bytes());
@@ -279,19 +254,7 @@ impl Disk {
 
     /// Begins to write an object of which the bytes are still coming.
     pub(super) fn stream(self: &Arc<Self>, key: u128) -> Option<ObjectStream> {
-        let volume = self.volume()?;
-        let chunk_bytes = chunk_bytes_max(volume.geometry());
-        Some(ObjectStream {
-            disk: Arc::clone(self),
-            volume,
-            key,
-            object: object_id(&self.common, key),
-            chunk_bytes,
-            number: 0,
-            total: 0,
-            block: None,
-            filled: 0,
-        })
+        ObjectStream::begin(self, key)
     }
 
     /// Ends when all that was offered so far has been written.
@@ -324,12 +287,12 @@ impl Disk {
         self.more.notify_one();
     }
 
-    fn has_room(&self, bytes: u64) -> bool {
+    pub(super) fn has_room(&self, bytes: u64) -> bool {
         self.is_writable()
             && self.queued_bytes.load(Relaxed) + bytes.min(QUEUE_BYTES_MAX / 2) <= QUEUE_BYTES_MAX
     }
 
-    fn push(&self, job: Job, bytes: u64) {
+    pub(super) fn push(&self, job: Job, bytes: u64) {
         self.queued_bytes.fetch_add(bytes, Relaxed);
         self.queue().jobs.push_back(job);
         self.more.notify_one();
@@ -584,124 +547,9 @@ impl Disk {
     }
 }
 
-/// Whether a volume is to be left at once, rather than after several such errors.
-fn is_fatal(error: &DiskError) -> bool {
-    match error {
-        DiskError::JournalLost(_) => true,
-        DiskError::DeviceIo(error) => error.is_gone() || *error == IoError::TimedOut,
-        _ => false,
-    }
-}
-
 fn explain(error: &DiskError) -> String {
     match error {
         DiskError::DeviceOpen(IoError::Failed(11)) => TAKEN.into(),
         other => other.to_string(),
-    }
-}
-
-/// Looks after a volume in use.
-struct Watch {
-    volume: Arc<Volume>,
-    window: Instant,
-    failures: u64,
-}
-
-impl Watch {
-    fn new(volume: &Arc<Volume>) -> Self {
-        Self { volume: Arc::clone(volume), window: Instant::now(), failures: volume.failures() }
-    }
-
-    /// What the disk is like, where that can be said.
-    fn look(&mut self) -> Option<Health> {
-        let failures = self.volume.failures() - self.failures;
-        if self.volume.is_gone() {
-            return Some(Health::Offline("the device is gone".into()));
-        }
-        if failures >= FAILURES_MAX {
-            return Some(Health::Offline(format!("{failures} operations failed within seconds")));
-        }
-        let stalled = self.volume.device().stalled();
-        if stalled >= IO_TIMEOUT {
-            return Some(Health::Offline(format!("no answer for {} s", stalled.as_secs())));
-        }
-        if self.window.elapsed() >= FAILURE_WINDOW {
-            self.window = Instant::now();
-            self.failures = self.volume.failures();
-        }
-        let is_late = stalled >= SUSPECT_AFTER;
-        Some(if is_late { Health::Suspect } else { Health::Healthy })
-    }
-}
-
-/// An object that is written while its bytes arrive. Dropping it leaves what was written to be
-/// overwritten some time.
-#[derive(Debug)]
-pub struct ObjectStream {
-    disk: Arc<Disk>,
-    volume: Arc<Volume>,
-    key: u128,
-    object: u128,
-    chunk_bytes: u32,
-    number: u32,
-    total: u64,
-    block: Option<Block>,
-    filled: usize,
-}
-
-impl ObjectStream {
-    /// Takes the next bytes. False where the disk cannot keep up or has failed: the object is not
-    /// stored then, and the stream is of no use any more.
-    #[must_use]
-    pub fn push(&mut self, mut bytes: &[u8]) -> bool {
-        let chunk = self.chunk_bytes as usize;
-        while !bytes.is_empty() {
-            // The last one goes with the head.
-            if self.filled == chunk {
-                self.send();
-            }
-            if self.block.is_none() && !self.disk.has_room(u64::from(self.chunk_bytes)) {
-                self.disk.counts.refused_busy.add(1);
-                return false;
-            }
-            let block = self.block.get_or_insert_with(|| Block::new(chunk));
-            let now = bytes.len().min(chunk - self.filled);
-            let (taken, rest) = bytes.split_at(now);
-            block[self.filled..self.filled + now].copy_from_slice(taken);
-            self.filled += now;
-            self.total += now as u64;
-            bytes = rest;
-        }
-        self.is_same_volume()
-    }
-
-    /// Bytes taken so far.
-    pub fn total(&self) -> u64 {
-        self.total
-    }
-
-    /// Makes the object findable, once it is written.
-    pub fn finish(mut self, description: Description) -> bool {
-        let Some(block) = self.block.take() else { return false };
-        if !self.is_same_volume() || !description.fits() {
-            return false;
-        }
-        let (object, total, last) = (self.object, self.total, (block, self.filled));
-        let chunk_bytes = if self.number == 0 { 0 } else { self.chunk_bytes };
-        let queued = self.filled as u64;
-        self.disk.push(Job::Head { description, object, total, chunk_bytes, last }, queued);
-        true
-    }
-
-    fn is_same_volume(&self) -> bool {
-        self.disk.volume().is_some_and(|volume| Arc::ptr_eq(&volume, &self.volume))
-    }
-
-    fn send(&mut self) {
-        let Some(block) = self.block.take() else { return };
-        let (len, number) = (std::mem::take(&mut self.filled), self.number);
-        self.number += 1;
-        let (key, object, chunk_bytes) = (self.key, self.object, self.chunk_bytes);
-        self.disk.push(Job::Chunk { key, object, number, chunk_bytes, len, block }, len as u64);
     }
 }

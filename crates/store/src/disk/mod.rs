@@ -12,11 +12,11 @@
 //! | `record`, `segment`, `table` | what the log is made of |
 //! | `index` | where records are |
 //! | `journal`, `checkpoint`, [`purges`] | what must not be forgotten |
-//! | `writer`, `intake`, `reclaim` | the one that writes |
-//! | `read`, `volume` | what all may ask of a disk |
+//! | `writer`, `intake`, `reclaim`, `stream` | the one that writes, and what it is given |
+//! | `read`, `part`, `volume` | what all may ask of a disk |
 //! | [`recovery`] | making and opening a volume |
 //! | [`ring`] | the kernel's queue for I/O, one for each thread |
-//! | `drive`, `set`, [`budget`] | disks that come and go, placement, endurance |
+//! | `drive`, `health`, `set`, [`budget`] | disks that come and go, placement, endurance |
 
 pub mod bench;
 pub mod block;
@@ -27,11 +27,13 @@ pub mod device;
 mod drive;
 pub mod file;
 pub mod geometry;
+mod health;
 mod index;
 mod intake;
 mod journal;
 pub mod limits;
 mod lines;
+mod part;
 pub mod purges;
 mod read;
 mod reclaim;
@@ -41,6 +43,7 @@ pub mod ring;
 mod segment;
 mod set;
 pub mod simulation;
+mod stream;
 pub mod superblock;
 mod table;
 mod takes;
@@ -50,10 +53,13 @@ mod volume;
 mod writer;
 
 pub use checkpoint::Written;
-pub use drive::{Disk, DiskCounts, DiskSpec, DiskStats, Health, ObjectStream};
+pub use drive::{Disk, DiskCounts, DiskSpec, DiskStats};
+pub use health::Health;
 pub use intake::Description;
-pub use read::{PartRead, ReadError, Stored};
+pub use part::PartRead;
+pub use read::{ReadError, Stored};
 pub use set::Disks;
+pub use stream::ObjectStream;
 pub use takes::{Takes, Wish};
 pub use volume::{Common, Volume, VolumeCounts, VolumeStats};
 pub use writer::Writer;

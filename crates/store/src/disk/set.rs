@@ -3,7 +3,7 @@
 use super::budget::{Seen, Use};
 use super::codec::mix;
 use super::device::{Completion, Device, IoError};
-use super::drive::{Disk, DiskSpec, ObjectStream};
+use super::drive::{Disk, DiskSpec};
 use super::file::FileDevice;
 use super::geometry::FormatOptions;
 use super::intake::Description;
@@ -13,6 +13,7 @@ use super::read::Stored;
 use super::record::key_hash;
 use super::recovery::{self, Opened};
 use super::ring::Ring;
+use super::stream::ObjectStream;
 use super::superblock::{Superblock, Uuid, contents};
 use super::takes::Wish;
 use super::volume::Common;
