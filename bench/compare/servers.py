@@ -4,7 +4,7 @@ Each listens in the clear and under TLS on free ports, keeps its objects in memo
 its defaults allow, and is pinned to the processors it is told. `stop` ends what was started and
 removes its files.
 """
-import os, pathlib, shutil, signal, socket, subprocess, tempfile, time
+import os, pathlib, shutil, signal, socket, subprocess, tempfile, time, urllib.request
 
 SIZES = {"1KB": 1 << 10, "100KB": 100 << 10, "1MB": 1 << 20, "10MB": 10 << 20}
 
@@ -144,9 +144,16 @@ events {{ worker_connections 8192; }}
 http {{ access_log off; sendfile on; keepalive_requests 10000000; default_type application/octet-stream;
   {NGINX_TEMPORARY.format(folder=self.folder)}
   server {{ listen 127.0.0.1:{self.port} backlog=8192; root {root}; add_header Cache-Control "public, max-age=86400";
+    location = /status {{ stub_status; }}
     location ~ "/(?<size>[0-9]+(KB|MB))(/|$)" {{ try_files /$size =404; }} }} }}
 """)
         self.spawn(["nginx", "-c", configuration, "-p", self.folder], [self.port])
+
+    def requests(self):
+        """How many requests it had so far, without those for this figure."""
+        self.asked = getattr(self, "asked", 0) + 1
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/status") as response:
+            return int(response.read().split()[9]) - self.asked
 
 
 class Nginx(Server):
