@@ -31,11 +31,18 @@ pub struct Settings {
     /// not enforce it: who fills asks [`Cache::object_bytes_max`] and does not insert, or calls
     /// [`Cache::forget`] when a body turns out larger.
     pub object_bytes_max: Option<u64>,
+    /// Bytes of the disks beneath, 0 without any: a second curve says what more of them would do.
+    pub disk_bytes: u64,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { objective: Objective::default(), waiters_max: 100_000, object_bytes_max: None }
+        Self {
+            objective: Objective::default(),
+            waiters_max: 100_000,
+            object_bytes_max: None,
+            disk_bytes: 0,
+        }
     }
 }
 
@@ -72,9 +79,9 @@ impl Cache {
             return Err(CacheError::ConfigWaiters);
         }
         let limit = arena.limit_bytes();
-        let monitor = Monitor::new(settings.objective, limit);
+        let monitor = Monitor::new(settings.objective, limit, settings.disk_bytes);
         let sample_below = monitor.sample_below().into();
-        arena.charge_metadata(Monitor::bytes_max(limit)).map_err(CacheError::LocalMemory)?;
+        arena.charge_metadata(monitor.bytes_max()).map_err(CacheError::LocalMemory)?;
         let cache = Arc::new(Self {
             arena,
             secret,
@@ -110,6 +117,11 @@ impl Cache {
     /// The memory bodies are kept in.
     pub fn arena(&self) -> &Arc<Arena> {
         &self.arena
+    }
+
+    /// Bytes of the disks beneath.
+    pub fn disk_bytes(&self) -> u64 {
+        self.settings.disk_bytes
     }
 
     /// The largest body worth keeping, in bytes.

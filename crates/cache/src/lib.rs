@@ -99,7 +99,7 @@ pub use key::{Key, KeyBuilder, Secret};
 pub use lookup::{Lookup, MissWhy, Use};
 pub use lower::{LowerStats, LowerTakes};
 pub use object::{Form, Object, ObjectSpec, StoredHead, tag};
-pub use observe::Learned;
+pub use observe::{Learned, LearnedCurve};
 pub use purge::Purge;
 pub use restore::Past;
 pub use selector::Variation;

@@ -6,7 +6,7 @@
 //! from. For a request outside the sample all this is a comparison.
 
 use crate::cache::{Cache, lock};
-use crate::eviction::CurvePoint;
+use crate::eviction::{Curve, CurvePoint};
 use crate::object::Object;
 use crate::shard::Shard;
 use freshet_base::clock::UnixMillis;
@@ -16,20 +16,47 @@ use std::sync::atomic::Ordering::Relaxed;
 /// What the monitor has learned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Learned {
-    /// Bytes the cache may have at present, in all classes of memory.
-    pub capacity_bytes: u64,
     /// The name of the tactic the queues are run by.
     pub tactic: &'static str,
     /// The part of all keys the tactic was chosen by.
     pub tactic_sample_rate: f64,
+    /// Requests for what is stored or could be, since the start.
+    pub requests: u64,
+    /// What other capacities of memory would do, all its classes together.
+    pub memory: LearnedCurve,
+    /// What the present memory would do over other capacities of disks, where there are disks.
+    pub disks: Option<LearnedCurve>,
+}
+
+/// A curve as it is now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LearnedCurve {
+    /// Bytes there are at present.
+    pub capacity_bytes: u64,
     /// The part of all keys the curve is made from.
     pub sample_rate: f64,
     /// Requests the curve is made from, since the start.
     pub requests_sampled: u64,
-    /// Requests for what is stored or could be, since the start.
-    pub requests: u64,
     /// The curve.
     pub points: Vec<CurvePoint>,
+}
+
+impl LearnedCurve {
+    /// A curve at some capacities, beside `besides_bytes` that are there in any case.
+    fn new(curve: &Curve, capacity_bytes: u64, asked_bytes: &[u64], besides_bytes: u64) -> Self {
+        let whole: Vec<u64> =
+            asked_bytes.iter().map(|bytes| bytes.saturating_add(besides_bytes)).collect();
+        let mut points = curve.at(&whole);
+        for (point, bytes) in points.iter_mut().zip(asked_bytes) {
+            point.capacity_bytes = *bytes;
+        }
+        Self {
+            capacity_bytes,
+            sample_rate: curve.sample_rate(),
+            requests_sampled: curve.observed(),
+            points,
+        }
+    }
 }
 
 impl Cache {
@@ -71,20 +98,22 @@ impl Cache {
         }
     }
 
-    /// What the traffic has shown so far: how the hit ratios would be at some capacities, were the
-    /// cache a least-recently-used one, and how it is run.
-    pub fn learned(&self, capacities_bytes: &[u64]) -> Learned {
+    /// What the traffic has shown so far: how the hit ratios would be at some capacities of memory
+    /// and of disks, were the cache a least-recently-used one, and how it is run.
+    pub fn learned(&self, memory_bytes: &[u64], disk_bytes: &[u64]) -> Learned {
         let requests = self.stats().counters.storable_requests();
         let tactic = self.with_fifo(|fifo| fifo.tactic());
+        let capacity = self.capacity_bytes();
         let monitor = lock(&self.monitor);
+        let of_disks = |curve: &Curve| {
+            LearnedCurve::new(curve, self.settings.disk_bytes, disk_bytes, capacity)
+        };
         Learned {
-            capacity_bytes: self.capacity_bytes(),
             tactic: tactic.name,
             tactic_sample_rate: monitor.tuner.sample_rate(),
-            sample_rate: monitor.curve.sample_rate(),
-            requests_sampled: monitor.curve.observed(),
             requests,
-            points: monitor.curve.at(capacities_bytes),
+            memory: LearnedCurve::new(&monitor.curve, capacity, memory_bytes, 0),
+            disks: monitor.disk_curve.as_ref().map(of_disks),
         }
     }
 }

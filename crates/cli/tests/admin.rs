@@ -408,7 +408,10 @@ fn a_node_that_is_not_there_is_named() {
 fn the_curve_says_what_other_capacities_would_hit() {
     let origin = Origin::start();
     let url = format!("http://{}", origin.address);
-    let node = Node::with(origin, &["--origin", &url, "--set", "cache.objective=requests"]);
+    let disk = tempfile::tempdir().unwrap();
+    let store = format!("{}:40MB", disk.path().join("store").display());
+    let more = ["--origin", &url, "--store", &store, "--set", "cache.objective=requests"];
+    let node = Node::with(origin, &more);
     // One fetch, then hits: a cache of any capacity would have them.
     for at in 0..50 {
         assert_eq!(node.ask("/page").starts_with("hit"), at > 0);
@@ -420,7 +423,7 @@ fn the_curve_says_what_other_capacities_would_hit() {
         assert_eq!(status(&answer), "200", "{answer}");
         serde_json::from_str::<Value>(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
     };
-    let curve = body("/v1/curve?capacity=33554432&capacity=134217728");
+    let curve = body("/v1/curve?capacity=33554432&capacity=134217728&disk=16777216");
     assert_eq!(curve["capacity_bytes"], 64 << 20, "{curve}");
     assert_eq!(curve["requests_seen"], 50, "{curve}");
     let points = curve["points"].as_array().unwrap();
@@ -431,6 +434,14 @@ fn the_curve_says_what_other_capacities_would_hit() {
         assert!((ratio - 0.98).abs() < 1e-9, "49 of 50, not {ratio}: {curve}");
     }
     assert_eq!(body("/v1/curve")["points"].as_array().unwrap().len(), 8);
+    let disks = &curve["disks"];
+    assert_eq!(disks["points"].as_array().unwrap().len(), 1, "{curve}");
+    assert_eq!(disks["points"][0]["capacity_bytes"], 16 << 20, "{curve}");
+    assert_eq!(disks["points"][0]["request_hit_ratio"], points[0]["request_hit_ratio"], "{curve}");
+    let disks = &body("/v1/curve")["disks"];
+    let room = disks["capacity_bytes"].as_u64().unwrap();
+    assert!((30 << 20..40 << 20).contains(&room), "{disks}");
+    assert_eq!(disks["points"][2]["capacity_bytes"], room / 2 * 4, "{disks}");
     assert_eq!(body("/v1/config")["cache"]["objective"], "requests");
     assert_eq!(status(&node.ask_admin("/v1/curve?capacity=x", &fields)), "400");
     assert_eq!(status(&node.ask_admin("/v1/curve", "")), "401");

@@ -126,6 +126,7 @@ impl Node {
             freshet_cache::Settings {
                 object_bytes_max: Some(settings.cache.object_bytes_max),
                 objective: settings.cache.objective,
+                disk_bytes: disks.as_ref().map_or(0, |disks| disks.log_bytes()),
                 ..freshet_cache::Settings::default()
             },
         )?;

@@ -11,33 +11,47 @@ use freshet_base::clock::UnixMillis;
 const OBSERVED_PER_SECOND_MAX: u32 = 5_000;
 
 /// Memory behind each object of the largest sample, and one of the smallest and the largest
-/// sample. Shadows and curve take some 1.3 KB for it, 2 % of the memory of the cache.
+/// sample. Shadows take some 1.2 KB for it and a curve 100 bytes, 2 % of the memory of the cache.
 const MEMORY_PER_OBJECT: u64 = 64 << 10;
 const OBJECTS_MIN: u64 = 256;
 const OBJECTS_MAX: u64 = 16_384;
-const OBJECT_BYTES: u64 = 1_300;
+const SHADOWS_BYTES: u64 = 1_200;
+const CURVE_BYTES: u64 = 100;
 
 /// The curve reaches to so many times the capacity.
 const REACH: u64 = 16;
+
+/// That of disks reaches to so many times theirs: they are hundreds of times as large, and where the
+/// sample reaches further it has less of what is near.
+const DISK_REACH: u64 = 8;
 
 /// Shadows and curve of one cache.
 #[derive(Debug)]
 pub(crate) struct Monitor {
     pub(crate) tuner: Tuner,
+    /// The curve of memory.
     pub(crate) curve: Curve,
+    /// That of memory and disks, where there are disks.
+    pub(crate) disk_curve: Option<Curve>,
     capacity_bytes: u64,
+    objects_max: usize,
     second: u64,
     in_second: u32,
 }
 
 impl Monitor {
-    /// A monitor of a cache of `capacity_bytes`.
-    pub(crate) fn new(objective: Objective, capacity_bytes: u64) -> Self {
+    /// A monitor of a cache of `capacity_bytes` over disks of `disk_bytes`.
+    pub(crate) fn new(objective: Objective, capacity_bytes: u64, disk_bytes: u64) -> Self {
         let objects_max = objects_max(capacity_bytes);
         Self {
             tuner: Tuner::new(objective, objects_max),
             curve: Curve::new(objects_max, capacity_bytes.saturating_mul(REACH)),
+            disk_curve: (disk_bytes > 0).then(|| {
+                let reach = disk_bytes.saturating_mul(DISK_REACH).saturating_add(capacity_bytes);
+                Curve::new(objects_max, reach)
+            }),
             capacity_bytes,
+            objects_max,
             second: 0,
             in_second: 0,
         }
@@ -50,8 +64,9 @@ impl Monitor {
     }
 
     /// Bytes it takes at most.
-    pub(crate) fn bytes_max(capacity_bytes: u64) -> u64 {
-        objects_max(capacity_bytes) as u64 * OBJECT_BYTES
+    pub(crate) fn bytes_max(&self) -> u64 {
+        let curves = 1 + u64::from(self.disk_curve.is_some());
+        self.objects_max as u64 * (SHADOWS_BYTES + curves * CURVE_BYTES)
     }
 
     /// Shows a request of the sample, and how many requests there were since the last one, this one
@@ -62,15 +77,23 @@ impl Monitor {
         all: u64,
         now: Option<UnixMillis>,
     ) -> Option<Tactic> {
-        self.curve.count_all(all);
-        self.curve.observe(request);
+        for curve in self.curves() {
+            curve.count_all(all);
+            curve.observe(request);
+        }
         self.pace(now);
         self.tuner.observe(request, self.capacity_bytes)
     }
 
     /// Keys whose point is below are in a sample.
     pub(crate) fn sample_below(&self) -> u64 {
-        self.tuner.sample_below().max(self.curve.sample_below())
+        let curves = [Some(&self.curve), self.disk_curve.as_ref()];
+        let curves = curves.into_iter().flatten().map(Curve::sample_below);
+        curves.fold(self.tuner.sample_below(), u64::max)
+    }
+
+    fn curves(&mut self) -> impl Iterator<Item = &mut Curve> {
+        [Some(&mut self.curve), self.disk_curve.as_mut()].into_iter().flatten()
     }
 
     fn pace(&mut self, now: Option<UnixMillis>) {
@@ -79,17 +102,18 @@ impl Monitor {
             self.in_second += 1;
             if self.in_second > OBSERVED_PER_SECOND_MAX {
                 self.in_second = 0;
-                if self.tuner.sample_below() >= self.curve.sample_below() {
+                let below = self.sample_below();
+                if self.tuner.sample_below() == below {
                     self.tuner.halve_sample();
-                } else {
-                    self.curve.halve_sample();
+                } else if let Some(curve) = self.curves().find(|one| one.sample_below() == below) {
+                    curve.halve_sample();
                 }
             }
             return;
         }
         if self.in_second < OBSERVED_PER_SECOND_MAX / 4 {
             self.tuner.grow_sample();
-            self.curve.grow_sample();
+            self.curves().for_each(Curve::grow_sample);
         }
         (self.second, self.in_second) = (second, 1);
     }
@@ -111,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_rush_at_few_objects_makes_the_sample_smaller_and_quiet_larger() {
-        let mut monitor = Monitor::new(Objective::Bytes, 1 << 30);
+        let mut monitor = Monitor::new(Objective::Bytes, 1 << 30, 1 << 40);
         for request in 0..300_000 {
             monitor.observe(&demand(request % 50), 1, Some(UnixMillis(1_000_000)));
         }
@@ -124,7 +148,8 @@ mod tests {
 
     #[test]
     fn small_caches_have_small_samples() {
-        assert!(Monitor::bytes_max(16 << 20) * 48 < 16 << 20);
-        assert!(Monitor::bytes_max(1 << 40) < 32 << 20);
+        let bytes_max = |capacity| Monitor::new(Objective::Bytes, capacity, 1 << 50).bytes_max();
+        assert!(bytes_max(16 << 20) * 45 < 16 << 20);
+        assert!(bytes_max(1 << 40) < 32 << 20);
     }
 }

@@ -75,7 +75,7 @@ fn what_the_first_class_evicts_is_served_from_the_lower_one() {
         assert_eq!(bytes_of(object.body()), vec![b'x'; 300_000]);
     }
     assert_eq!(stats(&cache).hits, now.objects);
-    assert_eq!(cache.learned(&[]).capacity_bytes, 72 * MIB);
+    assert_eq!(cache.learned(&[], &[]).memory.capacity_bytes, 72 * MIB);
 }
 
 #[test]

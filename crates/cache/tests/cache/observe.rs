@@ -25,15 +25,36 @@ fn the_curve_says_what_more_memory_would_do() {
         ask(&cache, 0..200, 100_000, round);
     }
     let capacities = [8 * MIB, 16 * MIB, 32 * MIB, 64 * MIB];
-    let learned = cache.learned(&capacities);
-    assert_eq!((learned.capacity_bytes, learned.requests), (16 * MIB, 8_000));
-    assert_eq!(learned.sample_rate, 1.0);
-    assert_eq!(learned.requests_sampled, 8_000);
-    let ratios: Vec<f64> = learned.points.iter().map(|point| point.request_hit_ratio).collect();
+    let learned = cache.learned(&capacities, &capacities);
+    assert_eq!((learned.memory.capacity_bytes, learned.requests), (16 * MIB, 8_000));
+    assert_eq!(learned.memory.sample_rate, 1.0);
+    assert_eq!(learned.memory.requests_sampled, 8_000);
+    assert_eq!(learned.disks, None);
+    let ratios: Vec<f64> =
+        learned.memory.points.iter().map(|point| point.request_hit_ratio).collect();
     // The first requests for each object are all that a cache with room for everything misses.
     assert!(ratios[0] < 0.2 && ratios[1] < 0.2, "{ratios:?}");
     assert!(ratios[2] > 0.9 && ratios[3] > 0.9, "{ratios:?}");
-    assert_eq!(learned.points[3].capacity_bytes, 64 * MIB);
+    assert_eq!(learned.memory.points[3].capacity_bytes, 64 * MIB);
+}
+
+#[test]
+fn another_curve_says_what_more_disk_would_do() {
+    let settings = Settings { disk_bytes: 64 * MIB, ..Settings::default() };
+    let cache = cache_with(16 * MIB, settings);
+    // A loop over 100 MB: 16 MiB of memory and 64 MiB of disk have nothing of it in that order.
+    for round in 0..20 {
+        ask(&cache, 0..1000, 100_000, round);
+    }
+    let learned = cache.learned(&[16 * MIB], &[32 * MIB, 64 * MIB, 128 * MIB, 256 * MIB]);
+    let disks = learned.disks.expect("there are disks");
+    assert_eq!(disks.capacity_bytes, 64 * MIB);
+    assert!(disks.sample_rate < 1.0 && disks.requests_sampled > 1_000, "{disks:?}");
+    let capacities: Vec<u64> = disks.points.iter().map(|point| point.capacity_bytes).collect();
+    assert_eq!(capacities, [32 * MIB, 64 * MIB, 128 * MIB, 256 * MIB]);
+    let ratios: Vec<f64> = disks.points.iter().map(|point| point.byte_hit_ratio).collect();
+    assert!(ratios[0] < 0.1 && ratios[1] < 0.1, "{ratios:?}");
+    assert!(ratios[2] > 0.9 && ratios[3] > 0.9, "{ratios:?}");
 }
 
 #[test]
@@ -43,9 +64,9 @@ fn what_is_not_stored_is_not_in_the_curve() {
         let (ticket, _, _) = miss(get(&cache, &format!("/{number}"), START));
         drop(ticket);
     }
-    let learned = cache.learned(&[16 * MIB]);
-    assert_eq!((learned.requests, learned.requests_sampled), (0, 0));
-    assert_eq!(learned.points[0].request_hit_ratio, 0.0);
+    let learned = cache.learned(&[16 * MIB], &[]);
+    assert_eq!((learned.requests, learned.memory.requests_sampled), (0, 0));
+    assert_eq!(learned.memory.points[0].request_hit_ratio, 0.0);
 }
 
 #[test]
@@ -56,7 +77,7 @@ fn a_loop_that_does_not_fit_is_answered_in_part() {
     for round in 0..60 {
         last = ask(&cache, 0..220, 100_000, round);
     }
-    assert!(last > 60, "{last} of 220, {:?}", cache.learned(&[]));
+    assert!(last > 60, "{last} of 220, {:?}", cache.learned(&[], &[]));
 }
 
 #[test]

@@ -191,10 +191,11 @@ impl Disk {
         &self.common
     }
 
-    /// Bytes for content, or what was configured while it is away.
+    /// Bytes for content; while it is not open what was configured, or its length.
     pub(super) fn log_bytes(&self) -> u64 {
         let open = self.volume().map(|volume| volume.geometry().log_bytes());
-        open.or(self.spec.bytes).unwrap_or(1)
+        let length = || FileDevice::peek(&self.spec.path).ok().map(|device| device.bytes());
+        open.or(self.spec.bytes).or_else(length).unwrap_or(1)
     }
 
     /// How it is.

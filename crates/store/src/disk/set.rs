@@ -216,6 +216,11 @@ impl Disks {
         }
     }
 
+    /// Bytes for content, on all disks.
+    pub fn log_bytes(&self) -> u64 {
+        self.disks.iter().map(|disk| disk.log_bytes()).sum()
+    }
+
     /// The disk new content of a resource goes to: of those that take it, by weighted rendezvous,
     /// so that the loss of one moves its share only.
     fn place(&self, key: u128, wish: &Wish) -> Option<&Arc<Disk>> {
