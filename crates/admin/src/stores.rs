@@ -3,7 +3,7 @@
 use crate::server::Context;
 use axum::Json;
 use axum::extract::State;
-use freshet_store::disk::{Disk, Health};
+use freshet_store::disk::Disk;
 use serde::Serialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -13,9 +13,10 @@ use utoipa::ToSchema;
 pub(crate) struct StoreView {
     /// File or device.
     path: String,
-    /// `healthy`, `suspect` (it answers late and gets nothing new), `offline` or `stopped`.
+    /// `healthy`, `suspect` (it answers late: it gets nothing new, and what it does not give in time
+    /// is fetched), `offline` or `stopped`.
     health: &'static str,
-    /// Why it is not in use.
+    /// Why it is not healthy.
     why: Option<String>,
     /// Bytes for content.
     log_bytes: u64,
@@ -49,6 +50,12 @@ pub(crate) struct StoreView {
     write_errors: u64,
     /// Reads that took too long.
     timeouts: u64,
+    /// Reads of the disk while it was suspect that were not waited for.
+    hedges: u64,
+    /// How long a read took in the last second, on the average; 0 where there was none.
+    read_ms: f64,
+    /// Times it was left since the node started.
+    left: u64,
     /// Records with a wrong checksum.
     damaged: u64,
     /// Objects found.
@@ -78,10 +85,7 @@ pub(crate) fn view(disk: &Disk) -> StoreView {
     StoreView {
         path: stats.path.display().to_string(),
         health: stats.health.word(),
-        why: match stats.health {
-            Health::Offline(why) => Some(why),
-            _ => None,
-        },
+        why: stats.health.why().map(str::to_owned),
         log_bytes: volume.log_bytes,
         live_bytes: volume.live_bytes,
         records: volume.entries,
@@ -98,6 +102,9 @@ pub(crate) fn view(disk: &Disk) -> StoreView {
         read_errors: count(|counts| counts.read_errors.value()),
         write_errors: count(|counts| counts.write_errors.value()),
         timeouts: count(|counts| counts.timeouts.value()),
+        hedges: count(|counts| counts.hedges.value()),
+        read_ms: stats.read_time.as_secs_f64() * 1e3,
+        left: disk.counts.left.value(),
         damaged: count(|counts| counts.damaged.value()),
         hits: count(|counts| counts.hits.value()),
         read_bytes: count(|counts| counts.read_bytes.value()),
@@ -106,10 +113,11 @@ pub(crate) fn view(disk: &Disk) -> StoreView {
 
 impl StoreView {
     /// What is measured of it, by name and meaning.
-    pub(crate) fn figures(&self) -> [(&'static str, &'static str, f64); 16] {
-        let is_healthy = u8::from(self.health == "healthy").into();
+    pub(crate) fn figures(&self) -> [(&'static str, &'static str, f64); 20] {
+        let is = |health: &str| u8::from(self.health == health).into();
         [
-            ("healthy", "Whether the disk is read and written.", is_healthy),
+            ("healthy", "Whether the disk is read and written.", is("healthy")),
+            ("suspect", "Whether the disk answers late and is not written.", is("suspect")),
             ("log_bytes", "Bytes for content.", self.log_bytes as f64),
             ("live_bytes", "Bytes of what can be found.", self.live_bytes as f64),
             ("records", "Records in the index.", self.records as f64),
@@ -139,6 +147,9 @@ impl StoreView {
             ("read_errors", "Reads that failed.", self.read_errors as f64),
             ("write_errors", "Writes that failed.", self.write_errors as f64),
             ("timeouts", "Reads that took too long.", self.timeouts as f64),
+            ("hedges", "Reads of a suspect disk not waited for.", self.hedges as f64),
+            ("read_seconds", "Mean time of a read in the last second.", self.read_ms / 1e3),
+            ("left", "Times the disk was left.", self.left as f64),
             ("damaged", "Records with a wrong checksum.", self.damaged as f64),
             ("read_bytes", "Bytes read for clients.", self.read_bytes as f64),
         ]

@@ -153,6 +153,14 @@ pub enum DiskError {
     /// An operation failed.
     #[error("the device failed: {0}")]
     DeviceIo(#[from] IoError),
+    /// It can be opened, and much of it cannot be read.
+    #[error("the device is failing: {failed} reads in {reads} fail")]
+    DeviceFailing {
+        /// Reads that failed.
+        failed: u64,
+        /// Reads in all.
+        reads: u64,
+    },
     /// It was formatted by a newer program.
     #[error(
         "the device has format {version} of a newer Freshet, and this one reads up to {known}: \

@@ -2,6 +2,7 @@
 
 use crate::delivery::StoredBody;
 use crate::fetch::range::Filler;
+use freshet_store::disk::limits::IO_TIMEOUT;
 use freshet_store::disk::{PartRead, ReadError, Stored};
 use freshet_store::{Body, BodyError, BodyWriter};
 use std::collections::VecDeque;
@@ -16,6 +17,8 @@ const WINDOW_BYTES: u64 = 4 << 20;
 const READS_AHEAD: usize = 4;
 /// The longest time a part may take before it is asked from elsewhere.
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
+/// The same where nobody else can be asked: then the disk counts as hanging.
+const READ_TIMEOUT_ALONE: Duration = IO_TIMEOUT;
 
 /// A body for bytes `range` of `body`. What is longer than memory keeps gets a body of its own that
 /// is let go behind its reader.
@@ -50,15 +53,24 @@ pub(crate) fn fill(body: &Arc<Body>, hole: &Range<u64>, filler: Option<&Filler>)
 }
 
 async fn run(mut writer: BodyWriter, source: Stored, range: Range<u64>, filler: Option<Filler>) {
-    match read(&mut writer, &source, range.clone()).await {
+    match read(&mut writer, &source, range.clone(), filler.is_some()).await {
         Ok(()) => {
             let _ = writer.finish();
             return;
         }
         Err(Ended::Body(error)) => return writer.fail(error),
+        Err(Ended::Late) => {
+            source.volume().note_late();
+            // Who asks again is not to be sent here again.
+            if filler.is_none() {
+                source.forget();
+            }
+        }
         Err(Ended::Disk(error)) => {
             tracing::debug!(%error, "a disk did not give what it had");
-            source.forget();
+            if error != ReadError::NoMemory || filler.is_none() {
+                source.forget();
+            }
         }
     }
     let rest = writer.position()..range.end;
@@ -72,9 +84,20 @@ async fn run(mut writer: BodyWriter, source: Stored, range: Range<u64>, filler: 
 enum Ended {
     Body(BodyError),
     Disk(ReadError),
+    /// The disk did not answer in time.
+    Late,
 }
 
-async fn read(writer: &mut BodyWriter, source: &Stored, range: Range<u64>) -> Result<(), Ended> {
+async fn read(
+    writer: &mut BodyWriter,
+    source: &Stored,
+    range: Range<u64>,
+    has_other: bool,
+) -> Result<(), Ended> {
+    let limit = match has_other {
+        true => source.volume().patience(READ_TIMEOUT).ok_or(Ended::Late)?,
+        false => READ_TIMEOUT_ALONE,
+    };
     let arena = Arc::clone(writer.body().arena());
     let mut under_way: VecDeque<PartRead> = VecDeque::new();
     let mut next = range.start;
@@ -91,14 +114,8 @@ async fn read(writer: &mut BodyWriter, source: &Stored, range: Range<u64>) -> Re
             }
         }
         let Some(part) = under_way.pop_front() else { return Err(Ended::Disk(ReadError::Miss)) };
-        let lease = match tokio::time::timeout(READ_TIMEOUT, part.finish(&arena)).await {
-            Ok(Ok(lease)) => lease,
-            Ok(Err(error)) => return Err(Ended::Disk(error)),
-            Err(_) => {
-                source.volume().note_timeout();
-                return Err(Ended::Disk(ReadError::Miss));
-            }
-        };
+        let finished = tokio::time::timeout(limit, part.finish(&arena)).await;
+        let lease = finished.map_err(|_| Ended::Late)?.map_err(Ended::Disk)?;
         writer.adopt(&lease).await.map_err(Ended::Body)?;
     }
     Ok(())

@@ -6,9 +6,10 @@ use freshet_base::clock::UnixMillis;
 use freshet_cache::{Key, ObjectSpec, Ticket};
 use freshet_http::freshness::Freshness;
 use freshet_http::message::RequestHead;
-use freshet_store::Body;
-use freshet_store::disk::Stored;
+use freshet_store::disk::{Disks, Stored};
+use freshet_store::{Arena, Body};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a client waits for a disk to say what it has, before an origin is asked instead.
@@ -30,11 +31,7 @@ pub(crate) async fn promote(
     let Some(disks) = shared.disks.as_ref().filter(|disks| disks.may_have(key.hash())) else {
         return Err(ticket);
     };
-    let looked = disks.find(key.hash(), whole, &shared.arena);
-    let Ok(found) = tokio::time::timeout(LOOK_TIMEOUT, looked).await else {
-        disks.note_timeout(key.hash());
-        return Err(ticket);
-    };
+    let found = find(disks, key.hash(), whole, &shared.arena).await;
     let selected = found.into_iter().find_map(|stored| {
         let meta = meta::read(&stored.meta).filter(|meta| *meta.key == *key.text())?;
         selects(&meta, request).then_some((stored, meta))
@@ -46,6 +43,11 @@ pub(crate) async fn promote(
     }
     if !stored.may_have(0..stored.total) {
         stored.forget();
+        return Err(ticket);
+    }
+    if stored.volume().is_suspect() && !is_whole(&stored) && !may_be_continued(&meta) {
+        // Nobody else could go on where the disk is late.
+        stored.volume().note_late();
         return Err(ticket);
     }
     if let Some(at) = stored.soft_ms {
@@ -60,8 +62,36 @@ pub(crate) async fn promote(
     Ok(())
 }
 
+/// The responses of a resource, newest first. Disks that fail or are late are passed over.
+async fn find(disks: &Disks, key: u128, whole: bool, arena: &Arc<Arena>) -> Vec<Stored> {
+    let mut found = Vec::new();
+    for volume in disks.holders(key) {
+        let Some(patience) = volume.patience(LOOK_TIMEOUT) else {
+            volume.note_late();
+            continue;
+        };
+        match tokio::time::timeout(patience, volume.read_heads(key, whole, arena)).await {
+            Ok(Ok(more)) => found.extend(more),
+            Ok(Err(_)) => {}
+            Err(_) => volume.note_late(),
+        }
+    }
+    found.sort_by_key(|stored| std::cmp::Reverse(stored.seq));
+    found
+}
+
+/// Whether all bytes came along with the head.
+fn is_whole(stored: &Stored) -> bool {
+    stored.total == 0 || (stored.payload.is_some() && stored.payload_from == 0)
+}
+
+/// Whether an origin can be asked for the rest of what is served.
+fn may_be_continued(meta: &Meta) -> bool {
+    meta.head.etag.as_deref().is_some_and(|etag| etag.starts_with(b"\""))
+}
+
 /// The bytes that came along with the head.
-async fn put_payload(body: &std::sync::Arc<Body>, stored: &mut Stored) {
+async fn put_payload(body: &Arc<Body>, stored: &mut Stored) {
     match stored.payload.take() {
         Some(payload) => {
             let mut writer = body.writer(stored.payload_from, None);

@@ -5,12 +5,13 @@
 //! detaches from it and frees nothing the kernel may still write to.
 
 use super::block::{Block, Buffer};
+use super::pace::ReadTimes;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// Why an I/O failed.
@@ -37,10 +38,17 @@ impl IoError {
         const ENXIO: i32 = 6;
         const EBADF: i32 = 9;
         const ENODEV: i32 = 19;
+        // Of file systems whose server is gone.
+        const ECONNABORTED: i32 = 103;
+        const ENOTCONN: i32 = 107;
         const ESHUTDOWN: i32 = 108;
+        const ESTALE: i32 = 116;
         match self {
             Self::Closed => true,
-            Self::Failed(code) => matches!(code, ENXIO | EBADF | ENODEV | ESHUTDOWN),
+            Self::Failed(code) => matches!(
+                code,
+                ENXIO | EBADF | ENODEV | ECONNABORTED | ENOTCONN | ESHUTDOWN | ESTALE
+            ),
             Self::Short | Self::TimedOut => false,
         }
     }
@@ -95,6 +103,20 @@ pub trait Device: Send + Sync + fmt::Debug {
 
     /// How long the device has had work and finished none of it.
     fn stalled(&self) -> Duration;
+
+    /// Reads that have ended so far, and how long they took.
+    fn read_times(&self) -> ReadTimes;
+
+    /// Reads `len` bytes for nothing but to see how long that takes.
+    ///
+    /// # Errors
+    /// Why they cannot be read, or not within `limit`.
+    fn probe(&self, offset: u64, len: usize, limit: Duration) -> Result<Duration, IoError> {
+        let began = Instant::now();
+        let buffer = Buffer::Block(Block::new(len));
+        let done = self.submit(Io { op: Op::Read, offset, len, buffer });
+        self.wait(done, limit).result.map(|()| began.elapsed())
+    }
 
     /// Lets another process have the device. It can still be read here, and what is read may be of
     /// the other one.

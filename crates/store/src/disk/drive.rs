@@ -1,9 +1,11 @@
 //! One configured disk: its thread, its health, and its coming and going.
 //!
 //! ```text
-//!            ┌── opened ──► healthy ── errors, a hang ──► offline ─┐
-//!  offline ──┤                 ▲                                   │ every few seconds
-//!            └── not yet ◄─────┴──────── opened again ◄────────────┘
+//!                           suspect ─────── a hang ─────┐
+//!                    slow │  ▲  │ fast                  ▼
+//!            ┌── opened ──►  healthy ── errors, a hang ──► offline ─┐
+//!  offline ──┤                 ▲                                    │ every few seconds
+//!            └── not yet ◄─────┴──────── opened again ◄─────────────┘
 //! ```
 //! The thread writes. When the disk fails it drops the volume, which turns its share into misses,
 //! and tries to open it anew: the same way as when the node starts, so content and purges are what
@@ -13,9 +15,10 @@ use super::block::Block;
 use super::budget::{Budget, Use};
 use super::device::{Completion, Device, Finish, IoError};
 use super::file::FileDevice;
-use super::health::{Health, Watch, is_fatal};
+use super::health::{Health, Levels, Watch, is_fatal, try_out};
 use super::intake::Description;
 use super::limits::{CHECKPOINT_EVERY, FLUSH_EVERY, PURGE_DELAY, QUEUE_BYTES_MAX, WRITE_DELAY};
+use super::pace::Pace;
 use super::recovery::{self, Opened};
 use super::ring::Ring;
 use super::stream::ObjectStream;
@@ -38,6 +41,9 @@ const RETRY_FIRST: Duration = Duration::from_millis(500);
 /// How often a disk is tried that another process has: it is about to let go of it.
 const RETRY_TAKEN: Duration = Duration::from_millis(20);
 const RETRY_MAX: Duration = Duration::from_secs(15);
+/// How long a disk has to be used before it is looked after as often as at first when it fails
+/// again: one that fails once it is used does not come and go all the time.
+const RETRY_FORGOTTEN: Duration = Duration::from_secs(60);
 /// Why a disk is not opened yet when a node is upgraded.
 const TAKEN: &str = "another process has it";
 /// How often the thread looks around while nothing comes.
@@ -84,6 +90,9 @@ pub struct Disk {
     pub counts: DiskCounts,
     set: (Uuid, [u8; 16]),
     common: Common,
+    levels: Levels,
+    /// Which disk of the node it is.
+    number: usize,
     volume: RwLock<Option<Arc<Volume>>>,
     health: Mutex<Health>,
     is_writable: AtomicBool,
@@ -124,6 +133,8 @@ pub struct DiskStats {
     pub life_left: Option<Duration>,
     /// Bytes that wait to be written.
     pub queued_bytes: u64,
+    /// How long a read took in the last second, on the average; zero where there was none.
+    pub read_time: Duration,
 }
 
 #[derive(Default)]
@@ -147,12 +158,19 @@ enum Left {
 }
 
 impl Disk {
-    pub(super) fn new(spec: DiskSpec, set: (Uuid, [u8; 16]), common: Common) -> Arc<Self> {
+    pub(super) fn new(
+        spec: DiskSpec,
+        set: (Uuid, [u8; 16]),
+        common: Common,
+        (levels, number): (Levels, usize),
+    ) -> Arc<Self> {
         Arc::new(Self {
             spec,
             counts: DiskCounts::default(),
             set,
             common,
+            levels,
+            number,
             volume: RwLock::default(),
             health: Mutex::new(Health::Offline("not opened yet".into())),
             is_writable: AtomicBool::new(false),
@@ -221,6 +239,7 @@ impl Disk {
             pressure: budget.as_ref().map_or(0.0, |budget| budget.pressure(now_ms, written)),
             life_left: budget.as_ref().and_then(|budget| budget.life_left(now_ms, written)),
             queued_bytes: self.queued_bytes.load(Relaxed),
+            read_time: self.levels.of(self.number),
         }
     }
 
@@ -312,8 +331,8 @@ impl Disk {
         let path = self.spec.path.display();
         match &health {
             Health::Healthy => tracing::info!(disk = %path, "the disk is in use"),
-            Health::Suspect => {
-                tracing::warn!(disk = %path, "the disk answers late: it gets nothing new")
+            Health::Suspect(why) => {
+                tracing::warn!(disk = %path, %why, "the disk is suspect: it gets nothing new")
             }
             Health::Offline(why) => tracing::warn!(disk = %path, %why, "the disk is not in use"),
             Health::Stopped => tracing::debug!(disk = %path, "the disk was closed"),
@@ -326,16 +345,17 @@ impl Disk {
         let _ring = Ring::install();
         let mut opened = first;
         let mut retry = RETRY_FIRST;
+        let mut pace = Pace::new();
         loop {
             let now = match opened.take() {
                 Some(opened) => Ok(opened),
-                None => self.open(),
+                None => self.open().and_then(|opened| self.trust(opened)),
             };
             match now {
                 Ok(Opened { volume, mut writer, report, last_mark }) => {
-                    retry = RETRY_FIRST;
+                    let begun = Instant::now();
                     tracing::info!(disk = %self.spec.path.display(), ?report, "opened");
-                    let left = self.serve(&volume, &mut writer, last_mark);
+                    let left = self.serve(&volume, &mut writer, last_mark, &mut pace);
                     if matches!(left, Left::Released) {
                         tracing::info!(disk = %self.spec.path.display(), "left to the new process");
                         volume.device().share();
@@ -343,6 +363,9 @@ impl Disk {
                     }
                     *self.volume.write().unwrap_or_else(PoisonError::into_inner) = None;
                     volume.device().close();
+                    if begun.elapsed() > RETRY_FORGOTTEN {
+                        retry = RETRY_FIRST;
+                    }
                     match left {
                         Left::Stopped | Left::Released => {
                             return self.set_health(Health::Stopped);
@@ -389,14 +412,30 @@ impl Disk {
         Ok(opened)
     }
 
+    /// Makes sure that a disk which was left can be read, and not only opened.
+    fn trust(&self, opened: Opened) -> Result<Opened, DiskError> {
+        let left = self.counts.left.value();
+        if left > 0 {
+            try_out(&opened.volume, left)?;
+        }
+        Ok(opened)
+    }
+
     /// Writes what comes, until told to stop or the disk fails.
-    fn serve(&self, volume: &Arc<Volume>, writer: &mut Writer, last_mark: u64) -> Left {
+    fn serve(
+        &self,
+        volume: &Arc<Volume>,
+        writer: &mut Writer,
+        last_mark: u64,
+        pace: &mut Pace,
+    ) -> Left {
         writer.set_keeps(self.spec.keeps);
         let budget = self.put_in_use(volume);
         self.counts.opened.add(1);
         // Purges that came between its opening and now.
         volume.catch_up(last_mark);
-        let mut watch = Watch::new(volume);
+        let mut watch =
+            Watch::new(volume, (self.levels.clone(), self.number), pace, Instant::now());
         let (mut flushed, mut checkpointed, mut waiting_since) =
             (Instant::now(), Instant::now(), None);
         loop {
@@ -444,10 +483,12 @@ impl Disk {
             {
                 return Left::Failed(error.to_string());
             }
-            match watch.look() {
-                Some(Health::Offline(why)) => return Left::Failed(why),
-                Some(health) => self.set_health(health),
-                None => {}
+            match watch.look(Instant::now()) {
+                Health::Offline(why) => return Left::Failed(why),
+                health => {
+                    volume.set_suspect(matches!(health, Health::Suspect(_)));
+                    self.set_health(health);
+                }
             }
         }
     }

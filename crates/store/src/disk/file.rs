@@ -3,6 +3,7 @@
 use super::block::Buffer;
 use super::device::{Completion, Device, Finish, Io, IoError, Op, Outcome};
 use super::limits::{BLOCK_BYTES, POOL_THREADS};
+use super::pace::ReadTimes;
 use super::ring::Ring;
 use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
@@ -32,8 +33,10 @@ pub(super) struct Shared {
     reads: AtomicUsize,
     all: AtomicUsize,
     began: Instant,
-    /// When something ended last, or work began after none, in ms since `began`.
-    progress_ms: AtomicU64,
+    /// When something ended last, or work began after none, in µs since `began`.
+    progress_us: AtomicU64,
+    reads_ended: AtomicU64,
+    reads_us: AtomicU64,
 }
 
 struct Task {
@@ -42,6 +45,7 @@ struct Task {
     len: usize,
     buffer: Buffer,
     finish: Finish,
+    began_us: u64,
 }
 
 impl FileDevice {
@@ -84,7 +88,9 @@ impl FileDevice {
             reads: AtomicUsize::new(0),
             all: AtomicUsize::new(0),
             began: Instant::now(),
-            progress_ms: AtomicU64::new(0),
+            progress_us: AtomicU64::new(0),
+            reads_ended: AtomicU64::new(0),
+            reads_us: AtomicU64::new(0),
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -146,7 +152,7 @@ impl FileDevice {
 fn work(tasks: &Mutex<Receiver<Task>>, shared: &Shared) {
     loop {
         let next = tasks.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Task { op, offset, len, mut buffer, finish }) = next else { return };
+        let Ok(Task { op, offset, len, mut buffer, finish, began_us }) = next else { return };
         let result = match buffer.bytes_mut().get_mut(..len) {
             None => Err(IoError::Short),
             Some(bytes) => match op {
@@ -159,7 +165,7 @@ fn work(tasks: &Mutex<Receiver<Task>>, shared: &Shared) {
                 Op::Flush => rustix::fs::fdatasync(&shared.fd).map_err(failed),
             },
         };
-        shared.ended(op);
+        shared.ended(op, began_us);
         finish.finish(result, buffer);
     }
 }
@@ -187,29 +193,31 @@ impl Shared {
         self.fd.as_raw_fd()
     }
 
-    pub(super) fn began(&self, op: Op) {
+    /// Takes note of an operation that begins; when, for [`Shared::ended`].
+    pub(super) fn began(&self, op: Op) -> u64 {
+        let now_us = self.now_us();
         if op == Op::Read {
             self.reads.fetch_add(1, Relaxed);
         }
         if self.all.fetch_add(1, Relaxed) == 0 {
-            self.progress();
+            self.progress_us.store(now_us, Relaxed);
         }
+        now_us
     }
 
-    pub(super) fn ended(&self, op: Op) {
+    pub(super) fn ended(&self, op: Op, began_us: u64) {
+        let now_us = self.now_us();
         if op == Op::Read {
             self.reads.fetch_sub(1, Relaxed);
+            self.reads_ended.fetch_add(1, Relaxed);
+            self.reads_us.fetch_add(now_us.saturating_sub(began_us), Relaxed);
         }
         self.all.fetch_sub(1, Relaxed);
-        self.progress();
+        self.progress_us.store(now_us, Relaxed);
     }
 
-    fn progress(&self) {
-        self.progress_ms.store(self.now_ms(), Relaxed);
-    }
-
-    fn now_ms(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    fn now_us(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 }
 
@@ -226,9 +234,10 @@ impl Device for FileDevice {
         } else if let Some(ring) = Ring::current() {
             ring.push(&self.shared, (op, offset, len), buffer, finish);
         } else {
-            self.shared.began(op);
-            if let Err(refused) = self.pool().send(Task { op, offset, len, buffer, finish }) {
-                self.shared.ended(op);
+            let began_us = self.shared.began(op);
+            let task = Task { op, offset, len, buffer, finish, began_us };
+            if let Err(refused) = self.pool().send(task) {
+                self.shared.ended(op, began_us);
                 drop(refused);
             }
         }
@@ -250,8 +259,15 @@ impl Device for FileDevice {
         if self.shared.all.load(Relaxed) == 0 {
             return Duration::ZERO;
         }
-        let since = self.shared.now_ms().saturating_sub(self.shared.progress_ms.load(Relaxed));
-        Duration::from_millis(since)
+        let since = self.shared.now_us().saturating_sub(self.shared.progress_us.load(Relaxed));
+        Duration::from_micros(since)
+    }
+
+    fn read_times(&self) -> ReadTimes {
+        ReadTimes {
+            count: self.shared.reads_ended.load(Relaxed),
+            total_us: self.shared.reads_us.load(Relaxed),
+        }
     }
 
     fn share(&self) {

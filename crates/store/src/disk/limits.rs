@@ -97,6 +97,13 @@ pub const CHECKPOINT_SEGMENTS: u32 = 2048;
 /// before they report an error; clients are served from elsewhere long before this.
 pub const IO_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long a read of a suspect disk is waited for by who can have the bytes from elsewhere.
+pub const HEDGE_AFTER: Duration = Duration::from_millis(50);
+
+/// Reads under way at which a suspect disk gets no more: those nobody waits for keep their memory
+/// until they end.
+pub const SUSPECT_READS_MAX: usize = 32;
+
 /// Variants of one resource that one disk can tell apart in its index.
 pub const VARIANTS_MAX: u8 = 5;
 

@@ -16,7 +16,7 @@
 //! | `read`, `part`, `volume` | what all may ask of a disk |
 //! | [`recovery`] | making and opening a volume |
 //! | [`ring`] | the kernel's queue for I/O, one for each thread |
-//! | `drive`, `health`, `set`, [`budget`] | disks that come and go, placement, endurance |
+//! | `drive`, `health`, `pace`, `set`, [`budget`] | disks that come and go, placement, endurance |
 
 pub mod bench;
 pub mod block;
@@ -33,6 +33,7 @@ mod intake;
 mod journal;
 pub mod limits;
 mod lines;
+mod pace;
 mod part;
 pub mod purges;
 mod read;
@@ -56,6 +57,7 @@ pub use checkpoint::Written;
 pub use drive::{Disk, DiskCounts, DiskSpec, DiskStats};
 pub use health::Health;
 pub use intake::Description;
+pub use pace::ReadTimes;
 pub use part::PartRead;
 pub use read::{ReadError, Stored};
 pub use set::Disks;

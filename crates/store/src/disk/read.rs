@@ -84,7 +84,13 @@ impl Volume {
             match self.read_head(key, slot, whole, arena).await {
                 Ok(stored) => found.push(stored),
                 Err(ReadError::Miss) => {}
-                Err(error) => failure = Some(error),
+                Err(error) => {
+                    // A bad place is not tried again and again: drives take seconds for each.
+                    if matches!(error, ReadError::Disk(IoError::Failed(_))) {
+                        self.forget(key_hash(key), slot.units_at());
+                    }
+                    failure = Some(error);
+                }
             }
         }
         if let (true, Some(error)) = (found.is_empty(), failure) {
@@ -274,15 +280,11 @@ impl Volume {
         if error.is_gone() {
             self.set_gone();
         }
-        if matches!(error, IoError::Failed(_)) && !error.is_gone() {
-            self.retire(offset);
+        let is_bad_place = matches!(error, IoError::Failed(_)) && !error.is_gone();
+        if is_bad_place && !self.retire(offset) {
+            self.counts.read_errors_known.add(1);
         }
         Err(ReadError::Disk(error))
-    }
-
-    /// Takes note of a read nobody waits for any longer.
-    pub fn note_timeout(&self) {
-        self.counts.timeouts.add(1);
     }
 }
 

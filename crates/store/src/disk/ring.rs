@@ -43,6 +43,7 @@ struct Work {
     len: usize,
     op: Op,
     device: Arc<Shared>,
+    began_us: u64,
 }
 
 impl Ring {
@@ -147,7 +148,7 @@ impl Ring {
                 Ok(_) => Err(IoError::Short),
                 Err(_) => Err(IoError::Failed(-entry.result())),
             };
-            work.device.ended(work.op);
+            work.device.ended(work.op, work.began_us);
             work.finish.finish(result, work.buffer);
         }
         count
@@ -216,8 +217,8 @@ impl Ring {
             work.push(None);
             work.len() - 1
         });
-        device.began(op);
-        let work = Work { finish, buffer, len, op, device: Arc::clone(device) };
+        let began_us = device.began(op);
+        let work = Work { finish, buffer, len, op, device: Arc::clone(device), began_us };
         if let Some(slot) = self.work.borrow_mut().get_mut(number) {
             *slot = Some(work);
         }

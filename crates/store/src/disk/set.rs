@@ -6,18 +6,17 @@ use super::device::{Completion, Device, IoError};
 use super::drive::{Disk, DiskSpec};
 use super::file::FileDevice;
 use super::geometry::FormatOptions;
+use super::health::Levels;
 use super::intake::Description;
 use super::limits::MARKS_MAX;
 use super::purges::{Mark, Purges, Sequence, Target};
-use super::read::Stored;
 use super::record::key_hash;
 use super::recovery::{self, Opened};
 use super::ring::Ring;
 use super::stream::ObjectStream;
 use super::superblock::{Superblock, Uuid, contents};
 use super::takes::Wish;
-use super::volume::Common;
-use crate::arena::Arena;
+use super::volume::{Common, Volume};
 use crate::body::Body;
 use crate::error::DiskError;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -76,8 +75,12 @@ impl Disks {
             sequence: Arc::new(Sequence::default()),
             now_us,
         };
-        let disks: Vec<Arc<Disk>> =
-            specs.into_iter().map(|spec| Disk::new(spec, set, common.clone())).collect();
+        let levels = Levels::new(specs.len());
+        let disks: Vec<Arc<Disk>> = specs
+            .into_iter()
+            .enumerate()
+            .map(|(number, spec)| Disk::new(spec, set, common.clone(), (levels.clone(), number)))
+            .collect();
         // Side by side: the slowest decides. Purges one of them knows hold for all.
         let mut opened: Vec<Option<Opened>> = std::thread::scope(|scope| {
             let opening: Vec<_> =
@@ -133,29 +136,13 @@ impl Disks {
         self.disks.iter().any(|disk| disk.volume().is_some_and(|volume| volume.may_have(key)))
     }
 
-    /// The responses of a resource, newest first; with `whole`, the bytes of short ones along with
-    /// their heads. Disks that fail are passed over.
-    pub async fn find(&self, key: u128, whole: bool, arena: &Arc<Arena>) -> Vec<Stored> {
-        let mut found = Vec::new();
-        for disk in &self.disks {
-            let Some(volume) = disk.volume().filter(|volume| volume.may_have(key)) else {
-                continue;
-            };
-            if let Ok(more) = volume.read_heads(key, whole, arena).await {
-                found.extend(more);
-            }
-        }
-        found.sort_by_key(|stored| std::cmp::Reverse(stored.seq));
-        found
-    }
-
-    /// Notes that a look at a resource took too long, for the disks it may be on.
-    pub fn note_timeout(&self, key: u128) {
-        for disk in &self.disks {
-            if let Some(volume) = disk.volume().filter(|volume| volume.may_have(key)) {
-                volume.note_timeout();
-            }
-        }
+    /// The disks that may have responses of a resource, those first that answer in time. Looks at
+    /// memory only.
+    pub fn holders(&self, key: u128) -> Vec<Arc<Volume>> {
+        let open = self.disks.iter().filter_map(|disk| disk.volume());
+        let mut holders: Vec<_> = open.filter(|volume| volume.may_have(key)).collect();
+        holders.sort_by_key(|volume| volume.is_suspect());
+        holders
     }
 
     /// Notes that a resource is fetched; whether it was before, lately.

@@ -4,8 +4,9 @@
 //! the unflushed writes, in an arbitrary order, some of them torn at a sector. The same seed and
 //! the same calls give the same faults, so every failure found can be replayed.
 
-use super::block::Buffer;
+use super::block::{Block, Buffer};
 use super::device::{Completion, Device, Finish, Io, IoError, Op, Outcome};
+use super::pace::ReadTimes;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -53,6 +54,9 @@ struct State {
     operations: u64,
     bytes_read: u64,
     bytes_written: u64,
+    /// How long a read takes, as far as is said of it.
+    read_time: Duration,
+    read_times: ReadTimes,
 }
 
 impl State {
@@ -93,6 +97,8 @@ impl SimulatedDevice {
             operations: 0,
             bytes_read: 0,
             bytes_written: 0,
+            read_time: Duration::ZERO,
+            read_times: ReadTimes::default(),
         };
         Self { bytes, state: Mutex::new(state) }
     }
@@ -148,6 +154,11 @@ impl SimulatedDevice {
             *byte ^= 1 << bit;
         }
         at as u64
+    }
+
+    /// Sets how long reads take from now on. They end at once here, and say that they took this long.
+    pub fn set_read_time(&self, time: Duration) {
+        self.lock().read_time = time;
     }
 
     /// Makes a range unreadable.
@@ -212,6 +223,8 @@ impl State {
                     return Err(IoError::Failed(EIO));
                 }
                 self.bytes_read += io.len as u64;
+                self.read_times.count += 1;
+                self.read_times.total_us += self.read_time.as_micros() as u64;
                 let is_short = self.happens(self.faults.short);
                 let flips = self.happens(self.faults.flips);
                 let len = if is_short { self.below(io.len) } else { io.len };
@@ -291,6 +304,18 @@ impl Device for SimulatedDevice {
 
     fn stalled(&self) -> Duration {
         Duration::ZERO
+    }
+
+    fn read_times(&self) -> ReadTimes {
+        self.lock().read_times
+    }
+
+    fn probe(&self, offset: u64, len: usize, limit: Duration) -> Result<Duration, IoError> {
+        let buffer = Buffer::Block(Block::new(len));
+        let done = self.submit(Io { op: Op::Read, offset, len, buffer });
+        self.wait(done, limit).result?;
+        let took = self.lock().read_time;
+        if took > limit { Err(IoError::TimedOut) } else { Ok(took) }
     }
 
     fn close(&self) {

@@ -2,4 +2,5 @@
 
 mod campaign;
 mod engine;
+mod health;
 mod world;

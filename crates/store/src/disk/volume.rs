@@ -10,11 +10,12 @@ use super::device::{Completion, Device, Finish, IoError};
 use super::geometry::Geometry;
 use super::index::{Found, Index, Inserted, KIND_CHUNK, Slot};
 use super::journal::{ENTRIES_MAX, Event, Journal};
+use super::limits::{BLOCK_BYTES, HEDGE_AFTER, SUSPECT_READS_MAX};
 use super::purges::{Mark, Purges, Sequence, Target, Verdict};
 use super::record::key_hash;
 use super::segment::Entry;
 use super::superblock::Superblock;
-use super::table::{SegmentState, SegmentTable};
+use super::table::{SegmentInfo, SegmentState, SegmentTable};
 use crate::error::DiskError;
 use freshet_base::counter::SharedCounter;
 use std::fmt;
@@ -22,6 +23,7 @@ use std::sync::atomic::{
     AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// What the volumes of a node share.
 #[derive(Clone, Debug)]
@@ -54,6 +56,7 @@ pub struct Volume {
     /// Blocks of the journal below this are durable.
     durable_journal: AtomicU64,
     is_gone: AtomicBool,
+    is_suspect: AtomicBool,
 }
 
 /// What changes together with the index.
@@ -78,6 +81,10 @@ pub struct VolumeCounts {
     pub damaged: SharedCounter,
     /// Reads that failed.
     pub read_errors: SharedCounter,
+    /// Of these, reads from segments that had been given up before.
+    pub read_errors_known: SharedCounter,
+    /// Reads of a suspect disk that were not waited for.
+    pub hedges: SharedCounter,
     /// Writes that failed.
     pub write_errors: SharedCounter,
     /// Reads that did not end in time.
@@ -141,6 +148,7 @@ impl Volume {
             segment_seqs: seqs,
             durable_journal: AtomicU64::new(durable),
             is_gone: AtomicBool::new(false),
+            is_suspect: AtomicBool::new(false),
         }
     }
 
@@ -293,17 +301,32 @@ impl Volume {
     }
 
     /// Gives the segment of a bad range up: what can be read of it is still served, nothing more is
-    /// written to it.
-    pub(crate) fn retire(&self, offset: u64) {
-        let Some(segment) = self.geometry().segment_of(offset) else { return };
+    /// written to it. False where that was done before.
+    pub(crate) fn retire(&self, offset: u64) -> bool {
+        let Some(segment) = self.geometry().segment_of(offset) else { return true };
         let mut books = self.books();
         if matches!(books.table.get(segment).state, SegmentState::Retired) {
-            return;
+            return false;
         }
         books.table.change(segment, |info| info.state = SegmentState::Retired);
         books.add_event(Event::Retired { segment });
         drop(books);
         tracing::warn!(device = %self.superblock.device, segment, "a segment was given up");
+        true
+    }
+
+    /// A place where something was written, by a random number; `None` where nothing was.
+    pub(crate) fn written_place(&self, random: u64) -> Option<u64> {
+        let geometry = self.geometry();
+        let books = self.books();
+        let from = (random % u64::from(geometry.segments.max(1))) as usize;
+        let is_written = |(_, info): &(u32, SegmentInfo)| info.live_units > 0;
+        let (before, after) = (books.table.iter().take(from), books.table.iter().skip(from));
+        let (segment, _) = after.chain(before).find(is_written)?;
+        let blocks = geometry.segment_bytes / BLOCK_BYTES;
+        // Segments are long, and written from the front: what is there is in its first part for sure.
+        let block = (random >> 32) % (blocks / 4).max(1);
+        Some(geometry.segment_at(segment) + block * BLOCK_BYTES)
     }
 
     /// Whether a record belongs to the present use of its segment.
@@ -332,10 +355,38 @@ impl Volume {
         self.is_gone.store(true, Relaxed);
     }
 
-    /// Errors and timeouts so far, for the disk's health.
+    /// Whether the disk answers late: who can have bytes from elsewhere does not wait for it.
+    pub fn is_suspect(&self) -> bool {
+        self.is_suspect.load(Relaxed)
+    }
+
+    /// How long a read may take that others can do instead, where a healthy disk is given `usual`;
+    /// `None` where the disk is not to be asked at all.
+    pub fn patience(&self, usual: Duration) -> Option<Duration> {
+        if !self.is_suspect() {
+            return Some(usual);
+        }
+        let has_room = self.device.reads_in_flight() < SUSPECT_READS_MAX;
+        has_room.then_some(HEDGE_AFTER.min(usual))
+    }
+
+    /// Takes note of a read that was not waited for any longer, or not asked for.
+    pub fn note_late(&self) {
+        let counts = &self.counts;
+        if self.is_suspect() { counts.hedges.add(1) } else { counts.timeouts.add(1) }
+    }
+
+    pub(crate) fn set_suspect(&self, is_suspect: bool) {
+        self.is_suspect.store(is_suspect, Relaxed);
+    }
+
+    /// Errors and timeouts so far, for the disk's health. What is known to be bad already says
+    /// nothing of the rest.
     pub fn failures(&self) -> u64 {
-        let VolumeCounts { read_errors, write_errors, timeouts, .. } = &self.counts;
-        read_errors.value() + write_errors.value() + timeouts.value()
+        let VolumeCounts { read_errors_known, read_errors, write_errors, timeouts, .. } =
+            &self.counts;
+        let known = read_errors_known.value();
+        read_errors.value().saturating_sub(known) + write_errors.value() + timeouts.value()
     }
 }
 

@@ -1,0 +1,102 @@
+//! A disk that slows, fails here and there, or fails altogether.
+
+use super::engine::SMALL;
+use super::world::World;
+use crate::disk::device::IoError;
+use crate::disk::health::{Health, Levels, Watch, try_out};
+use crate::disk::pace::Pace;
+use crate::disk::simulation::Faults;
+use crate::error::DiskError;
+use std::time::{Duration, Instant};
+
+/// A world of 100 objects, all written.
+fn filled(seed: u64) -> World {
+    let mut world = World::new(16 << 20, seed, SMALL);
+    for resource in 0..100 {
+        world.insert(resource, 40_000, 0).expect("there is room");
+    }
+    world.opened().writer.drain().expect("the drive works");
+    world
+}
+
+/// Lets seconds pass in which some objects are asked for; how the disk was at the end of each.
+fn pass(world: &mut World, pace: &mut Pace, now: &mut Instant, seconds: u64) -> Vec<Health> {
+    let volume = std::sync::Arc::clone(&world.opened().volume);
+    let mut watch = Watch::new(&volume, (Levels::new(1), 0), pace, *now);
+    (0..seconds)
+        .map(|second| {
+            for resource in second * 7..second * 7 + 7 {
+                world.look(resource % 100, true, (0, 40_000));
+            }
+            *now += Duration::from_secs(1);
+            watch.look(*now)
+        })
+        .collect()
+}
+
+#[test]
+fn a_disk_that_slows_is_suspect_until_it_is_fast_again() {
+    let mut world = filled(41);
+    let (mut pace, mut now) = (Pace::new(), Instant::now());
+    world.device.set_read_time(Duration::from_millis(1));
+    let states = pass(&mut world, &mut pace, &mut now, 30);
+    assert!(states.iter().all(|health| *health == Health::Healthy), "{states:?}");
+    world.device.set_read_time(Duration::from_millis(200));
+    let states = pass(&mut world, &mut pace, &mut now, 12);
+    let first = states.iter().position(|health| *health != Health::Healthy);
+    assert_eq!(first, Some(9), "{states:?}");
+    let why = states[11].why().expect("it is said why");
+    assert!(why.contains("took 200 ms, 1.0 ms are usual"), "{why}");
+    // Still so after it was opened again.
+    assert!(matches!(pass(&mut world, &mut pace, &mut now, 3)[2], Health::Suspect(_)));
+    world.device.set_read_time(Duration::from_millis(2));
+    let states = pass(&mut world, &mut pace, &mut now, 12);
+    assert_eq!(states.iter().position(|health| *health == Health::Healthy), Some(9), "{states:?}");
+}
+
+#[test]
+fn a_suspect_disk_is_not_waited_for_long() {
+    let mut world = filled(42);
+    let volume = std::sync::Arc::clone(&world.opened().volume);
+    let usual = Duration::from_secs(1);
+    assert_eq!(volume.patience(usual), Some(usual));
+    volume.note_late();
+    volume.set_suspect(true);
+    assert_eq!(volume.patience(usual), Some(Duration::from_millis(50)));
+    volume.note_late();
+    let counts = volume.counts();
+    assert_eq!((counts.timeouts.value(), counts.hedges.value()), (1, 1));
+    assert_eq!(volume.failures(), 1, "what is not waited for is no failure");
+}
+
+#[test]
+fn bad_places_do_not_take_the_disk_away() {
+    let mut world = filled(43);
+    let (mut pace, mut now) = (Pace::new(), Instant::now());
+    // A fifth of what was written, in two segments.
+    let at = world.opened().volume.geometry().segment_at(2);
+    let long = world.opened().volume.geometry().segment_bytes;
+    world.device.set_bad(at..at + 2 * long);
+    let states = pass(&mut world, &mut pace, &mut now, 30);
+    assert!(states.iter().all(|health| *health == Health::Healthy), "{states:?}");
+    let counts = world.opened().volume.counts();
+    assert!(counts.read_errors.value() >= 8, "{}", counts.read_errors.value());
+    assert_eq!(world.opened().volume.stats().segments_retired, 2);
+    assert!(try_out(&world.opened().volume, 1).is_ok());
+}
+
+#[test]
+fn a_disk_that_fails_everywhere_is_left_and_not_trusted_before_it_works() {
+    let mut world = filled(44);
+    let (mut pace, mut now) = (Pace::new(), Instant::now());
+    world.device.set_faults(Faults { read_errors: u16::MAX, ..Faults::default() });
+    let states = pass(&mut world, &mut pace, &mut now, 12);
+    assert_eq!(states[0], Health::Offline("16 reads in 16 fail".into()), "at once");
+    let failing = Err(DiskError::DeviceFailing { failed: 16, reads: 16 });
+    assert_eq!(try_out(&world.opened().volume, 1), failing);
+    world.device.set_faults(Faults::default());
+    assert_eq!(try_out(&world.opened().volume, 1), Ok(()));
+    world.device.set_read_time(Duration::from_secs(3));
+    let late = Err(DiskError::DeviceIo(IoError::TimedOut));
+    assert_eq!(try_out(&world.opened().volume, 1), late);
+}
