@@ -139,26 +139,24 @@ fn what_was_cached_is_served_after_a_kill_without_the_origin() {
 fn what_is_no_store_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("precious");
-    let precious = support::write_noise(&path, 8 << 20);
     let text = path.display().to_string();
-    for arguments in [
-        vec!["store", "format", &text],
-        vec!["store", "check", &text],
-        vec![
-            "serve",
-            "--origin",
-            "http://127.0.0.1:9",
-            "--listen",
-            "127.0.0.1:0",
-            "--store",
-            &text,
-        ],
-    ] {
-        let output = support::run(freshet().args(&arguments).env("XDG_RUNTIME_DIR", folder.path()));
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success(), "{arguments:?}");
-        assert!(said.contains("another program") && said.contains("precious"), "{said}");
-    }
+    let refused = |because: &str| {
+        let node = ["--origin", "http://127.0.0.1:9", "--listen", "127.0.0.1:0"];
+        let sized = format!("{text}:40MB");
+        let serve = ["serve", "--store", &sized].into_iter().chain(node).collect();
+        for arguments in [vec!["store", "format", &text], vec!["store", "check", &text], serve] {
+            let output =
+                support::run(freshet().args(&arguments).env("XDG_RUNTIME_DIR", folder.path()));
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(!output.status.success(), "{arguments:?}");
+            assert_eq!(said.matches(because).count(), 1, "{said}");
+            assert!(said.contains("precious"), "{said}");
+        }
+    };
+    support::write_noise(&path, 100);
+    refused("less than a block");
+    let precious = support::write_noise(&path, 8 << 20);
+    refused("another program");
     assert!(std::fs::read(&path).unwrap() == precious);
     succeed(freshet().args(["store", "format", "--force", &text]));
     assert!(succeed(freshet().args(["store", "check", &text])).contains("good"));

@@ -152,7 +152,7 @@ pub enum DiskError {
     DeviceOpen(IoError),
     /// An operation failed.
     #[error("the device failed: {0}")]
-    DeviceIo(#[from] IoError),
+    DeviceIo(IoError),
     /// It can be opened, and much of it cannot be read.
     #[error("the device is failing: {failed} reads in {reads} fail")]
     DeviceFailing {
@@ -201,4 +201,11 @@ pub enum DiskError {
         /// The length.
         bytes: u64,
     },
+}
+
+/// Not by `#[from]`: the text has the reason already, and those who show sources would say it twice.
+impl From<IoError> for DiskError {
+    fn from(error: IoError) -> Self {
+        Self::DeviceIo(error)
+    }
 }

@@ -24,6 +24,9 @@ pub enum IoError {
     /// The kernel's `errno`.
     #[error("{}", std::io::Error::from_raw_os_error(*.0))]
     Failed(i32),
+    /// Another process has the device.
+    #[error("another process has it")]
+    Taken,
     /// It ended before its end.
     #[error("the device moved fewer bytes than it was asked for")]
     Short,
@@ -49,7 +52,7 @@ impl IoError {
                 code,
                 ENXIO | EBADF | ENODEV | ECONNABORTED | ENOTCONN | ESHUTDOWN | ESTALE
             ),
-            Self::Short | Self::TimedOut => false,
+            Self::Taken | Self::Short | Self::TimedOut => false,
         }
     }
 }

@@ -591,7 +591,7 @@ impl Disk {
 
 fn explain(error: &DiskError) -> String {
     match error {
-        DiskError::DeviceOpen(IoError::Failed(11)) => TAKEN.into(),
+        DiskError::DeviceOpen(IoError::Taken) => TAKEN.into(),
         other => other.to_string(),
     }
 }

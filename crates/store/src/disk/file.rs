@@ -63,7 +63,8 @@ impl FileDevice {
                 other => Err(other),
             })
             .map_err(failed)?;
-        rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive).map_err(failed)?;
+        rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|error| if error == Errno::AGAIN { IoError::Taken } else { failed(error) })?;
         Self::of(fd, path)
     }
 
@@ -325,7 +326,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("disk");
         let first = FileDevice::create(&path, 8 << 20).expect("a file");
-        assert_eq!(FileDevice::open(&path).err(), Some(IoError::Failed(11)));
+        assert_eq!(FileDevice::open(&path).err(), Some(IoError::Taken));
         drop(first);
         assert_eq!(FileDevice::open(&path).map(|device| device.bytes()), Ok(8 << 20));
         assert!(FileDevice::open(folder.path()).is_err());

@@ -249,7 +249,7 @@ fn open_one(disk: &Disk, takes_over: bool) -> Option<Opened> {
     loop {
         match disk.open() {
             Ok(opened) => return Some(opened),
-            Err(DiskError::DeviceOpen(IoError::Failed(11))) if Instant::now() < until => {
+            Err(DiskError::DeviceOpen(IoError::Taken)) if Instant::now() < until => {
                 std::thread::sleep(Duration::from_millis(10));
             }
             Err(_) => return None,
@@ -273,7 +273,7 @@ fn look_at(spec: &DiskSpec) -> Result<Found, DiskError> {
         }
         (None, Ok(_)) => return Err(DiskError::ConfigDeviceBytes { bytes: 0 }),
         // The process that is about to be replaced has it: its set is this one's too.
-        (_, Err(IoError::Failed(11))) => {
+        (_, Err(IoError::Taken)) => {
             let device = FileDevice::peek(&spec.path).map_err(DiskError::DeviceOpen)?;
             return Superblock::read(&device).map(|found| Found::Store(Box::new(found)));
         }
