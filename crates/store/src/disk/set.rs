@@ -268,7 +268,11 @@ enum Found {
 fn look_at(spec: &DiskSpec) -> Result<Found, DiskError> {
     let device = match (spec.bytes, FileDevice::open(&spec.path)) {
         (_, Ok(device)) if device.bytes() > 0 => device,
-        (Some(bytes), Ok(_) | Err(IoError::Failed(2))) => {
+        (Some(bytes), Ok(empty)) => {
+            drop(empty);
+            FileDevice::create(&spec.path, bytes).map_err(DiskError::DeviceOpen)?
+        }
+        (Some(bytes), Err(IoError::Failed(2))) => {
             FileDevice::create(&spec.path, bytes).map_err(DiskError::DeviceOpen)?
         }
         (None, Ok(_)) => return Err(DiskError::ConfigDeviceBytes { bytes: 0 }),
