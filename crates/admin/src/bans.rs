@@ -40,23 +40,34 @@ pub(crate) struct BanList {
     bans: Vec<Ban>,
 }
 
-/// Adds a ban. It holds from now on, for what was fetched before.
+/// What a ban did, and all bans, newest first.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Banned {
+    /// Whether it is on every disk, or there are none. Where a disk is away, it gets the ban when it
+    /// comes back, unless this process ends before and no other disk has it.
+    durable: bool,
+    /// All of them.
+    bans: Vec<Ban>,
+}
+
+/// Adds a ban. It holds from now on, for what was fetched before, and is on the disks in use before
+/// this is answered.
 #[utoipa::path(post, path = "/v1/bans", tag = "purge", security(("token" = [])),
     request_body = BanToAdd,
-    responses((status = OK, body = BanList), (status = BAD_REQUEST, body = Problem)))]
+    responses((status = OK, body = Banned), (status = BAD_REQUEST, body = Problem)))]
 pub(crate) async fn add_ban(
     State(context): State<Arc<Context>>,
     Input(input): Input<BanToAdd>,
-) -> Result<Json<BanList>, Problem> {
-    let shared = &context.node.shared;
+) -> Result<Json<Banned>, Problem> {
     let settings = context.node.snapshot().settings.bans;
-    shared.bans.add(&shared.cache, &input.ban, &settings).map_err(|why| {
+    let durability = context.node.shared.ban(&input.ban, &settings).map_err(|why| {
         let help = "as {\"ban\": \"req.url ~ ^/news/\"}; there are req.url, req.http.*, obj.status, \
                     obj.http.*, obj.age, obj.ttl, obj.grace and obj.keep with ==, !=, ~, !~, <, >";
         Problem::bad_request(&why, help)
     })?;
-    tracing::info!(ban = input.ban, "banned by the admin interface");
-    Ok(Json(listed(&context)))
+    let durable = durability.reached().await;
+    tracing::info!(ban = input.ban, durable, "banned by the admin interface");
+    Ok(Json(Banned { durable, bans: listed(&context).bans }))
 }
 
 /// Lists the bans in force, newest first.

@@ -54,6 +54,9 @@ pub(crate) struct Purged {
     purged: usize,
     /// Whether they were kept as stale.
     soft: bool,
+    /// Whether it is on every disk, or there are none. Where a disk is away, it is purged when it
+    /// comes back, unless this process ends before and no other disk knows of the purge.
+    durable: bool,
     /// Time it took, µs.
     took_us: u64,
 }
@@ -76,7 +79,9 @@ pub(crate) async fn purge(
             ));
         }
     };
-    Ok(Json(carry_out(input.soft, |how| context.node.shared.purge(&key, how).wait())))
+    beside(move || carry_out(input.soft, |how| context.node.shared.purge(&key, how)))
+        .await
+        .map(Json)
 }
 
 /// Purges everything that has a tag. What is being fetched and turns out to have it is not kept.
@@ -95,7 +100,7 @@ pub(crate) async fn purge_tag(
     }
     beside(move || {
         let number = tag(input.tag.as_bytes());
-        carry_out(input.soft, |how| context.node.shared.purge_tag(number, how).wait())
+        carry_out(input.soft, |how| context.node.shared.purge_tag(number, how))
     })
     .await
     .map(Json)
@@ -109,9 +114,7 @@ pub(crate) async fn purge_all(
     State(context): State<Arc<Context>>,
     Input(input): Input<AllToPurge>,
 ) -> Result<Json<Purged>, Problem> {
-    beside(move || carry_out(input.soft, |how| context.node.shared.purge_all(how).wait()))
-        .await
-        .map(Json)
+    beside(move || carry_out(input.soft, |how| context.node.shared.purge_all(how))).await.map(Json)
 }
 
 fn key_of_url(context: &Context, url: &str) -> Result<Key, Problem> {
@@ -125,11 +128,13 @@ fn key_of_text(context: &Context, text: &str) -> Key {
     text.split(' ').fold(builder, |builder, part| builder.part(part.as_bytes())).build()
 }
 
-fn carry_out(soft: bool, purge: impl FnOnce(Purge) -> usize) -> Purged {
+/// On a thread that may block: it waits for the disks.
+fn carry_out(soft: bool, purge: impl FnOnce(Purge) -> freshet_node::Purged) -> Purged {
     let how = if soft { Purge::Soft(UnixMillis::now()) } else { Purge::Hard };
     let begun = Instant::now();
-    let purged = purge(how);
+    let done = purge(how);
+    let (purged, durable) = (done.objects, done.durability.wait());
     let took_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-    tracing::info!(purged, soft, took_us, "purged by the admin interface");
-    Purged { purged, soft, took_us }
+    tracing::info!(purged, soft, durable, took_us, "purged by the admin interface");
+    Purged { purged, soft, durable, took_us }
 }

@@ -10,7 +10,6 @@ use freshet_store::disk::bench::{self, BenchOptions};
 use freshet_store::disk::device::Device;
 use freshet_store::disk::file::FileDevice;
 use freshet_store::disk::geometry::FormatOptions;
-use freshet_store::disk::purges::{Purges, Sequence};
 use freshet_store::disk::superblock::{Superblock, Uuid, contents};
 use freshet_store::disk::{Common, limits, recovery};
 use serde_json::Value;
@@ -178,11 +177,7 @@ fn format(arguments: &FormatArguments) -> Result<ExitCode> {
 fn check(arguments: &CheckArguments) -> Result<ExitCode> {
     let mut wrong = 0;
     for path in &arguments.stores {
-        let common = Common {
-            purges: Arc::new(Purges::new(limits::MARKS_MAX as usize)),
-            sequence: Arc::new(Sequence::default()),
-            now_us: || UnixMillis::now().0 * 1000,
-        };
+        let common = Common::new(|| UnixMillis::now().0 * 1000);
         let found = FileDevice::open(path)
             .map_err(freshet_store::DiskError::DeviceOpen)
             .and_then(|device| recovery::inspect(&device, &common));

@@ -8,6 +8,7 @@ use named::{Origin, content};
 use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Instant;
@@ -17,6 +18,8 @@ struct Node {
     process: Process,
     address: SocketAddr,
     runtime: PathBuf,
+    /// Of the admin interface.
+    token: String,
 }
 
 impl Node {
@@ -27,10 +30,12 @@ impl Node {
     fn start_with(origin: &Origin, folder: &Path, more: &[&str]) -> Self {
         let runtime = folder.join("run");
         std::fs::create_dir_all(&runtime).unwrap();
+        let url = format!("http://{}", origin.address);
+        let from = if more.contains(&"--vcl") { vec![] } else { vec!["--origin", &url] };
         let mut process = Process::start(
             freshet()
                 .args(["serve", "--listen", "127.0.0.1:0", "--memory", "64MiB", "--workers", "2"])
-                .args(["--origin", &format!("http://{}", origin.address)])
+                .args(from)
                 .args(more)
                 .args([
                     "--admin",
@@ -45,8 +50,13 @@ impl Node {
             let rest = line.strip_prefix("listening  http://")?;
             rest.split_whitespace().next()?.parse().ok()
         });
+        let token: PathBuf = process.wait_for(|line| {
+            let rest = line.strip_prefix("token      ")?;
+            Some(rest.trim().into())
+        });
         process.wait_for(|line| line.starts_with("ready").then_some(()));
-        Self { process, address, runtime }
+        let token = std::fs::read_to_string(token).unwrap().trim().to_owned();
+        Self { process, address, runtime, token }
     }
 
     /// Status and body of a response.
@@ -66,8 +76,29 @@ impl Node {
         (status, head, bytes.split_off(end + 4))
     }
 
+    /// Asks the admin interface; what it answers.
+    fn ask(&self, request: &str, body: &str) -> serde_json::Value {
+        let mut stream = UnixStream::connect(self.runtime.join("admin")).unwrap();
+        let text = format!(
+            "{request} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: Bearer {}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            self.token,
+            body.len()
+        );
+        stream.write_all(text.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        serde_json::from_str(&answer[answer.find("\r\n\r\n").unwrap()..]).unwrap()
+    }
+
     /// Waits until the disk has written what it was given.
     fn written(&self, records: u64) {
+        self.wait_for(|store| store["records"].as_u64() >= Some(records));
+    }
+
+    /// Waits until this is true of the disk.
+    fn wait_for(&self, is_so: impl Fn(&serde_json::Value) -> bool) {
         let until = Instant::now() + PATIENCE;
         loop {
             let list = succeed(
@@ -77,7 +108,7 @@ impl Node {
                     .env("XDG_RUNTIME_DIR", &self.runtime),
             );
             let stores: serde_json::Value = serde_json::from_str(&list).unwrap();
-            if stores[0]["records"].as_u64().unwrap() >= records {
+            if is_so(&stores[0]) {
                 return;
             }
             assert!(Instant::now() < until, "{list}");
@@ -136,6 +167,118 @@ fn what_was_cached_is_served_after_a_kill_without_the_origin() {
     let node = Node::start(&origin, folder.path(), &store);
     check_all(&node, &targets);
     assert_eq!(origin.requests.load(SeqCst), fetched + 1);
+}
+
+#[test]
+fn what_was_banned_or_purged_by_a_policy_does_not_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::start();
+    let store = format!("{}:64MiB", folder.path().join("store").display());
+    let policy = folder.path().join("policy.vcl");
+    let text = format!(
+        r#"vcl 4.1;
+import purge;
+import std;
+
+backend origin {{ .host = "{}"; .port = "{}"; }}
+sub vcl_recv {{
+    if (req.http.x-do == "ban") {{
+        ban("req.url == " + req.url + " && req.http.host == a.test");
+        return (synth(200, "Banned"));
+    }}
+    if (req.http.x-do == "std") {{
+        if (std.ban("obj.http.x == y && req.url == " + req.url)) {{ return (synth(200)); }}
+    }}
+}}
+sub forget {{
+    if (req.http.x-do == "purge") {{ purge.hard(); return (synth(200, "Purged")); }}
+}}
+sub vcl_hit {{ call forget; }}
+sub vcl_miss {{ call forget; }}
+"#,
+        origin.address.ip(),
+        origin.address.port()
+    );
+    std::fs::write(&policy, text).unwrap();
+    let arguments = ["--vcl", &policy.to_string_lossy(), "--store", &store].map(str::to_owned);
+    let start = || {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        Node::start_with(&origin, folder.path(), &arguments)
+    };
+    let targets: Vec<String> = (0..6).map(|at| format!("/4000/{at}")).collect();
+    let mut node = start();
+    check_all(&node, &targets);
+    node.written(6);
+    assert_eq!(node.get("/4000/0", "X-Do: ban\r\n").0, 200);
+    assert_eq!(node.get("/4000/1", "X-Do: purge\r\n").0, 200);
+    let ban = r#"{"ban": "obj.status == 200 && obj.http.etag ~ \"/4000/2. *$\""}"#;
+    let answer = node.ask("POST /v1/bans", ban);
+    assert_eq!(
+        (&answer["durable"], answer["bans"].as_array().map(Vec::len)),
+        (&true.into(), Some(2))
+    );
+    node.process.signal(Signal::KILL);
+    node.process.end();
+
+    let mut node = start();
+    let listed = node.ask("GET /v1/bans", "");
+    assert_eq!(listed["bans"], answer["bans"], "with their times");
+    let fetched = origin.requests.load(SeqCst);
+    check_all(&node, &targets[3..]);
+    assert_eq!(origin.requests.load(SeqCst), fetched, "the disk has what was not banned");
+    check_all(&node, &targets[..3]);
+    assert_eq!(origin.requests.load(SeqCst), fetched + 3, "what was banned or purged is fetched");
+    node.written(6);
+    node.process.signal(Signal::TERM);
+    assert!(support::is_clean(node.process.end().0));
+
+    // What came after them stays, in order or not, and a disk that is purged as the memory is.
+    let mut node = start();
+    check_all(&node, &targets);
+    assert_eq!(origin.requests.load(SeqCst), fetched + 3, "what came after the bans is served");
+    node.process.signal(Signal::KILL);
+    node.process.end();
+    let node = start();
+    assert_eq!(node.get("/4000/4", "X-Do: purge\r\n").0, 200);
+    check_all(&node, &targets);
+    assert_eq!(origin.requests.load(SeqCst), fetched + 4);
+}
+
+#[test]
+fn who_purges_is_told_that_a_disk_is_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::start();
+    let path = folder.path().join("store");
+    let store = format!("{}:64MiB", path.display());
+    let targets: Vec<String> = (0..3).map(|at| format!("/4000/{at}")).collect();
+    let mut node = Node::start(&origin, folder.path(), &store);
+    check_all(&node, &targets);
+    node.written(3);
+    node.process.signal(Signal::TERM);
+    assert!(support::is_clean(node.process.end().0));
+    let fetched = origin.requests.load(SeqCst);
+
+    // A disk of another process is as one that is away.
+    let taken = std::fs::File::open(&path).unwrap();
+    rustix::fs::flock(&taken, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+    let mut node = Node::start(&origin, folder.path(), &store);
+    let (status, head, _) = node.get("/4000/0", "PURGE");
+    assert!((status, head.contains("a disk is away")) == (202, true), "{head}");
+    let url = format!("{{\"url\": \"http://{}/4000/0\"}}", "a.test");
+    assert_eq!(node.ask("POST /v1/purge", &url)["durable"], false);
+    let ban = r#"{"ban": "obj.http.etag ~ /4000/1"}"#;
+    assert_eq!(node.ask("POST /v1/bans", ban)["durable"], false);
+    // This process knows of both when the disk is back, and has them written to it.
+    drop(taken);
+    node.wait_for(|store| store["health"] == "healthy");
+    assert_eq!(node.ask("POST /v1/purge", &url)["durable"], true);
+    node.process.signal(Signal::KILL);
+    node.process.end();
+    let node = Node::start(&origin, folder.path(), &store);
+    check_all(&node, &targets[2..]);
+    assert_eq!(origin.requests.load(SeqCst), fetched, "the disk has what was not banned");
+    check_all(&node, &targets);
+    assert_eq!(origin.requests.load(SeqCst), fetched + 2, "what was banned or purged is fetched");
 }
 
 #[test]

@@ -41,3 +41,5 @@ pub mod snapshot;
 pub mod stats;
 pub mod transcript;
 pub mod worker;
+
+pub use disk::{Durability, Purged};

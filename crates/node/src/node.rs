@@ -134,7 +134,7 @@ impl Node {
         let format = Format::parse(&settings.log.format)
             .map_err(|error| NodeError::Config(format!("log.format: {error}")))?;
         let log = AccessLog::start(&settings.log.access, format).map_err(NodeError::LocalLog)?;
-        let bans = Arc::new(Bans::new(disks.is_some()));
+        let bans = Bans::new(disks.clone());
         let shared = Arc::new(Shared {
             cache,
             arena,
@@ -154,9 +154,9 @@ impl Node {
         if let Some(line) = predecessor {
             handover::take_over(line, &shared);
         }
+        shared.bans.restore_kept(&shared.cache);
         if let Some(vcl) = &snapshot.vcl {
-            vcl.set_cache(Arc::clone(&shared.cache));
-            vcl.set_bans(Arc::clone(&shared.bans), settings.bans);
+            vcl.set_shared(&shared, settings.bans);
         }
         let mut listeners = Vec::new();
         let mut ports: Vec<Vec<Port>> = cpus.iter().map(|_| Vec::new()).collect();
@@ -194,8 +194,7 @@ impl Node {
         let before = self.snapshot();
         let next = Snapshot::new(settings, Some(&before)).map_err(NodeError::Config)?;
         if let Some(vcl) = &next.vcl {
-            vcl.set_cache(Arc::clone(&self.shared.cache));
-            vcl.set_bans(Arc::clone(&self.shared.bans), next.settings.bans);
+            vcl.set_shared(&self.shared, next.settings.bans);
         }
         // All that can fail comes before the first change.
         let log = Opened::open(&next.settings.log.access).map_err(NodeError::LocalLog)?;

@@ -83,6 +83,7 @@ fn task(snapshot: &Snapshot, request: RequestHead, now: UnixMillis) -> ClientTas
         nesting: None,
         shaping: Shaping::default(),
         state: None,
+        durability: None,
     }
 }
 

@@ -67,7 +67,7 @@ pub struct Shared {
     /// Numbers for connections, requests and fetches.
     pub ids: Ids,
     /// Bans.
-    pub bans: Arc<Bans>,
+    pub bans: Bans,
     /// When objects leave that policies want to leave.
     pub expiry: Expiry,
     /// Who takes transcripts, if somebody does.

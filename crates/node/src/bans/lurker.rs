@@ -16,6 +16,8 @@ const REST_MAX: Duration = Duration::from_secs(1);
 const REST_MIN: Duration = Duration::from_millis(1);
 /// Objects tested without a rest.
 const BATCH: usize = 256;
+/// How often it is looked whether bans may leave the list, where there is nothing to be tested.
+const TIDY_EVERY: Duration = Duration::from_secs(60);
 
 /// Works bans off, as long as the worker is there. For one worker of a node.
 pub(crate) async fn run(worker: Rc<Worker>) {
@@ -24,15 +26,20 @@ pub(crate) async fn run(worker: Rc<Worker>) {
         let added = bans.added.notified();
         let settings = worker.snapshot().settings.bans;
         let due = bans.due(settings.lurker_age);
-        if settings.lurker_sleep.is_zero() || !bans.has_work() {
+        if settings.lurker_sleep.is_zero() || bans.is_empty() {
             added.await;
             continue;
         }
         if due.is_empty() {
-            let rest = settings.lurker_age.clamp(Duration::from_millis(20), REST_MAX);
+            let has_work = bans.has_work();
+            let soon = settings.lurker_age.clamp(Duration::from_millis(20), REST_MAX);
             tokio::select! {
                 () = added => {}
-                () = tokio::time::sleep(rest) => {}
+                () = tokio::time::sleep(if has_work { soon } else { TIDY_EVERY }) => {
+                    if !has_work && bans.may_leave() {
+                        bans.advance(&worker.shared.cache);
+                    }
+                }
             }
             continue;
         }
@@ -53,6 +60,18 @@ pub(crate) async fn run(worker: Rc<Worker>) {
 }
 
 impl Bans {
+    /// Whether there is none, but for the first one, which bans nothing.
+    fn is_empty(&self) -> bool {
+        self.list.read().unwrap_or_else(PoisonError::into_inner).len() <= 1
+    }
+
+    /// Whether the disks let the oldest ban go.
+    fn may_leave(&self) -> bool {
+        let done = self.done_on_disks();
+        let list = self.list.read().unwrap_or_else(PoisonError::into_inner);
+        list.back().is_some_and(|oldest| oldest.number.load(SeqCst) <= done)
+    }
+
     /// Whether there is a ban that may come to an end without requests.
     fn has_work(&self) -> bool {
         let list = self.list.read().unwrap_or_else(PoisonError::into_inner);
@@ -108,17 +127,14 @@ impl Bans {
             let used = bans.iter().find(|(seq, _)| *seq <= seen).map_or(0, |(seq, _)| *seq);
             oldest_used = oldest_used.min(used);
         });
-        if self.has_disks {
-            return;
-        }
+        let done = self.done_on_disks();
         let mut list = self.list.write().unwrap_or_else(PoisonError::into_inner);
         while let Some(oldest) = list.back()
-            && oldest.is_done.load(Relaxed)
             && oldest.seq < oldest_used
+            && oldest.number.load(SeqCst) <= done
         {
             // What is still being fetched may be older than this one.
-            self.floor.fetch_max(oldest.seq, SeqCst);
-            self.counters.deleted.add(1);
+            self.drop_oldest(oldest);
             list.pop_back();
         }
     }

@@ -7,16 +7,22 @@
 //! The order of bans and of the beginnings of fetches is that of the cache's purges, so there is no
 //! time between at which an object could slip through. The list is bounded: when its oldest end is
 //! dropped too early, objects that were not tested against that are not served.
+//!
+//! Where there are disks, bans are kept on each as purges are, with a number in the order of the
+//! disks, and come back from them.
 
 mod lurker;
 mod spec;
+mod stored;
 
 pub(crate) use lurker::run as lurk;
 
+use crate::disk::Durability;
 use freshet_base::clock::UnixMillis;
 use freshet_base::counter::SharedCounter;
-use freshet_cache::{Cache, Object, StoredHead};
+use freshet_cache::{Cache, Object};
 use freshet_http::message::RequestHead;
+use freshet_store::disk::Disks;
 use spec::{Seen, Spec};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -53,6 +59,8 @@ impl Default for BanSettings {
 #[derive(Debug)]
 struct Ban {
     seq: u64,
+    /// When in the order of the disks; 0 where there are none, or a newer ban says the same.
+    number: AtomicU64,
     time: UnixMillis,
     /// `None` for the first one, which bans nothing.
     spec: Option<Spec>,
@@ -68,10 +76,10 @@ pub struct Bans {
     newest: AtomicU64,
     /// Objects that were not tested up to here are not served.
     floor: AtomicU64,
-    /// The same for what is on disks, by time.
-    floor_ms: AtomicU64,
-    /// Whether there are disks, for which bans stay that are done in memory.
-    has_disks: bool,
+    /// Where bans are kept, and what stays in the list while there is something older there.
+    disks: Option<Arc<Disks>>,
+    /// How many bans had been found on them when they were looked at last.
+    found: AtomicU64,
     /// Told of each new ban.
     added: Notify,
     /// What was done.
@@ -121,9 +129,12 @@ pub struct Listed {
 pub(crate) struct Handed {
     /// Its number in the order of its process.
     pub(crate) seq: u64,
+    /// Its number in the order of the disks, 0 where it has none.
+    pub(crate) number: u64,
     pub(crate) time: UnixMillis,
     /// Whether no object in memory is left that it could ban.
     pub(crate) is_done: bool,
+    /// As it is read again.
     pub(crate) text: String,
 }
 
@@ -135,9 +146,9 @@ impl Bans {
         }
         let list = self.list.read().unwrap_or_else(PoisonError::into_inner);
         let of = |ban: &Arc<Ban>| {
-            let text = ban.spec.as_ref()?.text.clone();
-            let is_done = ban.is_done.load(Relaxed);
-            Some(Handed { seq: ban.seq, time: ban.time, is_done, text })
+            let text = ban.spec.as_ref()?.written.clone();
+            let (is_done, number) = (ban.is_done.load(Relaxed), ban.number.load(SeqCst));
+            Some(Handed { seq: ban.seq, number, time: ban.time, is_done, text })
         };
         list.iter().rev().filter(|ban| ban.seq > seq).filter_map(of).collect()
     }
@@ -146,28 +157,49 @@ impl Bans {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(crate) fn restore(&self, cache: &Cache, handed: &Handed) -> Result<u64, String> {
+    pub(crate) fn restore(
+        &self,
+        cache: &Cache,
+        handed: &Handed,
+    ) -> Result<(u64, Durability), String> {
         let spec = Spec::read(&spec::words(&handed.text)?)?;
         let mut list = self.list.write().unwrap_or_else(PoisonError::into_inner);
+        let number = Some(handed.number).filter(|number| *number > 0);
+        let found = |ban: &&Arc<Ban>| number.is_some_and(|one| ban.number.load(SeqCst) == one);
+        if let Some(known) = list.iter().find(found) {
+            return Ok((known.seq, Durability::default()));
+        }
+        // One that a newer ban stands for need not be kept.
+        let (number, durability) = match (number, handed.is_done) {
+            (None, true) => (0, Durability::default()),
+            (number, _) => self.keep(&spec, number),
+        };
         let seq = cache.next_in_order();
         let (time, is_done) = (handed.time, AtomicBool::new(handed.is_done));
-        list.push_front(Arc::new(Ban { seq, time, spec: Some(spec), is_done }));
+        let number = AtomicU64::new(number);
+        list.push_front(Arc::new(Ban { seq, number, time, spec: Some(spec), is_done }));
+        self.bound(&mut list);
         self.newest.store(seq, SeqCst);
         drop(list);
         self.added.notify_waiters();
-        Ok(seq)
+        Ok((seq, durability))
     }
 
-    /// No bans, for a node with disks or without.
-    pub fn new(has_disks: bool) -> Self {
-        let first =
-            Ban { seq: 0, time: UnixMillis::now(), spec: None, is_done: AtomicBool::new(true) };
+    /// No bans but those that are on the disks, if there are any.
+    pub fn new(disks: Option<Arc<Disks>>) -> Self {
+        let first = Ban {
+            seq: 0,
+            number: AtomicU64::new(0),
+            time: UnixMillis::now(),
+            spec: None,
+            is_done: AtomicBool::new(true),
+        };
         Self {
             list: RwLock::new([Arc::new(first)].into()),
             newest: AtomicU64::new(0),
             floor: AtomicU64::new(0),
-            floor_ms: AtomicU64::new(0),
-            has_disks,
+            disks,
+            found: AtomicU64::new(0),
             added: Notify::new(),
             counters: BanCounters::default(),
         }
@@ -177,7 +209,12 @@ impl Bans {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn add(&self, cache: &Cache, text: &str, settings: &BanSettings) -> Result<(), String> {
+    pub(crate) fn add(
+        &self,
+        cache: &Cache,
+        text: &str,
+        settings: &BanSettings,
+    ) -> Result<Durability, String> {
         self.add_words(cache, &spec::words(text)?, settings)
     }
 
@@ -185,13 +222,14 @@ impl Bans {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn add_words(
+    pub(crate) fn add_words(
         &self,
         cache: &Cache,
         words: &[String],
         settings: &BanSettings,
-    ) -> Result<(), String> {
+    ) -> Result<Durability, String> {
         let spec = Spec::read(words)?;
+        self.check_length(&spec)?;
         let mut list = self.list.write().unwrap_or_else(PoisonError::into_inner);
         self.counters.added.add(1);
         if settings.drops_duplicates {
@@ -201,22 +239,34 @@ impl Bans {
             };
             for old in list.iter().filter(same) {
                 old.is_done.store(true, Relaxed);
+                old.number.store(0, SeqCst);
                 self.counters.duplicates.add(1);
             }
         }
+        let (number, durability) = self.keep(&spec, None);
+        let number = AtomicU64::new(number);
         let seq = cache.next_in_order();
         let (time, is_done) = (UnixMillis::now(), AtomicBool::new(false));
-        list.push_front(Arc::new(Ban { seq, time, spec: Some(spec), is_done }));
-        while list.len() > BANS_MAX {
-            let Some(oldest) = list.pop_back() else { break };
-            self.counters.deleted.add(1);
-            self.floor.fetch_max(oldest.seq, SeqCst);
-            self.floor_ms.fetch_max(oldest.time.0, SeqCst);
-        }
+        list.push_front(Arc::new(Ban { seq, number, time, spec: Some(spec), is_done }));
+        self.bound(&mut list);
         self.newest.store(seq, SeqCst);
         drop(list);
         self.added.notify_waiters();
-        Ok(())
+        Ok(durability)
+    }
+
+    /// Drops the oldest where there are too many; what was not tested against them is refused.
+    fn bound(&self, list: &mut VecDeque<Arc<Ban>>) {
+        while list.len() > BANS_MAX {
+            let Some(oldest) = list.pop_back() else { break };
+            self.drop_oldest(&oldest);
+        }
+    }
+
+    fn drop_oldest(&self, oldest: &Ban) {
+        self.counters.deleted.add(1);
+        self.floor.fetch_max(oldest.seq, SeqCst);
+        self.forget_kept(oldest);
     }
 
     /// Whether an object that a request found is banned. It is not tested again before the next
@@ -253,22 +303,9 @@ impl Bans {
         false
     }
 
-    /// Whether a response from a disk, which says only when it came, is banned.
-    pub fn bans_stored(&self, head: &StoredHead, request: &RequestHead, now: UnixMillis) -> bool {
-        let received = head.freshness.received;
-        if received.0 <= self.floor_ms.load(SeqCst) {
-            return true;
-        }
-        let list = self.list.read().unwrap_or_else(PoisonError::into_inner);
-        let seen = Seen { head, freshness: &head.freshness };
-        // The lurker does not look at disks: what is done in memory is not done there.
-        list.iter()
-            .take_while(|ban| ban.time >= received)
-            .any(|ban| ban.spec.as_ref().is_some_and(|spec| spec.test(seen, Some(request), now).1))
-    }
-
     /// All bans, newest first. O(objects).
     pub fn list(&self, cache: &Cache) -> Vec<Listed> {
+        self.restore_kept(cache);
         let bans: Vec<_> = {
             let list = self.list.read().unwrap_or_else(PoisonError::into_inner);
             list.iter().map(Arc::clone).collect()

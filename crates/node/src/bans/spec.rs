@@ -6,6 +6,7 @@ use freshet_http::fields::Fields;
 use freshet_http::freshness::Freshness;
 use freshet_http::message::RequestHead;
 use freshet_vcl::Pattern;
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// Conditions of one ban. A person writes three.
@@ -19,6 +20,8 @@ pub(super) struct Spec {
     conditions: Vec<Condition>,
     /// As it is shown: words with single spaces between.
     pub(super) text: String,
+    /// As it is read again: the same with quotes where a word needs them.
+    pub(super) written: String,
     /// Whether it is about requests too, so that it cannot be tested without one.
     pub(super) needs_request: bool,
 }
@@ -72,7 +75,7 @@ impl Spec {
     /// What is wrong, in Varnish's words.
     pub(super) fn read(words: &[String]) -> Result<Self, String> {
         let mut words = words.iter().map(String::as_str);
-        let (mut conditions, mut text) = (Vec::new(), String::new());
+        let (mut conditions, mut text, mut written) = (Vec::new(), String::new(), String::new());
         let mut needs_request = false;
         loop {
             let Some(name) = words.next() else {
@@ -94,8 +97,9 @@ impl Spec {
             }
             let and = if text.is_empty() { "" } else { " && " };
             text = format!("{text}{and}{name} {operator} {argument}");
+            written = format!("{written}{and}{} {operator} {}", quoted(name), quoted(argument));
             match words.next() {
-                None => return Ok(Self { conditions, text, needs_request }),
+                None => return Ok(Self { conditions, text, written, needs_request }),
                 Some("&&") => {}
                 Some(other) => {
                     return Err(format!("Expected && between conditions, found \"{other}\""));
@@ -273,9 +277,38 @@ pub(super) fn words(text: &str) -> Result<Vec<String>, String> {
     Ok(words)
 }
 
+/// A word as [`words`] reads it.
+fn quoted(word: &str) -> Cow<'_, str> {
+    let is_plain =
+        !word.is_empty() && !word.starts_with('"') && !word.contains(char::is_whitespace);
+    if is_plain {
+        return word.into();
+    }
+    format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"")).into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_as_the_same(
+            name in r#"[a-z "\\]{1,6}"#,
+            argument in r#"[a-z "\\\t]{0,12}"#,
+            more in proptest::bool::ANY,
+        ) {
+            let condition = [format!("obj.http.{name}"), "!=".into(), argument];
+            let mut all = condition.to_vec();
+            if more {
+                all.push("&&".into());
+                all.extend(condition);
+            }
+            let spec = Spec::read(&all).expect("it is a ban");
+            prop_assert_eq!(words(&spec.written), Ok(all));
+        }
+    }
 
     fn read(text: &str) -> Result<String, String> {
         Spec::read(&words(text)?).map(|spec| spec.text)

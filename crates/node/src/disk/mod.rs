@@ -4,15 +4,18 @@
 //! disk has becomes an object like any other, whose body knows where its bytes are: what a response
 //! needs is read when it needs it, and what the disk cannot give is asked from an origin by range.
 
+mod durability;
 mod fill;
 mod intake;
 pub(crate) mod meta;
 mod promote;
 mod purge;
 
+pub use durability::Durability;
 pub(crate) use fill::{fill, response_body};
 pub(crate) use intake::{Intake, Tee, offer_used, target_of};
 pub(crate) use promote::promote;
+pub use purge::Purged;
 
 use crate::config::Settings;
 use freshet_base::clock::UnixMillis;

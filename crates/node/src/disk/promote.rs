@@ -37,7 +37,8 @@ pub(crate) async fn promote(
         selects(&meta, request).then_some((stored, meta))
     });
     let Some((mut stored, mut meta)) = selected else { return Err(ticket) };
-    if shared.bans.bans_stored(&meta.head, request, UnixMillis::now()) {
+    let (head, now) = ((&meta.head, stored.born), UnixMillis::now());
+    if shared.bans.bans_stored(&shared.cache, head, request, now) {
         stored.forget();
         return Err(ticket);
     }

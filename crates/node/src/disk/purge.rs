@@ -1,23 +1,21 @@
-//! Purges, in memory and on the disks.
+//! Purges and bans, in memory and on the disks.
 
-use crate::handover::Forwarded;
+use super::Durability;
+use crate::bans::BanSettings;
+use crate::handover::{Forwarded, Giving};
 use crate::worker::Shared;
 use freshet_cache::{Key, Purge};
-use freshet_store::disk::device::Completion;
+use freshet_store::disk::Pending;
 use freshet_store::disk::purges::Target;
-use std::sync::PoisonError;
-use std::time::{Duration, Instant};
-
-/// How long a purge waits to be durable: longer than a disk may take for a write and a flush before
-/// it is left. The purge is applied to such a disk when it comes back.
-const DURABLE_MAX: Duration = Duration::from_secs(20);
+use std::sync::{Arc, PoisonError};
 
 /// A purge that was carried out in memory and is being made durable.
 #[must_use]
 pub struct Purged {
     /// Objects in memory it met.
     pub objects: usize,
-    durable: Vec<Completion>,
+    /// What is to be waited for before it is answered.
+    pub durability: Durability,
 }
 
 impl Shared {
@@ -47,38 +45,42 @@ impl Shared {
     fn purged(
         &self,
         objects: usize,
-        durable: Option<Vec<Completion>>,
+        pending: Option<Pending>,
         what: &Forwarded<'_>,
         how: Purge,
     ) -> Purged {
-        let mut durable = durable.unwrap_or_default();
-        let giving = self.giving.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        durable.extend(giving.and_then(|giving| giving.purge(what, how)));
-        Purged { objects, durable }
-    }
-}
-
-impl Purged {
-    /// Waits until it holds over a power cut, for a limited time.
-    pub async fn durable(self) -> usize {
-        let all = async {
-            for one in self.durable {
-                one.await;
-            }
-        };
-        if tokio::time::timeout(DURABLE_MAX, all).await.is_err() {
-            tracing::warn!("a purge is not durable on every disk yet");
-        }
-        self.objects
+        let told = self.giving().and_then(|giving| giving.purge(what, how));
+        let durability = Durability::from(pending.unwrap_or_default()).and(told);
+        Purged { objects, durability }
     }
 
-    /// The same, on a thread that may block.
-    pub fn wait(self) -> usize {
-        let until = Instant::now() + DURABLE_MAX;
-        for one in self.durable {
-            one.wait(until.saturating_duration_since(Instant::now()));
-        }
-        self.objects
+    /// Bans what a text says, as policies write it, in memory and on the disks.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn ban(&self, text: &str, settings: &BanSettings) -> Result<Durability, String> {
+        self.bans.add(&self.cache, text, settings).map(|durability| self.banned(durability))
+    }
+
+    /// Bans what these words say.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn ban_words(
+        &self,
+        words: &[String],
+        settings: &BanSettings,
+    ) -> Result<Durability, String> {
+        self.bans.add_words(&self.cache, words, settings).map(|durability| self.banned(durability))
+    }
+
+    /// Waits until the process that takes over has it as well, if one does.
+    fn banned(&self, durability: Durability) -> Durability {
+        durability.and(self.giving().and_then(|giving| giving.bans()))
+    }
+
+    fn giving(&self) -> Option<Arc<Giving>> {
+        self.giving.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

@@ -2,8 +2,11 @@
 
 use std::io::{self, Read, Write};
 
-/// Of the whole conversation. A process that is offered another one starts empty.
-pub(super) const VERSION: u32 = 1;
+/// Of the whole conversation. A process that is offered a newer one starts empty. Since 2, bans have
+/// a number in the order of the disks.
+pub(super) const VERSION: u32 = 2;
+/// What a purge is of that purges nothing: the bans before it are to be durable.
+pub(super) const BANS: u64 = 3;
 /// What a hello begins with.
 pub(super) const MAGIC: [u8; 8] = *b"freshet\n";
 /// The longest frame: a piece of a body is a quarter of it, a description with all its fields is
@@ -25,17 +28,18 @@ pub(super) enum Kind {
     Piece,
     /// The asker's number, whether the body was all there.
     End,
-    /// A number, what is purged.
+    /// A number, what is purged; or only that bans are to be durable.
     Purge,
     /// Nothing changes here any more: take the rest.
     Settled,
-    /// A ban: its number, its time, whether it is done, its text.
+    /// A ban: its number, its time, whether it is done, since version 2 its number in the order of
+    /// the disks, its text.
     Ban,
     /// Goes on with the version of the hello.
     Accept = 64,
     /// The object's number, the asker's number for it.
     Want,
-    /// The number of a purge that is durable.
+    /// The number of a purge, since version 2 whether it is durable.
     Purged,
     /// Nothing more is wanted.
     Finished,

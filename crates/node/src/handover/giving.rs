@@ -1,12 +1,12 @@
 //! The old process' side of a hand-over.
 
-use super::frame::{self, Kind, MAGIC, PIECE_BYTES_MAX, VERSION};
+use super::frame::{self, BANS, Kind, MAGIC, PIECE_BYTES_MAX, VERSION};
 use super::object;
 use crate::worker::Shared;
 use freshet_cache::{Key, Object, Purge};
 use freshet_store::Next;
 use freshet_store::disk::block::Buffer;
-use freshet_store::disk::device::{Completion, Finish};
+use freshet_store::disk::device::{Completion, Finish, IoError};
 use std::collections::HashMap;
 use std::io::{self, BufReader, BufWriter, Write};
 use std::os::unix::net::UnixStream;
@@ -47,7 +47,7 @@ enum Told {
     Accepted(u32),
     Want { id: u64, number: u64 },
     Purge { bytes: Vec<u8>, finish: Finish },
-    Purged(u64),
+    Purged { number: u64, is_durable: bool },
     Drains,
     Drained,
     Ended(&'static str),
@@ -109,6 +109,16 @@ impl Giving {
         let mut bytes: Vec<u8> =
             [kind, number, soft_ms].iter().flat_map(|number: &u64| number.to_le_bytes()).collect();
         bytes.extend_from_slice(text);
+        self.tell(bytes)
+    }
+
+    /// Has the bans that there are taken over; the completion ends when they hold in the other
+    /// process. `None` where there is nobody to tell any more.
+    pub(crate) fn bans(&self) -> Option<Completion> {
+        self.tell([BANS, 0, 0].iter().flat_map(|number| number.to_le_bytes()).collect())
+    }
+
+    fn tell(&self, bytes: Vec<u8>) -> Option<Completion> {
         let (completion, finish) = Completion::new();
         self.told.send(Told::Purge { bytes, finish }).ok().map(|()| completion)
     }
@@ -150,7 +160,10 @@ fn listen(line: UnixStream, told: &Sender<Told>) {
                 let ([id, number], _) = frame::numbers(&bytes)?;
                 Told::Want { id, number }
             }
-            Kind::Purged => Told::Purged(frame::numbers::<1>(&bytes)?.0[0]),
+            Kind::Purged => {
+                let ([number, is_durable], _) = frame::numbers(&bytes)?;
+                Told::Purged { number, is_durable: is_durable == 1 }
+            }
             Kind::Finished => Told::Ended("the new process has all"),
             _ => return Err(frame::malformed()),
         })
@@ -234,14 +247,16 @@ impl Give {
         match told {
             Told::Want { id, number } => self.give(id, number)?,
             Told::Purge { bytes, finish } => {
+                self.bans()?;
                 self.purge_last += 1;
                 let number = self.purge_last.to_le_bytes();
                 frame::write(&mut self.out, Kind::Purge, &[&number, &bytes])?;
                 self.purges.insert(self.purge_last, finish);
             }
-            Told::Purged(number) => {
+            Told::Purged { number, is_durable } => {
                 if let Some(finish) = self.purges.remove(&number) {
-                    finish.finish(Ok(()), Buffer::None);
+                    let result = if is_durable { Ok(()) } else { Err(IoError::Closed) };
+                    finish.finish(result, Buffer::None);
                 }
             }
             Told::Drains => {
@@ -256,7 +271,7 @@ impl Give {
     /// Tells of bans that came since the last time.
     fn bans(&mut self) -> io::Result<()> {
         for ban in self.shared.bans.after(self.bans_told) {
-            let numbers = [ban.seq, ban.time.0, u64::from(ban.is_done)];
+            let numbers = [ban.seq, ban.time.0, u64::from(ban.is_done), ban.number];
             let head: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
             frame::write(&mut self.out, Kind::Ban, &[&head, ban.text.as_bytes()])?;
             self.bans_told = ban.seq;

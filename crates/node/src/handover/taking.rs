@@ -1,8 +1,9 @@
 //! The new process' side of a hand-over.
 
-use super::frame::{self, Kind, MAGIC, VERSION};
+use super::frame::{self, BANS, Kind, MAGIC, VERSION};
 use super::object::{self, Described};
 use crate::bans::Handed;
+use crate::disk::Durability;
 use crate::worker::Shared;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Cache, Key, KeyBuilder, Object, ObjectSpec, Purge};
@@ -53,6 +54,10 @@ pub(crate) struct Receiver {
     born_seq: u64,
     /// The bans of the old process: their numbers there and here, oldest first.
     bans: Vec<(u64, u64)>,
+    /// What of them is on its way to the disks.
+    bans_durability: Durability,
+    /// What the old process speaks.
+    version: u64,
     ahead_bytes: u64,
     ahead: HashMap<u64, u64>,
     is_settled: bool,
@@ -76,9 +81,9 @@ impl Taking {
         let (kind, hello) = frame::read(&mut from)?;
         let (magic, version) = hello.split_at_checked(MAGIC.len()).ok_or_else(frame::malformed)?;
         let ([version], _) = frame::numbers(version)?;
-        if kind != Kind::Hello || *magic != MAGIC || version != u64::from(VERSION) {
+        if kind != Kind::Hello || *magic != MAGIC || !(1..=u64::from(VERSION)).contains(&version) {
             return Err(io::Error::other(format!(
-                "the process before hands over in format {version}, and this one reads {VERSION}"
+                "the process before hands over in format {version}, and this one reads 1 to {VERSION}"
             )));
         }
         let taking = Arc::new(Self {
@@ -94,6 +99,8 @@ impl Taking {
             current: None,
             born_seq: shared.cache.purge_seq(),
             bans: Vec::new(),
+            bans_durability: Durability::default(),
+            version,
             ahead_bytes: 0,
             ahead: HashMap::new(),
             is_settled: false,
@@ -315,11 +322,18 @@ impl Receiver {
 
     /// Takes a ban over.
     fn ban(&mut self, shared: &Shared, bytes: &[u8]) -> io::Result<()> {
-        let ([seq, time, is_done], text) = frame::numbers(bytes)?;
+        let ([seq, time, is_done], mut text) = frame::numbers(bytes)?;
+        // Before it was told, the end of its millisecond: what came with it is fetched again.
+        let mut number = (time + 1) * 1000;
+        if self.version > 1 {
+            ([number], text) = frame::numbers(text)?;
+        }
         let text = String::from_utf8(text.to_vec()).map_err(|_| frame::malformed())?;
-        let handed = Handed { seq, time: UnixMillis(time), is_done: is_done == 1, text };
-        let here = shared.bans.restore(&shared.cache, &handed).map_err(io::Error::other)?;
+        let handed = Handed { seq, number, time: UnixMillis(time), is_done: is_done == 1, text };
+        let (here, durability) =
+            shared.bans.restore(&shared.cache, &handed).map_err(io::Error::other)?;
         self.bans.push((seq, here));
+        self.bans_durability.add(durability);
         Ok(())
     }
 
@@ -330,16 +344,17 @@ impl Receiver {
             u64::MAX => Purge::Hard,
             at => Purge::Soft(UnixMillis(at)),
         };
-        let purged = match kind {
-            0 => shared.purge(&key_of(&shared.cache, text), how),
-            1 => shared.purge_tag(tag, how),
-            2 => shared.purge_all(how),
+        let durability = match kind {
+            0 => shared.purge(&key_of(&shared.cache, text), how).durability,
+            1 => shared.purge_tag(tag, how).durability,
+            2 => shared.purge_all(how).durability,
+            BANS => std::mem::take(&mut self.bans_durability),
             _ => return Err(frame::malformed()),
         };
         let taking = Arc::clone(&self.taking);
         spawn(move || {
-            purged.wait();
-            let _ = taking.say(Kind::Purged, &[number]);
+            let is_durable = durability.wait();
+            let _ = taking.say(Kind::Purged, &[number, is_durable.into()]);
         });
         Ok(())
     }

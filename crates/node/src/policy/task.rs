@@ -2,6 +2,7 @@
 
 use crate::client::Client;
 use crate::coding::Filter;
+use crate::disk::Durability;
 use crate::esi::assemble::Nesting;
 use crate::fetch::Made;
 use crate::shares::Share;
@@ -60,6 +61,8 @@ pub struct ClientTask {
     pub shaping: Shaping,
     /// What a policy keeps from state to state.
     pub state: Option<Box<dyn Any>>,
+    /// What a policy purged or banned, which is durable before the request is answered.
+    pub durability: Option<Box<Durability>>,
 }
 
 /// What may be done to a stored body on its way to a client, where there is occasion.

@@ -79,6 +79,7 @@ pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Response {
         nesting: request.nesting,
         shaping: Shaping::default(),
         state: None,
+        durability: None,
     };
     let includes = task.snapshot.policy.includes();
     let original = includes.then(|| Box::new(task.request.clone()));
@@ -98,7 +99,12 @@ pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Response {
             State::Deliver(found) => machine.deliver(*found).await,
             State::Synth(status, reason) => machine.synth(status, reason),
             State::Restart => machine.restart(),
-            State::Done(response) => return *response,
+            State::Done(response) => {
+                if let Some(durability) = machine.task.durability.take() {
+                    durability.reached().await;
+                }
+                return *response;
+            }
         };
     }
 }

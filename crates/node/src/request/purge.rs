@@ -8,12 +8,17 @@ use std::sync::Arc;
 impl Machine<'_> {
     pub(super) async fn purge(&mut self) -> State {
         let key = self.key();
-        let objects = self.worker.shared.purge(&key, freshet_cache::Purge::Hard).durable().await;
+        let purged = self.worker.shared.purge(&key, freshet_cache::Purge::Hard);
+        let is_durable = purged.durability.reached().await;
         self.worker.stats.purges.increment();
         self.task.reason = Reason::Purge;
         let policy = Arc::clone(&self.task.snapshot.policy);
-        match policy.purge(&mut self.task, objects) {
+        match policy.purge(&mut self.task, purged.objects) {
             Purge::Restart => State::Restart,
+            // It holds, but is not on every disk: who asked has to know.
+            Purge::Synth(200 | 404, _) if !is_durable => {
+                State::Synth(202, Some("Purged, but a disk is away".into()))
+            }
             Purge::Synth(status, reason) => State::Synth(status, reason),
         }
     }

@@ -7,7 +7,6 @@ use super::geometry::FormatOptions;
 use super::index::{Index, LINE_SLOTS, head_kind};
 use super::intake::Description;
 use super::limits::READ_BATCH;
-use super::purges::{Purges, Sequence};
 use super::read::{ReadError, Stored};
 use super::recovery::{self, Opened};
 use super::ring::Ring;
@@ -64,10 +63,6 @@ type Reading = Pin<Box<dyn Future<Output = Result<Vec<Stored>, ReadError>>>>;
 
 fn now_us() -> u64 {
     freshet_base::clock::UnixMillis::now().0 * 1000
-}
-
-fn common() -> Common {
-    Common { purges: Arc::new(Purges::new(1024)), sequence: Arc::new(Sequence::default()), now_us }
 }
 
 fn key(number: u64) -> u128 {
@@ -132,7 +127,7 @@ pub fn run(
         ..FormatOptions::default()
     };
     recovery::format(&**device, (Uuid::random(), [7; 16]), format, now_us() / 1000)?;
-    let opened = recovery::open(Arc::clone(device), common())?;
+    let opened = recovery::open(Arc::clone(device), Common::new(now_us))?;
     let mut report = BenchReport::default();
     let mut writer = opened.writer;
     let volume = opened.volume;
@@ -164,7 +159,7 @@ pub fn run(
     // As after `kill -9`: nothing is sealed, no checkpoint is written.
     drop((writer, volume));
     let begun = Instant::now();
-    let Opened { volume, .. } = recovery::open(Arc::clone(device), common())?;
+    let Opened { volume, .. } = recovery::open(Arc::clone(device), Common::new(now_us))?;
     report.reopen = begun.elapsed();
     let stats = volume.stats();
     report.index_bytes_per_record = stats.index_bytes as f64 / stats.entries.max(1) as f64;

@@ -1,4 +1,4 @@
-//! Checkpoints: index, segments and marks as they were at one moment.
+//! Checkpoints: index, segments, marks and notes as they were at one moment.
 //!
 //! There are two places, used in turn. The header block is written last, after all else is durable,
 //! so a checkpoint is whole or the one before is still there.
@@ -9,12 +9,15 @@ use super::device::Device;
 use super::geometry::{CHECKPOINT_PART_BYTES, Geometry, MARK_BYTES, SEGMENT_ENTRY_BYTES};
 use super::index::Index;
 use super::limits::BLOCK_BYTES;
+use super::notes::{self, Note};
 use super::purges::{Floors, Mark, Target};
 use super::superblock::Uuid;
 use super::table::SegmentTable;
 use crate::error::DiskError;
 
-const MAGIC: u64 = 0x5450_4b43_5352_4601;
+const MAGIC: u64 = 0x5450_4b43_5352_4602;
+/// Of a header that says nothing of notes: there were none before version 3 of the format.
+const MAGIC_WITHOUT_NOTES: u64 = 0x5450_4b43_5352_4601;
 const PART: usize = CHECKPOINT_PART_BYTES as usize;
 
 /// Bytes written to a device since it was formatted, by cause.
@@ -53,6 +56,18 @@ pub(crate) struct Header {
     pub(crate) marks: u32,
     pub(crate) parts: u32,
     pub(crate) parts_sum: u32,
+    pub(crate) notes_bytes: u32,
+}
+
+/// What a checkpoint is of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Content<'a> {
+    pub(crate) index: &'a Index,
+    pub(crate) table: &'a SegmentTable,
+    /// Oldest first. The oldest are left out where there is no room.
+    pub(crate) marks: &'a [Mark],
+    /// At most [`Geometry::notes_bytes_max`].
+    pub(crate) notes: &'a [Note],
 }
 
 /// A checkpoint that was read.
@@ -62,6 +77,7 @@ pub(crate) struct Loaded {
     pub(crate) index: Index,
     pub(crate) table: SegmentTable,
     pub(crate) marks: Vec<Mark>,
+    pub(crate) notes: Vec<Note>,
     /// Which of the two places it is in.
     pub(crate) place: usize,
 }
@@ -84,6 +100,7 @@ fn encode(header: &Header, device: Uuid, lines: u64) -> Block {
     out.put_u32(header.marks);
     out.put_u32(header.parts);
     out.put_u32(header.parts_sum);
+    out.put_u32(header.notes_bytes);
     let sum = crc32c::crc32c(&out);
     out.put_u32(sum);
     Block::from_bytes(&out)
@@ -91,7 +108,12 @@ fn encode(header: &Header, device: Uuid, lines: u64) -> Block {
 
 fn parse(bytes: &[u8], device: Uuid, geometry: &Geometry) -> Option<Header> {
     let mut from = Reader::new(bytes);
-    if from.u64()? != MAGIC || from.id()? != device.0 || from.u64()? != geometry.lines {
+    let has_notes = match from.u64()? {
+        MAGIC => true,
+        MAGIC_WITHOUT_NOTES => false,
+        _ => return None,
+    };
+    if from.id()? != device.0 || from.u64()? != geometry.lines {
         return None;
     }
     let header = Header {
@@ -109,17 +131,26 @@ fn parse(bytes: &[u8], device: Uuid, geometry: &Geometry) -> Option<Header> {
         marks: from.u32()?,
         parts: from.u32()?,
         parts_sum: from.u32()?,
+        notes_bytes: if has_notes { from.u32()? } else { 0 },
     };
-    let fits = from.u32()? == crc32c::crc32c(bytes.get(..120)?)
-        && header.marks <= geometry.marks_max
-        && u64::from(header.parts) == data_bytes(geometry, header.marks).div_ceil(PART as u64);
+    let summed = bytes.get(..if has_notes { 124 } else { 120 })?;
+    let fits = from.u32()? == crc32c::crc32c(summed)
+        && u64::from(header.marks) * MARK_BYTES + u64::from(header.notes_bytes)
+            <= geometry.marks_bytes()
+        && u64::from(header.parts) == data_bytes(geometry, &header).div_ceil(PART as u64);
     fits.then_some(header)
 }
 
-fn data_bytes(geometry: &Geometry, marks: u32) -> u64 {
+fn data_bytes(geometry: &Geometry, header: &Header) -> u64 {
     geometry.lines * 64
         + u64::from(geometry.segments) * SEGMENT_ENTRY_BYTES
-        + u64::from(marks) * MARK_BYTES
+        + u64::from(header.marks) * MARK_BYTES
+        + u64::from(header.notes_bytes)
+}
+
+/// How many marks there is room for beside notes of so many bytes.
+pub(crate) fn marks_max(geometry: &Geometry, notes_bytes: u64) -> usize {
+    (geometry.marks_bytes().saturating_sub(notes_bytes) / MARK_BYTES) as usize
 }
 
 fn write_mark(mark: &Mark, out: &mut Vec<u8>) {
@@ -160,27 +191,27 @@ pub(crate) fn write(
     geometry: &Geometry,
     place: usize,
     mut header: Header,
-    (index, table, marks): (&Index, &SegmentTable, &[Mark]),
+    Content { index, table, marks, notes }: Content<'_>,
 ) -> Result<u64, DiskError> {
     let at = geometry.checkpoint_at[place % 2];
-    header.marks = u32::try_from(marks.len()).unwrap_or(u32::MAX).min(geometry.marks_max);
-    header.parts = data_bytes(geometry, header.marks).div_ceil(PART as u64) as u32;
+    let notes_bytes = notes::stored_bytes(notes);
+    let marks = marks.get(marks.len().saturating_sub(marks_max(geometry, notes_bytes))..);
+    let marks = marks.unwrap_or(&[]);
+    header.marks = marks.len() as u32;
+    header.notes_bytes = notes_bytes as u32;
+    header.parts = data_bytes(geometry, &header).div_ceil(PART as u64) as u32;
     // The old header would speak of data that is about to go.
     device.write(at, Block::new(BLOCK_BYTES as usize))?;
     device.flush()?;
     let mut rest = Vec::new();
     table.write(&mut rest);
-    marks
-        .iter()
-        .rev()
-        .take(header.marks as usize)
-        .rev()
-        .for_each(|mark| write_mark(mark, &mut rest));
+    marks.iter().for_each(|mark| write_mark(mark, &mut rest));
+    notes::write(notes, &mut rest);
     let mut bytes = index.words().flat_map(u64::to_le_bytes).chain(rest);
     let mut sums = Vec::new();
     let mut written = 2 * BLOCK_BYTES;
     let mut offset = at + BLOCK_BYTES;
-    let len = data_bytes(geometry, header.marks);
+    let len = data_bytes(geometry, &header);
     for start in (0..len).step_by(PART) {
         let part = (len - start).min(PART as u64) as usize;
         let mut block = Block::new(part);
@@ -224,7 +255,7 @@ pub(crate) fn load(
 ) -> Result<Option<Loaded>, DiskError> {
     let index = Index::new(geometry.lines)?;
     let data_at = geometry.checkpoint_at[place % 2] + BLOCK_BYTES;
-    let len = data_bytes(geometry, header.marks);
+    let len = data_bytes(geometry, &header);
     let last_part = len - (u64::from(header.parts) - 1) * PART as u64;
     let sums_at =
         data_at + (u64::from(header.parts) - 1) * PART as u64 + round_up(last_part, BLOCK_BYTES);
@@ -255,9 +286,12 @@ pub(crate) fn load(
         rest.extend_from_slice(more);
     }
     let table_bytes = (u64::from(geometry.segments) * SEGMENT_ENTRY_BYTES) as usize;
-    let Some((table, marks)) = rest.split_at_checked(table_bytes) else { return Ok(None) };
+    let marks_bytes = header.marks as usize * MARK_BYTES as usize;
+    let Some((table, rest)) = rest.split_at_checked(table_bytes) else { return Ok(None) };
+    let Some((marks, notes)) = rest.split_at_checked(marks_bytes) else { return Ok(None) };
     let Some(table) = SegmentTable::parse(table, geometry) else { return Ok(None) };
     let marks: Option<Vec<Mark>> =
         marks.chunks_exact(MARK_BYTES as usize).map(parse_mark).collect();
-    Ok(marks.map(|marks| Loaded { header, index, table, marks, place }))
+    let (Some(marks), Some(notes)) = (marks, notes::parse(notes)) else { return Ok(None) };
+    Ok(Some(Loaded { header, index, table, marks, notes, place }))
 }

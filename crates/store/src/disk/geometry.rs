@@ -3,7 +3,7 @@
 //! ```text
 //! 0          superblock (one block)
 //! 1 MiB      journal, a ring of blocks
-//!            checkpoint 0, checkpoint 1: one block of header, then index, segments, marks, sums
+//!            checkpoint 0, checkpoint 1: one block of header, then index, segments, marks, notes, sums
 //!            segments
 //! end - 4 KiB  superblock again
 //! ```
@@ -158,6 +158,17 @@ impl Geometry {
     /// Blocks of the journal.
     pub fn journal_blocks(&self) -> u64 {
         self.journal_bytes / BLOCK_BYTES
+    }
+
+    /// Bytes for marks and notes in a checkpoint.
+    pub(crate) fn marks_bytes(&self) -> u64 {
+        u64::from(self.marks_max) * MARK_BYTES
+    }
+
+    /// Bytes for notes in a checkpoint, if there are that many: the marks' room is for all, and
+    /// half of it stays theirs.
+    pub(crate) fn notes_bytes_max(&self) -> u64 {
+        self.marks_bytes() / 2
     }
 
     /// Where the second superblock is.

@@ -1,4 +1,4 @@
-//! The journal: purges, and which segments were opened and sealed, in the order it happened.
+//! The journal: purges, notes, and which segments were opened and sealed, in the order it happened.
 //!
 //! A ring of blocks, kept twice so that one bad sector loses no purge. Entries that come together
 //! share a block, and a block is written only after the one before is durable: so a gap before the
@@ -8,21 +8,26 @@ use super::block::Block;
 use super::codec::{Put, Reader};
 use super::device::{Device, IoError};
 use super::geometry::Geometry;
-use super::limits::BLOCK_BYTES;
+use super::limits::{BLOCK_BYTES, NOTE_BYTES_MAX};
+use super::notes::Note;
 use super::purges::{Mark, Target};
 use super::superblock::Uuid;
+use std::collections::VecDeque;
 
 const MAGIC: u64 = 0x4c4e_524a_5352_4601;
 const HEADER_BYTES: usize = 64;
 const ENTRY_BYTES: usize = 32;
 /// Entries of a block.
-pub(crate) const ENTRIES_MAX: usize = (BLOCK_BYTES as usize - HEADER_BYTES) / ENTRY_BYTES;
+const ENTRIES_MAX: usize = (BLOCK_BYTES as usize - HEADER_BYTES) / ENTRY_BYTES;
+const _: () = assert!(NOTE_BYTES_MAX.div_ceil(ENTRY_BYTES) < ENTRIES_MAX);
 
 /// What happened.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Event {
     /// A purge.
     Purged(Mark),
+    /// A note: an entry, and as many more as its bytes fill.
+    Noted(Note),
     /// A segment was taken to be written from its beginning.
     Opened { segment: u32, seq: u64 },
     /// It was finished, with a footer.
@@ -31,13 +36,24 @@ pub(crate) enum Event {
     Retired { segment: u32 },
 }
 
+impl Event {
+    /// Entries of a block that it takes.
+    fn entries(&self) -> usize {
+        match self {
+            Self::Noted(note) => 1 + note.bytes.len().div_ceil(ENTRY_BYTES),
+            _ => 1,
+        }
+    }
+}
+
 /// The journal while a volume is in use.
 #[derive(Debug)]
 pub(crate) struct Journal {
     device: Uuid,
     geometry: Geometry,
     next: u64,
-    pending: Vec<Event>,
+    /// The blocks to be written next, and how many entries each has.
+    pending: VecDeque<(usize, Vec<Event>)>,
 }
 
 /// What was read of a journal.
@@ -51,21 +67,25 @@ pub(crate) struct Replay {
 
 impl Journal {
     pub(crate) fn new(device: Uuid, geometry: Geometry, next: u64) -> Self {
-        Self { device, geometry, next, pending: Vec::new() }
+        Self { device, geometry, next, pending: VecDeque::new() }
     }
 
-    /// Adds an event to the block that is written next.
-    pub(crate) fn add(&mut self, event: Event) {
-        self.pending.push(event);
+    /// Adds an event; the number of the block it will be in.
+    pub(crate) fn add(&mut self, event: Event) -> u64 {
+        let more = event.entries();
+        match self.pending.back_mut() {
+            Some((entries, events)) if *entries + more <= ENTRIES_MAX => {
+                *entries += more;
+                events.push(event);
+            }
+            _ => self.pending.push_back((more, vec![event])),
+        }
+        self.next + self.pending.len() as u64 - 1
     }
 
-    /// The number of the block that pending events go to.
+    /// The number of the block that is written next.
     pub(crate) fn next(&self) -> u64 {
         self.next
-    }
-
-    pub(crate) fn pending(&self) -> usize {
-        self.pending.len()
     }
 
     /// Blocks of one copy of the ring.
@@ -75,12 +95,8 @@ impl Journal {
 
     /// The next block to be written, if there is anything to write, with its places.
     pub(crate) fn take(&mut self) -> Option<([u64; 2], Block)> {
-        if self.pending.is_empty() {
-            return None;
-        }
-        let count = self.pending.len().min(ENTRIES_MAX);
-        let events: Vec<Event> = self.pending.drain(..count).collect();
-        let block = encode(self.device, self.next, &events);
+        let (entries, events) = self.pending.pop_front()?;
+        let block = encode(self.device, self.next, entries, &events);
         let places = places(&self.geometry, self.next);
         self.next += 1;
         Some((places, block))
@@ -93,17 +109,17 @@ fn places(geometry: &Geometry, number: u64) -> [u64; 2] {
     [at, at + ring * BLOCK_BYTES]
 }
 
-fn encode(device: Uuid, number: u64, events: &[Event]) -> Block {
+fn encode(device: Uuid, number: u64, entries: usize, events: &[Event]) -> Block {
     let mut out = Vec::with_capacity(BLOCK_BYTES as usize);
     out.put_u64(MAGIC);
     out.put(&device.0);
     out.put_u64(number);
-    out.put_u32(events.len() as u32);
+    out.put_u32(entries as u32);
     out.put_u32(0);
     out.resize(HEADER_BYTES, 0);
     for event in events {
         let start = out.len();
-        match *event {
+        match event {
             Event::Purged(mark) => {
                 let (kind, id) = match mark.target {
                     Target::Key(key) => (1, key),
@@ -118,20 +134,27 @@ fn encode(device: Uuid, number: u64, events: &[Event]) -> Block {
             }
             Event::Opened { segment, seq } => {
                 out.put_u32(4);
-                out.put_u32(segment);
-                out.put_u64(seq);
+                out.put_u32(*segment);
+                out.put_u64(*seq);
             }
             Event::Sealed { segment, seq } => {
                 out.put_u32(5);
-                out.put_u32(segment);
-                out.put_u64(seq);
+                out.put_u32(*segment);
+                out.put_u64(*seq);
             }
             Event::Retired { segment } => {
                 out.put_u32(6);
-                out.put_u32(segment);
+                out.put_u32(*segment);
+            }
+            Event::Noted(note) => {
+                out.put_u32(7);
+                out.put_u32(note.bytes.len() as u32);
+                out.put_u64(note.seq);
+                out.resize(start + ENTRY_BYTES, 0);
+                out.put(&note.bytes);
             }
         }
-        out.resize(start + ENTRY_BYTES, 0);
+        out.resize(start + event.entries() * ENTRY_BYTES, 0);
     }
     out.resize(BLOCK_BYTES as usize, 0);
     let sum = crc32c::crc32c(&out);
@@ -152,12 +175,16 @@ fn parse(bytes: &[u8], device: Uuid) -> Option<(u64, Vec<Event>)> {
     if sum != crc32c::crc32c(&summed) || count > ENTRIES_MAX {
         return None;
     }
-    let entries = bytes.get(HEADER_BYTES..)?;
-    let events = entries.chunks(ENTRY_BYTES).take(count).map(parse_event);
-    Some((number, events.collect::<Option<_>>()?))
+    let mut from = Reader::new(bytes.get(HEADER_BYTES..HEADER_BYTES + count * ENTRY_BYTES)?);
+    let mut events = Vec::new();
+    while let Some(entry) = from.bytes(ENTRY_BYTES) {
+        events.push(parse_event(entry, &mut from)?);
+    }
+    Some((number, events))
 }
 
-fn parse_event(entry: &[u8]) -> Option<Event> {
+/// The event of an entry, `rest` being what follows it.
+fn parse_event(entry: &[u8], rest: &mut Reader<'_>) -> Option<Event> {
     let mut from = Reader::new(entry);
     let (kind, small, id) = (from.u32()?, from.u32()?, from.u64()?);
     Some(match kind {
@@ -174,6 +201,11 @@ fn parse_event(entry: &[u8]) -> Option<Event> {
         4 => Event::Opened { segment: small, seq: id },
         5 => Event::Sealed { segment: small, seq: id },
         6 => Event::Retired { segment: small },
+        7 => {
+            let len = small as usize;
+            let bytes = rest.bytes(len.checked_next_multiple_of(ENTRY_BYTES)?)?;
+            Event::Noted(Note { seq: id, bytes: bytes.get(..len)?.into() })
+        }
         _ => return None,
     })
 }
@@ -226,8 +258,10 @@ mod tests {
         let ring = Journal::ring_blocks(&geometry);
         for number in 1..=3 * ring {
             let mark = Mark { target: Target::Tag(number), seq: number, soft_ms: Some(3) };
-            journal.add(Event::Purged(mark));
+            assert_eq!(journal.add(Event::Purged(mark)), number);
             journal.add(Event::Opened { segment: 1, seq: number });
+            journal.add(Event::Noted(Note { seq: number, bytes: vec![7; number as usize].into() }));
+            assert_eq!(journal.add(Event::Sealed { segment: 1, seq: 5 }), number);
             let (places, block) = journal.take().expect("there are events");
             for place in places {
                 device.write(place, Block::from_bytes(&block)).expect("the device works");
@@ -236,7 +270,9 @@ mod tests {
         let replay = read(device, id, &geometry).expect("the device works");
         assert_eq!((replay.next, replay.blocks.len() as u64), (3 * ring + 1, ring));
         let (number, events) = &replay.blocks[0];
+        let noted = Event::Noted(Note { seq: *number, bytes: vec![7; *number as usize].into() });
         assert_eq!(events[1], Event::Opened { segment: 1, seq: *number });
+        assert_eq!(events[2..], [noted, Event::Sealed { segment: 1, seq: 5 }]);
         // One copy of a block may be lost, not both.
         let [first, second] = places(&geometry, 3 * ring - 2);
         sim.flip_bit(first..first + BLOCK_BYTES);
@@ -247,5 +283,25 @@ mod tests {
         sim.flip_bit(second..second + BLOCK_BYTES);
         let replay = read(device, id, &geometry).expect("the device works");
         assert_eq!(replay.blocks.len(), 2);
+    }
+
+    #[test]
+    fn what_does_not_fit_into_a_block_goes_to_the_next() {
+        let geometry = Geometry::plan(8 << 20, FormatOptions::default()).expect("8 MiB will do");
+        let id = Uuid::random();
+        let mut journal = Journal::new(id, geometry, 1);
+        let note = |seq, len: usize| Note { seq, bytes: vec![seq as u8; len].into() };
+        let lens = [NOTE_BYTES_MAX, 0, NOTE_BYTES_MAX, 2000, 1900, 32, 31, 33];
+        let numbers: Vec<u64> = (1u64..)
+            .zip(lens)
+            .map(|(seq, len)| journal.add(Event::Noted(note(seq, len))))
+            .collect();
+        assert_eq!(numbers, [1, 2, 3, 4, 4, 5, 5, 5]);
+        let blocks = std::iter::from_fn(|| journal.take());
+        let read: Vec<Event> =
+            blocks.flat_map(|(_, block)| parse(&block, id).expect("it is whole").1).collect();
+        let wanted: Vec<Event> =
+            (1u64..).zip(lens).map(|(seq, len)| Event::Noted(note(seq, len))).collect();
+        assert_eq!(read, wanted);
     }
 }

@@ -8,8 +8,9 @@ pub const BLOCK_BYTES: u64 = 4096;
 
 /// The version of the format this program writes. It reads this one and those before, and makes a
 /// device one of this version when it opens it to write. Since 2, the payload of an object may begin
-/// at a page, and the last chunk of a long one is in its head.
-pub const FORMAT_VERSION: u16 = 2;
+/// at a page, and the last chunk of a long one is in its head. Since 3, there are notes: a program
+/// that does not know them would serve what they are about.
+pub const FORMAT_VERSION: u16 = 3;
 
 /// The most payload of a record: one piece of the arena, so that it is read where it is served from.
 pub const RECORD_BYTES_MAX: u32 = 1 << 20;
@@ -52,6 +53,16 @@ pub const OBJECT_BYTES_DEFAULT: u64 = 512 << 10;
 /// Marks of purges remembered: with 32 bytes each this is 8 MiB of every checkpoint. Forgetting one
 /// refuses content older than it, never serves it.
 pub const MARKS_MAX: u32 = 1 << 18;
+
+/// The longest note: one fits into a block of the journal with what describes it.
+pub const NOTE_BYTES_MAX: usize = 4000;
+
+/// Notes remembered. The same is done with those beyond as with marks of purges.
+pub const NOTES_MAX: usize = 1 << 14;
+
+/// Bytes of all notes: at 60 bytes each, which is a usual ban, there is room for all. On disks of
+/// less than 4 GB those of a checkpoint are bounded by half of the room for marks.
+pub const NOTES_BYTES_MAX: u64 = 4 << 20;
 
 /// Part of the index that is used at design load. Up to 96 % fit; above 90 % insertions get slow.
 pub const INDEX_LOAD: f64 = 0.87;

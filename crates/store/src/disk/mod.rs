@@ -11,7 +11,7 @@
 //! | [`superblock`], [`geometry`] | whose a device is and how it is divided |
 //! | `record`, `segment`, `table` | what the log is made of |
 //! | `index` | where records are |
-//! | `journal`, `checkpoint`, [`purges`] | what must not be forgotten |
+//! | `journal`, `checkpoint`, [`purges`], [`notes`] | what must not be forgotten |
 //! | `writer`, `intake`, `reclaim`, `stream` | the one that writes, and what it is given |
 //! | `read`, `part`, `volume` | what all may ask of a disk |
 //! | [`recovery`] | making and opening a volume |
@@ -33,6 +33,7 @@ mod intake;
 mod journal;
 pub mod limits;
 mod lines;
+pub mod notes;
 mod pace;
 mod part;
 pub mod purges;
@@ -60,7 +61,7 @@ pub use intake::Description;
 pub use pace::ReadTimes;
 pub use part::PartRead;
 pub use read::{ReadError, Stored};
-pub use set::Disks;
+pub use set::{Disks, Pending};
 pub use stream::ObjectStream;
 pub use takes::{Takes, Wish};
 pub use volume::{Common, Volume, VolumeCounts, VolumeStats};

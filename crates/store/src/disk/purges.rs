@@ -101,8 +101,8 @@ pub struct Floors {
     /// An insertion whose fetch began before this, and content of a disk that was away, may have
     /// been purged by a mark that was forgotten.
     pub any: u64,
-    /// The same for content that is looked up: by a tag, by everything or softly. Hard purges of
-    /// keys take records out of the index at once.
+    /// The same for content that is looked up: by a tag, by everything, softly or by a note. Hard
+    /// purges of keys take records out of the index at once.
     pub looked_up: u64,
 }
 
@@ -165,7 +165,7 @@ impl Purges {
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
         inner.floors.any = inner.floors.any.max(floors.any);
         inner.floors.looked_up = inner.floors.looked_up.max(floors.looked_up);
-        inner.last = inner.last.max(floors.any);
+        inner.last = inner.last.max(floors.any).max(floors.looked_up);
     }
 
     /// What holds for an object of a key with these tags that was born then.

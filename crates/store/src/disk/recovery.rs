@@ -1,8 +1,8 @@
 //! Opening a volume, however it was left.
 //!
 //! 1. The superblock says whose it is and where things are.
-//! 2. The newest whole checkpoint gives index, segments and marks as they were.
-//! 3. The journal says what was purged, opened and sealed since.
+//! 2. The newest whole checkpoint gives index, segments, marks and notes as they were.
+//! 3. The journal says what was purged, noted, opened and sealed since.
 //! 4. Of segments opened since, the old content leaves the index, and the new one comes from their
 //!    footers, or, of those that were not sealed, from the heads of their records.
 //!
@@ -10,19 +10,20 @@
 //! were open, however the store ended. Payload is not looked at: a torn record fails its checksum
 //! when it is read, and is a miss. Without any checkpoint all footers are read.
 
-use super::checkpoint::{self, Loaded, Written};
+use super::checkpoint::{self, Content, Loaded, Written};
 use super::codec::round_up;
 use super::device::{Device, IoError};
 use super::geometry::{FormatOptions, Geometry};
 use super::index::{Index, Inserted, KIND_CHUNK, head_kind};
 use super::journal::{self, Event, Journal, Replay};
 use super::limits::{BLOCK_BYTES, FORMAT_VERSION};
+use super::notes::Note;
 use super::purges::{Floors, Mark, Target, Verdict};
 use super::reclaim::read_footer;
 use super::record::{Bad, Kind, RecordHead, place};
 use super::segment::{self, Entry};
 use super::superblock::{Superblock, Uuid};
-use super::table::{SegmentState, SegmentTable};
+use super::table::{SegmentInfo, SegmentState, SegmentTable};
 use super::volume::{Books, Common, Volume};
 use super::writer::Writer;
 use crate::error::DiskError;
@@ -85,14 +86,15 @@ pub fn format(
         is_clean: true,
         ..Default::default()
     };
-    checkpoint::write(device, superblock.device, &geometry, 0, header, (&index, &table, &[]))?;
+    let content = Content { index: &index, table: &table, marks: &[], notes: &[] };
+    checkpoint::write(device, superblock.device, &geometry, 0, header, content)?;
     device.write(geometry.checkpoint_at[1], super::block::Block::new(BLOCK_BYTES as usize))?;
     superblock.write(device)?;
     Ok(superblock)
 }
 
-/// Opens a volume. Marks of purges found on it are added to `common`, those there that it does not
-/// know are applied to it.
+/// Opens a volume. Marks of purges and notes found on it are added to `common`, those there that it
+/// does not know are applied to it.
 ///
 /// # Errors
 /// What the device holds instead of a store, or why it cannot be read.
@@ -108,7 +110,8 @@ pub fn open(device: Arc<dyn Device>, common: Common) -> Result<Opened, DiskError
     let Recovered { index, table, journal, written, formatted_ms, to_seal, report, .. } = recovered;
     let (place, journal_from) = (recovered.place, recovered.journal_from);
     let journal = Journal::new(superblock.device, superblock.geometry, journal);
-    let books = Books::new(table, journal, written, formatted_ms);
+    let mut books = Books::new(table, journal, written, formatted_ms);
+    books.has_notes(&recovered.notes);
     let volume = Arc::new(Volume::new(device, superblock, common.clone(), index, books));
     let last_mark = volume.catch_up(recovered.last_mark);
     let mut writer = Writer::new(Arc::clone(&volume), place, journal_from);
@@ -141,6 +144,7 @@ struct Recovered {
     to_seal: Vec<(u32, u64, Vec<Entry>)>,
     /// The newest purge it knows.
     last_mark: u64,
+    notes: Vec<Note>,
     report: Report,
 }
 
@@ -155,13 +159,14 @@ fn recover(
     let first_kept = replay.blocks.first().map_or(replay.next, |(number, _)| *number);
     let loaded = newest(device, id, geometry)?;
     let mut report = Report { had_checkpoint: loaded.is_some(), ..Report::default() };
-    let Loaded { header, index, mut table, marks, place } = match loaded {
+    let Loaded { header, index, mut table, marks, mut notes, place } = match loaded {
         Some(loaded) => loaded,
         None => Loaded {
             header: checkpoint::Header { journal: 1, ..Default::default() },
             index: Index::new(geometry.lines)?,
             table: headers(device, id, geometry),
             marks: Vec::new(),
+            notes: Vec::new(),
             place: 0,
         },
     };
@@ -177,6 +182,8 @@ fn recover(
             index.remove_heads(hash, |_| {});
         }
     }
+    notes.extend(changes.notes);
+    notes.iter().for_each(|note| common.found(note.clone()));
     report.purges = changes.marks.len() as u64;
     common.sequence.raise(changes.last_seq);
     if first_kept > header.journal {
@@ -214,9 +221,12 @@ fn recover(
             scan(device, geometry, segment, info.seq)
         });
         let used = found.iter().map(|entry| entry.units).sum();
+        let heads = found.iter().filter(|entry| entry.kind != KIND_CHUNK);
+        let oldest_born = heads.map(|entry| entry.born).min().unwrap_or(u64::MAX);
         let retired = info.state == SegmentState::Retired;
         table.change(segment, |info| {
             info.used_units = used;
+            info.oldest_born = oldest_born;
             info.live_units = if from_seq == 0 { 0 } else { info.live_units };
             info.state = match (retired, found.is_empty()) {
                 (true, _) => SegmentState::Retired,
@@ -253,6 +263,7 @@ fn recover(
         place,
         to_seal,
         last_mark,
+        notes,
         report,
     })
 }
@@ -275,6 +286,7 @@ fn newest(device: &dyn Device, id: Uuid, geometry: &Geometry) -> Result<Option<L
 #[derive(Debug, Default)]
 struct Changes {
     marks: Vec<Mark>,
+    notes: Vec<Note>,
     /// Segments that were open then.
     was_open: Vec<u32>,
     last_seq: u64,
@@ -293,17 +305,15 @@ impl Changes {
         };
         let blocks = replay.blocks.iter().filter(|(number, _)| *number >= from);
         for event in blocks.flat_map(|(_, events)| events) {
-            match *event {
+            match event.clone() {
+                Event::Noted(note) => changes.notes.push(note),
                 Event::Purged(mark) => {
                     changes.last_seq = changes.last_seq.max(mark.seq);
                     changes.marks.push(mark);
                 }
                 Event::Opened { segment, seq } => {
                     changes.last_seq = changes.last_seq.max(seq);
-                    table.change(segment, |info| {
-                        (info.state, info.seq) = (SegmentState::Open, seq);
-                        (info.used_units, info.live_units) = (0, 0);
-                    });
+                    table.change(segment, |info| *info = SegmentInfo::opened(seq));
                 }
                 Event::Sealed { segment, seq } => table.change(segment, |info| {
                     if info.seq == seq && info.state == SegmentState::Open {

@@ -8,8 +8,9 @@ use super::file::FileDevice;
 use super::geometry::FormatOptions;
 use super::health::Levels;
 use super::intake::Description;
-use super::limits::MARKS_MAX;
-use super::purges::{Mark, Purges, Sequence, Target};
+use super::limits::NOTE_BYTES_MAX;
+use super::notes::{Note, Notes};
+use super::purges::{Mark, Target};
 use super::record::key_hash;
 use super::recovery::{self, Opened};
 use super::ring::Ring;
@@ -22,6 +23,17 @@ use crate::error::DiskError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
+
+/// A purge or a note on its way to the disks.
+#[derive(Debug, Default)]
+#[must_use]
+pub struct Pending {
+    /// One for each disk in use: it ends when it is durable there.
+    pub completions: Vec<Completion>,
+    /// Disks that are away. It is applied to them when they come back, by a process that knows of
+    /// it: this one, or one that finds it on another disk.
+    pub away: usize,
+}
 
 /// The disks of a node.
 #[derive(Debug)]
@@ -70,18 +82,14 @@ impl Disks {
             recovery::format(&device, set, options, now_us() / 1000)
                 .map_err(|error| named(spec, error))?;
         }
-        let common = Common {
-            purges: Arc::new(Purges::new(MARKS_MAX as usize)),
-            sequence: Arc::new(Sequence::default()),
-            now_us,
-        };
+        let common = Common::new(now_us);
         let levels = Levels::new(specs.len());
         let disks: Vec<Arc<Disk>> = specs
             .into_iter()
             .enumerate()
             .map(|(number, spec)| Disk::new(spec, set, common.clone(), (levels.clone(), number)))
             .collect();
-        // Side by side: the slowest decides. Purges one of them knows hold for all.
+        // Side by side: the slowest decides. Purges and notes one of them knows hold for all.
         let mut opened: Vec<Option<Opened>> = std::thread::scope(|scope| {
             let opening: Vec<_> =
                 disks.iter().map(|disk| scope.spawn(|| open_one(disk, takes_over))).collect();
@@ -169,24 +177,67 @@ impl Disks {
         disk.admits(shown).then(|| disk.stream(key)).flatten()
     }
 
-    /// Purges on all disks, those that are away included once they are back. The completions end
-    /// when the purge is durable, one for each disk in use.
-    pub fn purge(&self, target: Target, soft_ms: Option<u64>) -> Vec<Completion> {
+    /// Purges on all disks, those that are away included once they are back.
+    pub fn purge(&self, target: Target, soft_ms: Option<u64>) -> Pending {
         let mark = Mark { target, seq: self.common.next_seq(), soft_ms };
         self.common.purges.note(mark);
-        let mut durable = Vec::new();
-        for disk in &self.disks {
-            if let Some(volume) = disk.volume().filter(|_| !disk.is_released()) {
-                durable.push(volume.purge(mark));
-                disk.has_purges();
-            }
-        }
-        durable
+        self.on_each(|volume| volume.purge(mark))
     }
 
     /// Purges a resource with all its variants.
-    pub fn purge_key(&self, key: u128, soft_ms: Option<u64>) -> Vec<Completion> {
+    pub fn purge_key(&self, key: u128, soft_ms: Option<u64>) -> Pending {
         self.purge(Target::Key(key_hash(key)), soft_ms)
+    }
+
+    /// Keeps a note of at most [`NOTE_BYTES_MAX`] bytes on all disks, in the place of one that says
+    /// the same, with the number it had in the process before where there is one. Returns its
+    /// number: it is about what was born before. A longer note is not kept.
+    pub fn note(&self, bytes: &[u8], seq: Option<u64>) -> Option<(u64, Pending)> {
+        if bytes.len() > NOTE_BYTES_MAX {
+            return None;
+        }
+        let seq = seq.unwrap_or_else(|| self.common.next_seq());
+        self.common.sequence.raise(seq);
+        let note = Note { seq, bytes: bytes.into() };
+        self.common.refuse_before(self.common.notes.add(note.clone()));
+        Some((seq, self.on_each(|volume| volume.note(note.clone()))))
+    }
+
+    /// Notes of this process and of those before.
+    pub fn notes(&self) -> &Notes {
+        &self.common.notes
+    }
+
+    /// Forgets notes up to this number. What is older than it is not served any more.
+    pub fn forget_notes(&self, up_to: u64) {
+        self.common.forget_notes(up_to);
+    }
+
+    /// Whether an object of which the fetch began then may be meant by a note that was forgotten.
+    pub fn refuses(&self, born: u64) -> bool {
+        born < self.common.purges.floors().looked_up
+    }
+
+    /// A number before which the fetch of no object began that is on a disk; `None` while a disk is
+    /// away. O(segments).
+    pub fn oldest_born(&self) -> Option<u64> {
+        let oldest = |disk: &Arc<Disk>| disk.volume().map(|volume| volume.oldest_born());
+        self.disks.iter().map(oldest).try_fold(u64::MAX, |least, each| Some(least.min(each?)))
+    }
+
+    /// Has something made durable on each disk that is not the business of another process.
+    fn on_each(&self, mut begin: impl FnMut(&Volume) -> Completion) -> Pending {
+        let mut pending = Pending::default();
+        for disk in self.disks.iter().filter(|disk| !disk.is_released()) {
+            match disk.volume() {
+                Some(volume) => {
+                    pending.completions.push(begin(&volume));
+                    disk.has_purges();
+                }
+                None => pending.away += 1,
+            }
+        }
+        pending
     }
 
     /// Lets the process have the disks that takes over from this one: what was offered is written,

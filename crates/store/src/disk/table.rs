@@ -27,6 +27,21 @@ pub(crate) struct SegmentInfo {
     pub(crate) used_units: u32,
     /// Units of records the index leads to.
     pub(crate) live_units: u32,
+    /// Below the number at which the fetch of any object in it began; 0 where that is not known.
+    pub(crate) oldest_born: u64,
+}
+
+impl SegmentInfo {
+    /// Nothing was written yet since it was opened with this number.
+    pub(crate) fn opened(seq: u64) -> Self {
+        let state = SegmentState::Open;
+        Self { state, seq, used_units: 0, live_units: 0, oldest_born: u64::MAX }
+    }
+
+    /// Notes that an object is in it whose fetch began then.
+    pub(crate) fn note_born(&mut self, born: u64) {
+        self.oldest_born = self.oldest_born.min(born);
+    }
 }
 
 /// All segments of a volume.
@@ -72,6 +87,18 @@ impl SegmentTable {
         dead.or_else(|| sealed().min_by_key(|(_, info)| info.seq)).map(|(at, _)| at)
     }
 
+    /// The number at which the fetch of the oldest object began that may be found, or an earlier
+    /// one. What is in segments that were given up does not count: it would stay for ever.
+    pub(crate) fn oldest_born(&self) -> u64 {
+        let counts = |info: &SegmentInfo| match info.state {
+            SegmentState::Open => true,
+            SegmentState::Sealed => info.live_units > 0,
+            SegmentState::Free | SegmentState::Retired => false,
+        };
+        let born = self.segments.iter().filter(|info| counts(info)).map(|info| info.oldest_born);
+        born.min().unwrap_or(u64::MAX)
+    }
+
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         for info in &self.segments {
             let start = out.len();
@@ -85,6 +112,7 @@ impl SegmentTable {
             out.put_u64(info.seq);
             out.put_u32(info.used_units);
             out.put_u32(info.live_units);
+            out.put_u64(info.oldest_born);
             out.resize(start + SEGMENT_ENTRY_BYTES as usize, 0);
         }
     }
@@ -106,6 +134,7 @@ impl SegmentTable {
                 seq: from.u64()?,
                 used_units: from.u32()?,
                 live_units: from.u32()?,
+                oldest_born: from.u64()?,
             })
         });
         Some(Self { segments: segments.collect::<Option<_>>()? })

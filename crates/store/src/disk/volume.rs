@@ -9,15 +9,17 @@ use super::checkpoint::Written;
 use super::device::{Completion, Device, Finish, IoError};
 use super::geometry::Geometry;
 use super::index::{Found, Index, Inserted, KIND_CHUNK, Slot};
-use super::journal::{ENTRIES_MAX, Event, Journal};
-use super::limits::{BLOCK_BYTES, HEDGE_AFTER, SUSPECT_READS_MAX};
-use super::purges::{Mark, Purges, Sequence, Target, Verdict};
+use super::journal::{Event, Journal};
+use super::limits::{BLOCK_BYTES, HEDGE_AFTER, MARKS_MAX, SUSPECT_READS_MAX};
+use super::notes::{Note, Notes};
+use super::purges::{Floors, Mark, Purges, Sequence, Target, Verdict};
 use super::record::key_hash;
 use super::segment::Entry;
 use super::superblock::Superblock;
 use super::table::{SegmentInfo, SegmentState, SegmentTable};
 use crate::error::DiskError;
 use freshet_base::counter::SharedCounter;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{
     AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
@@ -30,6 +32,8 @@ use std::time::Duration;
 pub struct Common {
     /// Marks of purges.
     pub purges: Arc<Purges>,
+    /// Notes of the node.
+    pub notes: Arc<Notes>,
     /// The order of purges and insertions.
     pub sequence: Arc<Sequence>,
     /// Microseconds of the wall clock.
@@ -37,9 +41,38 @@ pub struct Common {
 }
 
 impl Common {
+    /// Of a node that knows nothing yet.
+    pub fn new(now_us: fn() -> u64) -> Self {
+        Self {
+            purges: Arc::new(Purges::new(MARKS_MAX as usize)),
+            notes: Arc::default(),
+            sequence: Arc::default(),
+            now_us,
+        }
+    }
+
     /// The next number in the order of purges and insertions.
     pub fn next_seq(&self) -> u64 {
         self.sequence.next((self.now_us)())
+    }
+
+    /// Notes what was found on a disk.
+    pub(crate) fn found(&self, note: Note) {
+        self.sequence.raise(note.seq);
+        self.refuse_before(self.notes.add_found(note));
+    }
+
+    /// Forgets notes up to this number; what is older than it is refused.
+    pub(crate) fn forget_notes(&self, up_to: u64) {
+        self.refuse_before(Some(up_to));
+        self.notes.forget(up_to);
+    }
+
+    /// Refuses content from before a note that was forgotten.
+    pub(crate) fn refuse_before(&self, floor: Option<u64>) {
+        if let Some(looked_up) = floor {
+            self.purges.raise_floors(Floors { any: 0, looked_up });
+        }
     }
 }
 
@@ -66,6 +99,8 @@ pub(crate) struct Books {
     pub(crate) journal: Journal,
     pub(crate) written: Written,
     pub(crate) formatted_ms: u64,
+    /// Numbers of the notes that are in its journal or its checkpoint, or will be next.
+    noted: BTreeSet<u64>,
     /// Who waits for a block of the journal to be durable.
     waiting: Vec<(u64, Finish)>,
 }
@@ -218,8 +253,29 @@ impl Volume {
         completion
     }
 
-    /// Carries out the purges after `last_mark`, which it missed; returns the newest one.
+    /// Keeps a note that all volumes share. The completion ends when it is durable.
+    pub(crate) fn note(&self, note: Note) -> Completion {
+        let (completion, finish) = Completion::new();
+        let mut books = self.books();
+        books.noted.insert(note.seq);
+        let number = books.add_event(Event::Noted(note));
+        books.waiting.push((number, finish));
+        completion
+    }
+
+    /// The number at which the fetch of the oldest object here began, or an earlier one.
+    pub fn oldest_born(&self) -> u64 {
+        self.books().table.oldest_born()
+    }
+
+    /// Carries out the purges after `last_mark` and keeps the notes that it missed; returns the
+    /// newest purge.
     pub(crate) fn catch_up(&self, last_mark: u64) -> u64 {
+        for note in self.common.notes.all() {
+            if !self.books().noted.contains(&note.seq) {
+                drop(self.note(note));
+            }
+        }
         let missed = self.common.purges.since(last_mark);
         let newest = missed.last().map_or(last_mark, |mark| mark.seq);
         missed.into_iter().for_each(|mark| drop(self.purge(mark)));
@@ -288,7 +344,12 @@ impl Volume {
                     books.left(old, self.geometry());
                 }
             }
-            books.table.change(segment, |info| info.live_units += entry.units);
+            books.table.change(segment, |info| {
+                info.live_units += entry.units;
+                if is_head {
+                    info.note_born(entry.born);
+                }
+            });
         }
     }
 
@@ -397,13 +458,18 @@ impl Books {
         written: Written,
         formatted_ms: u64,
     ) -> Self {
-        Self { table, journal, written, formatted_ms, waiting: Vec::new() }
+        let (noted, waiting) = (BTreeSet::new(), Vec::new());
+        Self { table, journal, written, formatted_ms, noted, waiting }
     }
 
-    /// Adds an event; the number of the block it will be in, or a later one.
+    /// Adds an event; the number of the block it will be in.
     pub(crate) fn add_event(&mut self, event: Event) -> u64 {
-        self.journal.add(event);
-        self.journal.next() + (self.journal.pending().saturating_sub(1) / ENTRIES_MAX) as u64
+        self.journal.add(event)
+    }
+
+    /// Says which notes it has.
+    pub(crate) fn has_notes(&mut self, notes: &[Note]) {
+        self.noted = notes.iter().map(|note| note.seq).collect();
     }
 
     /// Notes that the index leads to a record no more.

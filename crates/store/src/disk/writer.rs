@@ -6,7 +6,7 @@
 //! its own, keep what is new apart from what was kept because it is used.
 
 use super::block::{Block, Buffer};
-use super::checkpoint::{self, Header};
+use super::checkpoint::{self, Content, Header};
 use super::codec::round_up;
 use super::device::{Completion, Io, IoError, Op};
 use super::index::{KIND_CHUNK, head_kind};
@@ -14,9 +14,10 @@ use super::journal::{Event, Journal};
 use super::limits::{
     BLOCK_BYTES, CHECKPOINT_SEGMENTS, IO_TIMEOUT, WRITE_BYTES, WRITES_IN_FLIGHT_MAX,
 };
+use super::notes;
 use super::record::{Kind, RecordHead, place};
 use super::segment::{self, Entry, footer_bytes};
-use super::table::SegmentState;
+use super::table::{SegmentInfo, SegmentState};
 use super::volume::Volume;
 use crate::error::DiskError;
 use std::collections::VecDeque;
@@ -220,9 +221,9 @@ impl Writer {
         self.flush()?;
         let volume = Arc::clone(&self.volume);
         let geometry = *volume.geometry();
-        // One moment for the number, the journal's place and the marks. Purges after it are in the
-        // journal from that place on.
-        let books = volume.books();
+        // One moment for the number, the journal's place, the marks and the notes. What comes after
+        // it is in the journal from that place on.
+        let mut books = volume.books();
         let (mut header, table) = (
             Header {
                 seq: volume.common.next_seq(),
@@ -234,9 +235,15 @@ impl Writer {
             },
             books.table.clone(),
         );
+        let (all, forgotten) = volume.common.notes.with_floor();
+        books.has_notes(&all);
+        let (notes, left_out_note) = notes::newest(all, geometry.notes_bytes_max());
         let marks = volume.common.purges.since(0);
         header.floors = volume.common.purges.floors();
-        if let Some(left_out) = marks.len().checked_sub(geometry.marks_max as usize)
+        let refused = forgotten.max(left_out_note.unwrap_or(0));
+        header.floors.looked_up = header.floors.looked_up.max(refused);
+        let marks_max = checkpoint::marks_max(&geometry, notes::stored_bytes(&notes));
+        if let Some(left_out) = marks.len().checked_sub(marks_max)
             && let Some(last) = left_out.checked_sub(1).and_then(|at| marks.get(at))
         {
             header.floors.any = header.floors.any.max(last.seq);
@@ -245,7 +252,7 @@ impl Writer {
         drop(books);
         let place = 1 - self.checkpoint_place;
         let journal = header.journal;
-        let content = (&volume.index, &table, &marks[..]);
+        let content = Content { index: &volume.index, table: &table, marks: &marks, notes: &notes };
         let device = volume.superblock.device;
         let bytes = checkpoint::write(&*volume.device, device, &geometry, place, header, content)?;
         volume.books().written.metadata_bytes += bytes;
@@ -321,12 +328,7 @@ impl Writer {
         let mut books = volume.books();
         let segment = books.table.free().ok_or(DiskError::Full)?;
         let seq = volume.common.next_seq();
-        books.table.change(segment, |info| {
-            info.state = SegmentState::Open;
-            info.seq = seq;
-            info.used_units = 0;
-            info.live_units = 0;
-        });
+        books.table.change(segment, |info| *info = SegmentInfo::opened(seq));
         books.add_event(Event::Opened { segment, seq });
         books.written.metadata_bytes += BLOCK_BYTES;
         drop(books);

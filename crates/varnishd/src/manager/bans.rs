@@ -12,8 +12,11 @@ pub(super) fn add(state: &mut State, words: &[String]) -> Reply {
     let Some(child) = &state.child else { return Reply::ok() };
     let shared = &child.node.shared;
     let words = words.get(1..).unwrap_or_default();
-    match shared.bans.add_words(&shared.cache, words, &ban_settings(&state.parameters)) {
-        Ok(()) => Reply::ok(),
+    match shared.ban_words(words, &ban_settings(&state.parameters)) {
+        Ok(durability) => {
+            durability.wait();
+            Reply::ok()
+        }
         Err(why) => Reply::error(Status::Parameter, why),
     }
 }

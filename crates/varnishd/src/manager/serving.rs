@@ -118,11 +118,8 @@ impl State {
         let Some(child) = &self.child else { return Ok(()) };
         let Some(program) = self.policies.active() else { return Ok(()) };
         let snapshot = program.snapshot(self)?;
-        let shared = &child.node.shared;
-        program.policy().set_cache(Arc::clone(&shared.cache));
-        program
-            .policy()
-            .set_bans(Arc::clone(&shared.bans), crate::program::ban_settings(&self.parameters));
+        let bans = crate::program::ban_settings(&self.parameters);
+        program.policy().set_shared(&child.node.shared, bans);
         child.node.reload_with(snapshot);
         Ok(())
     }

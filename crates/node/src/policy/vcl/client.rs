@@ -123,6 +123,9 @@ impl ClientState {
         if host.loan.is_some() {
             self.loan = host.loan.take();
         }
+        if !host.durability.is_reached() {
+            task.durability.get_or_insert_default().add(host.durability);
+        }
         if let Some(failure) = self.task.take_failure() {
             tracing::warn!(policy = policy.policy.name(), line = failure.text, "{failure}");
         }

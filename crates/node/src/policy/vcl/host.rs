@@ -1,6 +1,7 @@
 //! The node, for a policy that runs in it.
 
 use super::VclPolicy;
+use crate::disk::{Durability, Purged};
 use crate::shares::Loan;
 use crate::transcript::{Tag, Transcript};
 use freshet_base::clock::UnixMillis;
@@ -58,6 +59,8 @@ pub(super) struct NodeHost<'a> {
     pub(super) body: Option<&'a [u8]>,
     /// What a share of the memory lends for it.
     pub(super) loan: Option<Arc<Loan>>,
+    /// What was purged or banned and is to be durable before the request is answered.
+    pub(super) durability: Durability,
 }
 
 impl Host for NodeHost<'_> {
@@ -137,25 +140,25 @@ impl Host for NodeHost<'_> {
     }
 
     fn ban(&mut self, ban: &str) -> Result<(), String> {
-        let (Some(cache), Some((bans, settings))) =
-            (self.policy.cache.get(), self.policy.bans.get())
-        else {
+        let Some((shared, settings)) = self.policy.shared() else {
             return Err("there is no cache yet".into());
         };
-        bans.add(cache, ban, settings)
+        self.durability.add(shared.ban(ban, &settings)?);
+        Ok(())
     }
 
     fn purge(&mut self, how: Purge) -> u64 {
-        let Some(cache) = self.policy.cache.get() else { return 0 };
-        let key = super::client::build_key(KeyBuilder::new(cache.secret()), self.parts).build();
-        cache.purge(&key, self.kind(how)) as u64
+        let Some((shared, _)) = self.policy.shared() else { return 0 };
+        let builder = KeyBuilder::new(shared.cache.secret());
+        let key = super::client::build_key(builder, self.parts).build();
+        self.purged(shared.purge(&key, self.kind(how)))
     }
 
     fn purge_tag(&mut self, text: &[u8], soft: bool) -> u64 {
-        let Some(cache) = self.policy.cache.get() else { return 0 };
+        let Some((shared, _)) = self.policy.shared() else { return 0 };
         let how =
             if soft { freshet_cache::Purge::Soft(self.now) } else { freshet_cache::Purge::Hard };
-        cache.purge_tag(tag(text), how) as u64
+        self.purged(shared.purge_tag(tag(text), how))
     }
 
     fn file(&mut self, path: &str) -> Option<Arc<[u8]>> {
@@ -194,13 +197,13 @@ impl Host for NodeHost<'_> {
         let Some(body) = self.body.filter(|body| body.len() as u64 <= bytes_max) else {
             return false;
         };
-        let (Some(shares), Some(cache)) = (self.policy.shares.get(), self.policy.cache.get())
+        let (Some(shares), Some((shared, _))) = (self.policy.shares.get(), self.policy.shared())
         else {
             return true;
         };
         let name = storage.and_then(|at| self.policy.policy.program().storages.get(at as usize));
         let share = name.and_then(|name| shares.named(name)).unwrap_or_else(|| shares.transient());
-        self.loan = shares.lend(share, body.len() as u64, cache);
+        self.loan = shares.lend(share, body.len() as u64, &shared.cache);
         self.loan.is_some()
     }
 
@@ -224,7 +227,13 @@ impl<'a> NodeHost<'a> {
         now: UnixMillis,
         transcript: Option<&'a Transcript>,
     ) -> Self {
-        Self { policy, now, parts: &[], transcript, body: None, loan: None }
+        let durability = Durability::default();
+        Self { policy, now, parts: &[], transcript, body: None, loan: None, durability }
+    }
+
+    fn purged(&mut self, purged: Purged) -> u64 {
+        self.durability.add(purged.durability);
+        purged.objects as u64
     }
 
     fn kind(&self, how: Purge) -> freshet_cache::Purge {

@@ -8,7 +8,7 @@ use freshet_origin::probe::ProbeSettings;
 use freshet_origin::{Origin, OriginError, OriginSettings};
 use freshet_vcl::{Backend, Defaults, Endpoint, Event, Failure, Policy, Report, Source, Sources};
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, RwLock};
 use thiserror::Error;
 
 /// Why a policy could not be loaded.
@@ -90,8 +90,7 @@ impl VclPolicy {
             probes,
             defaults,
             labels: Default::default(),
-            cache: OnceLock::new(),
-            bans: OnceLock::new(),
+            shared: RwLock::default(),
             shares: OnceLock::new(),
             files: host::FileCache::default(),
             passes: super::passes::Passes::default(),

@@ -19,17 +19,18 @@ use super::{
     Answer, BackendError, BackendFetch, BackendResponse, ClientTask, Deliver, FetchKind, FetchTask,
     Hit, Miss, OriginChoice, Pass, Pipe, Policy, Purge, Recv, Served, Synthetic,
 };
-use crate::bans::{BanSettings, Bans};
+use crate::bans::BanSettings;
 use crate::shares::Shares;
+use crate::worker::Shared;
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{Cache, KeyBuilder, Object};
+use freshet_cache::{KeyBuilder, Object};
 use freshet_http::message::ResponseHead;
 use freshet_origin::Origin;
 use freshet_origin::probe::ProbeSettings;
 use freshet_vcl::Defaults;
 use std::any::Any;
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, OnceLock, RwLock, Weak};
 
 /// Names of storages there always are: what a policy puts into one of the first three stays in
 /// memory, and `disk` is the class of stores that are given no other.
@@ -47,8 +48,7 @@ pub struct VclPolicy {
     defaults: Defaults,
     /// Other policies by the names this one hands over to.
     labels: RwLock<HashMap<Box<str>, Arc<Self>>>,
-    cache: OnceLock<Arc<Cache>>,
-    bans: OnceLock<(Arc<Bans>, BanSettings)>,
+    shared: RwLock<(Weak<Shared>, BanSettings)>,
     shares: OnceLock<Arc<Shares>>,
     files: host::FileCache,
     passes: passes::Passes,
@@ -91,14 +91,16 @@ impl VclPolicy {
         *self.labels.write().unwrap_or_else(std::sync::PoisonError::into_inner) = labels;
     }
 
-    /// Gives it the cache that its purges act on. Only the first call counts.
-    pub fn set_cache(&self, cache: Arc<Cache>) {
-        let _ = self.cache.set(cache);
+    /// Says what its purges and bans act on.
+    pub fn set_shared(&self, shared: &Arc<Shared>, settings: BanSettings) {
+        *self.shared.write().unwrap_or_else(std::sync::PoisonError::into_inner) =
+            (Arc::downgrade(shared), settings);
     }
 
-    /// Gives it the list its bans go to. Only the first call counts.
-    pub fn set_bans(&self, bans: Arc<Bans>, settings: BanSettings) {
-        let _ = self.bans.set((bans, settings));
+    /// What purges and bans act on, once that is there.
+    fn shared(&self) -> Option<(Arc<Shared>, BanSettings)> {
+        let known = self.shared.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        Some((known.0.upgrade()?, known.1))
     }
 
     /// Gives it the parts of the memory that its storages are. Only the first call counts.

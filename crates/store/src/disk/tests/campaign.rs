@@ -14,10 +14,13 @@ struct Life {
     hits: u64,
     crashes: u64,
     purges: u64,
+    notes: u64,
+    forgotten: u64,
     refused: u64,
 }
 
-/// Lives one seed. Panics on a wrong byte, on purged content and on an engine that panics.
+/// Lives one seed. Panics on a wrong byte, on purged content, on content that a lost note is about
+/// and on an engine that panics.
 fn live(seed: u64) -> Life {
     let mut random = mix(seed ^ 0x5eed);
     let mut next = move |end: u64| {
@@ -48,7 +51,7 @@ fn live(seed: u64) -> Life {
         }
         for _ in 0..60 + next(120) {
             let resource = next(60);
-            match next(20) {
+            match next(21) {
                 0..9 => {
                     let len = match next(6) {
                         0 => next(2000),
@@ -72,8 +75,10 @@ fn live(seed: u64) -> Life {
                     let soft = (next(2) == 0).then_some(5);
                     life.purges += u64::from(world.purge(target, soft));
                 }
+                17 if next(8) == 0 => life.forgotten += world.forget_done() as u64,
                 17 => drop(world.opened().writer.drain()),
                 18 => drop(world.opened().writer.tend()),
+                19 => life.notes += u64::from(world.note(next(60))),
                 _ => {
                     let _ = match next(8) {
                         0 => world.opened().writer.checkpoint(false),
@@ -117,7 +122,7 @@ fn live(seed: u64) -> Life {
 }
 
 #[test]
-fn no_seed_brings_wrong_bytes_or_purged_content() {
+fn no_seed_brings_wrong_bytes_or_what_was_purged_or_noted() {
     let seeds = std::env::var("FRESHET_SEEDS").ok().and_then(|text| text.parse().ok());
     let first = std::env::var("FRESHET_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
     let count: u64 = seeds.unwrap_or(200);
@@ -130,11 +135,13 @@ fn no_seed_brings_wrong_bytes_or_purged_content() {
         sum.hits += life.hits;
         sum.crashes += life.crashes;
         sum.purges += life.purges;
+        sum.notes += life.notes;
+        sum.forgotten += life.forgotten;
         sum.refused += life.refused;
     }
     println!("{count} seeds: {sum:?}");
     assert!(sum.hits * 4 > sum.looks, "the campaign must find something to judge: {sum:?}");
-    assert!(sum.crashes >= 2 * count && sum.purges > count);
+    assert!(sum.crashes >= 2 * count && sum.purges > count && sum.notes > count);
 }
 
 #[test]

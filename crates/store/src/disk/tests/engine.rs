@@ -157,6 +157,82 @@ fn purges_hold_over_a_restart() {
 }
 
 #[test]
+fn notes_hold_over_a_restart() {
+    let mut world = World::new(16 << 20, 11, SMALL);
+    for resource in 0..20 {
+        world.insert(resource, 9000, 0).expect("there is room");
+    }
+    world.opened().writer.drain().expect("the drive works");
+    for resource in [3, 7, 14, 3] {
+        assert!(world.note(resource));
+    }
+    world.insert(7, 100, 0).expect("there is room");
+    for round in 0..4 {
+        world.opened().writer.drain().expect("the drive works");
+        world.opened().writer.flush().expect("the drive works");
+        for resource in 0..20 {
+            let there = world.look(resource, true, (0, 9000));
+            assert_eq!(there, ![3, 14].contains(&resource), "{resource} in round {round}");
+        }
+        assert_eq!(world.common.notes.all().len(), 3, "the same note counts once");
+        match round {
+            0 => world.device.power_cut(),
+            1 => world.device.process_end(),
+            _ => world.opened().writer.stop().expect("the drive works"),
+        }
+        let report = world.open().expect("it can be opened");
+        assert_eq!(report.was_clean, round > 1, "{report:?}");
+    }
+}
+
+#[test]
+fn notes_that_are_older_than_all_content_can_go() {
+    let mut world = World::new(16 << 20, 12, SMALL);
+    world.insert(0, 20_000, 0).expect("there is room");
+    world.opened().writer.drain().expect("the drive works");
+    assert!(world.note(0) && world.note(1));
+    assert_eq!(world.forget_done(), 0, "there is something older");
+    for resource in 0..1200 {
+        world.insert(resource, 20_000, 0).expect("old segments are freed");
+        world.opened().writer.tend().expect("the drive works");
+    }
+    world.opened().writer.drain().expect("the drive works");
+    for _ in 0..2 {
+        // After a restart what the journal knows is there again, and goes again.
+        assert_eq!(world.forget_done(), 2);
+        let there = |world: &mut World| {
+            (0..1200).filter(|resource| world.look(*resource, false, (0, 100))).count()
+        };
+        let before = there(&mut world);
+        assert!(before > 500);
+        assert_eq!(there(&mut world), before, "nothing is refused for them");
+        world.device.process_end();
+        world.open().expect("it can be opened");
+        assert_eq!(there(&mut world), before);
+    }
+}
+
+#[test]
+fn what_there_is_no_room_for_a_note_about_is_refused() {
+    let mut world = World::new(8 << 20, 13, SMALL);
+    for resource in 0..40 {
+        world.insert(resource, 4000, 0).expect("there is room");
+    }
+    world.opened().writer.drain().expect("the drive works");
+    // More than half of the room for marks, which is 10 KiB on such a drive.
+    for resource in (0..700).step_by(7) {
+        assert!(world.note(resource));
+    }
+    world.insert(1, 500, 0).expect("there is room");
+    world.opened().writer.stop().expect("the drive works");
+    world.open().expect("it was stopped in order");
+    let known = world.common.notes.all().len();
+    assert!((1..100).contains(&known), "{known}");
+    let there = (0..40).filter(|resource| world.look(*resource, true, (0, 4000)));
+    assert_eq!(there.collect::<Vec<_>>(), [1], "what is newer than all notes");
+}
+
+#[test]
 fn a_process_that_ends_loses_nothing_that_was_written() {
     let mut world = World::new(16 << 20, 6, SMALL);
     for resource in 0..300 {
@@ -225,6 +301,16 @@ fn a_store_of_the_first_version_is_read_and_made_one_of_this() {
     let good = Superblock::read(&*world.device).expect("it was formatted");
     let first = Superblock { version: 1, ..good.clone() };
     first.write(&*world.device).expect("the drive works");
+    // There were no notes, and checkpoints did not speak of any.
+    let device: &dyn Device = &*world.device;
+    for at in good.geometry.checkpoint_at {
+        let mut header = device.read(at, 4096).expect("the drive works");
+        header[0] = 1;
+        let sum = crc32c::crc32c(&header[..120]);
+        header[120..].fill(0);
+        header[120..124].copy_from_slice(&sum.to_le_bytes());
+        device.write(at, header).expect("the drive works");
+    }
     for _ in 0..2 {
         let report = world.open().expect("the version before is read");
         assert!(report.was_clean && report.had_checkpoint, "{report:?}");

@@ -9,7 +9,8 @@ use crate::disk::codec::mix;
 use crate::disk::device::Device;
 use crate::disk::geometry::FormatOptions;
 use crate::disk::intake::{chunk_bytes_max, object_id};
-use crate::disk::purges::{Mark, Purges, Sequence, Target};
+use crate::disk::notes::Note;
+use crate::disk::purges::{Mark, Target};
 use crate::disk::record::key_hash;
 use crate::disk::recovery::{self, Opened, Report};
 use crate::disk::simulation::{Faults, SimulatedDevice};
@@ -78,6 +79,8 @@ pub(crate) struct World {
     pub(crate) inserted: Vec<Inserted>,
     /// Purges that were confirmed as durable.
     pub(crate) purged: Vec<Mark>,
+    /// Notes that were confirmed as durable.
+    pub(crate) noted: Vec<Note>,
     next: u64,
 }
 
@@ -87,11 +90,7 @@ fn no_time() -> u64 {
 }
 
 pub(crate) fn common() -> Common {
-    Common {
-        purges: Arc::new(Purges::new(1 << 16)),
-        sequence: Arc::new(Sequence::default()),
-        now_us: no_time,
-    }
+    Common::new(no_time)
 }
 
 impl World {
@@ -106,6 +105,7 @@ impl World {
             opened: None,
             inserted: Vec::new(),
             purged: Vec::new(),
+            noted: Vec::new(),
             next: 1,
         };
         world.open().expect("a formatted drive can be opened");
@@ -183,6 +183,36 @@ impl World {
         self.purge(Target::Key(key_hash(key(resource))), None)
     }
 
+    /// Notes that older content of a resource is not to be served; whether it was confirmed.
+    pub(crate) fn note(&mut self, resource: u64) -> bool {
+        let note = Note { seq: self.common.next_seq(), bytes: text_of_note(resource) };
+        self.common.refuse_before(self.common.notes.add(note.clone()));
+        let durable = self.opened().volume.note(note.clone());
+        let done = self.opened().writer.tend().is_ok();
+        let confirmed = done && finish(durable).is_some_and(|outcome| outcome.result.is_ok());
+        if confirmed {
+            self.noted.push(note);
+        }
+        confirmed
+    }
+
+    /// Forgets notes that are older than all content, as a node does; how many.
+    pub(crate) fn forget_done(&mut self) -> usize {
+        let oldest = self.opened().volume.oldest_born();
+        let notes = self.common.notes.all();
+        let done = notes.iter().take_while(|note| note.seq <= oldest).count();
+        if let Some(last) = notes[..done].last() {
+            self.common.forget_notes(last.seq);
+        }
+        done
+    }
+
+    /// Whether one of these notes is about what was inserted.
+    fn is_meant(inserted: &Inserted, notes: &[Note]) -> bool {
+        let text = text_of_note(inserted.resource);
+        notes.iter().any(|note| note.seq > inserted.born && note.bytes == text)
+    }
+
     /// Whether what was inserted may not be served any more.
     pub(crate) fn is_purged(&self, inserted: &Inserted) -> bool {
         self.purged.iter().filter(|mark| mark.soft_ms.is_none()).any(|mark| {
@@ -214,6 +244,10 @@ impl World {
             "of another resource"
         );
         assert!(!self.is_purged(&inserted), "purged content came back: {inserted:?}");
+        if Self::is_meant(&inserted, &self.common.notes.all()) {
+            return false;
+        }
+        assert!(!Self::is_meant(&inserted, &self.noted), "a note was lost: {inserted:?}");
         let want = content(number, inserted.len);
         if let Some(payload) = &stored.payload {
             let from = stored.payload_from as usize;
@@ -228,6 +262,12 @@ impl World {
             _ => false,
         }
     }
+}
+
+/// What a note about a resource says: short ones and long ones.
+fn text_of_note(resource: u64) -> Arc<[u8]> {
+    let long = mix(resource ^ 0x0e) % if resource.is_multiple_of(7) { 4000 - 8 } else { 100 };
+    resource.to_le_bytes().into_iter().chain(content(resource, long)).collect()
 }
 
 /// Reads a part of an object.
