@@ -16,6 +16,7 @@ use crate::cache::{Cache, lock};
 use crate::eviction::Tactic;
 use crate::eviction::fifo::{Busy, Resident, S3Fifo, Usage};
 use crate::object::Object;
+use freshet_base::clock::UnixMillis;
 use freshet_base::counter::SharedCounter;
 use freshet_store::{Arena, Moved};
 use std::collections::VecDeque;
@@ -80,6 +81,9 @@ pub(crate) struct Lower {
     fifo: Mutex<S3Fifo<Lodger>>,
     /// What was begun to be moved here, a part at each eviction. It is in no queue.
     moving: Mutex<Option<Arc<Object>>>,
+    /// When the newest response came that went into the index, Unix milliseconds: the clock of
+    /// evictions, which what comes is the cause of.
+    newest_ms: AtomicU64,
     desk: Arc<Desk>,
 }
 
@@ -203,6 +207,18 @@ impl Lower {
             && object.with_head(|head| head.freshness.lifetime) >= self.takes.lifetime_min
     }
 
+    /// Whether an object is past its lifetime and the times it may be served stale, so that it is
+    /// not worth a move. Where somebody looks after the end of its time, that one knows.
+    fn is_spent(&self, object: &Object) -> bool {
+        let now = UnixMillis(self.newest_ms.load(Relaxed));
+        !object.body().has_attachment()
+            && object.with_head(|head| {
+                let fresh = &head.freshness;
+                let stale = fresh.stale_while_revalidate.max(fresh.stale_if_error);
+                fresh.age(now) > fresh.lifetime.saturating_add(stale)
+            })
+    }
+
     fn with_fifo<R>(&self, act: impl FnOnce(&mut S3Fifo<Lodger>) -> R) -> R {
         S3Fifo::with(&self.fifo, act)
     }
@@ -223,6 +239,7 @@ impl Cache {
             takes,
             fifo: Mutex::new(S3Fifo::new(objective, Tactic::first(objective))),
             moving: Mutex::default(),
+            newest_ms: AtomicU64::new(0),
             desk: Arc::default(),
         };
         if self.lower.set(lower).is_err() {
@@ -342,10 +359,17 @@ impl Cache {
         freed
     }
 
+    /// Notes when a response came.
+    pub(crate) fn note_time(&self, received: UnixMillis) {
+        if let Some(lower) = self.lower.get() {
+            lower.newest_ms.fetch_max(received.0, Relaxed);
+        }
+    }
+
     /// Moves a victim of the first class down, as much of it as is `wanted`; what came free. `None`
-    /// where the lower class does not take it.
+    /// where the lower class does not take it, or it is of no use any more.
     pub(crate) fn demote_victim(&self, victim: &Arc<Object>, wanted: u64) -> Option<u64> {
-        let lower = self.lower.get().filter(|lower| lower.takes(victim))?;
+        let lower = self.lower.get().filter(|one| one.takes(victim) && !one.is_spent(victim))?;
         Some(self.demote(lower, Arc::clone(victim), wanted))
     }
 

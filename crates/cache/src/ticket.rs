@@ -122,6 +122,7 @@ impl Cache {
         born_seq: Seq,
         mut spec: ObjectSpec,
     ) -> Arc<Object> {
+        self.note_time(spec.head.freshness.received);
         spec.tags.sort_unstable();
         let mut selector =
             Selector { variation: spec.variation.take(), scheme: spec.head.scheme_bound };
@@ -182,6 +183,7 @@ impl Cache {
         object: &Arc<Object>,
         head: StoredHead,
     ) -> bool {
+        self.note_time(head.freshness.received);
         let more = head_heap_bytes(&head);
         let fewer = object.with_head(head_heap_bytes);
         let has_room = self.arena.charge_metadata(more).is_ok();

@@ -244,7 +244,7 @@ fn bans_go_over_with_what_they_ban() {
     let text = format!(
         "vcl 4.1;\nbackend b {{ .host = \"127.0.0.1\"; .port = \"{}\"; }}\n\
          sub vcl_recv {{ if (req.method == \"BAN\") {{\n\
-         ban(\"req.url == \" + req.url); return (synth(200)); }} }}\n",
+         ban({{\"obj.http.none != \"b c\" && req.url == \"}} + req.url); return (synth(200)); }} }}\n",
         origin.address.port()
     );
     std::fs::write(&policy, text).unwrap();
@@ -310,6 +310,51 @@ fn disks_go_over_with_memory() {
     load.finish();
     let again = origin.requests.load(SeqCst) - fetched;
     assert_eq!(again, 0, "memory or the disk has all");
+}
+
+#[test]
+fn memory_of_a_lower_class_is_taken_over_once_the_old_process_has_drained() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let origin = Origin::start();
+    let file = folder.path().join("freshet.toml");
+    let lower = folder.path().join("lower");
+    let text = format!("[lower_memory]\npath = {lower:?}\nsize = \"128MiB\"\n");
+    std::fs::write(&file, text).unwrap();
+    let mut node = Node::start(&origin, folder.path(), &["--config", &file.to_string_lossy()]);
+    let targets: Vec<String> = (0..90).map(|at| format!("/{}/{at}", 1_000_000 + at)).collect();
+    let ask_all = |node: &Node| {
+        let mut client = node.client();
+        for target in &targets {
+            assert_eq!(client.ask("GET", target).unwrap().0, 200);
+        }
+    };
+    // More than the first class holds, so a part is in the lower one.
+    ask_all(&node);
+    let fetched = origin.requests.load(SeqCst);
+    ask_all(&node);
+    assert_eq!(origin.requests.load(SeqCst), fetched, "both classes hold all of it");
+    for _ in 0..2 {
+        let load = Load::start(&node, &targets);
+        load.go_on(100);
+        node.upgrade();
+        load.go_on(100);
+        // In this order or the other.
+        let mut missing = vec!["memory was taken over", "a lower class of memory is in use"];
+        while !missing.is_empty() {
+            let line = node.process.wait_for(|line| {
+                missing.iter().any(|text| line.contains(text)).then(|| line.to_owned())
+            });
+            assert!(!line.contains("in part only"), "{line}");
+            missing.retain(|text| !line.contains(text));
+        }
+        load.go_on(200);
+        load.finish();
+        // What the first class had no room for is fetched again, and then both have all again.
+        ask_all(&node);
+        let fetched = origin.requests.load(SeqCst);
+        ask_all(&node);
+        assert_eq!(origin.requests.load(SeqCst), fetched, "both classes hold all of it again");
+    }
 }
 
 #[test]

@@ -79,6 +79,34 @@ fn what_the_first_class_evicts_is_served_from_the_lower_one() {
 }
 
 #[test]
+fn what_is_past_its_time_is_dropped_and_does_not_move() {
+    let cache = cache_over(8, 64, 0..=u64::MAX);
+    for number in 0..20 {
+        let (ticket, _, _) = miss(get(&cache, &format!("/{number}"), START));
+        // Of no use from then on, usable as stale, and kept by somebody who knows for how long.
+        let head = if number % 3 == 1 { graceful(100, 300) } else { head(100) };
+        let spec = spec(&cache, head, 300_000);
+        if number % 3 == 2 {
+            spec.body.attach(Arc::new(()));
+        }
+        ticket.insert(spec);
+    }
+    assert_eq!(stats(&cache).objects, 0);
+    // The first one, without a body, says how late it is before anything has to go.
+    for number in 20..60 {
+        let (ticket, _, _) = miss(get(&cache, &format!("/{number}"), after(200)));
+        let mut head = head(100);
+        head.freshness.received = after(200);
+        ticket.insert(spec(&cache, head, if number == 20 { 0 } else { 300_000 }));
+    }
+    for number in 0..20 {
+        let stays = stored(&cache, &format!("/{number}")).map(|object| object.is_lower());
+        assert_eq!(stays, (number % 3 != 0).then_some(true), "{number}");
+    }
+    assert_eq!(cache.stats().counters.evicted, 8, "these and the one without a body");
+}
+
+#[test]
 fn it_is_bounded_and_keeps_what_is_used() {
     let cache = cache_over(8, 16, 0..=u64::MAX);
     for number in 0..400 {

@@ -251,6 +251,11 @@ impl Body {
         let _ = self.attached.set(what);
     }
 
+    /// Whether something was attached.
+    pub fn has_attachment(&self) -> bool {
+        self.attached.get().is_some()
+    }
+
     /// What was attached, if it is of this type.
     pub fn attached<T: Any>(&self) -> Option<&T> {
         self.attached.get()?.downcast_ref()
