@@ -61,7 +61,7 @@ pub(crate) fn purge(arguments: PurgeArguments) -> Result<ExitCode> {
             1 => format!("1 object {done} in {took}"),
             count => format!("{} objects {done} in {took}", thousands(count)),
         };
-        let away = if answer["durable"] == false { "; a disk is away" } else { "" };
+        let away = if answer["durable"] == false { "; not durable yet" } else { "" };
         let result = result + away;
         print(&format!("{}: {result}\n", cut(what, COLUMNS - result.chars().count() - 2)))?;
     }

@@ -6,6 +6,7 @@ mod support;
 
 use named::{Origin, content};
 use rustix::process::Signal;
+use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -77,7 +78,7 @@ impl Node {
     }
 
     /// Asks the admin interface; what it answers.
-    fn ask(&self, request: &str, body: &str) -> serde_json::Value {
+    fn ask(&self, request: &str, body: &str) -> Value {
         let mut stream = UnixStream::connect(self.runtime.join("admin")).unwrap();
         let text = format!(
             "{request} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: Bearer {}\r\n\
@@ -94,11 +95,16 @@ impl Node {
 
     /// Waits until the disk has written what it was given.
     fn written(&self, records: u64) {
-        self.wait_for(|store| store["records"].as_u64() >= Some(records));
+        let of = |store: &Value| store["records"].as_u64().unwrap();
+        self.wait_for(|stores| stores.iter().map(of).sum::<u64>() >= records);
     }
 
-    /// Waits until this is true of the disk.
-    fn wait_for(&self, is_so: impl Fn(&serde_json::Value) -> bool) {
+    fn wait_for_health(&self) {
+        self.wait_for(|stores| stores.iter().all(|store| store["health"] == "healthy"));
+    }
+
+    /// Waits until this is true of the disks.
+    fn wait_for(&self, is_so: impl Fn(&[Value]) -> bool) {
         let until = Instant::now() + PATIENCE;
         loop {
             let list = succeed(
@@ -107,8 +113,8 @@ impl Node {
                     .arg(format!("unix:{}/admin", self.runtime.display()))
                     .env("XDG_RUNTIME_DIR", &self.runtime),
             );
-            let stores: serde_json::Value = serde_json::from_str(&list).unwrap();
-            if is_so(&stores[0]) {
+            let stores: Value = serde_json::from_str(&list).unwrap();
+            if is_so(stores.as_array().unwrap()) {
                 return;
             }
             assert!(Instant::now() < until, "{list}");
@@ -249,9 +255,10 @@ fn who_purges_is_told_that_a_disk_is_away() {
     let folder = tempfile::tempdir().unwrap();
     let origin = Origin::start();
     let path = folder.path().join("store");
-    let store = format!("{}:64MiB", path.display());
+    // Without a length none is made where there is none.
+    let store = path.to_string_lossy();
     let targets: Vec<String> = (0..3).map(|at| format!("/4000/{at}")).collect();
-    let mut node = Node::start(&origin, folder.path(), &store);
+    let mut node = Node::start(&origin, folder.path(), &format!("{store}:64MiB"));
     check_all(&node, &targets);
     node.written(3);
     node.process.signal(Signal::TERM);
@@ -263,14 +270,14 @@ fn who_purges_is_told_that_a_disk_is_away() {
     rustix::fs::flock(&taken, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
     let mut node = Node::start(&origin, folder.path(), &store);
     let (status, head, _) = node.get("/4000/0", "PURGE");
-    assert!((status, head.contains("a disk is away")) == (202, true), "{head}");
+    assert!((status, head.contains("not durable yet")) == (202, true), "{head}");
     let url = format!("{{\"url\": \"http://{}/4000/0\"}}", "a.test");
     assert_eq!(node.ask("POST /v1/purge", &url)["durable"], false);
     let ban = r#"{"ban": "obj.http.etag ~ /4000/1"}"#;
     assert_eq!(node.ask("POST /v1/bans", ban)["durable"], false);
     // This process knows of both when the disk is back, and has them written to it.
     drop(taken);
-    node.wait_for(|store| store["health"] == "healthy");
+    node.wait_for_health();
     assert_eq!(node.ask("POST /v1/purge", &url)["durable"], true);
     node.process.signal(Signal::KILL);
     node.process.end();
@@ -279,6 +286,55 @@ fn who_purges_is_told_that_a_disk_is_away() {
     assert_eq!(origin.requests.load(SeqCst), fetched, "the disk has what was not banned");
     check_all(&node, &targets);
     assert_eq!(origin.requests.load(SeqCst), fetched + 2, "what was banned or purged is fetched");
+    drop(node);
+
+    // Without any disk at its start a node does not know under which secret keys are hashed there.
+    let away = folder.path().join("away");
+    std::fs::rename(&path, &away).unwrap();
+    let node = Node::start(&origin, folder.path(), &store);
+    assert_eq!(node.get("/4000/0", "PURGE").0, 202);
+    std::fs::rename(&away, &path).unwrap();
+    node.wait_for(|stores| stores[0]["why"].as_str().unwrap().contains("after a restart"));
+}
+
+#[test]
+fn a_ban_that_one_disk_has_holds_for_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::start();
+    let [first, second, away] = ["first", "second", "away"].map(|name| folder.path().join(name));
+    let start = |length: &str| {
+        let stores = [&first, &second].map(|path| format!("{}{length}", path.display()));
+        let [first, second] = &stores;
+        Node::start_with(&origin, folder.path(), &["--store", first, "--store", second])
+    };
+    let end = |mut node: Node, signal| {
+        node.process.signal(signal);
+        node.process.end();
+    };
+    let targets: Vec<String> = (0..40).map(|at| format!("/4000/{at}")).collect();
+    let node = start(":64MiB");
+    check_all(&node, &targets);
+    node.written(40);
+    end(node, Signal::TERM);
+    std::fs::rename(&second, &away).unwrap();
+    let node = start("");
+    let ban = r#"{"ban": "obj.http.etag ~ [02468].$"}"#;
+    assert_eq!(node.ask("POST /v1/bans", ban)["durable"], false);
+    end(node, Signal::KILL);
+    // The second one learns of it from the first.
+    std::fs::rename(&away, &second).unwrap();
+    let node = start("");
+    node.wait_for_health();
+    end(node, Signal::TERM);
+    std::fs::rename(&first, &away).unwrap();
+    let node = start("");
+    let fetched = origin.requests.load(SeqCst);
+    let (even, odd): (Vec<_>, Vec<_>) = (0..40).partition(|at| at % 2 == 0);
+    let of = |numbers: Vec<usize>| numbers.into_iter().map(|at| targets[at].clone());
+    check_all(&node, &of(even).collect::<Vec<_>>());
+    assert_eq!(origin.requests.load(SeqCst), fetched + 20, "the second disk serves none of them");
+    check_all(&node, &of(odd).collect::<Vec<_>>());
+    assert!(origin.requests.load(SeqCst) < fetched + 40, "and what it has of the others");
 }
 
 #[test]

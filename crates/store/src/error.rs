@@ -147,6 +147,12 @@ pub enum DiskError {
         /// The set it was to join.
         wanted: crate::disk::superblock::Uuid,
     },
+    /// It and all others of its set were away when the node started.
+    #[error(
+        "it was away when the node started, and so was its set of disks: what is on it can be found \
+         after a restart of the node"
+    )]
+    DeviceLate,
     /// It cannot be opened.
     #[error("cannot open it: {0}")]
     DeviceOpen(IoError),

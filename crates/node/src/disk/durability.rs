@@ -67,7 +67,7 @@ impl Durability {
 
 fn said(is_durable: bool) -> bool {
     if !is_durable {
-        tracing::warn!("a purge or ban is not durable on every disk: a disk is away");
+        tracing::warn!("a purge or ban is not durable on every disk yet");
     }
     is_durable
 }

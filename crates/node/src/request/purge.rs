@@ -15,9 +15,10 @@ impl Machine<'_> {
         let policy = Arc::clone(&self.task.snapshot.policy);
         match policy.purge(&mut self.task, purged.objects) {
             Purge::Restart => State::Restart,
-            // It holds, but is not on every disk: who asked has to know.
+            // It holds here, but a disk is away, or the process that takes over has not said that
+            // it knows: who asked has to be told.
             Purge::Synth(200 | 404, _) if !is_durable => {
-                State::Synth(202, Some("Purged, but a disk is away".into()))
+                State::Synth(202, Some("Purged, but not durable yet".into()))
             }
             Purge::Synth(status, reason) => State::Synth(status, reason),
         }

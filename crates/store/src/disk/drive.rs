@@ -88,7 +88,8 @@ pub struct Disk {
     pub spec: DiskSpec,
     /// Counted since the node started.
     pub counts: DiskCounts,
-    set: (Uuid, [u8; 16]),
+    /// The set it has to be of; `None` where none was to be seen when the node started.
+    set: Option<Uuid>,
     common: Common,
     levels: Levels,
     /// Which disk of the node it is.
@@ -160,7 +161,7 @@ enum Left {
 impl Disk {
     pub(super) fn new(
         spec: DiskSpec,
-        set: (Uuid, [u8; 16]),
+        set: Option<Uuid>,
         common: Common,
         (levels, number): (Levels, usize),
     ) -> Arc<Self> {
@@ -402,8 +403,9 @@ impl Disk {
         let device = FileDevice::open(&self.spec.path).map_err(DiskError::DeviceOpen)?;
         let device: Arc<dyn Device> = Arc::new(device);
         let found = Superblock::read(&*device)?;
-        if found.set != self.set.0 {
-            return Err(DiskError::DeviceOfOtherSet { found: found.set, wanted: self.set.0 });
+        let wanted = self.set.ok_or(DiskError::DeviceLate)?;
+        if found.set != wanted {
+            return Err(DiskError::DeviceOfOtherSet { found: found.set, wanted });
         }
         let begun = Instant::now();
         let opened = recovery::open(device, self.common.clone())?;

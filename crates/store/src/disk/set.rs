@@ -75,6 +75,7 @@ impl Disks {
                 Found::Away => {}
             }
         }
+        let is_known = known.is_some() || !blank.is_empty();
         let set = known.unwrap_or_else(|| (Uuid::random(), Uuid::random().0));
         for (spec, device) in blank {
             let options =
@@ -87,7 +88,10 @@ impl Disks {
         let disks: Vec<Arc<Disk>> = specs
             .into_iter()
             .enumerate()
-            .map(|(number, spec)| Disk::new(spec, set, common.clone(), (levels.clone(), number)))
+            .map(|(number, spec)| {
+                let set = is_known.then_some(set.0);
+                Disk::new(spec, set, common.clone(), (levels.clone(), number))
+            })
             .collect();
         // Side by side: the slowest decides. Purges and notes one of them knows hold for all.
         let mut opened: Vec<Option<Opened>> = std::thread::scope(|scope| {
