@@ -273,6 +273,49 @@ fn bans_go_over_with_what_they_ban() {
 }
 
 #[test]
+fn a_ban_or_purge_in_the_old_process_is_on_the_disk_when_it_is_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::start();
+    let store = format!("{}:64MiB", folder.path().join("store").display());
+    let policy = folder.path().join("policy.vcl");
+    let text = format!(
+        "vcl 4.1;\nbackend b {{ .host = \"127.0.0.1\"; .port = \"{}\"; }}\n\
+         sub vcl_recv {{ if (req.method == \"PURGE\") {{ return (purge); }}\n\
+         if (req.method == \"BAN\") {{\n\
+         ban({{\"obj.http.none != \"b c\" && req.url == \"}} + req.url); return (synth(200)); }} }}\n",
+        origin.address.port()
+    );
+    std::fs::write(&policy, text).unwrap();
+    let arguments = ["--vcl", &policy.to_string_lossy(), "--store", &store];
+    let mut node = Node::start(&origin, folder.path(), &arguments);
+    let targets = ["/1000/a", "/1000/b", "/1000/c", "/1000/d"];
+    let mut old = node.client();
+    for target in targets {
+        assert_eq!(old.ask("GET", target).unwrap().0, 200);
+    }
+    node.client().ask("BAN", "/1000/d").unwrap();
+    let mut other = node.client();
+    other.ask("GET", "/1000/a").unwrap();
+    node.upgrade();
+    node.wait_for("the disk is in use");
+    // Over connections to the old process, which answers once more.
+    assert_eq!(old.ask("BAN", "/1000/a").unwrap().0, 200);
+    assert_eq!(other.ask("PURGE", "/1000/b").unwrap().0, 200);
+    for process in &node.pids {
+        kill_process(pid(*process), Signal::KILL).unwrap();
+    }
+    drop(node);
+    let node = Node::start(&origin, folder.path(), &arguments);
+    let fetched = origin.requests.load(SeqCst);
+    assert!(node.client().ask("GET", "/1000/c").unwrap().1.contains("hit"), "it is on the disk");
+    assert_eq!(origin.requests.load(SeqCst), fetched);
+    for target in ["/1000/a", "/1000/b", "/1000/d"] {
+        assert_eq!(node.client().ask("GET", target).unwrap().0, 200);
+    }
+    assert_eq!(origin.requests.load(SeqCst), fetched + 3, "banned or purged in both processes");
+}
+
+#[test]
 fn disks_go_over_with_memory() {
     let folder = tempfile::tempdir().unwrap();
     let origin = Origin::start();
