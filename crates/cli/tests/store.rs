@@ -287,6 +287,10 @@ fn who_purges_is_told_that_a_disk_is_away() {
     check_all(&node, &targets);
     assert_eq!(origin.requests.load(SeqCst), fetched + 2, "what was banned or purged is fetched");
     drop(node);
+    let node = Node::start(&origin, folder.path(), &store);
+    assert_eq!(node.get("/4000/2", "PURGE").0, 200, "it was on the disk only");
+    assert_eq!(node.get("/4000/2", "PURGE").0, 404);
+    drop(node);
 
     // Without any disk at its start a node does not know under which secret keys are hashed there.
     let away = folder.path().join("away");

@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError};
 /// A purge that was carried out in memory and is being made durable.
 #[must_use]
 pub struct Purged {
-    /// Objects in memory it met.
+    /// Objects in memory it met; one where the resource was on a disk only.
     pub objects: usize,
     /// What is to be waited for before it is answered.
     pub durability: Durability,
@@ -21,8 +21,9 @@ pub struct Purged {
 impl Shared {
     /// Purges all variants of a resource, in memory and on the disks.
     pub fn purge(&self, key: &Key, how: Purge) -> Purged {
+        let was_on_disk = self.disks.as_ref().is_some_and(|disks| disks.may_have(key.hash()));
         let durable = self.disks.as_ref().map(|disks| disks.purge_key(key.hash(), soft_ms(how)));
-        let objects = self.cache.purge(key, how);
+        let objects = self.cache.purge(key, how).max(was_on_disk.into());
         self.purged(objects, durable, &Forwarded::Key(key), how)
     }
 
