@@ -3,6 +3,7 @@
 use crate::server::Context;
 use axum::Json;
 use axum::extract::State;
+use freshet_cache::Objective;
 use freshet_node::config::Settings;
 use freshet_node::config::settings::{Director, LogTarget};
 use freshet_node::policy::Storage;
@@ -125,9 +126,11 @@ fn storage_rules(settings: &Settings) -> Value {
     let one = |rule: &freshet_node::config::settings::StorageRule| {
         let class = match &rule.storage {
             Storage::Class(class) => class,
-            Storage::Configured | Storage::Memory => "ram",
+            Storage::Configured => "any",
+            Storage::Memory => "ram",
         };
-        json!({ "path": rule.path, "class": class })
+        let objective = rule.objective.map_or("auto", Objective::code);
+        json!({ "path": rule.path, "class": class, "objective": objective })
     };
     settings.storage_rules.iter().map(one).collect()
 }

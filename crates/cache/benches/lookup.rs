@@ -29,6 +29,7 @@ fn filled(objects: usize, variation: Option<&Variation>) -> (Arc<Cache>, Vec<Key
             body: Body::new(cache.arena(), Some(0)),
             variation: variation.cloned(),
             tags: Box::default(),
+            objective: None,
         });
         keys.push(key);
     }

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 /// What an operator may set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// What the cache is to have the most of.
+    /// What the cache is to have the most of, where an object does not say ([`crate::ObjectSpec`]).
     pub objective: Objective,
     /// Requests that may wait for one fetch. Each costs a connection and some hundred bytes here;
     /// the default is beyond what one node has of connections for one object.
@@ -86,7 +86,7 @@ impl Cache {
             arena,
             secret,
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            fifo: Mutex::new(S3Fifo::new(settings.objective, Tactic::first(settings.objective))),
+            fifo: Mutex::new(S3Fifo::new(Tactic::first(settings.objective))),
             lower: OnceLock::new(),
             monitor: Mutex::new(monitor),
             sample_below,

@@ -65,6 +65,7 @@
 //!     body: Body::new(cache.arena(), None),
 //!     variation: None,
 //!     tags: Box::default(),
+//!     objective: None,
 //! });
 //! let Lookup::Hit { object: found, .. } = look() else { panic!("it was inserted") };
 //! assert_eq!(found.id(), object.id());

@@ -13,8 +13,8 @@
 //! for it, a new one for each stay.
 
 use crate::cache::{Cache, lock};
-use crate::eviction::Tactic;
 use crate::eviction::fifo::{Busy, Resident, S3Fifo, Usage};
+use crate::eviction::{Objective, Tactic};
 use crate::object::Object;
 use freshet_base::clock::UnixMillis;
 use freshet_base::counter::SharedCounter;
@@ -123,6 +123,7 @@ pub(crate) struct Lodger {
     bytes: u64,
     charged_bytes: u64,
     fingerprint: u64,
+    objective: Objective,
     /// A rule sent it here: uses do not bring it back.
     stays: bool,
     was_asked: AtomicBool,
@@ -179,6 +180,10 @@ impl Resident for Lodger {
     fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
+
+    fn objective(&self) -> Objective {
+        self.objective
+    }
 }
 
 impl Desk {
@@ -233,11 +238,10 @@ impl Cache {
     /// Gives the cache memory of a lower class, once; false where it has some. From now on what is
     /// evicted moves there. Somebody has to run [`Cache::serve_lower`] for what is to come back.
     pub fn set_lower(self: &Arc<Self>, arena: Arc<Arena>, takes: LowerTakes) -> bool {
-        let objective = self.settings.objective;
         let lower = Lower {
             arena: Arc::clone(&arena),
             takes,
-            fifo: Mutex::new(S3Fifo::new(objective, Tactic::first(objective))),
+            fifo: Mutex::new(S3Fifo::new(Tactic::first(self.settings.objective))),
             moving: Mutex::default(),
             newest_ms: AtomicU64::new(0),
             desk: Arc::default(),
@@ -410,6 +414,7 @@ impl Cache {
             bytes: object.body().held_bytes(),
             charged_bytes,
             fingerprint: object.fingerprint(),
+            objective: object.objective(),
             stays,
             was_asked: AtomicBool::new(false),
             desk: Arc::clone(&lower.desk),

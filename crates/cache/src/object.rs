@@ -1,7 +1,7 @@
 //! A stored response: its head, the body it leads to and what the index knows of it.
 
-use crate::eviction::Demand;
 use crate::eviction::fifo::{Busy, Resident, Usage};
+use crate::eviction::{Demand, Objective};
 use crate::key::{Key, hash64};
 use crate::lower::Lodger;
 use crate::purge_log::Seq;
@@ -95,6 +95,8 @@ pub struct ObjectSpec {
     pub variation: Option<Variation>,
     /// Tags it can be purged by, from [`tag`]; duplicates do no harm.
     pub tags: Box<[u64]>,
+    /// What a use of it counts for; `None` for what the cache is set to ([`crate::Settings`]).
+    pub objective: Option<Objective>,
 }
 
 /// A stored response, shared by the index and all that are being answered from it.
@@ -106,6 +108,7 @@ pub struct Object {
     selector: Selector,
     selector_hash: u64,
     tags: Box<[u64]>,
+    objective: Objective,
     born_seq: AtomicU64,
     bans_seen: AtomicU64,
     hits: AtomicU64,
@@ -147,6 +150,7 @@ impl Object {
             selector_hash: selector.hash(),
             selector,
             tags: spec.tags,
+            objective: spec.objective.unwrap_or_default(),
             born_seq: AtomicU64::new(born_seq),
             bans_seen: AtomicU64::new(0),
             hits: AtomicU64::new(0),
@@ -304,7 +308,8 @@ impl Object {
 
     /// A request for it, as the monitor wants to know of it.
     pub(crate) fn demand(&self, point: u32) -> Demand {
-        Demand { point, fingerprint: self.fingerprint(), bytes: self.bytes_expected() }
+        let (fingerprint, bytes) = (self.fingerprint(), self.bytes_expected());
+        Demand { point, fingerprint, bytes, objective: self.objective }
     }
 
     /// Gives it the past of the object it was in another process.
@@ -447,5 +452,9 @@ impl Resident for Object {
 
     fn fingerprint(&self) -> u64 {
         self.key.hash() as u64 ^ self.selector_hash
+    }
+
+    fn objective(&self) -> Objective {
+        self.objective
     }
 }

@@ -124,6 +124,7 @@ impl Cache {
     ) -> Arc<Object> {
         self.note_time(spec.head.freshness.received);
         spec.tags.sort_unstable();
+        spec.objective.get_or_insert(self.settings.objective);
         let mut selector =
             Selector { variation: spec.variation.take(), scheme: spec.head.scheme_bound };
         let wanted = charge_bytes(key, &spec, &selector);

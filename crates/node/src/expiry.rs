@@ -262,7 +262,13 @@ mod tests {
             form: Form::default(),
         };
         let body = Body::new(cache.arena(), Some(0));
-        ticket.insert(ObjectSpec { head, body, variation: None, tags: Box::default() })
+        ticket.insert(ObjectSpec {
+            head,
+            body,
+            variation: None,
+            tags: Box::default(),
+            objective: None,
+        })
     }
 
     fn cache() -> Arc<Cache> {

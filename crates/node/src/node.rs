@@ -152,7 +152,7 @@ impl Node {
             giving: Mutex::default(),
         });
         if let Some(line) = predecessor {
-            handover::take_over(line, &shared);
+            handover::take_over(line, &shared, &settings);
         }
         shared.bans.restore_kept(&shared.cache);
         if let Some(vcl) = &snapshot.vcl {

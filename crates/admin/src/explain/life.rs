@@ -99,6 +99,7 @@ mod tests {
             body: Body::new(cache.arena(), None),
             variation: None,
             tags: Box::default(),
+            objective: None,
         })
     }
 

@@ -48,7 +48,7 @@ fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
         return Err("which trace? The top of examples/replay.rs says what can be given".into());
     };
     let options = parse(rest)?;
-    let trace = load(name)?;
+    let trace = load(name, options.objective)?;
     if let Some(path) = &options.write {
         return Ok(std::fs::write(path, trace.to_oracle_general())?);
     }
@@ -104,8 +104,7 @@ fn parse(rest: &[String]) -> Result<Options, Box<dyn Error>> {
 }
 
 fn replay(trace: &Trace, capacity: u64, options: &Options, fixed: Option<Tactic>) {
-    let mut cache =
-        Shadow::new(options.objective, fixed.unwrap_or_else(|| Tactic::first(options.objective)));
+    let mut cache = Shadow::new(fixed.unwrap_or_else(|| Tactic::first(options.objective)));
     let mut tuner = Tuner::new(options.objective, options.sample);
     let (mut changes, mut misses, mut missed_bytes, mut bytes) = (0, 0u64, 0u64, 0u64);
     for request in &trace.uses {

@@ -1,6 +1,6 @@
 //! Traces from files and made ones.
 
-use freshet_cache::eviction::Demand;
+use freshet_cache::eviction::{Demand, Objective};
 use std::collections::HashMap;
 use std::error::Error;
 
@@ -11,11 +11,11 @@ pub(crate) struct Trace {
 }
 
 /// Reads a trace from a file or makes one.
-pub(crate) fn load(name: &str) -> Result<Trace, Box<dyn Error>> {
+pub(crate) fn load(name: &str, objective: Objective) -> Result<Trace, Box<dyn Error>> {
     if let Some((model, seed)) = name.split_once(':')
         && let Some(make) = MODELS.iter().find(|(known, _)| *known == model)
     {
-        return Ok(Trace::new(make.1(&mut Random(seed.parse()?))));
+        return Ok(Trace::new(make.1(&mut Random(seed.parse()?)), objective));
     }
     let bytes = std::fs::read(name).map_err(|error| format!("{name}: {error}"))?;
     let requests = if name.contains(".oracleGeneral") {
@@ -31,7 +31,7 @@ pub(crate) fn load(name: &str) -> Result<Trace, Box<dyn Error>> {
     } else {
         text(name, &String::from_utf8(bytes)?)?
     };
-    Ok(Trace::new(requests))
+    Ok(Trace::new(requests, objective))
 }
 
 fn records<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = &[u8; N]> {
@@ -65,14 +65,14 @@ fn text(name: &str, text: &str) -> Result<Vec<(u64, u64)>, Box<dyn Error>> {
 }
 
 impl Trace {
-    fn new(requests: Vec<(u64, u64)>) -> Self {
+    fn new(requests: Vec<(u64, u64)>, objective: Objective) -> Self {
         let mut sizes: HashMap<u64, u64> = HashMap::new();
         let mut uses = Vec::with_capacity(requests.len());
         for (object, bytes) in requests {
             let bytes = *sizes.entry(object).or_insert_with(|| bytes.max(1));
             let fingerprint = mix(object);
             let point = (mix(fingerprint) >> 32) as u32;
-            uses.push(Demand { point, fingerprint, bytes });
+            uses.push(Demand { point, fingerprint, bytes, objective });
         }
         Self { uses, footprint_bytes: sizes.values().sum() }
     }

@@ -122,7 +122,7 @@ impl Curve {
             }
             None => {
                 self.cold.add(weight);
-                let Demand { fingerprint, point, bytes } = *request;
+                let Demand { fingerprint, point, bytes, .. } = *request;
                 let tracked = Tracked { fingerprint, point, slot, bytes };
                 self.objects.insert_unique(fingerprint, tracked, |tracked| tracked.fingerprint);
             }

@@ -9,7 +9,12 @@ fn mix(number: u64) -> u64 {
 }
 
 fn demand(name: u64, bytes: u64) -> Demand {
-    Demand { point: (mix(name) >> 32) as u32, fingerprint: mix(mix(name)), bytes }
+    Demand {
+        point: (mix(name) >> 32) as u32,
+        fingerprint: mix(mix(name)),
+        bytes,
+        objective: crate::eviction::Objective::Bytes,
+    }
 }
 
 /// The exact curve: for each request the bytes of what was asked for since, one by one.

@@ -3,8 +3,8 @@
 //! New entries go through a small queue. What proves itself there moves to the main queue, what
 //! does not leaves and is remembered as a ghost. Entries of the main queue that were used since
 //! their last turn get credit for another. A [`Tactic`] says what it takes to get in and what uses
-//! are worth, an [`Objective`] whether size matters. A hit only raises a counter in the entry
-//! itself, so the hit path takes no lock of this structure.
+//! are worth, each entry's [`Objective`] whether its size matters. A hit only raises a counter in
+//! the entry itself, so the hit path takes no lock of this structure.
 //!
 //! Nothing here is random or reads a clock: the same calls give the same victims.
 
@@ -72,6 +72,8 @@ pub(crate) trait Resident {
     fn busy(&self) -> Busy;
     /// A hash of its identity, the same when it is fetched again after an eviction.
     fn fingerprint(&self) -> u64;
+    /// What a use of it counts for, the same for as long as it lives.
+    fn objective(&self) -> Objective;
 }
 
 /// What stands in the way of evicting an entry, least first.
@@ -150,11 +152,19 @@ pub(crate) struct S3Fifo<E> {
     ghost: Ghost,
     growing: VecDeque<Weak<E>>,
     dropped: Vec<Arc<E>>,
-    objective: Objective,
+    /// What came lately and counts requests.
+    by_request: Came,
     tactic: Tactic,
     epoch: u16,
     /// Entries that came in this epoch.
     came: usize,
+}
+
+/// Entries that came, those of each epoch before this one counted half as much as those after.
+#[derive(Debug, Default)]
+struct Came {
+    entries: u64,
+    bytes: u64,
 }
 
 /// What one step along a queue came to.
@@ -177,14 +187,14 @@ impl<E: Resident> S3Fifo<E> {
     }
 
     /// Empty queues.
-    pub(crate) fn new(objective: Objective, tactic: Tactic) -> Self {
+    pub(crate) fn new(tactic: Tactic) -> Self {
         Self {
             small: Queue::new(),
             main: Wheel::new(),
             ghost: Ghost::default(),
             growing: VecDeque::new(),
             dropped: Vec::new(),
-            objective,
+            by_request: Came::default(),
             tactic,
             epoch: 0,
             came: 0,
@@ -216,9 +226,16 @@ impl<E: Resident> S3Fifo<E> {
         self.came += 1;
         if self.came > EPOCH_TURNOVERS * self.len().max(SMALL_FLOOR_ENTRIES) {
             (self.came, self.epoch) = (0, self.epoch.wrapping_add(1));
+            self.by_request.entries /= 2;
+            self.by_request.bytes /= 2;
         }
         usage.epoch.store(self.epoch, Relaxed);
-        usage.counted_bytes.store(entry.bytes(), Relaxed);
+        let bytes = entry.bytes();
+        usage.counted_bytes.store(bytes, Relaxed);
+        if entry.objective() == Objective::Requests {
+            self.by_request.entries += 1;
+            self.by_request.bytes += entry.bytes_expected();
+        }
         let known = self.ghost.recall(entry.fingerprint());
         let at_once = match self.tactic.admission {
             Admission::Uses(_) => known.is_some(),
@@ -233,7 +250,7 @@ impl<E: Resident> S3Fifo<E> {
             self.promote(entry);
         } else {
             usage.place.store(SMALL, Relaxed);
-            self.small.bytes += usage.counted_bytes.load(Relaxed);
+            self.small.bytes += bytes;
             self.small.push(entry);
         }
         if entry.may_grow() {
@@ -437,6 +454,20 @@ impl<E: Resident> S3Fifo<E> {
         Step::Victim(entry)
     }
 
+    /// What a use of an entry of so many bytes is worth, in bytes. A request counts as much as the
+    /// mean entry that counts requests is long. So these have about the memory they would have if
+    /// they counted bytes, and share it in an order of their own: neither kind drives the other out
+    /// by being smaller, or larger. It is the mean of what came, not of what is here, or it would
+    /// fall, and the memory with it, the more the short ones stay.
+    pub(crate) fn value(&self, objective: Objective, bytes: u64) -> f64 {
+        match objective {
+            Objective::Requests if self.by_request.entries > 0 => {
+                self.by_request.bytes as f64 / self.by_request.entries as f64
+            }
+            _ => bytes as f64,
+        }
+    }
+
     /// All uses of an entry, those since its last turn moved to the rest.
     fn uses(&self, usage: &Usage) -> u8 {
         let recent = usage.frequency.swap(0, Relaxed);
@@ -465,12 +496,12 @@ impl<E: Resident> S3Fifo<E> {
     /// Ticks in the main queue that `uses` are worth, at least one.
     fn credit(&self, entry: &E, uses: u8) -> u64 {
         let ticks = u64::from(uses) * TICKS_PER_USE;
-        match self.objective {
+        match entry.objective() {
             Objective::Bytes => ticks,
             Objective::Requests => {
-                let mean = self.bytes() as f64 / self.len().max(1) as f64;
-                let size = entry.bytes_expected().max(1) as f64;
-                ((ticks as f64 * mean / size) as u64).max(1)
+                let size = entry.bytes_expected().max(1);
+                let value = self.value(Objective::Requests, size);
+                ((ticks as f64 * value / size as f64) as u64).max(1)
             }
         }
     }

@@ -29,6 +29,9 @@ impl Resident for Entry {
     fn fingerprint(&self) -> u64 {
         self.name.wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
+    fn objective(&self) -> Objective {
+        Objective::Bytes
+    }
 }
 
 /// A cache of `limit` bytes over the queue: what the index does, without the index.
@@ -42,7 +45,7 @@ struct Toy {
 impl Toy {
     fn new(limit: u64) -> Self {
         Self {
-            fifo: S3Fifo::new(Objective::Bytes, Tactic::first(Objective::Bytes)),
+            fifo: S3Fifo::new(Tactic::first(Objective::Bytes)),
             map: HashMap::new(),
             limit,
             hits: 0,
@@ -176,7 +179,7 @@ fn large_entries_count_by_their_bytes() {
 
 #[test]
 fn busy_entries_go_last_and_still_go() {
-    let mut fifo = S3Fifo::new(Objective::Bytes, Tactic::first(Objective::Bytes));
+    let mut fifo = S3Fifo::new(Tactic::first(Objective::Bytes));
     let entry = |name, busy| {
         Arc::new(Entry { name, bytes: AtomicU64::new(1), busy, usage: Usage::default() })
     };
@@ -205,7 +208,7 @@ fn busy_entries_go_last_and_still_go() {
 
 #[test]
 fn growth_is_counted_by_later_calls() {
-    let mut fifo = S3Fifo::new(Objective::Bytes, Tactic::first(Objective::Bytes));
+    let mut fifo = S3Fifo::new(Tactic::first(Objective::Bytes));
     let growing = Arc::new(Entry {
         name: 1,
         bytes: AtomicU64::new(10),
@@ -250,7 +253,7 @@ fn dead_places_stay_fewer_than_half() {
 
 #[test]
 fn an_entry_removed_before_it_was_pushed_is_never_queued() {
-    let mut fifo = S3Fifo::new(Objective::Bytes, Tactic::first(Objective::Bytes));
+    let mut fifo = S3Fifo::new(Tactic::first(Objective::Bytes));
     let entry = Arc::new(Entry {
         name: 1,
         bytes: AtomicU64::new(10),

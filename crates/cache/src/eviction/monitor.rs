@@ -130,7 +130,8 @@ mod tests {
 
     fn demand(name: u64) -> Demand {
         let hash = name.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Demand { point: (hash >> 32) as u32, fingerprint: hash, bytes: 1000 }
+        let point = (hash >> 32) as u32;
+        Demand { point, fingerprint: hash, bytes: 1000, objective: Objective::Bytes }
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub struct Demand {
     pub fingerprint: u64,
     /// Its bytes in the cache.
     pub bytes: u64,
+    /// What a use of it counts for.
+    pub objective: Objective,
 }
 
 /// A cache of names.
@@ -34,13 +36,14 @@ struct Name {
     point: u32,
     fingerprint: u64,
     bytes: AtomicU64,
+    objective: Objective,
     usage: Usage,
 }
 
 impl Shadow {
     /// An empty cache.
-    pub fn new(objective: Objective, tactic: Tactic) -> Self {
-        Self { queues: S3Fifo::new(objective, tactic), index: HashTable::new() }
+    pub fn new(tactic: Tactic) -> Self {
+        Self { queues: S3Fifo::new(tactic), index: HashTable::new() }
     }
 
     /// Requests an object from a cache of `capacity_bytes`; whether it was there. It is afterwards,
@@ -64,6 +67,7 @@ impl Shadow {
             point: request.point,
             fingerprint: request.fingerprint,
             bytes: AtomicU64::new(request.bytes),
+            objective: request.objective,
             usage: Usage::default(),
         });
         self.queues.push(&name);
@@ -94,6 +98,11 @@ impl Shadow {
     /// Bytes of the objects that are in it.
     pub fn bytes(&self) -> u64 {
         self.queues.bytes()
+    }
+
+    /// What a hit is worth that answers a request, in bytes.
+    pub(crate) fn value(&self, request: &Demand) -> f64 {
+        self.queues.value(request.objective, request.bytes)
     }
 
     /// Forgets what is not in the sample below `point`.
@@ -144,6 +153,10 @@ impl Resident for Name {
 
     fn fingerprint(&self) -> u64 {
         self.fingerprint
+    }
+
+    fn objective(&self) -> Objective {
+        self.objective
     }
 }
 

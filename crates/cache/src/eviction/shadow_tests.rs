@@ -11,7 +11,11 @@ fn mix(number: u64) -> u64 {
 }
 
 fn demand(name: u64, bytes: u64) -> Demand {
-    Demand { point: (mix(name) >> 32) as u32, fingerprint: mix(mix(name)), bytes }
+    counted(Objective::Bytes, name, bytes)
+}
+
+fn counted(objective: Objective, name: u64, bytes: u64) -> Demand {
+    Demand { point: (mix(name) >> 32) as u32, fingerprint: mix(mix(name)), bytes, objective }
 }
 
 fn tactic(name: &str) -> Tactic {
@@ -61,14 +65,16 @@ impl Naive {
         self.main.push(item);
     }
 
+    fn small_is_over(&self) -> bool {
+        let (small, main) = (Self::bytes(&self.small), Self::bytes(&self.main));
+        let is_direct = self.tactic.admission == Admission::Direct;
+        let floor = if is_direct { 0 } else { 64.min(self.len() / 2) };
+        self.small.len() > floor && small as f64 >= self.tactic.small_share * (small + main) as f64
+    }
+
     fn evict(&mut self) {
         loop {
-            let (small, main) = (Self::bytes(&self.small), Self::bytes(&self.main));
-            let is_direct = self.tactic.admission == Admission::Direct;
-            let floor = if is_direct { 0 } else { 64.min(self.len() / 2) };
-            let is_over = self.small.len() > floor
-                && small as f64 >= self.tactic.small_share * (small + main) as f64;
-            if self.main.is_empty() || (!self.small.is_empty() && is_over) {
+            if self.main.is_empty() || (!self.small.is_empty() && self.small_is_over()) {
                 let item = self.small.remove(0);
                 let enough = match self.tactic.admission {
                     Admission::Uses(enough) => u64::from(enough),
@@ -130,7 +136,7 @@ proptest! {
     ) {
         let tactic = TACTICS[which];
         prop_assert!(tactic.admission != Admission::Contest);
-        let mut shadow = Shadow::new(Objective::Bytes, tactic);
+        let mut shadow = Shadow::new(tactic);
         let mut naive = Naive {
             tactic, small: Vec::new(), main: Vec::new(), ghosts: Vec::new(), now: 0, pushed: 0,
         };
@@ -150,12 +156,13 @@ proptest! {
         requests in prop::collection::vec((0..300_u64, 1..500_u64, 0..40_usize), 1..1_000),
         objective in prop::sample::select(vec![Objective::Requests, Objective::Bytes]),
     ) {
-        let mut shadow = Shadow::new(objective, Tactic::first(objective));
+        let mut shadow = Shadow::new(Tactic::first(objective));
         for (name, bytes, change) in requests {
             if let Some(tactic) = TACTICS.get(change) {
                 shadow.set_tactic(*tactic);
             }
-            shadow.request(&demand(name, bytes), 5_000);
+            let objective = if name % 2 == 0 { objective } else { Objective::Bytes };
+            shadow.request(&counted(objective, name, bytes), 5_000);
             let sum: u64 = shadow.index.iter().map(|name| name.bytes()).sum();
             prop_assert_eq!(shadow.bytes(), sum);
             prop_assert!(sum <= 5_000);
@@ -165,24 +172,27 @@ proptest! {
 
 #[test]
 fn giant_objects_do_not_push_everything_out_where_requests_count() {
-    let mut shadow = Shadow::new(Objective::Requests, Tactic::first(Objective::Requests));
+    let mut shadow = Shadow::new(Tactic::first(Objective::Requests));
     let small = |shadow: &mut Shadow| {
-        (0..500).filter(|name| shadow.request(&demand(*name, 1_000), 1_000_000)).count()
+        let request = |name| counted(Objective::Requests, name, 1_000);
+        (0..500).filter(|name| shadow.request(&request(*name), 1_000_000)).count()
     };
     small(&mut shadow);
     small(&mut shadow);
     for giant in 0..50 {
-        shadow.request(&demand(1_000_000 + giant, 400_000), 1_000_000);
+        let giant = counted(Objective::Requests, 1_000_000 + giant, 400_000);
+        shadow.request(&giant, 1_000_000);
     }
     assert!(small(&mut shadow) >= 490);
-    assert!(!shadow.request(&demand(9, 2_000_000), 1_000_000) || shadow.bytes() <= 1_000_000);
+    let too_large = counted(Objective::Requests, 9, 2_000_000);
+    assert!(!shadow.request(&too_large, 1_000_000) || shadow.bytes() <= 1_000_000);
 }
 
 /// Hits of a cache that follows its tuner, and of one that keeps the first tactic.
 fn with_and_without(requests: impl Iterator<Item = Demand>, capacity: u64) -> (usize, usize) {
     let first = Tactic::first(Objective::Bytes);
-    let mut tuned = Shadow::new(Objective::Bytes, first);
-    let mut fixed = Shadow::new(Objective::Bytes, first);
+    let mut tuned = Shadow::new(first);
+    let mut fixed = Shadow::new(first);
     let mut tuner = Tuner::new(Objective::Bytes, 512);
     let mut hits = (0, 0);
     for request in requests {
@@ -235,4 +245,47 @@ fn ways_that_differ_by_chance_only_are_not_changed() {
         .count();
     assert!(changes <= 1, "{changes}");
     assert_eq!(tactic(tuner.tactic().name), tuner.tactic());
+}
+
+/// What two classes had of as many requests each, by objects of 1,000 and of 9,000 bytes. Those of
+/// the first are named evenly, their sizes take turns; both classes ask alike for as many objects.
+fn shared(first: Objective, second: Objective, scale: u64, tactic: Tactic) -> [[usize; 2]; 2] {
+    let mut shadow = Shadow::new(tactic);
+    let mut hits = [[0; 2]; 2];
+    for time in 0..200_000_u64 {
+        let class = time % 2;
+        // Of 1,000 objects the first are asked for most.
+        let name = mix(time) % 1_000 * (mix(time + 1) % 1_000) / 1_000;
+        let is_large = usize::from(mix(name) % 2 == 1);
+        let objective = if class == 0 { first } else { second };
+        let bytes = [1_000, 9_000][is_large] * if class == 0 { 1 } else { scale };
+        let request = counted(objective, class << 40 | name, bytes);
+        let hit = shadow.request(&request, 1_500_000 * (1 + scale));
+        hits[class as usize][is_large] += usize::from(hit && time > 100_000);
+    }
+    hits
+}
+
+#[test]
+fn each_class_has_an_order_of_its_own_and_none_drives_the_other_out() {
+    use Objective::{Bytes, Requests};
+    for tactic in TACTICS.into_iter().filter(|tactic| tactic.worth == Worth::Total) {
+        for scale in [1, 100] {
+            let all = |hits: [usize; 2]| hits[0] + hits[1];
+            let alike = shared(Bytes, Bytes, scale, tactic);
+            let mixed = shared(Requests, Bytes, scale, tactic);
+            let name = tactic.name;
+            // The first class has more hits of small ones than where it counts bytes, and fewer
+            // of large ones; the second still has both alike.
+            assert!(mixed[0][0] > alike[0][0], "{name} {scale} {mixed:?} {alike:?}");
+            assert!(mixed[0][1] < alike[0][1], "{name} {scale} {mixed:?} {alike:?}");
+            let part = mixed[1][0] as f64 / mixed[1][1] as f64;
+            assert!((0.8..1.2).contains(&part), "{name} {scale} {mixed:?} {alike:?}");
+            // Neither is starved, though one's objects are a hundred times as large as the other's.
+            for class in [0, 1] {
+                let part = all(mixed[class]) as f64 / all(alike[class]) as f64;
+                assert!(part > 0.9, "{name} {scale} {mixed:?} {alike:?}");
+            }
+        }
+    }
 }

@@ -33,7 +33,6 @@ const GROWTH_BELOW: usize = 8;
 /// The shadows and what they showed.
 #[derive(Debug)]
 pub struct Tuner {
-    objective: Objective,
     contenders: Vec<Contender>,
     current: usize,
     /// Keys up to here are in the sample, of 2^32.
@@ -42,14 +41,14 @@ pub struct Tuner {
     requests: u64,
     /// Misses since the last change.
     misses: u64,
-    /// What was asked for lately, in requests or bytes.
+    /// What was asked for lately, by what it is worth ([`Shadow::value`]).
     asked: f64,
 }
 
 #[derive(Debug)]
 struct Contender {
     shadow: Shadow,
-    /// What it had lately, in requests or bytes.
+    /// What it had lately, by what it is worth.
     had: f64,
     /// For each contender the squares of what lately only one of both had: the variance of the
     /// difference of `had` if both are as good.
@@ -58,15 +57,15 @@ struct Contender {
 
 impl Tuner {
     /// A tuner that looks at all keys until a shadow has more than `sample_objects_max` objects,
-    /// and at half of them each time it does. Takes some 150 bytes per tactic and object.
+    /// and at half of them each time it does. Begins as is best for `objective`, which is what most
+    /// requests count for. Takes some 150 bytes per tactic and object.
     pub fn new(objective: Objective, sample_objects_max: usize) -> Self {
         let contender = |tactic: &Tactic| Contender {
-            shadow: Shadow::new(objective, *tactic),
+            shadow: Shadow::new(*tactic),
             had: 0.0,
             apart: [0.0; TACTICS.len()],
         };
         Self {
-            objective,
             contenders: TACTICS.iter().map(contender).collect(),
             current: first(objective),
             sample_below: WHOLE,
@@ -85,10 +84,7 @@ impl Tuner {
         }
         let capacity = (u128::from(capacity_bytes) * u128::from(self.sample_below)) >> WHOLE_BITS;
         let capacity = u64::try_from(capacity).unwrap_or(u64::MAX).max(1);
-        let weight = match self.objective {
-            Objective::Requests => 1.0,
-            Objective::Bytes => request.bytes as f64,
-        };
+        let weight = self.contenders[self.current].shadow.value(request);
         let mut hits = [false; TACTICS.len()];
         for (contender, hit) in self.contenders.iter_mut().zip(&mut hits) {
             *hit = contender.shadow.request(request, capacity);

@@ -71,7 +71,7 @@ pub(crate) fn spec(cache: &Cache, head: StoredHead, bytes: usize) -> ObjectSpec 
 }
 
 pub(crate) fn spec_of(head: StoredHead, body: Arc<Body>) -> ObjectSpec {
-    ObjectSpec { head, body, variation: None, tags: Box::default() }
+    ObjectSpec { head, body, variation: None, tags: Box::default(), objective: None }
 }
 
 /// A complete body of this many bytes; may evict.

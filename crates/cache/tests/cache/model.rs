@@ -297,6 +297,7 @@ impl World {
             body: Body::new(self.cache.arena(), Some(0)),
             variation: if varies { variation("X-Value", &request) } else { None },
             tags: Box::new([tag]),
+            objective: None,
         });
         assert_eq!(object.is_indexed(), in_time);
         all_try_again(turn.waiters);

@@ -175,7 +175,15 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "ram",
         "Where its response may be kept, unless a policy says otherwise: `ram` for memory only, \
-         or the class of a store or of `lower_memory`.",
+         the class of a store or of `lower_memory`, or `any` for where its length and lifetime let \
+         it.",
+    ),
+    key(
+        "storage[].objective",
+        Kind::Choice(&["auto", "bytes", "requests"]),
+        "auto",
+        "What memory, also of a lower class, is to have the most of there; `auto` is \
+         `cache.objective`. Holds for what comes from then on.",
     ),
     key(
         "listen[].address",
@@ -263,7 +271,8 @@ pub const KEYS: &[Key] = &[
         "bytes",
         "What memory is to have the most of. With `bytes` a byte counts the same wherever it is, as \
          for video and downloads; with `requests` small objects go before large ones, as for pages \
-         and interfaces. Takes effect with a restart.",
+         and interfaces. `[[storage]]` may say otherwise for some paths. Takes effect with a \
+         restart.",
     ),
     key(
         "cache.grace",

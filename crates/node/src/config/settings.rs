@@ -147,6 +147,8 @@ pub struct StorageRule {
     pub path: String,
     /// Where its response may be kept, unless a policy says otherwise.
     pub storage: Storage,
+    /// What memory is to have the most of there; `None` for `cache.objective`.
+    pub objective: Option<Objective>,
 }
 
 /// `origins.director`
@@ -359,10 +361,7 @@ impl Settings {
             }),
             cache: Cache {
                 object_bytes_max,
-                objective: match text("cache.objective").as_str() {
-                    "requests" => Objective::Requests,
-                    _ => Objective::Bytes,
-                },
+                objective: objective(&text("cache.objective")).unwrap_or_default(),
                 grace: span("cache.grace"),
                 stale_if_error: span("cache.stale_if_error"),
                 heuristic: document.value("cache.heuristic").bool(),
@@ -446,15 +445,32 @@ impl Settings {
     /// Where a response to a request for this target may be kept, by the rules of the
     /// configuration.
     pub fn storage_of(&self, target: &str) -> Storage {
-        let fits = |rule: &&StorageRule| target.starts_with(&rule.path);
-        self.storage_rules.iter().find(fits).map_or_else(Storage::default, |r| r.storage.clone())
+        self.storage_rule(target).map_or_else(Storage::default, |rule| rule.storage.clone())
     }
+
+    /// What memory is to have the most of of responses to requests for this target, where a rule
+    /// says so.
+    pub fn objective_of(&self, target: &str) -> Option<Objective> {
+        self.storage_rule(target).and_then(|rule| rule.objective)
+    }
+
+    fn storage_rule(&self, target: &str) -> Option<&StorageRule> {
+        self.storage_rules.iter().find(|rule| target.starts_with(&rule.path))
+    }
+}
+
+fn objective(text: &str) -> Option<Objective> {
+    [Objective::Requests, Objective::Bytes].into_iter().find(|one| one.code() == text)
 }
 
 fn storage_rule(row: &Row<'_>) -> StorageRule {
     StorageRule {
         path: row.value("storage[].path").text(),
-        storage: Storage::named(&row.value("storage[].class").text()),
+        storage: match row.value("storage[].class").text().as_str() {
+            "any" => Storage::Configured,
+            class => Storage::named(class),
+        },
+        objective: objective(&row.value("storage[].objective").text()),
     }
 }
 
@@ -691,6 +707,11 @@ mod tests {
         assert_eq!(settings.storage_of("/live/1.ts"), Storage::Memory);
         assert_eq!(settings.storage_of("/vod/1.mp4"), Storage::Class("qlc".into()));
         assert_eq!(settings.storage_of("/other"), Storage::Configured);
+        let rule = "[[storage]]\npath = \"/api/\"\nclass = \"any\"\nobjective = \"requests\"\n";
+        let settings = self::settings(&format!("{base}{rule}{rules}")).unwrap();
+        assert_eq!(settings.storage_of("/api/1"), Storage::Configured);
+        assert_eq!(settings.objective_of("/api/1"), Some(Objective::Requests));
+        assert_eq!(settings.objective_of("/vod/1.mp4"), None);
         let wrong = self::settings(&format!("{base}[[storage]]\nclass = \"nvme\"\n")).unwrap_err();
         assert!(wrong[0].contains("`nvme`"), "{wrong:?}");
         let sizes = "object_min = \"2MB\"\nobject_max = \"1MB\"\n";

@@ -1,10 +1,11 @@
 //! What goes to the disks, and when.
 
 use super::meta;
+use crate::config::Settings;
 use crate::policy::Storage;
 use crate::snapshot::Snapshot;
 use crate::worker::Worker;
-use freshet_cache::{Key, Object, StoredHead, Variation};
+use freshet_cache::{Key, Object, Objective, StoredHead, Variation};
 use freshet_http::fields::Fields;
 use freshet_store::disk::budget::Use;
 use freshet_store::disk::{Description, Disks, ObjectStream, Wish};
@@ -94,6 +95,11 @@ pub(crate) fn target_of(key: &Key) -> &str {
     let mut parts = key.text().split(|byte| *byte == 0);
     let target = parts.find(|part| part.starts_with(b"/"));
     target.and_then(|target| std::str::from_utf8(target).ok()).unwrap_or_default()
+}
+
+/// What memory is to have the most of of such responses, where a rule of the configuration says so.
+pub(crate) fn objective_of(settings: &Settings, key: &Key) -> Option<Objective> {
+    settings.objective_of(target_of(key))
 }
 
 /// Writes what passes.

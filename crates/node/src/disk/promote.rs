@@ -1,5 +1,6 @@
 //! A response on a disk becomes an object in memory.
 
+use super::intake::objective_of;
 use super::meta::{self, Meta};
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
@@ -59,7 +60,9 @@ pub(crate) async fn promote(
     let tags = stored.tags.clone();
     body.set_source(stored);
     worker.stats.disk_hits.increment();
-    ticket.insert(ObjectSpec { head: meta.head, body, variation: meta.variation, tags });
+    let objective = objective_of(&worker.snapshot().settings, key);
+    let (head, variation) = (meta.head, meta.variation);
+    ticket.insert(ObjectSpec { head, body, variation, tags, objective });
     Ok(())
 }
 

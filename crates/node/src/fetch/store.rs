@@ -7,7 +7,7 @@ use super::range::Filler;
 use super::{Fetch, Fetched, Made, Next, SentPart, failure, records};
 use crate::decisions::{NotStored, deciding_field};
 use crate::delivery::StoredBody;
-use crate::disk::{Intake, Tee, meta};
+use crate::disk::{Intake, Tee, meta, objective_of};
 use crate::expiry::Upkeep;
 use crate::lower;
 use crate::policy::{Answer, FetchKind, Storage, Synthetic};
@@ -104,7 +104,9 @@ impl Fetch {
             memory.note_offer();
         }
         let is_lower = lower::is_named(&self.plan.snapshot.settings, &self.plan.key, &storage);
-        let object = ticket.insert(ObjectSpec { head, body: memory, variation, tags });
+        let objective = objective_of(&self.plan.snapshot.settings, &self.plan.key);
+        let spec = ObjectSpec { head, body: memory, variation, tags, objective };
+        let object = ticket.insert(spec);
         if let Some(keep) = keep {
             self.worker.shared.expiry.watch(&object, keep);
         }
@@ -230,7 +232,9 @@ impl Fetch {
         let head = stored_head(answer, fields, &place, form, &self.plan.client, name, id);
         let hold = memory.reader(..);
         let tags = Box::default();
-        let object = ticket.insert(ObjectSpec { head, body: memory, variation: None, tags });
+        let objective = objective_of(&self.plan.snapshot.settings, &self.plan.key);
+        let spec = ObjectSpec { head, body: memory, variation: None, tags, objective };
+        let object = ticket.insert(spec);
         self.reply(Fetched::Object {
             stored: object.is_indexed(),
             object,
