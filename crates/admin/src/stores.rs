@@ -13,8 +13,8 @@ use utoipa::ToSchema;
 pub(crate) struct StoreView {
     /// File or device.
     path: String,
-    /// `healthy`, `suspect` (it answers late: it gets nothing new, and what it does not give in time
-    /// is fetched), `offline` or `stopped`.
+    /// `healthy`, `full` (its file system has no space for what is new; it is read), `suspect` (it
+    /// answers late: it gets nothing new, and what it does not give in time is fetched), `offline` or `stopped`.
     health: &'static str,
     /// Why it is not healthy.
     why: Option<String>,
@@ -48,6 +48,8 @@ pub(crate) struct StoreView {
     read_errors: u64,
     /// Writes that failed.
     write_errors: u64,
+    /// Writes there was no space for.
+    no_space: u64,
     /// Reads that took too long.
     timeouts: u64,
     /// Reads of the disk while it was suspect that were not waited for.
@@ -101,6 +103,7 @@ pub(crate) fn view(disk: &Disk) -> StoreView {
         life_left_days: stats.life_left.map(|left| left.as_secs_f64() / 86_400.0),
         read_errors: count(|counts| counts.read_errors.value()),
         write_errors: count(|counts| counts.write_errors.value()),
+        no_space: count(|counts| counts.no_space.value()),
         timeouts: count(|counts| counts.timeouts.value()),
         hedges: count(|counts| counts.hedges.value()),
         read_ms: stats.read_time.as_secs_f64() * 1e3,
@@ -113,7 +116,7 @@ pub(crate) fn view(disk: &Disk) -> StoreView {
 
 impl StoreView {
     /// What is measured of it, by name and meaning.
-    pub(crate) fn figures(&self) -> [(&'static str, &'static str, f64); 20] {
+    pub(crate) fn figures(&self) -> [(&'static str, &'static str, f64); 21] {
         let is = |health: &str| u8::from(self.health == health).into();
         [
             ("healthy", "Whether the disk is read and written.", is("healthy")),
@@ -146,6 +149,7 @@ impl StoreView {
             ("pressure", "Part of the write budget in use.", self.pressure),
             ("read_errors", "Reads that failed.", self.read_errors as f64),
             ("write_errors", "Writes that failed.", self.write_errors as f64),
+            ("no_space", "Writes there was no space for.", self.no_space as f64),
             ("timeouts", "Reads that took too long.", self.timeouts as f64),
             ("hedges", "Reads of a suspect disk not waited for.", self.hedges as f64),
             ("read_seconds", "Mean time of a read in the last second.", self.read_ms / 1e3),

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use freshet_base::clock::UnixMillis;
 use freshet_base::units::{format_bytes, parse_bytes};
+use freshet_store::DiskError;
 use freshet_store::disk::bench::{self, BenchOptions};
 use freshet_store::disk::device::Device;
 use freshet_store::disk::file::FileDevice;
@@ -122,7 +123,7 @@ fn open(path: &Path, bytes: Option<u64>) -> Result<FileDevice> {
     let device = match (found, bytes) {
         (Ok(device), _) if device.bytes() > 0 => Ok(device),
         (_, Some(bytes)) => FileDevice::create(path, bytes),
-        (found, None) => found,
+        (found, None) => found.map_err(DiskError::DeviceOpen),
     };
     device.with_context(|| path.display().to_string())
 }
@@ -179,7 +180,7 @@ fn check(arguments: &CheckArguments) -> Result<ExitCode> {
     for path in &arguments.stores {
         let common = Common::new(|| UnixMillis::now().0 * 1000);
         let found = FileDevice::open(path)
-            .map_err(freshet_store::DiskError::DeviceOpen)
+            .map_err(DiskError::DeviceOpen)
             .and_then(|device| recovery::inspect(&device, &common));
         match found {
             Ok((superblock, report)) => print(&format!(

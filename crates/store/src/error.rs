@@ -156,6 +156,12 @@ pub enum DiskError {
     /// It cannot be opened.
     #[error("cannot open it: {0}")]
     DeviceOpen(IoError),
+    /// The file system has no space for a file of this length.
+    #[error("its file system has no space for {bytes} bytes: free some, or give the store less")]
+    DeviceNoSpace {
+        /// The length.
+        bytes: u64,
+    },
     /// An operation failed.
     #[error("the device failed: {0}")]
     DeviceIo(IoError),

@@ -55,6 +55,13 @@ impl IoError {
             Self::Taken | Self::Short | Self::TimedOut => false,
         }
     }
+
+    /// Whether there was no space for a write: what is there can be read all the same.
+    pub fn is_full(self) -> bool {
+        const ENOSPC: i32 = 28;
+        const EDQUOT: i32 = 122;
+        matches!(self, Self::Failed(ENOSPC | EDQUOT))
+    }
 }
 
 /// What to do.

@@ -15,7 +15,7 @@ use super::block::Block;
 use super::budget::{Budget, Use};
 use super::device::{Completion, Device, Finish, IoError};
 use super::file::FileDevice;
-use super::health::{Health, Levels, Watch, is_fatal, try_out};
+use super::health::{Health, Levels, Space, Watch, is_fatal, try_out};
 use super::intake::Description;
 use super::limits::{CHECKPOINT_EVERY, FLUSH_EVERY, PURGE_DELAY, QUEUE_BYTES_MAX, WRITE_DELAY};
 use super::pace::Pace;
@@ -76,6 +76,17 @@ pub(super) enum Job {
     Drain(Finish),
     Release,
     Stop,
+}
+
+impl Job {
+    /// Bytes of what would be new on the disk, where it is that.
+    fn new_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Object { body, .. } => Some(body.total().unwrap_or(0)),
+            Self::Chunk { len, .. } | Self::Head { last: (_, len), .. } => Some(*len as u64),
+            Self::Drain(_) | Self::Release | Self::Stop => None,
+        }
+    }
 }
 
 /// The last bytes of an object: a block and how much of it they fill.
@@ -332,6 +343,7 @@ impl Disk {
         let path = self.spec.path.display();
         match &health {
             Health::Healthy => tracing::info!(disk = %path, "the disk is in use"),
+            Health::Full => tracing::warn!(disk = %path, "the disk is full: it gets nothing new"),
             Health::Suspect(why) => {
                 tracing::warn!(disk = %path, %why, "the disk is suspect: it gets nothing new")
             }
@@ -438,6 +450,7 @@ impl Disk {
         volume.catch_up(last_mark);
         let mut watch =
             Watch::new(volume, (self.levels.clone(), self.number), pace, Instant::now());
+        let mut space = Space::new();
         let (mut flushed, mut checkpointed, mut waiting_since) =
             (Instant::now(), Instant::now(), None);
         loop {
@@ -454,7 +467,13 @@ impl Disk {
                         _ => Left::Released,
                     };
                 }
-                Some(job) => self.carry_out(writer, job),
+                Some(job) => match job.new_bytes() {
+                    Some(bytes) if space.is_short(Instant::now()) => {
+                        self.refuse(bytes);
+                        Ok(())
+                    }
+                    _ => self.carry_out(writer, job),
+                },
                 None => Ok(()),
             };
             let mut result = result.and_then(|()| if has_purges { writer.tend() } else { Ok(()) });
@@ -480,6 +499,7 @@ impl Disk {
                 checkpointed = Instant::now();
                 result = writer.checkpoint(false);
             }
+            space.note(&result, writer, Instant::now());
             if let Err(error) = &result
                 && is_fatal(error)
             {
@@ -487,6 +507,7 @@ impl Disk {
             }
             match watch.look(Instant::now()) {
                 Health::Offline(why) => return Left::Failed(why),
+                Health::Healthy if space.is_short(Instant::now()) => self.set_health(Health::Full),
                 health => {
                     volume.set_suspect(matches!(health, Health::Suspect(_)));
                     self.set_health(health);
@@ -521,6 +542,12 @@ impl Disk {
             std::thread::sleep(PURGE_DELAY);
         }
         (job, has_purges)
+    }
+
+    /// Drops what was to be written.
+    fn refuse(&self, bytes: u64) {
+        self.counts.refused_busy.add(1);
+        self.queued_bytes.fetch_sub(bytes, Relaxed);
     }
 
     fn carry_out(&self, writer: &mut Writer, job: Job) -> Result<(), DiskError> {

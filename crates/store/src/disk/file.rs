@@ -5,6 +5,7 @@ use super::device::{Completion, Device, Finish, Io, IoError, Op, Outcome};
 use super::limits::{BLOCK_BYTES, POOL_THREADS};
 use super::pace::ReadTimes;
 use super::ring::Ring;
+use crate::error::DiskError;
 use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -106,25 +107,31 @@ impl FileDevice {
     /// empty is given the length; one with something in it is only opened.
     ///
     /// # Errors
-    /// As [`FileDevice::open`]; no space (`ENOSPC`).
-    pub fn create(path: &Path, bytes: u64) -> Result<Self, IoError> {
+    /// As [`FileDevice::open`]; no space.
+    pub fn create(path: &Path, bytes: u64) -> Result<Self, DiskError> {
+        Self::reserve(path, bytes).map_err(|error| match error {
+            error if error.is_full() => DiskError::DeviceNoSpace { bytes },
+            error => DiskError::DeviceOpen(error),
+        })?;
+        Self::open(path).map_err(DiskError::DeviceOpen)
+    }
+
+    fn reserve(path: &Path, bytes: u64) -> Result<(), IoError> {
         let mode = Mode::RUSR | Mode::WUSR;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, mode).map_err(failed)?;
         let stat = rustix::fs::fstat(&fd).map_err(failed)?;
-        if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_size == 0 {
-            let reserved = rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, bytes);
-            match reserved {
-                Ok(()) => {}
-                Err(Errno::OPNOTSUPP) => rustix::fs::ftruncate(&fd, bytes).map_err(failed)?,
-                Err(error) => {
-                    let _ = rustix::fs::ftruncate(&fd, 0);
-                    return Err(failed(error));
-                }
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || stat.st_size > 0 {
+            return Ok(());
+        }
+        match rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, bytes) {
+            Ok(()) => Ok(()),
+            Err(Errno::OPNOTSUPP) => rustix::fs::ftruncate(&fd, bytes).map_err(failed),
+            Err(error) => {
+                let _ = rustix::fs::ftruncate(&fd, 0);
+                Err(failed(error))
             }
         }
-        drop(fd);
-        Self::open(path)
     }
 
     /// Where it is.

@@ -5,6 +5,7 @@ use super::device::IoError;
 use super::limits::{BLOCK_BYTES, IO_TIMEOUT};
 use super::pace::{Pace, ReadTimes};
 use super::volume::Volume;
+use super::writer::Writer;
 use crate::error::DiskError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -34,11 +35,18 @@ const TRIAL_FAILURES_TRUSTED: u64 = 2;
 /// How often a disk is tried out while reads fail.
 const TRIED_EVERY: Duration = Duration::from_secs(1);
 
+/// How long nothing new is written to a disk without space, at first and at most: each attempt costs
+/// the content of a segment.
+const SHORT_FIRST: Duration = Duration::from_secs(10);
+const SHORT_MAX: Duration = Duration::from_secs(600);
+
 /// How a disk is.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Health {
     /// It is read and written.
     Healthy,
+    /// There is no space for what is new on its file system: it is read.
+    Full,
     /// It answers late, as is said here: it gets nothing new, and what it has is read where it
     /// answers in time.
     Suspect(String),
@@ -53,6 +61,7 @@ impl Health {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Healthy => "healthy",
+            Self::Full => "full",
             Self::Suspect(_) => "suspect",
             Self::Offline(_) => "offline",
             Self::Stopped => "stopped",
@@ -63,6 +72,7 @@ impl Health {
     pub fn why(&self) -> Option<&str> {
         match self {
             Self::Suspect(why) | Self::Offline(why) => Some(why),
+            Self::Full => Some("its file system has no space for what is new"),
             Self::Healthy | Self::Stopped => None,
         }
     }
@@ -247,6 +257,37 @@ fn trial(volume: &Volume, random: u64) -> Result<u64, IoError> {
         }
     }
     Ok(failed)
+}
+
+/// Whether there is space for what is new. A store of which not all blocks were reserved can lie on
+/// a file system that has become full.
+pub(super) struct Space {
+    short_until: Option<Instant>,
+    pause: Duration,
+}
+
+impl Space {
+    pub(super) fn new() -> Self {
+        Self { short_until: None, pause: Duration::ZERO }
+    }
+
+    /// Whether nothing new is to be written now.
+    pub(super) fn is_short(&self, now: Instant) -> bool {
+        self.short_until.is_some_and(|until| now < until)
+    }
+
+    /// Takes note of how writing ended. Segments that were never written are gone through without a
+    /// pause: those that were may have space still.
+    pub(super) fn note(&mut self, result: &Result<(), DiskError>, writer: &Writer, now: Instant) {
+        let Err(DiskError::DeviceIo(error)) = result else { return };
+        if !error.is_full() || writer.has_unused() {
+            return;
+        }
+        let is_again = self.short_until.is_some_and(|until| now < until + self.pause);
+        let pause = if is_again { self.pause * 2 } else { SHORT_FIRST };
+        self.pause = pause.min(SHORT_MAX);
+        self.short_until = Some(now + self.pause);
+    }
 }
 
 /// Whether a volume is to be left at once, rather than after several such errors.

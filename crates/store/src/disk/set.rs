@@ -325,11 +325,9 @@ fn look_at(spec: &DiskSpec) -> Result<Found, DiskError> {
         (_, Ok(device)) if device.bytes() > 0 => device,
         (Some(bytes), Ok(empty)) => {
             drop(empty);
-            FileDevice::create(&spec.path, bytes).map_err(DiskError::DeviceOpen)?
+            FileDevice::create(&spec.path, bytes)?
         }
-        (Some(bytes), Err(IoError::Failed(2))) => {
-            FileDevice::create(&spec.path, bytes).map_err(DiskError::DeviceOpen)?
-        }
+        (Some(bytes), Err(IoError::Failed(2))) => FileDevice::create(&spec.path, bytes)?,
         (None, Ok(_)) => return Err(DiskError::ConfigDeviceBytes { bytes: 0 }),
         // The process that is about to be replaced has it: its set is this one's too.
         (_, Err(IoError::Taken)) => {

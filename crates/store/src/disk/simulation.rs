@@ -50,6 +50,8 @@ struct State {
     until_cut: Option<u64>,
     is_closed: bool,
     bad: Vec<Range<u64>>,
+    /// Where there is no space for writes.
+    no_space: Option<Range<u64>>,
     hung: Vec<Finish>,
     operations: u64,
     bytes_read: u64,
@@ -93,6 +95,7 @@ impl SimulatedDevice {
             until_cut: None,
             is_closed: false,
             bad: Vec::new(),
+            no_space: None,
             hung: Vec::new(),
             operations: 0,
             bytes_read: 0,
@@ -164,6 +167,11 @@ impl SimulatedDevice {
     /// Makes a range unreadable.
     pub fn set_bad(&self, range: Range<u64>) {
         self.lock().bad.push(range);
+    }
+
+    /// Lets writes to a range fail for want of space, or no writes.
+    pub fn set_no_space(&self, range: Option<Range<u64>>) {
+        self.lock().no_space = range;
     }
 
     /// Makes everything readable again.
@@ -253,7 +261,8 @@ impl State {
                 let whole = io.len / SECTOR_BYTES;
                 let sectors = if fails || is_short { self.below(whole + 1) } else { whole };
                 let len = sectors * SECTOR_BYTES;
-                if offset + io.len > self.now.len() {
+                if offset + io.len > self.now.len() || self.no_space.as_ref().is_some_and(overlaps)
+                {
                     return Err(IoError::Failed(28));
                 }
                 if !lost && let Some(bytes) = io.buffer.bytes_mut().get(..len) {

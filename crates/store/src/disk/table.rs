@@ -99,6 +99,22 @@ impl SegmentTable {
         born.min().unwrap_or(u64::MAX)
     }
 
+    /// Leaves an open segment as it is, for want of space. One at a time of those without anything
+    /// in them is tried again, when it is the oldest: that is why the others are as new as it.
+    pub(crate) fn leave_short(&mut self, segment: u32) {
+        let seq = self.get(segment).seq;
+        self.change(segment, |info| {
+            if info.state == SegmentState::Open {
+                info.state = SegmentState::Sealed;
+            }
+        });
+        for info in &mut self.segments {
+            if info.state == SegmentState::Sealed && info.used_units + info.live_units == 0 {
+                info.seq = info.seq.max(seq);
+            }
+        }
+    }
+
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         for info in &self.segments {
             let start = out.len();

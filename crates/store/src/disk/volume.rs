@@ -122,6 +122,8 @@ pub struct VolumeCounts {
     pub hedges: SharedCounter,
     /// Writes that failed.
     pub write_errors: SharedCounter,
+    /// Writes there was no space for on the file system.
+    pub no_space: SharedCounter,
     /// Reads that did not end in time.
     pub timeouts: SharedCounter,
     /// Bytes read for clients.
@@ -374,6 +376,12 @@ impl Volume {
         drop(books);
         tracing::warn!(device = %self.superblock.device, segment, "a segment was given up");
         true
+    }
+
+    /// Leaves a segment as it is, because there is no space for more of it. It is written again when
+    /// its turn comes.
+    pub(crate) fn leave_short(&self, segment: u32) {
+        self.books().table.leave_short(segment);
     }
 
     /// A place where something was written, by a random number; `None` where nothing was.

@@ -23,6 +23,9 @@ use crate::error::DiskError;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+/// Segments that are free before one is opened for what is new.
+const FREE_WANTED: u32 = 2;
+
 /// Which of the open segments a record goes to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Stream {
@@ -280,7 +283,11 @@ impl Writer {
         segments: &[(u32, u64, Vec<Entry>)],
     ) -> Result<(), DiskError> {
         for (segment, seq, entries) in segments {
-            self.write_footer(*segment, *seq, entries)?;
+            match self.write_footer(*segment, *seq, entries) {
+                // It is readable without, and read through again the next time.
+                Err(DiskError::DeviceIo(error)) if error.is_full() => {}
+                other => other?,
+            }
         }
         Ok(())
     }
@@ -303,6 +310,11 @@ impl Writer {
         Err(DiskError::Full)
     }
 
+    /// Whether the next segment is one that was free all along: it costs nothing that is stored.
+    pub(super) fn has_unused(&self) -> bool {
+        self.volume.books().table.count(SegmentState::Free) > FREE_WANTED
+    }
+
     /// Whether a record can be kept without freeing another segment for it.
     pub(crate) fn has_room_to_keep(&self, bytes: u64) -> bool {
         let geometry = self.volume.geometry();
@@ -317,7 +329,7 @@ impl Writer {
     fn open_segment(&mut self, stream: Stream) -> Result<(), DiskError> {
         let geometry = *self.volume.geometry();
         // One is kept free for the other stream.
-        let wanted = if stream == Stream::New { 2 } else { 1 };
+        let wanted = if stream == Stream::New { FREE_WANTED } else { 1 };
         let free = |writer: &Self| writer.volume.books().table.count(SegmentState::Free);
         while free(self) < wanted {
             if !self.reclaim()? {
@@ -373,8 +385,7 @@ impl Writer {
             - footer.len() as u64;
         let bytes = footer.len() as u64;
         if let Err(error) = volume.device.write(at, footer) {
-            volume.counts.write_errors.add(1);
-            volume.retire(at);
+            self.give_up(segment, error);
             return Err(error.into());
         }
         volume.device.flush()?;
@@ -485,14 +496,8 @@ impl Writer {
 
     /// Gives up a segment that could not be written. What was written to it before stays.
     fn fail_segment(&mut self, segment: u32, seq: u64, error: IoError) {
-        let counts = &self.volume.counts;
-        if error == IoError::TimedOut {
-            counts.timeouts.add(1)
-        } else {
-            counts.write_errors.add(1)
-        }
         tracing::warn!(device = %self.volume.superblock.device, %error, segment, "a write failed");
-        self.volume.retire(self.volume.geometry().segment_at(segment));
+        self.give_up(segment, error);
         // Later writes to it end for nothing.
         self.in_flight.retain(|write| (write.segment, write.seq) != (segment, seq));
         for open in &mut self.open {
@@ -500,6 +505,20 @@ impl Writer {
                 *open = None;
             }
         }
+    }
+
+    /// Takes note of a write that failed.
+    fn give_up(&self, segment: u32, error: IoError) {
+        let counts = &self.volume.counts;
+        match error {
+            error if error.is_full() => {
+                counts.no_space.add(1);
+                return self.volume.leave_short(segment);
+            }
+            IoError::TimedOut => counts.timeouts.add(1),
+            _ => counts.write_errors.add(1),
+        }
+        self.volume.retire(self.volume.geometry().segment_at(segment));
     }
 }
 

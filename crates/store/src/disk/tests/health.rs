@@ -100,3 +100,39 @@ fn a_disk_that_fails_everywhere_is_left_and_not_trusted_before_it_works() {
     let late = Err(DiskError::DeviceIo(IoError::TimedOut));
     assert_eq!(try_out(&world.opened().volume, 1), late);
 }
+
+#[test]
+fn a_store_without_space_keeps_what_it_has_and_uses_what_there_is() {
+    let mut world = filled(45);
+    let geometry = *world.opened().volume.geometry();
+    // What was never written has no blocks, as in a file with holes.
+    let last = geometry.segment_at(9);
+    world.device.set_no_space(Some(last..geometry.device_bytes));
+    let mut failed = 0;
+    for resource in 100..500 {
+        failed += u32::from(world.insert(resource, 40_000, 0).is_err());
+        failed += u32::from(world.opened().writer.tend().is_err());
+    }
+    // Each of them once, and then one of them each time the log goes round.
+    assert!((10..=geometry.segments + 4).contains(&failed), "{failed}");
+    let volume = std::sync::Arc::clone(&world.opened().volume);
+    assert_eq!((volume.failures(), volume.stats().segments_retired), (0, 0));
+    world.opened().writer.drain().expect("what was written before is written again");
+    let newest = (450..500).filter(|resource| world.look(*resource, true, (0, 40_000))).count();
+    assert!(newest >= 45, "{newest}: but for what was in a write that failed");
+    // No space at all, not for a footer either; each attempt costs the oldest segment.
+    world.device.set_no_space(Some(geometry.segment_at(0)..geometry.device_bytes));
+    for resource in 500..504 {
+        let _ = world.insert(resource, 40_000, 0);
+    }
+    let _ = world.opened().writer.drain();
+    world.device.process_end();
+    world.open().expect("it can be opened and read");
+    let kept = (450..500).filter(|resource| world.look(*resource, true, (0, 40_000))).count();
+    assert!(kept >= 30, "{kept}");
+    world.device.set_no_space(None);
+    for resource in 600..1000 {
+        world.insert(resource, 40_000, 0).expect("there is space again");
+    }
+    assert_eq!(world.opened().volume.stats().segments_retired, 0);
+}
