@@ -208,29 +208,28 @@ impl<'a> Watch<'a> {
         let reads = times.since(self.seen);
         self.levels.set(self.number, reads.mean_us());
         let beside = self.levels.beside(self.number);
-        let is_doubtful = self.pace.is_late(reads, beside) || self.pace.suspicion().is_some();
-        let took = if is_doubtful { self.probe() } else { None };
-        self.pace.note(took.filter(|took| *took > self.pace.limit(beside)), now);
+        self.random = self.random.wrapping_add(1);
+        let (volume, random) = (&self.volume, mix(self.random));
+        self.pace.judge(reads, beside, now, || probe(volume, random));
         // Without the probe: it says what the disk does, and not what its users see.
         self.seen = self.volume.device().read_times();
-    }
-
-    /// How long a read takes of a place where something is; `None` where nothing is, or where that
-    /// place is bad.
-    fn probe(&mut self) -> Option<Duration> {
-        self.random = self.random.wrapping_add(1);
-        let offset = self.volume.written_place(mix(self.random))?;
-        match self.volume.device().probe(offset, PROBE_BYTES, PROBE_LIMIT) {
-            Ok(took) => Some(took),
-            Err(IoError::TimedOut) => Some(PROBE_LIMIT),
-            Err(_) => None,
-        }
     }
 }
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
         self.levels.set(self.number, None);
+    }
+}
+
+/// How long a read takes of a place where something is; `None` where nothing is, or where that place
+/// is bad.
+fn probe(volume: &Volume, random: u64) -> Option<Duration> {
+    let offset = volume.written_place(random)?;
+    match volume.device().probe(offset, PROBE_BYTES, PROBE_LIMIT) {
+        Ok(took) => Some(took),
+        Err(IoError::TimedOut) => Some(PROBE_LIMIT),
+        Err(_) => None,
     }
 }
 

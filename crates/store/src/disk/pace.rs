@@ -100,14 +100,30 @@ impl Pace {
     }
 
     /// How long a read may take on the average, where disks beside this one take `peers_us`.
-    pub(super) fn limit(&self, peers_us: Option<f64>) -> Duration {
+    fn limit(&self, peers_us: Option<f64>) -> Duration {
         let usual = self.usual_us.min(micros(USUAL_MAX)).max(peers_us.unwrap_or(0.0));
         Duration::from_micros((usual * LATE_TIMES) as u64).max(LATE_MIN)
     }
 
-    /// Takes the reads of a second, and learns from them where they are as usual. True where they
-    /// are late: the disk has to be probed then.
-    pub(super) fn is_late(&mut self, reads: ReadTimes, peers_us: Option<f64>) -> bool {
+    /// Judges a second by its reads, and by a probe where these are late or the disk is suspect. A
+    /// second without reads says nothing of a disk that is not.
+    pub(super) fn judge(
+        &mut self,
+        reads: ReadTimes,
+        peers_us: Option<f64>,
+        now: Instant,
+        probe: impl FnOnce() -> Option<Duration>,
+    ) {
+        let is_late = self.is_late(reads, peers_us);
+        if reads.count == 0 && self.suspicion.is_none() {
+            return;
+        }
+        let took = if is_late || self.suspicion.is_some() { probe() } else { None };
+        self.note(took.filter(|took| *took > self.limit(peers_us)), now);
+    }
+
+    /// Whether reads are late; learns from them where they are as usual.
+    fn is_late(&mut self, reads: ReadTimes, peers_us: Option<f64>) -> bool {
         let Some(mean_us) = reads.mean_us() else { return false };
         let step_us = mean_us.min(1e6 / reads.count as f64);
         if mean_us > micros(self.limit(None)) {
@@ -122,7 +138,7 @@ impl Pace {
 
     /// Takes note of a second: that reads were late and so was the probe, or that one of them was
     /// not.
-    pub(super) fn note(&mut self, slow: Option<Duration>, now: Instant) {
+    fn note(&mut self, slow: Option<Duration>, now: Instant) {
         self.slow_seconds = match slow {
             Some(_) => (self.slow_seconds + 1).min(SLOW_SECONDS),
             None => self.slow_seconds.saturating_sub(1),
@@ -201,11 +217,8 @@ mod tests {
             (0..seconds)
                 .map(|_| {
                     self.now += Duration::from_secs(1);
-                    let probed =
-                        self.pace.is_late(reads, peers_us) || self.pace.suspicion().is_some();
-                    let took = Duration::from_millis(probe_ms);
-                    let is_slow = probed && took > self.pace.limit(peers_us);
-                    self.pace.note(is_slow.then_some(took), self.now);
+                    let probe = || Some(Duration::from_millis(probe_ms));
+                    self.pace.judge(reads, peers_us, self.now, probe);
                     self.pace.suspicion().is_some()
                 })
                 .collect()
@@ -227,6 +240,17 @@ mod tests {
             assert_eq!(first, Some(9), "{before} reads a second: {states:?}");
             assert!(disk.pace.suspicion().is_some_and(|why| why.contains("0.8 ms are usual")));
         }
+    }
+
+    #[test]
+    fn a_disk_that_is_hardly_read_is_judged_by_what_is() {
+        let mut disk = Watched::new();
+        disk.pass(60, 1, 0.8, 1);
+        for _ in 0..12 {
+            disk.pass(3, 0, 0.0, 200);
+            disk.pass(1, 1, 200.0, 200);
+        }
+        assert!(disk.pace.suspicion().is_some());
     }
 
     #[test]

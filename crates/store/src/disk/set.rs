@@ -253,8 +253,18 @@ impl Disks {
     /// Ends in order: what was offered is written, segments are sealed, the index is written out.
     pub fn stop(&self) {
         self.disks.iter().for_each(|disk| disk.stop());
-        for thread in std::mem::take(&mut *self.threads()) {
-            let _ = thread.join();
+        let until = Instant::now() + STOP_MAX;
+        let threads = std::mem::take(&mut *self.threads());
+        for (thread, disk) in threads.into_iter().zip(&self.disks) {
+            while !thread.is_finished() && Instant::now() < until {
+                std::thread::sleep(STOP_STEP);
+            }
+            if thread.is_finished() {
+                let _ = thread.join();
+            } else {
+                let path = disk.spec.path.display();
+                tracing::warn!(disk = %path, "the disk still hangs and was not closed in order");
+            }
         }
     }
 
@@ -292,6 +302,11 @@ impl Drop for Disks {
         self.stop();
     }
 }
+
+/// How long an end waits for disks that hang: longer than operations that are waited for take, one
+/// after another. The kernel may never let go of such a thread.
+const STOP_MAX: Duration = Duration::from_secs(30);
+const STOP_STEP: Duration = Duration::from_millis(2);
 
 /// How long a start waits for a process that has a disk to let go of it: one that was killed still
 /// has it until its last writes have ended.
