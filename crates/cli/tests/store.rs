@@ -1,14 +1,19 @@
 //! What is on disk outlives the process, however that ends.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod faulty;
 mod named;
 mod support;
 
+use faulty::Faulty;
+use freshet_store::disk::file::FileDevice;
+use freshet_store::disk::superblock::Superblock;
 use named::{Origin, content};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::SeqCst;
@@ -103,24 +108,39 @@ impl Node {
         self.wait_for(|stores| stores.iter().all(|store| store["health"] == "healthy"));
     }
 
+    /// What is said of the disks.
+    fn stores(&self) -> Vec<Value> {
+        let list = succeed(
+            freshet()
+                .args(["store", "list", "--json", "--admin"])
+                .arg(format!("unix:{}/admin", self.runtime.display()))
+                .env("XDG_RUNTIME_DIR", &self.runtime),
+        );
+        serde_json::from_str(&list).unwrap()
+    }
+
     /// Waits until this is true of the disks.
     fn wait_for(&self, is_so: impl Fn(&[Value]) -> bool) {
         let until = Instant::now() + PATIENCE;
         loop {
-            let list = succeed(
-                freshet()
-                    .args(["store", "list", "--json", "--admin"])
-                    .arg(format!("unix:{}/admin", self.runtime.display()))
-                    .env("XDG_RUNTIME_DIR", &self.runtime),
-            );
-            let stores: Value = serde_json::from_str(&list).unwrap();
-            if is_so(stores.as_array().unwrap()) {
+            let stores = self.stores();
+            if is_so(&stores) {
                 return;
             }
-            assert!(Instant::now() < until, "{list}");
+            assert!(Instant::now() < until, "{stores:?}");
             std::thread::yield_now();
         }
     }
+}
+
+/// A node with an empty memory, whose disk has `targets`.
+fn restarted(origin: &Origin, folder: &Path, store: &str, targets: &[String]) -> Node {
+    let mut node = Node::start(origin, folder, store);
+    check_all(&node, targets);
+    node.written(targets.len() as u64);
+    node.process.signal(Signal::KILL);
+    node.process.end();
+    Node::start(origin, folder, store)
 }
 
 fn check_all(node: &Node, targets: &[String]) {
@@ -366,6 +386,133 @@ fn what_is_no_store_is_left_alone() {
     assert!(std::fs::read(&path).unwrap() == precious);
     succeed(freshet().args(["store", "format", "--force", &text]));
     assert!(succeed(freshet().args(["store", "check", &text])).contains("good"));
+}
+
+/// What `serve` says of a store it cannot use. It must not have served.
+fn refused(folder: &Path, stores: &[&str]) -> String {
+    let mut command = freshet();
+    command.args(["serve", "--origin", "http://127.0.0.1:9", "--listen", "127.0.0.1:0"]);
+    for store in stores {
+        command.args(["--store", store]);
+    }
+    let output = support::run(command.env("XDG_RUNTIME_DIR", folder));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(!said.contains("panicked") && !said.contains("listening"), "{said}");
+    said
+}
+
+#[test]
+fn a_store_that_cannot_be_used_is_named_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name).display().to_string();
+    let make = |name: &str| {
+        succeed(freshet().args(["store", "format", &format!("{}:16MiB", place(name))]));
+        place(name)
+    };
+    let says = |said: &str, words: &[&str]| {
+        assert!(words.iter().all(|word| said.contains(word)), "{words:?}: {said}");
+    };
+    let cut = make("cut");
+    std::fs::File::options().write(true).open(&cut).unwrap().set_len(8 << 20).unwrap();
+    says(&refused(folder.path(), &[&cut]), &[&cut, "8388608", "16777216", "restore its length"]);
+
+    let newer = make("newer");
+    let device = FileDevice::open(Path::new(&newer)).unwrap();
+    let superblock = Superblock::read(&device).unwrap();
+    Superblock { version: 9, ..superblock }.write(&device).unwrap();
+    drop(device);
+    says(&refused(folder.path(), &[&newer]), &[&newer, "format 9", "start the newer one"]);
+
+    let (one, other) = (make("one"), make("other"));
+    says(&refused(folder.path(), &[&one, &other]), &[&other, "another set", "--force"]);
+
+    let damaged = make("damaged");
+    let file = std::fs::File::options().write(true).open(&damaged).unwrap();
+    for at in [64, (16 << 20) - 4096 + 64] {
+        file.write_all_at(&[0xa5; 64], at).unwrap();
+    }
+    says(&refused(folder.path(), &[&damaged]), &[&damaged, "damaged, in both copies", "--force"]);
+
+    let vast = place("vast");
+    let said = refused(folder.path(), &[&format!("{vast}:15TiB")]);
+    says(&said, &[&vast]);
+    assert!(said.contains("free some") || said.contains("too large"), "{said}");
+
+    let tiny = place("tiny");
+    says(&refused(folder.path(), &[&format!("{tiny}:1MB")]), &[&tiny, "4 MiB"]);
+}
+
+#[test]
+fn a_store_that_was_spoiled_brings_no_crash_and_no_wrong_byte() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = format!("{}:16MiB", path.display());
+    let origin = Origin::start();
+    let targets: Vec<String> = (0..40).map(|at| format!("/{}/{at}", 100 + at * 5000)).collect();
+    let mut node = Node::start(&origin, folder.path(), &store);
+    check_all(&node, &targets);
+    node.written(40);
+    node.process.signal(Signal::TERM);
+    node.process.end();
+    let whole = std::fs::read(&path).unwrap();
+    // The bookkeeping, all of it but the superblock; then every other page of the whole.
+    for (first, step) in [(1usize, 1usize), (1, 2)] {
+        let mut bytes = whole.clone();
+        let pages = bytes.len() / 4096;
+        let last = if step == 1 { pages / 8 } else { pages - 1 };
+        for page in (first..last).step_by(step) {
+            bytes[page * 4096..page * 4096 + 4096].iter_mut().for_each(|byte| *byte ^= 0x5a);
+        }
+        std::fs::write(&path, &bytes).unwrap();
+        let mut node = Node::start(&origin, folder.path(), &store);
+        check_all(&node, &targets);
+        check_all(&node, &targets);
+        node.process.signal(Signal::TERM);
+        assert!(support::is_clean(node.process.end().0));
+    }
+}
+
+#[test]
+fn a_disk_that_fails_is_left_and_comes_back_with_its_content() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(mut disk) = Faulty::start(folder.path(), 256 << 20) else { return };
+    let origin = Origin::start();
+    let targets: Vec<String> = (0..60).map(|at| format!("/100000/{at}")).collect();
+    let node = restarted(&origin, folder.path(), &disk.path, &targets);
+    let fetched = origin.requests.load(SeqCst);
+    check_all(&node, &targets[..5]);
+    assert_eq!(origin.requests.load(SeqCst), fetched);
+    disk.tell("errors");
+    check_all(&node, &targets[5..15]);
+    assert_eq!(origin.requests.load(SeqCst), fetched + 10);
+    node.wait_for(|stores| stores[0]["health"] == "offline" && stores[0]["why"].is_string());
+    check_all(&node, &targets[15..20]);
+    disk.tell("good");
+    node.wait_for_health();
+    check_all(&node, &targets[20..]);
+    assert_eq!(origin.requests.load(SeqCst), fetched + 15, "the disk has the rest");
+}
+
+#[test]
+fn a_disk_that_slows_is_suspect_and_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(mut disk) = Faulty::start(folder.path(), 256 << 20) else { return };
+    let origin = Origin::start();
+    let targets: Vec<String> = (0..150).map(|at| format!("/60000/{at}")).collect();
+    let node = restarted(&origin, folder.path(), &disk.path, &targets);
+    disk.tell("slow 300");
+    let mut read = 0;
+    while node.stores()[0]["health"] != "suspect" {
+        check_all(&node, &targets[read..=read]);
+        read += 1;
+    }
+    let fetched = origin.requests.load(SeqCst);
+    check_all(&node, &targets[read..read + 10]);
+    assert_eq!(origin.requests.load(SeqCst), fetched + 10, "from elsewhere");
+    let store = &node.stores()[0];
+    assert!(store["why"].as_str().unwrap().contains("it is slow"), "{store}");
+    assert!(store["hedges"].as_u64().unwrap() >= 10, "{store}");
 }
 
 #[test]
