@@ -184,6 +184,9 @@ pub enum DiskError {
         /// The newest this program reads.
         known: u16,
     },
+    /// There is next to nothing.
+    #[error("it has less than a block: it was detached or cut off, or is no store")]
+    DeviceShort,
     /// It is shorter than it was.
     #[error(
         "the device has {bytes} bytes and had {formatted} when it was formatted: it was cut off, \

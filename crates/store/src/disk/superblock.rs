@@ -116,7 +116,7 @@ impl Superblock {
     /// What is there instead, or why it cannot be used.
     pub fn read(device: &dyn Device) -> Result<Self, DiskError> {
         if device.bytes() < BLOCK_BYTES {
-            return Err(DiskError::DeviceForeign { holds: LESS_THAN_A_BLOCK });
+            return Err(DiskError::DeviceShort);
         }
         let first = device.read(0, BLOCK_BYTES as usize).map_err(DiskError::from);
         let first = first.and_then(|block| Self::parse(&block));
@@ -139,16 +139,13 @@ impl Superblock {
     }
 }
 
-/// What is on a device too short to hold anything.
-const LESS_THAN_A_BLOCK: &str = "less than a block";
-
 /// What is on a device that has no store: `None` where it is empty.
 ///
 /// # Errors
 /// It cannot be read.
 pub fn contents(device: &dyn Device) -> Result<Option<&'static str>, DiskError> {
     if device.bytes() < BLOCK_BYTES {
-        return Ok(Some(LESS_THAN_A_BLOCK));
+        return Ok(Some("less than a block"));
     }
     let first_bytes = (1 << 20).min(device.bytes() & !(BLOCK_BYTES - 1)) as usize;
     let first = device.read(0, first_bytes)?;
