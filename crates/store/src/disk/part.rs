@@ -40,6 +40,16 @@ enum PartFrom {
     Chunk { number: u32, slot: Slot, head: Option<Completion>, head_skip: usize, attempt: usize },
 }
 
+impl PartFrom {
+    /// Which of the records that look the same to the index it is.
+    fn attempt(&self) -> usize {
+        match self {
+            Self::Head => 0,
+            Self::Chunk { attempt, .. } => *attempt,
+        }
+    }
+}
+
 impl Stored {
     /// Begins to read what follows `position`, up to `end` at most, and to the end of a record at
     /// most. Nothing is read twice: begin the next part where [`PartRead::end`] says.
@@ -174,46 +184,56 @@ impl PartRead {
     /// # Errors
     /// It is not as it was written, or the disk failed.
     pub async fn finish(mut self, arena: &Arc<Arena>) -> Result<Lease, ReadError> {
+        let mut was_damaged = false;
         loop {
-            let again = match self.try_finish().await {
-                Ok(lease) => return Ok(lease),
-                Err((ReadError::Miss, Some(attempt))) => attempt + 1,
-                Err((error, _)) => return Err(error),
+            let attempt = match (self.try_finish().await, &self.from) {
+                (Ok(lease), _) => return Ok(lease),
+                // Where it was spoiled on its way it is whole the second time.
+                (Err(ReadError::Damaged), from) if !was_damaged => {
+                    was_damaged = true;
+                    from.attempt()
+                }
+                (Err(ReadError::Damaged), PartFrom::Head) => {
+                    self.stored.forget();
+                    return Err(ReadError::Miss);
+                }
+                // Another one that looks the same takes its place.
+                (Err(ReadError::Damaged), PartFrom::Chunk { number, slot, attempt, .. }) => {
+                    let hash = chunk_hash(self.stored.object, *number);
+                    self.stored.volume.forget(hash, slot.units_at());
+                    was_damaged = false;
+                    *attempt
+                }
+                // The index led to another record that looks the same to it.
+                (Err(ReadError::Miss), PartFrom::Chunk { attempt, .. }) => attempt + 1,
+                (Err(error), _) => return Err(error),
             };
-            // The index led to another record that looks the same to it.
-            self = self.stored.begin_attempt(self.start, self.end, arena, again)?;
+            self = self.stored.begin_attempt(self.start, self.end, arena, attempt)?;
         }
     }
 
-    async fn try_finish(&mut self) -> Result<Lease, (ReadError, Option<usize>)> {
+    async fn try_finish(&mut self) -> Result<Lease, ReadError> {
         let stored = &self.stored;
         let volume = &stored.volume;
         let check_bytes = volume.geometry().check_bytes;
         let outcome = (&mut self.data).await;
-        volume.check(self.offset, outcome.result).map_err(|error| (error, None))?;
-        let Buffer::Piece(mut piece) = outcome.buffer else {
-            return Err((ReadError::NoMemory, None));
-        };
+        volume.check(self.offset, outcome.result)?;
+        let Buffer::Piece(mut piece) = outcome.buffer else { return Err(ReadError::NoMemory) };
         let memory = piece.publish(piece.capacity() as usize);
         let bytes = memory.get(self.skip..self.skip + self.len).unwrap_or(&[]);
         let is_good = match &mut self.from {
             PartFrom::Head => {
                 let mut blocks = bytes.chunks(check_bytes as usize).enumerate();
-                let good = blocks.all(|(at, block)| {
+                blocks.all(|(at, block)| {
                     stored.sums.get(self.first_block + at) == Some(&crc32c::crc32c(block))
-                });
-                if !good {
-                    volume.counts.damaged.add(1);
-                    stored.forget();
-                }
-                good
+                })
             }
-            PartFrom::Chunk { number, slot, head, head_skip, attempt } => {
+            PartFrom::Chunk { number, slot, head, head_skip, .. } => {
                 let beside = match head {
                     None => None,
                     Some(head) => {
                         let outcome = head.await;
-                        volume.check(self.offset, outcome.result).map_err(|error| (error, None))?;
+                        volume.check(self.offset, outcome.result)?;
                         Some(outcome.buffer.into_block())
                     }
                 };
@@ -230,28 +250,22 @@ impl PartRead {
                             && u64::from(head.chunk_bytes) == u64::from(stored.chunk_bytes);
                         if good {
                             volume.index.touch(hash, *slot);
-                        } else {
-                            volume.counts.damaged.add(1);
-                            volume.forget(hash, slot.units_at());
                         }
                         good
                     }
                     Ok(_) => {
                         volume.counts.mismatches.add(1);
-                        return Err((ReadError::Miss, Some(*attempt)));
+                        return Err(ReadError::Miss);
                     }
-                    Err(_) => {
-                        volume.counts.damaged.add(1);
-                        volume.forget(hash, slot.units_at());
-                        return Err((ReadError::Miss, Some(*attempt)));
-                    }
+                    Err(_) => false,
                 }
             }
         };
         let wanted = self.skip + self.lead;
         let len = (self.end - self.start) as usize;
         if !is_good || bytes.len() < self.lead + len {
-            return Err((ReadError::Miss, None));
+            volume.counts.damaged.add(1);
+            return Err(ReadError::Damaged);
         }
         Ok(memory.slice(wanted..wanted + len))
     }

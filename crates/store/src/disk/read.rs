@@ -26,6 +26,10 @@ pub enum ReadError {
     /// It is not there, or not as it was written.
     #[error("it is not on the disk any more")]
     Miss,
+    /// What was read is not what was written: read once more, it may be, where it was spoiled on its
+    /// way. Who looks up sees [`ReadError::Miss`].
+    #[error("it is damaged")]
+    Damaged,
     /// The disk failed.
     #[error("the disk failed: {0}")]
     Disk(IoError),
@@ -81,9 +85,14 @@ impl Volume {
         let mut found = Vec::new();
         let mut failure = None;
         for slot in self.heads(key).iter() {
-            match self.read_head(key, slot, whole, arena).await {
+            let mut read = self.read_head(key, slot, whole, arena).await;
+            if matches!(read, Err(ReadError::Damaged)) {
+                read = self.read_head(key, slot, whole, arena).await;
+            }
+            match read {
                 Ok(stored) => found.push(stored),
                 Err(ReadError::Miss) => {}
+                Err(ReadError::Damaged) => self.forget(key_hash(key), slot.units_at()),
                 Err(error) => {
                     // A bad place is not tried again and again: drives take seconds for each.
                     if matches!(error, ReadError::Disk(IoError::Failed(_))) {
@@ -137,13 +146,12 @@ impl Volume {
                 {
                     wanted = more as u64;
                 }
-                Err(bad) => {
-                    let count = if bad == Bad::Damaged {
-                        &self.counts.damaged
-                    } else {
-                        &self.counts.mismatches
-                    };
-                    count.add(1);
+                Err(Bad::Damaged) => {
+                    self.counts.damaged.add(1);
+                    return Err(ReadError::Damaged);
+                }
+                Err(_) => {
+                    self.counts.mismatches.add(1);
                     self.forget(key_hash(key), slot.units_at());
                     return Err(ReadError::Miss);
                 }
@@ -175,12 +183,12 @@ impl Volume {
             Some(beside) if head.is_paged && head.payload_at() == BLOCK_BYTES => {
                 let memory = self.finish_read(offset + BLOCK_BYTES, beside.await)?;
                 let memory = memory.ended(head.payload_bytes as usize);
-                self.payload_of(&head, memory, 0, arena, slot)?
+                self.payload_of(&head, memory, 0, arena)?
             }
             _ => {
                 let memory = memory.ended(skip + head.bytes() as usize);
                 let at = skip + head.payload_at() as usize;
-                self.payload_of(&head, memory, at, arena, slot)?
+                self.payload_of(&head, memory, at, arena)?
             }
         };
         self.counts.hits.add(1);
@@ -225,7 +233,6 @@ impl Volume {
         mut memory: Memory,
         from: usize,
         arena: &Arc<Arena>,
-        slot: Slot,
     ) -> Result<Option<Lease>, ReadError> {
         let len = head.payload_bytes as usize;
         if len == 0 {
@@ -234,8 +241,7 @@ impl Volume {
         let Some(payload) = memory.bytes().get(from..from + len) else { return Ok(None) };
         if !head.verify(self.geometry().check_bytes, 0, payload) {
             self.counts.damaged.add(1);
-            self.forget(head.index_hash(), slot.units_at());
-            return Err(ReadError::Miss);
+            return Err(ReadError::Damaged);
         }
         Ok(match memory {
             Memory::Lease(lease) if len as u64 > COPIED_BYTES_MAX => {

@@ -5,6 +5,7 @@ use crate::disk::device::Device;
 use crate::disk::geometry::FormatOptions;
 use crate::disk::purges::Target;
 use crate::disk::recovery;
+use crate::disk::simulation::Faults;
 use crate::disk::superblock::Superblock;
 use crate::error::DiskError;
 
@@ -269,6 +270,23 @@ fn without_any_checkpoint_the_segments_say_what_they_have() {
     for resource in 0..300 {
         assert_eq!(world.look(resource, true, (0, 20_000)), resource != 299, "{resource}");
     }
+}
+
+#[test]
+fn what_is_spoiled_on_its_way_is_read_once_more() {
+    let mut world = World::new(32 << 20, 8, SMALL);
+    for resource in 0..100 {
+        world.insert(resource, 100_000, 0).expect("there is room");
+    }
+    world.opened().writer.drain().expect("the drive works");
+    // One read in sixteen.
+    world.device.set_faults(Faults { flips: u16::MAX / 16, ..Faults::default() });
+    let hits = (0..100).filter(|resource| world.look(*resource, false, (0, 100_000))).count();
+    assert!(world.opened().volume.counts().damaged.value() > 0);
+    assert!(hits >= 95, "{hits}");
+    world.device.set_faults(Faults::default());
+    let kept = (0..100).filter(|resource| world.look(*resource, false, (0, 100_000))).count();
+    assert!(kept >= hits, "{kept} after {hits}");
 }
 
 #[test]
