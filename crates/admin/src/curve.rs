@@ -23,28 +23,23 @@ const CAPACITIES_MAX: usize = 64;
 /// The miss-ratio curve of the node's own traffic.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Curve {
-    /// Memory for objects at present, bytes.
-    capacity_bytes: u64,
+    /// What memory would do, all its classes together.
+    #[serde(flatten)]
+    memory: CapacityCurve,
     /// Requests for what is stored or can be, since the start.
     requests_seen: u64,
-    /// How many of them the curve is made from.
-    requests_sampled: u64,
-    /// The part of all keys that is looked at, 0 to 1.
-    sample_rate: f64,
     /// The order of eviction that is assumed: `lru`. The node's own is as a rule a little better.
     order: &'static str,
     /// How the node runs its queues, as the traffic has shown to be best.
     tactic: &'static str,
-    /// The curve, in the order of the capacities asked for.
-    points: Vec<Point>,
     /// The same for the disks, where there are some: what would be answered from the present memory
     /// and disks of so many bytes together.
-    disks: Option<DiskCurve>,
+    disks: Option<CapacityCurve>,
 }
 
-/// The curve of the disks.
+/// What other capacities of memory, or of disks, would do.
 #[derive(Serialize, ToSchema)]
-struct DiskCurve {
+struct CapacityCurve {
     /// Room for content at present, bytes.
     capacity_bytes: u64,
     /// How many requests the curve is made from.
@@ -66,7 +61,7 @@ struct Point {
     byte_hit_ratio: f64,
 }
 
-impl From<LearnedCurve> for DiskCurve {
+impl From<LearnedCurve> for CapacityCurve {
     fn from(curve: LearnedCurve) -> Self {
         Self {
             capacity_bytes: curve.capacity_bytes,
@@ -107,14 +102,11 @@ pub(crate) async fn curve(
     let disks = capacities(&query, "disk", HALVES.map(|part| half.saturating_mul(part)))?;
     let learned = cache.learned(&memory, &disks);
     Ok(Json(Curve {
-        capacity_bytes: learned.memory.capacity_bytes,
+        memory: learned.memory.into(),
         requests_seen: learned.requests,
-        requests_sampled: learned.memory.requests_sampled,
-        sample_rate: learned.memory.sample_rate,
         order: "lru",
         tactic: learned.tactic,
-        points: learned.memory.points.into_iter().map(Point::from).collect(),
-        disks: learned.disks.map(DiskCurve::from),
+        disks: learned.disks.map(CapacityCurve::from),
     }))
 }
 

@@ -87,9 +87,8 @@ impl Monitor {
 
     /// Keys whose point is below are in a sample.
     pub(crate) fn sample_below(&self) -> u64 {
-        let curves = [Some(&self.curve), self.disk_curve.as_ref()];
-        let curves = curves.into_iter().flatten().map(Curve::sample_below);
-        curves.fold(self.tuner.sample_below(), u64::max)
+        let disks = self.disk_curve.as_ref().map_or(0, Curve::sample_below);
+        self.tuner.sample_below().max(self.curve.sample_below()).max(disks)
     }
 
     fn curves(&mut self) -> impl Iterator<Item = &mut Curve> {
