@@ -12,7 +12,7 @@ An attack is a function with a promise:
 `bed.expect(condition, words)` says whether the promise held; it counts for Freshet, and is only told of
 peers. An attack that exchanged nothing (`bed.exchanged(n)` was never above 0) has failed.
 """
-import asyncio, dataclasses, json, os, pathlib, re, resource, shutil, signal, subprocess, sys, threading, time, urllib.request
+import asyncio, dataclasses, json, logging, os, pathlib, re, resource, shutil, signal, subprocess, sys, threading, time, urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "compare"))
 import servers  # noqa: E402
@@ -95,7 +95,7 @@ class HAProxy(servers.Server):
         configuration = self.folder / "haproxy.cfg"
         configuration.write_text(f"""
 global
-  maxconn 20000
+  maxconn 9500
   nbthread {self.workers}
 defaults
   mode http
@@ -215,7 +215,7 @@ class Bed:
     def __init__(self, server_name, folder, short, keep_log=None):
         self.server_name, self.base, self.short = server_name, folder, short
         self.is_ours = server_name == "freshet"
-        self.server = self.origin = self.victim = None
+        self.server = self.origin = self.victim = self.watcher = None
         self.failures, self.notes, self.facts = [], [], {}
         self.attacker_bytes = self.attacker_connections = self.exchanges = 0
         self.keep_log = keep_log
@@ -304,16 +304,13 @@ class Bed:
             self.victim.kill()
             self.victim.wait()
         if self.server is not None:
-            self.watching = False
-            self.watcher.join()
+            if self.watcher is not None:
+                self.watching = False
+                self.watcher.join()
+                self.account()
             for process in self.server.processes:
                 if process.poll() is not None:
                     self.failures.append(f"the server ended by itself with {process.returncode}")
-            spent = self.server.processor_seconds() - self.processor_before
-            self.facts["rss peak, MB"] = round(self.peak_mb)
-            self.facts["CPU, s"] = round(spent, 2)
-            if self.attacker_bytes:
-                self.facts["CPU a sent KB, µs"] = round(spent * 1e9 / self.attacker_bytes)
             log = pathlib.Path(self.server.folder, "log")
             if log.exists() and "panicked" in log.read_text(errors="replace"):
                 self.failures.append("the server's log has a panic")
@@ -323,9 +320,18 @@ class Bed:
         if self.origin is not None:
             self.origin.stop()
 
+    def account(self):
+        """What the attack cost the server."""
+        spent = self.server.processor_seconds() - self.processor_before
+        self.facts["rss peak, MB"] = round(self.peak_mb)
+        self.facts["CPU, s"] = round(spent, 2)
+        if self.attacker_bytes:
+            self.facts["CPU a sent KB, µs"] = round(spent * 1e9 / self.attacker_bytes)
 
-def raise_limits():
-    """As many descriptors as are allowed, for this program and what it starts."""
+
+def prepare():
+    """As many descriptors as are allowed, for this program and what it starts; no words of asyncio."""
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # A peer that is gone is what attackers see.
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
