@@ -249,7 +249,10 @@ class Bed:
 
     def watch(self):
         while self.watching:
-            self.peak_mb = max(self.peak_mb, self.server.resident_mb())
+            try:
+                self.peak_mb = max(self.peak_mb, self.server.resident_mb())
+            except OSError:  # A peer may have made the origin, which is in this process, open all there is.
+                pass
             time.sleep(0.05)
 
     # --- what the attack says ---
