@@ -13,6 +13,10 @@ pub const RANGES_MAX: usize = 32;
 /// Ranges closer together than this are sent as one: a part head is about as long.
 const GAP_BYTES_MAX: u64 = 80;
 
+/// The last byte of what has no known end, 2^53 − 1: by it clients ask for a representation that still
+/// grows, and are answered that they get it as it comes (RFC 8673 §2).
+pub const VERY_LARGE: u64 = (1 << 53) - 1;
+
 /// One range as a client asks for it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RangeSpec {
@@ -183,6 +187,11 @@ impl ContentRange {
             last: range.end.saturating_sub(1),
             total: Some(total),
         }
+    }
+
+    /// The range `range` of what has `total` bytes, where that is known. The range must not be empty.
+    pub fn part(range: &Range<u64>, total: Option<u64>) -> Self {
+        Self::Satisfied { first: range.start, last: range.end.saturating_sub(1), total }
     }
 
     /// Reads the value of a `Content-Range` field; `None` where it is not in bytes or not valid.

@@ -130,6 +130,8 @@ reasons! {
         "Requests like this one go to the origin.";
     PassPolicy, Lookup, "pass-policy", "",
         "The policy sends this request to the origin.";
+    Bypass, Lookup, "bypass", "",
+        "What is stored could not be read for this request, so it went to the origin.";
     Pipe, Lookup, "pipe", "RFC 9110 §7.8",
         "The connection was handed to the origin.";
     Synthetic, Lookup, "synthetic", "",
@@ -207,7 +209,7 @@ impl Reason {
             Self::MissRequest => Forward::Request,
             Self::MissPartial => Forward::Partial,
             Self::PassMethod => Forward::Method,
-            Self::PassRequest | Self::PassPolicy | Self::Pipe => Forward::Bypass,
+            Self::PassRequest | Self::PassPolicy | Self::Bypass | Self::Pipe => Forward::Bypass,
             _ => return None,
         })
     }

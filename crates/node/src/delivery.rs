@@ -75,6 +75,8 @@ pub struct StoredBody {
     reader: BodyReader,
     body: Arc<Body>,
     filler: Option<Filler>,
+    /// Where the response ends; beyond the body's end where that is not known.
+    end: u64,
     /// A piece that was waited for before the head was sent.
     first: Option<Lease>,
 }
@@ -157,9 +159,10 @@ impl StoredBody {
     /// Bytes `range` of `body`; without an end where its length is not known yet. `filler` fetches
     /// what is missing, where that is possible.
     pub(crate) fn new(body: &Arc<Body>, range: Range<u64>, filler: Option<Filler>) -> Self {
+        let end = range.end;
         let mut reader = body.reader(range);
         reader.set_patient(filler.is_none() && body.source().is_none());
-        Self { reader, body: Arc::clone(body), filler, first: None }
+        Self { reader, body: Arc::clone(body), filler, end, first: None }
     }
 
     /// Waits for the first byte, so that what cannot be had is known before a head is sent.
@@ -190,8 +193,9 @@ impl StoredBody {
                 Poll::Ready(Next::End) => return Poll::Ready(Ok(None)),
                 // A writer is registered before the fetch begins, so the next poll waits for it.
                 Poll::Ready(Next::Hole(hole)) => {
-                    let fills = crate::disk::fill(&self.body, &hole, self.filler.as_ref())
-                        || self.filler.as_mut().is_some_and(|filler| filler.fill(&self.body, hole));
+                    let (body, end) = (&self.body, self.end);
+                    let fills = crate::disk::fill(body, &hole, self.filler.as_ref())
+                        || self.filler.as_mut().is_some_and(|filler| filler.fill(body, hole, end));
                     if !fills {
                         return Poll::Ready(Err(BodyBroken));
                     }

@@ -126,10 +126,9 @@ impl Snapshot {
     /// A snapshot whose policy and origins are those of a VCL program.
     pub fn with_vcl(settings: Settings, vcl: Arc<VclPolicy>, before: Option<&Self>) -> Self {
         let origins: Vec<_> = vcl.origins().map(|(_, origin)| Arc::clone(origin)).collect();
-        let members =
-            origins.iter().map(|origin| Member::new(origin.id, origin.settings.name.clone()));
         let upstreams = Upstreams {
-            director: Director::fallback(members),
+            // A program chooses by itself: nobody is reached beside it.
+            director: Director::fallback([]),
             probes: vcl.probes().to_vec(),
             board: HealthBoard::new(origins),
         };

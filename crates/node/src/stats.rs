@@ -81,6 +81,12 @@ counters! {
     fetches_failed,
     /// Fetches of a missing range of an object.
     fetches_range,
+    /// Answers to these that were of another representation and not used.
+    fetches_unjoined,
+    /// Fetches of a missing range that took in more than that, as the object lay in many pieces.
+    fetches_widened,
+    /// Requests that were passed because what is stored could not be read for them.
+    bypasses,
     /// Body bytes received from origins.
     origin_body_bytes,
     /// Bodies put under gzip.
@@ -91,6 +97,8 @@ counters! {
     gzip_checks,
     /// Requests for includes of pages.
     esi_requests,
+    /// Pages with more includes than `esi.includes_max`.
+    esi_limited,
     /// Mistakes in pages with includes.
     esi_errors,
     /// Oddities in pages with includes.

@@ -19,6 +19,8 @@ const READS_AHEAD: usize = 4;
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
 /// The same where nobody else can be asked: then the disk counts as hanging.
 const READ_TIMEOUT_ALONE: Duration = IO_TIMEOUT;
+/// The longest time memory is waited for, as an origin would be for a first byte.
+const MEMORY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A body for bytes `range` of `body`. What is longer than memory keeps gets a body of its own that
 /// is let go behind its reader.
@@ -66,11 +68,12 @@ async fn run(mut writer: BodyWriter, source: Stored, range: Range<u64>, filler: 
                 source.forget();
             }
         }
+        // It is there, and somebody else may have the memory for it.
+        Err(Ended::Memory) if filler.is_none() => return writer.fail(BodyError::NoMemory),
+        Err(Ended::Memory) => {}
         Err(Ended::Disk(error)) => {
             tracing::debug!(%error, "a disk did not give what it had");
-            if error != ReadError::NoMemory || filler.is_none() {
-                source.forget();
-            }
+            source.forget();
         }
     }
     let rest = writer.position()..range.end;
@@ -86,6 +89,17 @@ enum Ended {
     Disk(ReadError),
     /// The disk did not answer in time.
     Late,
+    /// No memory came free in time.
+    Memory,
+}
+
+/// Begins to read where memory is short: what the body's readers have behind them comes free from
+/// now on, so that they all go on, if slowly.
+async fn in_turn(body: &Arc<Body>, source: &Stored, range: Range<u64>) -> Result<PartRead, Ended> {
+    body.enter_transit();
+    let begun = source.begin_in_turn(range.start, range.end, body.arena());
+    let begun = tokio::time::timeout(MEMORY_TIMEOUT, begun).await.map_err(|_| Ended::Memory)?;
+    begun.map_err(Ended::Disk)
 }
 
 async fn read(
@@ -110,6 +124,12 @@ async fn read(
                 }
                 // What is under way may be all the memory there is.
                 Err(ReadError::NoMemory) if !under_way.is_empty() => break,
+                Err(ReadError::NoMemory) => {
+                    let part = in_turn(writer.body(), source, next..range.end).await?;
+                    next = part.end();
+                    under_way.push_back(part);
+                    break;
+                }
                 Err(error) => return Err(Ended::Disk(error)),
             }
         }

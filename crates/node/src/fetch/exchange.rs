@@ -3,12 +3,14 @@
 use super::{Fetch, failure};
 use crate::body::{ClientBodyError, RequestBody};
 use crate::policy::{FetchKind, OriginChoice};
+use crate::snapshot::Snapshot;
 use crate::transcript::Tag;
 use bytes::Bytes;
-use freshet_cache::Failure;
+use freshet_base::clock::UnixMillis;
+use freshet_cache::{Failure, Key};
 use freshet_origin::director::stable_hash;
 use freshet_origin::request_body::{BodyFailure, BodyProvider};
-use freshet_origin::{Origin, OriginError, OriginResponse, Terms, exchange_within};
+use freshet_origin::{Origin, OriginError, OriginId, OriginResponse, exchange_within};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -22,12 +24,17 @@ impl Fetch {
         let mut tried = Vec::new();
         let mut last = None;
         while tried.len() < ORIGINS_TRIED_MAX {
-            let Some(origin) = self.choose(&tried) else { break };
+            let (task, key) = (&self.task, &self.plan.key);
+            let chosen = choose(&task.origin, &task.snapshot, key, &tried, task.now);
+            let Some(origin) = chosen else { break };
             tried.push(origin.id);
             self.origin = Some(origin.settings.name.as_str().into());
-            self.request_time = freshet_base::clock::UnixMillis::now();
+            self.request_time = UnixMillis::now();
             match self.ask(&origin).await? {
-                Ok(response) => return Some(Ok(response)),
+                Ok(response) => {
+                    self.answered = Some(origin);
+                    return Some(Ok(response));
+                }
                 // What no origin has seen may go to the next one.
                 Err(error) if error.not_sent() && self.plan.body.is_none() => last = Some(error),
                 Err(error) => return Some(Err(self.failed(&error))),
@@ -42,20 +49,6 @@ impl Fetch {
                 failure(503, "destination_unavailable", "no origin is healthy")
             }
         }))
-    }
-
-    fn choose(&self, tried: &[freshet_origin::OriginId]) -> Option<Arc<Origin>> {
-        let upstreams = &self.plan.snapshot.upstreams;
-        match &self.task.origin {
-            OriginChoice::Exactly(origin) => Some(origin).filter(|one| !tried.contains(&one.id)),
-            OriginChoice::Nobody => None,
-            OriginChoice::Director => {
-                // The same on every node, unlike the index's own hash.
-                let hash = stable_hash(self.plan.key.text());
-                upstreams.choose(hash, tried, self.task.now)
-            }
-        }
-        .cloned()
     }
 
     async fn ask(&mut self, origin: &Arc<Origin>) -> Option<Result<OriginResponse, OriginError>> {
@@ -78,14 +71,9 @@ impl Fetch {
                 interim.send(stripped(head));
             }
         };
-        // A policy may put a space into a URL, and nobody may send one.
-        if self.task.request.target.contains(' ') {
-            self.task.request.target = self.task.request.target.replace(' ', "%20");
-        }
+        super::prepare::without_spaces(&mut self.task.request);
         let provider = body.as_mut().map(|body| body as &mut dyn BodyProvider);
-        let (request, waits) = (&self.task.request, self.task.waits);
-        let ends = self.task.client_address.zip(self.task.server_address);
-        let terms = Terms { waits, ends, limits: self.plan.snapshot.response_limits };
+        let (request, terms) = (&self.task.request, self.task.terms());
         let asking = exchange_within(&pool, origin, request, provider, &mut on_interim, terms);
         let result = match (&mut self.reply, self.plan.kind) {
             // A pass is for one client: when that is gone, so is the request.
@@ -114,6 +102,26 @@ impl Fetch {
         }
         failure(error.status(), error.proxy_status(), &error.to_string())
     }
+}
+
+/// The origin a policy chose, or its director's next choice but those that were `tried`.
+pub(super) fn choose(
+    choice: &OriginChoice,
+    snapshot: &Snapshot,
+    key: &Key,
+    tried: &[OriginId],
+    now: UnixMillis,
+) -> Option<Arc<Origin>> {
+    match choice {
+        OriginChoice::Exactly(origin) => Some(origin).filter(|one| !tried.contains(&one.id)),
+        OriginChoice::Nobody => None,
+        OriginChoice::Director => {
+            // The same on every node, unlike the index's own hash.
+            let hash = stable_hash(key.text());
+            snapshot.upstreams.choose(hash, tried, now)
+        }
+    }
+    .cloned()
 }
 
 /// An interim response as it may be forwarded.

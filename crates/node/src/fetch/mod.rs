@@ -8,6 +8,7 @@
 //!                                          └─ no answer → stale object, or backend_error
 //! ```
 
+pub(crate) mod asked;
 mod coded;
 mod exchange;
 mod fill;
@@ -23,7 +24,7 @@ use crate::body::RequestBody;
 use crate::delivery::StoredBody;
 use crate::disk::Tee;
 use crate::exchange::Interim;
-use crate::policy::{BackendFetch, FetchKind, FetchTask, OriginChoice};
+use crate::policy::{BackendFetch, FetchKind, FetchTask};
 use crate::snapshot::Snapshot;
 use crate::transcript::{Message, Side, Tag, Transcript};
 use crate::worker::Worker;
@@ -33,7 +34,7 @@ use freshet_cache::{Failure, Form, Key, Object, Ticket};
 use freshet_http::freshness::Freshness;
 use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_http::reason::Reason;
-use freshet_origin::Waits;
+use freshet_origin::Origin;
 use freshet_origin::raw::RawConnection;
 use freshet_store::BodyReader;
 use std::any::Any;
@@ -152,8 +153,10 @@ struct Fetch {
     task: FetchTask,
     plan: Plan,
     reply: Option<oneshot::Sender<Fetched>>,
-    /// The origin asked last.
+    /// The name of the origin asked last.
     origin: Option<Arc<str>>,
+    /// The one that answered.
+    answered: Option<Arc<Origin>>,
     request_time: UnixMillis,
     /// Whether the client's body was over its limit.
     too_large: bool,
@@ -189,21 +192,13 @@ impl Fetch {
         let scribe = worker.shared.scribe.as_ref();
         let transcript = Transcript::begin(scribe, Side::Backend, id, "bereq", plan.parent, why);
         transcript.timestamp("Start");
+        let request = std::mem::take(&mut plan.request);
+        let transcript = Rc::new(transcript);
         let task = FetchTask {
-            id,
-            transcript: Rc::new(transcript),
-            request: std::mem::take(&mut plan.request),
-            kind: plan.kind,
             client_address: plan.client_address,
             server_address: plan.server_address,
-            now: UnixMillis::now(),
-            retries: 0,
-            origin: OriginChoice::default(),
-            origin_address: None,
-            body_dropped: false,
-            waits: Waits::default(),
-            snapshot: Rc::clone(&plan.snapshot),
             state: plan.state.take(),
+            ..FetchTask::new(id, transcript, plan.kind, request, &plan.snapshot)
         };
         Self {
             born: worker.shared.disks.as_ref().map_or(0, |disks| disks.born()),
@@ -213,6 +208,7 @@ impl Fetch {
             plan,
             reply,
             origin: None,
+            answered: None,
             too_large: false,
             tee: None,
             body_sent: false,

@@ -68,6 +68,13 @@ pub(crate) fn for_range(request: &RequestHead, range: &Range<u64>, etag: &[u8]) 
     request
 }
 
+/// A policy may put a space into a URL, and nobody may send one.
+pub(crate) fn without_spaces(request: &mut RequestHead) {
+    if request.target.contains(' ') {
+        request.target = request.target.replace(' ', "%20");
+    }
+}
+
 /// Takes off what concerned the client's connection and says who asked and through whom (RFC 9110
 /// §7.6).
 fn forwarded(task: &ClientTask) -> RequestHead {

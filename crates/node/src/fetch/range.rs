@@ -1,17 +1,14 @@
 //! Fetching a missing range of a stored object.
 
-use super::exchange::ORIGINS_TRIED_MAX;
+use super::asked::Road;
 use super::fill;
 use super::prepare;
-use crate::snapshot::Snapshot;
+use crate::policy::ClientTask;
 use crate::worker::Worker;
-use freshet_base::clock::UnixMillis;
-use freshet_cache::Object;
-use freshet_http::message::RequestHead;
+use freshet_cache::{Key, Object};
+use freshet_http::message::{Method, ResponseHead};
 use freshet_http::range::ContentRange;
-use freshet_origin::director::stable_hash;
 use freshet_origin::response_body::OriginBody;
-use freshet_origin::{OriginResponse, exchange};
 use freshet_store::{Body, BodyError, BodyWriter};
 use std::ops::Range;
 use std::rc::Rc;
@@ -23,47 +20,74 @@ use tokio::task::spawn_local;
 #[derive(Clone)]
 pub(crate) struct Filler {
     worker: Rc<Worker>,
-    snapshot: Rc<Snapshot>,
     object: Arc<Object>,
-    request: Rc<RequestHead>,
+    road: Rc<Road>,
     etag: Rc<[u8]>,
     /// Start of the hole filled last: the same one again means that it could not be filled.
     last: Option<u64>,
+    /// Holes filled for this response.
+    filled: u32,
 }
 
+/// Holes that are fetched one by one for a response. What it misses behind them comes with one
+/// request, along with what is there already.
+const HOLES_MAX: u32 = 8;
+/// Places the bytes of an object lie in before what is missing between them is fetched by whole
+/// blocks of [`BLOCK_BYTES`], however short the ranges that are asked for.
+const PIECES_MAX: usize = 256;
+/// As long as the longest piece of memory.
+const BLOCK_BYTES: u64 = 1 << 20;
+
 impl Filler {
-    /// A filler for `object`, asking as `request` did; `None` without a strong validator.
-    pub(crate) fn new(
-        worker: &Rc<Worker>,
-        snapshot: &Rc<Snapshot>,
-        object: &Arc<Object>,
-        request: &RequestHead,
-    ) -> Option<Self> {
-        let etag = object.with_head(|head| {
-            // What is kept in another form cannot be mixed with what an origin sends.
-            let strong = head.etag.as_deref().filter(|etag| etag.starts_with(b"\""));
-            strong.filter(|_| !head.form.parts && !head.form.recoded).map(Rc::from)
-        })?;
-        Some(Self {
-            worker: Rc::clone(worker),
-            snapshot: Rc::clone(snapshot),
-            object: Arc::clone(object),
-            request: Rc::new(request.clone()),
-            etag,
-            last: None,
-        })
+    /// A filler for `object` on `road`; `None` without a strong validator.
+    pub(crate) fn new(worker: &Rc<Worker>, object: &Arc<Object>, road: Road) -> Option<Self> {
+        let etag = joins_by(object)?;
+        let (worker, object) = (Rc::clone(worker), Arc::clone(object));
+        Some(Self { worker, object, road: Rc::new(road), etag, last: None, filled: 0 })
     }
 
-    /// Begins to fetch `hole`; its bytes show up in `body`. False where that was tried already.
-    pub(crate) fn fill(&mut self, body: &Arc<Body>, hole: Range<u64>) -> bool {
+    /// A filler for a client that is given `object`. Whom to ask is its policy's to say, when it
+    /// comes to that.
+    pub(crate) fn of_client(
+        worker: &Rc<Worker>,
+        object: &Arc<Object>,
+        task: &mut ClientTask,
+        key: &Arc<Key>,
+    ) -> Option<Self> {
+        joins_by(object)?;
+        Self::new(worker, object, Road::of_client(task, key))
+    }
+
+    /// Begins to fetch `hole`, behind which the response goes on to `end`; its bytes show up in
+    /// `body`. False where that was tried already.
+    pub(crate) fn fill(&mut self, body: &Arc<Body>, hole: Range<u64>, end: u64) -> bool {
         if self.last == Some(hole.start) {
             return false;
         }
         self.last = Some(hole.start);
-        self.worker.stats.fetches_range.increment();
+        let hole = self.widened(body, hole, end);
         let writer = body.writer(hole.start, Some(hole.end));
         spawn_local(self.clone().bring(writer, hole));
         true
+    }
+
+    /// What is fetched for `hole`: more than that where an object came to lie in many pieces.
+    fn widened(&mut self, body: &Body, hole: Range<u64>, end: u64) -> Range<u64> {
+        self.filled += 1;
+        let total = body.total().unwrap_or(u64::MAX);
+        let wide = if self.filled > HOLES_MAX {
+            hole.start..end.min(total)
+        } else if body.pieces() >= PIECES_MAX {
+            let (gap, block) = (body.gap(hole.start), hole.start / BLOCK_BYTES * BLOCK_BYTES);
+            let block_end = hole.end.next_multiple_of(BLOCK_BYTES);
+            gap.start.max(block)..gap.end.min(block_end)
+        } else {
+            return hole;
+        };
+        if wide != hole {
+            self.worker.stats.fetches_widened.increment();
+        }
+        wide.start.min(hole.start)..wide.end.max(hole.end)
     }
 
     /// Fetches `hole` into its writer.
@@ -84,19 +108,17 @@ impl Filler {
     /// Asks for `range` of the very representation the object holds. An origin that has another
     /// one by now makes the object forgotten.
     pub(crate) async fn ask(&self, range: &Range<u64>) -> Option<OriginBody> {
-        let request = prepare::for_range(&self.request, range, &self.etag);
-        let response = self.exchange(&request).await?;
-        let fields = &response.head.fields;
-        let same_etag = fields.get("etag").is_none_or(|etag| *etag == *self.etag);
-        let part = fields.get("content-range").and_then(ContentRange::parse);
-        let fits = response.head.status == 206
-            && same_etag
-            && part.is_some_and(|part| {
-                part.range().as_ref() == Some(range) && part.total() == self.object.body().total()
-            });
-        if fits {
+        self.worker.stats.fetches_range.increment();
+        let asked = self.road.asked(&self.worker).filter(|asked| {
+            // A range of what another method made is none of it (RFC 9110 §14.2).
+            asked.request().method == Method::Get
+        })?;
+        let request = prepare::for_range(asked.request(), range, &self.etag);
+        let response = asked.exchange(&self.worker, &request).await?;
+        if self.joins(&response.head, range) {
             return Some(response.body);
         }
+        self.worker.stats.fetches_unjoined.increment();
         if response.head.status < 400 {
             self.worker.shared.cache.forget(&self.object);
         }
@@ -104,21 +126,24 @@ impl Filler {
         None
     }
 
-    /// Sends `request`; what one origin has not seen goes to the next.
-    async fn exchange(&self, request: &RequestHead) -> Option<OriginResponse> {
-        let upstreams = &self.snapshot.upstreams;
-        let hash = stable_hash(self.object.key().text());
-        let pool = self.worker.pool.clone();
-        let mut tried = Vec::new();
-        while tried.len() < ORIGINS_TRIED_MAX {
-            let origin = Arc::clone(upstreams.choose(hash, &tried, UnixMillis::now())?);
-            tried.push(origin.id);
-            match exchange(&pool, &origin, request, None, &mut |_| {}).await {
-                Ok(response) => return Some(response),
-                Err(error) if error.not_sent() => {}
-                Err(_) => return None,
-            }
-        }
-        None
+    /// Whether a response is `range` of what the object has the rest of: by the same strong
+    /// validator, and of the same length (RFC 9110 §15.3.7.3).
+    fn joins(&self, head: &ResponseHead, range: &Range<u64>) -> bool {
+        let part = head.fields.get("content-range").and_then(ContentRange::parse);
+        let total = self.object.body().total();
+        head.status == 206
+            && head.fields.get("etag") == Some(&*self.etag)
+            && total.is_some()
+            && part
+                .is_some_and(|part| part.range().as_ref() == Some(range) && part.total() == total)
     }
+}
+
+/// The validator by which bytes may be put together with those of the object.
+fn joins_by(object: &Object) -> Option<Rc<[u8]>> {
+    object.with_head(|head| {
+        // What is kept in another form cannot be mixed with what an origin sends.
+        let strong = head.etag.as_deref().filter(|etag| etag.starts_with(b"\""));
+        strong.filter(|_| !head.form.parts && !head.form.recoded).map(Rc::from)
+    })
 }

@@ -1,5 +1,6 @@
 //! Making an object of an answer, or a response for one client.
 
+use super::asked::{Asked, Road};
 use super::coded::{Incoming, Source};
 use super::fill::{self, Broken};
 use super::prepare::append_to_list;
@@ -71,7 +72,7 @@ impl Fetch {
         let fields = update::stored_fields(&received, &self.plan.snapshot.freshness);
         let id = self.task.id;
         let head = stored_head(answer, fields, &place, form, &self.plan.client, name, id);
-        let end = place.total.map(|_| place.end);
+        let end = Some(place.end).filter(|_| place.total.is_some() || place.partial);
         if incoming.loan.is_some() || keep.is_some() {
             memory.attach(self.upkeep(keep, incoming.loan));
         }
@@ -110,7 +111,8 @@ impl Fetch {
         if let Some(keep) = keep {
             self.worker.shared.expiry.watch(&object, keep);
         }
-        let filler = Filler::new(&self.worker, &self.plan.snapshot, &object, &self.task.request);
+        let asked = Asked::of(&self.task, &self.plan.key, self.answered.as_ref());
+        let filler = Filler::new(&self.worker, &object, Road::taken(asked));
         let origin = self.origin.clone();
         let fetched = Fetched::Object {
             object: Arc::clone(&object),
@@ -413,10 +415,9 @@ fn place(answer: &Answer, length: Option<u64>) -> Result<Place, Reason> {
         (Some(part), None) => part,
         (None, _) => return Err(Reason::PartialWithoutRange),
     };
-    let (Some(Range { start, end }), Some(total)) = (part.range(), part.total()) else {
-        return Err(Reason::PartialWithoutRange);
-    };
-    Ok(Place { start, end, total: Some(total), partial: !(start == 0 && end == total) })
+    let Some(Range { start, end }) = part.range() else { return Err(Reason::PartialWithoutRange) };
+    let total = part.total();
+    Ok(Place { start, end, total, partial: !(start == 0 && Some(end) == total) })
 }
 
 /// The part a 206 brought, in the origin's words: what its client gets, even where they do not
@@ -467,7 +468,9 @@ fn scheme_bound(status: u16, fields: &Fields, scheme: Scheme) -> Option<Scheme> 
 pub(super) fn renew_head(stored: &mut StoredHead, answer: Answer, fetch_id: u64) {
     let fields = answer.head.fields;
     stored.fetch_id = fetch_id;
-    stored.etag = fields.get("etag").map(Into::into);
+    // A policy may take a 304 for what it is not about. Nothing then says what the bytes are of.
+    let known = stored.etag.take();
+    stored.etag = known.filter(|known| fields.get("etag") == Some(&**known));
     stored.last_modified = fields.get("last-modified").and_then(date::parse);
     stored.fields = fields.compact();
     stored.freshness = answer.freshness;

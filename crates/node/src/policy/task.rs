@@ -14,7 +14,7 @@ use freshet_cache::{Form, Object};
 use freshet_http::freshness::Freshness;
 use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_http::reason::Reason;
-use freshet_origin::{Origin, Waits};
+use freshet_origin::{Origin, Terms, Waits};
 use std::any::Any;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -125,6 +125,40 @@ pub struct FetchTask {
     pub snapshot: Rc<Snapshot>,
     /// What a policy keeps from state to state.
     pub state: Option<Box<dyn Any>>,
+}
+
+impl FetchTask {
+    /// A fetch that has asked nobody yet, now.
+    pub(crate) fn new(
+        id: u64,
+        transcript: Rc<Transcript>,
+        kind: FetchKind,
+        request: RequestHead,
+        snapshot: &Rc<Snapshot>,
+    ) -> Self {
+        Self {
+            id,
+            transcript,
+            request,
+            kind,
+            client_address: None,
+            now: UnixMillis::now(),
+            retries: 0,
+            origin: OriginChoice::default(),
+            origin_address: None,
+            body_dropped: false,
+            server_address: None,
+            waits: Waits::default(),
+            snapshot: Rc::clone(snapshot),
+            state: None,
+        }
+    }
+
+    /// The terms an origin is asked on.
+    pub(crate) fn terms(&self) -> Terms {
+        let ends = self.client_address.zip(self.server_address);
+        Terms { waits: self.waits, ends, limits: self.snapshot.response_limits }
+    }
 }
 
 /// An origin's answer, with what is to become of it.

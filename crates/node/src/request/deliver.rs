@@ -16,26 +16,35 @@ use freshet_http::conditional::{self, Outcome, Validators};
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, ResponseHead};
 use freshet_http::multipart::Boundary;
-use freshet_http::range::{ContentRange, RangeRequest, Resolved};
+use freshet_http::range::{ContentRange, RangeRequest, RangeSpec, Resolved, VERY_LARGE};
 use freshet_http::reason::Reason;
 use freshet_store::Body;
+use std::future::poll_fn;
 use std::io::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
+use std::task::Poll;
 
 /// Room for the fields a delivery adds: Age, Cache-Status and Via, and one of the policy's.
 const ADDED_LINES: usize = 4;
 /// Names and values of them.
 const ADDED_BYTES: usize = 160;
 
-/// How often a request may begin again because the origin's representation changed under it.
-const CHANGED_MAX: u32 = 2;
+/// How often a request looks up again because what it found was replaced, evicted or of another
+/// representation than the origin has by now, before it passes by.
+const LOST_MAX: u32 = 3;
+
+/// The longest range that is waited for of a body whose length is not known: half of what a body in
+/// transit holds.
+const GROWING_BYTES_MAX: u64 = 256 << 10;
 
 /// What of an object is sent.
 enum Part<'a> {
     Whole,
     AsSent(&'a SentPart),
     One(Range<u64>),
+    /// From here on, for as long as it comes.
+    Open(u64),
     Many(Vec<Range<u64>>),
     Nothing(u16),
 }
@@ -77,7 +86,8 @@ impl Machine<'_> {
     }
 
     /// Answers from an object.
-    pub(super) async fn deliver(&mut self, found: Found) -> State {
+    pub(super) async fn deliver(&mut self, mut found: Found) -> State {
+        self.await_part(&mut found).await;
         let object = Arc::clone(&found.object);
         let stored = object.head();
         let total = object.body().total();
@@ -99,7 +109,8 @@ impl Machine<'_> {
         }
         let shape = self.shape(form, &head);
         let total = shape.total(&object, total);
-        let part = match (self.part(&head, total), &found.sent) {
+        let growing = (total.is_none() && shape == Shape::AsKept).then(|| object.body());
+        let part = match (self.part(&head, total, growing), &found.sent) {
             (Part::Nothing(status @ (304 | 412)), _) => Part::Nothing(status),
             (_, Some(sent)) => Part::AsSent(sent),
             (part, None) => part,
@@ -116,7 +127,7 @@ impl Machine<'_> {
         // Between look-up and here the object may have been replaced or evicted and its bytes
         // dropped. Once the body above is there, they stay.
         if found._hold.is_none() && self.hold.is_none() && !object.is_indexed() {
-            return State::Lookup;
+            return self.again();
         }
         let from_disk = object.body().source().is_some() && !object.body().is_complete();
         // A sparse object may turn out to be of another representation than the origin has by now;
@@ -138,12 +149,47 @@ impl Machine<'_> {
 
     fn changed(&mut self, object: &Arc<Object>) -> State {
         self.worker.shared.cache.forget(object);
-        if self.task.restarts >= CHANGED_MAX {
-            self.task.reason = Reason::OriginError;
-            return State::Synth(502, None);
+        self.again()
+    }
+
+    /// Looks up again, as what was found is there no more. Where that goes on and on, the request
+    /// goes past what is kept: its origin has an answer, whatever is the matter here.
+    fn again(&mut self) -> State {
+        self.lost += 1;
+        if self.lost <= LOST_MAX {
+            return State::Lookup;
         }
-        self.task.restarts += 1;
-        State::Lookup
+        self.worker.stats.bypasses.increment();
+        self.task.reason = Reason::Bypass;
+        State::Pass
+    }
+
+    /// Waits for the bytes a range asks for of a body whose length is not known yet, where they
+    /// come soon: whether there are any has to be known before the head is sent.
+    async fn await_part(&mut self, found: &mut Found) {
+        let request = &self.task.request;
+        let body = found.object.body();
+        let Some(value) = request.fields.get("range").filter(|_| body.total().is_none()) else {
+            return;
+        };
+        let (first, awaited) = match RangeRequest::parse(value) {
+            Some(RangeRequest::One(RangeSpec::From(first))) => (first, first),
+            Some(RangeRequest::One(RangeSpec::FromTo(first, VERY_LARGE))) => (first, first),
+            Some(RangeRequest::One(RangeSpec::FromTo(first, last)))
+                if last - first < GROWING_BYTES_MAX =>
+            {
+                (first, last)
+            }
+            _ => return,
+        };
+        let hold = body.reader(first..);
+        let mut probe = body.reader(awaited..awaited.saturating_add(1));
+        let is_to_come = poll_fn(|cx| Poll::Ready(probe.poll_next(cx, 1).is_pending())).await;
+        if is_to_come {
+            // Nothing before is of use to this request, and a body in transit is to let it go.
+            found._hold = Some(hold);
+            let _ = probe.next(1).await;
+        }
     }
 
     fn count(&self, found: &Found) {
@@ -161,7 +207,12 @@ impl Machine<'_> {
 
     /// Which part of the representation the request is answered with: conditions first, then
     /// ranges (RFC 9110 §13.2.2).
-    fn part(&self, head: &ResponseHead, total: Option<u64>) -> Part<'static> {
+    fn part(
+        &self,
+        head: &ResponseHead,
+        total: Option<u64>,
+        growing: Option<&Arc<Body>>,
+    ) -> Part<'static> {
         if head.status != 200 {
             return Part::Whole;
         }
@@ -186,9 +237,10 @@ impl Machine<'_> {
             return Part::Whole;
         }
         let value = request.fields.get("range").unwrap_or_default();
-        let (wanted, Some(total)) = (RangeRequest::parse(value), total) else {
+        let wanted = RangeRequest::parse(value);
+        if total.is_none() && growing.is_none() {
             return Part::Whole;
-        };
+        }
         let Some(wanted) = wanted else {
             // Varnish refuses a range in bytes that makes no sense, which RFC 9110 §14.2 lets pass.
             let is_refused = self.task.snapshot.policy.decides_all()
@@ -199,6 +251,9 @@ impl Machine<'_> {
         if if_range.is_some_and(|value| !conditional::if_range_matches(value, &validators)) {
             return Part::Whole;
         }
+        let Some(total) = total else {
+            return growing.map_or(Part::Whole, |body| part_of_growing(body, &wanted));
+        };
         match wanted.resolve(total) {
             Resolved::One(range) => Part::One(range),
             Resolved::Many(ranges) => Part::Many(ranges),
@@ -221,20 +276,13 @@ impl Machine<'_> {
     /// The body for `part` and its length, with the head brought in line; or the status of a
     /// response without one.
     fn body_of(
-        &self,
+        &mut self,
         object: &Arc<Object>,
         part: Part<'_>,
         head: &mut ResponseHead,
         total: Option<u64>,
         shape: Shape,
     ) -> Result<(ResponseBody, Option<u64>), u16> {
-        let body = object.body();
-        let filler = || {
-            if body.is_complete() {
-                return None;
-            }
-            Filler::new(self.worker, &self.task.snapshot, object, &self.task.request)
-        };
         if shape != Shape::AsKept {
             // Parts of what comes out are not told apart while it does.
             let part = if matches!(part, Part::Many(_)) { Part::Whole } else { part };
@@ -243,25 +291,33 @@ impl Machine<'_> {
         match part {
             Part::Whole => {
                 let end = total.unwrap_or(u64::MAX);
-                Ok((self.stored_body(body, 0..end, filler), total))
+                Ok((self.stored_body(object, 0..end), total))
             }
             Part::AsSent(sent) => {
                 head.status = 206;
                 head.reason = None;
                 head.fields.set("Content-Range", &sent.content_range);
                 let Range { start, end } = sent.range;
-                let stored = StoredBody::new(body, start..end, filler());
+                let filler = self.filler(object);
+                let stored = StoredBody::new(object.body(), start..end, filler);
                 Ok((ResponseBody::Stored(stored), Some(end - start)))
             }
-            Part::One(range) => {
-                let total = total.unwrap_or(range.end);
+            Part::Open(first) => {
                 let mut value = Vec::with_capacity(48);
-                ContentRange::of(&range, total).write(&mut value);
+                ContentRange::part(&(first..VERY_LARGE + 1), None).write(&mut value);
+                head.status = 206;
+                head.reason = None;
+                head.fields.set("Content-Range", value);
+                Ok((self.stored_body(object, first..u64::MAX), None))
+            }
+            Part::One(range) => {
+                let mut value = Vec::with_capacity(48);
+                ContentRange::part(&range, total).write(&mut value);
                 head.status = 206;
                 head.reason = None;
                 head.fields.set("Content-Range", value);
                 let length = Some(range.end - range.start);
-                Ok((self.stored_body(body, range, filler), length))
+                Ok((self.stored_body(object, range), length))
             }
             Part::Many(ranges) => {
                 let total = total.unwrap_or(0);
@@ -274,7 +330,8 @@ impl Machine<'_> {
                 });
                 let mut end = Vec::new();
                 boundary.write_end(&mut end);
-                let parts = Parts::new(body, parts, end.into(), filler());
+                let filler = self.filler(object);
+                let parts = Parts::new(object.body(), parts, end.into(), filler);
                 let length = Some(parts.length());
                 head.status = 206;
                 head.reason = None;
@@ -289,7 +346,7 @@ impl Machine<'_> {
 
     /// The same for a body that is not sent as it is kept.
     fn shaped(
-        &self,
+        &mut self,
         object: &Arc<Object>,
         part: Part<'_>,
         head: &mut ResponseHead,
@@ -306,30 +363,36 @@ impl Machine<'_> {
                 head.fields.set("Content-Range", value);
                 range
             }
-            Part::Whole | Part::AsSent(_) | Part::Many(_) => 0..u64::MAX,
+            Part::Whole | Part::AsSent(_) | Part::Open(_) | Part::Many(_) => 0..u64::MAX,
         };
         let length = total.map(|total| range.end.min(total) - range.start);
         let end = object.body().total().unwrap_or(u64::MAX);
-        let stored = self.stored_body(object.body(), 0..end, || None);
+        let stored = self.stored_body(object, 0..end);
         Ok((self.shape_body(stored, shape, range, head), length))
     }
 
     /// Bytes of an object: as they lie in memory, or by a reader, of a body of its own where they are
     /// too many for memory.
-    fn stored_body(
-        &self,
-        body: &Arc<Body>,
-        range: Range<u64>,
-        filler: impl FnOnce() -> Option<Filler>,
-    ) -> ResponseBody {
+    fn stored_body(&mut self, object: &Arc<Object>, range: Range<u64>) -> ResponseBody {
+        let body = object.body();
         if body.trailers().is_none()
             && let Some(lease) = body.lease(range.clone())
         {
             return ResponseBody::Held(Some(lease));
         }
         let kept_bytes_max = self.worker.shared.cache.object_bytes_max();
-        let stored = crate::disk::response_body(body, range, filler(), kept_bytes_max);
+        let filler = self.filler(object);
+        let stored = crate::disk::response_body(body, range, filler, kept_bytes_max);
         ResponseBody::Stored(stored)
+    }
+
+    /// What fetches the bytes that are missing of an object, where some are.
+    fn filler(&mut self, object: &Arc<Object>) -> Option<Filler> {
+        if object.body().is_complete() {
+            return None;
+        }
+        let key = self.key();
+        Filler::of_client(self.worker, object, &mut self.task, &key)
     }
 
     /// The response of a pass, or one that could not be kept.
@@ -356,8 +419,10 @@ impl Machine<'_> {
         let mut length = length.filter(|_| shape == Shape::AsKept);
         // The conditions of a request that might have filled the cache were not passed on.
         let request = &self.task.request;
-        let was_pass =
-            matches!(self.task.reason, Reason::PassMethod | Reason::PassPolicy | Reason::Pipe);
+        let was_pass = matches!(
+            self.task.reason,
+            Reason::PassMethod | Reason::PassPolicy | Reason::Bypass | Reason::Pipe
+        );
         // With a policy that decides all, an origin that does not look at conditions may be behind.
         let looked_at = was_pass
             && !(self.task.snapshot.policy.decides_all()
@@ -442,6 +507,25 @@ impl Machine<'_> {
             }
         }
         status.append(&mut head.fields);
+    }
+}
+
+/// The part of a body whose length is not known, where it is there or coming.
+fn part_of_growing(body: &Body, wanted: &RangeRequest) -> Part<'static> {
+    let RangeRequest::One(RangeSpec::From(first) | RangeSpec::FromTo(first, _)) = *wanted else {
+        return Part::Whole;
+    };
+    let is_there = body.holds(first..first.saturating_add(1));
+    match *wanted {
+        RangeRequest::One(RangeSpec::From(_) | RangeSpec::FromTo(_, VERY_LARGE)) if is_there => {
+            Part::Open(first)
+        }
+        RangeRequest::One(RangeSpec::FromTo(first, last))
+            if body.will_hold(first..last.saturating_add(1)) =>
+        {
+            Part::One(first..last.saturating_add(1))
+        }
+        _ => Part::Whole,
     }
 }
 

@@ -12,7 +12,7 @@ use freshet_cache::{Failure, Lookup, MissWhy, Object, Ticket, Use, WaitOutcome};
 use freshet_http::cache_control::RequestCacheControl;
 use freshet_http::freshness::Reuse;
 use freshet_http::message::{Method, RequestHead};
-use freshet_http::range::{RangeRequest, Resolved};
+use freshet_http::range::{RangeRequest, RangeSpec, Resolved};
 use freshet_http::reason::Reason;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -400,18 +400,24 @@ impl<'a> Asked<'a> {
     /// and put together with what is there (RFC 9110 §15.3.7.3), without one only a range that is
     /// all there.
     fn can_use_part(&self, object: &Object) -> bool {
+        let body = object.body();
+        let wanted = self.request.fields.get("range").and_then(RangeRequest::parse);
+        let Some(total) = body.total() else {
+            // Of what has no known length nothing can be fetched that is surely the same.
+            let Some(RangeRequest::One(RangeSpec::FromTo(first, last))) = wanted else {
+                return false;
+            };
+            return self.request.method == Method::Get
+                && body.will_hold(first..last.saturating_add(1));
+        };
         if object.with_head(|head| has_strong_validator(head.etag.as_deref())) {
             return true;
         }
-        let Some(total) = object.body().total() else { return false };
-        let wanted = self.request.fields.get("range").and_then(RangeRequest::parse);
         match wanted.map(|wanted| wanted.resolve(total)) {
-            Some(Resolved::One(range)) => object.body().holds(range),
-            Some(Resolved::Many(ranges)) => {
-                ranges.into_iter().all(|range| object.body().holds(range))
-            }
+            Some(Resolved::One(range)) => body.will_hold(range),
+            Some(Resolved::Many(ranges)) => ranges.into_iter().all(|range| body.will_hold(range)),
             Some(Resolved::Unsatisfiable) => true,
-            None => object.body().holds(0..total),
+            None => body.will_hold(0..total),
         }
     }
 }

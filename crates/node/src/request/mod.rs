@@ -84,7 +84,8 @@ pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Response {
     let includes = task.snapshot.policy.includes();
     let original = includes.then(|| Box::new(task.request.clone()));
     let interim = request.interim;
-    let mut machine = Machine { worker, task, body, interim, key: None, hold: None, original };
+    let mut machine =
+        Machine { worker, task, body, interim, key: None, hold: None, lost: 0, original };
     let mut state = State::Recv;
     loop {
         state = match state {
@@ -118,6 +119,8 @@ struct Machine<'a> {
     key: Option<Arc<Key>>,
     /// Keeps the bytes of a stale object there while the origin is asked about it.
     hold: Option<BodyReader>,
+    /// How often what was found was there no more.
+    lost: u32,
     /// The request as it came, where it may be a page's that has includes.
     original: Option<Box<RequestHead>>,
 }

@@ -21,6 +21,7 @@ mod proxy;
 mod purge;
 mod range;
 mod reload;
+mod splice;
 mod stale;
 mod tls;
 mod upgrade;

@@ -448,3 +448,142 @@ fn a_part_that_has_expired_is_validated_and_then_added_to() {
         assert_eq!(origin.count(), 3);
     });
 }
+
+/// A head of a chunked 200, and the chunks of a pattern's bytes.
+fn chunked_head(fields: &[&str]) -> Vec<u8> {
+    head("200 OK", &[&[FRESH, "Transfer-Encoding: chunked"], fields].concat(), None)
+}
+
+fn chunk(range: std::ops::Range<u64>) -> Vec<u8> {
+    let bytes = pattern(1, range);
+    [format!("{:x}\r\n", bytes.len()).as_bytes(), &bytes, b"\r\n"].concat()
+}
+
+#[test]
+fn an_open_range_of_a_body_of_unknown_length_comes_as_it_grows() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        let mut first = Client::to(&node).await;
+        first.ask("GET", "/a", &[]).await;
+        let asked = origin.next().await;
+        asked.send(chunked_head(&[]));
+        asked.send(chunk(0..2000));
+        first.head().await.unwrap();
+        let (mut open, mut large) = (Client::to(&node).await, Client::to(&node).await);
+        open.ask("GET", "/a", &["Range: bytes=1500-"]).await;
+        large.ask("GET", "/a", &["Range: bytes=2400-9007199254740991"]).await;
+        let begun = open.head().await.unwrap();
+        let grows = "bytes 1500-9007199254740991/*";
+        assert_eq!((begun.status(), begun.field("content-range")), (206, Some(grows)));
+        assert!(open.chunk().await.unwrap() == pattern(1, 1500..2000));
+        // A part that is there, one that comes, and one that begins behind the end.
+        let answer = get_with(&node, "/a", &["Range: bytes=100-199"]).await;
+        assert_eq!(answer.field("content-range"), Some("bytes 100-199/*"));
+        assert!(answer.status == 206 && answer.body == pattern(1, 100..200));
+        let (mut soon, mut never) = (Client::to(&node).await, Client::to(&node).await);
+        soon.ask("GET", "/a", &["Range: bytes=1900-2099"]).await;
+        never.ask("GET", "/a", &["Range: bytes=5000-"]).await;
+        asked.send(chunk(2000..2500));
+        let answer = soon.answer("GET").await;
+        assert_eq!(answer.field("content-range"), Some("bytes 1900-2099/*"));
+        assert!(answer.status == 206 && answer.body == pattern(1, 1900..2100));
+        assert!(open.chunk().await.unwrap() == pattern(1, 2000..2500));
+        let begun = large.head().await.unwrap();
+        assert_eq!(begun.field("content-range"), Some("bytes 2400-9007199254740991/*"));
+        assert!(large.chunk().await.unwrap() == pattern(1, 2400..2500));
+        asked.send("0\r\n\r\n");
+        assert_eq!(open.chunk().await, Some(Vec::new()));
+        assert_eq!(large.chunk().await, Some(Vec::new()));
+        let answer = never.answer("GET").await;
+        assert_eq!((answer.status, answer.field("content-range")), (416, Some("bytes */2500")));
+        let answer = get_with(&node, "/a", &["Range: bytes=1500-"]).await;
+        assert_eq!(answer.field("content-range"), Some("bytes 1500-2499/2500"));
+        assert_eq!(origin.count(), 1);
+    });
+}
+
+#[test]
+fn an_open_range_of_what_breaks_off_breaks_off() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        let mut first = Client::to(&node).await;
+        first.ask("GET", "/a", &["Range: bytes=1500-"]).await;
+        let asked = origin.next().await;
+        asked.send(chunked_head(&["ETag: \"1\""]));
+        asked.send(chunk(0..2000));
+        let begun = first.head().await.unwrap();
+        assert_eq!((begun.status(), begun.field("etag")), (206, Some("\"1\"")));
+        assert!(first.chunk().await.unwrap() == pattern(1, 1500..2000));
+        asked.close();
+        assert_eq!(first.chunk().await, None);
+        until(|| node.objects() == 0).await;
+    });
+}
+
+#[test]
+fn parts_of_what_still_grows_are_kept_and_shared() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        let fields = ["Range: bytes=2000-2999"];
+        let mut clients = Vec::new();
+        for _ in 0..3 {
+            let mut client = Client::to(&node).await;
+            client.ask("GET", "/a", &fields).await;
+            clients.push(client);
+        }
+        let asked = origin.next().await;
+        node.counted("waits", 2).await;
+        let range = "Content-Range: bytes 2000-2999/*";
+        asked.send(head("206 Partial Content", &[FRESH, range], Some(1000)));
+        asked.send(pattern(1, 2000..2500));
+        asked.send(pattern(1, 2500..3000));
+        for client in &mut clients {
+            let answer = client.answer("GET").await;
+            assert_eq!((answer.status, answer.complete), (206, true));
+            assert_eq!(answer.field("content-range"), Some("bytes 2000-2999/*"));
+            assert!(answer.body == pattern(1, 2000..3000));
+        }
+        // Also less of it, later; what else there is has to be asked for.
+        let answer = get_with(&node, "/a", &["Range: bytes=2100-2199"]).await;
+        assert_eq!(answer.field("content-range"), Some("bytes 2100-2199/*"));
+        assert!(answer.body == pattern(1, 2100..2200));
+        assert_eq!(origin.count(), 1);
+        for wanted in ["Range: bytes=2900-3099", "Range: bytes=2000-", "Range: bytes=-5", "X: 1"] {
+            let mut client = Client::to(&node).await;
+            client.ask("GET", "/a", &[wanted]).await;
+            let asked = origin.next().await;
+            assert_eq!(asked.request.field("if-range"), None);
+            asked.send(response("404 Not Found", &["Cache-Control: no-store"], "no"));
+            assert_eq!(client.answer("GET").await.status, 404, "{wanted}");
+        }
+    });
+}
+
+#[test]
+fn an_object_in_many_pieces_costs_its_origin_few_requests() {
+    run(async {
+        const BYTES: u64 = 3_000_000;
+        let origin = ranging(BYTES, "\"1\"");
+        let node = TestNode::before(&origin);
+        let mut client = Client::to(&node).await;
+        for at in 0..1500 {
+            let (first, last) = (at * 2000, at * 2000);
+            let range = format!("Range: bytes={first}-{last}");
+            let answer = client.get_with("/a", &[&range]).await;
+            assert!(answer.status == 206 && answer.body == pattern(1, first..first + 1));
+        }
+        // Blocks came in the end, not bytes.
+        let before = origin.count();
+        assert!(before < 300, "{before}");
+        let cache = &node.node.shared.cache;
+        let key = cache.key(crate::client::HOST, "/a");
+        let pieces = cache.peek(&key).variants[0].body().pieces();
+        assert!(pieces < 600, "{pieces}");
+        assert!(client.get("/a").await.body == pattern(1, 0..BYTES));
+        assert!(origin.count() - before <= 9, "{before} and {}", origin.count());
+        assert!(node.count("fetches_widened") > 0);
+    });
+}

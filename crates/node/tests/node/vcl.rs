@@ -7,24 +7,29 @@ use freshet_net::address::Address;
 use tempfile::TempDir;
 
 /// A node with a policy, and the folder the policy is in.
-struct Governed {
-    node: TestNode,
+pub(crate) struct Governed {
+    pub(crate) node: TestNode,
     _folder: TempDir,
 }
 
 /// The declaration of a backend for a test's origin.
-fn backend(name: &str, origin: &Origin) -> String {
+pub(crate) fn backend(name: &str, origin: &Origin) -> String {
     let Address::Tcp(address) = &origin.address else { panic!("the tests' origins are on TCP") };
     format!("backend {name} {{ .host = \"{}\"; .port = \"{}\"; }}\n", address.ip(), address.port())
 }
 
 /// A node whose policy is `text`, with `origin` as its backend.
-fn governed(origin: &Origin, text: &str) -> Governed {
+pub(crate) fn governed(origin: &Origin, text: &str) -> Governed {
+    governed_with(origin, text, "")
+}
+
+/// As [`governed`], with further tables of configuration.
+pub(crate) fn governed_with(origin: &Origin, text: &str, rest: &str) -> Governed {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("policy.vcl");
     let text = format!("vcl 4.1;\n{}{text}", backend("origin", origin));
     std::fs::write(&path, text).unwrap();
-    let mut setup = Setup::of(origin);
+    let mut setup = Setup::of(origin).and(rest);
     setup.origins = String::new();
     setup.listen = format!("vcl = \"{}\"\n{}", path.display(), setup.listen);
     Governed { node: setup.start(), _folder: folder }

@@ -5,9 +5,11 @@
 //! that never looks again holds up one piece and not the queue.
 
 use super::{Arena, Need, Run};
+use crate::limits::PIECE_BYTES_MAX;
 use crate::piece::PieceMut;
 use crate::wake::WakeList;
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
@@ -74,6 +76,16 @@ impl Arena {
         // taken; whoever makes something evictable from now on sees that there is a queue.
         self.reclaim_for_waiting();
         MemoryWait { arena: self.clone(), ticket }
+    }
+}
+
+impl Arena {
+    /// A piece of `len` bytes, at most [`PIECE_BYTES_MAX`], in the order of the queue. Who waits
+    /// here holds no memory that others of the queue might wait for.
+    pub(crate) async fn allocate_in_turn(self: &Arc<Self>, len: u32) -> PieceMut {
+        let len = len.clamp(1, PIECE_BYTES_MAX);
+        let mut wait = self.wait(Need { best: len, good: len, least: len });
+        poll_fn(|cx| wait.poll(cx)).await
     }
 }
 

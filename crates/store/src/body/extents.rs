@@ -132,6 +132,12 @@ impl Extents {
         self.list.get(self.after(position))
     }
 
+    /// Where the last bytes end that begin at `position` or before it.
+    pub(super) fn end_before(&self, position: u64) -> u64 {
+        let before = self.after(position).checked_sub(1).and_then(|at| self.list.get(at));
+        before.map_or(0, Extent::end)
+    }
+
     /// Where the bytes begin that are held without a gap up to `position`; `position` itself where
     /// the byte before it is not held.
     pub(super) fn run_start(&self, position: u64) -> u64 {

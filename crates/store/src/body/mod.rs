@@ -197,6 +197,32 @@ impl Body {
         true
     }
 
+    /// Whether all bytes of `range` are held, or a running writer with a known end brings them.
+    pub fn will_hold(&self, range: Range<u64>) -> bool {
+        let state = self.state();
+        let mut position = range.start;
+        while position < range.end {
+            let held = state.extents.at(position).map(|extent| extent.end());
+            match held.or_else(|| state.brought_to(position)) {
+                Some(end) => position = end,
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// In how many places its bytes lie.
+    pub fn pieces(&self) -> usize {
+        self.state().extents.iter().count()
+    }
+
+    /// What is missing around `position`, up to the bytes that are held before and behind it.
+    pub fn gap(&self, position: u64) -> Range<u64> {
+        let state = self.state();
+        let end = state.extents.next_after(position).map(|next| next.offset);
+        state.extents.end_before(position)..end.or(state.total).unwrap_or(u64::MAX)
+    }
+
     /// Bytes held now.
     pub fn held_bytes(&self) -> u64 {
         self.state().extents.held_bytes()

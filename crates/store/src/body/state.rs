@@ -271,6 +271,12 @@ impl State {
         self.total.is_some_and(|total| self.extents.held_bytes() >= total)
     }
 
+    /// The end of what a running writer brings of the bytes from `position` on, where that is known.
+    pub(super) fn brought_to(&self, position: u64) -> Option<u64> {
+        let coming = self.writers.iter().filter(|writer| writer.will_come(position, self.total));
+        coming.filter_map(|writer| writer.end.or(self.total)).max()
+    }
+
     pub(super) fn writer_count(&self) -> usize {
         self.writers.len()
     }

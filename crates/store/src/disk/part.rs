@@ -8,7 +8,8 @@ use super::limits::{BLOCK_BYTES, CHECK_BYTES, RECORD_BYTES_MAX};
 use super::read::{ReadError, Stored};
 use super::record::{Kind, RecordHead, chunk_hash, payload_offset, sums_of};
 use crate::arena::Arena;
-use crate::piece::Lease;
+use crate::piece::{Lease, PieceMut};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A part of an object that is being read.
@@ -62,7 +63,29 @@ impl Stored {
         end: u64,
         arena: &Arc<Arena>,
     ) -> Result<PartRead, ReadError> {
-        self.begin_attempt(position, end, arena, 0)
+        self.begin_attempt(position, end, arena, 0, None)
+    }
+
+    /// As [`Stored::begin`], but waits where there is no memory, in the order in which others wait.
+    /// Have nothing under way meanwhile, and the body in transit: what its readers have read may be
+    /// all the memory there is.
+    ///
+    /// # Errors
+    /// [`ReadError::Miss`] where the index does not know it.
+    pub async fn begin_in_turn(
+        &self,
+        position: u64,
+        end: u64,
+        arena: &Arc<Arena>,
+    ) -> Result<PartRead, ReadError> {
+        match self.begin(position, end, arena) {
+            Err(ReadError::NoMemory) => {}
+            begun => return begun,
+        }
+        // One checksum block, what of its record is before it, and what is read to whole blocks.
+        let least = self.volume.geometry().check_bytes + 4 * BLOCK_BYTES as u32;
+        let piece = arena.allocate_in_turn(least).await;
+        self.begin_attempt(position, end, arena, 0, Some(piece))
     }
 
     fn begin_attempt(
@@ -71,6 +94,7 @@ impl Stored {
         end: u64,
         arena: &Arc<Arena>,
         attempt: usize,
+        given: Option<PieceMut>,
     ) -> Result<PartRead, ReadError> {
         let end = end.min(self.total);
         if position >= end {
@@ -79,7 +103,7 @@ impl Stored {
         if position >= self.payload_from {
             let len = self.total - self.payload_from;
             let extent = Extent { at: self.payload_at, from: self.payload_from, len };
-            return self.begin_in(extent, position, end, arena, None);
+            return self.begin_in(extent, position..end, None, (arena, given));
         }
         let chunk = u64::from(self.chunk_bytes.max(1));
         let number = u32::try_from(position / chunk).map_err(|_| ReadError::Miss)?;
@@ -91,16 +115,16 @@ impl Stored {
         let sums = sums_of(len, self.volume.geometry().check_bytes);
         let at = record_at + payload_offset(sums, 0, 0);
         let extent = Extent { at, from, len };
-        self.begin_in(extent, position, end, arena, Some((number, slot, record_at, attempt)))
+        let chunk = Some((number, slot, record_at, attempt));
+        self.begin_in(extent, position..end, chunk, (arena, given))
     }
 
     fn begin_in(
         &self,
         extent: Extent,
-        position: u64,
-        end: u64,
-        arena: &Arc<Arena>,
+        Range { start: position, end }: Range<u64>,
         chunk: Option<(u32, Slot, u64, usize)>,
+        (arena, mut given): (&Arc<Arena>, Option<PieceMut>),
     ) -> Result<PartRead, ReadError> {
         let check = u64::from(self.volume.geometry().check_bytes);
         let first = (position - extent.from) / check;
@@ -118,8 +142,12 @@ impl Stored {
             let window = start & !(BLOCK_BYTES - 1);
             let window_end = round_up(extent.at + stop, BLOCK_BYTES);
             let bytes = (window_end - window) as usize;
-            let piece =
-                if bytes <= RECORD_BYTES_MAX as usize { arena.allocate(bytes) } else { None };
+            let is_piece = bytes <= RECORD_BYTES_MAX as usize;
+            let piece = match &given {
+                None if is_piece => arena.allocate(bytes),
+                Some(piece) if bytes <= piece.capacity() as usize => given.take(),
+                _ => None,
+            };
             let Some(piece) = piece else {
                 // Less at a time, as long as it is more than one block.
                 if last - first <= 1 {
@@ -208,7 +236,7 @@ impl PartRead {
                 (Err(ReadError::Miss), PartFrom::Chunk { attempt, .. }) => attempt + 1,
                 (Err(error), _) => return Err(error),
             };
-            self = self.stored.begin_attempt(self.start, self.end, arena, attempt)?;
+            self = self.stored.begin_attempt(self.start, self.end, arena, attempt, None)?;
         }
     }
 

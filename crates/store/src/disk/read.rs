@@ -89,6 +89,10 @@ impl Volume {
             if matches!(read, Err(ReadError::Damaged)) {
                 read = self.read_head(key, slot, whole, arena).await;
             }
+            if matches!(read, Err(ReadError::NoMemory)) {
+                // The head alone needs none that has to be waited for.
+                read = self.read_head(key, slot, false, arena).await;
+            }
             match read {
                 Ok(stored) => found.push(stored),
                 Err(ReadError::Miss) => {}
