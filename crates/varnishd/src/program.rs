@@ -227,6 +227,7 @@ fn settings(state: &State) -> Result<Settings, String> {
         remove_bom: feature("esi_remove_bom"),
         ignore_other_elements: feature("esi_ignore_other_elements"),
         obey_onerror: feature("esi_include_onerror"),
+        ..EsiSettings::default()
     };
     settings.handshake_timeout = span("timeout_idle");
     let small = |name: &str| u32::try_from(parameters.integer(name)).unwrap_or(u32::MAX);

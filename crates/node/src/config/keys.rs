@@ -343,6 +343,12 @@ pub const KEYS: &[Key] = &[
         "127.0.0.1/32,::1/128",
         "Networks whose clients may use the PURGE method.",
     ),
+    key(
+        "esi.includes_max",
+        Kind::Count { min: 1, max: 1 << 20 },
+        "1000",
+        "Includes of one page, with those of its includes; what is more is left out.",
+    ),
     key("limits.connections_max", COUNT, "100000", "Client connections over all workers."),
     key("limits.head_bytes_max", Kind::Size, "32KiB", "Longest head of a request; above: 431."),
     key(

@@ -375,7 +375,10 @@ impl Settings {
                 gzip: document.value("cache.gzip").bool().then_some(true),
                 esi: document.value("cache.esi").bool(),
             },
-            esi: EsiSettings::default(),
+            esi: EsiSettings {
+                includes_max: u32::try_from(number("esi.includes_max")).unwrap_or(u32::MAX),
+                ..EsiSettings::default()
+            },
             http2: Http2::default(),
             bans: BanSettings::default(),
             limits: limits(document),

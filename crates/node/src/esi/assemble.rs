@@ -18,6 +18,7 @@ use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 use freshet_base::clock::UnixMillis;
 use freshet_http::conditional;
 use freshet_http::message::{Method, RequestHead, Version};
+use std::cell::Cell;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -26,6 +27,9 @@ use std::time::Instant;
 /// How hard text is packed that is put into a packed page: it is packed anew for each response, so
 /// as quickly as can be.
 const LEVEL: u32 = 1;
+
+/// Includes in a row that are answered at once, before others of the worker have their turn.
+const ASKED_IN_TURN: u32 = 16;
 
 /// Where an include is: within which page, and for whom.
 #[derive(Debug)]
@@ -40,6 +44,8 @@ pub struct Nesting {
     pub original: RequestHead,
     /// Whether the page is sent under gzip, so that includes under gzip are welcome.
     pub is_packed: bool,
+    /// Includes asked for so far, of the outermost page and all within it.
+    pub asked: Rc<Cell<u32>>,
 }
 
 /// What a page is put together for.
@@ -75,6 +81,8 @@ pub struct Assembly {
     ready: Bytes,
     has_begun: bool,
     has_ended: bool,
+    /// Includes since others had their turn.
+    asked_in_turn: u32,
 }
 
 /// An include on its way.
@@ -116,6 +124,7 @@ impl Assembly {
             ready: Bytes::new(),
             has_begun: false,
             has_ended: false,
+            asked_in_turn: 0,
         }
     }
 
@@ -141,6 +150,11 @@ impl Assembly {
             {
                 self.ready = Bytes::from_static(&HEADER);
                 continue;
+            }
+            if self.asked_in_turn >= ASKED_IN_TURN {
+                self.asked_in_turn = 0;
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
             }
             if self.child.is_some() {
                 if let Some(chunk) = ready!(self.poll_child(cx, bytes_max))? {
@@ -218,16 +232,10 @@ impl Assembly {
 
     /// Begins to ask for an include.
     fn ask(&mut self, include: Include) -> Result<(), BodyBroken> {
+        self.asked_in_turn += 1;
         let page = &self.page;
         let nesting = &page.nesting;
-        if nesting.level > page.settings.depth_max {
-            page.transcript.note(
-                Tag::VCL_Error,
-                format_args!(
-                    "ESI depth limit reached (param max_esi_depth = {})",
-                    page.settings.depth_max
-                ),
-            );
+        if !self.may_ask() {
             let breaks = page.settings.obey_onerror && !include.may_fail;
             return if breaks { Err(BodyBroken) } else { Ok(()) };
         }
@@ -258,6 +266,25 @@ impl Assembly {
         let log = ChildLog { transcript, bytes: 0 };
         self.child = Some(Child::Asking { include, answer, log });
         Ok(())
+    }
+
+    /// Whether a further include is within the limits; it is counted.
+    fn may_ask(&self) -> bool {
+        let PageFor { settings, nesting, transcript, worker, .. } = &self.page;
+        if nesting.level > settings.depth_max {
+            let depth_max = settings.depth_max;
+            let text = format_args!("ESI depth limit reached (param max_esi_depth = {depth_max})");
+            transcript.note(Tag::VCL_Error, text);
+            return false;
+        }
+        let asked = nesting.asked.get();
+        nesting.asked.set(asked.saturating_add(1));
+        if asked == settings.includes_max {
+            worker.stats.esi_limited.increment();
+            let text = format_args!("ESI limit on includes reached ({asked})");
+            transcript.note(Tag::VCL_Error, text);
+        }
+        asked < settings.includes_max
     }
 
     /// The next of an include; `None` once it is over, or where something else may be next.

@@ -21,6 +21,8 @@ pub struct EsiSettings {
     /// Includes within includes; what is deeper is left out and breaks the response off, unless
     /// `onerror="continue"` says otherwise.
     pub depth_max: u32,
+    /// Includes of one page and all within it; what is more is left out as what is too deep.
+    pub includes_max: u32,
     /// Whether a page has to begin with `<` to be looked at: it hardly is one otherwise, and
     /// bytes of a picture may look like a tag.
     pub check_markup: bool,
@@ -36,11 +38,15 @@ pub struct EsiSettings {
     pub obey_onerror: bool,
 }
 
+/// More than any page has that people made, and as little work as a thousand hits.
+const INCLUDES_MAX: u32 = 1000;
+
 impl Default for EsiSettings {
     fn default() -> Self {
         Self {
             // Varnish's: a page, its frames, and what is in those.
             depth_max: 5,
+            includes_max: INCLUDES_MAX,
             check_markup: true,
             https_as_http: false,
             remove_bom: false,

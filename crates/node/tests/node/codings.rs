@@ -1,8 +1,8 @@
 //! Bodies that are kept in another form than they come in: packed, unpacked, put together.
 
-use crate::client::{Answer, get, get_with, request};
+use crate::client::{Answer, Client, get, get_with, request};
 use crate::harness::{Setup, run, until};
-use crate::origin::{Origin, Request, response, then_close};
+use crate::origin::{Origin, Request, fresh, response, then_close};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -166,11 +166,40 @@ fn a_page_that_is_larger_than_memory_streams_through() {
             "/page" => response("200 OK", &[TEXT, FRESH, PAGE], line.repeat(lines)),
             _ => response("200 OK", &[TEXT, FRESH], "1"),
         });
-        let setup = Setup::of(&origin).and("[cache]\nesi = true\nobject_bytes_max = \"1MiB\"");
+        let many =
+            "[cache]\nesi = true\nobject_bytes_max = \"1MiB\"\n[esi]\nincludes_max = 1000000";
+        let setup = Setup::of(&origin).and(many);
         let node = setup.start();
         let answer = get(&node, "/page").await;
         assert!(answer.complete);
         assert_eq!(answer.body.len(), "<p>some words of a long page1</p>\n".len() * lines);
         assert_eq!(node.objects(), 1);
+    });
+}
+
+#[test]
+fn a_page_that_includes_itself_stops_at_the_limit_and_lets_others_have_their_turn() {
+    run(async {
+        let bomb = format!("<p>{}</p>", "<esi:include src=\"/bomb\"/>".repeat(30));
+        let origin = Origin::serve(move |asked| match asked.target() {
+            "/bomb" => {
+                let fields =
+                    ["Cache-Control: max-age=60", "Surrogate-Control: content=\"ESI/1.0\""];
+                response("200 OK", &fields, &bomb)
+            }
+            _ => fresh("other"),
+        });
+        const LIMIT: u64 = 30_000;
+        let rest = format!("[cache]\nesi = true\n[esi]\nincludes_max = {LIMIT}\n");
+        let node = Setup { workers: 1, ..Setup::of(&origin).and(&rest) }.start();
+        get(&node, "/other").await;
+        let (mut first, mut second) = (Client::to(&node).await, Client::to(&node).await);
+        first.ask("GET", "/bomb", &[]).await;
+        node.counted("esi_requests", 1).await;
+        assert_eq!(second.get("/other").await.text(), "other");
+        assert!(node.count("esi_requests") < LIMIT / 2, "the other one waited for the page");
+        let answer = first.answer("GET").await;
+        assert_eq!((answer.status, answer.complete), (200, true));
+        assert_eq!((node.count("esi_requests"), node.count("esi_limited")), (LIMIT, 1));
     });
 }
