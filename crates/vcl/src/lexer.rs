@@ -43,7 +43,7 @@ const SIGNS: [&str; 37] = [
 
 /// Tokens of `main` and all it includes, ended by [`Kind::End`].
 pub(crate) fn tokens(main: Source, sources: &dyn Sources, report: &mut Report) -> Vec<Token> {
-    let mut loader = Loader { sources, report, open: Vec::new(), out: Vec::new() };
+    let mut loader = Loader { sources, report, open: Vec::new(), is_full: false, out: Vec::new() };
     loader.file(main, Span::default());
     let mut out = loader.out;
     let span = out.last().map_or_else(Span::default, |last: &Token| Span {
@@ -60,6 +60,8 @@ struct Loader<'a> {
     report: &'a mut Report,
     /// Names of the files being read, outermost first.
     open: Vec<String>,
+    /// Whether there is more than may be; then no further file is read.
+    is_full: bool,
     out: Vec<Token>,
 }
 
@@ -77,6 +79,7 @@ impl Loader<'_> {
         let text = source.text.clone();
         let Some(file) = self.report.sources.add(source) else {
             self.report.error(from, "The policy is too large: 16 MiB in 65,535 files at most.");
+            self.is_full = true;
             return;
         };
         self.open.push(name);
@@ -115,6 +118,9 @@ impl Loader<'_> {
         };
         if rest.next_if(|token| token.kind == Kind::Sign(";")).is_none() {
             self.report.error(name_span, "include <string> not followed by semicolon.");
+        }
+        if self.is_full {
+            return;
         }
         let from = self.open.last().cloned().unwrap_or_default();
         match self.sources.include(&name, &from, glob) {

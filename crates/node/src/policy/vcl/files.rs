@@ -1,6 +1,7 @@
 //! Files and names, for the compiler.
 
-use freshet_vcl::{Source, Sources};
+use freshet_base::file;
+use freshet_vcl::{SOURCE_BYTES_MAX, Source, Sources};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
@@ -27,7 +28,7 @@ impl Files {
     /// # Errors
     /// Which file could not be read, and why.
     pub fn open(path: &Path) -> Result<(Source, Self), String> {
-        let text = std::fs::read_to_string(path)
+        let text = file::read_text(path, SOURCE_BYTES_MAX as u64)
             .map_err(|error| format!("{} could not be read: {error}", path.display()))?;
         let mut files = Self::default();
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -58,9 +59,12 @@ impl Files {
 impl Sources for Files {
     fn include(&self, name: &str, from: &str, glob: bool) -> Result<Vec<Source>, String> {
         let places = self.places(name, from)?;
-        let read = |path: &Path| {
-            let text = std::fs::read_to_string(path)
+        // What the files of one pattern may have left, as the compiler takes no more of all.
+        let mut left = SOURCE_BYTES_MAX as u64;
+        let mut read = |path: &Path| {
+            let text = file::read_text(path, left)
                 .map_err(|error| format!("Cannot read file '{}': {error}", path.display()))?;
+            left -= text.len() as u64;
             Ok(Source { name: path.display().to_string(), text })
         };
         if glob {
@@ -120,6 +124,24 @@ fn fits(pattern: &[u8], name: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_has_no_end_is_no_policy() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = Files::open(Path::new("/dev/zero")).unwrap_err();
+        assert!(error.starts_with("/dev/zero could not be read: it has more"), "{error}");
+        let main = folder.path().join("main.vcl");
+        std::fs::write(&main, "vcl 4.1;").unwrap();
+        let (_, files) = Files::open(&main).unwrap();
+        let error = files.include("/dev/zero", "", false).unwrap_err();
+        assert!(error.contains("Cannot read file '/dev/zero'"), "{error}");
+        for at in 0..3 {
+            let half = vec![b' '; SOURCE_BYTES_MAX / 2];
+            std::fs::write(folder.path().join(format!("{at}.long")), half).unwrap();
+        }
+        let error = files.include("*.long", "", true).unwrap_err();
+        assert!(error.contains("it has more than"), "{error}");
+    }
 
     #[test]
     fn includes_are_found_beside_the_file_and_in_folders() {

@@ -34,18 +34,23 @@ impl FileCache {
         if let Some(found) = known.get(path) {
             return found.clone();
         }
-        let small = std::fs::metadata(path)
-            .is_ok_and(|found| found.is_file() && found.len() <= FILE_BYTES_MAX);
-        let bytes: Option<Arc<[u8]>> =
-            small.then(|| std::fs::read(path).ok()).flatten().map(Into::into);
-        if bytes.is_none() {
-            tracing::warn!(path, "a policy reads a file that is not there, or above 1 MiB");
-        }
+        let bytes = read_file(path);
         if known.len() < FILES_MAX {
             known.insert(path.into(), bytes.clone());
         }
         bytes
     }
+}
+
+/// A file a policy reads; no device and no pipe, which would have a worker wait.
+pub(super) fn read_file(path: &str) -> Option<Arc<[u8]>> {
+    let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
+    let read = || freshet_base::file::read(path.as_ref(), FILE_BYTES_MAX).ok();
+    let bytes = is_file.then(read).flatten();
+    if bytes.is_none() {
+        tracing::warn!(path, "a policy reads a file that is not there, or above 1 MiB");
+    }
+    bytes.map(Into::into)
 }
 
 /// The node at one state of one request or fetch.

@@ -148,7 +148,7 @@ impl freshet_vcl::Host for Alone<'_> {
     }
 
     fn file(&mut self, path: &str) -> Option<Arc<[u8]>> {
-        std::fs::read(path).ok().map(Into::into)
+        host::read_file(path)
     }
 
     fn environment(&mut self, name: &str) -> Option<String> {
