@@ -16,6 +16,7 @@ peer=       # another proxy to start instead of Freshet: nginx
 peer_url=   # a proxy that runs already
 origin_port=
 keep=       # a folder for the raw output
+freshet_options=()  # further ones for `freshet serve`
 options=()  # --NAME VALUE pairs that the script itself understands, by `option`
 
 say() { printf '%s\n' "$*" >&2; }
@@ -167,7 +168,8 @@ start_freshet() {
         "Build it (cargo build --release -p freshet-cli --bin freshet) or name one with --freshet."
     [ -z "$tls_port" ] || tls=(--listen-tls "127.0.0.1:$tls_port" --cert "$scratch/cert.pem" --key "$scratch/key.pem")
     start "$scratch/proxy.log" "$program" serve --origin "http://127.0.0.1:$origin_port" \
-        --listen "127.0.0.1:$port" "${tls[@]}" --admin "127.0.0.1:$1" --memory 256MB --workers 1
+        --listen "127.0.0.1:$port" "${tls[@]}" --admin "127.0.0.1:$1" --memory 256MB --workers 1 \
+        "${freshet_options[@]}"
     subject=$("$program" --version 2>/dev/null | head -n 1)
     [ -n "$subject" ] || subject=$program
 }

@@ -4,6 +4,7 @@ use crate::server::Context;
 use axum::Json;
 use axum::extract::State;
 use freshet_cache::Objective;
+use freshet_http::freshness::SetCookie;
 use freshet_node::config::Settings;
 use freshet_node::config::settings::{Director, LogTarget};
 use freshet_node::policy::Storage;
@@ -35,6 +36,14 @@ fn document(settings: &Settings) -> Value {
             "heuristic_max": span(cache.heuristic_max),
             "negative": span(cache.negative.unwrap_or_default()),
             "hit_for_miss": span(cache.hit_for_miss),
+            "set_cookie": match cache.set_cookie {
+                SetCookie::Pass => "pass",
+                SetCookie::Strip => "strip",
+                SetCookie::Store => "store",
+            },
+            "forward": cache.forward,
+            "peers": cache.peers.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "loop_id": cache.loop_id.as_deref().unwrap_or("auto"),
             "client_cache_control": cache.client_cache_control,
             "gzip": cache.gzip.unwrap_or_default(),
             "esi": cache.esi,
@@ -82,6 +91,7 @@ fn document(settings: &Settings) -> Value {
             "first_byte_timeout": span(timeouts.first_byte),
             "between_bytes_timeout": span(timeouts.between_bytes),
             "keep_alive": span(timeouts.keep_alive),
+            "upgrades": settings.upgrades,
         },
         "health": {
             "path": health.map_or("", |health| &health.path),

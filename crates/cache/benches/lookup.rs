@@ -54,6 +54,7 @@ fn head() -> StoredHead {
         etag: None,
         last_modified: None,
         scheme_bound: None,
+        for_caches: false,
         partial: false,
         fetch_id: 0,
         form: Default::default(),

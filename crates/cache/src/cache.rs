@@ -16,7 +16,7 @@ use crate::shard::{SHARDS, Shard, shard_of};
 use freshet_base::counter::SharedCounter;
 use freshet_store::Arena;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// What an operator may set.
@@ -62,6 +62,10 @@ pub struct Cache {
     next_id: AtomicU64,
     pub(crate) evicted_bytes: SharedCounter,
     pub(crate) refused_room: SharedCounter,
+    /// Whether a resource has had too many variants and nobody was told.
+    crowded: AtomicBool,
+    /// Whether somebody was told.
+    crowded_told: AtomicBool,
 }
 
 impl Cache {
@@ -95,6 +99,8 @@ impl Cache {
             next_id: AtomicU64::new(1),
             evicted_bytes: SharedCounter::default(),
             refused_room: SharedCounter::default(),
+            crowded: AtomicBool::new(false),
+            crowded_told: AtomicBool::new(false),
             settings,
         });
         let weak = Arc::downgrade(&cache);
@@ -102,6 +108,15 @@ impl Cache {
             weak.upgrade().map_or(0, |cache| cache.reclaim(bytes))
         }));
         Ok(cache)
+    }
+
+    pub(crate) fn note_crowded(&self) {
+        self.crowded.store(true, Relaxed);
+    }
+
+    /// True once, when a resource has had more than [`crate::VARIANTS_MAX`] variants.
+    pub fn tell_crowded(&self) -> bool {
+        self.crowded.load(Relaxed) && !self.crowded_told.swap(true, Relaxed)
     }
 
     /// The key of `authority` and `target`; see [`crate::key::KeyBuilder`] for other keys.

@@ -58,6 +58,7 @@
 //!         etag: None,
 //!         last_modified: None,
 //!         scheme_bound: None,
+//!         for_caches: false,
 //!         partial: false,
 //!         fetch_id: 0,
 //!         form: Form::default(),
@@ -106,4 +107,5 @@ pub use restore::Past;
 pub use selector::Variation;
 pub use stats::{Counters, Page, Peek, Stats};
 pub use ticket::Ticket;
+pub use variants::VARIANTS_MAX;
 pub use waiting::{Failure, WaitOutcome, Waiter};

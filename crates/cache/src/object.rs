@@ -41,6 +41,8 @@ pub struct StoredHead {
     /// The only scheme the response is for, as a redirect from `http` to `https` is. What the
     /// first head of an object says holds for the object.
     pub scheme_bound: Option<Scheme>,
+    /// Whether there are fields that are for caches only, as tags.
+    pub for_caches: bool,
     /// Whether the origin sent a part (206) and the body has holes nobody is filling.
     pub partial: bool,
     /// The number of the fetch that brought it, or confirmed it last.

@@ -2,7 +2,7 @@
 
 use crate::object::Object;
 use crate::stats::Counters;
-use crate::variants::Variants;
+use crate::variants::{Displaced, Variants};
 use crate::waiting::Pending;
 use freshet_base::clock::UnixMillis;
 use hashbrown::HashTable;
@@ -62,14 +62,17 @@ impl Shard {
         entry.or_insert_with(empty).into_mut()
     }
 
-    /// Makes an object visible and returns those it replaces.
+    /// Makes an object visible and returns those that leave for it.
     pub(crate) fn insert(&mut self, object: Arc<Object>) -> Vec<Arc<Object>> {
         object.set_indexed(true);
         let resource = self.find_or_add(object.key().hash());
         resource.set_hit_for_miss(None);
         resource.settle();
-        let replaced = resource.variants.insert(object);
+        let Displaced { mut replaced, crowded_out } = resource.variants.insert(object);
         self.objects += 1;
+        self.counters.replaced += replaced.len() as u64;
+        self.counters.variants_evicted += u64::from(crowded_out.is_some());
+        replaced.extend(crowded_out);
         self.left(&replaced);
         replaced
     }

@@ -40,6 +40,8 @@ pub struct Counters {
     pub inserted: u64,
     /// Objects replaced by newer ones of the same variant.
     pub replaced: u64,
+    /// Objects evicted because their resource has [`crate::VARIANTS_MAX`] variants.
+    pub variants_evicted: u64,
     /// Objects validated by the origin and kept.
     pub validated: u64,
     /// Responses not inserted because they were purged while they were fetched.
@@ -82,6 +84,7 @@ impl Counters {
             refreshes,
             inserted,
             replaced,
+            variants_evicted,
             validated,
             refused_purged,
             purged,
@@ -101,6 +104,7 @@ impl Counters {
         self.refreshes += refreshes;
         self.inserted += inserted;
         self.replaced += replaced;
+        self.variants_evicted += variants_evicted;
         self.validated += validated;
         self.refused_purged += refused_purged;
         self.purged += purged;

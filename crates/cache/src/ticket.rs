@@ -154,9 +154,12 @@ impl Cache {
             self.refused_room.add(u64::from(!has_room));
             return object;
         }
+        let crowded_out = shard.counters.variants_evicted;
         let replaced = shard.insert(Arc::clone(&object));
+        if shard.counters.variants_evicted > crowded_out {
+            self.note_crowded();
+        }
         shard.counters.inserted += 1;
-        shard.counters.replaced += replaced.len() as u64;
         self.note(shard, key.hash(), &object, None);
         self.with_fifo(|fifo| fifo.push(&object));
         self.retire(&replaced);

@@ -10,6 +10,15 @@ use std::sync::Arc;
 /// languages have different rules, and sites with more languages than this are rare.
 pub(crate) const SHAPES_MAX: usize = 64;
 
+/// Variants of one resource. Clients choose them where the origin varies by a field of any value, so
+/// without an end one URL could fill the memory, and a look-up compares a number for each: 1024 lie
+/// in 16 KiB, a microsecond.
+pub const VARIANTS_MAX: usize = 1024;
+
+/// Variants looked at for the one that leaves when there are too many. More would find a less useful
+/// one; a flood of variants nobody asks for again is found by any number.
+const LOOKED_AT: usize = 32;
+
 /// Variants in the order they came or were last validated. Most resources have one, which costs no
 /// allocation and no further step from the index to the object.
 #[derive(Debug, Default)]
@@ -20,7 +29,7 @@ pub(crate) enum Variants {
     Many(Box<Set>),
 }
 
-/// Two variants or more. There may be thousands, so a look-up computes the hash it wants once per
+/// Two variants or more, [`VARIANTS_MAX`] at most. A look-up computes the hash it wants once per
 /// shape and compares numbers that lie side by side.
 #[derive(Debug, Default)]
 pub(crate) struct Set {
@@ -28,12 +37,23 @@ pub(crate) struct Set {
     slots: Vec<Slot>,
     /// The shapes of the selectors in `slots`, in the order they first came, [`SHAPES_MAX`] at most.
     shapes: Vec<Shape>,
+    /// Where the search for the least useful one goes on.
+    hand: usize,
 }
 
 #[derive(Debug)]
 struct Slot {
     hash: u64,
     object: Arc<Object>,
+}
+
+/// What leaves for a new variant.
+#[derive(Debug)]
+pub(crate) struct Displaced {
+    /// What the new one is in the place of.
+    pub(crate) replaced: Vec<Arc<Object>>,
+    /// What there was no more room for.
+    pub(crate) crowded_out: Option<Arc<Object>>,
 }
 
 impl Variants {
@@ -83,20 +103,22 @@ impl Variants {
     }
 
     /// Adds the newest and returns what it replaces: the variant of an equal selector, and where
-    /// there are more than [`SHAPES_MAX`] rules now the variants of the oldest one.
-    pub(crate) fn insert(&mut self, object: Arc<Object>) -> Vec<Arc<Object>> {
+    /// there are more than [`SHAPES_MAX`] rules now the variants of the oldest one; and what has to
+    /// leave because there are more than [`VARIANTS_MAX`].
+    pub(crate) fn insert(&mut self, object: Arc<Object>) -> Displaced {
         let hash = object.selector_hash();
         let mut replaced = self
             .take_where(|old| old.selector_hash() == hash && old.selector() == object.selector());
         let before = std::mem::take(self);
         if before.is_empty() {
             *self = Self::One(object);
-            return replaced;
+            return Displaced { replaced, crowded_out: None };
         }
         let mut set = before.into_set();
         replaced.append(&mut set.push(object));
+        let crowded_out = set.crowded_out();
         *self = Self::from_set(set);
-        replaced
+        Displaced { replaced, crowded_out }
     }
 
     /// Makes `object`, if it is here, the newest.
@@ -143,7 +165,7 @@ impl Variants {
     fn from_set(mut set: Box<Set>) -> Self {
         if set.slots.len() > 1 {
             if set.shapes.len() > 1 {
-                let Set { slots, shapes } = &mut *set;
+                let Set { slots, shapes, .. } = &mut *set;
                 shapes.retain(|shape| slots.iter().any(|slot| slot.object.selector().has(shape)));
             }
             return Self::Many(set);
@@ -164,6 +186,16 @@ impl Set {
         let oldest = self.shapes.remove(0);
         let taken = self.slots.extract_if(.., |slot| slot.object.selector().has(&oldest));
         taken.map(|slot| slot.object).collect()
+    }
+
+    /// Takes out the one least asked for of the next [`LOOKED_AT`], where there are too many: never
+    /// the newest, which nobody can have asked for yet.
+    fn crowded_out(&mut self) -> Option<Arc<Object>> {
+        let older = self.slots.len().checked_sub(1).filter(|older| *older >= VARIANTS_MAX)?;
+        let looked_at = (0..LOOKED_AT).map(|step| (self.hand + step) % older);
+        let at = looked_at.min_by_key(|at| self.slots.get(*at).map(|slot| slot.object.hits()))?;
+        self.hand = (self.hand + LOOKED_AT) % older;
+        Some(self.slots.remove(at).object)
     }
 
     fn visit_selected<B>(

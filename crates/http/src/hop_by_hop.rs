@@ -10,6 +10,18 @@ const ALWAYS: [&[u8]; 6] =
 const PROXY: [&[u8]; 3] =
     [b"Proxy-Authenticate", b"Proxy-Authentication-Info", b"Proxy-Authorization"];
 
+/// Fields that tell caches of a response what to do with it, and nobody else: tags, and what
+/// surrogates are told (W3C Note Edge Architecture Specification).
+const FOR_CACHES: [&[u8]; 7] = [
+    b"Cache-Tag",
+    b"Edge-Cache-Tag",
+    b"Edge-Control",
+    b"Surrogate-Control",
+    b"Surrogate-Key",
+    b"X-HashTwo",
+    b"xkey",
+];
+
 /// Fields for all recipients, which `Connection` may not name (RFC 9110 §7.6.1). Without this list
 /// a client could have a field removed that the origin or the cache relies on.
 const NEVER: [&[u8]; 22] = [
@@ -56,6 +68,16 @@ pub fn strip(fields: &mut Fields) {
 pub fn strip_for_storage(fields: &mut Fields) {
     strip(fields);
     fields.retain(|name, _| !names_any(&PROXY, name));
+}
+
+/// Whether there are fields that are for caches only.
+pub fn has_for_caches(fields: &Fields) -> bool {
+    fields.iter().any(|(name, _)| names_any(&FOR_CACHES, name))
+}
+
+/// Removes the fields that are for caches only.
+pub fn strip_for_caches(fields: &mut Fields) {
+    fields.retain(|name, _| !names_any(&FOR_CACHES, name));
 }
 
 /// Whether this is a field for one connection, without regard to what `Connection` names.

@@ -9,6 +9,8 @@
 //! | question | module |
 //! |---|---|
 //! | is the target sound, and what is its cache key? | [`target`] |
+//! | has the request been here before? | [`cdn_loop`] |
+//! | what of it may reach an origin that is asked for all? | [`unkeyed`] |
 //! | which stored variant does this request select? | [`vary`] |
 //! | may the stored response be used now? | [`freshness`] |
 //! | does the client already have it? which part does it want? | [`conditional`], [`range`], [`multipart`] |
@@ -46,6 +48,7 @@
 
 pub mod cache_control;
 pub mod cache_status;
+pub mod cdn_loop;
 pub mod conditional;
 pub mod date;
 pub mod error;
@@ -61,5 +64,6 @@ pub mod reason;
 pub mod status;
 pub mod structured;
 pub mod target;
+pub mod unkeyed;
 pub mod update;
 pub mod vary;

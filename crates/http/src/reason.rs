@@ -65,6 +65,12 @@ reasons! {
         "The response has must-understand and a status this cache does not know.";
     StatusNotCacheable, Storage, "status-not-cacheable", "RFC 9111 §3",
         "Responses with this status are stored only with an explicit lifetime, and it has none.";
+    StatusOfRequest, Storage, "status-of-request", "RFC 9110 §15",
+        "The status answers how this client asked, which is not how others ask.";
+    UnusualRequest, Storage, "unusual-request", "",
+        "The error or redirect may be about something unusual in this client's request.";
+    SetCookie, Storage, "set-cookie", "RFC 6265 §4.1",
+        "The response sets a cookie, which is for one user.";
     NoStore, Storage, "no-store", "RFC 9111 §5.2.2.5",
         "The response says no-store.";
     RequestNoStore, Storage, "request-no-store", "RFC 9111 §5.2.1.5",

@@ -14,6 +14,26 @@ pub fn is_understood(status: u16) -> bool {
         | 500..=505 | 511)
 }
 
+/// Whether the status says something about how a request was made or who made it, so that it is no
+/// answer to other requests for the same target, whatever lifetime comes with it: credentials (401,
+/// 407), content, conditions, ranges and expectations a GET for a cache does not have (411 to 417
+/// but 414, 422 to 424), the connection (408, 421, 425, 426, 505, 511), what the client may accept or
+/// send (406, 431, 510) or how often (428, 429). RFC 6585 forbids to store some of these.
+pub fn is_of_request(status: u16) -> bool {
+    matches!(status,
+        226 | 401 | 406..=408 | 411..=413 | 415..=417 | 421..=426 | 428 | 429 | 431 | 505 | 510 | 511)
+}
+
+/// Whether the status says that the request was successful (RFC 9110 §15.3).
+pub fn is_successful(status: u16) -> bool {
+    (200..300).contains(&status)
+}
+
+/// Whether the status is an error about the form of a request more often than about its target.
+pub fn is_about_form(status: u16) -> bool {
+    matches!(status, 400 | 405 | 414 | 501)
+}
+
 /// Whether the status is one of those an operator's negative lifetime applies to: errors that say
 /// something about the target and not about who asks (so not 401 or 407).
 pub fn is_negative(status: u16) -> bool {

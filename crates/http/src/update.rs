@@ -3,7 +3,7 @@
 
 use crate::conditional::{strong_eq, weak_eq};
 use crate::fields::Fields;
-use crate::freshness::{Received, Settings, Storability, storability};
+use crate::freshness::{Received, SetCookie, Settings, Storability, storability};
 use crate::message::Method;
 use crate::{cache_control, date, hop_by_hop};
 
@@ -14,6 +14,7 @@ const BOUND_TO_CONTENT: [&[u8]; 3] = [b"Content-Encoding", b"Content-Length", b"
 /// The fields to store of a response:
 /// - without those for one connection, or for a proxy (§3.1);
 /// - without those that `no-cache="…"` and, in a shared cache, `private="…"` name;
+/// - without `Set-Cookie`, where the settings say so;
 /// - without `Age`, which is computed anew, and `Content-Length`, which the body knows, and of a
 ///   206 without `Content-Range`;
 /// - with `Date`, where it had none that is valid (RFC 9110 §6.6.1).
@@ -25,9 +26,12 @@ pub fn stored_fields(received: &Received<'_>, settings: &Settings) -> Fields {
         206 => &[b"Age", b"Content-Length", b"Content-Range"],
         _ => &[b"Age", b"Content-Length"],
     };
+    let stores_cookies = !settings.shared || settings.set_cookie != SetCookie::Strip;
     out.retain(|name, _| {
         let same = |other: &[u8]| other.eq_ignore_ascii_case(name);
-        !computed.iter().any(|other| same(other)) && !unstored.iter().any(|other| same(other))
+        (stores_cookies || !same(b"Set-Cookie"))
+            && !computed.iter().any(|other| same(other))
+            && !unstored.iter().any(|other| same(other))
     });
     ensure_date(&mut out, received);
     out.compact()
@@ -81,6 +85,10 @@ pub fn update(
     let mut newer = received.response.clone();
     hop_by_hop::strip_for_storage(&mut newer);
     newer.retain(|name, _| !BOUND_TO_CONTENT.iter().any(|kept| kept.eq_ignore_ascii_case(name)));
+    if settings.shared && settings.set_cookie != SetCookie::Store {
+        // What is confirmed goes to all that wait for it.
+        newer.remove("Set-Cookie");
+    }
     ensure_date(&mut newer, received);
 
     let mut merged = stored.clone();

@@ -86,6 +86,8 @@ pub fn deciding_field(reason: Reason, response: &Fields, targeted: &[String]) ->
             control().or_else(|| line(response, "Expires")).or_else(|| line(response, "Age"))
         }
         Reason::VaryAny => line(response, "Vary"),
+        // Its value is somebody's secret.
+        Reason::SetCookie => Some("Set-Cookie".into()),
         Reason::PartialWithoutRange => line(response, "Content-Range"),
         Reason::TooLarge => line(response, "Content-Length"),
         _ => None,

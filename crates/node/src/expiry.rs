@@ -257,6 +257,7 @@ mod tests {
             etag: None,
             last_modified: None,
             scheme_bound: None,
+            for_caches: false,
             partial: false,
             fetch_id: 7,
             form: Form::default(),

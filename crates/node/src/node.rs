@@ -212,7 +212,8 @@ impl Node {
 
     /// Swaps in a snapshot made before, with its policy and origins.
     pub fn reload_with(&self, mut next: Snapshot) {
-        next.own_ports = self.snapshot().own_ports;
+        let before = self.snapshot();
+        (next.own_ports, next.loop_id) = (before.own_ports, before.loop_id);
         *lock(&self.snapshot) = next.clone();
         self.tell(|| Command::Reload(Box::new(next.clone())));
     }

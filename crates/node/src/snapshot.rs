@@ -6,13 +6,14 @@ use crate::policy::vcl::{Files, VclPolicy};
 use crate::policy::{Builtin, Policy};
 use crate::shares::Shares;
 use freshet_base::clock::UnixMillis;
-use freshet_http::freshness;
+use freshet_http::freshness::{self, SetCookie};
 use freshet_origin::director::{Director, LoadBound, Member};
 use freshet_origin::health::HealthBoard;
 use freshet_origin::probe::ProbeSettings;
 use freshet_origin::{Origin, OriginId, OriginSettings};
 use freshet_vcl::{Defaults, Timeouts};
 pub use freshet_wire::h1::{Dialect, Limits};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +34,8 @@ pub struct Snapshot {
     /// Ports this node listens on. In a request's authority they say how it came here, not what it
     /// is for.
     pub own_ports: Arc<[u16]>,
+    /// This node's name in `CDN-Loop`, the same until it ends.
+    pub loop_id: Arc<str>,
     /// Limits on request heads.
     pub h1_limits: Limits,
     /// Limits on response heads, where they are not each origin's own.
@@ -143,13 +146,15 @@ impl Snapshot {
         upstreams: Upstreams,
         before: Option<&Self>,
     ) -> Self {
+        let has_vcl = vcl.is_some();
         Self {
             codes_gzip: settings.cache.gzip.unwrap_or_else(|| policy.decides_all()),
             policy,
             vcl,
+            loop_id: loop_id(settings.cache.loop_id.as_deref(), before),
             own_ports: before.map_or_else(|| [].into(), |before| Arc::clone(&before.own_ports)),
             upstreams: Arc::new(upstreams),
-            freshness: freshness_settings(&settings.cache),
+            freshness: freshness_settings(&settings.cache, has_vcl),
             h1_limits: Limits {
                 head_bytes_max: settings.limits.head_bytes_max,
                 fields_max: settings.limits.fields_max,
@@ -237,8 +242,21 @@ fn origin_settings(
     Ok(out)
 }
 
-fn freshness_settings(cache: &settings::Cache) -> freshness::Settings {
+/// The name that is configured, or the one of before, or one made up from the randomness the
+/// standard library seeds its maps with: two nodes of one name would take each other for a loop.
+fn loop_id(configured: Option<&str>, before: Option<&Snapshot>) -> Arc<str> {
+    match (configured, before) {
+        (Some(own), _) => own.into(),
+        (None, Some(before)) if before.settings.cache.loop_id.is_none() => {
+            Arc::clone(&before.loop_id)
+        }
+        (None, _) => format!("freshet-{:016x}", RandomState::new().build_hasher().finish()).into(),
+    }
+}
+
+fn freshness_settings(cache: &settings::Cache, has_vcl: bool) -> freshness::Settings {
     freshness::Settings {
+        set_cookie: if has_vcl { SetCookie::Store } else { cache.set_cookie },
         heuristic: cache.heuristic,
         heuristic_max: cache.heuristic_max,
         default_grace: cache.grace,

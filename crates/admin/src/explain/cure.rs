@@ -11,6 +11,10 @@ pub(super) fn for_reason(reason: Reason, status: u16) -> Option<String> {
         Reason::Authorization => {
             "if everybody may have it, send \"Cache-Control: public\" or s-maxage"
         }
+        Reason::SetCookie => {
+            "send the cookie with another response, or set cache.set_cookie = \"strip\" if nobody \
+             needs it"
+        }
         Reason::VaryAny => "name the request fields that matter in Vary instead of *",
         Reason::NoFreshness | Reason::StatusNotCacheable
             if matches!(status, 404 | 405 | 410 | 414 | 501) =>

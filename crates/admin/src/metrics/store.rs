@@ -32,6 +32,11 @@ fn cache(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
         ("refreshes", "Refreshes begun while a stale response was served.", counts.refreshes),
         ("inserted", "Responses stored.", counts.inserted),
         ("replaced", "Stored responses replaced by newer ones.", counts.replaced),
+        (
+            "variants_evicted",
+            "Stored responses evicted because their URL has too many variants.",
+            counts.variants_evicted,
+        ),
         ("validated", "Stored responses the origin confirmed.", counts.validated),
         ("purged", "Stored responses purged.", counts.purged),
         (

@@ -46,6 +46,7 @@ pub(crate) fn head(seconds: u64) -> StoredHead {
         etag: None,
         last_modified: None,
         scheme_bound: None,
+        for_caches: false,
         partial: false,
         fetch_id: 0,
         form: Default::default(),

@@ -1,5 +1,5 @@
 use crate::fixture::*;
-use freshet_cache::{Cache, Lookup, MissWhy, Object, ObjectSpec, Use, WaitOutcome};
+use freshet_cache::{Cache, Lookup, MissWhy, Object, ObjectSpec, Use, VARIANTS_MAX, WaitOutcome};
 use freshet_http::message::{RequestHead, Scheme};
 use std::sync::Arc;
 
@@ -128,25 +128,41 @@ fn a_response_bound_to_a_scheme_is_for_that_scheme() {
 }
 
 #[test]
-fn thousands_of_variants_are_told_apart() {
+fn a_thousand_variants_are_told_apart() {
     let cache = cache(64 * MIB);
     let named = |name: usize| request(&[("X-Name", &name.to_string())]);
     let objects: Vec<_> =
-        (0..3000).map(|name| store_variant(&cache, "X-Name", &named(name))).collect();
+        (0..1000).map(|name| store_variant(&cache, "X-Name", &named(name))).collect();
     for (name, object) in objects.iter().enumerate() {
         assert!(same(lookup(&cache, &named(name)), object));
     }
-    miss(lookup(&cache, &named(3000)));
+    miss(lookup(&cache, &named(1000)));
     // Down to one and to none again.
     for object in &objects {
         assert!(cache.forget(object));
         if let Some(last) = objects.last().filter(|last| last.is_indexed()) {
-            assert!(same(lookup(&cache, &named(2999)), last));
+            assert!(same(lookup(&cache, &named(999)), last));
         }
     }
     assert_eq!(cache.stats().objects, 0);
     let peek = cache.peek(&key(&cache, "/a"));
     assert!(peek.variants.is_empty());
+}
+
+#[test]
+fn variants_nobody_asks_for_again_leave_before_those_in_use() {
+    let cache = cache(256 * MIB);
+    let named = |name: usize| request(&[("X-Name", &name.to_string())]);
+    let used: Vec<_> = (0..8).map(|name| store_variant(&cache, "X-Name", &named(name))).collect();
+    for number in 0..3 * VARIANTS_MAX {
+        store_variant(&cache, "X-Name", &named(1000 + number));
+        let name = number % used.len();
+        assert!(same(lookup(&cache, &named(name)), &used[name]), "{number}");
+    }
+    let stats = cache.stats();
+    assert_eq!(stats.objects, VARIANTS_MAX as u64);
+    assert_eq!(stats.counters.variants_evicted, (2 * VARIANTS_MAX + used.len()) as u64);
+    assert_eq!(stats.counters.replaced, 0);
 }
 
 #[test]

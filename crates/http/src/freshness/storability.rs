@@ -2,13 +2,13 @@
 //! fresh (§4.2).
 
 use super::{Freshness, LifetimeSource};
-use crate::cache_control::{CacheControl, RequestCacheControl, delta_seconds};
+use crate::cache_control::{CacheControl, RequestCacheControl, delta_seconds, unstored_fields};
 use crate::fields::Fields;
 use crate::message::Method;
 use crate::range::ContentRange;
 use crate::reason::Reason;
 use crate::vary::Vary;
-use crate::{date, status, target};
+use crate::{date, status, target, unkeyed};
 use freshet_base::clock::UnixMillis;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ const HEURISTIC_MAX: Duration = Duration::from_secs(86_400);
 pub struct Received<'a> {
     /// Method of the request.
     pub method: &'a Method,
-    /// Fields of the request.
+    /// Fields of the request, as the origin got them.
     pub request: &'a Fields,
     /// Status of the response.
     pub status: u16,
@@ -65,6 +65,20 @@ pub struct Settings {
     /// Whether `no-store` of a client keeps the response out of the cache, and its other wishes
     /// are to be followed ([`Freshness::reuse_as_asked`]). `only-if-cached` is always followed.
     pub honour_request_directives: bool,
+    /// What becomes of a response with `Set-Cookie`, in a shared cache.
+    pub set_cookie: SetCookie,
+}
+
+/// What becomes of a response that sets a cookie.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum SetCookie {
+    /// It is not stored: it is for the client that asked.
+    Pass,
+    /// It is stored without the field, which nobody gets.
+    Strip,
+    /// It is stored as it is, as RFC 9111 §7.3 allows, and every client gets the cookie.
+    #[default]
+    Store,
 }
 
 impl Default for Settings {
@@ -79,6 +93,7 @@ impl Default for Settings {
             negative_ttl: None,
             targeted: vec!["CDN-Cache-Control".into()],
             honour_request_directives: false,
+            set_cookie: SetCookie::Store,
         }
     }
 }
@@ -107,7 +122,8 @@ pub fn storability(received: &Received<'_>, settings: &Settings) -> Storability 
 }
 
 fn decide(received: &Received<'_>, settings: &Settings) -> Result<Freshness, Reason> {
-    check_status(received)?;
+    check_status(received, settings)?;
+    check_cookie(received, settings)?;
     let targeted = CacheControl::targeted(received.response, &settings.targeted);
     let is_targeted = targeted.is_some();
     let control = targeted
@@ -129,10 +145,17 @@ fn decide(received: &Received<'_>, settings: &Settings) -> Result<Freshness, Rea
     Ok(freshness)
 }
 
-fn check_status(received: &Received<'_>) -> Result<(), Reason> {
+fn check_status(received: &Received<'_>, settings: &Settings) -> Result<(), Reason> {
     match received.status {
         0..200 => Err(Reason::StatusNotFinal),
         304 => Err(Reason::StatusNotModified),
+        status if status::is_of_request(status) => Err(Reason::StatusOfRequest),
+        // Others would get the error, or the redirect to its page, that one client has provoked.
+        status if !status::is_successful(status) && settings.shared => {
+            let is_plain = unkeyed::is_plain(received.request)
+                && !(status::is_about_form(status) && received.request.contains("Cookie"));
+            if is_plain { Ok(()) } else { Err(Reason::UnusualRequest) }
+        }
         206 => {
             let range = received.response.get("Content-Range").and_then(ContentRange::parse);
             let single = received.response.count("Content-Range") == 1;
@@ -143,6 +166,17 @@ fn check_status(received: &Received<'_>) -> Result<(), Reason> {
         }
         _ => Ok(()),
     }
+}
+
+/// A cookie is for one user. One that `private` or `no-cache` names is not stored with the rest.
+fn check_cookie(received: &Received<'_>, settings: &Settings) -> Result<(), Reason> {
+    let passes = settings.shared && settings.set_cookie == SetCookie::Pass;
+    if !passes || !received.response.contains("Set-Cookie") {
+        return Ok(());
+    }
+    let unstored = unstored_fields(received.response, settings);
+    let is_left_out = unstored.iter().any(|name| name.eq_ignore_ascii_case(b"Set-Cookie"));
+    if is_left_out { Ok(()) } else { Err(Reason::SetCookie) }
 }
 
 fn check_method(received: &Received<'_>, source: LifetimeSource) -> Result<(), Reason> {

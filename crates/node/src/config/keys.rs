@@ -244,6 +244,13 @@ pub const KEYS: &[Key] = &[
     key("origins.between_bytes_timeout", Kind::Span, "30s", "Time between two reads of an answer."),
     key("origins.keep_alive", Kind::Span, "60s", "How long an idle origin connection is kept."),
     key(
+        "origins.upgrades",
+        Kind::TextList,
+        "",
+        "Protocols a client may change to, as `websocket`: such a request goes to the origin, and \
+         the connection becomes a tunnel if that agrees. Any other `Upgrade` is ignored.",
+    ),
+    key(
         "health.path",
         Kind::Text,
         "",
@@ -307,6 +314,36 @@ pub const KEYS: &[Key] = &[
         Kind::Span,
         "2m",
         "How long requests for something uncacheable do not wait for one another.",
+    ),
+    key(
+        "cache.set_cookie",
+        Kind::Choice(&["pass", "strip", "store"]),
+        "pass",
+        "What becomes of a response with Set-Cookie that could be stored: given to its client only, \
+         stored without the cookie, which nobody gets, or stored and given to everybody with it. A \
+         VCL policy decides by itself.",
+    ),
+    key(
+        "cache.forward",
+        Kind::TextList,
+        "",
+        "Fields of requests that reach an origin that is asked for the cache although no key has \
+         them and they change what many origins answer, as `X-Forwarded-Host`. Name what a proxy in \
+         front of this node sets itself; any other value is one client's word for all.",
+    ),
+    key(
+        "cache.peers",
+        Kind::TextList,
+        "",
+        "Networks of caches behind this one. They get Surrogate-Key, Cache-Tag and Surrogate-Control \
+         with a response, which other clients do not.",
+    ),
+    key(
+        "cache.loop_id",
+        Kind::Text,
+        "auto",
+        "This node's name in CDN-Loop (RFC 8586), which no other has; a request that has it already \
+         is answered with 508. `auto` makes one up at each start.",
     ),
     key(
         "cache.client_cache_control",

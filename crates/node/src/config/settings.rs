@@ -7,6 +7,7 @@ use crate::esi::EsiSettings;
 use crate::policy::Storage;
 use freshet_base::units;
 use freshet_cache::Objective;
+use freshet_http::freshness::SetCookie;
 use freshet_net::address::Address;
 use freshet_net::trust::Network;
 use freshet_origin::OriginSettings;
@@ -47,6 +48,8 @@ pub struct Settings {
     pub director: Director,
     /// Timeouts towards origins.
     pub origin_timeouts: OriginTimeouts,
+    /// Protocols clients may change to.
+    pub upgrades: Vec<String>,
     /// Active checks, where asked for.
     pub health: Option<Health>,
     /// Caching.
@@ -211,6 +214,14 @@ pub struct Cache {
     pub negative: Option<Duration>,
     /// Deadline of hit-for-miss markers.
     pub hit_for_miss: Duration,
+    /// What becomes of responses that set cookies.
+    pub set_cookie: SetCookie,
+    /// Unkeyed fields that origins get all the same.
+    pub forward: Vec<String>,
+    /// Caches behind this one.
+    pub peers: Vec<Network>,
+    /// Name in CDN-Loop; `None` is one made up at the start.
+    pub loop_id: Option<String>,
     /// Obey clients.
     pub client_cache_control: bool,
     /// Send Cache-Status.
@@ -351,6 +362,7 @@ impl Settings {
                 between_bytes: span("origins.between_bytes_timeout"),
                 keep_alive: span("origins.keep_alive"),
             },
+            upgrades: document.value("origins.upgrades").list(),
             health: health_path.map(|path| Health {
                 path,
                 interval: span("health.interval"),
@@ -368,9 +380,20 @@ impl Settings {
                 heuristic_max: span("cache.heuristic_max"),
                 negative: Some(span("cache.negative")).filter(|span| !span.is_zero()),
                 hit_for_miss: span("cache.hit_for_miss"),
+                set_cookie: match text("cache.set_cookie").as_str() {
+                    "strip" => SetCookie::Strip,
+                    "store" => SetCookie::Store,
+                    _ => SetCookie::Pass,
+                },
+                forward: document.value("cache.forward").list(),
+                peers: networks("cache.peers", document, &mut wrong),
+                loop_id: match text("cache.loop_id") {
+                    auto if auto == "auto" => None,
+                    own => Some(name("cache.loop_id", own, &mut wrong)),
+                },
                 client_cache_control: document.value("cache.client_cache_control").bool(),
                 cache_status: document.value("cache.cache_status").bool(),
-                name: name(text("cache.name"), &mut wrong),
+                name: name("cache.name", text("cache.name"), &mut wrong),
                 purge_from: networks("cache.purge_from", document, &mut wrong),
                 gzip: document.value("cache.gzip").bool().then_some(true),
                 esi: document.value("cache.esi").bool(),
@@ -601,11 +624,11 @@ fn networks(path: &str, document: &Document, wrong: &mut Vec<String>) -> Vec<Net
     out
 }
 
-/// The name goes into fields as a token (RFC 9211 §2), so it must be one.
-fn name(text: String, wrong: &mut Vec<String>) -> String {
+/// A name goes into fields as a token (RFC 9211 §2, RFC 8586 §2), so it must be one.
+fn name(key: &str, text: String, wrong: &mut Vec<String>) -> String {
     let token = |b: u8| b.is_ascii_alphanumeric() || b"-._".contains(&b);
     if text.is_empty() || !text.as_bytes()[0].is_ascii_alphabetic() || !text.bytes().all(token) {
-        wrong.push(format!("cache.name takes letters, digits, `-`, `.` and `_`, not `{text}`"));
+        wrong.push(format!("{key} takes letters, digits, `-`, `.` and `_`, not `{text}`"));
     }
     text
 }

@@ -4,11 +4,11 @@
 
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Form, StoredHead, Variation};
-use freshet_http::date;
 use freshet_http::fields::Fields;
 use freshet_http::freshness::{Freshness, LifetimeSource};
 use freshet_http::message::Scheme;
 use freshet_http::vary::{Vary, VaryRule};
+use freshet_http::{date, hop_by_hop};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -111,6 +111,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Meta> {
         reason,
         etag: fields.get("etag").map(Into::into),
         last_modified: fields.get("last-modified").and_then(date::parse),
+        for_caches: hop_by_hop::has_for_caches(&fields),
         fields: fields.compact(),
         freshness: Freshness {
             received,
@@ -237,6 +238,7 @@ mod tests {
             fields,
             freshness: Freshness::from_policy(UnixMillis(12), Duration::from_secs(60)),
             scheme_bound: Some(Scheme::Https),
+            for_caches: false,
             partial: false,
             fetch_id: 0,
             form: Form { gzip: true, any_coding: true, ..Form::default() },

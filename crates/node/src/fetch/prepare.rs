@@ -1,19 +1,22 @@
 //! Requests for origins, made from clients' requests.
 
-use crate::policy::ClientTask;
+use crate::policy::{ClientTask, FetchTask, key_authority};
 use freshet_cache::Object;
 use freshet_http::conditional;
 use freshet_http::fields::Fields;
-use freshet_http::hop_by_hop;
 use freshet_http::message::{Method, RequestHead};
 use freshet_http::range::RangeRequest;
+use freshet_http::{hop_by_hop, target, unkeyed};
 use std::io::Write as _;
 use std::ops::Range;
 
 /// A request that fills the cache: a GET for the whole, or for the one range the client wants
 /// where nothing is stored yet; conditional where `stale` has a validator (RFC 9111 §4.3.1).
+///
+/// What the key does not know of the client's request does not go along, but for fields that are
+/// harmless or selected by `Vary` ([`unkeyed`]).
 pub(crate) fn for_miss(task: &ClientTask, stale: Option<&Object>) -> RequestHead {
-    let mut request = forwarded(task);
+    let mut request = with_own_fields(for_all(task), task);
     request.method = Method::Get;
     if task.snapshot.codes_gzip {
         // What is kept is for all, and unpacked for those who take no gzip.
@@ -23,15 +26,17 @@ pub(crate) fn for_miss(task: &ClientTask, stale: Option<&Object>) -> RequestHead
         stale.with_head(|head| conditional::validate(&mut request.fields, &head.fields));
         return request;
     }
-    let field = |name| request.fields.get(name).map(<[u8]>::to_vec);
+    let field = |name| task.request.fields.get(name).map(<[u8]>::to_vec);
     let (range, if_range) = (field("range"), field("if-range"));
     conditional::strip(&mut request.fields);
     // Other methods have no ranges (RFC 9110 §14.2), and a part of a packed body is none of the
     // unpacked one.
     let is_whole = task.request.method != Method::Get || task.snapshot.codes_gzip;
     let Some(range) = range.filter(|_| !is_whole) else { return request };
-    if matches!(RangeRequest::parse(&range), Some(RangeRequest::One(_))) {
-        request.fields.append("Range", range);
+    if let Some(RangeRequest::One(spec)) = RangeRequest::parse(&range) {
+        let mut value = b"bytes=".to_vec();
+        spec.write(&mut value);
+        request.fields.append("Range", value);
         // The part is of use only if it is of what the client has.
         if let Some(if_range) = if_range {
             request.fields.append("If-Range", if_range);
@@ -42,17 +47,51 @@ pub(crate) fn for_miss(task: &ClientTask, stale: Option<&Object>) -> RequestHead
 
 /// The client's request as it is.
 pub(crate) fn for_pass(task: &ClientTask) -> RequestHead {
-    forwarded(task)
+    with_own_fields(for_one(task), task)
 }
 
-/// The client's request with its wish to change protocols.
-pub(crate) fn for_pipe(task: &ClientTask) -> RequestHead {
-    let mut request = forwarded(task);
-    if let Some(upgrade) = task.request.fields.joined("upgrade") {
+/// The client's request with its wish to change to the protocols of which `allows` is true.
+pub(crate) fn for_pipe(task: &ClientTask, allows: impl Fn(&[u8]) -> bool) -> RequestHead {
+    let mut request = for_pass(task);
+    for protocol in task.request.fields.tokens("upgrade").filter(|name| allows(name)) {
+        append_to_list(&mut request.fields, "Upgrade", protocol);
+    }
+    if request.fields.contains("upgrade") {
         request.fields.append("Connection", "upgrade");
-        request.fields.append("Upgrade", upgrade);
     }
     request
+}
+
+/// The client's request as far as its answer may be for others too: authority and target as they
+/// are in the key, no content, and without what no key knows. A policy that decides all has its own
+/// word for that.
+pub(crate) fn for_all(task: &ClientTask) -> RequestHead {
+    let mut request = for_one(task);
+    if task.snapshot.policy.decides_all() {
+        return request;
+    }
+    let target = target::key_target(&request.target).into_owned();
+    request.target = target;
+    let authority = key_authority(&request.authority, &task.snapshot.own_ports).to_owned();
+    request.authority = authority;
+    let kept = &task.snapshot.settings.cache.forward;
+    unkeyed::strip(&mut request.fields, |name| {
+        kept.iter().any(|kept| kept.as_bytes().eq_ignore_ascii_case(name))
+    });
+    request
+}
+
+/// Whether the client's request is all that an origin that is asked for the cache would get.
+pub(crate) fn is_for_all(task: &FetchTask, client: &RequestHead) -> bool {
+    let kept = &task.snapshot.settings.cache.forward;
+    let own_ports = &task.snapshot.own_ports;
+    target::key_target(&client.target) == client.target
+        && key_authority(&client.authority, own_ports) == client.authority
+        && client.fields.iter().all(|(name, _)| {
+            !unkeyed::is_unkeyed(name)
+                || unkeyed::is_about_content(name)
+                || kept.iter().any(|kept| kept.as_bytes().eq_ignore_ascii_case(name))
+        })
 }
 
 /// A request for bytes `range` of what `request` fetched before, of the representation that
@@ -75,18 +114,25 @@ pub(crate) fn without_spaces(request: &mut RequestHead) {
     }
 }
 
-/// Takes off what concerned the client's connection and says who asked and through whom (RFC 9110
-/// §7.6).
-fn forwarded(task: &ClientTask) -> RequestHead {
+/// The client's request without what concerned its connection (RFC 9110 §7.6.1).
+fn for_one(task: &ClientTask) -> RequestHead {
     let mut request = task.request.clone();
     let fields = &mut request.fields;
     hop_by_hop::strip(fields);
     for name in ["expect", "content-length", "upgrade"] {
         fields.remove(name);
     }
+    request
+}
+
+/// Says who asked, and through whom (RFC 9110 §7.6.3, RFC 8586 §2). A policy that decides all has
+/// said so by itself.
+fn with_own_fields(mut request: RequestHead, task: &ClientTask) -> RequestHead {
     if task.snapshot.policy.decides_all() {
         return request;
     }
+    let fields = &mut request.fields;
+    append_to_list(fields, "CDN-Loop", task.snapshot.loop_id.as_bytes());
     let name = &task.snapshot.settings.cache.name;
     append_to_list(fields, "Via", format!("{} {name}", task.request.version.number()).as_bytes());
     if let Some(address) = task.client.address {

@@ -1,6 +1,7 @@
 //! What becomes of an origin's answer.
 
 use super::coded::Incoming;
+use super::prepare::is_for_all;
 use super::{Fetch, Fetched, Next, failure, records};
 use crate::coding::heads;
 use crate::expiry::upkeep_of;
@@ -74,6 +75,13 @@ impl Fetch {
             self.invalidate(&head);
         }
         let mut answer = self.judge(head);
+        if self.depends_on_range(&answer) {
+            // Others would get what only a part was refused with.
+            self.task.request.fields.remove("range");
+            self.task.request.fields.remove("if-range");
+            body.discard().await;
+            return Next::Retry;
+        }
         let policy = Arc::clone(&self.plan.snapshot.policy);
         match policy.backend_response(&mut self.task, &mut answer) {
             BackendResponse::Deliver => {
@@ -96,6 +104,16 @@ impl Fetch {
             BackendResponse::Abandon => self.abandon(),
             BackendResponse::Error(status, reason) => self.made_up(status, reason).await,
         }
+    }
+
+    /// Whether an answer that would be kept may be one to the `Range` that was sent along, and to
+    /// no other request.
+    fn depends_on_range(&self, answer: &Answer) -> bool {
+        !matches!(answer.head.status, 200 | 206)
+            && answer.uncacheable.is_none()
+            && self.plan.kind != FetchKind::Pass
+            && !self.plan.snapshot.policy.decides_all()
+            && self.task.request.fields.contains("range")
     }
 
     /// Why an answer cannot be what it says it is.
@@ -146,7 +164,8 @@ impl Fetch {
             Storability::Store(freshness) if !is_pass => (freshness, None),
             Storability::Store(freshness)
                 if self.task.request.method == Method::Post
-                    && !self.plan.snapshot.policy.decides_all() =>
+                    && !self.plan.snapshot.policy.decides_all()
+                    && is_for_all(&self.task, &self.plan.client) =>
             {
                 self.ticket_for_later();
                 (freshness, None)
@@ -177,9 +196,12 @@ impl Fetch {
 
     /// The answer with all that decides what it may be used for.
     pub(super) fn received<'a>(&'a self, status: u16, response: &'a Fields) -> Received<'a> {
+        // A policy may have changed what the origin got, and judges by itself.
+        let decides_all = self.plan.snapshot.policy.decides_all();
+        let asked = if decides_all { &self.plan.client } else { &self.task.request };
         Received {
             method: &self.task.request.method,
-            request: &self.plan.client.fields,
+            request: &asked.fields,
             status,
             response,
             request_time: self.request_time,

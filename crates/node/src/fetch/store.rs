@@ -14,15 +14,15 @@ use crate::lower;
 use crate::policy::{Answer, FetchKind, Storage, Synthetic};
 use crate::shares::{Loan, loan_of};
 use crate::transcript::Tag;
-use freshet_cache::{Failure, Form, ObjectSpec, StoredHead, Variation, tag};
+use freshet_cache::{Failure, Form, ObjectSpec, StoredHead, VARIANTS_MAX, Variation, tag};
 use freshet_http::date;
 use freshet_http::fields::Fields;
 use freshet_http::freshness::Freshness;
 use freshet_http::message::{RequestHead, ResponseHead, Scheme, Version};
 use freshet_http::range::{ContentRange, Reconciled};
 use freshet_http::reason::Reason;
-use freshet_http::update;
 use freshet_http::vary::Vary;
+use freshet_http::{hop_by_hop, update};
 use freshet_store::{Body, BodyWriter};
 use freshet_wire::h1::Framing;
 use std::ops::Range;
@@ -108,6 +108,13 @@ impl Fetch {
         let objective = objective_of(&self.plan.snapshot.settings, &self.plan.key);
         let spec = ObjectSpec { head, body: memory, variation, tags, objective };
         let object = ticket.insert(spec);
+        if cache.tell_crowded() {
+            let url = String::from_utf8_lossy(self.plan.key.text()).into_owned();
+            tracing::warn!(
+                url,
+                "a URL has {VARIANTS_MAX} variants by Vary; further ones evict others"
+            );
+        }
         if let Some(keep) = keep {
             self.worker.shared.expiry.watch(&object, keep);
         }
@@ -448,6 +455,7 @@ fn stored_head(
         etag: fields.get("etag").map(Into::into),
         last_modified: fields.get("last-modified").and_then(date::parse),
         scheme_bound: scheme_bound(status, &fields, client.scheme),
+        for_caches: hop_by_hop::has_for_caches(&fields),
         partial: place.partial,
         fetch_id,
         reason: head.reason.filter(|_| head.status == status),
@@ -458,10 +466,13 @@ fn stored_head(
     }
 }
 
-/// A redirect may be meant for one scheme only: from `http` to `https` of the same place, say,
-/// which would be a loop for the other.
+/// The origin is told the scheme, which is in no key. A redirect may be meant for one only: from
+/// `http` to `https` of the same place, say, which would be a loop for the other. So may an error,
+/// and what says itself that it varies by the scheme.
 fn scheme_bound(status: u16, fields: &Fields, scheme: Scheme) -> Option<Scheme> {
-    (matches!(status, 301 | 302 | 303 | 307 | 308) && fields.contains("location")).then_some(scheme)
+    let is_redirect = (300..400).contains(&status) && fields.contains("location");
+    let varies = || fields.has_token("vary", "x-forwarded-proto");
+    (is_redirect || status >= 400 || varies()).then_some(scheme)
 }
 
 /// Takes over what a 304 brought.
@@ -472,6 +483,7 @@ pub(super) fn renew_head(stored: &mut StoredHead, answer: Answer, fetch_id: u64)
     let known = stored.etag.take();
     stored.etag = known.filter(|known| fields.get("etag") == Some(&**known));
     stored.last_modified = fields.get("last-modified").and_then(date::parse);
+    stored.for_caches = hop_by_hop::has_for_caches(&fields);
     stored.fields = fields.compact();
     stored.freshness = answer.freshness;
 }

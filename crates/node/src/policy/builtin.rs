@@ -7,12 +7,14 @@ use super::{
 };
 use crate::coding::heads::{Wish, filters_for};
 use freshet_cache::{KeyBuilder, Object};
+use freshet_http::cdn_loop::{self, CdnLoop};
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, ResponseHead};
 use freshet_http::reason::Reason;
-use freshet_http::target;
+use freshet_http::{hop_by_hop, target};
 
-/// Follows RFC 9111 as a shared cache; the key is host, path and query as sent, without a `CMCD`
+/// Follows RFC 9111 as a shared cache. What the key does not know reaches no origin that is asked
+/// for the cache. The key is host, path and query as sent, without a `CMCD`
 /// parameter (CTA-5004 §2: it says nothing about the content). A port belongs to the key unless it
 /// is the node's own or the usual one of a scheme: HTTP and HTTPS share objects, and a port made up
 /// by a client gets an object of its own, so that it cannot spoil the others'.
@@ -21,11 +23,26 @@ pub struct Builtin;
 
 impl Policy for Builtin {
     fn recv(&self, task: &mut ClientTask) -> Recv {
-        if task.upgrade {
+        let fields = &task.request.fields;
+        match cdn_loop::check(fields, task.snapshot.loop_id.as_bytes()) {
+            CdnLoop::New => {}
+            CdnLoop::Again => {
+                task.reason = Reason::Loop;
+                return Recv::Synth(508, None);
+            }
+            CdnLoop::Malformed => {
+                task.reason = Reason::ClientMalformed;
+                return Recv::Synth(400, None);
+            }
+        }
+        // Any other wish may be ignored (RFC 9110 §7.8), and would be a way past the cache.
+        let upgrades = &task.snapshot.settings.upgrades;
+        if task.upgrade && fields.tokens("upgrade").any(|name| allows_upgrade(upgrades, name)) {
             return Recv::Pipe;
         }
         match task.request.method {
-            Method::Get | Method::Head if !task.has_body => Recv::Hash,
+            // Content of theirs means nothing (RFC 9110 §9.3.1) and stays here.
+            Method::Get | Method::Head => Recv::Hash,
             Method::Purge => purge_allowed(task),
             // Nothing behind an edge should be reflected to clients (RFC 9110 §9.3.8), and an edge
             // is no forward proxy.
@@ -67,7 +84,15 @@ impl Policy for Builtin {
         }
     }
 
-    fn deliver(&self, _: &mut ClientTask, _: &mut ResponseHead, _: Served<'_>) -> Deliver {
+    fn deliver(
+        &self,
+        task: &mut ClientTask,
+        response: &mut ResponseHead,
+        served: Served<'_>,
+    ) -> Deliver {
+        if served.for_caches && !is_peer(task) {
+            hop_by_hop::strip_for_caches(&mut response.fields);
+        }
         Deliver::Deliver
     }
 
@@ -125,8 +150,23 @@ fn is_text(fields: &Fields) -> bool {
     name.starts_with(b"text/") || TYPES.contains(&&*name)
 }
 
+/// Whether a client is a cache that may have what is for caches.
+fn is_peer(task: &ClientTask) -> bool {
+    let peers = &task.snapshot.settings.cache.peers;
+    let address = task.client.address;
+    address.is_some_and(|address| peers.iter().any(|network| network.contains(address.ip())))
+}
+
+/// Whether `protocol`, a member of `Upgrade`, is one of those that are allowed. Its version may
+/// stand behind a slash.
+pub(crate) fn allows_upgrade(allowed: &[String], protocol: &[u8]) -> bool {
+    let name = protocol.split(|byte| *byte == b'/').next().unwrap_or_default();
+    let is = |text: &[u8], known: &str| text.eq_ignore_ascii_case(known.as_bytes());
+    allowed.iter().any(|known| is(protocol, known) || is(name, known))
+}
+
 /// The part of an authority that tells resources apart.
-fn key_authority<'a>(authority: &'a str, own_ports: &[u16]) -> &'a str {
+pub(crate) fn key_authority<'a>(authority: &'a str, own_ports: &[u16]) -> &'a str {
     match target::split_authority(authority) {
         (host, Some(port)) if matches!(port, 80 | 443) || own_ports.contains(&port) => host,
         _ => authority,

@@ -235,6 +235,8 @@ pub struct Served<'a> {
     pub hit: bool,
     /// How the body is kept, or was made while it passes.
     pub form: Form,
+    /// Whether it has fields that are for caches only ([`freshet_http::hop_by_hop`]).
+    pub for_caches: bool,
     /// The fetch behind what was not kept.
     pub made: Option<&'a Made>,
     /// Bytes of the whole body, where they are known.

@@ -4,6 +4,7 @@ use super::shape::Shape;
 use super::{Found, Machine, State};
 use crate::delivery::{Parts, ResponseBody, StoredBody};
 use crate::exchange::{Facts, Response};
+use crate::fetch::prepare;
 use crate::fetch::range::Filler;
 use crate::fetch::{Fetched, Made, SentPart};
 use crate::policy::{Deliver, Served};
@@ -14,6 +15,7 @@ use freshet_cache::{Form, Object, StoredHead};
 use freshet_http::cache_status::{CacheStatus, Forward};
 use freshet_http::conditional::{self, Outcome, Validators};
 use freshet_http::fields::Fields;
+use freshet_http::hop_by_hop;
 use freshet_http::message::{Method, ResponseHead};
 use freshet_http::multipart::Boundary;
 use freshet_http::range::{ContentRange, RangeRequest, RangeSpec, Resolved, VERY_LARGE};
@@ -103,7 +105,8 @@ impl Machine<'_> {
         let length = total;
         // Who waited for another's fetch has hit what it brought, as policies see it.
         let hit = found.hit || found.collapsed;
-        let served = Served { object: Some(&object), hit, form, made: None, length };
+        let for_caches = stored.for_caches;
+        let served = Served { object: Some(&object), hit, form, for_caches, made: None, length };
         if let Some(next) = self.ask_deliver(&mut head, served) {
             return next;
         }
@@ -404,14 +407,12 @@ impl Machine<'_> {
         origin: Option<Arc<str>>,
         made: Option<&Made>,
     ) -> State {
+        super::synth::ensure_date(&mut head, self.task.now);
         self.add_cache_status(None, reason, false, &mut head);
         let name = &self.task.snapshot.settings.cache.name;
-        crate::fetch::prepare::append_to_list(
-            &mut head.fields,
-            "Via",
-            format!("1.1 {name}").as_bytes(),
-        );
-        let served = Served { object: None, hit: false, form, made, length };
+        prepare::append_to_list(&mut head.fields, "Via", format!("1.1 {name}").as_bytes());
+        let for_caches = hop_by_hop::has_for_caches(&head.fields);
+        let served = Served { object: None, hit: false, form, for_caches, made, length };
         if let Some(next) = self.ask_deliver(&mut head, served) {
             return next;
         }

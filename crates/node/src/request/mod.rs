@@ -20,7 +20,7 @@ mod shape;
 mod synth;
 
 pub(crate) use lookup::use_of;
-pub(crate) use synth::{failure_page, reason_of};
+pub(crate) use synth::{failure_page, reason_of, refusal};
 
 use crate::body::RequestBody;
 use crate::exchange::{Interim, Request, Response};

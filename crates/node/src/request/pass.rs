@@ -5,7 +5,7 @@ use crate::body::RequestBody;
 use crate::delivery::ResponseBody;
 use crate::exchange::{Facts, Response};
 use crate::fetch::{self, Fetched, Plan};
-use crate::policy::{FetchKind, OriginChoice, Pass, Pipe};
+use crate::policy::{FetchKind, OriginChoice, Pass, Pipe, allows_upgrade};
 use crate::session::tunnel::Tunnel;
 use crate::snapshot::Tunnels;
 use crate::stats::WorkerStats;
@@ -128,7 +128,10 @@ impl Machine<'_> {
         if let Some(choice) = policy.tunnel_origin(&mut self.task) {
             return self.tunnel(choice).await;
         }
-        let request = fetch::prepare::for_pipe(&self.task);
+        let upgrades = &self.task.snapshot.settings.upgrades;
+        let request = fetch::prepare::for_pipe(&self.task, |protocol| {
+            policy.decides_all() || allows_upgrade(upgrades, protocol)
+        });
         let state = policy.begin_fetch(&mut self.task, FetchKind::Pass);
         let plan = Plan {
             state,

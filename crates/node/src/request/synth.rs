@@ -5,8 +5,10 @@ use crate::delivery::ResponseBody;
 use crate::exchange::{Facts, Response};
 use crate::policy::{Deliver, Synthetic};
 use crate::snapshot::Snapshot;
+use freshet_base::clock::UnixMillis;
 use freshet_cache::Failure;
 use freshet_http::cache_status::CacheStatus;
+use freshet_http::date;
 use freshet_http::message::{Method, ResponseHead};
 use freshet_http::proxy_status::{ProxyError, ProxyStatus};
 use freshet_http::reason::Reason;
@@ -108,9 +110,29 @@ pub(crate) fn reason_of(failure: &Failure) -> Reason {
     }
 }
 
+/// Adds `Date` where there is none: what the node makes has one, and so has what it forwards (RFC
+/// 9110 §6.6.1).
+pub(crate) fn ensure_date(head: &mut ResponseHead, now: UnixMillis) {
+    if !head.fields.contains("date") {
+        let mut value = Vec::with_capacity(date::IMF_FIXDATE_BYTES);
+        date::write(now, &mut value);
+        head.fields.append("Date", value);
+    }
+}
+
+/// The head and the page of a refusal of what was not worth a request, for sessions.
+pub(crate) fn refusal(status: u16, reason: &str) -> (ResponseHead, String) {
+    let mut head = ResponseHead::new(status);
+    head.fields.append("Content-Type", "text/plain; charset=utf-8");
+    ensure_date(&mut head, UnixMillis::now());
+    let text = format!("{status} {}: {reason}\n", head.reason_phrase());
+    (head, text)
+}
+
 fn response(machine: &Machine<'_>, page: Synthetic, reason: Reason) -> Response {
     machine.worker.stats.synthetic.increment();
     let Synthetic { mut head, body } = page;
+    ensure_date(&mut head, machine.task.now);
     let cache = &machine.task.snapshot.settings.cache;
     if cache.cache_status {
         CacheStatus { cache: &cache.name, detail: Some(reason), ..CacheStatus::default() }

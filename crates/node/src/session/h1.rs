@@ -271,9 +271,7 @@ impl Session {
 
     /// Answers what is not a request.
     async fn refuse(&mut self, status: u16, reason: &'static str) -> Result<(), Broken> {
-        let mut head = ResponseHead::new(status);
-        head.fields.append("Content-Type", "text/plain; charset=utf-8");
-        let text = format!("{status} {}: {reason}\n", head.reason_phrase());
+        let (head, text) = request::refusal(status, reason);
         self.out.clear();
         let framing = Framing::Length(text.len() as u64);
         response_head(&head, framing, false, Version::Http11, &mut self.out);

@@ -27,7 +27,13 @@ fn the_origin_hears_of_the_client_and_of_those_before() {
         let node = TestNode::before(&origin);
         assert_eq!(get(&node, "/a").await.text(), "127.0.0.1");
         let mut client = Client::to(&node).await;
-        let answer = client.get_with("/a", &["X-Forwarded-For: 192.0.2.1"]).await;
+        let before = ["X-Forwarded-For: 192.0.2.1"];
+        // What is fetched for all is fetched for no other's words.
+        assert_eq!(client.get_with("/a", &before).await.text(), "127.0.0.1");
+        let answer = client.request("OPTIONS", "/a", &before).await;
+        assert_eq!(answer.text(), "192.0.2.1, 127.0.0.1");
+        let trusting = Setup::of(&origin).and("[cache]\nforward = [\"x-forwarded-for\"]").start();
+        let answer = Client::to(&trusting).await.get_with("/a", &before).await;
         assert_eq!(answer.text(), "192.0.2.1, 127.0.0.1");
     });
 }

@@ -1,10 +1,15 @@
 //! Connections that become tunnels.
 
 use crate::client::Client;
-use crate::harness::{TestNode, pattern, run};
+use crate::harness::{Setup, TestNode, pattern, run};
 use crate::origin::{Asked, Origin, head, response};
 
 const WISH: &[&str] = &["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Key: x"];
+
+/// A node that lets protocols of these tests through.
+fn before(origin: &Origin) -> TestNode {
+    Setup::of(origin).and("[origins]\nupgrades = [\"websocket\", \"echo\"]").start()
+}
 
 async fn switched(node: &TestNode, origin: &mut Origin) -> (Client, Asked) {
     let mut client = Client::to(node).await;
@@ -27,7 +32,7 @@ async fn switched(node: &TestNode, origin: &mut Origin) -> (Client, Asked) {
 fn bytes_go_both_ways_after_the_switch() {
     run(async {
         let mut origin = Origin::scripted();
-        let node = TestNode::before(&origin);
+        let node = before(&origin);
         let (mut client, mut asked) = switched(&node, &mut origin).await;
         for round in 0..5 {
             client.send(format!("ping {round}")).await;
@@ -53,7 +58,7 @@ fn bytes_go_both_ways_after_the_switch() {
 fn bytes_sent_with_the_request_and_with_the_switch_are_not_lost() {
     run(async {
         let mut origin = Origin::scripted();
-        let node = TestNode::before(&origin);
+        let node = before(&origin);
         let mut client = Client::to(&node).await;
         let request = "GET /ws HTTP/1.1\r\nHost: example.test\r\nConnection: upgrade\r\n\
                        Upgrade: echo\r\n\r\nearly";
@@ -73,7 +78,7 @@ fn bytes_sent_with_the_request_and_with_the_switch_are_not_lost() {
 fn an_origin_that_goes_away_ends_the_tunnel() {
     run(async {
         let mut origin = Origin::scripted();
-        let node = TestNode::before(&origin);
+        let node = before(&origin);
         let (mut client, asked) = switched(&node, &mut origin).await;
         asked.send("last");
         asked.close();
@@ -88,7 +93,7 @@ fn an_origin_that_goes_away_ends_the_tunnel() {
 fn an_origin_that_does_not_switch_answers_as_usual() {
     run(async {
         let mut origin = Origin::scripted();
-        let node = TestNode::before(&origin);
+        let node = before(&origin);
         let mut client = Client::to(&node).await;
         client.ask("GET", "/ws", WISH).await;
         let asked = origin.next().await;
@@ -104,7 +109,7 @@ fn an_origin_that_does_not_switch_answers_as_usual() {
 fn a_switch_nobody_asked_for_is_a_502() {
     run(async {
         let mut origin = Origin::scripted();
-        let node = TestNode::before(&origin);
+        let node = before(&origin);
         let mut client = Client::to(&node).await;
         client.ask("GET", "/a", &[]).await;
         origin.next().await.send(head("101 Switching Protocols", &["Upgrade: x"], None));

@@ -168,21 +168,6 @@ fn a_broken_chunk_of_a_client_is_a_400_and_never_whole_at_the_origin() {
 }
 
 #[test]
-fn a_get_with_a_body_is_passed_with_it() {
-    run(async {
-        let origin = echo();
-        let node = TestNode::before(&origin);
-        let mut client = Client::to(&node).await;
-        for body in ["one", "two"] {
-            client.ask("GET", "/u", &["Content-Length: 3"]).await;
-            client.send(body).await;
-            assert_eq!(client.answer("GET").await.text(), body);
-        }
-        assert_eq!(origin.count(), 2);
-    });
-}
-
-#[test]
 fn a_post_is_not_sent_twice_when_the_connection_dies_with_it() {
     run(async {
         let mut origin = Origin::scripted();

@@ -33,7 +33,9 @@ pub(super) async fn serve(
     let h2::Request { head, length, ends, head_bytes, .. } = request;
     let body = (!ends).then(|| H2Body::new(stream.body(), length, limits.body_bytes_max));
     if length.is_some_and(|length| length > limits.body_bytes_max) {
-        stream.respond(&ResponseHead::new(413), Some(0), true);
+        let (mut head, _) = request::refusal(413, "");
+        head.fields.remove("content-type");
+        stream.respond(&head, Some(0), true);
         return;
     }
     if !ends && head.fields.has_token("expect", "100-continue") {
