@@ -66,6 +66,19 @@ impl Method {
         }
     }
 
+    /// Whether some servers take it for another method: `get`, which frameworks bring to upper case,
+    /// or `PRI`, which begins HTTP/2 (RFC 9113 §11.6).
+    pub fn is_lookalike(&self) -> bool {
+        match self {
+            Self::Other(name) if &**name == "PRI" => true,
+            Self::Other(name) => {
+                let has_lower = name.bytes().any(|byte| byte.is_ascii_lowercase());
+                has_lower && !matches!(Self::from_name(&name.to_ascii_uppercase()), Self::Other(_))
+            }
+            _ => false,
+        }
+    }
+
     /// Whether the method is defined as safe (RFC 9110 §9.2.1). An unknown one is not.
     pub fn is_safe(&self) -> bool {
         matches!(self, Self::Get | Self::Head | Self::Options | Self::Trace)

@@ -61,6 +61,7 @@ error_table! {
         ClientHostMissing = 400, "no Host in an HTTP/1.1 request";
         ClientHostRepeated = 400, "more than one Host";
         ClientMethodInvalid = 400, "the method is not a token";
+        ClientMethodLookalike = 501, "a method that some servers take for another";
         ClientMethodTooLong = 501, "the method is longer than any known one";
         ClientRequestLineEnding = 400, "the request line does not end after the version";
         ClientSchemeMisdirected = 421, "the scheme of the target is not the one of the connection";
@@ -380,6 +381,9 @@ fn finish(walk: Walk<'_>, fields: Fields, scheme: Scheme) -> Result<Request, Req
     };
     let (authority, target) = match (&method, target) {
         (Method::Connect, _) => return Err(RequestError::ClientConnect),
+        (Method::Other(_), _) if method.is_lookalike() => {
+            return Err(RequestError::ClientMethodLookalike);
+        }
         (Method::Trace, _) if has_body => return Err(RequestError::ClientTraceWithBody),
         (_, [b'/', ..]) => (host, checked_path(ascii(target))?.to_owned()),
         (Method::Options, b"*") => (host, "*".to_owned()),

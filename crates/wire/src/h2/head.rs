@@ -195,6 +195,9 @@ impl<'a> HeadBuilder<'a> {
             return Err(Wrong::Status(status));
         }
         let method = self.method.take().ok_or(Wrong::Malformed)?;
+        if self.is_strict() && method.is_lookalike() {
+            return Err(Wrong::Status(501));
+        }
         let target = self.target(&method)?;
         let authority = self.authority()?;
         if ends && self.length.is_some_and(|length| length > 0) {

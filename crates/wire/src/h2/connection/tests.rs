@@ -418,6 +418,23 @@ fn a_body_has_the_length_that_was_told() {
 }
 
 #[test]
+fn methods_that_servers_take_for_others_are_refused() {
+    for (method, stream) in [("get", 1), ("Post", 3), ("PRI", 5)] {
+        let mut peer = Peer::new(local());
+        let fields =
+            [(":method", method), (":scheme", "http"), (":authority", "a"), (":path", "/")];
+        let block = peer.block(&fields);
+        let flags = flag::END_STREAM | flag::END_HEADERS;
+        assert_eq!(
+            peer.send(kind::HEADERS, flags, stream, &block),
+            Ok(vec![Event::Refused(stream)])
+        );
+        let seen = peer.seen();
+        assert_eq!(peer.fields(&seen[0])[0].1, "501", "{method}");
+    }
+}
+
+#[test]
 fn heads_over_a_limit_are_answered() {
     let mut peer = Peer::new(local());
     let large = "v".repeat(40_000);
