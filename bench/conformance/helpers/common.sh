@@ -180,7 +180,7 @@ start_nginx() {
     local folder=$scratch/nginx listen_tls='' h2='' user=()
     mkdir -p "$folder/cache"
     [[ $1 != *" h2c "* ]] || h2=' http2'
-    [ -z "$tls_port" ] || listen_tls="listen 127.0.0.1:$tls_port ssl http2; ssl_certificate $scratch/cert.pem; ssl_certificate_key $scratch/key.pem;"
+    [ -z "$tls_port" ] || listen_tls="listen 127.0.0.1:$tls_port ssl http2; ssl_protocols TLSv1.2 TLSv1.3; ssl_certificate $scratch/cert.pem; ssl_certificate_key $scratch/key.pem;"
     # Started by root its workers would become nobody, who may not look into the scratch folder.
     [ "$(id -u)" != 0 ] || user=(-g 'user root;')
     sed -e "s|@FOLDER@|$folder|g" -e "s|@LISTEN@|127.0.0.1:$port$h2|" -e "s|@TLS@|$listen_tls|" \
