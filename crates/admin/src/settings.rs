@@ -112,6 +112,7 @@ fn document(settings: &Settings) -> Value {
         },
         "admin": {
             "listen": settings.admin_listen.as_ref().map_or_else(|| "off".to_owned(), ToString::to_string),
+            "hosts": settings.admin_hosts,
             "token_file": path_or(settings.admin_token_file.as_ref(), "auto"),
         },
     });
@@ -127,6 +128,7 @@ fn listeners(settings: &Settings) -> Value {
             "address": listener.address.to_string(),
             "tls": listener.tls,
             "proxy_protocol": listener.proxy_protocol,
+            "proxy_from": listener.proxy_from.iter().map(ToString::to_string).collect::<Vec<_>>(),
         })
     };
     settings.listeners.iter().map(one).collect()

@@ -1,6 +1,6 @@
 //! What can go wrong in this crate, named by who has to change something.
 
-use crate::address::Address;
+use crate::address::{Address, PeerAddress};
 use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -24,6 +24,12 @@ pub enum NetError {
     ClientProxyHeader {
         /// What was wrong.
         why: String,
+    },
+    /// A peer that is in none of the networks that may speak for others.
+    #[error("{peer} is not in a network that may send PROXY protocol headers")]
+    ClientProxyUntrusted {
+        /// The peer.
+        peer: PeerAddress,
     },
     /// A peer that should send a PROXY protocol header did not finish it in time.
     #[error("the PROXY protocol header did not arrive in time")]

@@ -23,16 +23,17 @@ pub struct Client {
     pub address: PeerAddress,
     /// The address the client connected to, where the header names it.
     pub destination: Option<SocketAddr>,
-    /// The header, if the peer was trusted to send one.
-    pub header: Option<Header>,
+    /// The header.
+    pub header: Header,
 }
 
-/// Reads the header of a connection on a listener that expects one. A trusted peer must send it; the
-/// bytes of any other peer are left alone, so that nobody else can choose an address.
+/// Reads the header of a connection on a listener that expects one. A trusted peer must send it; any
+/// other is refused before a byte of it is read. To serve it under its own address instead would
+/// make a proxy that nobody listed speak for itself, and what it may do all its clients could.
 ///
 /// # Errors
-/// [`NetError::ClientProxyHeader`] and [`NetError::ClientProxyTimeout`]; the connection is of no use
-/// afterwards.
+/// [`NetError::ClientProxyUntrusted`], [`NetError::ClientProxyHeader`] and
+/// [`NetError::ClientProxyTimeout`]; the connection is of no use afterwards.
 pub async fn identify(
     socket: &Socket,
     peer: PeerAddress,
@@ -40,14 +41,14 @@ pub async fn identify(
     limit: Duration,
 ) -> Result<Client, NetError> {
     if !trusted.contains(peer) {
-        return Ok(Client { address: peer, destination: None, header: None });
+        return Err(NetError::ClientProxyUntrusted { peer });
     }
     let header = read_header(socket, limit).await?;
     let source = header.source.filter(|_| !header.local).map(canonical);
     Ok(Client {
         address: source.map_or(peer, PeerAddress::Tcp),
         destination: header.destination.filter(|_| !header.local).map(canonical),
-        header: Some(header),
+        header,
     })
 }
 
@@ -55,8 +56,8 @@ pub async fn identify(
 /// nothing behind it.
 ///
 /// # Errors
-/// As [`identify`].
-pub async fn read_header(socket: &Socket, limit: Duration) -> Result<Header, NetError> {
+/// [`NetError::ClientProxyHeader`] and [`NetError::ClientProxyTimeout`].
+async fn read_header(socket: &Socket, limit: Duration) -> Result<Header, NetError> {
     timeout(limit, header_of(socket)).await.unwrap_or(Err(NetError::ClientProxyTimeout))
 }
 

@@ -14,6 +14,7 @@ use crate::stats::{Sums, WorkerStats};
 use crate::transcript::Scribe;
 use crate::worker::{self, Command, Port, Shared};
 use freshet_base::clock::UnixMillis;
+use freshet_base::log_limit::LogLimit;
 use freshet_cache::{Cache, CacheError, Secret};
 use freshet_net::NetError;
 use freshet_net::address::Address;
@@ -24,6 +25,7 @@ use freshet_net::tls::server::{MinVersion, ServerOptions, server_config};
 use freshet_net::tls::ticket::{ROTATION, TicketKeys};
 use freshet_net::tls::{ALPN_HTTP_1_1, ALPN_HTTP_2};
 use freshet_net::topology::{Topology, pin_current_thread};
+use freshet_net::trust::TrustedPeers;
 use freshet_store::{Arena, DiskError, StoreError};
 use rustls::ServerConfig;
 use std::io;
@@ -144,6 +146,7 @@ impl Node {
             stats: cpus.iter().map(|_| Arc::new(WorkerStats::default())).collect(),
             log,
             decisions: Decisions::default(),
+            proxy_refusals: LogLimit::new(),
             ids: Ids::default(),
             bans,
             expiry: Expiry::default(),
@@ -364,13 +367,16 @@ fn open(
     listeners: &mut Vec<(Address, Listener)>,
 ) -> Result<(), NodeError> {
     let options = ListenOptions { reuse_port: ports.len() > 1, ..ListenOptions::default() };
+    let proxies = setting
+        .proxy_protocol
+        .then(|| Arc::new(TrustedPeers { networks: setting.proxy_from.clone() }));
     let mut add = |worker: &mut Vec<Port>, listener: Listener| -> Result<(), NodeError> {
         listeners.push((setting.address.clone(), listener.try_clone()?));
         worker.push(Port {
             name: Arc::clone(name),
             listener,
             tls: tls.filter(|_| setting.tls).cloned(),
-            proxy_protocol: setting.proxy_protocol,
+            proxies: proxies.clone(),
         });
         Ok(())
     };

@@ -12,6 +12,8 @@ use crate::session;
 use crate::snapshot::Snapshot;
 use crate::stats::WorkerStats;
 use crate::transcript::{Scribe, Side, Tag, Transcript};
+use freshet_base::clock::UnixMillis;
+use freshet_base::log_limit::LogLimit;
 use freshet_cache::Cache;
 use freshet_net::address::{Address, PeerAddress};
 use freshet_net::error::NetError;
@@ -20,6 +22,7 @@ use freshet_net::proxy;
 use freshet_net::socket::Socket;
 use freshet_net::stream::Stream;
 use freshet_net::tls::server;
+use freshet_net::trust::TrustedPeers;
 use freshet_origin::health::Transition;
 use freshet_origin::pool::Pool;
 use freshet_origin::probe;
@@ -46,6 +49,9 @@ const REFUSE_LINGER: Duration = Duration::from_millis(10);
 /// request within.
 const DRAIN_GRACE: Duration = Duration::from_secs(2);
 
+/// How often the log says that a connection without its PROXY header was refused.
+const PROXY_REFUSAL_EVERY: Duration = Duration::from_secs(10);
+
 /// What all workers share.
 pub struct Shared {
     /// Index of objects.
@@ -64,6 +70,8 @@ pub struct Shared {
     pub log: Arc<AccessLog>,
     /// What was not stored, and why.
     pub decisions: Decisions,
+    /// When connections that were refused for their PROXY header were last logged.
+    pub(crate) proxy_refusals: LogLimit,
     /// Numbers for connections, requests and fetches.
     pub ids: Ids,
     /// Bans.
@@ -96,8 +104,8 @@ pub struct Port {
     pub listener: Listener,
     /// TLS, where clients speak it.
     pub tls: Option<Arc<ServerConfig>>,
-    /// Whether a PROXY header comes first.
-    pub proxy_protocol: bool,
+    /// Who must send a PROXY header first, where one is expected; others are refused.
+    pub proxies: Option<Arc<TrustedPeers>>,
 }
 
 /// State of one worker, for its tasks.
@@ -299,6 +307,7 @@ async fn accept(worker: Rc<Worker>, port: Port) {
                     continue;
                 }
                 let (tls, name) = (tls.clone(), Arc::clone(&port.name));
+                let proxies = port.proxies.clone();
                 let path = match port.listener.local_address() {
                     Address::Unix(path) => Some(path.to_string_lossy().into()),
                     Address::Tcp(_) => None,
@@ -306,7 +315,7 @@ async fn accept(worker: Rc<Worker>, port: Port) {
                 let worker = Rc::clone(&worker);
                 spawn_local(async move {
                     let listener = (name, path);
-                    connection(worker, socket, peer, tls, port.proxy_protocol, listener).await;
+                    connection(worker, socket, peer, tls, proxies, listener).await;
                     drop(open);
                 });
             }
@@ -323,12 +332,12 @@ async fn connection(
     socket: Socket,
     peer: PeerAddress,
     tls: Option<Arc<ServerConfig>>,
-    proxy_protocol: bool,
+    proxies: Option<Arc<TrustedPeers>>,
     (listener, path): (Arc<str>, Option<Box<str>>),
 ) {
     let limit = worker.snapshot().settings.handshake_timeout;
     let id = worker.next_id();
-    let first = if proxy_protocol { "PROXY" } else { "HTTP/1" };
+    let first = if proxies.is_some() { "PROXY" } else { "HTTP/1" };
     let transcript =
         Transcript::begin(worker.shared.scribe.as_ref(), Side::Client, id, "sess", 0, first);
     let mut client = Client {
@@ -345,20 +354,17 @@ async fn connection(
         closing: Cell::default(),
     };
     client.note_opened();
-    if proxy_protocol {
-        match proxy::read_header(&socket, limit).await {
-            Ok(header) => {
-                client.note_proxied(&header);
-                if let Some(source) = header.source {
-                    client.address = Some(source);
-                }
-                if header.destination.is_some() {
-                    client.local_address = header.destination;
+    if let Some(proxies) = proxies {
+        match proxy::identify(&socket, peer, &proxies, limit).await {
+            Ok(proxied) => {
+                client.note_proxied(&proxied.header);
+                client.address = proxied.address.socket_address();
+                if proxied.destination.is_some() {
+                    client.local_address = proxied.destination;
                 }
             }
             Err(error) => {
-                tracing::debug!(%error, "no PROXY header");
-                worker.stats.proxy_header_errors.increment();
+                note_unproxied(&worker, &client, &error);
                 client.transcript.note(Tag::ProxyGarbage, format_args!("{}", garbage(&error)));
                 client.closing.set("RX_JUNK");
                 client.note_closed();
@@ -387,6 +393,27 @@ async fn connection(
     let client = Rc::new(client);
     session::serve(worker, stream, Rc::clone(&client)).await;
     client.note_closed();
+}
+
+/// Counts a connection whose PROXY header is missing, wrong or from a peer that may send none, and
+/// logs it now and then: an operator who forgot a proxy sees nothing else of it.
+fn note_unproxied(worker: &Worker, client: &Client, error: &NetError) {
+    let counter = match error {
+        NetError::ClientProxyUntrusted { .. } => &worker.stats.proxy_untrusted,
+        _ => &worker.stats.proxy_header_errors,
+    };
+    counter.increment();
+    let limit = &worker.shared.proxy_refusals;
+    let Some(held_back) = limit.admit(UnixMillis::now(), PROXY_REFUSAL_EVERY) else { return };
+    let (listener, peer) = (&*client.listener, client.peer_address.map(|peer| peer.ip()));
+    let peer = peer.map_or_else(|| "unix:".to_owned(), |ip| ip.to_string());
+    let cure = match error {
+        NetError::ClientProxyUntrusted { .. } => {
+            "if it is a proxy of yours, add its network to `proxy_from` of this [[listen]]"
+        }
+        _ => "does it send PROXY protocol headers? this [[listen]] has `proxy_protocol`",
+    };
+    tracing::warn!(%peer, listener, held_back, %error, "a connection was refused: {cure}");
 }
 
 /// Counts a connection as long as it lives.

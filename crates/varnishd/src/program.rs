@@ -188,6 +188,8 @@ fn settings(state: &State) -> Result<Settings, String> {
     let mut settings = Settings::from_document(&document).map_err(|wrong| wrong.join("\n"))?;
     let parameters = &state.parameters;
     let span = |name: &str| Duration::from_secs_f64(parameters.seconds(name));
+    let everywhere =
+        ["0.0.0.0/0", "::/0"].map(|all| all.parse().expect("it is a network")).to_vec();
     settings.listeners = state
         .options
         .endpoints
@@ -197,6 +199,8 @@ fn settings(state: &State) -> Result<Settings, String> {
             address: endpoint.address.clone(),
             tls: false,
             proxy_protocol: endpoint.proxy,
+            // As Varnish does it: whoever reaches the port is a proxy.
+            proxy_from: everywhere.clone(),
         })
         .collect();
     if let Some(bytes) = state.memory_bytes() {

@@ -69,7 +69,7 @@ fn a_header_may_arrive_byte_by_byte() {
                 }
             };
             let (_, found) = tokio::join!(send, identified(&accepted));
-            assert!(found.unwrap().header.is_some());
+            assert!(!found.unwrap().header.local);
             assert_eq!(read_exactly(&mut accepted.into(), 1, 9).await, b"x");
         }
     });
@@ -88,13 +88,14 @@ fn a_health_check_of_the_proxy_itself_keeps_the_peer() {
 }
 
 #[test]
-fn a_peer_that_is_not_trusted_cannot_choose_an_address() {
+fn a_peer_that_is_not_trusted_is_refused_and_nothing_of_it_is_read() {
     run(async {
         let (connecting, accepted) = sockets().await;
         Stream::from(connecting).write(V1).await.unwrap();
         let nobody = TrustedPeers::default();
-        let found = identify(&accepted, peer(&accepted), &nobody, LIMIT).await.unwrap();
-        assert_eq!(found, Client { address: peer(&accepted), destination: None, header: None });
+        let peer = peer(&accepted);
+        let refused = identify(&accepted, peer, &nobody, LIMIT).await;
+        assert_eq!(refused, Err(NetError::ClientProxyUntrusted { peer }));
         assert_eq!(read_exactly(&mut accepted.into(), V1.len(), 99).await, V1);
     });
 }

@@ -197,7 +197,15 @@ pub const KEYS: &[Key] = &[
         "listen[].proxy_protocol",
         Kind::Bool,
         "false",
-        "Whether each connection begins with a PROXY protocol header, version 1 or 2.",
+        "Whether each connection begins with a PROXY protocol header, version 1 or 2. The node \
+         takes its word for who the client is, so only peers in `proxy_from` may connect.",
+    ),
+    key(
+        "listen[].proxy_from",
+        Kind::TextList,
+        "127.0.0.0/8,::1/128",
+        "Networks of the proxies in front, where `proxy_protocol` is true. Other peers are refused, \
+         counted and logged; a Unix socket takes whom its file lets in.",
     ),
     key(
         "certificate[].cert",
@@ -449,6 +457,14 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "127.0.0.1:6080",
         "Address of metrics, health and the REST interface; `off` for none.",
+    ),
+    key(
+        "admin.hosts",
+        Kind::TextList,
+        "",
+        "Names the interface may be asked under, as `freshet.media.svc`. IP addresses, `localhost` \
+         and the machine's own name always work; a request for any other is answered with 421, so \
+         that no page of another site gets there by a name that resolves to this address.",
     ),
     key(
         "admin.token_file",

@@ -66,6 +66,8 @@ pub struct Settings {
     pub log: Log,
     /// Admin interface address.
     pub admin_listen: Option<Address>,
+    /// Names the admin interface answers to, besides addresses and the machine's own.
+    pub admin_hosts: Vec<String>,
     /// File with the admin token; `None` is one in the runtime directory.
     pub admin_token_file: Option<PathBuf>,
 }
@@ -81,6 +83,8 @@ pub struct Listener {
     pub tls: bool,
     /// PROXY header first.
     pub proxy_protocol: bool,
+    /// Networks whose peers may send one; those on a Unix socket always may.
+    pub proxy_from: Vec<Network>,
 }
 
 /// `[[certificate]]`
@@ -386,7 +390,7 @@ impl Settings {
                     _ => SetCookie::Pass,
                 },
                 forward: document.value("cache.forward").list(),
-                peers: networks("cache.peers", document, &mut wrong),
+                peers: networks("cache.peers", document.value("cache.peers"), &mut wrong),
                 loop_id: match text("cache.loop_id") {
                     auto if auto == "auto" => None,
                     own => Some(name("cache.loop_id", own, &mut wrong)),
@@ -394,7 +398,11 @@ impl Settings {
                 client_cache_control: document.value("cache.client_cache_control").bool(),
                 cache_status: document.value("cache.cache_status").bool(),
                 name: name("cache.name", text("cache.name"), &mut wrong),
-                purge_from: networks("cache.purge_from", document, &mut wrong),
+                purge_from: networks(
+                    "cache.purge_from",
+                    document.value("cache.purge_from"),
+                    &mut wrong,
+                ),
                 gzip: document.value("cache.gzip").bool().then_some(true),
                 esi: document.value("cache.esi").bool(),
             },
@@ -418,6 +426,7 @@ impl Settings {
                 "off" => None,
                 address => parse_address("admin.listen", address, &mut wrong),
             },
+            admin_hosts: document.value("admin.hosts").list(),
             admin_token_file: Some(text("admin.token_file"))
                 .filter(|f| f != "auto")
                 .map(Into::into),
@@ -525,6 +534,7 @@ fn listener(row: &Row<'_>, wrong: &mut Vec<String>) -> Option<Listener> {
         address: parse_address("listen.address", &row.value("listen[].address").text(), wrong)?,
         tls: row.value("listen[].tls").bool(),
         proxy_protocol: row.value("listen[].proxy_protocol").bool(),
+        proxy_from: networks("listen.proxy_from", row.value("listen[].proxy_from"), wrong),
     })
 }
 
@@ -612,10 +622,9 @@ fn parse_address(key: &str, text: &str, wrong: &mut Vec<String>) -> Option<Addre
     text.parse().map_err(|error| wrong.push(format!("{key}: {error}"))).ok()
 }
 
-fn networks(path: &str, document: &Document, wrong: &mut Vec<String>) -> Vec<Network> {
-    let Value::List(texts) = document.value(path) else { return Vec::new() };
+fn networks(path: &str, value: Value, wrong: &mut Vec<String>) -> Vec<Network> {
     let mut out = Vec::new();
-    for text in texts {
+    for text in value.list() {
         match text.parse() {
             Ok(network) => out.push(network),
             Err(error) => wrong.push(format!("{path}: {error}")),
@@ -697,16 +706,19 @@ mod tests {
         assert_eq!(settings.origins[0].name, "a:81");
         assert_eq!(settings.origins[0].url, "http://a:81");
         assert_eq!(settings.cache.purge_from.len(), 2);
+        let proxies = settings.listeners[0].proxy_from.iter().map(ToString::to_string);
+        assert_eq!(proxies.collect::<Vec<_>>(), ["127.0.0.0/8", "::1/128"]);
     }
 
     #[test]
     fn wrong_values_are_all_listed() {
         let wrong = settings(
             "memory = \"1KB\"\n[[listen]]\naddress = \"nowhere\"\n[[origin]]\nurl = \"ftp://a\"\n\
-             [cache]\npurge_from = [\"x\"]\nname = \"a b\"\n",
+             [cache]\npurge_from = [\"x\"]\nname = \"a b\"\n\
+             [[listen]]\naddress = \":1\"\nproxy_from = [\"y\"]\n",
         )
         .unwrap_err();
-        assert_eq!(wrong.len(), 5, "{wrong:?}");
+        assert_eq!(wrong.len(), 6, "{wrong:?}");
     }
 
     #[test]

@@ -103,6 +103,47 @@ fn a_connection_without_its_proxy_header_is_closed() {
 }
 
 #[test]
+fn a_peer_outside_of_proxy_from_cannot_choose_an_address() {
+    run(async {
+        let origin = Origin::serve(|asked| fresh(asked.target()));
+        let mut setup = Setup::of(&origin);
+        setup.listen.push_str("proxy_protocol = true\nproxy_from = [\"192.0.2.0/24\"]\n");
+        setup.listen.push_str("[[listen]]\naddress = \"127.0.0.1:0\"\n");
+        let node = setup.start();
+        let open = node.node.socket_addresses()[1];
+        assert_eq!(Client::connect(open).await.get("/a").await.text(), "/a");
+        // An address that PURGE is open to, by either version; and none at all.
+        let mut local = version_2(1);
+        local[16..20].copy_from_slice(&[127, 0, 0, 1]);
+        for header in [&b"PROXY TCP4 127.0.0.1 127.0.0.1 1 80\r\n"[..], &local, b""] {
+            let mut client = Client::to(&node).await;
+            client
+                .send(&[header, b"PURGE /a HTTP/1.1\r\nHost: example.test\r\n\r\n"].concat())
+                .await;
+            assert!(client.ended().await);
+        }
+        assert_eq!((node.count("proxy_untrusted"), node.count("proxy_header_errors")), (3, 0));
+        assert_eq!((node.count("purges"), node.count("requests")), (0, 1));
+    });
+}
+
+#[test]
+fn a_unix_socket_takes_the_word_of_whom_its_file_lets_in() {
+    run(async {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("node.sock");
+        let origin = telling("x-forwarded-for");
+        let mut setup = Setup::of(&origin);
+        setup.listen = format!("[[listen]]\naddress = \"unix:{}\"\n", path.display());
+        setup.listen.push_str("proxy_protocol = true\nproxy_from = []\n");
+        let _node = setup.start();
+        let mut client = Client::over(UnixStream::connect(&path).await.unwrap());
+        client.send("PROXY TCP4 192.0.2.7 198.51.100.1 1234 80\r\n").await;
+        assert_eq!(client.get("/a").await.text(), "192.0.2.7");
+    });
+}
+
+#[test]
 fn a_listener_on_ipv6_serves() {
     run(async {
         let origin = telling("x-forwarded-for");
