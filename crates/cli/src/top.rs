@@ -6,6 +6,7 @@ use crate::text::{COLUMNS, cut, micros, percent, print, thousands};
 use anyhow::Result;
 use clap::Args;
 use freshet_base::units::format_bytes;
+use freshet_node::stats::HitCounts;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -71,7 +72,7 @@ fn view(before: &Value, after: &Value) -> String {
         thousands(now("/cache/objects")),
         format_bytes(now("/cache/bytes")),
     );
-    let hits = more("hits") + more("hits_stale");
+    let hits = HitCounts::of(more);
     let hit_times = Times::between(&before["hit_first_byte"], &after["hit_first_byte"]);
     let miss_times = Times::between(&before["miss_first_byte"], &after["miss_first_byte"]);
     let lines = [
@@ -80,8 +81,8 @@ fn view(before: &Value, after: &Value) -> String {
             "hits",
             format!(
                 "{} of requests, {} of bytes",
-                percent(hits, more("requests")),
-                percent(more("hit_body_bytes"), more("body_bytes"))
+                percent(hits.hits, hits.requests),
+                percent(hits.hit_body_bytes, hits.body_bytes)
             ),
         ),
         ("to clients", gigabits(more("body_bytes") + more("head_bytes"))),

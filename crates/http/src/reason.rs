@@ -220,7 +220,9 @@ impl Reason {
         })
     }
 
-    /// Whether the answer came from the store without waiting for the origin.
+    /// Whether the request was answered without one of its own to an origin: from the store, fresh or
+    /// stale, or with what another's fetch brings or has just brought. This is what a hit is wherever
+    /// hits are counted.
     pub const fn is_hit(self) -> bool {
         matches!(
             self,

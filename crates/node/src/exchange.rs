@@ -62,7 +62,8 @@ pub struct Response {
 pub struct Facts {
     /// Why it is what it is.
     pub reason: Reason,
-    /// Whether the body came from the cache without waiting for an origin.
+    /// Whether the body came from the cache without waiting for an origin. [`Reason::is_hit`] is more:
+    /// it also has who waited for what another's fetch brought.
     pub hit: bool,
     /// The origin asked, if any.
     pub origin: Option<Arc<str>>,

@@ -43,15 +43,17 @@ counters! {
     tls_failed,
     /// PROXY protocol headers that were wrong.
     proxy_header_errors,
+    /// Connections refused because listen.proxy_from does not list their peer.
+    proxy_untrusted,
     /// Requests received.
     requests,
     /// Requests over HTTP/2.
     requests_h2,
-    /// Requests answered from the cache while fresh.
+    /// Requests answered without one to an origin, from what is fresh.
     hits,
-    /// Requests answered from the cache past its lifetime.
+    /// Requests answered without one to an origin, from what is past its lifetime.
     hits_stale,
-    /// Requests answered from an object still being filled.
+    /// Of hits, those that another request's fetch was for.
     hits_filling,
     /// Objects found on a disk and brought into memory.
     disk_hits,
@@ -105,7 +107,7 @@ counters! {
     esi_warnings,
     /// Body bytes sent to clients.
     body_bytes,
-    /// Body bytes sent to clients from hits.
+    /// Body bytes sent to clients from hits of all kinds.
     hit_body_bytes,
     /// Head bytes sent to clients.
     head_bytes,
@@ -119,6 +121,59 @@ counters! {
     h2_goaway,
     /// Access log records lost because the writer was behind.
     log_lost,
+}
+
+/// How much of the traffic was hits ([`Reason::is_hit`](freshet_http::reason::Reason::is_hit)), as
+/// everything shows it that shows a node's hit ratios.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct HitCounts {
+    /// Requests that were hits.
+    pub hits: u64,
+    /// Requests of all kinds.
+    pub requests: u64,
+    /// Body bytes that hits were answered with.
+    pub hit_body_bytes: u64,
+    /// Body bytes of all answers.
+    pub body_bytes: u64,
+}
+
+impl HitCounts {
+    /// Of counters by name, or of what was added to them meanwhile.
+    pub fn of(counter: impl Fn(&str) -> u64) -> Self {
+        Self {
+            // Those of objects still being filled are among `hits`.
+            hits: counter("hits") + counter("hits_stale"),
+            requests: counter("requests"),
+            hit_body_bytes: counter("hit_body_bytes"),
+            body_bytes: counter("body_bytes"),
+        }
+    }
+
+    /// What was counted since `before`.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            hits: self.hits.saturating_sub(before.hits),
+            requests: self.requests.saturating_sub(before.requests),
+            hit_body_bytes: self.hit_body_bytes.saturating_sub(before.hit_body_bytes),
+            body_bytes: self.body_bytes.saturating_sub(before.body_bytes),
+        }
+    }
+
+    /// The share of requests that were hits, 0 to 1; `None` without requests.
+    pub fn request_ratio(self) -> Option<f64> {
+        ratio(self.hits, self.requests)
+    }
+
+    /// The share of body bytes that hits were answered with, 0 to 1; `None` without bytes.
+    pub fn byte_ratio(self) -> Option<f64> {
+        ratio(self.hit_body_bytes, self.body_bytes)
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    // Counters are read one after another while workers add to them.
+    (whole > 0).then(|| (part as f64 / whole as f64).min(1.0))
 }
 
 /// Sums over all workers.

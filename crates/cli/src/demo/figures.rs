@@ -4,6 +4,7 @@ use freshet_lab::demo::{Sampler, Second};
 use freshet_lab::origin::{self, Origin};
 use freshet_lab::viewers::{Errors, Figures, Latency, Viewers};
 use freshet_node::node::Node;
+use freshet_node::stats::HitCounts;
 use serde::Serialize;
 use std::time::Instant;
 
@@ -21,8 +22,8 @@ pub(super) struct Moment {
 pub(super) struct Part {
     /// Rates and what viewers saw.
     pub(super) rates: Second,
-    /// The share of requests that the cache answered, 0 to 1; `None` without requests.
-    pub(super) request_hit_ratio: Option<f64>,
+    /// What of it the cache answered.
+    pub(super) hits: HitCounts,
 }
 
 /// The counters so far, read at one time.
@@ -30,8 +31,7 @@ pub(super) struct Part {
 struct Counts {
     viewers: Figures,
     origin: origin::Totals,
-    requests: u64,
-    hits: u64,
+    hits: HitCounts,
 }
 
 impl Counts {
@@ -44,8 +44,7 @@ impl Counts {
         Self {
             viewers: figures,
             origin: origin.totals(),
-            requests: sums.counter("requests"),
-            hits: sums.counter("hits") + sums.counter("hits_stale"),
+            hits: HitCounts::of(|name| sums.counter(name)),
         }
     }
 }
@@ -58,7 +57,7 @@ pub(super) struct Readings {
     sampler: Sampler,
     /// One that never sampled: what it says is since the start.
     fresh: Sampler,
-    before: (u64, u64),
+    before: HitCounts,
 }
 
 impl Readings {
@@ -66,7 +65,13 @@ impl Readings {
     pub(super) fn new(offer: &origin::Settings) -> Self {
         let now = Instant::now();
         let sampler = Sampler::new(offer.channels, offer.titles);
-        Self { started: now, taken: now, fresh: sampler.clone(), sampler, before: (0, 0) }
+        Self {
+            started: now,
+            taken: now,
+            fresh: sampler.clone(),
+            sampler,
+            before: HitCounts::default(),
+        }
     }
 
     /// The figures since the last call and since the start.
@@ -80,16 +85,12 @@ impl Readings {
         let first_byte = viewers.map(Viewers::take_interval).unwrap_or_default();
         let now = Instant::now();
         let elapsed = now.duration_since(self.taken);
-        let (requests, hits) = self.before;
         let last = Part {
             rates: self.sampler.sample(counts.viewers, first_byte, counts.origin, elapsed),
-            request_hit_ratio: ratio(
-                counts.hits.saturating_sub(hits),
-                counts.requests.saturating_sub(requests),
-            ),
+            hits: counts.hits.since(self.before),
         };
         self.taken = now;
-        self.before = (counts.requests, counts.hits);
+        self.before = counts.hits;
         let whole = self.whole(&counts, now);
         Moment { last, whole, seconds: now.duration_since(self.started).as_secs_f64() }
     }
@@ -114,10 +115,10 @@ impl Readings {
             gbit_per_second: whole.rates.bits_per_second / 1e9,
             body_bytes: counts.viewers.body_bytes,
             origin_body_bytes: counts.origin.body_bytes,
-            byte_hit_ratio: whole.rates.byte_hit_ratio(),
-            requests: counts.requests,
-            hits: counts.hits,
-            request_hit_ratio: whole.request_hit_ratio,
+            byte_hit_ratio: counts.hits.byte_ratio(),
+            requests: counts.hits.requests,
+            hits: counts.hits.hits,
+            request_hit_ratio: counts.hits.request_ratio(),
             ttfb_p50_ms: millis(p50_us),
             ttfb_p99_ms: millis(p99_us),
             ttfb_max_ms: millis(max_us),
@@ -133,7 +134,7 @@ impl Readings {
         let (viewers, origin) = (counts.viewers, counts.origin);
         Part {
             rates: self.fresh.clone().sample(viewers, viewers.first_byte, origin, elapsed),
-            request_hit_ratio: ratio(counts.hits, counts.requests),
+            hits: counts.hits,
         }
     }
 }
@@ -176,8 +177,4 @@ impl From<Errors> for ErrorKinds {
         let Errors { connect, status, transfer, manifest } = errors;
         Self { connect, status, transfer, manifest }
     }
-}
-
-fn ratio(part: u64, whole: u64) -> Option<f64> {
-    (whole > 0).then(|| (part as f64 / whole as f64).min(1.0))
 }

@@ -147,8 +147,8 @@ impl View {
                 &|part| gbit(part.rates.origin_bits_per_second),
                 &self.yellow(&fetched),
             ),
-            row("byte hit ratio", &|part| percent(part.rates.byte_hit_ratio()), ""),
-            row("request hit ratio", &|part| percent(part.request_hit_ratio), ""),
+            row("byte hit ratio", &|part| percent(part.hits.byte_ratio()), ""),
+            row("request hit ratio", &|part| percent(part.hits.request_ratio()), ""),
             row("TTFB p50", &|part| micros(part, part.rates.first_byte.p50_us), ""),
             row("TTFB p99", &|part| micros(part, part.rates.first_byte.p99_us), ""),
             warn(row("late segments", &|part| part.rates.late.to_string(), ""), whole.rates.late),
@@ -190,7 +190,7 @@ const HEADING: &str =
 
 /// The figures of the last second under [`HEADING`], as words that scripts can split.
 fn line(moment: &Moment) -> String {
-    let Part { rates, request_hit_ratio } = &moment.last;
+    let Part { rates, hits } = &moment.last;
     let percent = |ratio: Option<f64>| {
         ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{:.1}%", ratio * 100.0))
     };
@@ -204,8 +204,8 @@ fn line(moment: &Moment) -> String {
         rates.channels,
         rates.viewers,
         rates.bits_per_second / 1e9,
-        percent(rates.byte_hit_ratio()),
-        percent(*request_hit_ratio),
+        percent(hits.byte_ratio()),
+        percent(hits.request_ratio()),
         millis(rates.first_byte.p50_us),
         millis(rates.first_byte.p99_us),
         rates.late,

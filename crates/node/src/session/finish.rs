@@ -134,8 +134,11 @@ impl Sent {
         if let Some(count) = stats.statuses.get(usize::from(head.status / 100)) {
             count.increment();
         }
-        if facts.hit {
+        let is_hit = facts.reason.is_hit();
+        if is_hit {
             stats.hit_body_bytes.add(body_bytes);
+        }
+        if facts.hit {
             stats.hit_first_byte_us.record(self.first_byte_us);
         } else {
             stats.miss_first_byte_us.record(self.first_byte_us);
@@ -156,7 +159,7 @@ impl Sent {
             head_bytes: self.head_bytes,
             client: self.client,
             reason: facts.reason as u16,
-            hit: facts.hit,
+            hit: is_hit,
             aborted,
             tls: self.tls,
             id: self.id,
