@@ -3,8 +3,10 @@
 use crate::capacity::Capacity;
 use crate::error::OriginError;
 use crate::health::{HealthCell, PassiveRule};
+use crate::outage::Outage;
 use crate::resolve::Resolver;
 use crate::stats::OriginStats;
+use freshet_base::clock::UnixMillis;
 use freshet_http::message::Scheme;
 use freshet_net::address::Address;
 use freshet_net::tls::client::{ClientOptions, Identity, client_config};
@@ -254,6 +256,7 @@ pub struct Origin {
     pub health: HealthCell,
     /// Counters.
     pub stats: OriginStats,
+    pub(crate) outage: Outage,
     pub(crate) capacity: Capacity,
     pub(crate) resolver: Option<Resolver>,
     pub(crate) tls: Option<TlsClient>,
@@ -290,6 +293,18 @@ impl TlsClient {
 }
 
 impl Origin {
+    /// Counts an exchange whose head came, and logs the end of an outage.
+    pub(crate) fn answered(&self) {
+        self.stats.responses.add(1);
+        self.outage.answered(&self.settings.name, UnixMillis::now());
+    }
+
+    /// Counts a failed exchange, and logs it now and then.
+    pub(crate) fn failed(&self, error: &OriginError) {
+        self.stats.failed(error);
+        self.outage.failed(&self.settings.name, error, UnixMillis::now());
+    }
+
     /// An origin of these settings, under a new id. Reads the TLS files named there; connects to
     /// nothing.
     ///
@@ -324,6 +339,7 @@ impl Origin {
             id: OriginId::next(),
             health: HealthCell::default(),
             stats: OriginStats::default(),
+            outage: Outage::default(),
             capacity: Capacity::new(settings.connections_max),
             resolver,
             tls,

@@ -218,34 +218,149 @@ pub enum FailureKind {
     Config,
 }
 
-/// What is said about a [`FailureKind`]: metrics label, RFC 9209 §2.3 type, status of the answer.
-struct Row(FailureKind, &'static str, &'static str, u16);
+/// What is said about a [`FailureKind`]: metrics label, RFC 9209 §2.3 type, status of the answer, and
+/// what to do about it or where to look.
+struct Row(FailureKind, &'static str, &'static str, u16, &'static str);
 
 /// In the order of the enum, so that a kind is its own index. Statuses are those RFC 9209
 /// recommends with three exceptions: a client that broke its own request gets 400, and what RFC
 /// 9209 would answer with 500 (configuration, our resources) is 503, because another node or a
 /// later try may well answer.
 const TABLE: [Row; 20] = [
-    Row(FailureKind::Name, "name", "dns_error", 502),
-    Row(FailureKind::NameTimeout, "name-timeout", "dns_timeout", 504),
-    Row(FailureKind::Refused, "refused", "connection_refused", 502),
-    Row(FailureKind::Unreachable, "unreachable", "destination_ip_unroutable", 502),
-    Row(FailureKind::ConnectTimeout, "connect-timeout", "connection_timeout", 504),
-    Row(FailureKind::Tls, "tls", "tls_protocol_error", 502),
-    Row(FailureKind::Certificate, "certificate", "tls_certificate_error", 502),
-    Row(FailureKind::ConnectionLimit, "connection-limit", "connection_limit_reached", 503),
-    Row(FailureKind::LocalResources, "local-resources", "proxy_internal_error", 503),
-    Row(FailureKind::Closed, "closed", "connection_terminated", 502),
-    Row(FailureKind::WriteTimeout, "write-timeout", "connection_write_timeout", 504),
-    Row(FailureKind::FirstByteTimeout, "first-byte-timeout", "http_response_timeout", 504),
-    Row(FailureKind::BodyTimeout, "body-timeout", "connection_read_timeout", 504),
-    Row(FailureKind::HeadMalformed, "head-malformed", "http_protocol_error", 502),
-    Row(FailureKind::HeadTooLarge, "head-too-large", "http_response_header_section_size", 502),
-    Row(FailureKind::Upgrade, "upgrade", "http_upgrade_failed", 502),
-    Row(FailureKind::BodyIncomplete, "body-incomplete", "http_response_incomplete", 502),
-    Row(FailureKind::BodyMalformed, "body-malformed", "http_response_transfer_coding", 502),
-    Row(FailureKind::ClientBody, "client-body", "http_request_error", 400),
-    Row(FailureKind::Config, "config", "proxy_configuration_error", 503),
+    Row(
+        FailureKind::Name,
+        "name",
+        "dns_error",
+        502,
+        "is the name right, and does this machine resolve it?",
+    ),
+    Row(
+        FailureKind::NameTimeout,
+        "name-timeout",
+        "dns_timeout",
+        504,
+        "this machine's name server does not answer in time",
+    ),
+    Row(
+        FailureKind::Refused,
+        "refused",
+        "connection_refused",
+        502,
+        "does it run, and listen on that port?",
+    ),
+    Row(
+        FailureKind::Unreachable,
+        "unreachable",
+        "destination_ip_unroutable",
+        502,
+        "is there a route to it, and no firewall between?",
+    ),
+    Row(
+        FailureKind::ConnectTimeout,
+        "connect-timeout",
+        "connection_timeout",
+        504,
+        "does it run, and does no firewall drop what is sent to it?",
+    ),
+    Row(
+        FailureKind::Tls,
+        "tls",
+        "tls_protocol_error",
+        502,
+        "does it speak TLS on that port, and a version of it that this node does?",
+    ),
+    Row(
+        FailureKind::Certificate,
+        "certificate",
+        "tls_certificate_error",
+        502,
+        "name its authority in origin.ca or its name in origin.sni, or give up origin.verify",
+    ),
+    Row(
+        FailureKind::ConnectionLimit,
+        "connection-limit",
+        "connection_limit_reached",
+        503,
+        "raise origin.connections_max if it can take more",
+    ),
+    Row(
+        FailureKind::LocalResources,
+        "local-resources",
+        "proxy_internal_error",
+        503,
+        "this machine is short of descriptors, ports or memory",
+    ),
+    Row(
+        FailureKind::Closed,
+        "closed",
+        "connection_terminated",
+        502,
+        "its own log says why it closes",
+    ),
+    Row(
+        FailureKind::WriteTimeout,
+        "write-timeout",
+        "connection_write_timeout",
+        504,
+        "it takes requests too slowly; origins.between_bytes_timeout is the limit",
+    ),
+    Row(
+        FailureKind::FirstByteTimeout,
+        "first-byte-timeout",
+        "http_response_timeout",
+        504,
+        "it answers too slowly; origins.first_byte_timeout is the limit",
+    ),
+    Row(
+        FailureKind::BodyTimeout,
+        "body-timeout",
+        "connection_read_timeout",
+        504,
+        "its answers stop on the way; origins.between_bytes_timeout is the limit",
+    ),
+    Row(
+        FailureKind::HeadMalformed,
+        "head-malformed",
+        "http_protocol_error",
+        502,
+        "does it speak HTTP/1 on that port?",
+    ),
+    Row(
+        FailureKind::HeadTooLarge,
+        "head-too-large",
+        "http_response_header_section_size",
+        502,
+        "its answers carry more fields than this node takes",
+    ),
+    Row(
+        FailureKind::Upgrade,
+        "upgrade",
+        "http_upgrade_failed",
+        502,
+        "it does not keep to HTTP/1.1",
+    ),
+    Row(
+        FailureKind::BodyIncomplete,
+        "body-incomplete",
+        "http_response_incomplete",
+        502,
+        "its own log says why it breaks answers off",
+    ),
+    Row(
+        FailureKind::BodyMalformed,
+        "body-malformed",
+        "http_response_transfer_coding",
+        502,
+        "it does not keep to HTTP/1.1",
+    ),
+    Row(
+        FailureKind::ClientBody,
+        "client-body",
+        "http_request_error",
+        400,
+        "its client did not send all of the request",
+    ),
+    Row(FailureKind::Config, "config", "proxy_configuration_error", 503, "correct its settings"),
 ];
 
 impl OriginError {
@@ -388,6 +503,11 @@ impl FailureKind {
     /// Status to answer with.
     pub fn status(self) -> u16 {
         self.row().3
+    }
+
+    /// What to do about it or where to look, for logs.
+    pub fn cure(self) -> &'static str {
+        self.row().4
     }
 
     fn row(self) -> &'static Row {

@@ -113,8 +113,8 @@ pub async fn exchange_within(
     let interim = (on_interim, in_flight);
     let result = attempts(pool, origin, request, &mut upload, interim, terms).await;
     match &result {
-        Ok(_) => origin.stats.responses.add(1),
-        Err(error) => origin.stats.failed(error),
+        Ok(_) => origin.answered(),
+        Err(error) => origin.failed(error),
     }
     result
 }

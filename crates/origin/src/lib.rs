@@ -55,6 +55,7 @@ pub mod error;
 mod exchange;
 pub mod health;
 mod idle;
+mod outage;
 pub mod pool;
 pub mod probe;
 mod race;

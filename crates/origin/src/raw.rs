@@ -36,7 +36,7 @@ pub async fn connect_raw(pool: &Pool, origin: &Arc<Origin>) -> Result<RawConnect
     match pool.check_out(origin, origin.settings.proxy_header > 0).await {
         Ok(connection) => Ok(RawConnection::new(connection, in_flight)),
         Err(error) => {
-            origin.stats.failed(&error);
+            origin.failed(&error);
             Err(error)
         }
     }

@@ -299,7 +299,7 @@ impl OriginBody {
     }
 
     fn fail(&mut self, error: OriginError) -> OriginError {
-        self.origin.stats.failed(&error);
+        self.origin.failed(&error);
         self.connection = None;
         self.pool = None;
         self.source = Source::Ended;

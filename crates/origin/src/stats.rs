@@ -43,7 +43,7 @@ pub struct OriginStats {
 
 impl OriginStats {
     /// Counts a failed exchange.
-    pub fn failed(&self, error: &OriginError) {
+    pub(crate) fn failed(&self, error: &OriginError) {
         if let Some(counter) = self.failures.get(error.kind().index()) {
             counter.add(1);
         }
