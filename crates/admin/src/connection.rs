@@ -1,53 +1,50 @@
-//! Connections to the interface: few, and none that stays without asking.
+//! Connections to the interface: few, none that stays without asking, and always room for one that
+//! asks at once, as a health check does.
+//!
+//! A connection is at one of the [`Step`]s, each with a time of its own. Where all places are taken,
+//! the one that has waited longest for its client loses its own: slow clients, and those that only
+//! connect, cost one another their connections and nobody else.
 
-use freshet_net::address::Address;
+use crate::limits::{
+    CONNECTIONS_MAX, FAILED_PAUSE, REQUEST_BYTES_MAX, REQUEST_TIME_MAX, SEND_SILENCE_MAX,
+    SILENCE_MAX,
+};
+use axum::extract::connect_info::Connected;
+use axum::serve::IncomingStream;
 use freshet_net::listener::Listener;
 use freshet_net::stream::Stream;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep};
-
-/// Connections at a time; more wait in the kernel's queue. A scraper, probes and some people.
-const CONNECTIONS_MAX: usize = 256;
-/// How long a connection may be silent: longer than the usual scrape interval of 60 s.
-const SILENCE_MAX: Duration = Duration::from_secs(75);
-/// Pause before accepting again after the listener failed, which is not expected to get better.
-const FAILED_PAUSE: Duration = Duration::from_secs(1);
 
 /// Accepts for axum.
 pub(crate) struct Door {
     listener: Listener,
-    room: Arc<Semaphore>,
+    places: Arc<Places>,
 }
 
 impl Door {
-    pub(crate) fn new(listener: Listener) -> Self {
-        Self { listener, room: Arc::new(Semaphore::new(CONNECTIONS_MAX)) }
+    pub(crate) fn new(listener: Listener, places: Arc<Places>) -> Self {
+        Self { listener, places }
     }
 }
 
 impl axum::serve::Listener for Door {
     type Io = Guarded;
-    type Addr = Address;
+    type Addr = Option<Arc<Place>>;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         loop {
-            let room = Arc::clone(&self.room).acquire_owned().await;
-            let permit = room.expect("the semaphore is never closed");
             match self.listener.accept().await {
                 Ok((socket, _)) => {
-                    let guarded = Guarded {
-                        stream: Stream::from(socket),
-                        silence: Box::pin(sleep(SILENCE_MAX)),
-                        _permit: permit,
-                    };
-                    return (guarded, self.listener.local_address().clone());
+                    let Some(place) = self.places.take() else { continue };
+                    let (stream, places) = (Stream::from(socket), Arc::clone(&self.places));
+                    return (Guarded::new(stream, Arc::clone(&place), places), Some(place));
                 }
                 Err(error) => {
                     tracing::error!(%error, "the admin interface cannot accept");
@@ -58,15 +55,180 @@ impl axum::serve::Listener for Door {
     }
 
     fn local_addr(&self) -> io::Result<Self::Addr> {
-        Ok(self.listener.local_address().clone())
+        Ok(None)
     }
 }
 
-/// A connection that ends when its client is silent for [`SILENCE_MAX`].
+/// What a connection waits for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Step {
+    /// The next request, for [`SILENCE_MAX`].
+    Idle,
+    /// The rest of a request, for [`REQUEST_TIME_MAX`] from its first byte to the end of its body.
+    Receiving,
+    /// Us: the request is whole.
+    Working,
+    /// The client, which takes no byte of the answer, for [`SEND_SILENCE_MAX`].
+    Sending,
+}
+
+impl Step {
+    fn time_max(self) -> Option<Duration> {
+        match self {
+            Self::Idle => Some(SILENCE_MAX),
+            Self::Receiving => Some(REQUEST_TIME_MAX),
+            Self::Working => None,
+            Self::Sending => Some(SEND_SILENCE_MAX),
+        }
+    }
+}
+
+/// The connections that are open.
+#[derive(Default)]
+pub(crate) struct Places(Mutex<Vec<Arc<Place>>>);
+
+impl Places {
+    /// A place for a new connection, taken from another where there is none; `None` where all of
+    /// them are being worked for, which takes the token.
+    fn take(&self) -> Option<Arc<Place>> {
+        let mut open = self.open();
+        if open.len() >= CONNECTIONS_MAX {
+            let longest = open
+                .iter()
+                .enumerate()
+                .filter(|(_, place)| place.state().step != Step::Working)
+                .min_by_key(|(_, place)| place.state().served)
+                .map(|(index, _)| index)?;
+            open.swap_remove(longest).end();
+        }
+        let state = State { step: Step::Idle, served: Instant::now(), ended: false, waker: None };
+        let place = Arc::new(Place { state: Mutex::new(state) });
+        open.push(Arc::clone(&place));
+        Some(place)
+    }
+
+    fn give_back(&self, place: &Arc<Place>) {
+        self.open().retain(|other| !Arc::ptr_eq(other, place));
+    }
+
+    fn open(&self) -> MutexGuard<'_, Vec<Arc<Place>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What others may know of a connection.
+#[derive(Debug)]
+pub(crate) struct Place {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    step: Step,
+    /// When its last request was done, or it was accepted.
+    served: Instant,
+    /// Another connection needed the place.
+    ended: bool,
+    waker: Option<Waker>,
+}
+
+impl Place {
+    /// Its request is whole: from here on, we are waited for.
+    pub(crate) fn begin_work(&self) {
+        self.state().step = Step::Working;
+    }
+
+    /// Its answer is made.
+    pub(crate) fn end_work(&self) {
+        let mut state = self.state();
+        state.step = Step::Sending;
+        state.served = Instant::now();
+    }
+
+    fn end(&self) {
+        let mut state = self.state();
+        state.ended = true;
+        if let Some(waker) = state.waker.take() {
+            waker.wake();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How a handler finds the place of its connection.
+#[derive(Clone)]
+pub(crate) struct PlaceOf(pub(crate) Option<Arc<Place>>);
+
+impl Connected<IncomingStream<'_, Door>> for PlaceOf {
+    fn connect_info(stream: IncomingStream<'_, Door>) -> Self {
+        Self(stream.remote_addr().clone())
+    }
+}
+
+/// A connection that ends when its client takes too long over its [`Step`], sends a request that is
+/// too long, or loses its place.
 pub(crate) struct Guarded {
     stream: Stream,
-    silence: Pin<Box<Sleep>>,
-    _permit: OwnedSemaphorePermit,
+    place: Arc<Place>,
+    places: Arc<Places>,
+    timer: Pin<Box<Sleep>>,
+    /// The step the timer is set for.
+    timed: Step,
+    /// Bytes of the request that is arriving.
+    received_bytes: usize,
+}
+
+impl Guarded {
+    fn new(stream: Stream, place: Arc<Place>, places: Arc<Places>) -> Self {
+        let timer = Box::pin(sleep(SILENCE_MAX));
+        Self { stream, place, places, timer, timed: Step::Idle, received_bytes: 0 }
+    }
+
+    /// Goes on to `step`, whose time begins now.
+    fn enter(&mut self, step: Step) {
+        self.place.state().step = step;
+        self.set_timer(step);
+    }
+
+    fn set_timer(&mut self, step: Step) {
+        self.timed = step;
+        if let Some(time_max) = step.time_max() {
+            self.timer.as_mut().reset(Instant::now() + time_max);
+        }
+    }
+
+    /// The step it is at, with the timer set for it; an error where it has lost its place.
+    fn step(&mut self) -> io::Result<Step> {
+        let (step, ended) = {
+            let state = self.place.state();
+            (state.step, state.ended)
+        };
+        if ended {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        if step != self.timed {
+            self.set_timer(step);
+        }
+        Ok(step)
+    }
+
+    /// Waits on behalf of a read or write that is pending.
+    fn poll_patience(&mut self, cx: &mut Context<'_>, step: Step) -> Poll<io::Error> {
+        self.place.state().waker = Some(cx.waker().clone());
+        match step.time_max() {
+            Some(_) => self.timer.as_mut().poll(cx).map(|()| io::ErrorKind::TimedOut.into()),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        self.places.give_back(&self.place);
+    }
 }
 
 impl AsyncRead for Guarded {
@@ -75,14 +237,23 @@ impl AsyncRead for Guarded {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let step = self.step()?;
+        let before = buffer.filled().len();
         match AsyncRead::poll_read(Pin::new(&mut self.stream), cx, buffer) {
-            Poll::Ready(result) => {
-                self.silence.as_mut().reset(Instant::now() + SILENCE_MAX);
-                Poll::Ready(result)
+            Poll::Ready(Ok(())) => {
+                if matches!(step, Step::Idle | Step::Sending) {
+                    self.received_bytes = 0;
+                    self.enter(Step::Receiving);
+                }
+                // Also of what is sent while we work: it is kept for later.
+                self.received_bytes += buffer.filled().len() - before;
+                if self.received_bytes > REQUEST_BYTES_MAX {
+                    return Poll::Ready(Err(io::ErrorKind::FileTooLarge.into()));
+                }
+                Poll::Ready(Ok(()))
             }
-            Poll::Pending => {
-                self.silence.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
-            }
+            Poll::Ready(error) => Poll::Ready(error),
+            Poll::Pending => self.poll_patience(cx, step).map(Err),
         }
     }
 }
@@ -93,11 +264,29 @@ impl AsyncWrite for Guarded {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        AsyncWrite::poll_write(Pin::new(&mut self.stream), cx, bytes)
+        let step = self.step()?;
+        match AsyncWrite::poll_write(Pin::new(&mut self.stream), cx, bytes) {
+            Poll::Ready(result) => {
+                if step == Step::Sending {
+                    self.set_timer(step);
+                }
+                Poll::Ready(result)
+            }
+            Poll::Pending => {
+                if step == Step::Idle {
+                    self.enter(Step::Sending);
+                }
+                self.poll_patience(cx, step).map(Err)
+            }
+        }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        AsyncWrite::poll_flush(Pin::new(&mut self.stream), cx)
+        let flushed = AsyncWrite::poll_flush(Pin::new(&mut self.stream), cx);
+        if flushed.is_ready() && self.step()? == Step::Sending {
+            self.enter(Step::Idle);
+        }
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -1,7 +1,9 @@
 //! The thread that serves the interface, and what its paths are.
 
-use crate::connection::Door;
+use crate::connection::{Door, PlaceOf, Places};
 use crate::error::AdminError;
+use crate::guard::{Refusals, check_token, guard};
+use crate::limits::THREADS_MAX;
 use crate::metrics::Metrics;
 use crate::problem::Problem;
 use crate::token::Token;
@@ -10,10 +12,9 @@ use crate::{
     stores,
 };
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, StatusCode, Uri, header};
-use axum::middleware::{Next, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
+use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use freshet_net::address::Address;
 use freshet_net::listener::{ListenOptions, Listener};
@@ -26,9 +27,6 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// Longest body of a request; they are a URL or a tag.
-const BODY_BYTES_MAX: usize = 64 << 10;
-
 /// Reads the configuration again; the error is what is wrong with it.
 pub type Reload = dyn Fn() -> Result<(), String> + Send + Sync;
 
@@ -37,7 +35,12 @@ pub(crate) struct Context {
     pub(crate) node: Arc<Node>,
     pub(crate) reload: Box<Reload>,
     pub(crate) metrics: Metrics,
-    token: Token,
+    pub(crate) token: Token,
+    /// Whether only processes of this machine can connect: over a Unix socket.
+    pub(crate) is_local: bool,
+    /// The machine's name.
+    pub(crate) host_name: String,
+    pub(crate) refusals: Refusals,
 }
 
 /// A running interface. Dropping it ends it.
@@ -108,15 +111,25 @@ impl Bound {
     ) -> Result<Handle, AdminError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
+            .max_blocking_threads(THREADS_MAX)
             .build()
             .map_err(AdminError::LocalThread)?;
         let address = self.address().clone();
         let metrics = Metrics::new(Arc::clone(&node));
-        let router = router(Arc::new(Context { node, reload, metrics, token }));
+        let context = Context {
+            node,
+            reload,
+            metrics,
+            token,
+            is_local: matches!(address, Address::Unix(_)),
+            host_name: host_name(),
+            refusals: Refusals::default(),
+        };
+        let service = router(Arc::new(context)).into_make_service_with_connect_info::<PlaceOf>();
         let (stop, mut stopped) = watch::channel(false);
         let work = move || {
             runtime.block_on(async move {
-                let serve = axum::serve(Door::new(self.0), router);
+                let serve = axum::serve(Door::new(self.0, Arc::new(Places::default())), service);
                 tokio::select! {
                     result = async { serve.await } => {
                         if let Err(error) = result {
@@ -138,6 +151,12 @@ impl Bound {
     pub fn address(&self) -> &Address {
         self.0.local_address()
     }
+}
+
+/// The machine's name; empty where it has none.
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
 }
 
 /// The description of the interface, begun.
@@ -182,27 +201,10 @@ fn router(context: Arc<Context>) -> Router {
         .route("/openapi.json", get(openapi))
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        // Bodies are read, and limited, before.
+        .layer(DefaultBodyLimit::disable())
+        .layer(from_fn_with_state(Arc::clone(&context), guard))
         .with_state(context)
-}
-
-async fn check_token(
-    State(context): State<Arc<Context>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let sent = request.headers().get(header::AUTHORIZATION);
-    let Some(sent) = sent else {
-        return Problem::unauthorized("this needs the admin token").into_response();
-    };
-    let token = sent
-        .as_bytes()
-        .split_at_checked("Bearer ".len())
-        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case(b"Bearer "));
-    match token {
-        Some((_, token)) if context.token.is(token) => next.run(request).await,
-        _ => Problem::unauthorized("this is not the admin token of this node").into_response(),
-    }
 }
 
 async fn unknown_path(uri: Uri) -> Problem {

@@ -43,7 +43,7 @@ pub(crate) fn start(
     let (token, token_file) = match &settings.admin_token_file {
         Some(file) => (Token::read(file)?, file.clone()),
         None => {
-            let file = directory.join(runtime::token_name(bound.address()));
+            let file = directory.join(runtime::TOKEN_FILE);
             (Token::read_or_create(&file)?, file)
         }
     };

@@ -1,6 +1,7 @@
 //! A client for the admin interface: HTTP/1.0, one request a connection. The other end is a node
 //! of ours, mostly on this machine.
 
+use crate::nodes::{self, Node};
 use crate::runtime;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
@@ -14,6 +15,9 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Where a node is asked that says nothing of itself, such as one of another user: the default of
+/// `admin.listen`.
+const ADMIN_DEFAULT: &str = "127.0.0.1:6080";
 /// Time to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time between two pieces of an answer: a purge of everything may take a while.
@@ -24,9 +28,13 @@ const ANSWER_BYTES_MAX: u64 = 64 << 20;
 /// Flags that say which node is meant.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NodeArguments {
-    /// Admin address of the node, as 127.0.0.1:6080 or unix:/path.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6080")]
-    admin: Address,
+    /// Node to ask, where several run here.
+    #[arg(long = "name", id = "node", value_name = "NAME", conflicts_with = "admin")]
+    node: Option<String>,
+    /// Admin address of the node, as 127.0.0.1:6080 or unix:/path; otherwise that of the node that
+    /// runs here.
+    #[arg(long, value_name = "ADDR")]
+    admin: Option<Address>,
     /// File with its token; found by itself where the node runs as this user.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
@@ -39,7 +47,45 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
+/// The node that is meant.
+struct Target {
+    admin: Address,
+    /// What it says of itself, where it runs here.
+    node: Option<Node>,
+}
+
 impl NodeArguments {
+    /// The node that is meant, in a word or two.
+    ///
+    /// # Errors
+    /// When that is not clear.
+    pub(crate) fn named(&self) -> Result<String> {
+        let target = self.target()?;
+        Ok(match target.node {
+            Some(node) => format!("node {} (process {})", node.name(), node.pid),
+            None => format!("the node at {}", target.admin),
+        })
+    }
+
+    fn target(&self) -> Result<Target> {
+        let mut running = nodes::running();
+        if let Some(admin) = &self.admin {
+            let node = running.into_iter().find(|node| node.admin().as_ref() == Some(admin));
+            return Ok(Target { admin: admin.clone(), node });
+        }
+        if self.node.is_none() {
+            running.retain(|node| node.admin().is_some());
+        }
+        let Some(node) = nodes::choose(running, self.node.as_deref())? else {
+            let admin = ADMIN_DEFAULT.parse().context("the default address")?;
+            return Ok(Target { admin, node: None });
+        };
+        let Some(admin) = node.admin() else {
+            bail!("{} has no admin interface", node.describe());
+        };
+        Ok(Target { admin, node: Some(node) })
+    }
+
     /// Asks for something.
     ///
     /// # Errors
@@ -57,22 +103,41 @@ impl NodeArguments {
     }
 
     fn request(&self, method: &str, path: &str, body: &str) -> Result<Answer> {
-        let token = self.token()?;
+        let target = self.target()?;
+        let token = self.token(&target)?;
         let mut head = format!("{method} {path} HTTP/1.0\r\nHost: localhost\r\n");
         if let Some(token) = &token {
             let _ = write!(head, "Authorization: Bearer {}\r\n", token.secret());
         }
         let _ = write!(head, "Content-Length: {}\r\n\r\n", body.len());
         head.push_str(body);
-        let answer = self.exchange(head.as_bytes()).map_err(|error| self.unreachable(&error))?;
+        let answer =
+            target.exchange(head.as_bytes()).map_err(|error| target.unreachable(&error))?;
         let (head, body) = answer
             .split_once("\r\n\r\n")
-            .ok_or_else(|| anyhow!("{}: what answers there is no node", self.admin))?;
+            .ok_or_else(|| anyhow!("{}: what answers there is no node", target.admin))?;
         let status = head.split(' ').nth(1).and_then(|text| text.parse::<u16>().ok());
         if !status.is_some_and(|status| (200..300).contains(&status)) {
-            return Err(self.refused(status, body, token.is_none()));
+            return Err(target.refused(status, body, token.is_none()));
         }
         Ok(Answer { head: head.to_owned(), body: body.to_owned() })
+    }
+
+    /// The token, from the file that was named or the first that is there.
+    fn token(&self, target: &Target) -> Result<Option<Token>> {
+        if let Some(file) = &self.token_file {
+            return Ok(Some(Token::read(file)?));
+        }
+        let found = target.token_files().into_iter().find(|file| file.exists());
+        found.map(|file| Token::read(&file)).transpose().context("the token could not be used")
+    }
+}
+
+impl Target {
+    /// Places where its token may be, likeliest first.
+    fn token_files(&self) -> Vec<PathBuf> {
+        let said = self.node.as_ref().and_then(|node| node.token_file.clone());
+        said.into_iter().chain(runtime::token_files(&self.admin)).collect()
     }
 
     fn exchange(&self, request: &[u8]) -> io::Result<String> {
@@ -94,15 +159,6 @@ impl NodeArguments {
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// The token, from the file that was named or the first that is there.
-    fn token(&self) -> Result<Option<Token>> {
-        if let Some(file) = &self.token_file {
-            return Ok(Some(Token::read(file)?));
-        }
-        let found = runtime::token_files(&self.admin).into_iter().find(|file| file.exists());
-        found.map(|file| Token::read(&file)).transpose().context("the token could not be used")
-    }
-
     fn unreachable(&self, error: &io::Error) -> anyhow::Error {
         anyhow!(
             "{}: no node answers there: {error}\n  start one with `freshet serve`, or say where \
@@ -115,7 +171,7 @@ impl NodeArguments {
         if status == Some(401) && had_no_token {
             let mut text =
                 format!("{}: the node wants its token, which is in none of\n", self.admin);
-            for file in runtime::token_files(&self.admin) {
+            for file in self.token_files() {
                 let _ = writeln!(text, "  {}", file.display());
             }
             text.push_str("  run this as the user of the node, or give --token-file FILE");

@@ -5,6 +5,7 @@ use crate::text::{COLUMNS, cut, micros, percent, print, thousands, wrap};
 use anyhow::{Result, bail};
 use clap::Args;
 use freshet_base::units::format_bytes;
+use freshet_node::stats::HitCounts;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -142,8 +143,7 @@ pub(crate) fn stat(arguments: StatArguments) -> Result<ExitCode> {
 fn figures(stats: &Value) -> String {
     let count = |path: &str| stats.pointer(path).and_then(Value::as_u64).unwrap_or(0);
     let counter = |name: &str| count(&format!("/counters/{name}"));
-    let hits = counter("hits") + counter("hits_stale");
-    let (requests, sent) = (counter("requests"), counter("body_bytes"));
+    let hits = HitCounts::of(counter);
     let uptime = stats["uptime_s"].as_f64().unwrap_or(0.0);
     let mut out = format!(
         "freshet {}, up {}, {} workers, {} connections{}\n",
@@ -158,8 +158,8 @@ fn figures(stats: &Value) -> String {
             "hits",
             format!(
                 "{} of requests, {} of body bytes",
-                percent(hits, requests),
-                percent(counter("hit_body_bytes"), sent)
+                percent(hits.hits, hits.requests),
+                percent(hits.hit_body_bytes, hits.body_bytes)
             ),
         ),
         (
@@ -272,9 +272,11 @@ pub(crate) struct ReloadArguments {
 /// # Errors
 /// What is wrong with it; the old one stays in force.
 pub(crate) fn reload(arguments: ReloadArguments) -> Result<ExitCode> {
+    let named = arguments.node.named()?;
     let answer = arguments.node.post("/v1/reload", &json!({}))?.json()?;
     let names: Vec<_> = list(&answer["origins"]).filter_map(Value::as_str).collect();
-    print(&format!("the configuration was read again; origins: {}\n", names.join(", ")))?;
+    let names = names.join(", ");
+    print(&format!("{named}: the configuration was read again\norigins: {names}\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 

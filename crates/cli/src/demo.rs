@@ -8,6 +8,7 @@ mod urls;
 mod view;
 
 use crate::admin::{self, Admin};
+use crate::nodes::Registration;
 use crate::settings::SettingsArguments;
 use crate::{runtime, self_signed};
 use anyhow::{Context, Result, bail};
@@ -17,10 +18,10 @@ use freshet_lab::LabError;
 use freshet_lab::origin::{self, Origin};
 use freshet_lab::viewers::{self, Target, Viewers};
 use freshet_net::handover::Inherited;
+use freshet_node::config::Settings;
 use freshet_node::node::Node;
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io::{self, IsTerminal, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -166,6 +167,7 @@ struct Stage {
     admin: Option<Admin>,
     node: Arc<Node>,
     origin: Origin,
+    _registration: Registration,
     _scratch: Scratch,
 }
 
@@ -181,7 +183,6 @@ impl Stage {
             ports::check(&arguments.admin, "--admin")?;
         }
         let origin = Origin::start(offer.clone()).map_err(with_flag)?;
-        let scratch = Scratch::new()?;
         let mut settings = SettingsArguments {
             origin: vec![format!("http://{}", origin.address())],
             listen: vec![arguments.listen.clone()],
@@ -191,25 +192,33 @@ impl Stage {
             ..SettingsArguments::default()
         }
         .settings()?;
+        let scratch = Scratch::new(&settings)?;
         self_signed::fill_in(&mut settings, scratch.path())?;
         let node = Node::start(settings, &mut Inherited::default())?;
-        // The token lies where `freshet explain` looks for it.
         let reload = Box::new(|| Err("a demonstration has no configuration to read".to_owned()));
-        let admin = admin::start(&node, &runtime::directory()?, &mut Inherited::default(), reload)?;
+        let admin = admin::start(&node, scratch.path(), &mut Inherited::default(), reload)?;
+        // So that `freshet explain` and the others find it.
+        let at = admin.as_ref().map(|admin| (admin.handle.address(), admin.token_file.as_path()));
+        let registration = Registration::write(scratch.path(), at, &node.addresses())?;
         let admin_address = admin.as_ref().map(|admin| admin.handle.address().clone());
         let doors = Doors::new(&node.socket_addresses(), admin_address)
             .context("the node listens nowhere")?;
         let viewers = viewers(arguments, offer, &doors)?;
-        Ok(Self { doors, viewers, admin, node, origin, _scratch: scratch })
+        Ok(Self {
+            doors,
+            viewers,
+            admin,
+            node,
+            origin,
+            _registration: registration,
+            _scratch: scratch,
+        })
     }
 
     /// Stops everything at once: the last second of a demonstration is worth no wait.
     fn strike(self) {
         drop(self.viewers);
-        if let Some(admin) = self.admin {
-            // Its name has the port in it; those of free ports would pile up.
-            let _ = fs::remove_file(&admin.token_file);
-        }
+        drop(self.admin);
         self.node.stop();
         self.node.join();
         self.origin.stop();
@@ -270,14 +279,9 @@ fn span(flag: &str, seconds: f64) -> Result<Duration> {
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new() -> Result<Self> {
-        let name = format!("freshet-demo-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        DirBuilder::new()
-            .mode(0o700)
-            .create(&path)
-            .with_context(|| format!("{} could not be made", path.display()))?;
-        Ok(Self(path))
+    fn new(settings: &Settings) -> Result<Self> {
+        let name = format!("demo-{}", std::process::id());
+        runtime::directory(Some(&name), settings).map(Self)
     }
 
     fn path(&self) -> &Path {

@@ -8,6 +8,7 @@ mod client;
 mod control;
 mod demo;
 mod lab;
+mod nodes;
 mod plan;
 mod runtime;
 mod self_signed;

@@ -1,16 +1,16 @@
 //! `freshet serve`: a caching node in front of origins.
 
 use crate::admin::{self, Admin};
+use crate::nodes::{self, Registration};
 use crate::runtime;
 use crate::self_signed;
 use crate::settings::SettingsArguments;
-use crate::upgrade::{self, PidFile};
+use crate::upgrade;
 use anyhow::Result;
 use clap::Args;
 use freshet_net::address::Address;
 use freshet_net::handover::Inherited;
 use freshet_net::readiness;
-use freshet_node::config::Settings;
 use freshet_node::node::Node;
 use sd_notify::NotifyState;
 use std::path::Path;
@@ -21,6 +21,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// Flags of `freshet serve`.
 #[derive(Args)]
 pub(crate) struct Arguments {
+    /// What `freshet upgrade` and other commands call this node, where several run; otherwise the
+    /// port of its admin interface.
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
     #[command(flatten)]
     settings: SettingsArguments,
 }
@@ -38,14 +42,16 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         )
         .with_writer(std::io::stderr)
         .init();
-    let runtime_directory = runtime::directory()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // First of all: unhandled, HUP and USR2 would end a process that is about to start.
     let signals = {
         let _within = runtime.enter();
         Signals::listen()?
     };
-    let settings = complete(&arguments.settings, &runtime_directory)?;
+    let mut settings = arguments.settings.settings()?;
+    let runtime_directory = runtime::directory(arguments.name.as_deref(), &settings)?;
+    nodes::check_free(&runtime_directory)?;
+    self_signed::fill_in(&mut settings, &runtime_directory)?;
     let mut inherited = Inherited::from_environment()?;
     let node = Node::start(settings, &mut inherited)?;
     let admin = {
@@ -57,23 +63,18 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         admin::start(&node, &runtime_directory, &mut inherited, Box::new(reload))?
     };
     drop(inherited);
-    let pid_file = PidFile::write(runtime::pid_file(&runtime_directory))?;
+    let at = admin.as_ref().map(|admin| (admin.handle.address(), admin.token_file.as_path()));
+    let registration = Registration::write(&runtime_directory, at, &node.addresses())?;
     runtime.block_on(control(&node, &arguments.settings, &runtime_directory, admin, signals));
     node.join();
-    drop(pid_file);
+    drop(registration);
     Ok(ExitCode::SUCCESS)
-}
-
-/// Settings with a certificate made where one is missing.
-fn complete(arguments: &SettingsArguments, directory: &Path) -> Result<Settings> {
-    let mut settings = arguments.settings()?;
-    self_signed::fill_in(&mut settings, directory)?;
-    Ok(settings)
 }
 
 /// Reads the configuration again; what is wrong leaves the old one in force.
 fn reload(node: &Node, arguments: &SettingsArguments, directory: &Path) -> Result<()> {
-    let settings = complete(arguments, directory)?;
+    let mut settings = arguments.settings()?;
+    self_signed::fill_in(&mut settings, directory)?;
     Ok(node.reload(settings)?)
 }
 
@@ -124,7 +125,7 @@ async fn control(
                 Err(error) => tracing::error!("nothing was changed: {error:#}"),
             },
             _ = upgrade.recv() => {
-                let started = upgrade::start(node, admin.as_ref().map(|admin| &admin.listener));
+                let started = upgrade::start(node, directory, admin.as_ref().map(|admin| &admin.listener));
                 let started = tokio::select! {
                     biased;
                     started = started => started,

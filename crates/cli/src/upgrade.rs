@@ -6,13 +6,14 @@
 //! stops accepting, answers what it has and ends. Whatever goes wrong before that word leaves the old
 //! process serving.
 
+use crate::nodes::{self, Node};
 use crate::runtime;
 use anyhow::{Context, Result, bail};
 use freshet_net::address::Address;
 use freshet_net::listener::Listener;
 use freshet_net::readiness::Readiness;
 use freshet_net::succession::Line;
-use freshet_node::node::Node;
+use freshet_node::node;
 use rustix::process::{Pid, Signal, kill_process};
 use std::env;
 use std::ffi::OsStr;
@@ -36,13 +37,18 @@ const ACTIVATION_VARIABLES: [&str; 3] = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDN
 ///
 /// # Errors
 /// Why there is no new process; then nothing has changed.
-pub(crate) async fn start(node: &Node, admin: Option<&(Address, Listener)>) -> Result<u32> {
+pub(crate) async fn start(
+    node: &node::Node,
+    directory: &Path,
+    admin: Option<&(Address, Listener)>,
+) -> Result<u32> {
     if std::process::id() == 1 {
         bail!("this is process 1: its end would end the container and the new process in it");
     }
     let program = program().context("the program's file is not found")?;
     let mut command = Command::new(&program);
     command.args(env::args_os().skip(1));
+    command.env(runtime::HOME_VARIABLE, directory);
     for variable in ACTIVATION_VARIABLES {
         command.env_remove(variable);
     }
@@ -75,7 +81,7 @@ pub(crate) fn note_failure(directory: &Path, error: &anyhow::Error) {
 const FAILURE_FILE: &str = "upgrade.failed";
 
 /// Ends the hand-over of memory unless the new process became ready.
-struct Keeps<'a>(Option<&'a Node>);
+struct Keeps<'a>(Option<&'a node::Node>);
 
 impl Drop for Keeps<'_> {
     fn drop(&mut self) {
@@ -148,43 +154,15 @@ fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// The file that says which process serves. It goes with its process, unless another has taken
-/// over.
-pub(crate) struct PidFile(PathBuf);
-
-impl PidFile {
-    /// Names this process in `path`.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub(crate) fn write(path: PathBuf) -> Result<Self> {
-        let own = std::process::id();
-        let fresh = path.with_extension(format!("pid.{own}"));
-        // Whole or not at all, for whoever reads it meanwhile.
-        fs::write(&fresh, format!("{own}\n"))
-            .and_then(|()| fs::rename(&fresh, &path))
-            .with_context(|| format!("{} could not be written", path.display()))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for PidFile {
-    fn drop(&mut self) {
-        if named_in(&self.0) == Some(std::process::id()) {
-            let _ = fs::remove_file(&self.0);
-        }
-    }
-}
-
-fn named_in(path: &Path) -> Option<u32> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
-}
-
 /// `freshet upgrade`
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  freshet upgrade\n  freshet upgrade --pid 4711")]
+#[command(after_help = "Examples:\n  freshet upgrade\n  freshet upgrade --name edge-2\n  \
+                        freshet upgrade --pid 4711")]
 pub(crate) struct Arguments {
-    /// Process to ask; otherwise the one in freshet.pid.
+    /// Node to ask, where several run.
+    #[arg(long, value_name = "NAME", conflicts_with = "pid")]
+    name: Option<String>,
+    /// Process to ask.
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
 }
@@ -194,45 +172,42 @@ pub(crate) struct Arguments {
 /// # Errors
 /// When there is no such process, or it goes on as before.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let found = runtime::pid_files()
-        .into_iter()
-        .find_map(|file| named_in(&file).map(|pid| (file, pid)))
-        .filter(|(_, pid)| arguments.pid.is_none_or(|wanted| wanted == *pid));
+    let mut running = nodes::running();
+    if let Some(pid) = arguments.pid {
+        running.retain(|node| node.pid == pid);
+    }
+    let found = nodes::choose(running, arguments.name.as_deref())?;
     let pid = match (arguments.pid, &found) {
-        (Some(pid), _) => pid,
-        (None, Some((file, pid))) => {
-            // What a crash left behind may by now name a process that USR2 would end.
-            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            if !name.starts_with("freshet") {
-                bail!("process {pid}, which {} names, does not run any more", file.display());
-            }
-            *pid
-        }
-        (None, None) => bail!("no freshet.pid is found: name the process with --pid"),
+        (_, Some(node)) => node.pid,
+        (Some(pid), None) => pid,
+        (None, None) => bail!("no node runs here as this user: name its process with --pid"),
     };
     let process = i32::try_from(pid).ok().and_then(Pid::from_raw).context("--pid")?;
-    let failure = found.as_ref().map(|(file, _)| file.with_file_name(FAILURE_FILE));
-    if let Some(failure) = &failure {
-        let _ = fs::remove_file(failure);
-    }
-    kill_process(process, Signal::USR2).with_context(|| format!("process {pid}"))?;
-    let Some((file, _)) = found else {
+    let Some(node) = found else {
+        kill_process(process, Signal::USR2).with_context(|| format!("process {pid}"))?;
         println!("process {pid} was asked; its log says how it went");
         return Ok(ExitCode::SUCCESS);
     };
+    let failure = node.directory.join(FAILURE_FILE);
+    let _ = fs::remove_file(&failure);
+    kill_process(process, Signal::USR2).with_context(|| format!("process {pid}"))?;
+    let name = node.name();
     let asked = Instant::now();
     while asked.elapsed() < READY_WITHIN + LOOK_EVERY {
-        if let Some(next) = named_in(&file).filter(|next| *next != pid) {
-            println!("process {next} serves; process {pid} ends when its open requests have");
+        if let Some(next) = Node::read(&node.directory).filter(|next| next.pid != pid) {
+            println!(
+                "node {name}: process {} serves; process {pid} ends when its open requests have",
+                next.pid
+            );
             return Ok(ExitCode::SUCCESS);
         }
-        let why = failure.as_ref().and_then(|failure| fs::read_to_string(failure).ok());
+        let why = fs::read_to_string(&failure).ok();
         if let Some(why) = why.filter(|why| why.ends_with('\n')) {
-            bail!("process {pid} goes on as before: {}", why.trim_end());
+            bail!("node {name}: process {pid} goes on as before: {}", why.trim_end());
         }
         std::thread::sleep(LOOK_EVERY);
     }
-    bail!("process {pid} goes on as before; its log says why");
+    bail!("node {name}: process {pid} goes on as before; its log says why");
 }
 
 #[cfg(test)]
@@ -255,18 +230,5 @@ mod tests {
         replaced.push(" (deleted)");
         assert_eq!(find(none, none, Some(replaced.into())), Some(path.clone()));
         assert_eq!(find(OsStr::new("/gone/freshet"), none, Some(path.clone())), Some(path));
-    }
-
-    #[test]
-    fn a_file_of_another_process_stays() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("freshet.pid");
-        let file = PidFile::write(path.clone()).unwrap();
-        assert_eq!(named_in(&path), Some(std::process::id()));
-        fs::write(&path, "1\n").unwrap();
-        drop(file);
-        assert_eq!(named_in(&path), Some(1));
-        drop(PidFile::write(path.clone()).unwrap());
-        assert!(!path.exists());
     }
 }

@@ -7,6 +7,9 @@
     reason = "tests, of which each uses a part of this"
 )]
 
+#[path = "../../../../tests/skip.rs"]
+pub mod skip;
+
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
@@ -34,7 +37,7 @@ pub fn program(name: &str) -> Option<PathBuf> {
         .map(|directory| directory.join(name))
         .find(|file| file.is_file());
     if found.is_none() {
-        eprintln!("skipped: {name} is not installed");
+        skip::missing(name);
     }
     found
 }
@@ -108,6 +111,12 @@ impl Process {
             output.read_to_string(&mut text).unwrap();
         }
         (self.child.wait().unwrap(), text)
+    }
+
+    /// What it has said on standard error until now.
+    pub fn said_so_far(&mut self) -> String {
+        self.seen.extend(self.lines.try_iter());
+        self.seen.join("\n")
     }
 
     /// What it said on standard error, once it has ended.
