@@ -8,6 +8,7 @@
 use crate::limits::{HANDSHAKE_BYTES_MAX, READ_BYTES_MIN};
 use crate::socket::Socket;
 use crate::tls::handshake::Handshake;
+use crate::tls::mask::{Masked, unmasked};
 use crate::tls::records::Records;
 use crate::tls::{TlsInfo, certificate};
 use freshet_wire::tls::HEADER_BYTES;
@@ -17,6 +18,11 @@ use rustls::{ProtocolVersion, ServerConfig};
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+
+/// The type of a record with handshake messages (RFC 8446 §5.1).
+const HANDSHAKE: u8 = 22;
+/// A client says hello once, and once more where it is asked to (RFC 8446 §4.1.4).
+const HELLOS_MAX: usize = 2;
 
 /// A handshake that is going on.
 pub(crate) struct Handoff {
@@ -29,6 +35,8 @@ pub(crate) struct Handoff {
     output: Vec<u8>,
     sent_bytes: usize,
     server_name: Option<Box<str>>,
+    /// Hellos, at most two, with a name that is none.
+    masked: Vec<Masked>,
     is_done: bool,
 }
 
@@ -51,6 +59,7 @@ impl Handoff {
             output: Vec::new(),
             sent_bytes: 0,
             server_name: None,
+            masked: Vec::new(),
             is_done: false,
         })
     }
@@ -72,6 +81,17 @@ impl Handoff {
                 (end.min(self.input.len()), end <= self.input.len())
             }
             None => (self.input.len(), false),
+        }
+    }
+
+    /// Masks the name in a hello that is the next record to show, where rustls would refuse it. One
+    /// that is spread over several records is not looked at.
+    fn mask_name(&mut self, window: usize) {
+        let record = &mut self.input[self.seen_bytes..window];
+        if let Some((&mut [HANDSHAKE, ..], message)) = record.split_at_mut_checked(HEADER_BYTES)
+            && let Some(masked) = Masked::mask(message)
+        {
+            self.masked.push(masked);
         }
     }
 
@@ -117,8 +137,12 @@ impl Handshake for Handoff {
     fn step(&mut self) -> Result<(), rustls::Error> {
         let (mut window, mut is_whole) = self.window();
         loop {
-            let UnbufferedStatus { discard, state, .. } =
-                self.connection.process_tls_records(&mut self.input[..window]);
+            if is_whole && self.masked.len() < HELLOS_MAX {
+                self.mask_name(window);
+            }
+            let (connection, input) = (&mut self.connection, &mut self.input[..window]);
+            let status = unmasked(&mut self.masked, || connection.process_tls_records(input));
+            let UnbufferedStatus { discard, state, .. } = status;
             let next = match state {
                 Ok(ConnectionState::EncodeTlsData(data)) => {
                     encode(data, &mut self.output);
@@ -134,7 +158,7 @@ impl Handshake for Handoff {
                 Err(error) => Next::Failed(error),
             };
             if let Some(name) = certificate::take_asked_name() {
-                self.server_name = Some(name);
+                self.server_name = Some(name).filter(|_| self.masked.is_empty());
             }
             self.input.drain(..discard);
             self.seen_bytes = self.seen_bytes.saturating_sub(discard);

@@ -10,6 +10,7 @@ pub mod certificate;
 pub mod client;
 mod handoff;
 mod handshake;
+mod mask;
 mod pem;
 pub(crate) mod records;
 pub mod server;
@@ -84,7 +85,7 @@ fn provider() -> &'static Arc<CryptoProvider> {
     static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| {
         let mut provider = rustls::crypto::aws_lc_rs::default_provider();
         provider.cipher_suites.sort_by_key(|suite| !is_aes_128(suite.suite()));
-        Arc::new(provider)
+        Arc::new(mask::with_unmasking(provider))
     });
     &PROVIDER
 }

@@ -1,6 +1,7 @@
 //! Clients nobody here wrote: `openssl s_client` and curl. Skipped where they are not installed.
 
 use crate::common::*;
+use crate::skip;
 use freshet_net::listener::Listener;
 use freshet_net::stream::Stream;
 use freshet_net::tls;
@@ -24,7 +25,7 @@ fn is_installed(program: &str) -> bool {
     let mut command = Command::new(program);
     let found = command.arg("--help").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !found {
-        eprintln!("skipped: {program} is not installed");
+        skip::missing(program);
     }
     found
 }
@@ -118,6 +119,52 @@ fn openssl_resumes_with_our_tickets() {
                 let output = waiting.await.unwrap();
                 assert!(text(&output).contains(verdict), "{version}: {}", text(&output));
                 assert_eq!(server.tls_info().unwrap().resumed, argument == "-sess_in");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_name_that_is_none_gets_the_default_certificate() {
+    if !is_installed("openssl") {
+        return;
+    }
+    run(async {
+        let authority = Authority::new();
+        let tickets = Some(TicketKeys::random(ROTATION));
+        let config = localhost(&authority, &ServerOptions { tickets, ..ServerOptions::default() });
+        let session = authority.directory.path().join("session");
+        let session = session.to_str().unwrap();
+        let long = "a b".repeat(80);
+        // A group that we do not have makes the server ask for another hello.
+        let groups = ["X25519:P-256", "P-521:P-256"];
+        for name in ["localhost:8443", "a b", "-", "*.test", "_", "localhost..", &long] {
+            for (version, groups) in
+                [("-tls1_2", groups[0]), ("-tls1_3", groups[0]), ("-tls1_3", groups[1])]
+            {
+                for argument in ["-sess_out", "-sess_in"] {
+                    let listener = loopback();
+                    let mut command = Command::new("openssl");
+                    command
+                        .args(["s_client", "-connect", &listener.local_address().to_string()])
+                        .args(["-servername", name, "-groups", groups, version])
+                        .args(["-verify_return_error", "-CAfile"])
+                        .arg(authority.ca())
+                        .args([argument, session, "-ign_eof"]);
+                    let waiting = spawn_local(output(start(&mut command, b"?")));
+                    let (socket, _) = listener.accept().await.unwrap();
+                    let served = tls::server::accept(socket, &config, LIMIT).await;
+                    let mut server =
+                        served.unwrap_or_else(|error| panic!("{name} {version} {groups}: {error}"));
+                    read_exactly(&mut server, 1, 1).await;
+                    server.write(b"!").await.unwrap();
+                    server.shutdown().await.unwrap();
+                    let output = waiting.await.unwrap();
+                    assert!(output.status.success(), "{name} {version}: {}", text(&output));
+                    let info = server.tls_info().unwrap();
+                    assert_eq!(info.resumed, argument == "-sess_in", "{name} {version} {groups}");
+                    assert!(name == "_" || name == "localhost.." || info.sni.is_none(), "{info:?}");
+                }
             }
         }
     });

@@ -10,4 +10,6 @@ mod proxying;
 mod records;
 mod resumption;
 mod serving;
+#[path = "../../../../tests/skip.rs"]
+mod skip;
 mod streams;

@@ -31,6 +31,7 @@
 
 mod alert;
 mod handshake;
+pub mod hello;
 mod key;
 mod open;
 mod seal;
