@@ -101,6 +101,8 @@ def measure(server, scenario, seconds, processors="1"):
     before = server.processor_seconds()
     result = load(server, scenario, seconds, processors)
     spent = server.processor_seconds() - before
+    if result["requests"] == 0 or result["bytes"] == 0:
+        raise RuntimeError(f"nothing was measured: {result}")
     result.update(processor_us_per_request=spent / max(1, result["requests"]) * 1e6,
                   processor_s_per_gb=spent / max(1, result["bytes"]) * 1e9, processors_busy=spent / (result["us"] / 1e6),
                   requests_per_s=result["requests"] / result["us"] * 1e6, gbit_per_s=result["bytes"] * 8e-3 / result["us"],

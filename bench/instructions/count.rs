@@ -35,10 +35,10 @@ pub(crate) fn check(name: &str, scenario: impl FnOnce(u64)) {
         return scenario(rounds.parse().expect("a number of rounds"));
     }
     if !cfg!(debug_assertions) {
-        return eprintln!("skipped: the figures are for the profile of cargo test");
+        return crate::skip::skip("the figures are for the profile of cargo test");
     }
     if Command::new("valgrind").arg("--version").stdout(Stdio::null()).status().is_err() {
-        return eprintln!("skipped: valgrind is not installed");
+        return crate::skip::missing("valgrind");
     }
     let [few, many] = ROUNDS.map(|rounds| count(name, rounds));
     let found = many.saturating_sub(few) / (ROUNDS[1] - ROUNDS[0]);

@@ -33,6 +33,8 @@ const missing = [
   [existsSync(path.join(modules, 'playwright-core')), 'playwright-core is not installed'],
   [chromium !== undefined, 'chromium is not installed'],
 ].find(([isThere]) => !isThere)?.[1];
+// Where everything was installed, what is missing is a failure and not a reason to do nothing.
+if (missing && process.env.FRESHET_IS_SET_UP) throw new Error(missing);
 
 let home, demo, base, browser;
 

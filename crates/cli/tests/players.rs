@@ -322,7 +322,9 @@ fn descriptors_suffice() -> bool {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let suffices = limit >= CONNECTIONS + 200;
     if !suffices {
-        eprintln!("skipped: ulimit -n is {limit}, too few for {CONNECTIONS} connections");
+        support::skip::skip(format_args!(
+            "ulimit -n is {limit}, too few for {CONNECTIONS} connections"
+        ));
     }
     suffices
 }

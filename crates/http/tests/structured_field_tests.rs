@@ -1,6 +1,9 @@
 //! The cases of httpwg/structured-field-tests, read from a checkout that the environment variable
 //! `FRESHET_STRUCTURED_FIELD_TESTS` names; without it there is nothing to do.
 
+#[path = "../../../tests/skip.rs"]
+mod skip;
+
 use freshet_http::structured::{
     BareItem, Decimal, Dictionary, InnerList, Item, List, Member, Parameters,
 };
@@ -12,8 +15,7 @@ const CHECKOUT: &str = "FRESHET_STRUCTURED_FIELD_TESTS";
 #[test]
 fn every_case_of_the_checkout_passes() {
     let Some(checkout) = std::env::var_os(CHECKOUT) else {
-        println!("{CHECKOUT} is not set: skipped");
-        return;
+        return skip::skip(format_args!("{CHECKOUT} is not set"));
     };
     let (mut cases, mut failures) = (0, Vec::new());
     for (folder, parses) in [("", true), ("serialisation-tests", false)] {

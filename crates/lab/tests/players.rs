@@ -6,6 +6,9 @@
     reason = "all of it is tests, helpers included"
 )]
 
+#[path = "../../../tests/skip.rs"]
+mod skip;
+
 use freshet_lab::media::avc::Colour;
 use freshet_lab::media::picture::{CELLS_WIDE, Picture};
 use freshet_lab::origin::{Origin, Settings};
@@ -25,7 +28,7 @@ fn ffmpeg_is_missing() -> bool {
         status.is_ok_and(|status| status.success())
     });
     if !found {
-        println!("skipped: ffmpeg and ffprobe are not installed");
+        skip::missing("ffmpeg or ffprobe");
     }
     !found
 }

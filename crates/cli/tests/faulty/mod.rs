@@ -40,7 +40,7 @@ impl Faulty {
         let path = mount.join("disk").display().to_string();
         let mut this = Self { path, process, input, output };
         if this.line() != "ready" {
-            eprintln!("skipped: no FUSE file system can be mounted here");
+            support::skip::skip("no FUSE file system can be mounted here");
             return None;
         }
         Some(this)

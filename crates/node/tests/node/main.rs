@@ -23,6 +23,8 @@ mod proxy;
 mod purge;
 mod range;
 mod reload;
+#[path = "../../../../tests/skip.rs"]
+mod skip;
 mod splice;
 mod stale;
 mod tls;

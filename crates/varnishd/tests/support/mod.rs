@@ -7,6 +7,9 @@
     reason = "tests, of which each uses a part of this"
 )]
 
+#[path = "../../../../tests/skip.rs"]
+pub mod skip;
+
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -24,7 +27,7 @@ pub fn program(name: &str) -> Option<PathBuf> {
         .map(|directory| directory.join(name))
         .find(|file| file.is_file());
     if found.is_none() {
-        eprintln!("skipped: {name} is not installed");
+        skip::missing(name);
     }
     found
 }

@@ -195,8 +195,7 @@ fn policies_do_what_they_do_under_varnish() {
             match compare(name, policy, requests).await {
                 Ok(()) => println!("{name}: {requests} requests alike"),
                 Err(Difference::NoVarnish) => {
-                    println!("skipped: varnishd is not installed");
-                    return;
+                    return crate::skip::missing("varnishd");
                 }
                 Err(Difference::Found(text)) => {
                     println!("{text}\n");
