@@ -149,7 +149,8 @@ fn check_site(context: &Context, method: &Method, headers: &HeaderMap) -> Result
     let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
     let is_same = |origin: &HeaderValue| {
         let origin = origin.as_bytes();
-        let authority = origin.strip_prefix(b"http://").or(origin.strip_prefix(b"https://"));
+        let authority =
+            origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"));
         authority.is_some() && authority == host
     };
     let is_from_here = |site: &HeaderValue| matches!(site.as_bytes(), b"same-origin" | b"none");

@@ -38,7 +38,7 @@ pub(crate) fn directory(name: Option<&str>, settings: &Settings) -> Result<PathB
         return own(directory.into());
     }
     let name = name.map_or_else(|| default_name(settings), str::to_owned);
-    Ok(own(own(shared())?.join(name))?)
+    own(own(shared())?.join(name))
 }
 
 /// Directories of nodes of this user, and of the service: those that may have one.
@@ -100,8 +100,8 @@ fn own(directory: PathBuf) -> Result<PathBuf> {
 /// The name of a node that was given none: of what it alone can have.
 fn default_name(settings: &Settings) -> String {
     let fixed = |address: &&Address| address.port() != Some(0);
-    let listeners = settings.listeners.iter().map(|listener| &listener.address);
-    match (settings.admin_listen.as_ref().filter(fixed), listeners.filter(fixed).next()) {
+    let mut listeners = settings.listeners.iter().map(|listener| &listener.address);
+    match (settings.admin_listen.as_ref().filter(fixed), listeners.find(fixed)) {
         (Some(admin), _) => name_of(admin),
         (None, Some(listener)) => format!("listen-{}", name_of(listener)),
         (None, None) => format!("process-{}", std::process::id()),
