@@ -75,16 +75,19 @@ impl Sources for NoFiles {
 #[derive(Clone, Debug, Default)]
 pub struct SourceMap {
     files: Vec<Source>,
+    /// Of all their texts.
+    bytes: usize,
 }
 
 impl SourceMap {
     /// Adds a file; `None` where there are too many.
     pub(crate) fn add(&mut self, source: Source) -> Option<u16> {
-        let bytes: usize = self.files.iter().map(|file| file.text.len()).sum();
-        if bytes + source.text.len() > SOURCE_BYTES_MAX {
+        let bytes = self.bytes.saturating_add(source.text.len());
+        if bytes > SOURCE_BYTES_MAX {
             return None;
         }
         let index = u16::try_from(self.files.len()).ok()?;
+        self.bytes = bytes;
         self.files.push(source);
         Some(index)
     }

@@ -42,10 +42,10 @@ impl Checker<'_> {
     }
 
     pub(super) fn check_uses(&mut self) {
-        if self.check_recursion() {
+        // What follows walks along the calls.
+        if self.check_recursion() || self.check_depth() {
             return;
         }
-        self.check_depth();
         let mut messages = Vec::new();
         let mut reached = HashSet::new();
         for state in State::ALL {
@@ -177,7 +177,7 @@ impl Checker<'_> {
     }
 
     /// Reports chains of calls that are too long. There is no recursion.
-    fn check_depth(&mut self) {
+    fn check_depth(&mut self) -> bool {
         let mut level: Vec<u32> = (0..self.uses.len() as u32)
             .filter(|sub| self.program.subs[*sub as usize].name.starts_with("vcl_"))
             .collect();
@@ -190,13 +190,13 @@ impl Checker<'_> {
             next.dedup();
             level = next;
             if level.is_empty() {
-                return;
+                return false;
             }
         }
-        if let Some(sub) = level.first() {
-            let span = self.program.subs[*sub as usize].span;
-            self.error(span, "Subroutines call one another too deeply (100 levels at most).");
-        }
+        let Some(sub) = level.first() else { return false };
+        let span = self.program.subs[*sub as usize].span;
+        self.error(span, "Subroutines call one another too deeply (100 levels at most).");
+        true
     }
 }
 

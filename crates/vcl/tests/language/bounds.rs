@@ -1,7 +1,7 @@
 //! What a policy cannot do: take memory, time or another header field without end.
 
 use crate::scene::{Scene, after, compile};
-use freshet_vcl::{NoFiles, Outcome, Settings, Source, State, Task};
+use freshet_vcl::{NoFiles, Outcome, Settings, Source, Sources, State, Task};
 
 #[test]
 fn a_workspace_ends() {
@@ -93,4 +93,45 @@ fn deep_nesting_is_refused_and_long_chains_are_not() {
     assert!(check(long).0.is_some());
     let sum = format!("req.http.A == \"\" + {}", vec!["req.url"; 5000].join(" + "));
     assert!(check(sum).0.is_some());
+}
+
+#[test]
+fn a_chain_of_calls_without_end_is_refused() {
+    let chain = |count: usize| {
+        let subs = (0..count).map(|at| format!("sub s{at} {{ call s{}; }}\n", at + 1));
+        let text = format!(
+            "vcl 4.1; backend b none; {} sub s{count} {{ }} sub vcl_recv {{ call s0; }}",
+            subs.collect::<String>()
+        );
+        freshet_vcl::compile(Source { name: "x".into(), text }, &NoFiles, &Settings::default())
+    };
+    assert!(chain(90).0.is_some());
+    let (program, report) = chain(20_000);
+    assert!(program.is_none() && report.render(false).contains("call one another too deeply"));
+}
+
+/// Files of which each brings in the next twice, and how often one was asked for.
+struct Doubling(std::cell::Cell<u32>);
+
+impl Sources for Doubling {
+    fn include(&self, name: &str, _: &str, _: bool) -> Result<Vec<Source>, String> {
+        self.0.set(self.0.get() + 1);
+        let next: u32 = name.parse::<u32>().unwrap() + 1;
+        let padding = "#".repeat(10_000);
+        let text = format!("include \"{next}\";\ninclude \"{next}\";\n{padding}");
+        Ok(vec![Source { name: name.into(), text: if next < 30 { text } else { padding } }])
+    }
+
+    fn resolve(&self, host: &str, port: u16) -> Result<Vec<std::net::SocketAddr>, String> {
+        NoFiles.resolve(host, port)
+    }
+}
+
+#[test]
+fn includes_that_double_are_read_no_longer_than_a_policy_may_be() {
+    let (files, text) = (Doubling(std::cell::Cell::default()), "vcl 4.1; include \"0\";");
+    let source = Source { name: "x".into(), text: text.into() };
+    let (program, report) = freshet_vcl::compile(source, &files, &Settings::default());
+    assert!(program.is_none() && report.render(false).contains("The policy is too large"));
+    assert!(files.0.get() < 2000, "{} files were read", files.0.get());
 }
