@@ -226,13 +226,17 @@ class Bed:
         """A number that is smaller in the short form."""
         return short if self.short else full
 
-    def start(self, memory_mb=256, answer=None, settings=None, more=(), workers=1, victim=True):
+    def start(self, memory_mb=256, answer=None, settings=None, more=(), workers=1, victim=True, policy=None):
         """Starts origin, server and a well-behaved client. `settings` are keys of freshet.toml, of which
-        peers know nothing. Ends with objects `/bytes/1000/hot-N` cached."""
+        peers know nothing; `policy` is a text in VCL, with ORIGIN for its port. Ends with objects `/bytes/1000/hot-N` cached."""
         if not self.is_ours and shutil.which(PROGRAMS[self.server_name]) is None:
             raise Broken(f"{PROGRAMS[self.server_name]} is missing: apt-get install {SERVERS[self.server_name].package}")
         self.origin = Origin(answer)
         self.server = SERVERS[self.server_name](self.base, self.origin.port, workers=workers, processors=None, memory_mb=memory_mb)
+        if policy:
+            file = self.server.folder / "policy.vcl"
+            file.write_text(policy.replace("ORIGIN", str(self.origin.port)))
+            more = [*more, "--vcl", file]
         self.server.settings, self.server.more = settings or {}, [str(word) for word in more]
         self.server.start()
         self.clear_port, self.tls_port = self.server.clear_port, self.server.tls_port
