@@ -2,6 +2,7 @@
 
 use crate::error::AdminError;
 use aws_lc_rs::{constant_time, digest, rand};
+use freshet_base::file;
 use std::fmt::{self, Write as _};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -47,7 +48,7 @@ impl Token {
                 mode & 0o777
             )));
         }
-        let text = fs::read_to_string(path).map_err(failed)?;
+        let text = file::read_text(path, 4 * TOKEN_BYTES_MAX as u64).map_err(failed)?;
         let text = text.trim();
         let fits = (TOKEN_BYTES_MIN..=TOKEN_BYTES_MAX).contains(&text.len());
         if !fits || !text.bytes().all(|byte| byte.is_ascii_graphic()) {

@@ -152,11 +152,8 @@ fn show(
 
 fn read(path: &Path) -> Result<String> {
     let shown = path.display();
-    let size = std::fs::metadata(path).with_context(|| format!("{shown} cannot be read"))?.len();
-    if size > INPUT_BYTES_MAX {
-        bail!("{shown} has {size} bytes; {INPUT_BYTES_MAX} are read at most");
-    }
-    std::fs::read_to_string(path).with_context(|| format!("{shown} cannot be read"))
+    freshet_base::file::read_text(path, INPUT_BYTES_MAX)
+        .with_context(|| format!("{shown} cannot be read"))
 }
 
 fn pair(text: &str) -> Result<(String, String)> {

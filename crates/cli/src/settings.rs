@@ -130,12 +130,15 @@ impl SettingsArguments {
     }
 }
 
+/// Bytes of a configuration file: ten thousand sites at a kilobyte each, and half as many again.
+const CONFIG_BYTES_MAX: u64 = 16 << 20;
+
 /// Reads a configuration file.
 ///
 /// # Errors
 /// Its mistakes, each shown in place.
 pub(crate) fn read(path: &Path) -> Result<Document> {
-    let text = std::fs::read_to_string(path)
+    let text = freshet_base::file::read_text(path, CONFIG_BYTES_MAX)
         .with_context(|| format!("{} could not be read", path.display()))?;
     Document::parse(&text).map_err(|mistakes| {
         anyhow!(

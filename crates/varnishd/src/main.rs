@@ -33,6 +33,7 @@ mod shm;
 use arguments::{Options, Task};
 use cli::connection::{self, Commands};
 use cli::listener;
+use freshet_base::file;
 use manager::Manager;
 use std::io::{self, Write as _};
 use std::process::{Command, ExitCode, Stdio};
@@ -48,6 +49,8 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 /// What programs take for the version. The first part is the Varnish that is spoken.
 pub(crate) const VERSION: &str =
     concat!("varnish-7.1.1 revision freshet-", env!("CARGO_PKG_VERSION"));
+/// Bytes of a file with commands.
+const COMMANDS_BYTES_MAX: u64 = 16 << 20;
 /// Status of a command line that makes no sense.
 const USAGE: u8 = 2;
 
@@ -157,8 +160,8 @@ fn open_interfaces(manager: &Arc<Manager>) -> io::Result<()> {
 /// its line begins with `-`.
 fn run_commands(manager: &Manager) -> Result<(), String> {
     let Some(path) = manager.state().options.commands.clone() else { return Ok(()) };
-    let text =
-        std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let text = file::read_text(&path, COMMANDS_BYTES_MAX)
+        .map_err(|error| format!("{}: {error}", path.display()))?;
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (line, may_fail) = match line.strip_prefix('-') {
             Some(line) => (line, true),

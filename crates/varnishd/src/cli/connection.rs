@@ -9,6 +9,8 @@ use std::path::PathBuf;
 
 /// Bytes of one line, and of a text that follows one. A VCL file is far below.
 const LINE_BYTES_MAX: usize = 16 << 20;
+/// Bytes of the file with the secret, of which there are a few dozen.
+const SECRET_BYTES_MAX: u64 = 1 << 16;
 /// Letters of a challenge.
 const CHALLENGE_LEN: usize = 32;
 /// The longest answer before somebody has proved who they are.
@@ -95,7 +97,8 @@ impl<R: Read, W: Write> Connection<'_, R, W> {
             match words.first().map(String::as_str) {
                 None => {}
                 Some("auth") => {
-                    let expected = std::fs::read(secret).map(|key| proof(&challenge, &key));
+                    let key = freshet_base::file::read(secret, SECRET_BYTES_MAX);
+                    let expected = key.map(|key| proof(&challenge, &key));
                     let given = words.get(1).map(|word| word.to_ascii_lowercase());
                     if matches!((expected, given), (Ok(expected), Some(given)) if same(&expected, &given))
                     {

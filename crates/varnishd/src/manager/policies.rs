@@ -4,7 +4,9 @@ use super::State;
 use crate::cli::{Reply, Status, table};
 use crate::glob;
 use crate::program::Program;
+use freshet_base::file;
 use freshet_node::transcript::Tag;
+use freshet_vcl::SOURCE_BYTES_MAX;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -228,7 +230,7 @@ pub(super) fn find_file(state: &State, file: &str) -> Result<(String, String), S
         paths = directories.map(|directory| format!("{directory}/{file}")).collect();
     }
     for path in &paths {
-        if let Ok(text) = std::fs::read_to_string(path) {
+        if let Ok(text) = file::read_text(path.as_ref(), SOURCE_BYTES_MAX as u64) {
             return Ok((path.clone(), text));
         }
     }
