@@ -172,14 +172,14 @@ impl Machine<'_> {
     async fn await_part(&mut self, found: &mut Found) {
         let request = &self.task.request;
         let body = found.object.body();
-        let Some(value) = request.fields.get("range").filter(|_| body.total().is_none()) else {
-            return;
-        };
+        let is_growing = body.total().is_none() && found.sent.is_none();
+        let Some(value) = request.fields.get("range").filter(|_| is_growing) else { return };
         let (first, awaited) = match RangeRequest::parse(value) {
             Some(RangeRequest::One(RangeSpec::From(first))) => (first, first),
             Some(RangeRequest::One(RangeSpec::FromTo(first, VERY_LARGE))) => (first, first),
             Some(RangeRequest::One(RangeSpec::FromTo(first, last)))
-                if last - first < GROWING_BYTES_MAX =>
+                if last - first < GROWING_BYTES_MAX
+                    && !body.will_hold(first..last.saturating_add(1)) =>
             {
                 (first, last)
             }
