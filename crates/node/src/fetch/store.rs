@@ -14,6 +14,8 @@ use crate::lower;
 use crate::policy::{Answer, FetchKind, Storage, Synthetic};
 use crate::shares::{Loan, loan_of};
 use crate::transcript::Tag;
+use freshet_base::clock::UnixMillis;
+use freshet_base::log_limit::LogLimit;
 use freshet_cache::{Failure, Form, ObjectSpec, StoredHead, VARIANTS_MAX, Variation, tag};
 use freshet_http::date;
 use freshet_http::fields::Fields;
@@ -502,7 +504,14 @@ fn tags(fields: &Fields) -> Box<[u64]> {
     let mut tags: Vec<u64> =
         spaced.chain(listed).filter(|text| !text.is_empty()).take(TAGS_MAX + 1).map(tag).collect();
     if tags.len() > TAGS_MAX {
-        tracing::warn!("a response has more than {TAGS_MAX} tags; the rest is ignored");
+        // An origin may do that with each response.
+        static LIMIT: LogLimit = LogLimit::new();
+        if let Some(held_back) = LIMIT.admit(UnixMillis::now(), Duration::from_secs(10)) {
+            tracing::warn!(
+                held_back,
+                "a response has more than {TAGS_MAX} tags; the rest is ignored"
+            );
+        }
         tags.truncate(TAGS_MAX);
     }
     tags.sort_unstable();
