@@ -27,6 +27,7 @@ mod reload;
 mod skip;
 mod splice;
 mod stale;
+mod store;
 mod tls;
 mod unkeyed;
 mod unusual;

@@ -1,0 +1,97 @@
+//! Content on a disk, with little memory before it.
+
+use crate::client::Client;
+use crate::harness::{Setup, TestNode, pattern, run_within, until};
+use crate::origin::{Origin, fresh, ranged};
+use std::cell::Cell;
+use std::rc::Rc;
+use tokio::task::spawn_local;
+use tokio::time::{Duration, sleep};
+
+const OBJECTS: u64 = 40;
+
+/// Lengths of objects: together some times what memory is there.
+fn sized(seed: u64) -> u64 {
+    [300_000, 900_000, 1_500_000, 3_000_000][(seed % 4) as usize] + seed
+}
+
+/// Every other object has a validator by which an origin can continue it.
+fn catalogue() -> Origin {
+    Origin::serve(|asked| {
+        let seed = asked.target()[1..].parse().unwrap();
+        let whole = pattern(seed, 0..sized(seed));
+        match seed / 4 % 2 {
+            0 => fresh(whole),
+            _ => ranged(asked, &whole, &format!("\"{seed}\""), &["Cache-Control: max-age=3600"]),
+        }
+    })
+}
+
+fn written(node: &TestNode) -> u64 {
+    let disks = node.node.shared.disks.clone().unwrap();
+    let volumes = disks.disks().iter().filter_map(|disk| disk.volume());
+    volumes.map(|volume| volume.counts().objects_written.value()).sum()
+}
+
+/// Reads an object, or a part of it, as slowly as `pause` says, and compares every byte.
+async fn read(client: &mut Client, seed: u64, part: Option<(u64, u64)>, pause: Option<Duration>) {
+    let (first, end) = part.unwrap_or((0, sized(seed)));
+    let range = format!("Range: bytes={first}-{}", end - 1);
+    let fields: &[&str] = if part.is_some() { &[&range] } else { &[] };
+    client.ask("GET", &format!("/{seed}"), fields).await;
+    let head = client.head().await.unwrap();
+    assert_eq!(head.status(), if part.is_some() { 206 } else { 200 }, "{head:?}");
+    let mut at = first;
+    while at < end {
+        let next = end.min(at + 65_536);
+        let wanted = pattern(seed, at..next);
+        assert!(client.some(wanted.len()).await == wanted, "object {seed} at {at} of {end}");
+        if let Some(pause) = pause {
+            sleep(pause).await;
+        }
+        at = next;
+    }
+}
+
+#[test]
+fn little_memory_before_a_disk_slows_readers_and_fails_none() {
+    // Slow where the machine is busy: it is to have the time.
+    run_within(Duration::from_secs(180), async {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        let store = format!("[[store]]\npath = \"{}\"\nsize = \"256MiB\"\n", path.display());
+        let origin = catalogue();
+        let setup = Setup { memory: "16MiB", ..Setup::of(&origin).and(&store) };
+        let node = Rc::new(setup.start());
+        let mut client = Client::to(&node).await;
+        for seed in 0..OBJECTS {
+            read(&mut client, seed, None, None).await;
+        }
+        until(|| written(&node) >= OBJECTS).await;
+        let next = Rc::new(Cell::new(0_u64));
+        let mut clients = Vec::new();
+        for number in 0..40_u64 {
+            let (node, next) = (Rc::clone(&node), Rc::clone(&next));
+            clients.push(spawn_local(async move {
+                let mut client = Client::to(&node).await;
+                // Some take their time, and so hold what others wait for.
+                let pause = (number % 4 == 0).then_some(Duration::from_millis(3));
+                while next.get() < 240 {
+                    let turn = next.replace(next.get() + 1);
+                    let seed = turn * 7 % OBJECTS;
+                    let first = turn * 61_803 % sized(seed);
+                    let end = (first + 1 + turn * 7_919 % 1_000_000).min(sized(seed));
+                    let part = (turn % 3 == 0).then_some((first, end));
+                    read(&mut client, seed, part, pause).await;
+                }
+            }));
+        }
+        for client in clients {
+            client.await.unwrap();
+        }
+        assert_eq!(node.count("responses_aborted"), 0);
+        assert!(node.count("disk_hits") > 20, "the disk was hardly asked");
+        let (used, limit) = node.memory();
+        assert!(used <= limit, "{used} of {limit}");
+    });
+}
