@@ -32,7 +32,7 @@ const PREFIXES: [&str; 13] = [
 ];
 
 /// Whole names, in the same form.
-const NAMES: [&str; 32] = [
+const NAMES: [&str; 33] = [
     // RFC 3229: asks for differences.
     "a-im",
     "base-url",
@@ -54,6 +54,7 @@ const NAMES: [&str; 32] = [
     "request-uri",
     "script-name",
     "surrogate-capability",
+    "trailer",
     "translate",
     "true-client-ip",
     "x-client-ip",
