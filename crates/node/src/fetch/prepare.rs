@@ -85,8 +85,11 @@ pub(crate) fn for_all(task: &ClientTask) -> RequestHead {
 pub(crate) fn is_for_all(task: &FetchTask, client: &RequestHead) -> bool {
     let kept = &task.snapshot.settings.cache.forward;
     let own_ports = &task.snapshot.own_ports;
+    // The port it came to is no word of its own.
+    let came_to = task.server_address.map(|address| address.port());
+    let is_its_port = target::split_authority(&client.authority).1 == came_to;
     target::key_target(&client.target) == client.target
-        && key_authority(&client.authority, own_ports) == client.authority
+        && (is_its_port || key_authority(&client.authority, own_ports) == client.authority)
         && client.fields.iter().all(|(name, _)| {
             !unkeyed::is_unkeyed(name)
                 || unkeyed::is_about_content(name)

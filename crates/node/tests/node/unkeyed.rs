@@ -163,6 +163,14 @@ fn an_answer_to_post_is_kept_only_where_a_get_would_bring_it() {
         assert_eq!(request(&node, "POST", "/b", &["Content-Length: 0"]).await.text(), "good");
         get(&node, "/b").await;
         assert_eq!(origin.count(), 3);
+        // With the port it came to, as clients say it.
+        let mut client = Client::to(&node).await;
+        let port = node.address().port();
+        let line = format!("POST /c HTTP/1.1\r\nHost: {HOST}:{port}\r\nContent-Length: 0\r\n\r\n");
+        client.send(line).await;
+        assert_eq!(client.answer("POST").await.text(), "good");
+        get(&node, "/c").await;
+        assert_eq!(origin.count(), 4);
     });
 }
 
