@@ -22,6 +22,9 @@ const BUFFER_BYTES: usize = 32 << 10;
 const QUEUE_BUFFERS_MAX: usize = 256;
 /// Lines kept in memory for `freshet log` and the admin interface.
 const RECENT_RECORDS_MAX: usize = 2_000;
+/// Their bytes, so that long targets and fields leave fewer lines: 2 KiB each, where a usual one has
+/// some 300 bytes.
+const RECENT_BYTES_MAX: usize = 4 << 20;
 
 enum Message {
     Records(Vec<u8>),
@@ -33,8 +36,21 @@ enum Message {
 #[derive(Default)]
 struct Recent {
     records: VecDeque<Box<[u8]>>,
+    bytes: usize,
     /// Records there ever were.
     seen: u64,
+}
+
+impl Recent {
+    fn push(&mut self, record: &[u8]) {
+        self.bytes += record.len();
+        self.records.push_back(record.into());
+        while (self.records.len() > RECENT_RECORDS_MAX || self.bytes > RECENT_BYTES_MAX)
+            && let Some(oldest) = self.records.pop_front()
+        {
+            self.bytes -= oldest.len();
+        }
+    }
 }
 
 /// The writing side, shared by all workers.
@@ -198,10 +214,7 @@ fn keep(bytes: &[u8], recent: &Mutex<Recent>) {
     let mut recent = recent.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     recent.seen += count;
     for range in starts {
-        if recent.records.len() == RECENT_RECORDS_MAX {
-            recent.records.pop_front();
-        }
-        recent.records.push_back(bytes[range].into());
+        recent.push(&bytes[range]);
     }
 }
 
@@ -244,5 +257,14 @@ mod tests {
         assert_eq!(decode(&mut &new[1][..]).unwrap().id, seen - 1);
         assert_eq!(log.since(0).0.len(), RECENT_RECORDS_MAX, "what is gone is skipped");
         assert!(log.since(seen).0.is_empty());
+    }
+
+    #[test]
+    fn long_records_are_fewer_in_the_recent_list() {
+        let mut recent = Recent::default();
+        let long = vec![b'x'; 40_000];
+        (0..RECENT_RECORDS_MAX).for_each(|_| recent.push(&long));
+        assert_eq!(recent.records.len(), RECENT_BYTES_MAX / long.len());
+        assert_eq!(recent.bytes, recent.records.len() * long.len());
     }
 }
