@@ -45,8 +45,8 @@ pub enum ClientBodyError {
     /// The client went away.
     #[error("the client closed the connection within its request body")]
     Gone,
-    /// The client sent nothing for `limits.idle_timeout`.
-    #[error("the client stopped sending its request body")]
+    /// The client kept us waiting longer than `limits.body_timeout` and `limits.body_rate_min` allow.
+    #[error("the client did not send its request body in time")]
     Silent,
     /// The framing was broken.
     #[error("the request body is malformed")]

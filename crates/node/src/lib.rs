@@ -28,6 +28,7 @@ pub mod exchange;
 pub mod expiry;
 mod fetch;
 mod handover;
+pub mod held;
 pub mod ids;
 pub mod log;
 mod lower;

@@ -6,6 +6,7 @@ use crate::config::settings;
 use crate::decisions::Decisions;
 use crate::expiry::Expiry;
 use crate::handover::{self, Giving};
+use crate::held::RequestMemory;
 use crate::ids::Ids;
 use crate::log::{AccessLog, Format, Opened};
 use crate::lower::Mover;
@@ -139,6 +140,7 @@ impl Node {
         let bans = Bans::new(disks.clone());
         let shared = Arc::new(Shared {
             cache,
+            requests: Arc::new(RequestMemory::new(Arc::clone(&arena))),
             arena,
             disks,
             connections: AtomicUsize::new(0),

@@ -81,6 +81,7 @@ fn task(snapshot: &Snapshot, request: RequestHead, now: UnixMillis) -> ClientTas
         snapshot: Rc::new(snapshot.clone()),
         reason: Reason::Miss,
         nesting: None,
+        charge: None,
         shaping: Shaping::default(),
         state: None,
         durability: None,

@@ -77,6 +77,8 @@ counters! {
     synthetic,
     /// Requests refused because they were malformed or over a limit.
     requests_refused,
+    /// Requests refused because those under way held what they may.
+    requests_no_room,
     /// Fetches from origins begun.
     fetches,
     /// Fetches that failed.

@@ -6,6 +6,7 @@ use crate::client::{Client, Timeouts};
 use crate::decisions::Decisions;
 use crate::expiry::Expiry;
 use crate::handover::{Giving, Taking};
+use crate::held::{Held, RequestMemory};
 use crate::ids::{Ids, Share};
 use crate::log::{AccessLog, LogBuffer, Record};
 use crate::session;
@@ -60,6 +61,8 @@ pub struct Shared {
     pub arena: Arc<Arena>,
     /// Disks, if there are any.
     pub disks: Option<Arc<Disks>>,
+    /// What requests under way hold.
+    pub requests: Arc<RequestMemory>,
     /// Client connections now open, over all workers.
     pub connections: AtomicUsize,
     /// Told when the last of them has closed.
@@ -140,6 +143,12 @@ impl Worker {
     /// The configuration in force.
     pub fn snapshot(&self) -> Rc<Snapshot> {
         Rc::clone(&self.snapshot.borrow())
+    }
+
+    /// What a new connection holds of the memory: nothing yet.
+    pub(crate) fn holding(&self) -> Rc<Held> {
+        let limit_bytes = self.snapshot.borrow().settings.limits.requests_bytes_max;
+        Held::new(&self.shared.requests, limit_bytes)
     }
 
     /// Whether connections are to end after the request they are at.

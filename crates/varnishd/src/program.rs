@@ -239,6 +239,9 @@ fn settings(state: &State) -> Result<Settings, String> {
     settings.http2.header_table_bytes = small("h2_header_table_size");
     let limits = &mut settings.limits;
     limits.idle_timeout = span("timeout_idle");
+    // Varnish asks only that a body comes on.
+    limits.body_timeout = span("timeout_idle");
+    limits.body_rate_min = 0;
     // What the node limits is the time without progress.
     limits.send_timeout = span("idle_send_timeout").min(span("send_timeout"));
     limits.streams_max = small("h2_max_concurrent_streams");

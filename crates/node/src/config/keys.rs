@@ -411,6 +411,20 @@ pub const KEYS: &[Key] = &[
         "Time for a request head to arrive once begun; above: 408.",
     ),
     key(
+        "limits.body_timeout",
+        Kind::Span,
+        "30s",
+        "How long a request body may keep us waiting for its next bytes, in all and beyond what \
+         `body_rate_min` allows; above: 408.",
+    ),
+    key(
+        "limits.body_rate_min",
+        Kind::Size,
+        "500B",
+        "Bytes of a request body that bring its client a second more, up to `body_timeout`. So one \
+         that sends slower for that long is ended. With 0 any byte brings all of it.",
+    ),
+    key(
         "limits.idle_timeout",
         Kind::Span,
         "60s",
@@ -427,6 +441,14 @@ pub const KEYS: &[Key] = &[
         Kind::Count { min: 1, max: 10_000 },
         "128",
         "HTTP/2 requests at a time on one connection.",
+    ),
+    key(
+        "limits.requests_bytes_max",
+        Kind::Text,
+        "auto",
+        "What requests under way may hold of the memory: heads, tasks, and bodies that wait for an \
+         origin. `auto` is an eighth. Each connection has 16 KiB besides; where all is held, \
+         requests that need more get a 503 or REFUSED_STREAM.",
     ),
     key(
         "limits.restarts_max",

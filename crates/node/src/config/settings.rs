@@ -256,12 +256,18 @@ pub struct Limits {
     pub body_bytes_max: u64,
     /// A head, once begun.
     pub request_timeout: Duration,
+    /// A body, besides what its bytes bring.
+    pub body_timeout: Duration,
+    /// Bytes a second of a body, at least.
+    pub body_rate_min: u64,
     /// Between requests.
     pub idle_timeout: Duration,
     /// A client that takes nothing.
     pub send_timeout: Duration,
     /// HTTP/2 streams.
     pub streams_max: u32,
+    /// Memory of requests under way, `auto` resolved.
+    pub requests_bytes_max: u64,
     /// Restarts by policy.
     pub restarts_max: u32,
     /// Retries by policy.
@@ -412,7 +418,7 @@ impl Settings {
             },
             http2: Http2::default(),
             bans: BanSettings::default(),
-            limits: limits(document),
+            limits: limits(document, memory_bytes, &mut wrong),
             log: Log {
                 access: match text("log.access").as_str() {
                     "off" => LogTarget::Off,
@@ -509,7 +515,7 @@ fn storage_rule(row: &Row<'_>) -> StorageRule {
     }
 }
 
-fn limits(document: &Document) -> Limits {
+fn limits(document: &Document, memory_bytes: u64, wrong: &mut Vec<String>) -> Limits {
     let number = |path: &str| document.value(path).number();
     let span = |path: &str| document.value(path).span();
     let small = |path: &str| u32::try_from(number(path)).unwrap_or(u32::MAX);
@@ -520,9 +526,15 @@ fn limits(document: &Document) -> Limits {
         target_bytes_max: count(number("limits.target_bytes_max")),
         body_bytes_max: number("limits.body_bytes_max"),
         request_timeout: span("limits.request_timeout"),
+        body_timeout: span("limits.body_timeout"),
+        body_rate_min: number("limits.body_rate_min"),
         idle_timeout: span("limits.idle_timeout"),
         send_timeout: span("limits.send_timeout"),
         streams_max: small("limits.streams_max"),
+        requests_bytes_max: match document.value("limits.requests_bytes_max").text().as_str() {
+            "auto" => memory_bytes / 8,
+            size => size_of_text("limits.requests_bytes_max", size, wrong),
+        },
         restarts_max: small("limits.restarts_max"),
         retries_max: small("limits.retries_max"),
     }

@@ -261,6 +261,7 @@ impl Assembly {
             started: Instant::now(),
             interim: Interim::default(),
             nesting: Some(Rc::clone(nesting)),
+            charge: None,
         };
         let answer = Box::pin(async move { crate::request::handle(&worker, request).await });
         let log = ChildLog { transcript, bytes: 0 };

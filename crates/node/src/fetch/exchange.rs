@@ -85,7 +85,7 @@ impl Fetch {
             _ => asking.await,
         };
         if let Some(body) = body {
-            self.too_large |= matches!(body.error, Some(ClientBodyError::TooLarge));
+            self.body_error = self.body_error.or(body.error);
             self.body_bytes_sent = body.bytes;
         }
         self.plan.body = again;
@@ -96,11 +96,16 @@ impl Fetch {
         self.worker.stats.fetches_failed.increment();
         tracing::debug!(%error, origin = self.origin.as_deref(), "a fetch failed");
         super::records::failed(&self.task.transcript, self.origin.as_deref(), error);
-        if self.too_large {
-            let detail = "the request body is larger than limits.body_bytes_max";
-            return failure(413, "http_request_error", detail);
+        match self.body_error {
+            Some(body_error @ ClientBodyError::TooLarge) => {
+                failure(413, "http_request_error", &body_error.to_string())
+            }
+            Some(body_error @ ClientBodyError::Silent) => {
+                self.worker.stats.timeouts.increment();
+                failure(408, "http_request_error", &body_error.to_string())
+            }
+            _ => failure(error.status(), error.proxy_status(), &error.to_string()),
         }
-        failure(error.status(), error.proxy_status(), &error.to_string())
     }
 }
 

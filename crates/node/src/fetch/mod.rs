@@ -20,10 +20,11 @@ mod store;
 
 use records::Heads;
 
-use crate::body::RequestBody;
+use crate::body::{ClientBodyError, RequestBody};
 use crate::delivery::StoredBody;
 use crate::disk::Tee;
 use crate::exchange::Interim;
+use crate::held::Charge;
 use crate::policy::{BackendFetch, FetchKind, FetchTask};
 use crate::snapshot::Snapshot;
 use crate::transcript::{Message, Side, Tag, Transcript};
@@ -68,6 +69,9 @@ pub(crate) struct Plan {
     /// An object to validate, or to serve if the origin fails.
     pub(crate) stale: Option<Arc<Object>>,
     pub(crate) body: Option<RequestBody>,
+    /// What the request holds of the memory: a fetch may outlive it.
+    #[expect(dead_code, reason = "it is there until the fetch ends")]
+    pub(crate) charge: Option<Rc<Charge>>,
     /// Where interim responses go.
     pub(crate) interim: Option<Interim>,
     pub(crate) reason: Reason,
@@ -158,8 +162,8 @@ struct Fetch {
     /// The one that answered.
     answered: Option<Arc<Origin>>,
     request_time: UnixMillis,
-    /// Whether the client's body was over its limit.
-    too_large: bool,
+    /// What was wrong with the client's body.
+    body_error: Option<ClientBodyError>,
     /// Its beginning in the order of purges on disks.
     born: u64,
     /// Where its answer is written while it passes.
@@ -209,7 +213,7 @@ impl Fetch {
             reply,
             origin: None,
             answered: None,
-            too_large: false,
+            body_error: None,
             tee: None,
             body_sent: false,
             body_bytes_sent: 0,

@@ -5,6 +5,7 @@ use crate::coding::Filter;
 use crate::disk::Durability;
 use crate::esi::assemble::Nesting;
 use crate::fetch::Made;
+use crate::held::Charge;
 use crate::shares::Share;
 use crate::snapshot::Snapshot;
 use crate::transcript::Transcript;
@@ -57,6 +58,8 @@ pub struct ClientTask {
     pub reason: Reason,
     /// Where the request is an include of a page: which.
     pub nesting: Option<Rc<Nesting>>,
+    /// What it holds of the memory, where it came over a connection.
+    pub charge: Option<Rc<Charge>>,
     /// What is done to a stored body on its way to the client.
     pub shaping: Shaping,
     /// What a policy keeps from state to state.

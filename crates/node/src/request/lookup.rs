@@ -192,6 +192,7 @@ impl Machine<'_> {
         let plan = Plan {
             parent: self.task.id,
             transcript: Rc::clone(&self.task.transcript),
+            charge: self.task.charge.clone(),
             state,
             kind: FetchKind::Miss,
             request: fetch::prepare::for_miss(&self.task, missed.stale.as_deref()),
@@ -242,6 +243,7 @@ impl Machine<'_> {
         let plan = Plan {
             parent: self.task.id,
             transcript: Rc::clone(&self.task.transcript),
+            charge: self.task.charge.clone(),
             state,
             kind: FetchKind::Background,
             request: fetch::prepare::for_miss(&self.task, Some(object)),

@@ -77,6 +77,7 @@ pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Response {
         snapshot,
         reason: Reason::Miss,
         nesting: request.nesting,
+        charge: request.charge,
         shaping: Shaping::default(),
         state: None,
         durability: None,

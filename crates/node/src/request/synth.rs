@@ -102,6 +102,7 @@ pub(crate) fn reason_of(failure: &Failure) -> Reason {
         "http_response_header_section_size" => Reason::OriginHeadTooLarge,
         "connection_limit_reached" => Reason::LocalLimit,
         "http_request_error" if failure.status == 413 => Reason::ClientBodyTooLarge,
+        "http_request_error" if failure.status == 408 => Reason::ClientTimeout,
         "http_request_error" => Reason::ClientMalformed,
         "http_response_status" => Reason::OriginError,
         "proxy_internal_response" => Reason::LocalPolicy,

@@ -1,14 +1,17 @@
 //! HTTP/1 connections: requests one after another, each answered before the next is read.
 
+use super::First;
 use super::deadline::Deadline;
 use super::finish::Sent;
 use super::h1_body::{BodyState, H1Body, Progress};
 use super::h1_io::{Broken, PARTS_MAX, SharedIo};
+use super::patience::Terms;
 use super::tunnel;
 use crate::body::RequestBody;
 use crate::client::Client;
 use crate::delivery::{BodyBroken, Chunk, ResponseBody};
 use crate::exchange::{Either, Facts, Interim, Request, Response, Working};
+use crate::held::{HEAD_FACTOR, Held};
 use crate::request;
 use crate::transcript::{Side, Tag, Transcript};
 use crate::worker::Worker;
@@ -37,15 +40,13 @@ const PIECE_BYTES_MAX: usize = 1 << 20;
 /// stays in memory until it is sent, so this is what a client that does not read can hold.
 const GATHER_BYTES_MAX: usize = 128 << 10;
 
-/// Serves the connection until it ends. `first_bytes` were read from it already.
-pub(crate) async fn serve(
-    worker: Rc<Worker>,
-    stream: Stream,
-    client: Rc<Client>,
-    first_bytes: Vec<u8>,
-) {
-    let io = SharedIo::new(stream, first_bytes);
-    let mut session = Session { worker, io, client, deadline: Deadline::new(), out: Vec::new() };
+/// Serves the connection until it ends. `first` was read from it already.
+pub(super) async fn serve(worker: Rc<Worker>, stream: Stream, client: Rc<Client>, first: First) {
+    let begun = (!first.bytes.is_empty()).then_some(first.begun);
+    let io = SharedIo::new(stream, first.bytes);
+    let held = worker.holding();
+    let (deadline, out) = (Deadline::new(), Vec::new());
+    let mut session = Session { worker, io, client, deadline, begun, held, out };
     loop {
         match session.one().await {
             Ok(Next::Again) => {}
@@ -99,6 +100,10 @@ struct Session {
     io: SharedIo,
     client: Rc<Client>,
     deadline: Deadline,
+    /// When the first bytes of a head came, where they were read before this session began.
+    begun: Option<Instant>,
+    /// What the connection holds of the memory.
+    held: Rc<Held>,
     /// Reused for heads; given back to the allocator while idle.
     out: Vec<u8>,
 }
@@ -140,6 +145,11 @@ impl Session {
             self.refuse(413, "the body is larger than limits.body_bytes_max").await?;
             return Ok(Next::Close);
         }
+        let Some(charge) = self.held.request(HEAD_FACTOR * parsed.head_bytes) else {
+            self.worker.stats.requests_no_room.increment();
+            self.refuse(503, "requests under way hold limits.requests_bytes_max").await?;
+            return Ok(Next::Close);
+        };
         let mut progress = None;
         let body = match parsed.framing {
             Framing::Length(0) | Framing::None | Framing::UntilClose => None,
@@ -150,7 +160,7 @@ impl Session {
                     length,
                     limits.body_bytes_max,
                     expects,
-                    limits.idle_timeout,
+                    Terms::of(limits),
                 );
                 progress = Some(state);
                 Some(RequestBody::H1(body))
@@ -172,6 +182,7 @@ impl Session {
             started: Instant::now(),
             interim: interim.clone(),
             nesting: None,
+            charge: Some(charge),
         };
         if !keep_alive {
             self.client.closing.set("REQ_CLOSE");
@@ -211,7 +222,7 @@ impl Session {
         let limits = &snapshot.settings.limits;
         let scheme = if self.client.tls.is_some() { Scheme::Https } else { Scheme::Http };
         let mut seen = usize::MAX;
-        let mut begun = None;
+        let mut begun = self.begun.take();
         loop {
             // Parsing again from the start is bounded by head_bytes_max; it only happens for heads
             // that arrive in parts.
@@ -498,7 +509,7 @@ impl Session {
         };
         let snapshot = self.worker.snapshot();
         let limits = &snapshot.settings.limits;
-        let limit = limits.request_timeout.min(limits.idle_timeout);
+        let end = Instant::now() + limits.request_timeout.min(limits.idle_timeout);
         loop {
             let there = self.io.with_input(<[u8]>::len);
             let skip = there.min(usize::try_from(left).unwrap_or(usize::MAX));
@@ -508,6 +519,8 @@ impl Session {
                 return true;
             }
             let io = &self.io;
+            // For all of it, however slowly it comes.
+            let limit = end.saturating_duration_since(Instant::now());
             let filled = self.deadline.within(limit, poll_fn(|cx| io.poll_fill(cx))).await;
             if !matches!(filled, Ok(Ok(true))) {
                 return false;

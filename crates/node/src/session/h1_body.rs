@@ -1,15 +1,13 @@
 //! The body of an HTTP/1 request, read from its connection when somebody wants it.
 
 use super::h1_io::SharedIo;
+use super::patience::{Patience, Terms};
 use crate::body::ClientBodyError;
 use bytes::Bytes;
 use freshet_wire::h1::chunked::Decoder;
 use std::cell::Cell;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
-use tokio::time::{Sleep, sleep};
 
 /// Bytes handed on at a time.
 const PIECE_BYTES_MAX: usize = 64 << 10;
@@ -24,10 +22,7 @@ pub struct H1Body {
     /// Bytes of `100 Continue` still to be sent before the client sends its body.
     expects: bool,
     progress: Rc<Progress>,
-    /// How long the client may send nothing.
-    patience: Duration,
-    /// Runs while something is waited for.
-    timer: Option<Pin<Box<Sleep>>>,
+    patience: Patience,
 }
 
 /// How far a body has come, shared with its session.
@@ -58,14 +53,13 @@ enum Left {
 }
 
 impl H1Body {
-    /// A body of known length, or chunked where `length` is `None`. A client that sends nothing for
-    /// `patience` has gone.
+    /// A body of known length, or chunked where `length` is `None`, to be sent within `terms`.
     pub(super) fn new(
         io: SharedIo,
         length: Option<u64>,
         bytes_max: u64,
         expects: bool,
-        patience: Duration,
+        terms: Terms,
     ) -> (Self, Rc<Progress>) {
         let first = if expects { BodyState::Expected } else { BodyState::Open };
         let progress = Rc::new(Progress { state: Cell::new(first), bytes: Cell::new(0) });
@@ -78,8 +72,7 @@ impl H1Body {
             bytes_max,
             expects,
             progress: Rc::clone(&progress),
-            patience,
-            timer: None,
+            patience: Patience::new(terms),
         };
         (body, progress)
     }
@@ -109,6 +102,7 @@ impl H1Body {
                     Ok(Some(bytes)) => {
                         self.bytes += bytes.len() as u64;
                         self.progress.bytes.set(self.bytes);
+                        self.patience.came(bytes.len());
                         if self.bytes > self.bytes_max {
                             return self.fail(ClientBodyError::TooLarge);
                         }
@@ -127,12 +121,10 @@ impl H1Body {
                 self.progress.state.set(BodyState::Open);
             }
             match self.io.poll_fill(cx) {
-                Poll::Ready(Ok(true)) => self.timer = None,
+                Poll::Ready(Ok(true)) => {}
                 Poll::Ready(Ok(false) | Err(_)) => return self.fail(ClientBodyError::Gone),
                 Poll::Pending => {
-                    let patience = self.patience;
-                    let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(patience)));
-                    ready!(timer.as_mut().poll(cx));
+                    ready!(self.patience.poll_over(cx));
                     return self.fail(ClientBodyError::Silent);
                 }
             }

@@ -7,6 +7,7 @@ pub(crate) mod h1;
 pub(crate) mod h1_body;
 mod h1_io;
 pub(crate) mod h2;
+mod patience;
 pub(crate) mod tunnel;
 
 use crate::client::Client;
@@ -15,46 +16,67 @@ use freshet_net::stream::Stream;
 use freshet_net::tls::ALPN_HTTP_2;
 use freshet_wire::h2::PREFACE;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// What was read of a connection before its protocol was known.
+struct First {
+    bytes: Vec<u8>,
+    /// When the first of them came, or would have.
+    begun: Instant,
+}
 
 /// Serves a connection in the protocol it speaks: what ALPN agreed on under TLS; in the clear
 /// HTTP/1 unless the first bytes are HTTP/2's preface.
 pub(crate) async fn serve(worker: Rc<Worker>, mut stream: Stream, client: Rc<Client>) {
     if stream.is_tls() {
+        let first = First { bytes: Vec::new(), begun: Instant::now() };
         return match stream.alpn() {
-            Some(ALPN_HTTP_2) => h2::serve(worker, stream, client, Vec::new()).await,
-            _ => h1::serve(worker, stream, client, Vec::new()).await,
+            Some(ALPN_HTTP_2) => h2::serve(worker, stream, client, first).await,
+            _ => h1::serve(worker, stream, client, first).await,
         };
     }
-    let limit = worker.snapshot().settings.limits.idle_timeout;
     let first = tokio::select! {
         biased;
-        first = tokio::time::timeout(limit, first_bytes(&mut stream)) => first,
-        () = worker.drain_grace() => return stream.close(Duration::ZERO).await,
+        first = first_bytes(&worker, &mut stream) => first,
+        () = worker.drain_grace() => None,
     };
     match first {
-        Ok(Ok((bytes, true))) => h2::serve(worker, stream, client, bytes).await,
-        Ok(Ok((bytes, false))) if is_neither(&bytes) => {
+        Some((first, true)) => h2::serve(worker, stream, client, first).await,
+        Some((first, false)) if is_neither(&first.bytes) => {
             worker.stats.requests_refused.increment();
             stream.close(Duration::ZERO).await;
         }
-        Ok(Ok((bytes, false))) => h1::serve(worker, stream, client, bytes).await,
-        Ok(Err(_)) | Err(_) => stream.close(Duration::ZERO).await,
+        Some((first, false)) => h1::serve(worker, stream, client, first).await,
+        None => stream.close(Duration::ZERO).await,
     }
 }
 
-/// Reads until it is clear whether the preface comes.
-async fn first_bytes(stream: &mut Stream) -> std::io::Result<(Vec<u8>, bool)> {
-    let mut bytes = Vec::new();
+/// Reads until it is clear whether the preface comes; `None` where nothing more does.
+async fn first_bytes(worker: &Worker, stream: &mut Stream) -> Option<(First, bool)> {
+    let snapshot = worker.snapshot();
+    let limits = &snapshot.settings.limits;
+    let mut first = First { bytes: Vec::new(), begun: Instant::now() };
     loop {
+        let limit = match first.bytes.len() {
+            0 => limits.idle_timeout,
+            _ => limits.request_timeout.saturating_sub(first.begun.elapsed()),
+        };
         // On the heap: an array would be part of every connection's task for all its life.
         let mut buffer = vec![0; 4096];
-        let count = stream.read(&mut buffer).await?;
-        bytes.extend_from_slice(&buffer[..count]);
-        let known = bytes.len().min(PREFACE.len());
-        let alike = bytes[..known] == PREFACE[..known];
+        let Ok(read) = tokio::time::timeout(limit, stream.read(&mut buffer)).await else {
+            let has_begun = !first.bytes.is_empty();
+            worker.stats.timeouts.add(u64::from(has_begun));
+            return None;
+        };
+        let count = read.ok()?;
+        if first.bytes.is_empty() {
+            first.begun = Instant::now();
+        }
+        first.bytes.extend_from_slice(&buffer[..count]);
+        let known = first.bytes.len().min(PREFACE.len());
+        let alike = first.bytes[..known] == PREFACE[..known];
         if !alike || known == PREFACE.len() || count == 0 {
-            return Ok((bytes, alike && known == PREFACE.len()));
+            return Some((first, alike && known == PREFACE.len()));
         }
     }
 }

@@ -15,6 +15,7 @@ const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
+const CONTINUATION: u8 = 9;
 const PRIORITY_UPDATE: u8 = 16;
 
 const END_STREAM: u8 = 1;
@@ -200,6 +201,144 @@ async fn cached() -> (Origin, TestNode) {
         assert_eq!(crate::client::get(&node, target).await.status, 200);
     }
     (origin, node)
+}
+
+#[test]
+fn what_is_begun_has_to_end_within_the_request_timeout() {
+    run(async {
+        let origin = Origin::scripted();
+        let limits = "[limits]\nrequest_timeout = \"200ms\"\nidle_timeout = \"30s\"";
+        let node = Setup::of(&origin).and(limits).start();
+        // A head in parts, and a frame in parts; with and without another stream.
+        for (at, (in_frames, has_stream)) in
+            [(true, false), (true, true), (false, false), (false, true)].into_iter().enumerate()
+        {
+            let mut client = Frames::connect(&node, WINDOW_LARGE).await;
+            if has_stream {
+                client.get(1, "/waits", "").await;
+            }
+            let is_over = || node.count("timeouts") > at as u64;
+            let mut ticks = tokio::time::interval(std::time::Duration::from_millis(20));
+            if in_frames {
+                client.send(HEADERS, END_STREAM, 3, &[]).await;
+            } else {
+                let _ = client.stream.write_all(&[0, 0x40, 0, HEADERS, 0, 0, 0, 0, 3]).await;
+            }
+            // Fewer than the frames that a head may have.
+            for _ in 0..30 {
+                ticks.tick().await;
+                if is_over() {
+                    break;
+                }
+                if in_frames {
+                    client.send(CONTINUATION, 0, 3, &[]).await;
+                } else {
+                    let _ = client.stream.write_all(&[0]).await;
+                }
+            }
+            assert!(is_over(), "{in_frames} {has_stream}");
+            let goaway = client.next_of(GOAWAY).await;
+            assert_eq!(goaway.payload[4..], [0, 0, 0, ENHANCE_YOUR_CALM]);
+        }
+    });
+}
+
+#[test]
+fn an_upload_may_take_longer_than_the_request_timeout() {
+    run(async {
+        let origin = Origin::serve(|asked| {
+            let count = asked.body.iter().filter(|byte| **byte == b'x').count();
+            response("200 OK", &[], count.to_string())
+        });
+        let limits = "[limits]\nrequest_timeout = \"200ms\"";
+        let node = Setup::of(&origin).and(limits).start();
+        let mut client = Frames::connect(&node, WINDOW_LARGE).await;
+        client.ask(0, 1, "/u", &[]).await;
+        let mut ticks = tokio::time::interval(std::time::Duration::from_millis(20));
+        // Each write ends within a frame.
+        let frame = [&[0, 0, 10, DATA, 0, 0, 0, 0, 1][..], &[b'x'; 10]].concat();
+        client.stream.write_all(&frame[..15]).await.unwrap();
+        for _ in 0..25 {
+            ticks.tick().await;
+            client.stream.write_all(&[&frame[15..], &frame[..15]].concat()).await.unwrap();
+        }
+        client.stream.write_all(&frame[15..]).await.unwrap();
+        client.send(DATA, END_STREAM, 1, &[]).await;
+        assert_eq!(client.status(1).await, "200");
+        assert_eq!(
+            (client.next_of(DATA).await.payload, node.count("timeouts")),
+            (b"260".to_vec(), 0)
+        );
+    });
+}
+
+/// What requests of all connections of `node` hold.
+fn held(node: &TestNode) -> u64 {
+    node.node.shared.requests.held_bytes()
+}
+
+#[test]
+fn heads_that_a_few_bytes_stand_for_are_counted_as_large_as_they_are() {
+    run(async {
+        let origin = Origin::scripted();
+        let limits = "[limits]\nrequests_bytes_max = \"1000KiB\"";
+        let node = Setup::of(&origin).and(limits).start();
+        let mut client = Frames::connect(&node, WINDOW_LARGE).await;
+        // Each head has some bytes on the wire and 30 KB here.
+        let long = "x".repeat(3700);
+        let fields = [("x-long", long.as_str()); 8];
+        let mut refused = 0;
+        for stream in 0..100 {
+            client.ask(END_STREAM, 2 * stream + 1, &format!("/{stream}"), &fields).await;
+        }
+        while held(&node) < 800 << 10 || refused == 0 {
+            let reset = client.next_of(RST_STREAM).await;
+            assert_eq!(reset.payload, [0, 0, 0, REFUSED_STREAM]);
+            refused += 1;
+        }
+        node.counted("requests_no_room", 90).await;
+        assert!(held(&node) <= 1000 << 10);
+        // A usual request of somebody else is served meanwhile, and one over HTTP/1 that is not
+        // is told why it is not.
+        let mut other = Frames::connect(&node, WINDOW_LARGE).await;
+        other.get(1, "/other", "").await;
+        let mut asked = origin;
+        while asked.next().await.request.target() != "/other" {}
+        let mut third = crate::client::Client::to(&node).await;
+        let answer = third.get_with("/third", &[&format!("x-long: {}", "x".repeat(30_000))]).await;
+        assert_eq!(answer.status, 503);
+        drop((client, other, asked));
+        crate::harness::until(|| held(&node) == 0).await;
+    });
+}
+
+#[test]
+fn a_body_that_stops_or_drips_is_a_408_and_lets_its_origin_go() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let limits = "[limits]\nbody_timeout = \"200ms\"\nbody_rate_min = \"1KB\"";
+        let node = Setup::of(&origin).and(limits).start();
+        let mut client = Frames::connect(&node, WINDOW_LARGE).await;
+        client.ask(0, 1, "/stops", &[]).await;
+        client.send(DATA, 0, 1, b"x").await;
+        let mut asked = origin.next().await;
+        asked.closed().await;
+        assert_eq!(client.status(1).await, "408");
+        client.ask(0, 3, "/drips", &[]).await;
+        client.send(DATA, 0, 3, b"x").await;
+        let mut asked = origin.next().await;
+        let mut ticks = tokio::time::interval(std::time::Duration::from_millis(20));
+        for _ in 0..500 {
+            ticks.tick().await;
+            client.send(DATA, 0, 3, b"x").await;
+            if node.count("timeouts") == 2 {
+                break;
+            }
+        }
+        asked.closed().await;
+        assert_eq!(client.status(3).await, "408");
+        assert_eq!(node.count("timeouts"), 2);
+    });
 }
 
 #[test]

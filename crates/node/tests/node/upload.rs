@@ -149,6 +149,66 @@ fn an_upload_whose_client_goes_away_ends_at_the_origin() {
     });
 }
 
+/// Sends a byte after another until `is_over`; whether that came to be.
+async fn drip(is_over: impl Fn() -> bool, mut send: impl AsyncFnMut()) -> bool {
+    let mut ticks = tokio::time::interval(std::time::Duration::from_millis(20));
+    for _ in 0..500 {
+        ticks.tick().await;
+        if is_over() {
+            return true;
+        }
+        send().await;
+    }
+    false
+}
+
+#[test]
+fn a_body_that_stops_or_drips_is_a_408_and_lets_its_origin_go() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let limits = "[limits]\nbody_timeout = \"200ms\"\nbody_rate_min = \"1KB\"";
+        let node = Setup::of(&origin).and(limits).start();
+        for (count, framing) in
+            ["Content-Length: 1000", "Transfer-Encoding: chunked"].iter().enumerate()
+        {
+            // With nothing to come and with a byte each 20 ms.
+            for drips in [false, true] {
+                let mut client = Client::to(&node).await;
+                client.ask("POST", "/u", &[framing]).await;
+                client.send("1\r\nx\r\n").await;
+                let mut asked = origin.next().await;
+                let is_over = || node.count("timeouts") > 2 * count as u64 + u64::from(drips);
+                if drips {
+                    let byte = if count == 0 { "x" } else { "1\r\nx\r\n" };
+                    assert!(drip(is_over, async || client.send(byte).await).await, "{framing}");
+                }
+                asked.closed().await;
+                assert_eq!(client.answer("POST").await.status, 408, "{framing}");
+                assert!(client.ended().await);
+            }
+        }
+        assert_eq!(node.count("timeouts"), 4);
+    });
+}
+
+#[test]
+fn a_body_that_comes_at_the_least_rate_may_take_longer_than_the_timeout() {
+    run(async {
+        let origin = echo();
+        let limits = "[limits]\nbody_timeout = \"300ms\"\nbody_rate_min = \"1KB\"";
+        let node = Setup::of(&origin).and(limits).start();
+        let mut client = Client::to(&node).await;
+        client.ask("POST", "/u", &["Content-Length: 4000"]).await;
+        let mut ticks = tokio::time::interval(std::time::Duration::from_millis(50));
+        for _ in 0..20 {
+            ticks.tick().await;
+            client.send([b'x'; 200]).await;
+        }
+        assert_eq!(client.answer("POST").await.status, 200);
+        assert_eq!(node.count("timeouts"), 0);
+    });
+}
+
 #[test]
 fn a_broken_chunk_of_a_client_is_a_400_and_never_whole_at_the_origin() {
     run(async {

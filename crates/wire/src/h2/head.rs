@@ -24,6 +24,9 @@ pub struct Request {
     pub ends: bool,
     /// Bytes of its frames' payloads.
     pub head_bytes: usize,
+    /// Bytes of its fields with what each costs besides (RFC 9113 §6.5.2). The fields a client
+    /// refers to by number are here and not in `head_bytes`.
+    pub list_bytes: usize,
     /// What it says about the order of responses.
     pub(super) priority: Priority,
 }
@@ -123,7 +126,9 @@ impl<'a> HeadBuilder<'a> {
     /// An ordinary field; `None` when it may not be there.
     fn regular(&mut self, name: &[u8], value: &[u8]) -> Option<()> {
         self.has_regular = true;
-        self.count += 1;
+        // What a cookie is split into is one field, and counts by its bytes.
+        let is_crumb = name == b"cookie" && !self.cookies.is_empty();
+        self.count += usize::from(!is_crumb);
         if self.count > self.limits.fields_max {
             self.status = Some(431);
             return Some(());
@@ -210,7 +215,8 @@ impl<'a> HeadBuilder<'a> {
         let version = Version::Http2;
         let fields = self.fields;
         let head = RequestHead { method, scheme, authority, target, version, fields };
-        Ok(Request { head, length: self.length, ends, head_bytes, priority })
+        let list_bytes = self.list_bytes;
+        Ok(Request { head, length: self.length, ends, head_bytes, list_bytes, priority })
     }
 
     /// `:path`; CONNECT has neither it nor a scheme (RFC 9113 §8.5).
@@ -363,6 +369,16 @@ mod tests {
             strict(&[GET[0], GET[1], GET[2], (":authority", "a@b")]),
             Err(Wrong::Status(400))
         );
+    }
+
+    #[test]
+    fn a_cookie_in_crumbs_is_one_field_and_counts_by_its_bytes() {
+        let limits = Limits { fields_max: 3, ..Limits::default() };
+        let crumbs = [("cookie", "a=1"); 200];
+        let request = read(&limits, &and(&crumbs)).expect("200 crumbs have 8,200 bytes");
+        assert_eq!(request.head.fields.get("cookie").map(<[u8]>::len), Some(200 * 5 - 2));
+        let large = [("cookie", "a=1"); 1000];
+        assert_eq!(read(&limits, &and(&large)), Err(Wrong::Status(431)));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::shared::BodyHandle;
 use crate::body::ClientBodyError;
+use crate::session::patience::{Patience, Terms};
 use bytes::Bytes;
 use std::task::{Context, Poll, ready};
 
@@ -12,12 +13,18 @@ pub struct H2Body {
     length: Option<u64>,
     bytes: u64,
     bytes_max: u64,
+    patience: Patience,
 }
 
 impl H2Body {
-    /// The body of a stream, with its `content-length` if it has one.
-    pub(super) fn new(stream: BodyHandle, length: Option<u64>, bytes_max: u64) -> Self {
-        Self { stream, length, bytes: 0, bytes_max }
+    /// The body of a stream, with its `content-length` if it has one, to be sent within `terms`.
+    pub(super) fn new(
+        stream: BodyHandle,
+        length: Option<u64>,
+        bytes_max: u64,
+        terms: Terms,
+    ) -> Self {
+        Self { stream, length, bytes: 0, bytes_max, patience: Patience::new(terms) }
     }
 
     /// Length, where the client told it.
@@ -30,11 +37,19 @@ impl H2Body {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, ClientBodyError>>> {
-        match ready!(self.stream.poll_next(cx)) {
+        let next = match self.stream.poll_next(cx) {
+            Poll::Ready(next) => next,
+            Poll::Pending => {
+                ready!(self.patience.poll_over(cx));
+                return Poll::Ready(Some(Err(ClientBodyError::Silent)));
+            }
+        };
+        match next {
             None => Poll::Ready(None),
             Some(Err(_)) => Poll::Ready(Some(Err(ClientBodyError::Gone))),
             Some(Ok(bytes)) => {
                 self.bytes += bytes.len() as u64;
+                self.patience.came(bytes.len());
                 if self.bytes > self.bytes_max {
                     return Poll::Ready(Some(Err(ClientBodyError::TooLarge)));
                 }

@@ -9,14 +9,17 @@ mod out;
 mod shared;
 mod stream;
 
+use super::First;
 use super::deadline::Deadline;
 use crate::client::Client;
+use crate::config::settings::Limits;
+use crate::held::{HEAD_FACTOR, REQUEST_BYTES};
 use crate::worker::Worker;
 use freshet_http::message::Scheme;
 use freshet_net::limits::READ_BYTES_MAX;
 use freshet_net::stream::Stream;
 use freshet_wire::h1::Dialect;
-use freshet_wire::h2::{Connection, Event, Local};
+use freshet_wire::h2::{Code, Connection, Event, Local};
 use out::Out;
 use shared::{State, StreamHandle};
 use std::cell::RefCell;
@@ -38,31 +41,17 @@ thread_local! {
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES_MAX].into());
 }
 
-/// Serves the connection until it ends. `first_bytes` were read from it already.
-pub(crate) async fn serve(
-    worker: Rc<Worker>,
-    stream: Stream,
-    client: Rc<Client>,
-    first_bytes: Vec<u8>,
-) {
+/// Serves the connection until it ends. `first` was read from it already.
+pub(super) async fn serve(worker: Rc<Worker>, stream: Stream, client: Rc<Client>, first: First) {
     let snapshot = worker.snapshot();
     let limits = &snapshot.settings.limits;
-    let mut session = Session::new(Rc::clone(&worker), stream, client, first_bytes);
+    let mut session = Session::new(Rc::clone(&worker), stream, client, first);
     let ending = Ending(Rc::clone(&session.state));
     let mut deadline = Deadline::new();
     let mut is_draining = false;
     let mut was_told_to_go = false;
     loop {
-        let is_idle = session.state.borrow().serving() == 0;
-        // While streams are open, each has its own time limits.
-        let limit = if !session.state.borrow().connection.is_established() {
-            limits.request_timeout
-        } else if is_idle {
-            limits.idle_timeout
-        } else {
-            STREAMS_OPEN_CHECK.min(limits.send_timeout)
-        };
-        let before = session.sent_bytes;
+        let limit = session.time_left(limits);
         let turn = tokio::select! {
             biased;
             turn = deadline.within(limit, std::future::poll_fn(|cx| session.poll_turn(cx))) => turn,
@@ -77,27 +66,31 @@ pub(crate) async fn serve(
             session.state.borrow_mut().connection.shut_down();
         }
         match turn {
-            // The time without streams begins, as a rule.
             Ok(Turn::Changed) => {}
             Ok(Turn::Done) => {
                 drop(ending);
                 return session.stream.close(LINGER).await;
             }
             Ok(Turn::Broken) => return,
-            Err(_) if session.state.borrow().serving() == 0 => {
-                if was_told_to_go || !session.state.borrow().connection.is_established() {
+            Err(_) => match session.overdue(limits) {
+                None => {}
+                Some(Overdue::Idle) if !was_told_to_go => {
+                    (is_draining, was_told_to_go) = (true, true);
+                    session.since = Instant::now();
+                    session.state.borrow_mut().connection.shut_down();
+                }
+                Some(Overdue::Begun) => {
+                    worker.stats.timeouts.increment();
+                    session.begun = None;
+                    let state = &mut *session.state.borrow_mut();
+                    state.connection.fail(Code::EnhanceYourCalm);
+                    state.break_all();
+                }
+                Some(Overdue::Idle | Overdue::Taking) => {
                     worker.stats.timeouts.increment();
                     return;
                 }
-                (is_draining, was_told_to_go) = (true, true);
-                session.state.borrow_mut().connection.shut_down();
-            }
-            // A client that takes nothing at all.
-            Err(_) if !is_idle && !session.out.is_empty() && session.sent_bytes == before => {
-                worker.stats.timeouts.increment();
-                return;
-            }
-            Err(_) => {}
+            },
         }
     }
 }
@@ -115,11 +108,29 @@ struct Session {
     has_unread: bool,
     out: Out,
     sent_bytes: u64,
+    /// When that was seen to have grown, and to what.
+    taking: (Instant, u64),
+    /// Since when the client has said nothing yet, has no streams, or was told to go.
+    since: Instant,
+    /// When that began of which a part was read: a frame, or a head in several of them; in time since
+    /// the connection began.
+    begun: Option<Duration>,
     /// What was known when a turn ended last: whether the client has said what comes first, and
-    /// whether the keys should not be used much longer.
-    known: (bool, bool),
+    /// something wrong; whether the keys should not be used much longer; whether a part of something
+    /// was read.
+    known: (bool, bool, bool, bool),
     dialect: Dialect,
     started: Instant,
+}
+
+/// What a client has taken too long for.
+enum Overdue {
+    /// To say what comes first, to ask for something, or to go.
+    Idle,
+    /// To end what it began.
+    Begun,
+    /// To take anything of what it asked for.
+    Taking,
 }
 
 /// Why a connection's task has something to think about.
@@ -133,7 +144,7 @@ enum Turn {
 }
 
 impl Session {
-    fn new(worker: Rc<Worker>, stream: Stream, client: Rc<Client>, input: Vec<u8>) -> Self {
+    fn new(worker: Rc<Worker>, stream: Stream, client: Rc<Client>, first: First) -> Self {
         let snapshot = worker.snapshot();
         let settings = &snapshot.settings.http2;
         let local = Local {
@@ -144,7 +155,8 @@ impl Session {
             header_table_bytes: settings.header_table_bytes,
         };
         let scheme = if client.tls.is_some() { Scheme::Https } else { Scheme::Http };
-        let state = Rc::new(RefCell::new(State::new(Connection::new(local, scheme))));
+        let state =
+            Rc::new(RefCell::new(State::new(Connection::new(local, scheme), worker.holding())));
         Self {
             out: Out::new(stream.is_tls()),
             dialect: local.limits.dialect,
@@ -152,12 +164,57 @@ impl Session {
             client,
             stream,
             state,
-            has_unread: !input.is_empty(),
-            input,
+            has_unread: !first.bytes.is_empty(),
+            input: first.bytes,
             sent_bytes: 0,
-            known: (false, false),
-            started: Instant::now(),
+            taking: (first.begun, 0),
+            since: first.begun,
+            begun: None,
+            known: (false, false, false, false),
+            started: first.begun,
         }
+    }
+
+    /// How long to wait for the client before it is looked at again.
+    fn time_left(&mut self, limits: &Limits) -> Duration {
+        if self.taking.1 != self.sent_bytes {
+            self.taking = (Instant::now(), self.sent_bytes);
+        }
+        let left = match self.idle_limit(limits) {
+            Some(limit) => limit.saturating_sub(self.since.elapsed()),
+            // While streams are open, each has its own time limits.
+            None => STREAMS_OPEN_CHECK.min(limits.send_timeout),
+        };
+        let begun = self.begun.map(|begun| begun + limits.request_timeout);
+        left.min(begun.map_or(left, |end| end.saturating_sub(self.started.elapsed())))
+    }
+
+    /// How long the client may go on as it does; `None` while it has streams.
+    fn idle_limit(&self, limits: &Limits) -> Option<Duration> {
+        let state = self.state.borrow();
+        if state.connection.has_failed() {
+            Some(LINGER)
+        } else if !state.connection.is_established() {
+            Some(limits.request_timeout)
+        } else {
+            (state.serving() == 0).then_some(limits.idle_timeout)
+        }
+    }
+
+    /// What the client has taken too long for, if it has.
+    fn overdue(&self, limits: &Limits) -> Option<Overdue> {
+        let is_over = |begun: Duration| self.started.elapsed() >= begun + limits.request_timeout;
+        if let Some(limit) = self.idle_limit(limits) {
+            if self.since.elapsed() >= limit {
+                return Some(Overdue::Idle);
+            }
+        } else if !self.out.is_empty()
+            && self.taking.1 == self.sent_bytes
+            && self.taking.0.elapsed() >= STREAMS_OPEN_CHECK.min(limits.send_timeout)
+        {
+            return Some(Overdue::Taking);
+        }
+        self.begun.is_some_and(is_over).then_some(Overdue::Begun)
     }
 
     /// Reads and sends what can be.
@@ -180,9 +237,16 @@ impl Session {
             };
             self.sent_bytes += sent as u64;
             turn_bytes += sent + read;
-            let known = (self.state.borrow().connection.is_established(), self.stream.is_worn());
-            let is_news = std::mem::replace(&mut self.known, known) != known;
-            if self.state.borrow_mut().take_emptied() || is_news {
+            let is_established = self.state.borrow().connection.is_established();
+            let has_failed = self.state.borrow().connection.has_failed();
+            let known = (is_established, has_failed, self.stream.is_worn(), self.begun.is_some());
+            let before = std::mem::replace(&mut self.known, known);
+            let has_emptied = self.state.borrow_mut().take_emptied();
+            if has_emptied || (is_established, has_failed) != (before.0, before.1) {
+                // The time without streams begins, or that in which to hear that it is over.
+                self.since = Instant::now();
+            }
+            if has_emptied || known != before {
                 return Poll::Ready(Turn::Changed);
             }
             if turn_bytes >= TURN_BYTES {
@@ -198,30 +262,47 @@ impl Session {
 
     /// Reads some bytes, handles the frames in them and says how many; 0 at the end.
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        if !self.state.borrow().connection.wants_input() {
+        if !self.state.borrow().wants_input() {
             return Poll::Pending;
         }
         if std::mem::take(&mut self.has_unread) {
             let input = std::mem::take(&mut self.input);
             let used = self.handle(&input);
             self.keep(input, used);
+            self.note_begun(used > 0);
             // Something was done even where no byte was.
             return Poll::Ready(Ok(used.max(1)));
         }
         SCRATCH.with_borrow_mut(|scratch| {
             let count = std::task::ready!(self.stream.poll_read(cx, scratch))?;
             let arrived = &scratch[..count];
-            if self.input.is_empty() {
+            let used = if self.input.is_empty() {
                 let used = self.handle(arrived);
                 self.input.extend_from_slice(&arrived[used..]);
+                used
             } else {
                 let mut input = std::mem::take(&mut self.input);
                 input.extend_from_slice(arrived);
                 let used = self.handle(&input);
                 self.keep(input, used);
-            }
+                used
+            };
+            self.note_begun(used > 0);
             Poll::Ready(Ok(count))
         })
+    }
+
+    /// Looks whether there is a part of something, `is_new` where what was there before is done.
+    fn note_begun(&mut self, is_new: bool) {
+        let now = self.started.elapsed();
+        let state = self.state.borrow();
+        self.begun = match state.connection.head_begun() {
+            // What is not read cannot come on.
+            _ if self.has_unread || !state.wants_input() => None,
+            Some(begun) => Some(begun),
+            None if self.input.is_empty() => None,
+            None => self.begun.filter(|_| !is_new).or(Some(now)),
+        };
     }
 
     /// Keeps what is behind the first `used` bytes of what was read.
@@ -251,10 +332,21 @@ impl Session {
             match received.event {
                 Event::Nothing | Event::Opened => {}
                 Event::Request(number, request) => {
-                    state.begin(number, request.ends);
-                    let handle = StreamHandle::new(&self.state, number);
-                    let (worker, client) = (Rc::clone(&self.worker), Rc::clone(&self.client));
-                    tokio::task::spawn_local(stream::serve(worker, client, handle, *request));
+                    let bytes = REQUEST_BYTES + HEAD_FACTOR * request.list_bytes;
+                    if let Some(charge) = state.held.request(bytes) {
+                        state.begin(number, request.ends);
+                        let handle = StreamHandle::new(&self.state, number);
+                        let (worker, client) = (Rc::clone(&self.worker), Rc::clone(&self.client));
+                        let serving = stream::serve(worker, client, handle, *request, charge);
+                        tokio::task::spawn_local(serving);
+                    } else {
+                        self.worker.stats.requests_no_room.increment();
+                        if state.connection.turn_away(number).is_err() {
+                            self.worker.stats.h2_goaway.increment();
+                            state.break_all();
+                            return input.len();
+                        }
+                    }
                 }
                 Event::Refused(_) => self.worker.stats.requests_refused.increment(),
                 Event::Data(number, place, ends) => state.receive(number, &rest[place], ends),

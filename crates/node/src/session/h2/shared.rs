@@ -2,6 +2,7 @@
 //! across one.
 
 use crate::delivery::Chunk;
+use crate::held::Held;
 use bytes::Bytes;
 use freshet_http::fields::Fields;
 use freshet_http::message::ResponseHead;
@@ -18,10 +19,19 @@ const STREAM_BYTES_MAX: usize = 256 << 10;
 const CONNECTION_BYTES_MAX: usize = 1 << 20;
 /// That little.
 const STREAM_BYTES_MIN: usize = 16 << 10;
+/// Bytes of requests' bodies that a connection may always have waiting.
+const WAITING_BYTES_FREE: usize = 16 << 10;
+/// Bytes of a request's body up to which what comes is put behind what waits: a full frame stays
+/// alone.
+const PIECE_BYTES_MAX: usize = 16 << 10;
 
 /// A connection, to those who serve its streams.
 pub(super) struct State {
     pub(super) connection: Connection,
+    /// What it holds of the memory.
+    pub(super) held: Rc<Held>,
+    /// Bytes of requests' bodies that nobody took yet.
+    waiting_bytes: usize,
     exchanges: BTreeMap<u32, Exchange>,
     /// Bytes of bodies that wait for their turn.
     queued_bytes: usize,
@@ -56,7 +66,9 @@ struct Exchange {
 /// A request's body on its way to who takes it.
 #[derive(Default)]
 struct Upload {
-    pieces: VecDeque<Bytes>,
+    /// What came and was not taken: small frames together, so that a byte that waits costs about a
+    /// byte.
+    pieces: VecDeque<Vec<u8>>,
     received_bytes: u64,
     /// Whether the client waits to be told to send it (RFC 9110 §10.1.1).
     is_expected: bool,
@@ -84,6 +96,16 @@ impl Exchange {
 }
 
 impl Upload {
+    fn add(&mut self, bytes: &[u8]) {
+        self.received_bytes += bytes.len() as u64;
+        match self.pieces.back_mut() {
+            Some(last) if last.len() + bytes.len() <= PIECE_BYTES_MAX => {
+                last.extend_from_slice(bytes);
+            }
+            _ => self.pieces.push_back(bytes.to_vec()),
+        }
+    }
+
     fn wake(&mut self) {
         if let Some(waker) = self.taker.take() {
             waker.wake();
@@ -99,9 +121,11 @@ impl Upload {
 }
 
 impl State {
-    pub(super) fn new(connection: Connection) -> Self {
+    pub(super) fn new(connection: Connection, held: Rc<Held>) -> Self {
         Self {
             connection,
+            held,
+            waiting_bytes: 0,
             exchanges: BTreeMap::new(),
             queued_bytes: 0,
             sent_bytes: 0,
@@ -123,13 +147,21 @@ impl State {
     pub(super) fn receive(&mut self, number: u32, bytes: &[u8], ends: bool) {
         let Some(exchange) = self.exchanges.get_mut(&number) else { return };
         if !bytes.is_empty() {
-            exchange.upload.received_bytes += bytes.len() as u64;
-            exchange.upload.pieces.push_back(Bytes::copy_from_slice(bytes));
+            exchange.upload.add(bytes);
+            self.waiting_bytes += bytes.len();
+            self.held.add(bytes.len());
         }
         if ends {
             exchange.upload.end(UploadState::Ended);
         }
         exchange.upload.wake();
+    }
+
+    /// Whether more may be read: not while nobody takes what came of bodies and all connections
+    /// together hold what they may.
+    pub(super) fn wants_input(&self) -> bool {
+        self.connection.wants_input()
+            && (self.waiting_bytes < WAITING_BYTES_FREE || !self.held.is_full())
     }
 
     /// A stream is over before its time. Whoever serves it is told, unless it shall find out by the
@@ -406,10 +438,11 @@ impl BodyHandle {
         if upload.state != UploadState::Broken
             && let Some(piece) = upload.pieces.pop_front()
         {
-            // A piece is a frame.
+            state.waiting_bytes -= piece.len();
+            state.held.remove(piece.len());
             state.connection.take_body(self.number, piece.len() as u32);
             state.wake();
-            return Poll::Ready(Some(Ok(piece)));
+            return Poll::Ready(Some(Ok(piece.into())));
         }
         let was_asked = std::mem::replace(&mut upload.was_asked, true);
         match upload.state {
@@ -442,10 +475,30 @@ impl Drop for BodyHandle {
         let state = &mut *self.state.borrow_mut();
         if let Some(exchange) = state.exchanges.get_mut(&self.number) {
             exchange.upload.is_taken = false;
-            exchange.upload.pieces.clear();
+            let bytes: usize = exchange.upload.pieces.drain(..).map(|piece| piece.len()).sum();
+            state.waiting_bytes -= bytes;
+            state.held.remove(bytes);
             state.connection.refuse_body(self.number);
         }
         state.forget(self.number);
         state.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_of_an_upload_costs_about_a_byte_however_it_comes() {
+        for (frame_bytes, frames) in [(1, 100_000), (100, 1000), (8193, 100), (16_384, 10)] {
+            let mut upload = Upload::default();
+            let frame: Vec<u8> = (0..frame_bytes).map(|at| at as u8).collect();
+            (0..frames).for_each(|_| upload.add(&frame));
+            let cost: usize = upload.pieces.iter().map(|piece| piece.capacity() + 64).sum();
+            assert!(cost <= 2 * frame_bytes * frames + 64, "{frame_bytes}: {cost}");
+            let whole: Vec<u8> = upload.pieces.into_iter().flatten().collect();
+            assert!(whole == frame.repeat(frames));
+        }
     }
 }

@@ -6,9 +6,11 @@ use crate::body::RequestBody;
 use crate::client::Client;
 use crate::delivery::ResponseBody;
 use crate::exchange::{Either, Facts, Interim, Request, Response, Working};
+use crate::held::Charge;
 use crate::request;
 use crate::session::deadline::{Deadline, Expired};
 use crate::session::finish::Sent;
+use crate::session::patience::Terms;
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::{Method, ResponseHead};
@@ -27,11 +29,13 @@ pub(super) async fn serve(
     client: Rc<Client>,
     stream: StreamHandle,
     request: h2::Request,
+    charge: Rc<Charge>,
 ) {
     let snapshot = worker.snapshot();
     let limits = &snapshot.settings.limits;
     let h2::Request { head, length, ends, head_bytes, .. } = request;
-    let body = (!ends).then(|| H2Body::new(stream.body(), length, limits.body_bytes_max));
+    let terms = Terms::of(limits);
+    let body = (!ends).then(|| H2Body::new(stream.body(), length, limits.body_bytes_max, terms));
     if length.is_some_and(|length| length > limits.body_bytes_max) {
         let (mut head, _) = request::refusal(413, "");
         head.fields.remove("content-type");
@@ -55,6 +59,7 @@ pub(super) async fn serve(
         started: Instant::now(),
         interim: interim.clone(),
         nesting: None,
+        charge: Some(charge),
     };
     let Some(response) = answer(&worker, &stream, request, &interim).await else {
         // The client does not want it any more; others may, and then its fetch goes on.

@@ -252,6 +252,11 @@ impl Connection {
         self.has_failed || (is_leaving && self.streams.is_empty())
     }
 
+    /// Whether it ended because of what the client did.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
     /// Whether the client has said what a client says first.
     pub fn is_established(&self) -> bool {
         self.reading == Reading::Frames
@@ -260,6 +265,11 @@ impl Connection {
     /// Whether more may be read: not while the client does not read what it made us say.
     pub fn wants_input(&self) -> bool {
         self.control.len() < CONTROL_BYTES_MAX && !self.has_failed
+    }
+
+    /// When the first frame came of a head whose last one has not, in time since the connection began.
+    pub fn head_begun(&self) -> Option<Duration> {
+        self.block.as_ref().map(|block| block.begun)
     }
 
     /// How many requests are open.
@@ -293,6 +303,17 @@ impl Connection {
         self.closed.add(number, how);
         // What nobody will take any more is given back.
         self.give_back_unless_varnish(stream.untaken);
+    }
+
+    /// Refuses a request of which nothing was done yet: the client may ask again.
+    ///
+    /// # Errors
+    /// [`Failed`]: there were too many of them.
+    pub fn turn_away(&mut self, number: u32) -> Result<(), Failed> {
+        match self.refuse(number, Code::RefusedStream) {
+            Ok(_) => Ok(()),
+            Err(code) => Err(self.fail(code)),
+        }
     }
 
     /// Ends a stream because of something the client did.

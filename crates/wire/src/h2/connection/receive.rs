@@ -8,6 +8,7 @@ use super::super::{Code, Priority};
 use super::{Closed, Connection, End, Event, Leaving, Stream};
 use crate::h1::Dialect;
 use freshet_http::message::ResponseHead;
+use std::time::Duration;
 
 /// Compressed fields of one head.
 pub(super) struct Block {
@@ -17,6 +18,8 @@ pub(super) struct Block {
     purpose: Purpose,
     bytes: Vec<u8>,
     frames: u32,
+    /// When its first frame came.
+    pub(super) begun: Duration,
 }
 
 /// What is done with fields. They are read in any case, for later ones refer to them.
@@ -51,7 +54,8 @@ impl Connection {
             fields = rest;
         }
         let ends = header.has(flag::END_STREAM);
-        let block = Block { stream, ends, purpose, bytes: Vec::new(), frames: 0 };
+        let begun = self.now;
+        let block = Block { stream, ends, purpose, bytes: Vec::new(), frames: 0, begun };
         if header.has(flag::END_HEADERS) {
             return self.fields(&block, fields);
         }

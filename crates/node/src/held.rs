@@ -1,0 +1,250 @@
+//! What requests under way hold of the node's memory.
+//!
+//! A head, a body that waits for its origin, and the tasks that serve a request are memory that a
+//! client can make us keep. Each connection has some of it for nothing; what it holds beyond is
+//! counted here over all connections, as a part of the node's memory: cached objects make room for
+//! it, up to `limits.requests_bytes_max`. Where that is held, new requests are refused that would
+//! hold more, and bodies are not read on until what came of them is taken.
+
+use freshet_store::Arena;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What a connection holds without being counted: a usual request, or some small ones. Clients that
+/// ask for no more are served whatever others hold.
+pub const CONNECTION_BYTES_FREE: usize = 16 << 10;
+/// What requests of one connection may hold besides their bodies: all streams that it may have with
+/// usual heads, or some with long ones.
+pub const CONNECTION_REQUESTS_BYTES_MAX: usize = 4 << 20;
+/// Tasks and records of a request over HTTP/2, and of its fetch.
+pub const REQUEST_BYTES: usize = 16 << 10;
+/// A head is there several times while its request is served: as it came, as the origin gets it, on
+/// its way there, for the log, for what decides what may be stored.
+pub const HEAD_FACTOR: usize = 4;
+
+/// Memory is counted in the arena by so much at a time.
+const STEP_BYTES: u64 = 256 << 10;
+
+/// What all connections hold beyond what each may.
+#[derive(Debug)]
+pub struct RequestMemory {
+    arena: Arc<Arena>,
+    held_bytes: AtomicU64,
+    /// What of it was counted in the arena.
+    charged_bytes: AtomicU64,
+}
+
+impl RequestMemory {
+    /// Nothing yet.
+    pub fn new(arena: Arc<Arena>) -> Self {
+        Self { arena, held_bytes: AtomicU64::new(0), charged_bytes: AtomicU64::new(0) }
+    }
+
+    /// Bytes held now.
+    pub fn held_bytes(&self) -> u64 {
+        self.held_bytes.load(Relaxed)
+    }
+
+    /// Counts `bytes` more where `limit_bytes` and the arena have room for them.
+    fn take(&self, bytes: u64, limit_bytes: u64) -> bool {
+        let held = self.held_bytes.fetch_add(bytes, Relaxed) + bytes;
+        if held <= limit_bytes && self.charge(held) {
+            return true;
+        }
+        self.give_back(bytes);
+        false
+    }
+
+    /// Counts what is there already.
+    fn take_anyway(&self, bytes: u64) {
+        let held = self.held_bytes.fetch_add(bytes, Relaxed) + bytes;
+        self.charge(held);
+    }
+
+    fn charge(&self, held: u64) -> bool {
+        let mut charged = self.charged_bytes.load(Relaxed);
+        while charged < held {
+            let more = charged + STEP_BYTES;
+            match self.charged_bytes.compare_exchange_weak(charged, more, Relaxed, Relaxed) {
+                Ok(_) if self.arena.charge_metadata(STEP_BYTES).is_ok() => charged = more,
+                Ok(_) => {
+                    self.charged_bytes.fetch_sub(STEP_BYTES, Relaxed);
+                    return false;
+                }
+                Err(now) => charged = now,
+            }
+        }
+        true
+    }
+
+    fn give_back(&self, bytes: u64) {
+        let held = self.held_bytes.fetch_sub(bytes, Relaxed) - bytes;
+        let mut charged = self.charged_bytes.load(Relaxed);
+        // A step more than is held stays, so that one request back and forth costs nothing.
+        while charged >= held + 2 * STEP_BYTES {
+            let fewer = charged - STEP_BYTES;
+            match self.charged_bytes.compare_exchange_weak(charged, fewer, Relaxed, Relaxed) {
+                Ok(_) => {
+                    self.arena.release_metadata(STEP_BYTES);
+                    charged = fewer;
+                }
+                Err(now) => charged = now,
+            }
+        }
+    }
+}
+
+/// What one connection holds.
+#[derive(Debug)]
+pub(crate) struct Held {
+    all: Arc<RequestMemory>,
+    limit_bytes: u64,
+    bytes: Cell<usize>,
+    /// What of it are requests without their bodies.
+    requests_bytes: Cell<usize>,
+}
+
+impl Held {
+    /// A connection that holds nothing, where all together may hold `limit_bytes`.
+    pub(crate) fn new(all: &Arc<RequestMemory>, limit_bytes: u64) -> Rc<Self> {
+        let (bytes, requests_bytes) = (Cell::new(0), Cell::new(0));
+        Rc::new(Self { all: Arc::clone(all), limit_bytes, bytes, requests_bytes })
+    }
+
+    /// Holds a request until the charge is dropped; `None` where there is no room for it.
+    pub(crate) fn request(self: &Rc<Self>, bytes: usize) -> Option<Rc<Charge>> {
+        let requests_bytes = self.requests_bytes.get() + bytes;
+        let more = beyond(self.bytes.get() + bytes) - beyond(self.bytes.get());
+        let is_within = more == 0 || requests_bytes <= CONNECTION_REQUESTS_BYTES_MAX;
+        if !is_within || (more > 0 && !self.all.take(more, self.limit_bytes)) {
+            return None;
+        }
+        self.bytes.set(self.bytes.get() + bytes);
+        self.requests_bytes.set(requests_bytes);
+        Some(Rc::new(Charge { held: Rc::clone(self), bytes }))
+    }
+
+    /// Bytes of a body are there.
+    pub(crate) fn add(&self, bytes: usize) {
+        let before = self.bytes.get();
+        self.bytes.set(before + bytes);
+        match beyond(before + bytes) - beyond(before) {
+            0 => {}
+            more => self.all.take_anyway(more),
+        }
+    }
+
+    /// They are not any more.
+    pub(crate) fn remove(&self, bytes: usize) {
+        let after = self.bytes.get() - bytes;
+        match beyond(self.bytes.replace(after)) - beyond(after) {
+            0 => {}
+            fewer => self.all.give_back(fewer),
+        }
+    }
+
+    /// Whether all together hold what they may.
+    pub(crate) fn is_full(&self) -> bool {
+        self.all.held_bytes() >= self.limit_bytes
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        match beyond(self.bytes.get()) {
+            0 => {}
+            bytes => self.all.give_back(bytes),
+        }
+    }
+}
+
+/// What one request holds, for as long as it is served or fetched for.
+#[derive(Debug)]
+pub struct Charge {
+    held: Rc<Held>,
+    bytes: usize,
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.held.requests_bytes.set(self.held.requests_bytes.get() - self.bytes);
+        self.held.remove(self.bytes);
+    }
+}
+
+/// What is counted of what a connection holds.
+fn beyond(bytes: usize) -> u64 {
+    bytes.saturating_sub(CONNECTION_BYTES_FREE) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn memory() -> (Arc<Arena>, Arc<RequestMemory>) {
+        let arena = Arena::new(16 << 20).expect("16 MiB are enough");
+        (Arc::clone(&arena), Arc::new(RequestMemory::new(arena)))
+    }
+
+    #[test]
+    fn what_is_small_is_free_and_what_is_large_is_counted_up_to_the_limit() {
+        let (arena, all) = memory();
+        let before = arena.stats().metadata_bytes;
+        let (one, two) = (Held::new(&all, 1 << 20), Held::new(&all, 1 << 20));
+        let small = one.request(CONNECTION_BYTES_FREE).expect("it is free");
+        assert_eq!((all.held_bytes(), arena.stats().metadata_bytes), (0, before));
+        let large = one.request(1 << 20).expect("the limit is not passed");
+        assert!(all.held_bytes() == 1 << 20 && one.is_full());
+        assert!(arena.stats().metadata_bytes >= before + (1 << 20));
+        assert!(one.request(1).is_none() && two.request(CONNECTION_BYTES_FREE + 1).is_none());
+        assert!(two.request(CONNECTION_BYTES_FREE).is_some());
+        drop((small, large));
+        assert_eq!(all.held_bytes(), 0);
+        assert!(arena.stats().metadata_bytes <= before + 2 * STEP_BYTES);
+    }
+
+    #[test]
+    fn one_connection_holds_only_so_many_requests() {
+        let (_arena, all) = memory();
+        let held = Held::new(&all, u64::MAX);
+        let taken: Vec<_> = (0..1000).map_while(|_| held.request(REQUEST_BYTES)).collect();
+        assert_eq!(taken.len(), CONNECTION_REQUESTS_BYTES_MAX / REQUEST_BYTES);
+        // A body is bounded by its window.
+        held.add(8 << 20);
+        assert!(all.held_bytes() > 8 << 20);
+        held.remove(8 << 20);
+        drop((taken, held));
+        assert_eq!(all.held_bytes(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn all_comes_back(steps in proptest::collection::vec((0_usize..3, 0_usize..300_000), 1..60)) {
+            let (arena, all) = memory();
+            let before = arena.stats().metadata_bytes;
+            let held = Held::new(&all, 2 << 20);
+            let (mut charges, mut bodies) = (Vec::new(), 0);
+            for (what, bytes) in steps {
+                match what {
+                    0 => charges.extend(held.request(bytes)),
+                    1 => {
+                        held.add(bytes);
+                        bodies += bytes;
+                    }
+                    _ => {
+                        held.remove(std::mem::take(&mut bodies));
+                        charges.truncate(charges.len() / 2);
+                    }
+                }
+                let sum = bodies + charges.iter().map(|charge| charge.bytes).sum::<usize>();
+                prop_assert_eq!(all.held_bytes(), beyond(sum));
+            }
+            drop((held, charges));
+            prop_assert!(all.held_bytes() <= beyond(bodies));
+            prop_assert!(arena.stats().metadata_bytes <= before + beyond(bodies) + 2 * STEP_BYTES);
+        }
+    }
+}
