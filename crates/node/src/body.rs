@@ -1,5 +1,6 @@
 //! A client's request body on its way to an origin.
 
+use crate::held::Charge;
 use crate::session::h1_body::H1Body;
 use crate::session::h2::body::H2Body;
 use bytes::Bytes;
@@ -51,6 +52,9 @@ pub enum ClientBodyError {
     /// The framing was broken.
     #[error("the request body is malformed")]
     Malformed,
+    /// It was to be kept, and requests under way hold `limits.requests_bytes_max`.
+    #[error("there is no room for the request body")]
+    NoRoom,
     /// More than `limits.body_bytes_max`.
     #[error("the request body is larger than limits.body_bytes_max")]
     TooLarge,
@@ -71,14 +75,23 @@ impl RequestBody {
         }
     }
 
-    /// Reads up to `bytes_max` bytes, so that they can be looked at and sent more than once.
+    /// Reads up to `bytes_max` bytes, so that they can be looked at and sent more than once. They are
+    /// added to what the request holds.
     ///
     /// # Errors
-    /// [`ClientBodyError`]: the body broke off.
-    pub async fn keep(mut self, bytes_max: usize) -> Result<Self, ClientBodyError> {
+    /// [`ClientBodyError`]: the body broke off, or there is no room for it.
+    pub async fn keep(
+        mut self,
+        bytes_max: usize,
+        charge: Option<&Charge>,
+    ) -> Result<Self, ClientBodyError> {
         let mut bytes = Vec::new();
         while let Some(piece) = poll_fn(|cx| self.poll_next(cx)).await {
-            bytes.extend_from_slice(&piece?);
+            let piece = piece?;
+            if charge.is_some_and(|charge| !charge.grow(piece.len())) {
+                return Err(ClientBodyError::NoRoom);
+            }
+            bytes.extend_from_slice(&piece);
             if bytes.len() > bytes_max {
                 let rest = Some(Box::new(self));
                 return Ok(Self::Kept(Kept { bytes: bytes.into(), taken: false, rest }));

@@ -447,7 +447,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "auto",
         "What requests under way may hold of the memory: heads, tasks, and bodies that wait for an \
-         origin. `auto` is an eighth. Each connection has 16 KiB besides; where all is held, \
+         origin. `auto` is an eighth. Each connection has 32 KiB besides; where all is held, \
          requests that need more get a 503 or REFUSED_STREAM.",
     ),
     key(

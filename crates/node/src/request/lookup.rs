@@ -217,7 +217,8 @@ impl Machine<'_> {
             return;
         }
         if let Some(body) = self.body.take() {
-            self.body = body.keep(super::KEPT_BYTES_MAX).await.ok();
+            let charge = self.task.charge.as_deref();
+            self.body = body.keep(super::KEPT_BYTES_MAX, charge).await.ok();
         }
     }
 

@@ -22,7 +22,7 @@ mod synth;
 pub(crate) use lookup::use_of;
 pub(crate) use synth::{failure_page, reason_of, refusal};
 
-use crate::body::RequestBody;
+use crate::body::{ClientBodyError, RequestBody};
 use crate::exchange::{Interim, Request, Response};
 use crate::fetch::{Fetched, SentPart};
 use crate::policy::{ClientTask, Recv, Shaping};
@@ -39,15 +39,27 @@ use std::sync::Arc;
 /// Bytes of a request's body that are read for a policy that looks at it, or sends it again.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
+/// What follows where a body that was to be kept is not all there. A client that is gone does not hear
+/// it, and what it asked for goes on as Varnish has it.
+fn without_body(error: ClientBodyError) -> State {
+    match error {
+        ClientBodyError::NoRoom => State::Synth(503, None),
+        ClientBodyError::Silent => State::Synth(408, None),
+        ClientBodyError::TooLarge => State::Synth(413, None),
+        ClientBodyError::Gone | ClientBodyError::Malformed => State::Recv,
+    }
+}
+
 /// Answers a request. Always gives a response; what goes wrong becomes one.
 pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Response {
     let snapshot = worker.snapshot();
     // A policy never waits, so what it may look at is there before it is asked.
-    let mut body = request.body;
+    let (mut body, mut first) = (request.body, State::Recv);
     if let Some(unread) = body.take_if(|_| snapshot.policy.keeps_body()) {
-        match unread.keep(KEPT_BYTES_MAX).await {
+        match unread.keep(KEPT_BYTES_MAX, request.charge.as_deref()).await {
             Ok(kept) => body = Some(kept),
             Err(error) => {
+                first = without_body(error);
                 tracing::debug!(%error, "a body that was to be kept broke off");
                 let text = format_args!("straight insufficient bytes");
                 request.transcript.note(Tag::FetchError, text);
@@ -87,7 +99,7 @@ pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Response {
     let interim = request.interim;
     let mut machine =
         Machine { worker, task, body, interim, key: None, hold: None, lost: 0, original };
-    let mut state = State::Recv;
+    let mut state = first;
     loop {
         state = match state {
             State::Recv => machine.recv(),

@@ -6,7 +6,7 @@ use crate::origin::{Origin, fresh, response};
 use freshet_wire::h2::PREFACE;
 use freshet_wire::h2::hpack::{Decoder, Encoder, Indexing};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
@@ -56,7 +56,11 @@ struct Frames {
 impl Frames {
     /// A connection whose streams have this window.
     async fn connect(node: &TestNode, window_bytes: u32) -> Self {
-        let stream = TcpStream::connect(node.address()).await.unwrap();
+        Self::over(TcpStream::connect(node.address()).await.unwrap(), window_bytes).await
+    }
+
+    /// The same over this socket.
+    async fn over(stream: TcpStream, window_bytes: u32) -> Self {
         stream.set_nodelay(true).unwrap();
         let (encoder, decoder) = (Encoder::new(4096), Decoder::new(4096));
         let mut client = Self { stream, input: Vec::new(), encoder, decoder };
@@ -201,6 +205,31 @@ async fn cached() -> (Origin, TestNode) {
         assert_eq!(crate::client::get(&node, target).await.status, 200);
     }
     (origin, node)
+}
+
+#[test]
+fn a_client_that_reads_nothing_gets_only_so_many_heads() {
+    run(async {
+        let origin = Origin::serve(|_| {
+            let field = format!("X-Long: {}", "x".repeat(30_000));
+            response("200 OK", &["Cache-Control: max-age=60", &field], "")
+        });
+        let limits =
+            "[limits]\nsend_timeout = \"200ms\"\nidle_timeout = \"200ms\"\nstreams_max = 400";
+        let node = Setup::of(&origin).and(limits).start();
+        assert_eq!(crate::client::get(&node, "/a").await.status, 200);
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(4096).unwrap();
+        let stream = socket.connect(node.address()).await.unwrap();
+        let mut client = Frames::over(stream, WINDOW_LARGE).await;
+        // 8 MB of heads, each for some bytes; the kernel takes up to 4 MB.
+        for stream in 0..300 {
+            client.ask(END_STREAM, 2 * stream + 1, "/a", &[]).await;
+        }
+        node.counted("connections_closed", 2).await;
+        assert_eq!(node.count("requests"), 301);
+        assert!(node.count("head_bytes") < 6_000_000, "{}", node.count("head_bytes"));
+    });
 }
 
 #[test]

@@ -325,6 +325,20 @@ fn a_body_that_is_kept_can_be_sent_again() {
 }
 
 #[test]
+fn kept_bodies_are_a_part_of_what_requests_may_hold() {
+    run(async {
+        let origin = Origin::serve(|_| fresh("never"));
+        let policy = "import std; sub vcl_recv { std.cache_req_body(1MB); return (pass); }";
+        let limits = "[limits]\nrequests_bytes_max = \"100KB\"";
+        let governed = governed_with(&origin, policy, limits);
+        let mut client = Client::to(&governed.node).await;
+        client.ask("POST", "/", &["Content-Length: 300000"]).await;
+        client.send(vec![b'x'; 300_000]).await;
+        assert_eq!((client.answer("POST").await.status, origin.count()), (503, 0));
+    });
+}
+
+#[test]
 fn a_fetch_waits_as_long_as_its_policy_says() {
     run(async {
         let origin = Origin::scripted();

@@ -96,9 +96,9 @@ impl Out {
     }
 
     fn take_control(&mut self, state: &mut State) {
-        let control = state.connection.control();
+        let control = state.take_control();
         if !control.is_empty() {
-            self.push(Part::Control(std::mem::take(control)));
+            self.push(Part::Control(control));
         }
     }
 

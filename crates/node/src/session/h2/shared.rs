@@ -37,6 +37,8 @@ pub(super) struct State {
     queued_bytes: usize,
     /// Bytes of bodies that had it.
     sent_bytes: u64,
+    /// Whether a head waits for the client to read what is said to it.
+    is_head_waiting: bool,
     /// The task that reads and writes, while it waits.
     task: Option<Waker>,
     /// Streams that are being served.
@@ -129,6 +131,7 @@ impl State {
             exchanges: BTreeMap::new(),
             queued_bytes: 0,
             sent_bytes: 0,
+            is_head_waiting: false,
             task: None,
             serving: 0,
             has_emptied: false,
@@ -184,6 +187,14 @@ impl State {
         for number in numbers {
             self.break_off(number, false);
         }
+    }
+
+    /// Takes what the connection has to say.
+    pub(super) fn take_control(&mut self) -> Vec<u8> {
+        if std::mem::take(&mut self.is_head_waiting) {
+            self.exchanges.values_mut().for_each(Exchange::wake);
+        }
+        std::mem::take(self.connection.control())
     }
 
     /// Takes `bytes` of a stream out of its queue.
@@ -300,6 +311,23 @@ impl StreamHandle {
                 Poll::Pending
             }
             _ => Poll::Ready(()),
+        }
+    }
+
+    /// Waits until there is room for the head of the response: it is copied, where a body is not, so
+    /// a client that reads nothing gets no more of them. False when the stream is over.
+    pub(super) fn poll_head_room(&self, cx: &Context<'_>) -> Poll<bool> {
+        let state = &mut *self.state.borrow_mut();
+        match state.exchanges.get_mut(&self.number) {
+            Some(exchange) if !exchange.is_gone => {
+                if state.connection.has_control_room() {
+                    return Poll::Ready(true);
+                }
+                state.is_head_waiting = true;
+                exchange.server = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            _ => Poll::Ready(false),
         }
     }
 

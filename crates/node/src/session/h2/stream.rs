@@ -74,15 +74,17 @@ pub(super) async fn serve(
     let Response { mut head, mut body, length, facts, .. } = response;
     let bodiless = is_head || matches!(head.status, 204 | 304) || length == Some(0);
     let length = length.filter(|_| head.status != 204);
-    let head_bytes = stream.respond(&head, length, bodiless);
+    let mut sending = Sending { worker: &worker, stream: &stream, deadline: None };
+    let head_bytes = match sending.within_limit(|stream, cx| stream.poll_head_room(cx)).await {
+        Ok(true) => stream.respond(&head, length, bodiless),
+        Ok(false) | Err(()) => None,
+    };
     head.fields.clear();
     sent.first_byte(head_bytes.map_or(0, |bytes| FRAME_HEADER_BYTES + bytes));
     let result = match head_bytes {
         None => Err(()),
         Some(_) if bodiless => Ok(()),
-        Some(_) => {
-            Sending { worker: &worker, stream: &stream, deadline: None }.body(&mut body).await
-        }
+        Some(_) => sending.body(&mut body).await,
     };
     if result.is_err() {
         stream.reset(Code::InternalError);

@@ -264,7 +264,12 @@ impl Connection {
 
     /// Whether more may be read: not while the client does not read what it made us say.
     pub fn wants_input(&self) -> bool {
-        self.control.len() < CONTROL_BYTES_MAX && !self.has_failed
+        self.has_control_room() && !self.has_failed
+    }
+
+    /// Whether the client reads what is said to it, so that another head may be added.
+    pub fn has_control_room(&self) -> bool {
+        self.control.len() < CONTROL_BYTES_MAX
     }
 
     /// When the first frame came of a head whose last one has not, in time since the connection began.
