@@ -1,0 +1,174 @@
+"""Attacks on TLS, and on bytes that are lent to the kernel."""
+import asyncio, ssl, time
+
+import harness, wire
+from harness import attack
+
+HANDSHAKE = "docs/configuration.md, tls.handshake_timeout"
+
+
+def hello():
+    """The first message of a client, as OpenSSL makes it."""
+    context = ssl._create_unverified_context()
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+    try:
+        client.do_handshake()
+    except ssl.SSLWantReadError:
+        pass
+    return outgoing.read()
+
+
+def in_records(record, size):
+    """The same message in records of `size` bytes."""
+    message = record[5:]
+    parts = [message[at:at + size] for at in range(0, len(message), size)]
+    return [record[:3] + len(part).to_bytes(2, "big") + part for part in parts]
+
+
+async def drip(bed, parts, port, pause, limit):
+    """Sends parts one after another; how long the connection lived, `None` where it outlived the limit."""
+    reader, writer = await wire.connect(port)
+    bed.sent(0, connections=1)
+    began = time.monotonic()
+    try:
+        for part in parts:
+            writer.write(part)
+            bed.sent(len(part))
+            if await wire.ended(reader, pause):
+                return time.monotonic() - began
+            if time.monotonic() - began > limit:
+                return None
+        return time.monotonic() - began if await wire.ended(reader, limit) else None
+    except ConnectionError:
+        return time.monotonic() - began
+    finally:
+        writer.close()
+
+
+def slow_ones(bed, parts, count, seconds):
+    async def attacker():
+        gate = asyncio.Semaphore(count)
+
+        async def one():
+            async with gate:
+                return await drip(bed, parts, bed.tls_port, 1.0, seconds + 30)
+        return await asyncio.gather(*(one() for _ in range(count)))
+
+    lives = [life for life in bed.run(attacker()) if life is not None]
+    bed.exchanged(len(lives))
+    bed.note(f"{len(lives)} of {count} ended, the last after {max(lives, default=0):.1f} s")
+    bed.end_victim()
+    bed.expect(len(lives) == count, f"{count - len(lives)} of {count} slow hellos were not ended")
+    bed.expect(max(lives, default=0) < seconds * 2 + 15, "a slow hello lived on")
+    bed.expect_memory(connections=count)
+
+
+@attack(promise="a hello that comes a byte at a time ends after tls.handshake_timeout", where=HANDSHAKE, peers=("nginx", "haproxy"))
+def slow_hellos(bed):
+    bed.start(settings={"tls.handshake_timeout": "3s"})
+    slow_ones(bed, [bytes([byte]) for byte in hello()], bed.scale(5_000, 300), 3)
+
+
+@attack(promise="a hello in records of a byte, slowly, ends after tls.handshake_timeout", where=HANDSHAKE, peers=("nginx", "haproxy"))
+def slow_fragments(bed):
+    bed.start(settings={"tls.handshake_timeout": "3s"})
+    slow_ones(bed, in_records(hello(), 1), bed.scale(5_000, 300), 3)
+
+
+@attack(promise="records that are cut, forged or not of a handshake end the connection, and nothing else", where="RFC 8446 §6.2", peers=("nginx", "haproxy"))
+def broken_records(bed):
+    bed.start()
+    first = hello()
+    forms = [
+        first[:3] + b"\xff\xff" + first[5:],  # longer than a record may be
+        first[:20],  # cut
+        b"\x17" + first[1:],  # data before a handshake
+        first[:5] + bytes(len(first) - 5),  # zeros
+        b"\x16\x03\x01\x00\x04\x01\xff\xff\xff",  # a message of 16 MB begins
+        b"\x15\x03\x03\x00\x02\x02\x00" * 100,  # alerts
+        b"GET / HTTP/1.1\r\n\r\n",
+    ]
+    count = bed.scale(5_000, 350)
+
+    async def one(index):
+        reader, writer = await wire.connect(bed.tls_port)
+        form = forms[index % len(forms)]
+        bed.sent(len(form), connections=1)
+        try:
+            writer.write(form)
+            if len(form) == 20:
+                writer.write_eof()
+            return await wire.ended(reader, 15)
+        except ConnectionError:
+            return True
+        finally:
+            writer.close()
+
+    async def attacker():
+        gate = asyncio.Semaphore(100)
+
+        async def limited(index):
+            async with gate:
+                return await one(index)
+        return await asyncio.gather(*(limited(index) for index in range(count)))
+
+    ended = bed.run(attacker())
+    bed.exchanged(sum(ended))
+    bed.end_victim()
+    # An unfinished message of 16 MB may be waited for.
+    bed.expect(sum(ended) >= count - count // len(forms) - 1, f"{count - sum(ended)} of {count} connections stayed")
+    bed.expect_memory(connections=100)
+
+
+@attack(promise="bytes lent to the kernel never change: stalled readers get what they asked for, whatever is evicted meanwhile",
+        where="ARCHITECTURE.md, Invariants")
+def lent_bytes(bed):
+    # Much more is offered than fits, so that what stalled readers have of the memory would be used again.
+    bed.start(memory_mb=64, victim=False)
+    readers, others, size = bed.scale(200, 20), bed.scale(1_000, 150), 1_000_000
+    wrong = []
+
+    async def stalled(index, tls, gate):
+        reader, writer = await wire.connect(bed.tls_port if tls else bed.clear_port, tls=tls, receive_bytes=8192)
+        reader._limit = 1024  # noqa: SLF001  (so that asyncio does not read ahead)
+        target = f"/bytes/{size}/lent-{index}"
+        writer.write(wire.get(target))
+        bed.sent(100, connections=1)
+        await gate.wait()
+        try:
+            async with asyncio.timeout(60):
+                head = await reader.readuntil(b"\r\n\r\n")
+                body = b""
+                while len(body) < size and (part := await reader.read(1 << 16)):
+                    body += part
+        except (ConnectionError, asyncio.IncompleteReadError, TimeoutError, ssl.SSLError):
+            writer.close()
+            return False
+        writer.close()
+        if b" 200 " not in head or body != harness.body_of(target, size)[:len(body)]:
+            wrong.append(target)
+        return len(body) == size
+
+    async def churn(gate):
+        """What is new and large pushes out the rest, twice."""
+        for turn in range(2):
+            for index in range(others):
+                target = f"/bytes/{size}/other-{index}"
+                _, _, body = await wire.fetch(bed.clear_port, target)
+                if body != harness.body_of(target, size):
+                    wrong.append(target)
+                bed.exchanged()
+        gate.set()
+
+    async def attacker():
+        gate = asyncio.Event()
+        tasks = [asyncio.create_task(stalled(index, index % 2 == 1, gate)) for index in range(readers)]
+        await asyncio.sleep(1)
+        await churn(gate)
+        return sum(await asyncio.gather(*tasks))
+
+    whole = bed.run(attacker())
+    bed.note(f"{whole} of {readers} stalled readers got all, none of the others a wrong byte")
+    bed.expect(not wrong, f"wrong bytes of {wrong[:5]}")
+    bed.expect_memory(connections=readers)
