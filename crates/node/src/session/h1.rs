@@ -509,7 +509,7 @@ impl Session {
         };
         let snapshot = self.worker.snapshot();
         let limits = &snapshot.settings.limits;
-        let end = Instant::now() + limits.request_timeout.min(limits.idle_timeout);
+        let end = Instant::now() + limits.body_timeout;
         loop {
             let there = self.io.with_input(<[u8]>::len);
             let skip = there.min(usize::try_from(left).unwrap_or(usize::MAX));

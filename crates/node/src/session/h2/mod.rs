@@ -177,13 +177,14 @@ impl Session {
 
     /// How long to wait for the client before it is looked at again.
     fn time_left(&mut self, limits: &Limits) -> Duration {
-        if self.taking.1 != self.sent_bytes {
-            self.taking = (Instant::now(), self.sent_bytes);
-        }
-        let left = match self.idle_limit(limits) {
-            Some(limit) => limit.saturating_sub(self.since.elapsed()),
+        let left = if let Some(limit) = self.idle_limit(limits) {
+            limit.saturating_sub(self.since.elapsed())
+        } else {
+            if self.taking.1 != self.sent_bytes {
+                self.taking = (Instant::now(), self.sent_bytes);
+            }
             // While streams are open, each has its own time limits.
-            None => STREAMS_OPEN_CHECK.min(limits.send_timeout),
+            STREAMS_OPEN_CHECK.min(limits.send_timeout)
         };
         let begun = self.begun.map(|begun| begun + limits.request_timeout);
         left.min(begun.map_or(left, |end| end.saturating_sub(self.started.elapsed())))
@@ -294,14 +295,13 @@ impl Session {
 
     /// Looks whether there is a part of something, `is_new` where what was there before is done.
     fn note_begun(&mut self, is_new: bool) {
-        let now = self.started.elapsed();
         let state = self.state.borrow();
         self.begun = match state.connection.head_begun() {
             // What is not read cannot come on.
             _ if self.has_unread || !state.wants_input() => None,
             Some(begun) => Some(begun),
             None if self.input.is_empty() => None,
-            None => self.begun.filter(|_| !is_new).or(Some(now)),
+            None => self.begun.filter(|_| !is_new).or_else(|| Some(self.started.elapsed())),
         };
     }
 
