@@ -45,5 +45,5 @@ mod wake;
 pub use arena::{Arena, ArenaStats, Placement};
 pub use body::{Body, BodyReader, BodyWriter, Moved, Next};
 pub use error::{BodyError, DiskError, StoreError};
-pub use piece::{Lease, Piece, PieceMut};
+pub use piece::{Lease, Piece, PieceMut, WeakLease};
 pub use prefetch::prefetch;

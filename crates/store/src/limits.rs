@@ -58,12 +58,16 @@ pub const RECLAIM_BYTES_MIN: u64 = 64 << 10;
 /// reaches the client sooner: 4 MiB are about 0.3 s of a 100 Mbit/s origin.
 pub const FILL_AHEAD_BYTES_MAX: u64 = 4 << 20;
 
-/// How much of a body in transit may be unread before its writer waits: enough for 40 Mbit/s over
-/// 100 ms without a stall, small enough that 1,000 slow clients hold half a GiB.
+/// How much of a body in transit may be unread before its writer waits, at first: two pieces, so that
+/// one is filled while the other is read. A reader that is waited for has no more than this unless
+/// its owner allows it ([`crate::Body::widen`]), since every slow reader of such a body holds it.
+pub const TRANSIT_WINDOW_BYTES_MIN: u64 = 128 << 10;
+
+/// The same of a body whose owner allows it: enough for 40 Mbit/s over 100 ms without a stall.
 pub const TRANSIT_WINDOW_BYTES: u64 = 512 << 10;
 
-/// The longest piece of a body in transit: eight to a window, so that memory comes back while the
-/// window is read.
+/// The longest piece of a body in transit: two to the smallest window, so that memory comes back
+/// while the window is read.
 pub const TRANSIT_PIECE_BYTES_MAX: u32 = 64 << 10;
 
 /// How many failures of writers a body remembers; the oldest is forgotten, and its readers see a

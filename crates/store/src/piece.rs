@@ -9,10 +9,10 @@ use crate::arena::{Arena, Run};
 use crate::limits::{LEND_BYTES_MIN, PAGE_BYTES, SLAB_STEP_BYTES};
 use std::fmt;
 use std::ops::{Deref, Range};
-use std::sync::Arc;
 use std::sync::atomic::{
     AtomicU8, AtomicU16, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
+use std::sync::{Arc, Weak};
 
 /// A share in a piece. The memory returns to the arena with the last share.
 #[derive(Clone)]
@@ -25,6 +25,14 @@ pub struct PieceMut(Arc<Inner>);
 #[derive(Clone)]
 pub struct Lease {
     piece: Piece,
+    start: u32,
+    len: u32,
+}
+
+/// A claim on bytes that does not keep them: when their body lets them go, their memory goes back.
+#[derive(Clone)]
+pub struct WeakLease {
+    piece: Weak<Inner>,
     start: u32,
     len: u32,
 }
@@ -181,6 +189,16 @@ impl Lease {
         u64::from(self.piece.capacity())
     }
 
+    /// Tells the piece of these bytes from all others that are there now.
+    pub fn piece_id(&self) -> usize {
+        Arc::as_ptr(&self.piece.0).addr()
+    }
+
+    /// A claim on the same bytes that lets them go when nobody else keeps them.
+    pub fn downgrade(&self) -> WeakLease {
+        WeakLease { piece: Arc::downgrade(&self.piece.0), start: self.start, len: self.len }
+    }
+
     /// The piece the bytes are in, where they begin in it, and how many there are.
     pub(crate) fn parts(&self) -> (&Piece, u32, u32) {
         (&self.piece, self.start, self.len)
@@ -205,6 +223,24 @@ impl Lease {
             self.piece.0.marks.fetch_or(LENT, Relaxed);
         }
         self
+    }
+}
+
+impl WeakLease {
+    /// The bytes, if they are still there.
+    pub fn upgrade(&self) -> Option<Lease> {
+        let piece = Piece(self.piece.upgrade()?);
+        Some(Lease { piece, start: self.start, len: self.len })
+    }
+
+    /// How many they are.
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
     }
 }
 
@@ -233,6 +269,12 @@ impl AsRef<[u8]> for Lease {
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Lease({} bytes)", self.len)
+    }
+}
+
+impl fmt::Debug for WeakLease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WeakLease({} bytes)", self.len)
     }
 }
 

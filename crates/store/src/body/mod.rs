@@ -144,6 +144,12 @@ impl Body {
         }
     }
 
+    /// Lets its writers be [`crate::limits::TRANSIT_WINDOW_BYTES`] ahead of its readers in transit,
+    /// for good, instead of [`crate::limits::TRANSIT_WINDOW_BYTES_MIN`].
+    pub fn widen(&self) {
+        self.change(|state, after| state.widen(after));
+    }
+
     /// Calls `hook` once, when the body enters transit, or now if it is in transit. For the owner
     /// to take it out of its index; what it holds should not keep this body alive. No lock of this crate is held; it may be the writer's thread,
     /// inside of [`BodyWriter::poll_reserve`].
@@ -177,6 +183,11 @@ impl Body {
     /// Whether every byte is held.
     pub fn is_complete(&self) -> bool {
         self.state().is_complete()
+    }
+
+    /// Whether [`Body::clear`] was called: what is held leaves with the last reader.
+    pub fn is_cleared(&self) -> bool {
+        self.state().is_cleared
     }
 
     /// Whether [`Body::enter_transit`] was called, by the owner or by a writer.

@@ -3,7 +3,9 @@
 use super::extents::{Extent, Extents};
 use super::readers::Readers;
 use crate::error::BodyError;
-use crate::limits::{FAILURES_MAX, FILL_AHEAD_BYTES_MAX, TRANSIT_WINDOW_BYTES};
+use crate::limits::{
+    FAILURES_MAX, FILL_AHEAD_BYTES_MAX, TRANSIT_WINDOW_BYTES, TRANSIT_WINDOW_BYTES_MIN,
+};
 use crate::piece::{Lease, Piece};
 use crate::wake::WakeList;
 use std::ops::Range;
@@ -49,6 +51,8 @@ pub(super) struct State {
     failures: Vec<Failure>,
     writer_last: u32,
     pub(super) is_transit: bool,
+    /// Whether more of it may be unread in transit.
+    is_wide: bool,
     pub(super) is_cleared: bool,
     /// Whether bytes may be dropped because nobody wants them: there was a reader, or none will
     /// come.
@@ -124,7 +128,7 @@ impl State {
         if self.is_unwanted(writer) {
             return Poll::Ready(Err(BodyError::NoReaders));
         }
-        let is_far_ahead = self.is_transit && self.unread_bytes(writer) >= TRANSIT_WINDOW_BYTES;
+        let is_far_ahead = self.is_transit && self.unread_bytes(writer) >= self.window_bytes();
         if is_far_ahead || always {
             self.writers[at].waker = Some(cx.waker().clone());
         }
@@ -246,6 +250,18 @@ impl State {
         true
     }
 
+    /// Lets writers go further ahead in transit.
+    pub(super) fn widen(&mut self, after: &mut After) {
+        if !std::mem::replace(&mut self.is_wide, true) {
+            self.wake_writers(after);
+        }
+    }
+
+    /// How far writers may be ahead in transit.
+    fn window_bytes(&self) -> u64 {
+        if self.is_wide { TRANSIT_WINDOW_BYTES } else { TRANSIT_WINDOW_BYTES_MIN }
+    }
+
     /// Drops everything, now or when the last reader leaves.
     pub(super) fn clear(&mut self, after: &mut After) {
         self.is_cleared = true;
@@ -298,7 +314,7 @@ impl State {
             self.release_read(after);
         }
         for at in 0..self.writers.len() {
-            if self.unread_bytes(&self.writers[at]) < TRANSIT_WINDOW_BYTES {
+            if self.unread_bytes(&self.writers[at]) < self.window_bytes() {
                 after.wakes.extend(self.writers[at].waker.take());
             }
         }

@@ -1,6 +1,8 @@
 use super::*;
 use crate::error::BodyError;
-use crate::limits::{FILL_AHEAD_BYTES_MAX, PAGE_BYTES, TRANSIT_WINDOW_BYTES};
+use crate::limits::{
+    FILL_AHEAD_BYTES_MAX, PAGE_BYTES, TRANSIT_WINDOW_BYTES, TRANSIT_WINDOW_BYTES_MIN,
+};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -312,9 +314,12 @@ fn transit_holds_a_window_and_waits_for_the_slowest_reader() {
     let arena = arena();
     let body = Body::transit(&arena, None);
     let mut writer = body.writer(0, None);
-    while step(&mut writer, 10_000).is_ready() {}
+    for limit in [TRANSIT_WINDOW_BYTES_MIN, TRANSIT_WINDOW_BYTES] {
+        while step(&mut writer, 10_000).is_ready() {}
+        assert!((limit..limit + 10_000).contains(&writer.position()));
+        body.widen();
+    }
     let window = writer.position();
-    assert!((TRANSIT_WINDOW_BYTES..TRANSIT_WINDOW_BYTES + 10_000).contains(&window));
 
     let count = Arc::new(Count::default());
     let waker = Waker::from(count.clone());
