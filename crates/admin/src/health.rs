@@ -15,7 +15,8 @@ pub(crate) async fn healthz() -> &'static str {
     "alive\n"
 }
 
-/// Says whether requests should come here: not while the node drains, nor when no origin is up.
+/// Says whether requests should come here: not while the node drains, nor when no origin is up or
+/// none has a connection left.
 #[utoipa::path(get, path = "/readyz", tag = "health", responses(
     (status = OK, body = String, description = "Ready"),
     (status = SERVICE_UNAVAILABLE, body = String, description = "Not ready, and why"),
@@ -33,10 +34,12 @@ fn unready(node: &Node) -> Option<String> {
         return Some("draining, it ends when open requests have".to_owned());
     }
     let snapshot = node.snapshot();
-    if any_up(&snapshot, UnixMillis::now()) {
-        return None;
+    let (now, origins) = (UnixMillis::now(), snapshot.upstreams.board.origins());
+    if any_up(&snapshot, now) {
+        let up = origins.iter().filter(|origin| origin.health.health(now) != Health::Down);
+        let short: Option<Vec<_>> = up.map(|origin| origin.shortage()).collect();
+        return short.map(|why| why.join("; "));
     }
-    let origins = snapshot.upstreams.board.origins();
     let names: Vec<_> = origins.iter().map(|origin| origin.settings.name.as_str()).collect();
     Some(format!("no origin is up ({})", names.join(", ")))
 }

@@ -100,6 +100,24 @@ impl RequestBody {
         Ok(Self::Kept(Kept { bytes: bytes.into(), taken: false, rest: None }))
     }
 
+    /// Reads a body to its end where it is known to be no longer than `bytes_max`; others stay as
+    /// they are: they may be meant to go on as they come.
+    ///
+    /// # Errors
+    /// As [`RequestBody::keep`].
+    pub async fn ahead(
+        self,
+        bytes_max: u64,
+        charge: Option<&Charge>,
+    ) -> Result<Self, ClientBodyError> {
+        match (&self, self.length()) {
+            (Self::H1(_) | Self::H2(_), Some(length)) if length <= bytes_max => {
+                self.keep(usize::try_from(length).unwrap_or(usize::MAX), charge).await
+            }
+            _ => Ok(self),
+        }
+    }
+
     /// The same body once more, where all of it is kept.
     pub fn again(&self) -> Option<Self> {
         let Self::Kept(kept) = self else { return None };

@@ -1,5 +1,6 @@
 //! The client's end of a connection, as far as policies and logs care.
 
+use crate::network::Network;
 use crate::transcript::{Tag, Transcript};
 use freshet_net::proxy::Header;
 use freshet_net::tls::TlsInfo;
@@ -25,6 +26,8 @@ pub struct Client {
     pub socket_address: Option<SocketAddr>,
     /// The listener's path, on a Unix socket.
     pub path: Option<Box<str>>,
+    /// The network its limits are for.
+    pub network: Network,
     /// The name of the listener.
     pub listener: Arc<str>,
     /// TLS facts, on a TLS listener.

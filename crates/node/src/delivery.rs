@@ -3,15 +3,21 @@
 use crate::coding::body::Coded;
 use crate::esi::assemble::Assembly;
 use crate::fetch::range::Filler;
+use crate::holds::Held;
 use crate::session::tunnel::Tunnel;
 use bytes::Bytes;
 use freshet_http::fields::Fields;
-use freshet_store::{Body, BodyReader, Lease, Next};
+use freshet_store::limits::TRANSIT_WINDOW_BYTES;
+use freshet_store::{Body, BodyReader, Lease, Next, WeakLease};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+
+/// The longest piece of a body whose reader may not keep it in memory: a copy, of as much as a
+/// connection's other buffers have.
+const LOOSE_BYTES_MAX: usize = 16 << 10;
 
 /// A piece of a body: a lease on cached memory, or bytes of its own.
 pub enum Chunk {
@@ -31,6 +37,22 @@ impl Chunk {
         match self {
             Self::Lease(lease) => Self::Lease(lease.slice(range)),
             Self::Bytes(bytes) => Self::Bytes(bytes.slice(range)),
+        }
+    }
+
+    /// Whether it keeps cached memory where it is.
+    pub fn is_lease(&self) -> bool {
+        matches!(self, Self::Lease(_))
+    }
+
+    /// The same bytes from `start` on, in memory of their own.
+    #[must_use]
+    pub fn copied(&self, start: usize) -> Self {
+        match self {
+            Self::Lease(lease) => {
+                Self::Bytes(Bytes::copy_from_slice(lease.get(start..).unwrap_or(&[])))
+            }
+            Self::Bytes(bytes) => Self::Bytes(bytes.slice(start..)),
         }
     }
 }
@@ -54,8 +76,8 @@ pub enum ResponseBody {
     Empty,
     /// Bytes that are all here.
     Inline(Bytes),
-    /// What is left of bytes that lie together in memory.
-    Held(Option<Lease>),
+    /// Bytes that lie together in memory.
+    Held(HeldBytes),
     /// A stored object, or one that is being filled.
     Stored(StoredBody),
     /// Several ranges of a stored object.
@@ -70,15 +92,40 @@ pub enum ResponseBody {
     Tunnel(Box<Tunnel>),
 }
 
+/// Bytes that lie together in memory, and how many of them were given out.
+pub struct HeldBytes {
+    grip: Grip,
+    given: usize,
+}
+
+enum Grip {
+    Firm(Lease),
+    /// They may be dropped before they were given out.
+    Loose(WeakLease),
+}
+
 /// A range of a body in memory, with what is missing fetched on the way.
 pub struct StoredBody {
-    reader: BodyReader,
+    /// None between two pieces while it is loose.
+    reader: Option<BodyReader>,
     body: Arc<Body>,
     filler: Option<Filler>,
     /// Where the response ends; beyond the body's end where that is not known.
     end: u64,
     /// A piece that was waited for before the head was sent.
     first: Option<Lease>,
+    /// Where a reader has to begin, where there is none.
+    position: u64,
+    /// Whether it may keep nothing of the body in memory.
+    is_loose: bool,
+}
+
+/// What a response keeps in memory while it waits for its client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Holding {
+    pub(crate) held: Held,
+    /// Whether it is a body in transit, which cannot be read again.
+    pub(crate) is_passing: bool,
 }
 
 /// The parts of a `multipart/byteranges` body (RFC 9110 §14.6).
@@ -89,6 +136,7 @@ pub struct Parts {
     parts: VecDeque<(Bytes, Range<u64>)>,
     current: Option<StoredBody>,
     end: Option<Bytes>,
+    is_loose: bool,
 }
 
 impl ResponseBody {
@@ -123,18 +171,64 @@ impl ResponseBody {
                 let piece = bytes.split_to(bytes.len().min(bytes_max));
                 Poll::Ready(Ok(Some(piece).filter(|piece| !piece.is_empty()).map(Chunk::Bytes)))
             }
-            Self::Held(held) => {
-                let next = held.take().map(|lease| {
-                    let (next, rest) = split(lease, bytes_max);
-                    *held = rest;
-                    Chunk::Lease(next)
-                });
-                Poll::Ready(Ok(next))
-            }
+            Self::Held(held) => Poll::Ready(held.next(bytes_max)),
             Self::Stored(stored) => stored.poll_next(cx, bytes_max),
             Self::Parts(parts) => parts.poll_next(cx, bytes_max),
             Self::Coded(coded) => coded.poll_next(cx, bytes_max),
             Self::Esi(assembly) => assembly.poll_next(cx, bytes_max),
+        }
+    }
+
+    /// What it keeps in memory beside the pieces it gave out, if anything.
+    pub(crate) fn holding(&self) -> Option<Holding> {
+        match self {
+            Self::Empty | Self::Closed | Self::Tunnel(_) | Self::Inline(_) => None,
+            Self::Held(held) => held.holding(),
+            Self::Stored(stored) => stored.holding(),
+            Self::Parts(parts) => parts.holding(),
+            Self::Coded(coded) => coded.holding(),
+            Self::Esi(assembly) => assembly.holding(),
+        }
+    }
+
+    /// Keeps nothing in memory from now on, but for a body in transit: gives out small copies, and
+    /// what is dropped meanwhile is fetched again or breaks the body off.
+    pub(crate) fn loosen(&mut self) {
+        match self {
+            Self::Empty | Self::Closed | Self::Tunnel(_) | Self::Inline(_) => {}
+            Self::Held(held) => held.loosen(),
+            Self::Stored(stored) => stored.loosen(),
+            Self::Parts(parts) => parts.loosen(),
+            Self::Coded(coded) => coded.loosen(),
+            Self::Esi(assembly) => assembly.loosen(),
+        }
+    }
+
+    /// Allows a body in transit more room ahead of its reader.
+    pub(crate) fn widen(&self) {
+        match self {
+            Self::Stored(stored) => stored.body.widen(),
+            Self::Parts(parts) => parts.body.widen(),
+            Self::Coded(coded) => coded.widen(),
+            _ => {}
+        }
+    }
+
+    /// Whether [`ResponseBody::rewind`] may be called.
+    pub(crate) fn can_rewind(&self) -> bool {
+        match self {
+            Self::Held(_) => true,
+            Self::Stored(stored) => !stored.body.is_transit(),
+            _ => false,
+        }
+    }
+
+    /// Takes back the last `bytes` that were given out, which are given out again.
+    pub(crate) fn rewind(&mut self, bytes: usize) {
+        match self {
+            Self::Held(held) => held.given -= bytes,
+            Self::Stored(stored) => stored.rewind(bytes),
+            _ => debug_assert_eq!(bytes, 0, "a body that is not read twice"),
         }
     }
 
@@ -147,22 +241,96 @@ impl ResponseBody {
     }
 }
 
-/// The first `bytes_max` bytes of `lease` at most, and the rest where there is one.
-fn split(lease: Lease, bytes_max: usize) -> (Lease, Option<Lease>) {
-    if lease.len() <= bytes_max {
-        return (lease, None);
+impl HeldBytes {
+    /// All of `lease`.
+    pub(crate) fn new(lease: Lease) -> Self {
+        Self { grip: Grip::Firm(lease), given: 0 }
     }
-    (lease.slice(0..bytes_max), Some(lease.slice(bytes_max..lease.len())))
+
+    fn next(&mut self, bytes_max: usize) -> Result<Option<Chunk>, BodyBroken> {
+        let from = self.given;
+        let (chunk, until) = match &self.grip {
+            Grip::Firm(lease) if from == 0 && lease.len() <= bytes_max => {
+                (Chunk::Lease(lease.clone()), lease.len())
+            }
+            Grip::Firm(lease) => {
+                let until = lease.len().min(from.saturating_add(bytes_max));
+                (Chunk::Lease(lease.slice(from..until)), until)
+            }
+            Grip::Loose(lease) => {
+                let until = lease.len().min(from.saturating_add(bytes_max.min(LOOSE_BYTES_MAX)));
+                if until == from {
+                    return Ok(None);
+                }
+                let lease = lease.upgrade().ok_or(BodyBroken)?;
+                (Chunk::Bytes(Bytes::copy_from_slice(&lease[from..until])), until)
+            }
+        };
+        self.given = until;
+        Ok(Some(chunk).filter(|_| until > from))
+    }
+
+    fn holding(&self) -> Option<Holding> {
+        let Grip::Firm(lease) = &self.grip else { return None };
+        let held = Held { id: lease.piece_id(), bytes: lease.taken_bytes() };
+        Some(Holding { held, is_passing: false })
+    }
+
+    fn loosen(&mut self) {
+        if let Grip::Firm(lease) = &self.grip {
+            self.grip = Grip::Loose(lease.downgrade());
+        }
+    }
 }
 
 impl StoredBody {
     /// Bytes `range` of `body`; without an end where its length is not known yet. `filler` fetches
     /// what is missing, where that is possible.
     pub(crate) fn new(body: &Arc<Body>, range: Range<u64>, filler: Option<Filler>) -> Self {
-        let end = range.end;
-        let mut reader = body.reader(range);
-        reader.set_patient(filler.is_none() && body.source().is_none());
-        Self { reader, body: Arc::clone(body), filler, end, first: None }
+        let mut stored = Self {
+            reader: None,
+            body: Arc::clone(body),
+            filler,
+            first: None,
+            position: range.start,
+            end: range.end,
+            is_loose: false,
+        };
+        stored.reader();
+        stored
+    }
+
+    /// The reader, made where there is none.
+    fn reader(&mut self) -> &mut BodyReader {
+        self.reader.get_or_insert_with(|| {
+            let mut reader = self.body.reader(self.position..self.end);
+            reader.set_patient(self.filler.is_none() && self.body.source().is_none());
+            reader
+        })
+    }
+
+    fn holding(&self) -> Option<Holding> {
+        let id = Arc::as_ptr(&self.body).addr();
+        let is_passing = self.body.is_transit();
+        let bytes = match is_passing {
+            true => TRANSIT_WINDOW_BYTES,
+            false if self.is_loose => return None,
+            false => self.body.held_bytes(),
+        };
+        Some(Holding { held: Held { id, bytes }, is_passing })
+    }
+
+    fn loosen(&mut self) {
+        self.is_loose = true;
+        if !self.body.is_transit() {
+            let given_back = self.first.take().map_or(0, |first| first.len());
+            self.rewind(given_back);
+        }
+    }
+
+    fn rewind(&mut self, bytes: usize) {
+        let position = self.reader.take().map_or(self.position, |reader| reader.position());
+        self.position = position - bytes as u64;
     }
 
     /// Waits for the first byte, so that what cannot be had is known before a head is sent.
@@ -184,15 +352,24 @@ impl StoredBody {
         if let Some(lease) = self.first.take() {
             return Poll::Ready(Ok(Some(Chunk::Lease(lease))));
         }
+        let bytes_max = if self.is_loose { bytes_max.min(LOOSE_BYTES_MAX) } else { bytes_max };
         loop {
-            match self.reader.poll_next(cx, bytes_max) {
+            match self.reader().poll_next(cx, bytes_max) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Next::Data(lease)) => {
-                    return Poll::Ready(Ok(Some(Chunk::Lease(lease))));
+                    let chunk = Chunk::Lease(lease);
+                    return Poll::Ready(Ok(Some(match self.is_loose {
+                        true => self.let_go(&chunk),
+                        false => chunk,
+                    })));
                 }
                 Poll::Ready(Next::End) => return Poll::Ready(Ok(None)),
                 // A writer is registered before the fetch begins, so the next poll waits for it.
                 Poll::Ready(Next::Hole(hole)) => {
+                    if self.is_loose && self.body.is_cleared() {
+                        // What comes again is for this reader alone.
+                        self.body.enter_transit();
+                    }
                     let (body, end) = (&self.body, self.end);
                     let fills = crate::disk::fill(body, &hole, self.filler.as_ref())
                         || self.filler.as_mut().is_some_and(|filler| filler.fill(body, hole, end));
@@ -203,6 +380,14 @@ impl StoredBody {
                 Poll::Ready(Next::Failed(_)) => return Poll::Ready(Err(BodyBroken)),
             }
         }
+    }
+
+    /// A copy of what was read, and no reader any more that keeps what follows.
+    fn let_go(&mut self, chunk: &Chunk) -> Chunk {
+        if !self.body.is_transit() {
+            self.rewind(0);
+        }
+        chunk.copied(0)
     }
 }
 
@@ -215,7 +400,8 @@ impl Parts {
         filler: Option<Filler>,
     ) -> Self {
         let parts = parts.into_iter().collect();
-        Self { body: Arc::clone(body), filler, parts, current: None, end: Some(end) }
+        let (body, end) = (Arc::clone(body), Some(end));
+        Self { body, filler, parts, current: None, end, is_loose: false }
     }
 
     /// Length of the whole, heads of parts included.
@@ -226,6 +412,17 @@ impl Parts {
             .map(|(head, range)| head.len() as u64 + (range.end - range.start))
             .sum();
         parts + self.end.as_ref().map_or(0, |end| end.len() as u64)
+    }
+
+    fn holding(&self) -> Option<Holding> {
+        self.current.as_ref()?.holding()
+    }
+
+    fn loosen(&mut self) {
+        self.is_loose = true;
+        if let Some(current) = &mut self.current {
+            current.loosen();
+        }
     }
 
     fn poll_next(
@@ -241,7 +438,11 @@ impl Parts {
         }
         match self.parts.pop_front() {
             Some((head, range)) => {
-                self.current = Some(StoredBody::new(&self.body, range, self.filler.clone()));
+                let mut current = StoredBody::new(&self.body, range, self.filler.clone());
+                if self.is_loose {
+                    current.loosen();
+                }
+                self.current = Some(current);
                 Poll::Ready(Ok(Some(Chunk::Bytes(head))))
             }
             None => Poll::Ready(Ok(self.end.take().map(Chunk::Bytes))),

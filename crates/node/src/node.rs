@@ -151,6 +151,7 @@ impl Node {
             proxy_refusals: LogLimit::new(),
             ids: Ids::default(),
             bans,
+            holds: Arc::default(),
             expiry: Expiry::default(),
             scribe,
             taking: OnceLock::new(),

@@ -83,6 +83,8 @@ counters! {
     fetches,
     /// Fetches that failed.
     fetches_failed,
+    /// Fetches given up because nobody waited for them any more.
+    fetches_abandoned,
     /// Fetches of a missing range of an object.
     fetches_range,
     /// Answers to these that were of another representation and not used.
@@ -119,6 +121,12 @@ counters! {
     responses_aborted,
     /// Connections closed because a client took too long.
     timeouts,
+    /// Responses that went on from small copies, since too much memory was kept for slow clients.
+    readers_loosened,
+    /// Responses ended because there was no memory to wait for their client with.
+    readers_ended,
+    /// Responses ended because their client took less than limits.send_rate_min.
+    readers_slow,
     /// HTTP/2 connections ended for misbehaviour.
     h2_goaway,
     /// Access log records lost because the writer was behind.

@@ -7,8 +7,10 @@ use crate::decisions::Decisions;
 use crate::expiry::Expiry;
 use crate::handover::{Giving, Taking};
 use crate::held::{Held, RequestMemory};
+use crate::holds::Holds;
 use crate::ids::{Ids, Share};
 use crate::log::{AccessLog, LogBuffer, Record};
+use crate::network::Network;
 use crate::session;
 use crate::snapshot::Snapshot;
 use crate::stats::WorkerStats;
@@ -79,6 +81,8 @@ pub struct Shared {
     pub ids: Ids,
     /// Bans.
     pub bans: Bans,
+    /// What responses keep in memory that wait for their clients.
+    pub holds: Arc<Holds>,
     /// When objects leave that policies want to leave.
     pub expiry: Expiry,
     /// Who takes transcripts, if somebody does.
@@ -357,6 +361,7 @@ async fn connection(
         socket_address: socket.local_address(),
         path,
         tls: None,
+        network: Network::default(),
         listener,
         transcript,
         timeouts: Timeouts::default(),
@@ -399,6 +404,8 @@ async fn connection(
             }
         },
     };
+    let prefixes = worker.snapshot().settings.limits.network;
+    client.network = Network::of(client.address.map(|address| address.ip()), prefixes);
     let client = Rc::new(client);
     session::serve(worker, stream, Rc::clone(&client)).await;
     client.note_closed();

@@ -6,7 +6,7 @@
 //! bells of all others, which then close an idle one.
 
 use crate::definition::Origin;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
@@ -15,6 +15,8 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 pub(crate) struct Capacity {
     permits: Arc<Semaphore>,
     waiting: AtomicUsize,
+    /// Whether the last that wanted a connection got none.
+    was_refused: AtomicBool,
     /// One bell for each worker's pool that ever connected to this origin.
     bells: Mutex<Vec<Weak<Notify>>>,
 }
@@ -33,6 +35,7 @@ impl Capacity {
         Self {
             permits: Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS))),
             waiting: AtomicUsize::new(0),
+            was_refused: AtomicBool::new(false),
             bells: Mutex::default(),
         }
     }
@@ -51,6 +54,19 @@ impl Capacity {
     /// Whether every permit is out.
     pub(crate) fn is_full(&self) -> bool {
         self.permits.available_permits() == 0
+    }
+
+    /// Notes whether one that wanted a connection got it.
+    pub(crate) fn note(&self, was_refused: bool) {
+        // As a rule it is so already, and then nothing is written that other workers read.
+        if self.was_refused.load(Relaxed) != was_refused {
+            self.was_refused.store(was_refused, Relaxed);
+        }
+    }
+
+    /// Whether every permit is out and the last that wanted one was refused.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.is_full() && self.was_refused.load(Relaxed)
     }
 
     /// Whether somebody waits for a connection.

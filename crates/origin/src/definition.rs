@@ -5,6 +5,7 @@ use crate::error::OriginError;
 use crate::health::{HealthCell, PassiveRule};
 use crate::outage::Outage;
 use crate::resolve::Resolver;
+use crate::share::{Party, Shares};
 use crate::stats::OriginStats;
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::Scheme;
@@ -98,6 +99,8 @@ pub struct Terms {
     pub ends: Option<(SocketAddr, SocketAddr)>,
     /// Limits on the response's head, where they are not the origin's.
     pub limits: Option<freshet_wire::h1::Limits>,
+    /// Whose share of the origin's connections it comes out of.
+    pub party: Option<Party>,
 }
 
 impl Default for Timeouts {
@@ -258,6 +261,7 @@ pub struct Origin {
     pub stats: OriginStats,
     pub(crate) outage: Outage,
     pub(crate) capacity: Capacity,
+    pub(crate) shares: Shares,
     pub(crate) resolver: Option<Resolver>,
     pub(crate) tls: Option<TlsClient>,
 }
@@ -341,10 +345,27 @@ impl Origin {
             stats: OriginStats::default(),
             outage: Outage::default(),
             capacity: Capacity::new(settings.connections_max),
+            shares: Shares::default(),
             resolver,
             tls,
             settings,
         }))
+    }
+
+    /// Parties that have exchanges now, or wait for their share.
+    pub fn parties(&self) -> usize {
+        self.shares.len()
+    }
+
+    /// Why it gets no more requests, if so: all connections are in use, and the last that wanted
+    /// one was refused.
+    pub fn shortage(&self) -> Option<String> {
+        let name = &self.settings.name;
+        let connections_max = self.settings.connections_max;
+        self.capacity.is_exhausted().then(|| {
+            let waiting = self.capacity.waiting_len();
+            format!("all {connections_max} connections to {name} are in use, {waiting} wait")
+        })
     }
 
     /// The scheme requests are sent with.

@@ -37,6 +37,14 @@ pub enum OriginError {
         /// How long this exchange waited.
         waited: Duration,
     },
+    /// The clients of one network have all connections they may have, and none came free in time.
+    #[error("clients of one network may use {share_max} connections, none came free in {waited:?}")]
+    LocalShareLimit {
+        /// Their share.
+        share_max: u32,
+        /// How long was waited.
+        waited: Duration,
+    },
     /// Too many exchanges of this worker wait for a connection already.
     #[error("{waiting_max} exchanges of this worker wait for a connection to the origin already")]
     LocalQueueFull {
@@ -369,9 +377,9 @@ impl OriginError {
         match self {
             Self::ClientBody { .. } => FailureKind::ClientBody,
             Self::Config { .. } => FailureKind::Config,
-            Self::LocalConnectionLimit { .. } | Self::LocalQueueFull { .. } => {
-                FailureKind::ConnectionLimit
-            }
+            Self::LocalConnectionLimit { .. }
+            | Self::LocalQueueFull { .. }
+            | Self::LocalShareLimit { .. } => FailureKind::ConnectionLimit,
             Self::LocalResources { .. } => FailureKind::LocalResources,
             Self::OriginNameUnknown { .. } => FailureKind::Name,
             Self::OriginNameTimeout { .. } => FailureKind::NameTimeout,

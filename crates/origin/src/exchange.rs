@@ -101,7 +101,8 @@ pub async fn exchange_within(
     terms: Terms,
 ) -> Result<OriginResponse, OriginError> {
     origin.stats.requests.add(1);
-    let in_flight = Held::new(origin, |stats| &stats.in_flight);
+    let in_flight = Held::in_flight(origin, terms.party).await;
+    let in_flight = in_flight.inspect_err(|error| origin.stats.failed(error))?;
     let framing = framing(body.as_deref());
     let mut head = Vec::new();
     if origin.settings.proxy_header > 0 {

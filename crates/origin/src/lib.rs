@@ -63,9 +63,11 @@ pub mod raw;
 pub mod request_body;
 pub mod resolve;
 pub mod response_body;
+pub mod share;
 pub mod stats;
 mod upload;
 
 pub use definition::{Origin, OriginId, OriginSettings, Terms, Waits};
 pub use error::OriginError;
 pub use exchange::{Facts, INTERIM_MAX, OriginResponse, exchange, exchange_within};
+pub use share::Party;

@@ -120,6 +120,7 @@ impl Pool {
         fresh: bool,
     ) -> Result<Connection, OriginError> {
         if !fresh && let Some(connection) = self.take_idle(origin.id) {
+            origin.capacity.note(false);
             return Ok(self.equip(connection));
         }
         if fresh && origin.capacity.is_full() {
@@ -129,13 +130,14 @@ impl Pool {
         }
         let permit = match origin.capacity.try_permit() {
             Some(permit) => permit,
-            None => match self.wait(origin).await? {
+            None => match self.wait(origin).await.inspect_err(|_| origin.capacity.note(true))? {
                 Turn::Permit(permit) => permit,
                 // Only its place is wanted.
                 Turn::Connection(connection) if fresh => connection.into_permit(),
                 Turn::Connection(connection) => return Ok(self.equip(connection)),
             },
         };
+        origin.capacity.note(false);
         let stream = connect(origin).await?;
         Ok(self.equip(Connection::new(origin, stream, permit)))
     }
@@ -145,6 +147,7 @@ impl Pool {
         self.keep_buffer(std::mem::take(&mut connection.buffer));
         connection.uses += 1;
         let origin = Arc::clone(&connection.origin);
+        origin.capacity.note(false);
         let mut slots = self.0.slots.borrow_mut();
         let slot = slots.entry(origin.id).or_insert_with(|| self.new_slot(&origin));
         slot.waiters.retain(|waiter| !waiter.sender.is_closed());

@@ -5,6 +5,7 @@ use crate::connection::{Connection, Place};
 use crate::definition::Origin;
 use crate::error::OriginError;
 use crate::pool::Pool;
+use crate::share::Party;
 use crate::stats::Held;
 use freshet_net::stream::Stream;
 use std::io::{self, IoSlice};
@@ -30,16 +31,18 @@ pub struct RawConnection {
 ///
 /// # Errors
 /// Those of opening a connection.
-pub async fn connect_raw(pool: &Pool, origin: &Arc<Origin>) -> Result<RawConnection, OriginError> {
+pub async fn connect_raw(
+    pool: &Pool,
+    origin: &Arc<Origin>,
+    party: Option<Party>,
+) -> Result<RawConnection, OriginError> {
     origin.stats.requests.add(1);
-    let in_flight = Held::new(origin, |stats| &stats.in_flight);
-    match pool.check_out(origin, origin.settings.proxy_header > 0).await {
-        Ok(connection) => Ok(RawConnection::new(connection, in_flight)),
-        Err(error) => {
-            origin.failed(&error);
-            Err(error)
-        }
-    }
+    let connecting = async {
+        let in_flight = Held::in_flight(origin, party).await?;
+        let connection = pool.check_out(origin, origin.settings.proxy_header > 0).await?;
+        Ok(RawConnection::new(connection, in_flight))
+    };
+    connecting.await.inspect_err(|error| origin.failed(error))
 }
 
 impl RawConnection {

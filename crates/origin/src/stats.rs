@@ -1,6 +1,7 @@
 //! What happened with an origin, as counters.
 
 use crate::error::{FailureKind, OriginError};
+use crate::share::{Party, Seat};
 use freshet_base::counter::SharedCounter;
 use std::sync::Arc;
 
@@ -65,6 +66,8 @@ impl OriginStats {
 pub(crate) struct Held {
     origin: Arc<crate::definition::Origin>,
     gauge: fn(&OriginStats) -> &SharedCounter,
+    /// Its part of a share, which goes back with it.
+    seat: Option<Seat>,
 }
 
 impl Held {
@@ -73,7 +76,22 @@ impl Held {
         gauge: fn(&OriginStats) -> &SharedCounter,
     ) -> Self {
         gauge(&origin.stats).add(1);
-        Self { origin: Arc::clone(origin), gauge }
+        Self { origin: Arc::clone(origin), gauge, seat: None }
+    }
+
+    /// An exchange in flight, with its part of a share.
+    ///
+    /// # Errors
+    /// None was to be had.
+    pub(crate) async fn in_flight(
+        origin: &Arc<crate::definition::Origin>,
+        party: Option<Party>,
+    ) -> Result<Self, OriginError> {
+        let mut held = Self::new(origin, |stats| &stats.in_flight);
+        if let Some(party) = party {
+            held.seat = Seat::take(origin, party).await?;
+        }
+        Ok(held)
     }
 }
 

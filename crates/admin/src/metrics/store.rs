@@ -97,6 +97,11 @@ fn memory(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
             "Memory of bodies that left the cache and are still read.",
             stats.pinned_bytes,
         ),
+        (
+            "held_bytes",
+            "Memory of bodies that responses keep which wait for their clients.",
+            node.shared.holds.stats().bytes,
+        ),
         ("waiting", "Fetches that wait for memory.", stats.waiting),
     ];
     for (name, help, value) in gauges {

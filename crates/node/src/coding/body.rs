@@ -1,7 +1,7 @@
 //! A response's body that goes through a chain on its way to the client.
 
 use super::Chain;
-use crate::delivery::{BodyBroken, Chunk, ResponseBody};
+use crate::delivery::{BodyBroken, Chunk, Holding, ResponseBody};
 use bytes::Bytes;
 use std::ops::Range;
 use std::task::{Context, Poll, ready};
@@ -36,6 +36,23 @@ impl Coded {
             left: range.end.saturating_sub(range.start),
             ended: false,
         }
+    }
+
+    pub(crate) fn holding(&self) -> Option<Holding> {
+        self.inner.holding()
+    }
+
+    /// Keeps no more of the inner body in memory than a copy.
+    pub(crate) fn loosen(&mut self) {
+        if let Some(piece) = self.piece.take() {
+            self.piece = Some(piece.copied(self.at));
+            self.at = 0;
+        }
+        self.inner.loosen();
+    }
+
+    pub(crate) fn widen(&self) {
+        self.inner.widen();
     }
 
     pub(crate) fn poll_next(

@@ -250,6 +250,13 @@ pub const KEYS: &[Key] = &[
     key("origins.connect_timeout", Kind::Span, "3s", "Time to connect, TLS included."),
     key("origins.first_byte_timeout", Kind::Span, "60s", "Time to the first byte of an answer."),
     key("origins.between_bytes_timeout", Kind::Span, "30s", "Time between two reads of an answer."),
+    key(
+        "origins.abandoned_timeout",
+        Kind::Span,
+        "10s",
+        "How long a fetch whose client has left may wait for an answer, where nobody else waits for \
+         it. Where it would not be kept, it ends with its client.",
+    ),
     key("origins.keep_alive", Kind::Span, "60s", "How long an idle origin connection is kept."),
     key(
         "origins.upgrades",
@@ -435,6 +442,48 @@ pub const KEYS: &[Key] = &[
         Kind::Span,
         "60s",
         "How long a client may take no byte of its response.",
+    ),
+    key(
+        "limits.send_rate_min",
+        Kind::Size,
+        "256B",
+        "Least bytes a second that a client takes of a response it is waited for, over each \
+         `limits.send_timeout` of waiting; 0 for any. Who takes less is cut off.",
+    ),
+    key(
+        "limits.readers_percent",
+        Kind::Count { min: 1, max: 90 },
+        "50",
+        "Most of `memory`, in percent, that responses may keep there while they wait for their \
+         clients. Beyond it they go on from small copies, and what is evicted under them is fetched \
+         again or breaks them off.",
+    ),
+    key(
+        "limits.readers_network_percent",
+        Kind::Count { min: 1, max: 90 },
+        "12",
+        "The same for the clients of one network; one object may be larger.",
+    ),
+    key(
+        "limits.network_bits_v4",
+        Kind::Count { min: 0, max: 32 },
+        "32",
+        "Bits of an IPv4 address that clients of one network have in common, for limits on what \
+         one network may take.",
+    ),
+    key(
+        "limits.network_bits_v6",
+        Kind::Count { min: 0, max: 128 },
+        "56",
+        "The same of an IPv6 address: most providers give a customer as many.",
+    ),
+    key(
+        "limits.origin_network_percent",
+        Kind::Count { min: 1, max: 100 },
+        "50",
+        "Most of the connections to an origin, in percent, that requests of the clients of one \
+         network may use at a time. Further ones wait as for any connection. An origin with few \
+         connections has no such limit.",
     ),
     key(
         "limits.streams_max",

@@ -4,6 +4,7 @@ use super::document::{Document, Row, Value};
 use super::lower::{LowerMemory, lower_memory};
 use crate::bans::BanSettings;
 use crate::esi::EsiSettings;
+use crate::network::Prefixes;
 use crate::policy::Storage;
 use freshet_base::units;
 use freshet_cache::Objective;
@@ -178,6 +179,8 @@ pub struct OriginTimeouts {
     pub first_byte: Duration,
     /// Between reads.
     pub between_bytes: Duration,
+    /// To an answer that nobody waits for any more.
+    pub abandoned: Duration,
     /// Idle connections.
     pub keep_alive: Duration,
 }
@@ -264,6 +267,16 @@ pub struct Limits {
     pub idle_timeout: Duration,
     /// A client that takes nothing.
     pub send_timeout: Duration,
+    /// Bytes a second that a client takes at least, over each `send_timeout` of waiting.
+    pub send_rate_min: u64,
+    /// Percent of memory that waiting responses may keep, in all and for one network.
+    pub readers_percent: u64,
+    /// See [`Limits::readers_percent`].
+    pub readers_network_percent: u64,
+    /// What makes a network of clients.
+    pub network: Prefixes,
+    /// Percent of an origin's connections for one network.
+    pub origin_network_percent: u8,
     /// HTTP/2 streams.
     pub streams_max: u32,
     /// Memory of requests under way, `auto` resolved.
@@ -370,6 +383,7 @@ impl Settings {
                 connect: span("origins.connect_timeout"),
                 first_byte: span("origins.first_byte_timeout"),
                 between_bytes: span("origins.between_bytes_timeout"),
+                abandoned: span("origins.abandoned_timeout"),
                 keep_alive: span("origins.keep_alive"),
             },
             upgrades: document.value("origins.upgrades").list(),
@@ -519,6 +533,7 @@ fn limits(document: &Document, memory_bytes: u64, wrong: &mut Vec<String>) -> Li
     let number = |path: &str| document.value(path).number();
     let span = |path: &str| document.value(path).span();
     let small = |path: &str| u32::try_from(number(path)).unwrap_or(u32::MAX);
+    let tiny = |path: &str| u8::try_from(number(path)).unwrap_or(u8::MAX);
     Limits {
         connections_max: count(number("limits.connections_max")),
         head_bytes_max: count(number("limits.head_bytes_max")),
@@ -530,6 +545,14 @@ fn limits(document: &Document, memory_bytes: u64, wrong: &mut Vec<String>) -> Li
         body_rate_min: number("limits.body_rate_min"),
         idle_timeout: span("limits.idle_timeout"),
         send_timeout: span("limits.send_timeout"),
+        send_rate_min: number("limits.send_rate_min"),
+        readers_percent: number("limits.readers_percent"),
+        readers_network_percent: number("limits.readers_network_percent"),
+        network: Prefixes {
+            v4: tiny("limits.network_bits_v4"),
+            v6: tiny("limits.network_bits_v6"),
+        },
+        origin_network_percent: tiny("limits.origin_network_percent"),
         streams_max: small("limits.streams_max"),
         requests_bytes_max: match document.value("limits.requests_bytes_max").text().as_str() {
             "auto" => memory_bytes / 8,

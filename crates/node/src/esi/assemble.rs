@@ -8,8 +8,9 @@ use crate::client::Client;
 use crate::coding::body::Coded;
 use crate::coding::gzip::{HEADER, deflate, flush, trailer};
 use crate::coding::{Chain, PIECE_BYTES, Stage};
-use crate::delivery::{BodyBroken, Chunk, ResponseBody};
+use crate::delivery::{BodyBroken, Chunk, Holding, ResponseBody};
 use crate::exchange::{Interim, Request, Response};
+use crate::holds::Held;
 use crate::transcript::{Message, Side, Tag, Transcript};
 use crate::worker::Worker;
 use bytes::Bytes;
@@ -83,6 +84,8 @@ pub struct Assembly {
     has_ended: bool,
     /// Includes since others had their turn.
     asked_in_turn: u32,
+    /// Whether it may keep nothing in memory.
+    is_loose: bool,
 }
 
 /// An include on its way.
@@ -125,12 +128,38 @@ impl Assembly {
             has_begun: false,
             has_ended: false,
             asked_in_turn: 0,
+            is_loose: false,
         }
     }
 
     /// Whether what it gives is deflate without beginning and end.
     pub(crate) fn gives_fragments(&self) -> bool {
         self.out_packed && !self.is_outermost
+    }
+
+    /// What the page and its include keep in memory, as one thing.
+    pub(crate) fn holding(&self) -> Option<Holding> {
+        let include = match &self.child {
+            Some(Child::Sending { body, .. }) => body.holding(),
+            _ => None,
+        };
+        match (self.parts.holding(), include) {
+            (Some(page), Some(include)) => {
+                let Held { id, bytes } = include.held;
+                let held = Held { id, bytes: bytes + page.held.bytes };
+                Some(Holding { held, is_passing: include.is_passing })
+            }
+            (page, include) => include.or(page),
+        }
+    }
+
+    /// Keeps neither the page nor its includes in memory from now on.
+    pub(crate) fn loosen(&mut self) {
+        self.is_loose = true;
+        self.parts.loosen();
+        if let Some(Child::Sending { body, .. }) = &mut self.child {
+            body.loosen();
+        }
     }
 
     pub(crate) fn poll_next(
@@ -356,6 +385,10 @@ impl Assembly {
         } else {
             body
         };
+        let mut body = body;
+        if self.is_loose {
+            body.loosen();
+        }
         self.child = Some(Child::Sending { include, body, fragments, log });
         Ok(())
     }

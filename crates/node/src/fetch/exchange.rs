@@ -1,18 +1,21 @@
 //! Asking origins, one after another where that is allowed.
 
-use super::{Fetch, failure};
+use super::{Fetch, Fetched, failure};
 use crate::body::{ClientBodyError, RequestBody};
 use crate::policy::{FetchKind, OriginChoice};
 use crate::snapshot::Snapshot;
 use crate::transcript::Tag;
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{Failure, Key};
+use freshet_cache::{Failure, Key, Ticket};
 use freshet_origin::director::stable_hash;
 use freshet_origin::request_body::{BodyFailure, BodyProvider};
 use freshet_origin::{Origin, OriginError, OriginId, OriginResponse, exchange_within};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::oneshot::Sender;
+use tokio::time::sleep;
 
 /// Origins asked for one request before it fails.
 pub(super) const ORIGINS_TRIED_MAX: usize = 3;
@@ -80,10 +83,26 @@ impl Fetch {
             (Some(reply), FetchKind::Pass) => tokio::select! {
                 biased;
                 result = asking => result,
-                () = reply.closed() => return None,
+                () = reply.closed() => {
+                    self.worker.stats.fetches_abandoned.increment();
+                    return None;
+                }
             },
-            _ => asking.await,
+            (Some(reply), _) => {
+                let limit = self.plan.snapshot.settings.origin_timeouts.abandoned;
+                tokio::select! {
+                    biased;
+                    result = asking => result,
+                    () = abandoned(reply, self.plan.ticket.as_ref(), limit) => {
+                        self.worker.stats.fetches_abandoned.increment();
+                        return None;
+                    }
+                }
+            }
+            (None, _) => asking.await,
         };
+        // Whoever else waits for this may have a share that is not used up.
+        self.is_crowded = matches!(result, Err(OriginError::LocalShareLimit { .. }));
         if let Some(body) = body {
             self.body_error = self.body_error.or(body.error);
             self.body_bytes_sent = body.bytes;
@@ -127,6 +146,18 @@ pub(super) fn choose(
         }
     }
     .cloned()
+}
+
+/// Waits until nobody waits for a fetch any more, neither who began it nor others, and has not for
+/// `limit`.
+async fn abandoned(reply: &mut Sender<Fetched>, ticket: Option<&Ticket>, limit: Duration) {
+    reply.closed().await;
+    loop {
+        sleep(limit).await;
+        if ticket.is_none_or(|ticket| ticket.waiters() == 0) {
+            return;
+        }
+    }
 }
 
 /// An interim response as it may be forwarded.

@@ -164,6 +164,8 @@ struct Fetch {
     request_time: UnixMillis,
     /// What was wrong with the client's body.
     body_error: Option<ClientBodyError>,
+    /// Whether the last origin had no connection for the network of the client that began this.
+    is_crowded: bool,
     /// Its beginning in the order of purges on disks.
     born: u64,
     /// Where its answer is written while it passes.
@@ -214,6 +216,7 @@ impl Fetch {
             origin: None,
             answered: None,
             body_error: None,
+            is_crowded: false,
             tee: None,
             body_sent: false,
             body_bytes_sent: 0,
@@ -272,7 +275,8 @@ impl Fetch {
     fn fail(&mut self, failure: Failure) {
         self.task.transcript.note(Tag::FetchError, format_args!("{}", failure.detail));
         let failure = Arc::new(failure);
-        if let Some(ticket) = self.plan.ticket.take() {
+        // Where only this client's network has no connection, the next that waits may have one.
+        if let Some(ticket) = self.plan.ticket.take().filter(|_| !self.is_crowded) {
             ticket.fail(Arc::clone(&failure));
         }
         let stale = self.plan.stale.take();

@@ -369,7 +369,7 @@ impl Fetch {
 
     /// Tells those that wait that the fetch failed.
     fn fail_waiting(&mut self, failure: Failure) {
-        if let Some(ticket) = self.plan.ticket.take() {
+        if let Some(ticket) = self.plan.ticket.take().filter(|_| !self.is_crowded) {
             ticket.fail(Arc::new(failure));
         }
     }

@@ -6,6 +6,7 @@ use crate::disk::Durability;
 use crate::esi::assemble::Nesting;
 use crate::fetch::Made;
 use crate::held::Charge;
+use crate::network::Network;
 use crate::shares::Share;
 use crate::snapshot::Snapshot;
 use crate::transcript::Transcript;
@@ -160,7 +161,11 @@ impl FetchTask {
     /// The terms an origin is asked on.
     pub(crate) fn terms(&self) -> Terms {
         let ends = self.client_address.zip(self.server_address);
-        Terms { waits: self.waits, ends, limits: self.snapshot.response_limits }
+        let limits = &self.snapshot.settings.limits;
+        let network = Network::of(self.client_address.map(|address| address.ip()), limits.network);
+        let party = network.party(limits.origin_network_percent);
+        let limits = self.snapshot.response_limits;
+        Terms { waits: self.waits, ends, limits, party: Some(party) }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::shape::Shape;
 use super::{Found, Machine, State};
-use crate::delivery::{Parts, ResponseBody, StoredBody};
+use crate::delivery::{HeldBytes, Parts, ResponseBody, StoredBody};
 use crate::exchange::{Facts, Response};
 use crate::fetch::prepare;
 use crate::fetch::range::Filler;
@@ -381,7 +381,7 @@ impl Machine<'_> {
         if body.trailers().is_none()
             && let Some(lease) = body.lease(range.clone())
         {
-            return ResponseBody::Held(Some(lease));
+            return ResponseBody::Held(HeldBytes::new(lease));
         }
         let kept_bytes_max = self.worker.shared.cache.object_bytes_max();
         let filler = self.filler(object);

@@ -1,7 +1,7 @@
 //! Pass: the origin answers this client alone. Pipe: the connection becomes a tunnel.
 
 use super::{Machine, State};
-use crate::body::RequestBody;
+use crate::body::{ClientBodyError, RequestBody};
 use crate::delivery::ResponseBody;
 use crate::exchange::{Facts, Response};
 use crate::fetch::{self, Fetched, Plan};
@@ -19,6 +19,10 @@ use freshet_wire::proxy_protocol;
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// A body of known length up to this is read before a connection to an origin is taken, so that a
+/// client that sends it slowly has none meanwhile.
+const EARLY_BODY_BYTES_MAX: u64 = 64 << 10;
+
 impl Machine<'_> {
     pub(super) async fn pass(&mut self) -> State {
         let policy = Arc::clone(&self.task.snapshot.policy);
@@ -28,6 +32,21 @@ impl Machine<'_> {
             Pass::Synth(status, reason) => return State::Synth(status, reason),
         }
         self.worker.stats.passes.increment();
+        let body = match self.take_body() {
+            Some(body) => {
+                let charge = self.task.charge.as_deref();
+                match body.ahead(EARLY_BODY_BYTES_MAX, charge).await {
+                    Ok(body) => Some(body),
+                    Err(error @ (ClientBodyError::Gone | ClientBodyError::Malformed)) => {
+                        // It is not to reach an origin as a request without a body.
+                        let failure = fetch::failure(400, "http_request_error", &error.to_string());
+                        return self.failed(&failure, None);
+                    }
+                    Err(error) => return super::without_body(error),
+                }
+            }
+            None => None,
+        };
         let state = policy.begin_fetch(&mut self.task, FetchKind::Pass);
         let plan = Plan {
             state,
@@ -43,7 +62,7 @@ impl Machine<'_> {
             key: self.key(),
             ticket: None,
             stale: None,
-            body: self.take_body(),
+            body,
             interim: Some(self.interim.clone()),
             reason: self.task.reason,
         };
@@ -71,7 +90,9 @@ impl Machine<'_> {
         fetch.request(Message::OriginRequest, &self.task.request);
         let connected = match &choice {
             OriginChoice::Exactly(origin) => {
-                Some((origin, connect_raw(&worker.pool, origin).await))
+                let percent = self.task.snapshot.settings.limits.origin_network_percent;
+                let party = self.task.client.network.party(percent);
+                Some((origin, connect_raw(&worker.pool, origin, Some(party)).await))
             }
             OriginChoice::Director | OriginChoice::Nobody => None,
         };

@@ -4,12 +4,14 @@ use super::First;
 use super::deadline::Deadline;
 use super::finish::Sent;
 use super::h1_body::{BodyState, H1Body, Progress};
-use super::h1_io::{Broken, PARTS_MAX, SharedIo};
+use super::h1_io::{Broken, SharedIo};
+use super::h1_send::Sending;
+use super::keeping::Keeping;
 use super::patience::Terms;
 use super::tunnel;
 use crate::body::RequestBody;
 use crate::client::Client;
-use crate::delivery::{BodyBroken, Chunk, ResponseBody};
+use crate::delivery::ResponseBody;
 use crate::exchange::{Either, Facts, Interim, Request, Response, Working};
 use crate::held::{HEAD_FACTOR, Held};
 use crate::request;
@@ -17,9 +19,8 @@ use crate::transcript::{Side, Tag, Transcript};
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::{Method, ResponseHead, Scheme, Version};
+use freshet_http::reason::Reason;
 use freshet_net::stream::Stream;
-use freshet_store::Lease;
-use freshet_wire::h1::chunked::Encoder;
 use freshet_wire::h1::request::{Request as Parsed, RequestError};
 use freshet_wire::h1::write::{self, response_head};
 use freshet_wire::h1::{Dialect, Framing};
@@ -27,18 +28,17 @@ use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
+use tokio::time::sleep;
 
 /// How long a closing connection is read on, so that the last response is not lost to a reset.
 const LINGER: Duration = Duration::from_secs(2);
 /// An unread request body up to this size is read away to keep the connection; a larger one is
 /// cheaper to drop with it.
 const DRAIN_BYTES_MAX: u64 = 64 << 10;
-/// Body bytes sent in one go.
-const PIECE_BYTES_MAX: usize = 1 << 20;
-/// Bytes that pieces of a body are gathered up to, to be sent in one go: two batches of TLS. A piece
-/// stays in memory until it is sent, so this is what a client that does not read can hold.
-const GATHER_BYTES_MAX: usize = 128 << 10;
+/// How long an answer is worked at for a client that has closed its side of the connection.
+const HALF_CLOSED_MAX: Duration = Duration::from_secs(1);
 
 /// Serves the connection until it ends. `first` was read from it already.
 pub(super) async fn serve(worker: Rc<Worker>, stream: Stream, client: Rc<Client>, first: First) {
@@ -84,6 +84,19 @@ fn bad_name_byte(head: &[u8], reason: &str) -> Option<u8> {
         .skip(1)
         .filter_map(|line| line.split(|byte| *byte == b':').next())
         .find_map(|name| name.iter().copied().find(|byte| !is_token(byte)))
+}
+
+/// Waits until the client has left. One that only closed its own side may still want its answer,
+/// and cannot be told from one that closed both: it gets a little time.
+async fn gone(io: SharedIo, received: Option<Rc<Progress>>) {
+    let closed = poll_fn(|cx| match &received {
+        // Who takes the body sees it.
+        Some(body) if body.state.get() != BodyState::Done => Poll::Pending,
+        _ => io.poll_gone(cx),
+    });
+    if closed.await.is_ok() {
+        sleep(HALF_CLOSED_MAX).await;
+    }
 }
 
 enum Next {
@@ -187,23 +200,38 @@ impl Session {
         if !keep_alive {
             self.client.closing.set("REQ_CLOSE");
         }
-        let response = self.answer(request, &interim, version).await?;
+        let Some(response) = self.answer(request, &interim, version, progress.clone()).await?
+        else {
+            let facts = Facts::local(Reason::ClientGone);
+            sent.end(&self.worker, &ResponseHead::default(), &facts, true);
+            return Ok(Next::Hangup);
+        };
         self.send(response, is_head, version, keep_alive, progress, sent).await
     }
 
-    /// Lets the machine work and sends interim responses as they come.
+    /// Lets the machine work and sends interim responses as they come; `None` when the client left
+    /// before there was an answer.
     async fn answer(
         &mut self,
         request: Request,
         interim: &Interim,
         version: Version,
-    ) -> Result<Response, Broken> {
+        received: Option<Rc<Progress>>,
+    ) -> Result<Option<Response>, Broken> {
         let worker = Rc::clone(&self.worker);
         let work = pin!(request::handle(&worker, request));
         let mut working = Working::new(work, interim);
+        // Varnish does not look.
+        let looks = self.worker.snapshot().h1_limits.dialect != Dialect::Varnish;
+        let mut gone = pin!(gone(self.io.clone(), received));
         loop {
-            match working.next().await {
-                Either::Done(response) => return Ok(response),
+            let next = tokio::select! {
+                biased;
+                next = working.next() => next,
+                () = &mut gone, if looks => return Ok(None),
+            };
+            match next {
+                Either::Done(response) => return Ok(Some(response)),
                 Either::Interim(head) if version == Version::Http11 => {
                     self.out.clear();
                     response_head(&head, Framing::None, true, version, &mut self.out);
@@ -374,7 +402,12 @@ impl Session {
             let limit = self.send_timeout();
             self.io.send(&[&self.out], &mut self.deadline, limit).await
         } else {
-            self.send_body(&mut body, framing, &mut sent).await
+            let limit = self.send_timeout();
+            let (worker, client, io) = (&*self.worker, &*self.client, &self.io);
+            let (deadline, out) = (&mut self.deadline, &mut self.out);
+            let keeping = Keeping::default();
+            let mut sending = Sending { worker, client, io, deadline, out, limit, keeping };
+            sending.body(&mut body, framing, &mut sent).await
         };
         sent.end(&self.worker, &head, &facts, result.is_err());
         if result.is_err() {
@@ -382,121 +415,6 @@ impl Session {
             self.client.closing.set(if is_part { "RANGE_SHORT" } else { "TX_ERROR" });
         }
         result.map(|()| if keep_alive { Next::Again } else { Next::Close })
-    }
-
-    /// Sends the head in `out` and the body behind it. A body that breaks off breaks the
-    /// connection too: nothing else tells the client (RFC 9112 §8).
-    async fn send_body(
-        &mut self,
-        body: &mut ResponseBody,
-        framing: Framing,
-        sent: &mut Sent,
-    ) -> Result<(), Broken> {
-        let limit = self.send_timeout();
-        let mut encoder = (framing == Framing::Chunked).then(Encoder::new);
-        let mut tail = Vec::new();
-        let mut ahead = None;
-        loop {
-            // Whatever of the body is there goes out with the head; a head does not wait for it.
-            let next = if let Some(next) = ahead.take() {
-                next
-            } else if self.out.is_empty() {
-                body.next(PIECE_BYTES_MAX).await
-            } else {
-                match body.try_next(PIECE_BYTES_MAX) {
-                    Some(next) => next,
-                    None => {
-                        self.io.send(&[&self.out], &mut self.deadline, limit).await?;
-                        self.out.clear();
-                        continue;
-                    }
-                }
-            };
-            match next {
-                Ok(Some(Chunk::Lease(lease)))
-                    if let Framing::Length(length) = framing
-                        && self.lends(&lease) =>
-                {
-                    let after = sent.body_bytes + lease.len() as u64;
-                    let more = after < length;
-                    self.io.lend(&self.out, &lease, more, &mut self.deadline, limit).await?;
-                    self.out.clear();
-                    sent.body_bytes = after;
-                    tokio::task::yield_now().await;
-                }
-                Ok(Some(piece)) => {
-                    let mut bytes = piece.as_ref().len();
-                    let mut more = Vec::new();
-                    tail.clear();
-                    if let Some(encoder) = &mut encoder {
-                        encoder.write_chunk_head(bytes, &mut self.out);
-                        encoder.close_chunk(&mut tail);
-                    } else {
-                        ahead = self.gather(body, framing, sent, &mut bytes, &mut more);
-                    }
-                    let mut parts: [&[u8]; PARTS_MAX] = [&[]; PARTS_MAX];
-                    parts[0] = &self.out;
-                    parts[1] = piece.as_ref();
-                    for (part, piece) in parts[2..].iter_mut().zip(&more) {
-                        *part = piece.as_ref();
-                    }
-                    // Only where there is one piece.
-                    parts[2 + more.len()] = &tail;
-                    self.io.send(&parts, &mut self.deadline, limit).await?;
-                    self.out.clear();
-                    sent.body_bytes += bytes as u64;
-                }
-                Ok(None) => {
-                    if let Some(encoder) = &mut encoder {
-                        encoder.write_end(body.trailers().as_ref(), &mut self.out);
-                    }
-                    if !self.out.is_empty() {
-                        self.io.send(&[&self.out], &mut self.deadline, limit).await?;
-                    }
-                    return Ok(());
-                }
-                Err(_) => {
-                    if !self.out.is_empty() && sent.body_bytes == 0 {
-                        self.io.send(&[&self.out], &mut self.deadline, limit).await?;
-                    }
-                    return Err(Broken::Io);
-                }
-            }
-        }
-    }
-
-    /// Takes what else of a body of known length is there behind its next `bytes`, to leave with
-    /// them. Returns what comes after that where it is known.
-    fn gather(
-        &self,
-        body: &mut ResponseBody,
-        framing: Framing,
-        sent: &Sent,
-        bytes: &mut usize,
-        more: &mut Vec<Chunk>,
-    ) -> Option<Result<Option<Chunk>, BodyBroken>> {
-        let Framing::Length(length) = framing else { return None };
-        while sent.body_bytes + (*bytes as u64) < length
-            && *bytes < GATHER_BYTES_MAX
-            && more.len() + 3 < PARTS_MAX
-        {
-            match body.try_next(GATHER_BYTES_MAX - *bytes)? {
-                Ok(Some(Chunk::Lease(lease))) if self.lends(&lease) => {
-                    return Some(Ok(Some(Chunk::Lease(lease))));
-                }
-                Ok(Some(piece)) => {
-                    *bytes += piece.as_ref().len();
-                    more.push(piece);
-                }
-                end => return Some(end),
-            }
-        }
-        None
-    }
-
-    /// Whether the kernel gets references to these bytes of a body of known length, not a copy.
-    fn lends(&self, lease: &Lease) -> bool {
-        self.io.is_clear() && lease.is_worth_lending()
     }
 
     /// Reads away what is left of the request's body, if that is little; false where the

@@ -17,7 +17,7 @@ const READ_BYTES: usize = 16 << 10;
 /// Parts sent by one call: a head, pieces of a body, the end of a chunk.
 pub(super) const PARTS_MAX: usize = 8;
 /// After this many bytes a sender lets the worker's other connections run.
-const TURN_BYTES: usize = 512 << 10;
+pub(super) const TURN_BYTES: usize = 512 << 10;
 
 thread_local! {
     /// Where all connections of a worker read to; what arrived is copied to its connection, so an
@@ -137,7 +137,7 @@ impl SharedIo {
                 tokio::task::yield_now().await;
             }
         }
-        deadline.within(limit, poll_fn(|cx| self.0.borrow_mut().stream.poll_flush(cx))).await??;
+        deadline.within(limit, poll_fn(|cx| self.poll_flush(cx))).await??;
         Ok(())
     }
 
@@ -151,38 +151,47 @@ impl SharedIo {
         self.0.borrow().stream.is_worn()
     }
 
-    /// As [`SharedIo::send`] of `head` and `lease`, of which the kernel gets references instead of a
-    /// copy where it can. `more` says that other bytes follow at once.
-    pub(super) async fn lend(
+    /// Sends from the front of `head` and `lease` behind their first `skip` bytes. Of the lease the
+    /// kernel gets references instead of a copy where it can. `more` says that other bytes follow at
+    /// once.
+    pub(super) fn poll_lend(
         &self,
+        cx: &mut Context<'_>,
         head: &[u8],
         lease: &Lease,
+        skip: usize,
         more: bool,
-        deadline: &mut Deadline,
-        limit: Duration,
-    ) -> Result<(), Broken> {
-        let mut sent = 0;
-        while sent < head.len() {
-            let rest = &head[sent..];
-            let write = poll_fn(|cx| self.0.borrow_mut().stream.poll_write_more(cx, rest));
-            sent += deadline.within(limit, write).await??;
+    ) -> Poll<io::Result<usize>> {
+        if let Some(rest) = head.get(skip..).filter(|rest| !rest.is_empty()) {
+            return self.0.borrow_mut().stream.poll_write_more(cx, rest);
         }
-        let mut lent = 0;
-        while lent < lease.len() {
-            let rest = lease.slice(lent..lease.len());
-            let write = poll_fn(|cx| {
-                let lend = |socket: BorrowedFd<'_>| lend::send(&rest, socket, more);
-                self.0.borrow_mut().stream.poll_write_with(cx, lend)
-            });
-            match deadline.within(limit, write).await? {
-                Ok(count) => lent += count,
-                Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-                    return self.send(&[&rest], deadline, limit).await;
-                }
-                Err(error) => return Err(error.into()),
+        let rest = lease.slice(skip - head.len()..lease.len());
+        let lend = |socket: BorrowedFd<'_>| lend::send(&rest, socket, more);
+        let lent = ready!(self.0.borrow_mut().stream.poll_write_with(cx, lend));
+        match lent {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                self.poll_send(cx, &[&rest], 0)
+            }
+            lent => Poll::Ready(lent),
+        }
+    }
+
+    /// Waits until what was taken is with the kernel.
+    pub(super) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.borrow_mut().stream.poll_flush(cx)
+    }
+
+    /// Waits until the client has closed its side, or the connection broke. What it sends before
+    /// that is read and kept, up to a buffer of it: the next request of one that does not wait.
+    pub(super) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            if self.with_input(<[u8]>::len) >= READ_BYTES {
+                return Poll::Pending;
+            }
+            if !ready!(self.poll_fill(cx))? {
+                return Poll::Ready(Ok(()));
             }
         }
-        Ok(())
     }
 
     /// Tells a client that waits with its body to send it (RFC 9110 §10.1.1). An error shows in
@@ -199,7 +208,8 @@ impl SharedIo {
         io.stream.poll_flush(cx).map(|_| ())
     }
 
-    fn poll_send(
+    /// Sends from the front of `parts` behind their first `skip` bytes; how many.
+    pub(super) fn poll_send(
         &self,
         cx: &mut Context<'_>,
         parts: &[&[u8]],

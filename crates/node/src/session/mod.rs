@@ -6,7 +6,10 @@ mod finish;
 pub(crate) mod h1;
 pub(crate) mod h1_body;
 mod h1_io;
+mod h1_send;
 pub(crate) mod h2;
+mod keeping;
+mod pace;
 mod patience;
 pub(crate) mod tunnel;
 

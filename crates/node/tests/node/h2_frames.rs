@@ -8,9 +8,9 @@ use freshet_wire::h2::hpack::{Decoder, Encoder, Indexing};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
+pub(crate) const DATA: u8 = 0;
+pub(crate) const HEADERS: u8 = 1;
+pub(crate) const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
@@ -18,7 +18,7 @@ const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
 const PRIORITY_UPDATE: u8 = 16;
 
-const END_STREAM: u8 = 1;
+pub(crate) const END_STREAM: u8 = 1;
 const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
@@ -30,23 +30,23 @@ const ENHANCE_YOUR_CALM: u8 = 11;
 
 /// A frame that came.
 #[derive(Clone, Debug, Eq, PartialEq)]
-struct Frame {
-    kind: u8,
-    flags: u8,
-    stream: u32,
-    payload: Vec<u8>,
+pub(crate) struct Frame {
+    pub(crate) kind: u8,
+    pub(crate) flags: u8,
+    pub(crate) stream: u32,
+    pub(crate) payload: Vec<u8>,
     /// Of a head.
-    status: String,
+    pub(crate) status: String,
 }
 
 impl Frame {
-    fn ends(&self) -> bool {
+    pub(crate) fn ends(&self) -> bool {
         matches!(self.kind, DATA | HEADERS) && self.flags & END_STREAM != 0
     }
 }
 
 /// A client that does what it is told and nothing else, but for acknowledging SETTINGS.
-struct Frames {
+pub(crate) struct Frames {
     stream: TcpStream,
     input: Vec<u8>,
     encoder: Encoder,
@@ -55,8 +55,15 @@ struct Frames {
 
 impl Frames {
     /// A connection whose streams have this window.
-    async fn connect(node: &TestNode, window_bytes: u32) -> Self {
+    pub(crate) async fn connect(node: &TestNode, window_bytes: u32) -> Self {
         Self::over(TcpStream::connect(node.address()).await.unwrap(), window_bytes).await
+    }
+
+    /// The same behind a PROXY header.
+    pub(crate) async fn connect_as(node: &TestNode, proxy: &str, window_bytes: u32) -> Self {
+        let mut stream = TcpStream::connect(node.address()).await.unwrap();
+        stream.write_all(proxy.as_bytes()).await.unwrap();
+        Self::over(stream, window_bytes).await
     }
 
     /// The same over this socket.
@@ -70,7 +77,7 @@ impl Frames {
         client
     }
 
-    async fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+    pub(crate) async fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
         let mut bytes = (payload.len() as u32).to_be_bytes()[1..].to_vec();
         bytes.extend_from_slice(&[kind, flags]);
         bytes.extend_from_slice(&stream.to_be_bytes());
@@ -80,7 +87,13 @@ impl Frames {
     }
 
     /// Asks for `target`; without END_STREAM among `flags` a body is to follow.
-    async fn ask(&mut self, flags: u8, stream: u32, target: &str, more: &[(&str, &str)]) {
+    pub(crate) async fn ask(
+        &mut self,
+        flags: u8,
+        stream: u32,
+        target: &str,
+        more: &[(&str, &str)],
+    ) {
         let method = if flags & END_STREAM == 0 { "PUT" } else { "GET" };
         let fields =
             [(":method", method), (":scheme", "http"), (":path", target), (":authority", HOST)];
@@ -91,21 +104,21 @@ impl Frames {
         self.send(HEADERS, END_HEADERS | flags, stream, &block).await;
     }
 
-    async fn get(&mut self, stream: u32, target: &str, priority: &str) {
+    pub(crate) async fn get(&mut self, stream: u32, target: &str, priority: &str) {
         self.ask(END_STREAM, stream, target, &[("priority", priority)]).await;
     }
 
-    async fn widen(&mut self, stream: u32, bytes: u32) {
+    pub(crate) async fn widen(&mut self, stream: u32, bytes: u32) {
         self.send(WINDOW_UPDATE, 0, stream, &bytes.to_be_bytes()).await;
     }
 
-    async fn prioritize(&mut self, stream: u32, value: &str) {
+    pub(crate) async fn prioritize(&mut self, stream: u32, value: &str) {
         let payload = [&stream.to_be_bytes()[..], value.as_bytes()].concat();
         self.send(PRIORITY_UPDATE, 0, 0, &payload).await;
     }
 
     /// The next frame, but for SETTINGS; `None` at the end.
-    async fn next(&mut self) -> Option<Frame> {
+    pub(crate) async fn next(&mut self) -> Option<Frame> {
         loop {
             if let Some(frame) = self.take_frame() {
                 if frame.kind != SETTINGS {
@@ -140,7 +153,7 @@ impl Frames {
     }
 
     /// The next frame of this type; others are passed over.
-    async fn next_of(&mut self, kind: u8) -> Frame {
+    pub(crate) async fn next_of(&mut self, kind: u8) -> Frame {
         loop {
             let frame = self.next().await.unwrap_or_else(|| panic!("no frame of type {kind} came"));
             if frame.kind == kind {
@@ -485,11 +498,14 @@ fn a_body_that_is_not_as_long_as_told_ends_its_stream_and_its_fetch() {
         let mut origin = Origin::scripted();
         let node = TestNode::before(&origin);
         let mut client = Frames::connect(&node, WINDOW_LARGE).await;
-        client.ask(0, 1, "/u", &[("content-length", "10")]).await;
+        // So long that it is not read before the origin is asked.
+        client.ask(0, 1, "/u", &[("content-length", "70000")]).await;
         client.send(DATA, 0, 1, b"01234").await;
         let mut asked = origin.next().await;
         assert!(asked.some_body().await.is_some());
-        client.send(DATA, 0, 1, b"56789 and more").await;
+        for _ in 0..5 {
+            client.send(DATA, 0, 1, &[b'x'; 16384]).await;
+        }
         let reset = client.next_of(RST_STREAM).await;
         assert_eq!((reset.stream, &reset.payload[..]), (1, &[0, 0, 0, PROTOCOL_ERROR][..]));
         asked.closed().await;

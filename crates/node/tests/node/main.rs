@@ -22,7 +22,9 @@ mod origin;
 mod proxy;
 mod purge;
 mod range;
+mod readers;
 mod reload;
+mod shares;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 mod splice;

@@ -168,8 +168,9 @@ fn a_body_that_stops_or_drips_is_a_408_and_lets_its_origin_go() {
         let mut origin = Origin::scripted();
         let limits = "[limits]\nbody_timeout = \"200ms\"\nbody_rate_min = \"1KB\"";
         let node = Setup::of(&origin).and(limits).start();
+        // So long that it is not read before the origin is asked.
         for (count, framing) in
-            ["Content-Length: 1000", "Transfer-Encoding: chunked"].iter().enumerate()
+            ["Content-Length: 100000", "Transfer-Encoding: chunked"].iter().enumerate()
         {
             // With nothing to come and with a byte each 20 ms.
             for drips in [false, true] {

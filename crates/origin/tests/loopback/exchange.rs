@@ -275,7 +275,7 @@ async fn a_pipe_takes_an_idle_connection() {
     .await;
     let (pool, origin) = (Pool::new(), origin(address));
     get(&pool, &origin).await.unwrap();
-    let mut raw = freshet_origin::raw::connect_raw(&pool, &origin).await.unwrap();
+    let mut raw = freshet_origin::raw::connect_raw(&pool, &origin, None).await.unwrap();
     raw.write_all(b"raw").await.unwrap();
     assert_eq!(server.await.unwrap().as_deref(), Some("raw"));
 }

@@ -30,6 +30,9 @@ use std::time::{Duration, Instant};
 
 /// How often a connection with open streams looks whether it still comes on.
 const STREAMS_OPEN_CHECK: Duration = Duration::from_secs(60);
+/// How long what was planned for a client stays in memory where it is. It is little, and copied
+/// after that.
+const OUT_KEPT_MAX: Duration = Duration::from_secs(1);
 /// How long a closing connection is read on, so that what was said last is not lost to a reset.
 const LINGER: Duration = Duration::from_secs(2);
 /// After this many bytes a connection lets the worker's other tasks run.
@@ -73,7 +76,7 @@ pub(super) async fn serve(worker: Rc<Worker>, stream: Stream, client: Rc<Client>
             }
             Ok(Turn::Broken) => return,
             Err(_) => match session.overdue(limits) {
-                None => {}
+                None => session.out.let_go(),
                 Some(Overdue::Idle) if !was_told_to_go => {
                     (is_draining, was_told_to_go) = (true, true);
                     session.since = Instant::now();
@@ -186,6 +189,7 @@ impl Session {
             // While streams are open, each has its own time limits.
             STREAMS_OPEN_CHECK.min(limits.send_timeout)
         };
+        let left = if self.out.keeps_memory() { left.min(OUT_KEPT_MAX) } else { left };
         let begun = self.begun.map(|begun| begun + limits.request_timeout);
         left.min(begun.map_or(left, |end| end.saturating_sub(self.started.elapsed())))
     }
@@ -224,7 +228,10 @@ impl Session {
         loop {
             let read = match self.poll_receive(cx) {
                 Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Turn::Broken),
-                Poll::Ready(Ok(count)) => count,
+                Poll::Ready(Ok(count)) => {
+                    self.state.borrow_mut().wake_loose();
+                    count
+                }
                 Poll::Pending => 0,
             };
             self.out.plan(&mut self.state.borrow_mut());
@@ -234,8 +241,14 @@ impl Session {
                 }
                 Poll::Ready(Ok(count)) => count,
                 Poll::Ready(Err(_)) => return Poll::Ready(Turn::Broken),
-                Poll::Pending => 0,
+                Poll::Pending => {
+                    self.state.borrow_mut().set_blocked(!self.out.is_empty());
+                    0
+                }
             };
+            if self.out.is_empty() {
+                self.state.borrow_mut().set_blocked(false);
+            }
             self.sent_bytes += sent as u64;
             turn_bytes += sent + read;
             let is_established = self.state.borrow().connection.is_established();

@@ -54,15 +54,30 @@ impl Out {
         self.parts.is_empty()
     }
 
+    /// Whether it keeps cached bytes in memory.
+    pub(super) fn keeps_memory(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Body(chunk) if chunk.is_lease()))
+    }
+
+    /// Keeps copies of what is planned, for a client that does not take it.
+    pub(super) fn let_go(&mut self) {
+        for part in &mut self.parts {
+            if let Part::Body(chunk) = part {
+                *chunk = chunk.copied(0);
+            }
+        }
+    }
+
     /// Takes over what may be sent, as far as there is room. What the connection has to say stays
     /// with it where there is none: it knows when to listen no more.
     pub(super) fn plan(&mut self, state: &mut State) {
         if self.bytes < PLANNED_BYTES_MAX {
             self.take_control(state);
         }
-        while self.bytes < PLANNED_BYTES_MAX
-            && let Some(frame) = state.connection.next_data(self.data_bytes_max)
-        {
+        while self.bytes < PLANNED_BYTES_MAX {
+            let Some(frame) = state.connection.next_data(self.data_bytes_max) else {
+                return state.note_shut();
+            };
             self.push(Part::Header(data_frame_header(frame.stream, frame.bytes, frame.ends)));
             state.take_pieces(frame.stream, frame.bytes, |chunk| self.push(Part::Body(chunk)));
             // The end of a stream may have more to say than a flag.

@@ -25,6 +25,12 @@ const WAITING_BYTES_FREE: usize = 16 << 10;
 /// alone.
 const PIECE_BYTES_MAX: usize = 16 << 10;
 
+/// Bytes of a connection's bodies up to which a stream that keeps nothing in memory gets a whole
+/// piece of it copied.
+const LOOSE_BYTES_MAX: usize = 64 << 10;
+/// What it gets copied beyond.
+const LOOSE_BYTES_MIN: usize = 2 << 10;
+
 /// A connection, to those who serve its streams.
 pub(super) struct State {
     pub(super) connection: Connection,
@@ -45,6 +51,10 @@ pub(super) struct State {
     serving: usize,
     /// Whether the last of them ended since somebody asked.
     has_emptied: bool,
+    /// Whether the client does not take what was planned for it.
+    is_blocked: bool,
+    /// Streams that may keep nothing in memory.
+    loose: usize,
 }
 
 /// One request and its response.
@@ -60,6 +70,10 @@ struct Exchange {
     server: Option<Waker>,
     is_served: bool,
     is_gone: bool,
+    /// Whether what it keeps in memory while it waits was counted.
+    is_counted: bool,
+    /// Whether it may keep nothing there.
+    is_loose: bool,
     /// Whether the final head was sent.
     is_answered: bool,
     upload: Upload,
@@ -135,6 +149,8 @@ impl State {
             task: None,
             serving: 0,
             has_emptied: false,
+            is_blocked: false,
+            loose: 0,
         }
     }
 
@@ -221,6 +237,47 @@ impl State {
         if exchange.queued_bytes <= STREAM_BYTES_MAX / 2 {
             exchange.wake();
         }
+    }
+
+    /// Whether the client takes what was planned for it. Those who serve streams that wait are told
+    /// where that concerns them.
+    pub(super) fn set_blocked(&mut self, is_blocked: bool) {
+        if self.is_blocked == is_blocked {
+            return;
+        }
+        self.is_blocked = is_blocked;
+        if is_blocked {
+            let uncounted = self.exchanges.values_mut().filter(|exchange| !exchange.is_counted);
+            uncounted.for_each(Exchange::wake);
+        } else {
+            self.wake_loose();
+        }
+    }
+
+    /// Nothing that is queued may be sent, as the client's windows are shut. Those whose responses
+    /// were not counted yet are told.
+    pub(super) fn note_shut(&mut self) {
+        if self.queued_bytes > 0 {
+            let uncounted = self.exchanges.values_mut();
+            uncounted
+                .filter(|exchange| exchange.queued_bytes > 0 && !exchange.is_counted)
+                .for_each(Exchange::wake);
+        }
+    }
+
+    /// The client may take something again: who keeps nothing in memory looks whether it does.
+    pub(super) fn wake_loose(&mut self) {
+        if self.loose > 0 {
+            self.exchanges
+                .values_mut()
+                .filter(|exchange| exchange.is_loose)
+                .for_each(Exchange::wake);
+        }
+    }
+
+    /// Whether the client takes nothing of a stream's body now.
+    fn is_stalled(&self, number: u32) -> bool {
+        self.is_blocked || !self.connection.has_window(number)
     }
 
     /// The connection's task waits.
@@ -341,7 +398,15 @@ impl StreamHandle {
         if exchange.is_gone {
             return Poll::Ready(None);
         }
-        let room = if state.queued_bytes >= CONNECTION_BYTES_MAX {
+        let room = if exchange.is_loose {
+            let waits = state.is_blocked || !state.connection.has_window(self.number);
+            let most = match state.queued_bytes {
+                _ if waits => 0,
+                0..LOOSE_BYTES_MAX => STREAM_BYTES_MIN,
+                _ => LOOSE_BYTES_MIN,
+            };
+            most.saturating_sub(exchange.queued_bytes)
+        } else if state.queued_bytes >= CONNECTION_BYTES_MAX {
             STREAM_BYTES_MIN.saturating_sub(exchange.queued_bytes)
         } else {
             STREAM_BYTES_MAX.saturating_sub(exchange.queued_bytes)
@@ -366,6 +431,41 @@ impl StreamHandle {
         state.queued_bytes += bytes;
         state.wake();
         true
+    }
+
+    /// Whether the client takes nothing of this now.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.state.borrow().is_stalled(self.number)
+    }
+
+    /// What the response keeps in memory while it waits was counted.
+    pub(super) fn counted(&self) {
+        if let Some(exchange) = self.state.borrow_mut().exchanges.get_mut(&self.number) {
+            exchange.is_counted = true;
+        }
+    }
+
+    /// The response may keep nothing in memory from now on. What is queued of it is taken back,
+    /// where `can_rewind` says that it can be given again, or copied. Returns how much was taken
+    /// back.
+    pub(super) fn loosen(&self, can_rewind: bool) -> usize {
+        let state = &mut *self.state.borrow_mut();
+        let Some(exchange) = state.exchanges.get_mut(&self.number) else { return 0 };
+        state.loose += usize::from(!std::mem::replace(&mut exchange.is_loose, true));
+        exchange.is_counted = true;
+        if !can_rewind {
+            let offset = std::mem::take(&mut exchange.offset);
+            for (at, piece) in exchange.pieces.iter_mut().enumerate() {
+                *piece = piece.copied(if at == 0 { offset } else { 0 });
+            }
+            return 0;
+        }
+        state.connection.unqueue(self.number);
+        exchange.pieces.clear();
+        exchange.offset = 0;
+        let bytes = std::mem::take(&mut exchange.queued_bytes);
+        state.queued_bytes -= bytes;
+        bytes
     }
 
     /// What is queued is all of the body.
@@ -410,13 +510,27 @@ impl StreamHandle {
         }
     }
 
+    /// Bytes of the body that had their turn; of all the connection's where it waits for others'.
+    pub(super) fn taken_bytes(&self) -> (u64, u64) {
+        let state = &*self.state.borrow();
+        let own = state.exchanges.get(&self.number).map_or(0, |exchange| exchange.sent_bytes);
+        (own, state.sent_bytes)
+    }
+
+    /// Whether the client's own window for this stream is what it waits for.
+    pub(super) fn is_held(&self) -> bool {
+        let state = &*self.state.borrow();
+        let is_loose = state.exchanges.get(&self.number).is_some_and(|exchange| exchange.is_loose);
+        state.connection.is_held(self.number)
+            // Nothing of it is queued while it waits.
+            || (is_loose && state.connection.is_shut(self.number))
+    }
+
     /// How far the response is. One that waits for others of its connection comes on with them; one
     /// whose client keeps its window shut does not.
     pub(super) fn progress(&self) -> Progress {
-        let state = &*self.state.borrow();
-        let Some(exchange) = state.exchanges.get(&self.number) else { return Progress(0) };
-        let is_held = state.connection.is_held(self.number);
-        Progress(if is_held { exchange.sent_bytes } else { state.sent_bytes })
+        let (own, all) = self.taken_bytes();
+        Progress(if self.is_held() { own } else { all })
     }
 
     /// Bytes of the response's body that had their turn.
@@ -437,6 +551,7 @@ impl Drop for StreamHandle {
         let state = &mut *self.state.borrow_mut();
         if let Some(exchange) = state.exchanges.get_mut(&self.number) {
             exchange.is_served = false;
+            state.loose -= usize::from(std::mem::take(&mut exchange.is_loose));
             state.queued_bytes -= std::mem::take(&mut exchange.queued_bytes);
             exchange.pieces.clear();
         }

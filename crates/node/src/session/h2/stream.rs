@@ -10,6 +10,7 @@ use crate::held::Charge;
 use crate::request;
 use crate::session::deadline::{Deadline, Expired};
 use crate::session::finish::Sent;
+use crate::session::keeping::{Keeping, Settled};
 use crate::session::patience::Terms;
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
@@ -54,7 +55,7 @@ pub(super) async fn serve(
         head,
         body: body.map(RequestBody::H2),
         upgrade: false,
-        client,
+        client: Rc::clone(&client),
         received: UnixMillis::now(),
         started: Instant::now(),
         interim: interim.clone(),
@@ -74,8 +75,16 @@ pub(super) async fn serve(
     let Response { mut head, mut body, length, facts, .. } = response;
     let bodiless = is_head || matches!(head.status, 204 | 304) || length == Some(0);
     let length = length.filter(|_| head.status != 204);
-    let mut sending = Sending { worker: &worker, stream: &stream, deadline: None };
-    let head_bytes = match sending.within_limit(|stream, cx| stream.poll_head_room(cx)).await {
+    let mut sending = Sending {
+        worker: &worker,
+        client: &client,
+        stream: &stream,
+        keeping: Keeping::default(),
+        has_gone_back: false,
+        deadline: None,
+    };
+    let head_room = sending.within_limit(&mut body, |stream, cx| stream.poll_head_room(cx));
+    let head_bytes = match head_room.await {
         Ok(true) => stream.respond(&head, length, bodiless),
         Ok(false) | Err(()) => None,
     };
@@ -121,7 +130,11 @@ async fn answer(
 /// Sends a body as its turn comes and the client's windows open.
 struct Sending<'a> {
     worker: &'a Worker,
+    client: &'a Client,
     stream: &'a StreamHandle,
+    keeping: Keeping,
+    /// Whether some of what was queued was taken back, so that the end is not the end.
+    has_gone_back: bool,
     /// Made when something has to be waited for.
     deadline: Option<Deadline>,
 }
@@ -129,9 +142,23 @@ struct Sending<'a> {
 impl Sending<'_> {
     async fn body(&mut self, body: &mut ResponseBody) -> Result<(), ()> {
         loop {
-            let room = self.within_limit(|stream, cx| stream.poll_room(cx)).await?.ok_or(())?;
-            let mut next = pin!(body.next(room));
-            let next = poll_fn(|cx| match next.as_mut().poll(cx) {
+            self.queue(body).await?;
+            self.stream.finish(body.trailers());
+            self.drained(body).await?;
+            if !std::mem::take(&mut self.has_gone_back) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Queues the body to its end.
+    async fn queue(&mut self, body: &mut ResponseBody) -> Result<(), ()> {
+        loop {
+            let room =
+                self.within_limit(body, |stream, cx| stream.poll_room(cx)).await?.ok_or(())?;
+            // What was taken back is queued again from here on.
+            self.has_gone_back = false;
+            let next = poll_fn(|cx| match body.poll_next(cx, room) {
                 Poll::Ready(next) => Poll::Ready(Some(next)),
                 Poll::Pending => self.stream.poll_gone(cx).map(|()| None),
             });
@@ -142,27 +169,26 @@ impl Sending<'_> {
                         return Err(());
                     }
                 }
-                Some(Ok(None)) => break,
+                Some(Ok(None)) => return Ok(()),
                 Some(Err(_)) => {
                     // What there is goes to the client before it is told that no more comes.
-                    self.drained().await?;
+                    self.drained(body).await?;
                     return Err(());
                 }
                 None => return Err(()),
             }
         }
-        self.stream.finish(body.trailers());
-        self.drained().await
     }
 
-    async fn drained(&mut self) -> Result<(), ()> {
-        let drained = self.within_limit(|stream, cx| stream.poll_drained(cx)).await?;
+    async fn drained(&mut self, body: &mut ResponseBody) -> Result<(), ()> {
+        let drained = self.within_limit(body, |stream, cx| stream.poll_drained(cx)).await?;
         if drained { Ok(()) } else { Err(()) }
     }
 
-    /// Waits for the client, for as long as it may take nothing.
+    /// Waits for the client, for as long as it may take nothing, or too little.
     async fn within_limit<T>(
         &mut self,
+        body: &mut ResponseBody,
         mut poll: impl FnMut(&StreamHandle, &Context<'_>) -> Poll<T>,
     ) -> Result<T, ()> {
         let stream = self.stream;
@@ -179,17 +205,50 @@ impl Sending<'_> {
             return Ok(done);
         }
         let limit = self.worker.snapshot().settings.limits.send_timeout;
-        let deadline = self.deadline.get_or_insert_with(Deadline::new);
+        let mut is_settled = false;
         loop {
             let before: Progress = stream.progress();
-            match deadline.within(limit, poll_fn(|cx| poll(stream, cx))).await {
-                Ok(done) => return Ok(done),
-                Err(Expired) if stream.progress() != before => {}
-                Err(Expired) => {
-                    self.worker.stats.timeouts.increment();
-                    return Err(());
+            let (since, taken) = (Instant::now(), stream.taken_bytes());
+            let wait = poll_fn(|cx| match poll(stream, cx) {
+                Poll::Ready(done) => Poll::Ready(Some(done)),
+                Poll::Pending if !is_settled && stream.is_stalled() => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            });
+            let deadline = self.deadline.get_or_insert_with(Deadline::new);
+            let waited = deadline.within(limit, wait).await;
+            let is_held = stream.is_held();
+            let now = stream.taken_bytes();
+            let count = if is_held { now.0 - taken.0 } else { now.1 - taken.1 };
+            let is_slow = !self.keeping.note(self.worker, since.elapsed(), count, limit);
+            let is_late = waited.is_err() && stream.progress() == before;
+            if is_slow || is_late {
+                self.worker.stats.timeouts.increment();
+                return Err(());
+            }
+            match waited {
+                Ok(Some(done)) => return Ok(done),
+                Ok(None) => {
+                    is_settled = true;
+                    self.settle(body)?;
                 }
+                Err(Expired) => {}
             }
         }
+    }
+
+    /// Counts what the response keeps in memory while it waits, or has it keep nothing.
+    fn settle(&mut self, body: &mut ResponseBody) -> Result<(), ()> {
+        match self.keeping.settle(self.worker, self.client, body) {
+            Settled::Kept => self.stream.counted(),
+            Settled::Loosened => {
+                let can_rewind = body.can_rewind();
+                body.loosen();
+                let bytes = self.stream.loosen(can_rewind);
+                body.rewind(bytes);
+                self.has_gone_back |= bytes > 0;
+            }
+            Settled::Ended => return Err(()),
+        }
+        Ok(())
     }
 }

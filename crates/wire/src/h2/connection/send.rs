@@ -65,6 +65,17 @@ impl Connection {
         true
     }
 
+    /// Takes back what is queued and was not sent, which comes again later; says how much.
+    pub fn unqueue(&mut self, number: u32) -> usize {
+        let Some(stream) = self.streams.get_mut(&number) else { return 0 };
+        let bytes = std::mem::take(&mut stream.queued);
+        if bytes > 0 {
+            stream.end = End::More;
+        }
+        self.schedule(number);
+        bytes
+    }
+
     /// What is queued is all of the body, and `trailers` are behind it.
     pub fn finish(&mut self, number: u32, trailers: Option<Fields>) {
         let Some(stream) = self.streams.get_mut(&number) else { return };
@@ -120,6 +131,17 @@ impl Connection {
         self.streams
             .get(&number)
             .is_some_and(|stream| stream.queued > 0 && stream.send.bytes() == 0)
+    }
+
+    /// Whether a stream's own window has no room.
+    pub fn is_shut(&self, number: u32) -> bool {
+        self.streams.get(&number).is_some_and(|stream| stream.send.bytes() == 0)
+    }
+
+    /// Whether the client lets anything of a stream's body come, by its window and that of all.
+    pub fn has_window(&self, number: u32) -> bool {
+        self.send.bytes() > 0
+            && self.streams.get(&number).is_some_and(|stream| stream.send.bytes() > 0)
     }
 
     /// The largest DATA frame that is sent.

@@ -1,0 +1,297 @@
+//! Clients that take their responses slowly, or not at all: what they may keep in memory, and for how
+//! long.
+
+use crate::client::{Answer, Client};
+use crate::h2_frames::{DATA, Frames, RST_STREAM};
+use crate::harness::{Setup, TestNode, pattern, run, until};
+use crate::origin::{Origin, fresh, head, response};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::time::Duration;
+use tokio::net::TcpSocket;
+
+const OBJECT_BYTES: u64 = 1_000_000;
+const HOT: u64 = 6;
+const HOT_BYTES: u64 = 500_000;
+
+/// Objects that others read over and over, and such as nobody else asks for.
+fn catalogue() -> Origin {
+    Origin::serve(|asked| {
+        let (kind, seed) = asked.target()[1..].split_once('/').unwrap();
+        let seed = seed.parse().unwrap();
+        match kind {
+            "hot" => fresh(pattern(seed, 0..HOT_BYTES)),
+            "large" => fresh(pattern(seed, 0..6_000_000)),
+            "private" => {
+                response("200 OK", &["Cache-Control: no-store"], pattern(seed, 0..6_000_000))
+            }
+            _ => fresh(pattern(seed, 0..OBJECT_BYTES)),
+        }
+    })
+}
+
+/// A node that takes a client's address from a PROXY header.
+fn start(origin: &Origin, memory: &'static str, limits: &str) -> TestNode {
+    let mut setup = Setup { memory, ..Setup::of(origin) }.and(limits);
+    setup.listen = "[[listen]]\naddress = \"127.0.0.1:0\"\nproxy_protocol = true\n".into();
+    setup.start()
+}
+
+const ATTACKER: &str = "PROXY TCP4 192.0.2.1 192.0.2.254 1000 80\r\n";
+const OTHER: &str = "PROXY TCP4 192.0.2.2 192.0.2.254 1000 80\r\n";
+
+/// A GET of a client that has nothing to do with those who read slowly.
+async fn get(node: &TestNode, target: &str) -> Answer {
+    let mut client = Client::to(node).await;
+    client.send(OTHER).await;
+    client.get(target).await
+}
+
+/// Asks for what others read; whether all of it was there.
+async fn hot(node: &TestNode, misses: bool) {
+    for seed in 0..HOT {
+        let answer = get(node, &format!("/hot/{seed}")).await;
+        assert!(answer.body == pattern(seed, 0..HOT_BYTES));
+        assert!(misses || answer.cache().contains("hit"), "{seed}: {}", answer.cache());
+    }
+}
+
+/// A well-behaved client's time is short, however many others do not read.
+async fn soon<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(15), work).await.expect("others hold everything up")
+}
+
+/// What is kept for slow readers is within its share of memory.
+fn assert_bounded(node: &TestNode, percent: u64) {
+    let held = node.node.shared.holds.stats().bytes;
+    let limit = node.node.shared.arena.limit_bytes() / 100 * percent;
+    assert!(held <= limit, "{held} bytes are held, {limit} may be");
+}
+
+/// A connection of which little fits the socket.
+async fn narrow(node: &TestNode) -> Client {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut client = Client::over(socket.connect(node.address()).await.unwrap());
+    client.send(ATTACKER).await;
+    client
+}
+
+/// An HTTP/2 connection of which streams have this window.
+async fn frames(node: &TestNode, window_bytes: u32) -> Frames {
+    Frames::connect_as(node, ATTACKER, window_bytes).await
+}
+
+#[test]
+fn shut_windows_over_many_objects_neither_evict_what_is_hot_nor_stop_anybody() {
+    run(async {
+        let origin = catalogue();
+        let node = start(&origin, "32MiB", "");
+        for _ in 0..3 {
+            hot(&node, true).await;
+        }
+        let mut readers = Vec::new();
+        for connection in 0..3_u64 {
+            let mut reader = frames(&node, 100).await;
+            let mut bodies: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
+            for index in 0..20_u64 {
+                let target = format!("/cold/{}", connection * 20 + index);
+                reader.get(1 + 2 * index as u32, &target, "u=3").await;
+                let first = soon(reader.next_of(DATA)).await;
+                bodies.insert(first.stream, first.payload);
+            }
+            readers.push((reader, bodies));
+        }
+        soon(until(|| origin.count() as u64 >= HOT + 60)).await;
+        soon(until(|| node.count("readers_loosened") >= 20)).await;
+        soon(hot(&node, false)).await;
+        // And a miss finds room.
+        for seed in 100..110 {
+            let answer = soon(get(&node, &format!("/cold/{seed}"))).await;
+            assert!(answer.body == pattern(seed, 0..OBJECT_BYTES));
+        }
+        soon(hot(&node, false)).await;
+        assert_bounded(&node, 24);
+        // Who reads after all gets the right bytes, or is told that there are no more.
+        for (connection, (mut reader, mut bodies)) in (0_u64..).zip(readers) {
+            reader.widen(0, 1 << 30).await;
+            for index in 0..20 {
+                reader.widen(1 + 2 * index, 1 << 24).await;
+            }
+            let mut ended = 0;
+            while ended < 20 {
+                let frame = soon(reader.next()).await.expect("the connection goes on");
+                match frame.kind {
+                    DATA => {
+                        let body = bodies.entry(frame.stream).or_default();
+                        body.extend_from_slice(&frame.payload);
+                        let seed = connection * 20 + u64::from(frame.stream / 2);
+                        assert!(body.len() as u64 <= OBJECT_BYTES);
+                        let from = body.len() - frame.payload.len();
+                        let place = from as u64..body.len() as u64;
+                        assert!(frame.payload == pattern(seed, place), "wrong bytes of {seed}");
+                        if frame.ends() {
+                            assert_eq!(body.len() as u64, OBJECT_BYTES);
+                            ended += 1;
+                        }
+                    }
+                    RST_STREAM => ended += 1,
+                    _ => {}
+                }
+            }
+        }
+        until(|| node.node.shared.holds.stats().bytes == 0).await;
+    });
+}
+
+/// Reads what is left of an answer whose head came, and compares it.
+async fn rest(client: &mut Client, seed: u64, bytes: u64) -> bool {
+    let body = client.some(usize::try_from(bytes).unwrap()).await;
+    assert!(body == pattern(seed, 0..body.len() as u64), "wrong bytes of {seed}");
+    body.len() as u64 == bytes
+}
+
+#[test]
+fn slow_readers_over_http_1_neither_evict_what_is_hot_nor_stop_anybody() {
+    run(async {
+        let origin = catalogue();
+        let node = start(&origin, "64MiB", "");
+        for _ in 0..3 {
+            hot(&node, true).await;
+        }
+        let mut readers = Vec::new();
+        for seed in 0..24_u64 {
+            let mut reader = narrow(&node).await;
+            reader.ask("GET", &format!("/large/{seed}"), &[]).await;
+            assert_eq!(soon(reader.head()).await.unwrap().status(), 200);
+            readers.push(reader);
+        }
+        soon(until(|| node.count("readers_loosened") >= 20)).await;
+        soon(hot(&node, false)).await;
+        for seed in 100..110 {
+            let answer = soon(get(&node, &format!("/cold/{seed}"))).await;
+            assert!(answer.body == pattern(seed, 0..OBJECT_BYTES));
+        }
+        soon(hot(&node, false)).await;
+        assert_bounded(&node, 12);
+        let mut whole = 0;
+        for (seed, mut reader) in (0..).zip(readers) {
+            whole += usize::from(soon(rest(&mut reader, seed, 6_000_000)).await);
+        }
+        assert!(whole > 0, "nobody got anything");
+        until(|| node.node.shared.holds.stats().bytes == 0).await;
+    });
+}
+
+#[test]
+fn slow_readers_of_what_is_not_kept_leave_memory_for_others() {
+    run(async {
+        let origin = catalogue();
+        let node = start(&origin, "16MiB", "");
+        let mut readers = Vec::new();
+        for seed in 0..60_u64 {
+            let mut reader = narrow(&node).await;
+            reader.ask("GET", &format!("/private/{seed}"), &[]).await;
+            readers.push(reader);
+        }
+        soon(until(|| node.count("passes") + node.count("misses") >= 60)).await;
+        soon(until(|| node.count("readers_ended") > 0)).await;
+        for seed in 100..105 {
+            let answer = soon(get(&node, &format!("/private/{seed}"))).await;
+            assert!(answer.complete && answer.body == pattern(seed, 0..6_000_000));
+            let answer = soon(get(&node, &format!("/cold/{seed}"))).await;
+            assert!(answer.body == pattern(seed, 0..OBJECT_BYTES));
+        }
+        assert_bounded(&node, 24);
+        drop(readers);
+        until(|| node.node.shared.holds.stats().bytes == 0).await;
+    });
+}
+
+#[test]
+fn a_reader_that_takes_a_little_now_and_then_is_cut_off() {
+    run(async {
+        let origin = catalogue();
+        let limits = "[limits]\nsend_timeout = \"150ms\"\nsend_rate_min = \"100KB\"";
+        let node = start(&origin, "256MiB", limits);
+        assert_eq!(get(&node, "/cold/1").await.status, 200);
+        let mut reader = frames(&node, 1).await;
+        reader.get(1, "/cold/1", "u=3").await;
+        assert_eq!(reader.next_of(DATA).await.payload.len(), 1);
+        // A byte at a time is progress, which a limit on silence never ends.
+        let drip = async {
+            loop {
+                reader.widen(1, 1).await;
+                match reader.next().await.expect("the connection goes on").kind {
+                    RST_STREAM => return,
+                    _ => tokio::time::sleep(Duration::from_millis(10)).await,
+                }
+            }
+        };
+        soon(drip).await;
+        assert_eq!(node.count("readers_slow"), 1);
+        // One that is only waited for now and then may be as slow.
+        assert_eq!(get(&node, "/cold/1").await.body, pattern(1, 0..OBJECT_BYTES));
+    });
+}
+
+#[test]
+fn a_reader_over_its_share_goes_on_where_it_was() {
+    run(async {
+        let origin = catalogue();
+        // Nothing is pressed for memory, so that all of it stays.
+        let limits = "[limits]\nreaders_network_percent = 1";
+        let node = start(&origin, "256MiB", limits);
+        let mut readers = Vec::new();
+        for seed in 0..8 {
+            let mut reader = narrow(&node).await;
+            reader.ask("GET", &format!("/large/{seed}"), &[]).await;
+            let mut part = narrow(&node).await;
+            let ranges = format!("Range: bytes={}-,0-99", 1_000_000 + seed);
+            assert_eq!(get(&node, &format!("/large/{seed}")).await.status, 200);
+            part.ask("GET", &format!("/large/{seed}"), &[&ranges]).await;
+            readers.push((seed, reader, part));
+        }
+        soon(until(|| node.count("readers_loosened") >= 14)).await;
+        for (seed, mut reader, mut part) in readers {
+            assert_eq!(reader.head().await.unwrap().status(), 200);
+            assert!(soon(rest(&mut reader, seed, 6_000_000)).await);
+            let answer: Answer = soon(part.answer("GET")).await;
+            assert!(answer.complete && answer.status == 206);
+            let first = pattern(seed, 1_000_000 + seed..6_000_000);
+            assert!(answer.body.windows(first.len()).any(|window| window == first));
+        }
+        assert_eq!((node.count("responses_aborted"), origin.count()), (0, 8));
+    });
+}
+
+/// A chunked response of the pattern of `seed`.
+fn chunked(seed: u64, bytes: u64) -> Vec<u8> {
+    let fields = ["Cache-Control: max-age=3600", "Transfer-Encoding: chunked"];
+    let mut out = head("200 OK", &fields, None);
+    out.extend_from_slice(format!("{bytes:x}\r\n").as_bytes());
+    out.extend_from_slice(&pattern(seed, 0..bytes));
+    out.extend_from_slice(b"\r\n0\r\n\r\n");
+    out
+}
+
+#[test]
+fn a_chunked_body_that_is_filled_goes_on_for_a_reader_over_its_share() {
+    run(async {
+        let origin =
+            Origin::serve(|asked| chunked(asked.target()[1..].parse().unwrap(), 6_000_000));
+        let limits = "[limits]\nreaders_network_percent = 1\nreaders_percent = 1";
+        let node = start(&origin, "64MiB", limits);
+        let mut readers = Vec::new();
+        for seed in 0..3 {
+            let mut reader = narrow(&node).await;
+            reader.ask("GET", &format!("/{seed}"), &[]).await;
+            readers.push(reader);
+        }
+        soon(until(|| node.count("readers_loosened") >= 2)).await;
+        for (seed, mut reader) in (0..).zip(readers) {
+            let answer = soon(reader.answer("GET")).await;
+            assert!(answer.complete && answer.body == pattern(seed, 0..6_000_000));
+        }
+    });
+}
