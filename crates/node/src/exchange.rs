@@ -144,18 +144,20 @@ impl<'a, F: Future> Working<'a, F> {
     where
         F::Output: Unpin,
     {
-        poll_fn(|cx| {
-            if self.done.is_none()
-                && let Poll::Ready(done) = self.work.as_mut().poll(cx)
-            {
-                self.done = Some(done);
-            }
-            // Both may come in one turn: the interim response goes first.
-            if let Poll::Ready(head) = self.interim.poll_next(cx) {
-                return Poll::Ready(Either::Interim(head));
-            }
-            self.done.take().map_or(Poll::Pending, |done| Poll::Ready(Either::Done(done)))
-        })
-        .await
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// The same as a poll.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Either<F::Output>> {
+        if self.done.is_none()
+            && let Poll::Ready(done) = self.work.as_mut().poll(cx)
+        {
+            self.done = Some(done);
+        }
+        // Both may come in one turn: the interim response goes first.
+        if let Poll::Ready(head) = self.interim.poll_next(cx) {
+            return Poll::Ready(Either::Interim(head));
+        }
+        self.done.take().map_or(Poll::Pending, |done| Poll::Ready(Either::Done(done)))
     }
 }

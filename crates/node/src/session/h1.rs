@@ -88,11 +88,14 @@ fn bad_name_byte(head: &[u8], reason: &str) -> Option<u8> {
 
 /// Waits until the client has left. One that only closed its own side may still want its answer,
 /// and cannot be told from one that closed both: it gets a little time.
-async fn gone(io: SharedIo, received: Option<Rc<Progress>>) {
+async fn gone(worker: Rc<Worker>, io: SharedIo, received: Option<Rc<Progress>>) {
+    // Varnish does not look.
+    let looks = worker.snapshot().h1_limits.dialect != Dialect::Varnish;
     let closed = poll_fn(|cx| match &received {
         // Who takes the body sees it.
         Some(body) if body.state.get() != BodyState::Done => Poll::Pending,
-        _ => io.poll_gone(cx),
+        _ if looks => io.poll_gone(cx),
+        _ => Poll::Pending,
     });
     if closed.await.is_ok() {
         sleep(HALF_CLOSED_MAX).await;
@@ -221,15 +224,17 @@ impl Session {
         let worker = Rc::clone(&self.worker);
         let work = pin!(request::handle(&worker, request));
         let mut working = Working::new(work, interim);
-        // Varnish does not look.
-        let looks = self.worker.snapshot().h1_limits.dialect != Dialect::Varnish;
-        let mut gone = pin!(gone(self.io.clone(), received));
+        // Made when there is something to wait for.
+        let mut leaving = None;
         loop {
-            let next = tokio::select! {
-                biased;
-                next = working.next() => next,
-                () = &mut gone, if looks => return Ok(None),
-            };
+            let next = poll_fn(|cx| {
+                if let Poll::Ready(next) = working.poll_next(cx) {
+                    return Poll::Ready(Some(next));
+                }
+                let gone = || Box::pin(gone(Rc::clone(&worker), self.io.clone(), received.clone()));
+                leaving.get_or_insert_with(gone).as_mut().poll(cx).map(|()| None)
+            });
+            let Some(next) = next.await else { return Ok(None) };
             match next {
                 Either::Done(response) => return Ok(Some(response)),
                 Either::Interim(head) if version == Version::Http11 => {

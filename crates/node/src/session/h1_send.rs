@@ -83,12 +83,13 @@ impl Sending<'_> {
                         encoder.write_chunk_head(bytes, self.out);
                         let mut end = Vec::new();
                         encoder.close_chunk(&mut end);
-                        self.pieces(body, [piece].into(), &end, &mut ahead, sent).await?;
+                        self.pieces(body, (piece, Vec::new()), &end, &mut ahead, sent).await?;
                     }
                     None => {
-                        let mut pieces = vec![piece];
-                        ahead = self.gather(body, framing, sent, &mut pieces);
-                        self.pieces(body, pieces, &[], &mut ahead, sent).await?;
+                        let mut more = Vec::new();
+                        let bytes = piece.as_ref().len();
+                        ahead = self.gather(body, framing, sent, bytes, &mut more);
+                        self.pieces(body, (piece, more), &[], &mut ahead, sent).await?;
                     }
                 },
                 Ok(None) => {
@@ -114,13 +115,13 @@ impl Sending<'_> {
         body: &mut ResponseBody,
         framing: Framing,
         sent: &Sent,
-        pieces: &mut Vec<Chunk>,
+        mut bytes: usize,
+        more: &mut Vec<Chunk>,
     ) -> Ahead {
         let Framing::Length(length) = framing else { return None };
-        let mut bytes = bytes_of(pieces);
         while sent.body_bytes + (bytes as u64) < length
             && bytes < GATHER_BYTES_MAX
-            && pieces.len() + 2 < PARTS_MAX
+            && more.len() + 3 < PARTS_MAX
             && !self.keeping.is_loose()
         {
             match body.try_next(GATHER_BYTES_MAX - bytes)? {
@@ -129,7 +130,7 @@ impl Sending<'_> {
                 }
                 Ok(Some(piece)) => {
                     bytes += piece.as_ref().len();
-                    pieces.push(piece);
+                    more.push(piece);
                 }
                 end => return Some(end),
             }
@@ -146,7 +147,7 @@ impl Sending<'_> {
     async fn pieces(
         &mut self,
         body: &mut ResponseBody,
-        pieces: Vec<Chunk>,
+        (first, more): (Chunk, Vec<Chunk>),
         end: &[u8],
         ahead: &mut Ahead,
         sent: &mut Sent,
@@ -154,34 +155,33 @@ impl Sending<'_> {
         let head = std::mem::take(self.out);
         let mut parts: [&[u8]; PARTS_MAX] = [&[]; PARTS_MAX];
         parts[0] = &head;
-        for (part, piece) in parts[1..].iter_mut().zip(&pieces) {
+        parts[1] = first.as_ref();
+        for (part, piece) in parts[2..].iter_mut().zip(&more) {
             *part = piece.as_ref();
         }
         // Only where there is one piece.
-        parts[1 + pieces.len()] = end;
-        let total = parts.iter().map(|part| part.len()).sum();
-        let step = |cx: &mut Context<'_>, skip| self.io.poll_send(cx, &parts, skip);
-        let mut keeping = std::mem::take(&mut self.keeping);
-        let taken = self.deliver(body, &mut keeping, total, step).await;
-        self.keeping = keeping;
-        let taken = taken?;
-        let bytes = bytes_of(&pieces);
+        parts[2 + more.len()] = end;
+        let total: usize = parts.iter().map(|part| part.len()).sum();
+        let bytes = total - head.len() - end.len();
+        let io = self.io;
+        let step = |cx: &mut Context<'_>, skip| io.poll_send(cx, &parts, skip);
+        let taken = self.deliver(body, total, step).await?;
         if taken == total {
-            drop(pieces);
+            drop((first, more));
             sent.body_bytes += bytes as u64;
             return self.emptied(body, head).await;
         }
         // The rest may not be kept in memory.
         if end.is_empty() && body.can_rewind() {
             let taken_bytes = taken.saturating_sub(head.len());
-            drop(pieces);
+            drop((first, more));
             sent.body_bytes += taken_bytes as u64;
             let left = bytes - taken_bytes + ahead.take().map_or(0, |next| known_bytes(&next));
             self.go_back(body, head, taken, left);
             return Ok(());
         }
         let rest = parts.concat().split_off(taken);
-        drop(pieces);
+        drop((first, more));
         if let Some(Ok(Some(chunk))) = ahead {
             *chunk = chunk.copied(0);
         }
@@ -200,11 +200,9 @@ impl Sending<'_> {
     ) -> Result<(), Broken> {
         let head = std::mem::take(self.out);
         let total = head.len() + lease.len();
-        let step = |cx: &mut Context<'_>, skip| self.io.poll_lend(cx, &head, &lease, skip, more);
-        let mut keeping = std::mem::take(&mut self.keeping);
-        let taken = self.deliver(body, &mut keeping, total, step).await;
-        self.keeping = keeping;
-        let taken = taken?;
+        let io = self.io;
+        let step = |cx: &mut Context<'_>, skip| io.poll_lend(cx, &head, &lease, skip, more);
+        let taken = self.deliver(body, total, step).await?;
         let taken_bytes = taken.saturating_sub(head.len());
         let left = lease.len() - taken_bytes;
         sent.body_bytes += taken_bytes as u64;
@@ -227,11 +225,9 @@ impl Sending<'_> {
     /// Sends a copy of what is in hand of a body that keeps nothing in memory from now on.
     async fn rest(&mut self, body: &mut ResponseBody, rest: &[u8]) -> Result<(), Broken> {
         body.loosen();
-        let step = |cx: &mut Context<'_>, skip| self.io.poll_send(cx, &[rest], skip);
-        let mut keeping = std::mem::take(&mut self.keeping);
-        let taken = self.deliver(body, &mut keeping, rest.len(), step).await;
-        self.keeping = keeping;
-        taken.map(drop)
+        let io = self.io;
+        let step = |cx: &mut Context<'_>, skip| io.poll_send(cx, &[rest], skip);
+        self.deliver(body, rest.len(), step).await.map(drop)
     }
 
     /// Has a body give out again, as copies, the last `left` bytes, which the client did not take.
@@ -267,7 +263,6 @@ impl Sending<'_> {
     async fn deliver(
         &mut self,
         body: &ResponseBody,
-        keeping: &mut Keeping,
         total: usize,
         mut step: impl FnMut(&mut Context<'_>, usize) -> Poll<io::Result<usize>>,
     ) -> Result<usize, Broken> {
@@ -280,7 +275,7 @@ impl Sending<'_> {
             let count = match at_once.await {
                 Some(count) => count?,
                 None => {
-                    match keeping.settle(self.worker, self.client, body) {
+                    match self.keeping.settle(self.worker, self.client, body) {
                         Settled::Kept => {}
                         Settled::Loosened => return Ok(taken),
                         Settled::Ended => return Err(Broken::Io),
@@ -288,7 +283,7 @@ impl Sending<'_> {
                     let since = Instant::now();
                     let step = poll_fn(|cx| step(cx, taken));
                     let count = self.deadline.within(self.limit, step).await??;
-                    if !keeping.note(self.worker, since.elapsed(), count as u64, self.limit) {
+                    if !self.keeping.note(self.worker, since.elapsed(), count as u64, self.limit) {
                         return Err(Broken::Timeout);
                     }
                     count
@@ -303,10 +298,6 @@ impl Sending<'_> {
         }
         Ok(taken)
     }
-}
-
-fn bytes_of(pieces: &[Chunk]) -> usize {
-    pieces.iter().map(|piece| piece.as_ref().len()).sum()
 }
 
 /// Bytes of what comes next.

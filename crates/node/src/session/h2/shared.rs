@@ -104,6 +104,15 @@ enum UploadState {
 }
 
 impl Exchange {
+    /// Whether the client's own window for it is what it waits for. Nothing of one that keeps nothing
+    /// in memory is queued while it waits.
+    fn is_held(&self, state: &State, number: u32) -> bool {
+        match self.queued_bytes {
+            0 => self.is_loose && state.connection.is_shut(number),
+            _ => state.connection.is_held(number),
+        }
+    }
+
     fn wake(&mut self) {
         if let Some(waker) = self.server.take() {
             waker.wake();
@@ -520,17 +529,19 @@ impl StreamHandle {
     /// Whether the client's own window for this stream is what it waits for.
     pub(super) fn is_held(&self) -> bool {
         let state = &*self.state.borrow();
-        let is_loose = state.exchanges.get(&self.number).is_some_and(|exchange| exchange.is_loose);
-        state.connection.is_held(self.number)
-            // Nothing of it is queued while it waits.
-            || (is_loose && state.connection.is_shut(self.number))
+        state
+            .exchanges
+            .get(&self.number)
+            .is_some_and(|exchange| exchange.is_held(state, self.number))
     }
 
     /// How far the response is. One that waits for others of its connection comes on with them; one
     /// whose client keeps its window shut does not.
     pub(super) fn progress(&self) -> Progress {
-        let (own, all) = self.taken_bytes();
-        Progress(if self.is_held() { own } else { all })
+        let state = &*self.state.borrow();
+        let Some(exchange) = state.exchanges.get(&self.number) else { return Progress(0) };
+        let is_held = exchange.is_held(state, self.number);
+        Progress(if is_held { exchange.sent_bytes } else { state.sent_bytes })
     }
 
     /// Bytes of the response's body that had their turn.

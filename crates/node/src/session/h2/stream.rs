@@ -22,7 +22,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Serves a stream whose head is there.
 pub(super) async fn serve(
@@ -205,10 +205,11 @@ impl Sending<'_> {
             return Ok(done);
         }
         let limit = self.worker.snapshot().settings.limits.send_timeout;
+        // Since when the client is known to be waited for, and what it had taken by then.
+        let mut stalled = None;
         let mut is_settled = false;
         loop {
             let before: Progress = stream.progress();
-            let (since, taken) = (Instant::now(), stream.taken_bytes());
             let wait = poll_fn(|cx| match poll(stream, cx) {
                 Poll::Ready(done) => Poll::Ready(Some(done)),
                 Poll::Pending if !is_settled && stream.is_stalled() => Poll::Ready(None),
@@ -216,10 +217,7 @@ impl Sending<'_> {
             });
             let deadline = self.deadline.get_or_insert_with(Deadline::new);
             let waited = deadline.within(limit, wait).await;
-            let is_held = stream.is_held();
-            let now = stream.taken_bytes();
-            let count = if is_held { now.0 - taken.0 } else { now.1 - taken.1 };
-            let is_slow = !self.keeping.note(self.worker, since.elapsed(), count, limit);
+            let is_slow = stalled.is_some_and(|since| self.is_slow(since, limit));
             let is_late = waited.is_err() && stream.progress() == before;
             if is_slow || is_late {
                 self.worker.stats.timeouts.increment();
@@ -233,7 +231,15 @@ impl Sending<'_> {
                 }
                 Err(Expired) => {}
             }
+            stalled = Some((Instant::now(), stream.taken_bytes()));
         }
+    }
+
+    /// Whether the client took too little since then.
+    fn is_slow(&mut self, (since, before): (Instant, (u64, u64)), limit: Duration) -> bool {
+        let now = self.stream.taken_bytes();
+        let count = if self.stream.is_held() { now.0 - before.0 } else { now.1 - before.1 };
+        !self.keeping.note(self.worker, since.elapsed(), count, limit)
     }
 
     /// Counts what the response keeps in memory while it waits, or has it keep nothing.
