@@ -51,6 +51,7 @@ fn document(settings: &Settings) -> Value {
             "name": cache.name,
             "purge_from": cache.purge_from.iter().map(ToString::to_string).collect::<Vec<_>>(),
         },
+        "esi": { "includes_max": settings.esi.includes_max },
         "limits": {
             "connections_max": limits.connections_max,
             "head_bytes_max": limits.head_bytes_max,

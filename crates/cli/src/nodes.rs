@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// What a running node says of itself, in a file of its directory.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -34,16 +35,30 @@ const PID_FILE: &str = "freshet.pid";
 /// Says that this process is a node, until it is dropped or another process says so.
 pub(crate) struct Registration(PathBuf);
 
-/// Refuses a directory in which another node runs, unless that is the process we take over from.
+/// How long a node that runs in the same directory may take to end: the memory of one that was
+/// killed goes back in that time.
+const END_TIMEOUT: Duration = Duration::from_secs(3);
+/// How often it is looked whether it has.
+const END_CHECK: Duration = Duration::from_millis(20);
+
+/// Refuses a directory in which another node runs and does not end soon, unless that is the process
+/// we take over from.
 ///
 /// # Errors
 /// When there is one.
 pub(crate) fn check_free(directory: &Path) -> Result<()> {
-    let Some(other) = Node::read(directory) else { return Ok(()) };
     let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
-    if Some(other.pid) == parent || other.pid == std::process::id() {
-        return Ok(());
-    }
+    let started = Instant::now();
+    let other = loop {
+        let Some(other) = Node::read(directory) else { return Ok(()) };
+        if Some(other.pid) == parent || other.pid == std::process::id() {
+            return Ok(());
+        }
+        if started.elapsed() > END_TIMEOUT {
+            break other;
+        }
+        std::thread::sleep(END_CHECK);
+    };
     bail!(
         "{} is in use by another node: {}; give this one a name with --name",
         directory.display(),
@@ -126,12 +141,14 @@ impl Node {
     }
 }
 
-/// When a process started; `None` where there is none.
+/// When a process started; `None` where there is none, or only what nobody has waited for.
 fn started_ticks(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name before it, in parentheses, may hold anything.
     let (_, after) = stat.rsplit_once(')')?;
-    after.split_whitespace().nth(19)?.parse().ok()
+    let mut fields = after.split_whitespace();
+    let is_over = matches!(fields.next()?, "Z" | "X");
+    fields.nth(18)?.parse().ok().filter(|_| !is_over)
 }
 
 /// The nodes that run as this user, and that of the service.
