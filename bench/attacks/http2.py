@@ -151,8 +151,8 @@ def one_byte_frames(bed):
             return await harness.plain_answer(request, writer)
         await asyncio.sleep(120)
 
-    # Nobody takes a body whose request waits for one of the origin's connections.
-    bed.start(answer=answer, victim=False)
+    # Nobody takes a body whose request waits for one of the origin's connections, all of which one network may have.
+    bed.start(answer=answer, victim=False, settings={"limits.origin_network_percent": "100"})
     busy, connections, frames = 1024, bed.scale(5, 1), bed.scale(3_000_000, 1_000_000)
 
     async def one():

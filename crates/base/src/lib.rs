@@ -2,7 +2,7 @@
 //!
 //! It owns time as a value ([`clock`]), sizes and durations as people write them ([`units`]), counters
 //! with one writer each ([`counter`]) and how often a line is logged ([`log_limit`]), and reads files
-//! that people name ([`file`]). It knows nothing of HTTP, sockets or disks.
+//! that people name ([`mod@file`]). It knows nothing of HTTP, sockets or disks.
 #![forbid(unsafe_code)]
 
 pub mod clock;

@@ -314,7 +314,7 @@ fn moody(number: u64, seed: u64) -> Origin {
             Some((first, last)) => {
                 let last = last.min(version.total - 1);
                 let total = random.one_of(&[Some(version.total), Some(version.total), None]);
-                let total = total.map_or("*".into(), |total| total.to_string());
+                let total = total.map_or_else(|| "*".into(), |total| total.to_string());
                 let range = format!("Content-Range: bytes {first}-{last}/{total}");
                 let part = &whole[first as usize..=last as usize];
                 response("206 Partial Content", &[FRESH, &tag, &range], part)

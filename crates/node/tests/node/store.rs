@@ -35,7 +35,7 @@ fn written(node: &TestNode) -> u64 {
 
 /// Reads an object, or a part of it, as slowly as `pause` says, and compares every byte.
 async fn read(client: &mut Client, seed: u64, part: Option<(u64, u64)>, pause: Option<Duration>) {
-    let (first, end) = part.unwrap_or((0, sized(seed)));
+    let (first, end) = part.unwrap_or_else(|| (0, sized(seed)));
     let range = format!("Range: bytes={first}-{}", end - 1);
     let fields: &[&str] = if part.is_some() { &[&range] } else { &[] };
     client.ask("GET", &format!("/{seed}"), fields).await;

@@ -108,7 +108,7 @@ fn nothing_that_is_not_in_the_key_reaches_the_origin() {
 fn what_a_player_says_of_itself_neither_leaks_nor_poisons() {
     run(async {
         // As packagers do it: the query of a playlist goes on to what it lists.
-        let origin = Origin::serve(|asked| fresh(asked.target().to_owned()));
+        let origin = Origin::serve(|asked| fresh(asked.target()));
         let node = TestNode::before(&origin);
         let answer = get(&node, "/a.m3u8?cb=good&CMCD=sid%3D%22secret%22;cb=EVIL").await;
         assert_eq!(answer.text(), "/a.m3u8?cb=good");
