@@ -25,7 +25,7 @@ async def hold(bed, seconds):
     """Lets the attack stand while others go on."""
     until, most = time.monotonic() + seconds, 0
     while time.monotonic() < until:
-        most = max(most, bed.origin.open)
+        most = max(most, bed.origin.established())
         await asyncio.sleep(0.1)
     bed.facts["origin connections, most"] = most
     if bed.is_ours:
