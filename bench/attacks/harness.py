@@ -166,8 +166,17 @@ class Origin:
         return sum(1 for row in rows if row[1].endswith(here) and row[3] == "01")
 
     def stop(self):
+        asyncio.run_coroutine_threadsafe(self.end(), self.loop).result(10)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(5)
+        self.loop.close()
+
+    async def end(self):
+        self.server.close()
+        serving = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in serving:
+            task.cancel()
+        await asyncio.gather(*serving, return_exceptions=True)
 
 
 class Request:

@@ -2,7 +2,7 @@
 //!
 //! Without it whoever asks most has all connections: a thousand requests for something slow, and
 //! everybody else is refused. A party is a number to this crate, as of a client's network; the
-//! [`Seat`] it takes is for one exchange, to the last byte of its response, however the connection
+//! `Seat` it takes is for one exchange, to the last byte of its response, however the connection
 //! under it goes back to a pool.
 
 use crate::definition::Origin;
