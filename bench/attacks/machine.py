@@ -1,11 +1,11 @@
 """What the machine does to a node: too few descriptors, full disks, odd clocks, ends at any moment."""
-import asyncio, contextlib, os, pathlib, random, resource, signal, subprocess, time
+import asyncio, contextlib, glob, os, pathlib, random, resource, signal, subprocess, time
 
 import servers
 import wire
 from harness import Broken, attack, body_of
 
-FAKE_TIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
+FAKE_TIME = next(iter(glob.glob("/usr/lib/*/faketime/libfaketime.so.1")), "libfaketime.so.1")
 
 
 def ask(bed, target, port=None):
