@@ -285,6 +285,13 @@ class Bed:
         """Counts what was really exchanged: an answer, or an end of a connection, that was seen."""
         self.exchanges += count
 
+    def ended(self, lives):
+        """Counts the connections that were ended, `None` being one that was not; how long each lived."""
+        over = [life for life in lives if life is not None]
+        self.exchanged(len(over))
+        self.note(f"{len(over)} of {len(lives)} ended, the last after {max(over, default=0):.1f} s")
+        return over
+
     def note(self, text):
         self.notes.append(text)
 

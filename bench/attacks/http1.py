@@ -13,34 +13,14 @@ def slow_heads(bed):
     bed.start(settings={"limits.request_timeout": f"{seconds}s"})
     count = bed.scale(10_000, 500)
 
-    async def drip(reader, writer):
-        began = time.monotonic()
-        try:
-            for byte in wire.get("/bytes/10/slow", fields=[("X-Long", "x" * 200)]):
-                writer.write(bytes([byte]))
-                bed.sent(1)
-                if await wire.ended(reader, 1.0):
-                    return time.monotonic() - began
-        except ConnectionError:
-            return time.monotonic() - began
-        finally:
-            writer.close()
-        return None
-
     async def attacker():
         held = await wire.connect_many(bed.clear_port, count)
         bed.sent(0, connections=count)
+        head = wire.get("/bytes/10/slow", fields=[("X-Long", "x" * 200)])
         # A peer with its usual minute is not waited for.
-        try:
-            async with asyncio.timeout(seconds + 30):
-                return await asyncio.gather(*(drip(*one) for one in held))
-        except TimeoutError:
-            return [None] * count
+        return await asyncio.gather(*(wire.drip(bed, one, [bytes([byte]) for byte in head], seconds + 30) for one in held))
 
-    lives = bed.run(attacker())
-    ended = [life for life in lives if life is not None]
-    bed.exchanged(len(ended))
-    bed.note(f"{len(ended)} of {count} ended, the last after {max(ended, default=0):.1f} s")
+    ended = bed.ended(bed.run(attacker()))
     bed.end_victim()
     bed.expect(len(ended) == count, f"{count - len(ended)} of {count} slow heads were not ended")
     bed.expect(max(ended, default=0) < seconds * 2 + 15, "a slow head lived on")
@@ -54,31 +34,15 @@ def slow_bodies(bed):
     # Each holds an origin connection, of which there are 1,024.
     count = bed.scale(2_000, 200)
 
-    async def drip(index, reader, writer):
-        began = time.monotonic()
-        try:
-            head = wire.get(f"/bytes/10/body-{index}", method="POST", fields=[("Content-Length", "1000")])
-            writer.write(head)
-            bed.sent(len(head))
-            while time.monotonic() - began < seconds + 40:
-                writer.write(b"x")
-                bed.sent(1)
-                if await wire.ended(reader, 1.0):
-                    return time.monotonic() - began
-        except ConnectionError:
-            return time.monotonic() - began
-        finally:
-            writer.close()
-        return None
-
     async def attacker():
         held = await wire.connect_many(bed.clear_port, count)
         bed.sent(0, connections=count)
-        return await asyncio.gather(*(drip(index, *one) for index, one in enumerate(held)))
+        heads = [wire.get(f"/bytes/10/body-{index}", method="POST", fields=[("Content-Length", "1000")]) for index in range(count)]
+        bodies = ([head] + [b"x"] * 1000 for head in heads)
+        return await asyncio.gather(*(wire.drip(bed, one, body, seconds + 40) for one, body in zip(held, bodies)))
 
-    lives = [life for life in bed.run(attacker()) if life is not None]
-    bed.exchanged(len(lives))
-    bed.note(f"{len(lives)} of {count} ended, the last after {max(lives, default=0):.1f} s; {bed.origin.open_max} origin connections at most")
+    lives = bed.ended(bed.run(attacker()))
+    bed.note(f"{bed.origin.open_max} origin connections at most")
     bed.end_victim(failures_max=10**9)
     bed.expect(len(lives) == count, f"{count - len(lives)} of {count} dripping bodies were not ended")
     bed.expect_memory(connections=count)

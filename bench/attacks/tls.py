@@ -1,5 +1,5 @@
 """Attacks on TLS, and on bytes that are lent to the kernel."""
-import asyncio, ssl, time
+import asyncio, ssl
 
 import harness, wire
 from harness import attack
@@ -26,38 +26,13 @@ def in_records(record, size):
     return [record[:3] + len(part).to_bytes(2, "big") + part for part in parts]
 
 
-async def drip(bed, parts, port, pause, limit):
-    """Sends parts one after another; how long the connection lived, `None` where it outlived the limit."""
-    reader, writer = await wire.connect(port)
-    bed.sent(0, connections=1)
-    began = time.monotonic()
-    try:
-        for part in parts:
-            writer.write(part)
-            bed.sent(len(part))
-            if await wire.ended(reader, pause):
-                return time.monotonic() - began
-            if time.monotonic() - began > limit:
-                return None
-        return time.monotonic() - began if await wire.ended(reader, limit) else None
-    except ConnectionError:
-        return time.monotonic() - began
-    finally:
-        writer.close()
-
-
 def slow_ones(bed, parts, count, seconds):
     async def attacker():
-        gate = asyncio.Semaphore(count)
+        held = await wire.connect_many(bed.tls_port, count)
+        bed.sent(0, connections=count)
+        return await asyncio.gather(*(wire.drip(bed, one, parts, seconds + 30) for one in held))
 
-        async def one():
-            async with gate:
-                return await drip(bed, parts, bed.tls_port, 1.0, seconds + 30)
-        return await asyncio.gather(*(one() for _ in range(count)))
-
-    lives = [life for life in bed.run(attacker()) if life is not None]
-    bed.exchanged(len(lives))
-    bed.note(f"{len(lives)} of {count} ended, the last after {max(lives, default=0):.1f} s")
+    lives = bed.ended(bed.run(attacker()))
     bed.end_victim()
     bed.expect(len(lives) == count, f"{count - len(lives)} of {count} slow hellos were not ended")
     bed.expect(max(lives, default=0) < seconds * 2 + 15, "a slow hello lived on")

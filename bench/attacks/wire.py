@@ -1,5 +1,5 @@
 """What attackers speak: raw HTTP/1 and HTTP/2, with nothing that would keep them from breaking rules."""
-import asyncio, socket, ssl, struct
+import asyncio, socket, ssl, struct, time
 
 import harness
 
@@ -46,6 +46,25 @@ async def ended(reader, seconds):
         return False
     except (ConnectionError, ssl.SSLError):
         return True
+
+
+async def drip(bed, connection, parts, limit_s):
+    """Sends parts a second apart; how long the connection lived, `None` where it outlived the limit."""
+    reader, writer = connection
+    began = time.monotonic()
+    try:
+        for part in parts:
+            writer.write(part)
+            bed.sent(len(part))
+            if await ended(reader, 1.0):
+                return time.monotonic() - began
+            if time.monotonic() - began > limit_s:
+                return None
+        return time.monotonic() - began if await ended(reader, limit_s) else None
+    except ConnectionError:
+        return time.monotonic() - began
+    finally:
+        writer.close()
 
 
 # --- HTTP/1 ------------------------------------------------------------------------------------------
