@@ -66,6 +66,7 @@ fn document(settings: &Settings) -> Value {
             "send_rate_min": limits.send_rate_min,
             "readers_percent": limits.readers_percent,
             "readers_network_percent": limits.readers_network_percent,
+            "fills_percent": limits.fills_percent,
             "network_bits_v4": limits.network.v4,
             "network_bits_v6": limits.network.v6,
             "origin_network_percent": limits.origin_network_percent,

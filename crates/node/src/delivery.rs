@@ -312,10 +312,12 @@ impl StoredBody {
     fn holding(&self) -> Option<Holding> {
         let id = Arc::as_ptr(&self.body).addr();
         let is_passing = self.body.is_transit();
+        let held_bytes = self.body.held_bytes();
         let bytes = match is_passing {
-            true => TRANSIT_WINDOW_BYTES,
+            // It may have had more when it began to pass.
+            true => held_bytes.max(TRANSIT_WINDOW_BYTES),
             false if self.is_loose => return None,
-            false => self.body.held_bytes(),
+            false => held_bytes,
         };
         Some(Holding { held: Held { id, bytes }, is_passing })
     }

@@ -116,6 +116,7 @@ impl Node {
         let certificates = certificates(&settings)?;
         let tls = certificates.as_ref().map(|store| tls_config(store, &settings)).transpose()?;
         let arena = Arena::new(settings.memory_bytes)?;
+        limit_fills(&arena, &settings);
         let predecessor = inherited.predecessor();
         let takes_over = predecessor.is_some();
         let disks = crate::disk::open(&settings, takes_over)
@@ -211,8 +212,7 @@ impl Node {
         for key in fixed(&before.settings, &next.settings) {
             tracing::warn!("{key} has changed; that takes effect with an upgrade or a restart");
         }
-        *lock(&self.snapshot) = next.clone();
-        self.tell(|| Command::Reload(Box::new(next.clone())));
+        self.reload_with(next);
         Ok(())
     }
 
@@ -220,6 +220,7 @@ impl Node {
     pub fn reload_with(&self, mut next: Snapshot) {
         let before = self.snapshot();
         (next.own_ports, next.loop_id) = (before.own_ports, before.loop_id);
+        limit_fills(&self.shared.arena, &next.settings);
         *lock(&self.snapshot) = next.clone();
         self.tell(|| Command::Reload(Box::new(next.clone())));
     }
@@ -424,6 +425,10 @@ fn fixed(before: &Settings, next: &Settings) -> impl Iterator<Item = &'static st
     ]
     .into_iter()
     .filter_map(|(key, differs)| differs.then_some(key))
+}
+
+fn limit_fills(arena: &Arena, settings: &Settings) {
+    arena.set_fill_limit(arena.limit_bytes() / 100 * settings.limits.fills_percent);
 }
 
 fn certificates(settings: &Settings) -> Result<Option<Arc<CertificateStore>>, NodeError> {

@@ -63,6 +63,9 @@ pub const FILL_AHEAD_BYTES_MAX: u64 = 4 << 20;
 /// its owner allows it ([`crate::Body::widen`]), since every slow reader of such a body holds it.
 pub const TRANSIT_WINDOW_BYTES_MIN: u64 = 128 << 10;
 
+/// The same where many bodies are in transit at a time: two of the shortest pieces.
+pub const TRANSIT_WINDOW_BYTES_LEAST: u64 = 32 << 10;
+
 /// The same of a body whose owner allows it: enough for 40 Mbit/s over 100 ms without a stall.
 pub const TRANSIT_WINDOW_BYTES: u64 = 512 << 10;
 

@@ -102,6 +102,11 @@ fn memory(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
             "Memory of bodies that responses keep which wait for their clients.",
             node.shared.holds.stats().bytes,
         ),
+        (
+            "filling_bytes",
+            "Memory of bodies that are being fetched to be kept.",
+            stats.filling_bytes,
+        ),
         ("waiting", "Fetches that wait for memory.", stats.waiting),
     ];
     for (name, help, value) in gauges {
@@ -110,6 +115,11 @@ fn memory(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     let counters = [
         ("waits", "Times a fetch had to wait for memory.", stats.waits),
         ("refusals", "Times there was no memory to be had.", stats.refusals),
+        (
+            "fills_refused",
+            "Times a body to be kept had to pass, as those under way held what they may.",
+            stats.fills_refused,
+        ),
         ("reclaims", "Times eviction was asked for.", stats.reclaim_calls),
         ("reclaimed_bytes", "Memory that eviction freed.", stats.reclaimed_bytes),
     ];

@@ -1,6 +1,7 @@
 //! The cache seen from outside, over a real arena.
 
 mod eviction;
+mod fills;
 mod fixture;
 mod lookup;
 mod lower;

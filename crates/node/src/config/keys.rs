@@ -465,6 +465,14 @@ pub const KEYS: &[Key] = &[
         "The same for the clients of one network; one object may be larger.",
     ),
     key(
+        "limits.fills_percent",
+        Kind::Count { min: 1, max: 90 },
+        "25",
+        "Most of `memory`, in percent, that responses may come to while they are fetched to be kept. \
+         Those up to 1 MiB may go half as far beyond, and one that is alone as far as it likes. What \
+         finds no room is given to its client as it comes, and not kept.",
+    ),
+    key(
         "limits.network_bits_v4",
         Kind::Count { min: 0, max: 32 },
         "32",

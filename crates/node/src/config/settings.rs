@@ -273,6 +273,8 @@ pub struct Limits {
     pub readers_percent: u64,
     /// See [`Limits::readers_percent`].
     pub readers_network_percent: u64,
+    /// Percent of memory that bodies may hold while they are filled to be kept.
+    pub fills_percent: u64,
     /// What makes a network of clients.
     pub network: Prefixes,
     /// Percent of an origin's connections for one network.
@@ -548,6 +550,7 @@ fn limits(document: &Document, memory_bytes: u64, wrong: &mut Vec<String>) -> Li
         send_rate_min: number("limits.send_rate_min"),
         readers_percent: number("limits.readers_percent"),
         readers_network_percent: number("limits.readers_network_percent"),
+        fills_percent: number("limits.fills_percent"),
         network: Prefixes {
             v4: tiny("limits.network_bits_v4"),
             v6: tiny("limits.network_bits_v6"),

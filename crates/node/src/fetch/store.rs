@@ -35,12 +35,17 @@ use std::time::Duration;
 /// Tags of one object; a response that names more is kept with these only, and a purge of the rest
 /// misses it, which the log says.
 const TAGS_MAX: usize = 1024;
+/// Room asked for before it is said that a body of unknown length is kept: its first read.
+const FIRST_BYTES: usize = 16 << 10;
+/// How long requests for what memory had no room for do not wait for one another: about as long as it
+/// takes until fills that are under way have ended.
+const NO_ROOM_SPAN: Duration = Duration::from_secs(1);
 /// Bytes of a name in `Vary`; the longest field anybody has registered has 43.
 const VARY_NAME_BYTES_MAX: usize = 127;
 
 impl Fetch {
     /// Puts the answer into the cache and fills its body while it is being served.
-    pub(super) async fn keep(&mut self, answer: Answer, incoming: Incoming) -> Next {
+    pub(super) async fn keep(&mut self, mut answer: Answer, incoming: Incoming) -> Next {
         let (framing, form) = (incoming.framing, incoming.form);
         let place = match place(&answer, incoming.length) {
             Ok(place) => place,
@@ -48,8 +53,7 @@ impl Fetch {
         };
         let cache = Arc::clone(&self.worker.shared.cache);
         if place.total.is_some_and(|total| total > cache.object_bytes_max()) {
-            self.tee = self.tee_of(&answer, &place, form).filter(|_| form == Form::default());
-            return self.give(answer, Reason::TooLarge, incoming).await;
+            return self.let_through(answer, Reason::TooLarge, &place, incoming).await;
         }
         let too_long = |name: &[u8]| name.len() > VARY_NAME_BYTES_MAX;
         let variation = match meta::rule(&answer.head.fields, form) {
@@ -63,23 +67,27 @@ impl Fetch {
                 Some(Variation { rule: Arc::new(rule), key })
             }
         };
+        let memory = Body::new(&self.worker.shared.arena, place.total);
+        let end = Some(place.end).filter(|_| place.total.is_some() || place.partial);
+        let mut writer = memory.writer(place.start, end);
+        if place.end > place.start && !writer.has_room(FIRST_BYTES) {
+            answer.hit_for_miss = Some(NO_ROOM_SPAN);
+            return self.let_through(answer, Reason::NoRoom, &place, incoming).await;
+        }
         let (stream, storage, keep) = (answer.stream, answer.storage.clone(), answer.keep);
         let sent = sent_part(&answer, &place);
         let tags = tags(&answer.head.fields);
         let transcript = Rc::clone(&self.task.transcript);
         let heads = self.heads;
-        let memory = Body::new(&self.worker.shared.arena, place.total);
         let name = &self.plan.snapshot.settings.cache.name;
         let received = self.received(answer.head.status, &answer.head.fields);
         let fields = update::stored_fields(&received, &self.plan.snapshot.freshness);
         let id = self.task.id;
         let head = stored_head(answer, fields, &place, form, &self.plan.client, name, id);
-        let end = Some(place.end).filter(|_| place.total.is_some() || place.partial);
         if incoming.loan.is_some() || keep.is_some() {
             memory.attach(self.upkeep(keep, incoming.loan));
         }
         let mut source = incoming.source;
-        let mut writer = memory.writer(place.start, end);
         let hold = memory.reader(..);
         let mut is_whole = false;
         if !stream {
@@ -153,6 +161,19 @@ impl Fetch {
         let bytes = object.body().total().unwrap_or(0);
         records::body_ended(&transcript, &from, framing, bytes, heads);
         Next::Done
+    }
+
+    /// Gives an answer that memory has no room for to its client, and to a disk where it may go there.
+    async fn let_through(
+        &mut self,
+        answer: Answer,
+        reason: Reason,
+        place: &Place,
+        incoming: Incoming,
+    ) -> Next {
+        let form = incoming.form;
+        self.tee = self.tee_of(&answer, place, form).filter(|_| form == Form::default());
+        self.give(answer, reason, incoming).await
     }
 
     /// Reads a body nobody is to see before it is all there, with the trailers it may have.

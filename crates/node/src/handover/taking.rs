@@ -252,6 +252,7 @@ impl Receiver {
         let mut writer = body.writer(0, None);
         // A body in transit would be no object any more.
         writer.set_allow_transit(false);
+        writer.set_exempt();
         let key = key_of(&shared.cache, &key);
         let objective = objective_of(&self.settings, &key);
         let spec = ObjectSpec { head, body, variation, tags, objective };

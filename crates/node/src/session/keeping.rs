@@ -6,7 +6,7 @@ use crate::client::Client;
 use crate::delivery::ResponseBody;
 use crate::holds::{Held, Hold, HoldLimits};
 use crate::worker::Worker;
-use freshet_store::limits::TRANSIT_WINDOW_BYTES_MIN;
+use freshet_store::limits::{TRANSIT_WINDOW_BYTES, TRANSIT_WINDOW_BYTES_MIN};
 use std::time::Duration;
 
 /// What one response keeps, and how fast its client takes it.
@@ -57,7 +57,10 @@ impl Keeping {
         }
         if holding.is_passing {
             // Its bytes come only once: it gets on with few of them ahead of the client.
-            let least = Held { bytes: held.bytes.min(TRANSIT_WINDOW_BYTES_MIN), ..held };
+            // It had more when it began to pass, where it is over the window.
+            let is_window = held.bytes <= TRANSIT_WINDOW_BYTES;
+            let bytes = if is_window { TRANSIT_WINDOW_BYTES_MIN } else { held.bytes };
+            let least = Held { bytes, ..held };
             self.hold = holds.hold_least(client.network, least, limits);
             if self.hold.is_some() {
                 return Settled::Kept;

@@ -174,6 +174,62 @@ fn what_is_used_stays_while_other_things_pass_through() {
     });
 }
 
+const HOT: u64 = 6;
+const HOT_BYTES: u64 = 500_000;
+
+/// What is hot is answered without its origin.
+async fn hot(node: &TestNode, origin: &mut Origin) {
+    for seed in 0..HOT {
+        let target = format!("/hot/{seed}");
+        tokio::select! {
+            answer = get(node, &target) => assert_eq!(answer.body.len() as u64, HOT_BYTES),
+            asked = origin.next() => panic!("{} was evicted", asked.request.target()),
+        }
+    }
+}
+
+#[test]
+fn fills_under_way_of_more_than_memory_leave_what_is_hot_and_get_through() {
+    const BYTES: u64 = 1_000_000;
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = Setup { memory: "32MiB", ..Setup::of(&origin) }.start();
+        for seed in 0..HOT {
+            let mut client = Client::to(&node).await;
+            client.ask("GET", &format!("/hot/{seed}"), &[]).await;
+            origin.next().await.send(fresh(pattern(seed, 0..HOT_BYTES)));
+            assert!(client.answer("GET").await.body == pattern(seed, 0..HOT_BYTES));
+            for _ in 0..3 {
+                assert_eq!(client.get(&format!("/hot/{seed}")).await.status, 200);
+            }
+        }
+        // All of them are under way at once, each with its first byte there.
+        let mut fills = Vec::new();
+        for seed in 100..160 {
+            let mut client = Client::to(&node).await;
+            client.ask("GET", &format!("/cold/{seed}"), &[]).await;
+            let asked = origin.next().await;
+            asked.send(head("200 OK", &["Cache-Control: max-age=3600"], Some(BYTES)));
+            asked.send(pattern(seed, 0..1000));
+            assert_eq!(client.head().await.unwrap().status(), 200);
+            assert!(client.some(1000).await == pattern(seed, 0..1000));
+            fills.push((seed, client, asked));
+        }
+        hot(&node, &mut origin).await;
+        let stats = node.node.shared.arena.stats();
+        assert!(stats.filling_bytes <= stats.limit_bytes / 8 * 3, "{stats:?}");
+        assert!(stats.fills_refused >= 40, "{stats:?}");
+        for (seed, mut client, asked) in fills {
+            asked.send(pattern(seed, 1000..BYTES));
+            assert!(client.some(999_000).await == pattern(seed, 1000..BYTES), "object {seed}");
+        }
+        until(|| node.node.shared.arena.stats().filling_bytes == 0).await;
+        // Most were kept; who was not is kept when it is asked for again.
+        assert!(node.objects() >= HOT + 8);
+        hot(&node, &mut origin).await;
+    });
+}
+
 #[test]
 fn clients_that_do_not_read_do_not_starve_one_that_does() {
     run(async {

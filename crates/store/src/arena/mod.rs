@@ -8,6 +8,7 @@
 //! Locking: one mutex guards all bookkeeping. It is the innermost lock of the crate: nothing is
 //! called under it, wakers are woken and the owner is asked after it has been let go.
 
+mod fills;
 mod frame;
 mod frame_set;
 mod mapping;
@@ -19,6 +20,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use fills::Claim;
 pub(crate) use mapping::Mapping;
 pub use placement::{NODE_MAX, Placement};
 pub(crate) use queue::MemoryWait;
@@ -31,6 +33,7 @@ use crate::limits::{
 };
 use crate::piece::PieceMut;
 use crate::wake::WakeList;
+use fills::Fills;
 use state::State;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -45,6 +48,7 @@ pub struct Arena {
     limit_bytes: u64,
     state: Mutex<State>,
     reclaim: RwLock<Option<Arc<Reclaim>>>,
+    fills: Fills,
     /// Writers in the queue; changed under the lock of `state`, read without it.
     waiting: AtomicU64,
     returns: AtomicBool,
@@ -71,6 +75,10 @@ pub struct ArenaStats {
     pub metadata_bytes: u64,
     /// Of `used_bytes`: pieces that were evicted or purged and are still being read.
     pub pinned_bytes: u64,
+    /// What bodies that are to be kept and are being filled have claimed of the memory.
+    pub filling_bytes: u64,
+    /// How often a body that was to be kept had to pass, as such bodies hold what they may.
+    pub fills_refused: u64,
     /// Writers in the queue for memory now.
     pub waiting: u64,
     /// How often a writer had to queue.
@@ -122,6 +130,7 @@ impl Arena {
             limit_bytes,
             state: Mutex::new(State::new(frames, limit_bytes)),
             reclaim: RwLock::new(None),
+            fills: Fills::default(),
             waiting: AtomicU64::new(0),
             returns: AtomicBool::new(false),
             pinned_bytes: AtomicU64::new(0),
@@ -172,6 +181,8 @@ impl Arena {
         let mut stats = ArenaStats {
             limit_bytes: self.limit_bytes,
             pinned_bytes: self.pinned_bytes.load(Relaxed),
+            filling_bytes: self.filling_bytes(),
+            fills_refused: self.fills_refused(),
             waiting: self.waiting.load(Relaxed),
             waits: self.waits.load(Relaxed),
             refusals: self.refusals.load(Relaxed),

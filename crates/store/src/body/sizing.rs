@@ -20,7 +20,8 @@ pub(super) struct Outlook {
     pub(super) written_bytes: u64,
     /// How many bytes the caller would like to write now.
     pub(super) hint_bytes: usize,
-    pub(super) is_transit: bool,
+    /// How much may be unread, in transit.
+    pub(super) window_bytes: Option<u64>,
 }
 
 /// The piece to ask for.
@@ -29,17 +30,19 @@ pub(super) struct Outlook {
 /// 240 and 4 pages and 768 bytes of a page; 72,000 are runs of 16 and 1 pages and 2,560 bytes of a
 /// page. When nothing is known, pieces double from 16 KiB.
 pub(super) fn need(outlook: Outlook) -> Need {
-    let best = match (outlook.is_transit, outlook.gap_bytes) {
-        (true, None) => TRANSIT_PIECE_BYTES_MAX,
-        (true, Some(gap)) => u64::from(TRANSIT_PIECE_BYTES_MAX).min(gap) as u32,
-        (false, None) => doubled(outlook),
-        (false, Some(gap)) => exact(gap, outlook.written_bytes),
+    let best = match (outlook.window_bytes, outlook.gap_bytes) {
+        (Some(window), gap) => {
+            // Two to a window, so that memory comes back while it is read.
+            (window / 2).min(gap.unwrap_or(u64::MAX)).min(TRANSIT_PIECE_BYTES_MAX.into()) as u32
+        }
+        (None, None) => doubled(outlook),
+        (None, Some(gap)) => exact(gap, outlook.written_bytes),
     };
     let best_pages = best.div_ceil(PAGE);
     if best <= SLAB_BYTES_MAX {
         return Need { best, good: best, least: best };
     }
-    if outlook.is_transit {
+    if outlook.window_bytes.is_some() {
         let least = best.min(PIECE_BYTES_MIN);
         return Need { best, good: least, least };
     }
@@ -80,7 +83,7 @@ fn exact(bytes: u64, written_bytes: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::SLAB_STEP_BYTES;
+    use crate::limits::{SLAB_STEP_BYTES, TRANSIT_WINDOW_BYTES_LEAST, TRANSIT_WINDOW_BYTES_MIN};
 
     /// The best pieces of a body of known length.
     fn pieces(total: u64) -> Vec<u32> {
@@ -92,7 +95,7 @@ mod tests {
                 gap_bytes: Some(gap_bytes),
                 written_bytes,
                 hint_bytes: 16 << 10,
-                is_transit: false,
+                window_bytes: None,
             };
             let best = need(outlook).best;
             pieces.push(best);
@@ -120,16 +123,18 @@ mod tests {
 
     #[test]
     fn unknown_lengths_double_and_transit_stays_small() {
-        let outlook = |written_bytes, is_transit| Outlook {
+        let outlook = |written_bytes, window_bytes| Outlook {
             gap_bytes: None,
             written_bytes,
             hint_bytes: 1,
-            is_transit,
+            window_bytes,
         };
-        assert_eq!(need(outlook(0, false)).best, PIECE_BYTES_MIN);
-        assert_eq!(need(outlook(100_000, false)).best, 128 << 10);
-        assert_eq!(need(outlook(1 << 40, false)).best, PIECE_BYTES_MAX);
+        assert_eq!(need(outlook(0, None)).best, PIECE_BYTES_MIN);
+        assert_eq!(need(outlook(100_000, None)).best, 128 << 10);
+        assert_eq!(need(outlook(1 << 40, None)).best, PIECE_BYTES_MAX);
         let transit = Need { best: 64 << 10, good: 16 << 10, least: 16 << 10 };
-        assert_eq!(need(outlook(1 << 40, true)), transit);
+        assert_eq!(need(outlook(1 << 40, Some(TRANSIT_WINDOW_BYTES_MIN))), transit);
+        let short = Need { best: 16 << 10, good: 16 << 10, least: 16 << 10 };
+        assert_eq!(need(outlook(1 << 40, Some(TRANSIT_WINDOW_BYTES_LEAST))), short);
     }
 }

@@ -51,7 +51,9 @@ pub(super) struct State {
     failures: Vec<Failure>,
     writer_last: u32,
     pub(super) is_transit: bool,
-    /// Whether more of it may be unread in transit.
+    /// How much of it may be unread in transit.
+    window_bytes: u64,
+    /// Whether more may.
     is_wide: bool,
     pub(super) is_cleared: bool,
     /// Whether bytes may be dropped because nobody wants them: there was a reader, or none will
@@ -76,7 +78,8 @@ struct Failure {
 
 impl State {
     pub(super) fn new(total: Option<u64>, is_transit: bool) -> Self {
-        Self { total, is_transit, ..Self::default() }
+        let window_bytes = TRANSIT_WINDOW_BYTES_MIN;
+        Self { total, is_transit, window_bytes, ..Self::default() }
     }
 
     pub(super) fn add_writer(&mut self, start: u64, end: Option<u64>) -> u32 {
@@ -141,6 +144,13 @@ impl State {
         let next = self.extents.next_after(position).map(|next| next.offset);
         let gap_end = next.into_iter().chain(end).min();
         Poll::Ready(Ok(Room::Gap(gap_end.map(|end| end - position))))
+    }
+
+    /// Bytes a writer may still bring, where that is known.
+    pub(super) fn gap_bytes(&self, id: u32) -> Option<u64> {
+        let writer = &self.writers[self.writer_at(id)];
+        let end = writer.end.or(self.total)?;
+        Some(end.saturating_sub(writer.position))
     }
 
     /// Moves the writer over `len` bytes, which are in `piece` from `start` on unless they are
@@ -257,9 +267,14 @@ impl State {
         }
     }
 
+    /// Says how far writers may be ahead in transit where they are not let go further.
+    pub(super) fn set_window(&mut self, bytes: u64) {
+        self.window_bytes = bytes;
+    }
+
     /// How far writers may be ahead in transit.
     fn window_bytes(&self) -> u64 {
-        if self.is_wide { TRANSIT_WINDOW_BYTES } else { TRANSIT_WINDOW_BYTES_MIN }
+        if self.is_wide { TRANSIT_WINDOW_BYTES } else { self.window_bytes }
     }
 
     /// Drops everything, now or when the last reader leaves.

@@ -3,7 +3,7 @@
 use super::Body;
 use super::sizing::{self, Outlook};
 use super::state::Room;
-use crate::arena::MemoryWait;
+use crate::arena::{Claim, MemoryWait, Need};
 use crate::error::BodyError;
 use crate::limits::{SKIP_BYTES_MAX, SLAB_BYTES_MAX};
 use crate::piece::{Lease, PieceMut};
@@ -22,6 +22,8 @@ pub struct BodyWriter {
     start: u64,
     position: u64,
     piece: Option<PieceMut>,
+    /// What it took of memory that is for fills.
+    claim: Claim,
     /// Where bytes go that the body has already.
     skipped: Option<Skipped>,
     wait: Option<MemoryWait>,
@@ -46,6 +48,7 @@ struct Skipped {
 impl BodyWriter {
     pub(super) fn new(body: Arc<Body>, id: u32, start: u64) -> Self {
         Self {
+            claim: body.arena.claim(),
             body,
             id,
             start,
@@ -64,6 +67,12 @@ impl BodyWriter {
     /// caller may change its mind and ask again.
     pub fn set_allow_transit(&mut self, allow: bool) {
         self.may_enter_transit = allow;
+    }
+
+    /// Takes no part in the limit on what fills may hold ([`crate::Arena::set_fill_limit`]): for what was
+    /// in memory before, as in that of another process.
+    pub fn set_exempt(&mut self) {
+        self.claim.exempt();
     }
 
     /// Room for the next bytes: at least one, whatever `hint` says, and never past the end of the
@@ -85,6 +94,17 @@ impl BodyWriter {
     ) -> Poll<Result<&mut [u8], BodyError>> {
         self.reserved = ready!(self.poll_room(cx, hint))?;
         Poll::Ready(Ok(self.room()))
+    }
+
+    /// Whether there is memory for the first bytes of a body that is to be kept, within what fills may
+    /// hold. Otherwise the next step puts the body in transit: its owner may decide before that not
+    /// to keep it.
+    pub fn has_room(&mut self, hint: usize) -> bool {
+        if self.piece.is_none() && !self.body.is_transit() {
+            let gap_bytes = self.body.state().gap_bytes(self.id);
+            self.piece = self.claim.allocate_near(self.need(gap_bytes, hint, None), gap_bytes);
+        }
+        self.piece.is_some()
     }
 
     /// As [`BodyWriter::poll_reserve`]. Dropping the future loses nothing.
@@ -204,9 +224,14 @@ impl BodyWriter {
     /// Takes a piece, or enters transit, or joins the queue for memory.
     fn find_memory(&mut self, gap_bytes: Option<u64>, hint_bytes: usize) -> Result<(), BodyError> {
         let is_transit = self.body.is_transit();
-        let written_bytes = self.position - self.start;
-        let need = sizing::need(Outlook { gap_bytes, written_bytes, hint_bytes, is_transit });
-        self.piece = self.body.arena.allocate_near(need);
+        let window_bytes = is_transit.then(|| self.claim.window_bytes(self.body.held_bytes()));
+        let need = self.need(gap_bytes, hint_bytes, window_bytes);
+        self.piece = if let Some(window_bytes) = window_bytes {
+            self.body.state().set_window(window_bytes);
+            self.body.arena.allocate_near(need)
+        } else {
+            self.claim.allocate_near(need, gap_bytes)
+        };
         match (&self.piece, is_transit) {
             (Some(_), _) => {}
             (None, true) => self.wait = Some(self.body.arena.wait(need)),
@@ -214,6 +239,11 @@ impl BodyWriter {
             (None, false) => return Err(BodyError::NoMemory),
         }
         Ok(())
+    }
+
+    fn need(&self, gap_bytes: Option<u64>, hint_bytes: usize, window_bytes: Option<u64>) -> Need {
+        let written_bytes = self.position - self.start;
+        sizing::need(Outlook { gap_bytes, written_bytes, hint_bytes, window_bytes })
     }
 
     fn skip(&mut self, held_bytes: u64) -> Reserved {
@@ -243,6 +273,7 @@ impl BodyWriter {
     }
 
     fn trim(&mut self) {
+        self.claim.shrink(0);
         if let Some(mut piece) = self.piece.take() {
             piece.trim();
         }
