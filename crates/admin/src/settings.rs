@@ -51,7 +51,11 @@ fn document(settings: &Settings) -> Value {
             "name": cache.name,
             "purge_from": cache.purge_from.iter().map(ToString::to_string).collect::<Vec<_>>(),
         },
-        "esi": { "includes_max": settings.esi.includes_max },
+        "esi": {
+            "includes_max": settings.esi.includes_max,
+            "bytes_max": settings.esi.bytes_max,
+            "timeout": span(settings.esi.timeout),
+        },
         "limits": {
             "connections_max": limits.connections_max,
             "head_bytes_max": limits.head_bytes_max,

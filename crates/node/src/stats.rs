@@ -103,7 +103,7 @@ counters! {
     gzip_checks,
     /// Requests for includes of pages.
     esi_requests,
-    /// Pages with more includes than `esi.includes_max`.
+    /// Pages that reached a limit in `[esi]`.
     esi_limited,
     /// Mistakes in pages with includes.
     esi_errors,

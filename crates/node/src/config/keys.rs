@@ -401,6 +401,19 @@ pub const KEYS: &[Key] = &[
         "1000",
         "Includes of one page, with those of its includes; what is more is left out.",
     ),
+    key(
+        "esi.bytes_max",
+        Kind::Size,
+        "64MiB",
+        "Longest page with all that is put into it; a longer one breaks off.",
+    ),
+    key(
+        "esi.timeout",
+        Kind::Span,
+        "120s",
+        "How long a page may wait for what is put into it, in all; it breaks off then. Time that its \
+         client takes does not count.",
+    ),
     key("limits.connections_max", COUNT, "100000", "Client connections over all workers."),
     key("limits.head_bytes_max", Kind::Size, "32KiB", "Longest head of a request; above: 431."),
     key(

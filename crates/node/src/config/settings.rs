@@ -430,6 +430,8 @@ impl Settings {
             },
             esi: EsiSettings {
                 includes_max: u32::try_from(number("esi.includes_max")).unwrap_or(u32::MAX),
+                bytes_max: number("esi.bytes_max"),
+                timeout: span("esi.timeout"),
                 ..EsiSettings::default()
             },
             http2: Http2::default(),

@@ -4,6 +4,7 @@
 use super::EsiSettings;
 use super::parse::Include;
 use super::parts::{HEAD_BYTES, Head, Kind, LAST_BLOCK, read_include};
+use super::spent::{Spent, Work};
 use crate::client::Client;
 use crate::coding::body::Coded;
 use crate::coding::gzip::{HEADER, deflate, flush, trailer};
@@ -19,7 +20,6 @@ use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 use freshet_base::clock::UnixMillis;
 use freshet_http::conditional;
 use freshet_http::message::{Method, RequestHead, Version};
-use std::cell::Cell;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -45,8 +45,8 @@ pub struct Nesting {
     pub original: RequestHead,
     /// Whether the page is sent under gzip, so that includes under gzip are welcome.
     pub is_packed: bool,
-    /// Includes asked for so far, of the outermost page and all within it.
-    pub asked: Rc<Cell<u32>>,
+    /// What the outermost page and all within it have come to so far.
+    pub spent: Rc<Spent>,
 }
 
 /// What a page is put together for.
@@ -84,6 +84,8 @@ pub struct Assembly {
     has_ended: bool,
     /// Includes since others had their turn.
     asked_in_turn: u32,
+    /// Of the outermost page.
+    work: Work,
     /// Whether it may keep nothing in memory.
     is_loose: bool,
 }
@@ -111,6 +113,7 @@ impl Assembly {
     ) -> Self {
         Self {
             is_outermost: page.nesting.level == 1,
+            work: Work::new(page.settings.timeout),
             page,
             parts,
             is_packed,
@@ -162,7 +165,43 @@ impl Assembly {
         }
     }
 
+    /// The next piece, within the limits on all of the page.
     pub(crate) fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes_max: usize,
+    ) -> Poll<Result<Option<Chunk>, BodyBroken>> {
+        let next = self.poll_some(cx, bytes_max);
+        if !self.is_outermost {
+            return next;
+        }
+        let settings = &self.page.settings;
+        match &next {
+            Poll::Pending => {
+                ready!(self.work.poll_over(cx));
+                let what = format!("time ({:?})", settings.timeout);
+                return Poll::Ready(Err(self.reached(&what)));
+            }
+            Poll::Ready(Ok(Some(chunk))) => {
+                self.work.pause();
+                if self.page.nesting.spent.add(chunk.as_ref().len()) > settings.bytes_max {
+                    let what = format!("bytes ({})", settings.bytes_max);
+                    return Poll::Ready(Err(self.reached(&what)));
+                }
+            }
+            Poll::Ready(_) => {}
+        }
+        next
+    }
+
+    /// Notes that a limit was reached, which breaks the page off.
+    fn reached(&self, what: &str) -> BodyBroken {
+        self.page.worker.stats.esi_limited.increment();
+        self.page.transcript.note(Tag::VCL_Error, format_args!("ESI limit on {what} reached"));
+        BodyBroken
+    }
+
+    fn poll_some(
         &mut self,
         cx: &mut Context<'_>,
         bytes_max: usize,
@@ -307,8 +346,7 @@ impl Assembly {
             transcript.note(Tag::VCL_Error, text);
             return false;
         }
-        let asked = nesting.asked.get();
-        nesting.asked.set(asked.saturating_add(1));
+        let asked = nesting.spent.include();
         if asked == settings.includes_max {
             worker.stats.esi_limited.increment();
             let text = format_args!("ESI limit on includes reached ({asked})");

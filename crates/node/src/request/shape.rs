@@ -136,10 +136,10 @@ impl Machine<'_> {
                 (outer.level + 1, outer.top.clone(), outer.top_received, outer.is_packed)
             }
         };
-        let asked = task.nesting.as_ref().map_or_else(Rc::default, |outer| Rc::clone(&outer.asked));
+        let spent = task.nesting.as_ref().map_or_else(Rc::default, |outer| Rc::clone(&outer.spent));
         let out_packed = out_packed || within_packed;
         let original = self.original.as_deref().cloned().unwrap_or_else(|| task.request.clone());
-        let nesting = Nesting { level, top, top_received, original, is_packed: out_packed, asked };
+        let nesting = Nesting { level, top, top_received, original, is_packed: out_packed, spent };
         let page = PageFor {
             worker: Rc::clone(self.worker),
             client: Rc::clone(&task.client),

@@ -7,6 +7,7 @@ use super::h1_body::{BodyState, H1Body, Progress};
 use super::h1_io::{Broken, SharedIo};
 use super::h1_send::Sending;
 use super::keeping::Keeping;
+use super::leaving::Leaving;
 use super::patience::Terms;
 use super::tunnel;
 use crate::body::RequestBody;
@@ -30,15 +31,12 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
-use tokio::time::sleep;
 
 /// How long a closing connection is read on, so that the last response is not lost to a reset.
 const LINGER: Duration = Duration::from_secs(2);
 /// An unread request body up to this size is read away to keep the connection; a larger one is
 /// cheaper to drop with it.
 const DRAIN_BYTES_MAX: u64 = 64 << 10;
-/// How long an answer is worked at for a client that has closed its side of the connection.
-const HALF_CLOSED_MAX: Duration = Duration::from_secs(1);
 
 /// Serves the connection until it ends. `first` was read from it already.
 pub(super) async fn serve(worker: Rc<Worker>, stream: Stream, client: Rc<Client>, first: First) {
@@ -84,22 +82,6 @@ fn bad_name_byte(head: &[u8], reason: &str) -> Option<u8> {
         .skip(1)
         .filter_map(|line| line.split(|byte| *byte == b':').next())
         .find_map(|name| name.iter().copied().find(|byte| !is_token(byte)))
-}
-
-/// Waits until the client has left. One that only closed its own side may still want its answer,
-/// and cannot be told from one that closed both: it gets a little time.
-async fn gone(worker: Rc<Worker>, io: SharedIo, received: Option<Rc<Progress>>) {
-    // Varnish does not look.
-    let looks = worker.snapshot().h1_limits.dialect != Dialect::Varnish;
-    let closed = poll_fn(|cx| match &received {
-        // Who takes the body sees it.
-        Some(body) if body.state.get() != BodyState::Done => Poll::Pending,
-        _ if looks => io.poll_gone(cx),
-        _ => Poll::Pending,
-    });
-    if closed.await.is_ok() {
-        sleep(HALF_CLOSED_MAX).await;
-    }
 }
 
 enum Next {
@@ -225,14 +207,14 @@ impl Session {
         let work = pin!(request::handle(&worker, request));
         let mut working = Working::new(work, interim);
         // Made when there is something to wait for.
-        let mut leaving = None;
+        let mut leaving: Option<Leaving> = None;
         loop {
             let next = poll_fn(|cx| {
                 if let Poll::Ready(next) = working.poll_next(cx) {
                     return Poll::Ready(Some(next));
                 }
-                let gone = || Box::pin(gone(Rc::clone(&worker), self.io.clone(), received.clone()));
-                leaving.get_or_insert_with(gone).as_mut().poll(cx).map(|()| None)
+                let look = || Leaving::new(&worker, &self.io, received.as_ref());
+                leaving.get_or_insert_with(look).poll(cx).map(|()| None)
             });
             let Some(next) = next.await else { return Ok(None) };
             match next {
@@ -411,7 +393,9 @@ impl Session {
             let (worker, client, io) = (&*self.worker, &*self.client, &self.io);
             let (deadline, out) = (&mut self.deadline, &mut self.out);
             let keeping = Keeping::default();
-            let mut sending = Sending { worker, client, io, deadline, out, limit, keeping };
+            let received = received.as_ref();
+            let mut sending =
+                Sending { worker, client, io, received, deadline, out, limit, keeping };
             sending.body(&mut body, framing, &mut sent).await
         };
         sent.end(&self.worker, &head, &facts, result.is_err());

@@ -2,8 +2,10 @@
 
 use super::deadline::Deadline;
 use super::finish::Sent;
+use super::h1_body::Progress;
 use super::h1_io::{Broken, PARTS_MAX, SharedIo, TURN_BYTES};
 use super::keeping::{Keeping, Settled};
+use super::leaving::Leaving;
 use crate::client::Client;
 use crate::delivery::{BodyBroken, Chunk, ResponseBody};
 use crate::worker::Worker;
@@ -12,6 +14,7 @@ use freshet_wire::h1::Framing;
 use freshet_wire::h1::chunked::Encoder;
 use std::future::poll_fn;
 use std::io;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -28,6 +31,8 @@ pub(super) struct Sending<'a> {
     pub(super) worker: &'a Worker,
     pub(super) client: &'a Client,
     pub(super) io: &'a SharedIo,
+    /// How far the request's body came.
+    pub(super) received: Option<&'a Rc<Progress>>,
     pub(super) deadline: &'a mut Deadline,
     /// The head, and what else goes before the next piece.
     pub(super) out: &'a mut Vec<u8>,
@@ -57,7 +62,7 @@ impl Sending<'_> {
             let next = if let Some(next) = ahead.take() {
                 next
             } else if self.out.is_empty() {
-                body.next(most).await
+                self.next(body, most).await?
             } else {
                 match body.try_next(most) {
                     Some(next) => next,
@@ -106,6 +111,21 @@ impl Sending<'_> {
                 }
             }
         }
+    }
+
+    /// The next piece, unless the client leaves while it is waited for.
+    async fn next(
+        &self,
+        body: &mut ResponseBody,
+        most: usize,
+    ) -> Result<Result<Option<Chunk>, BodyBroken>, Broken> {
+        let mut leaving: Option<Leaving> = None;
+        let look = || Leaving::new(self.worker, self.io, self.received);
+        poll_fn(|cx| match body.poll_next(cx, most) {
+            Poll::Ready(next) => Poll::Ready(Ok(next)),
+            Poll::Pending => leaving.get_or_insert_with(look).poll(cx).map(|()| Err(Broken::Io)),
+        })
+        .await
     }
 
     /// Takes what else of a body of known length is there behind its first piece, to leave with it.

@@ -9,6 +9,7 @@ mod h1_io;
 mod h1_send;
 pub(crate) mod h2;
 mod keeping;
+mod leaving;
 mod pace;
 mod patience;
 pub(crate) mod tunnel;

@@ -203,3 +203,55 @@ fn a_page_that_includes_itself_stops_at_the_limit_and_lets_others_have_their_tur
         assert_eq!((node.count("esi_requests"), node.count("esi_limited")), (LIMIT, 1));
     });
 }
+
+#[test]
+fn a_page_ends_when_its_client_leaves() {
+    run(async {
+        // Nothing but includes: no write tells that nobody is there.
+        let bomb = format!("<!--{}-->", "<esi:include src=\"/bomb\"/>".repeat(30));
+        let bomb = format!("<esi:remove>{}</esi:remove>{}", "x", &bomb[4..bomb.len() - 3]);
+        let origin = Origin::serve(move |_| response("200 OK", &[TEXT, FRESH, PAGE], &bomb));
+        let rest = "[cache]\nesi = true\n[esi]\nincludes_max = 1000000\n";
+        let node = Setup { workers: 1, ..Setup::of(&origin).and(rest) }.start();
+        let mut client = Client::to(&node).await;
+        client.ask("GET", "/bomb", &[]).await;
+        node.counted("esi_requests", 100).await;
+        drop(client);
+        node.counted("responses_aborted", 1).await;
+        assert_eq!(node.count("esi_limited"), 0);
+    });
+}
+
+#[test]
+fn a_page_breaks_off_at_the_limits_on_its_length_and_its_time() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let rest = "[cache]\nesi = true\n[esi]\nbytes_max = \"1MB\"\ntimeout = \"300ms\"\n";
+        let node = Setup::of(&origin).and(rest).start();
+        let page = |src: &str, count: usize| {
+            let text = format!("<p>{}</p>", format!("<esi:include src=\"{src}\"/>").repeat(count));
+            response("200 OK", &[TEXT, FRESH, PAGE], text)
+        };
+        let part = fresh("x".repeat(300_000));
+        // The same part again and again; and a page that is within the limit.
+        for (target, count, is_whole) in [("/long", 30, false), ("/short", 3, true)] {
+            let mut client = Client::to(&node).await;
+            client.ask("GET", target, &[]).await;
+            origin.next().await.send(page("/part", count));
+            if !is_whole {
+                origin.next().await.send(part.clone());
+            }
+            let answer = client.answer("GET").await;
+            assert_eq!(answer.complete, is_whole, "{target}");
+            assert!((900_000..1_000_000).contains(&answer.body.len()), "{}", answer.body.len());
+        }
+        assert_eq!(node.count("esi_limited"), 1);
+        let mut client = Client::to(&node).await;
+        client.ask("GET", "/late", &[]).await;
+        origin.next().await.send(page("/never", 1));
+        let _asked = origin.next().await;
+        let answer = client.answer("GET").await;
+        assert!(!answer.complete && answer.text() == "<p>", "{}", answer.text());
+        assert_eq!(node.count("esi_limited"), 2);
+    });
+}

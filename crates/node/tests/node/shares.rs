@@ -4,7 +4,7 @@
 use crate::client::{Client, get};
 use crate::h2_frames::{END_STREAM, Frames};
 use crate::harness::{Setup, TestNode, run, until};
-use crate::origin::{Asked, Origin, fresh, response};
+use crate::origin::{Asked, Origin, fresh, head, response};
 use std::time::Duration;
 
 const PRIVATE: &[&str] = &["Cache-Control: no-store"];
@@ -146,6 +146,35 @@ fn a_client_that_closed_its_side_gets_its_answer_if_that_comes_soon() {
             origin.next().await.send(response("200 OK", PRIVATE, "page"));
             assert_eq!(client.answer(method).await.text(), "page");
         }
+    });
+}
+
+#[test]
+fn a_client_that_leaves_while_its_body_pauses_gives_the_connection_back() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        let mut client = Client::to(&node).await;
+        client.ask("GET", "/slow", &[]).await;
+        let mut asked = origin.next().await;
+        asked.send(head("200 OK", PRIVATE, Some(1000)));
+        asked.send("first");
+        assert_eq!(client.head().await.unwrap().status(), 200);
+        assert_eq!(client.some(5).await, b"first");
+        drop(client);
+        asked.closed().await;
+        node.counted("responses_aborted", 1).await;
+        // One that closed its own side gets what comes within a second of the last piece.
+        let mut client = Client::to(&node).await;
+        client.ask("GET", "/slow", &[]).await;
+        client.finish().await;
+        let asked = origin.next().await;
+        asked.send(head("200 OK", PRIVATE, Some(10)));
+        asked.send("first");
+        assert_eq!(client.head().await.unwrap().status(), 200);
+        assert_eq!(client.some(5).await, b"first");
+        asked.send("again");
+        assert_eq!(client.some(5).await, b"again");
     });
 }
 
