@@ -78,6 +78,7 @@
 pub mod cache;
 pub mod error;
 pub mod eviction;
+mod fetches;
 pub mod key;
 pub mod lookup;
 pub mod lower;

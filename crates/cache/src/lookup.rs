@@ -147,8 +147,7 @@ impl Cache {
             return Lookup::Miss { ticket, stale: None, why: MissWhy::UriMiss };
         };
         let (found, why) = select(resource, &mut keys, classify);
-        let pending =
-            resource.pending().iter().find(|one| one.selector.selects(&mut keys)).cloned();
+        let pending = resource.fetches().and_then(|fetches| fetches.find(&mut keys)).cloned();
         let marker = resource.hit_for_miss_until();
         let stale = match found {
             Some((object, Use::Serve)) => {

@@ -1,5 +1,6 @@
 //! One part of the index: the resources whose hashes begin alike, under one lock.
 
+use crate::fetches::Fetches;
 use crate::object::Object;
 use crate::stats::Counters;
 use crate::variants::{Displaced, Variants};
@@ -41,8 +42,7 @@ pub(crate) struct Resource {
 /// What only few resources have.
 #[derive(Debug, Default)]
 struct Unsettled {
-    /// Oldest first: it is likely to end first, so those who could wait for several wait for it.
-    pending: Vec<Arc<Pending>>,
+    fetches: Fetches,
     hit_for_miss_until: Option<UnixMillis>,
 }
 
@@ -97,16 +97,16 @@ impl Shard {
 
     /// Notes a fetch that begins.
     pub(crate) fn begin(&mut self, hash: u128, pending: Arc<Pending>) {
-        self.find_or_add(hash).unsettled.get_or_insert_default().pending.push(pending);
+        self.find_or_add(hash).unsettled.get_or_insert_default().fetches.add(pending);
     }
 
     /// Forgets a fetch; false where a purge forgot it before.
     pub(crate) fn end(&mut self, hash: u128, pending: &Arc<Pending>) -> bool {
         let Some(resource) = self.find_mut(hash) else { return false };
         let Some(unsettled) = &mut resource.unsettled else { return false };
-        let at = unsettled.pending.iter().position(|other| Arc::ptr_eq(other, pending));
-        let Some(at) = at else { return false };
-        unsettled.pending.remove(at);
+        if !unsettled.fetches.remove(pending) {
+            return false;
+        }
         self.tidy(hash);
         true
     }
@@ -114,15 +114,15 @@ impl Shard {
     /// Forgets all fetches of this key and returns them.
     pub(crate) fn end_all(&mut self, hash: u128) -> Vec<Arc<Pending>> {
         let Some(resource) = self.find_mut(hash) else { return Vec::new() };
-        let ended =
-            resource.unsettled.as_mut().map(|unsettled| std::mem::take(&mut unsettled.pending));
+        let ended = resource.unsettled.as_mut().map(|unsettled| unsettled.fetches.take());
         self.tidy(hash);
         ended.unwrap_or_default()
     }
 
     /// Forgets all fetches and returns them.
     pub(crate) fn end_everything(&mut self) -> Vec<Arc<Pending>> {
-        let busy = self.resources.iter().filter(|resource| !resource.pending().is_empty());
+        let is_busy = |resource: &&Resource| resource.fetches().is_some_and(|all| !all.is_empty());
+        let busy = self.resources.iter().filter(is_busy);
         let hashes: Vec<u128> = busy.map(|resource| resource.hash).collect();
         hashes.into_iter().flat_map(|hash| self.end_all(hash)).collect()
     }
@@ -187,9 +187,9 @@ impl Resource {
         self.hash
     }
 
-    /// Fetches under way.
-    pub(crate) fn pending(&self) -> &[Arc<Pending>] {
-        self.unsettled.as_ref().map_or(&[], |unsettled| &unsettled.pending)
+    /// Fetches under way, where there may be some.
+    pub(crate) fn fetches(&self) -> Option<&Fetches> {
+        self.unsettled.as_ref().map(|unsettled| &unsettled.fetches)
     }
 
     pub(crate) fn hit_for_miss_until(&self) -> Option<UnixMillis> {
@@ -198,7 +198,7 @@ impl Resource {
 
     fn settle(&mut self) {
         self.unsettled.take_if(|unsettled| {
-            unsettled.pending.is_empty() && unsettled.hit_for_miss_until.is_none()
+            unsettled.fetches.is_empty() && unsettled.hit_for_miss_until.is_none()
         });
     }
 

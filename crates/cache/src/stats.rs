@@ -173,12 +173,13 @@ impl Cache {
     pub fn peek(&self, key: &Key) -> Peek {
         let shard = self.shard(key);
         let resource = shard.find(key.hash());
-        let pending = resource.map_or(&[][..], |resource| resource.pending());
+        let fetches = || resource.and_then(|resource| resource.fetches());
+        let fetches = || fetches().into_iter().flat_map(|fetches| fetches.iter());
         Peek {
             variants: resource
                 .map_or_else(Vec::new, |found| found.variants.iter().cloned().collect()),
-            fetches: pending.len(),
-            waiters: pending.iter().map(|pending| pending.waiters()).sum(),
+            fetches: fetches().count(),
+            waiters: fetches().map(|pending| pending.waiters()).sum(),
             hit_for_miss_until: resource.and_then(|resource| resource.hit_for_miss_until()),
         }
     }

@@ -35,6 +35,8 @@ pub enum WaitOutcome {
 pub(crate) struct Pending {
     /// Which requests wait for this fetch: all, until the rule of the resource is known.
     pub(crate) selector: Selector,
+    /// The selector's.
+    pub(crate) hash: u64,
     state: Mutex<State>,
 }
 
@@ -54,7 +56,7 @@ enum Place {
 
 impl Pending {
     pub(crate) fn new(selector: Selector) -> Self {
-        Self { selector, state: Mutex::default() }
+        Self { hash: selector.hash(), selector, state: Mutex::default() }
     }
 
     /// Adds a waiter; `None` where `waiters_max` wait already.

@@ -1,7 +1,10 @@
 use crate::fixture::*;
-use freshet_cache::{Cache, Lookup, MissWhy, Object, ObjectSpec, Use, VARIANTS_MAX, WaitOutcome};
+use freshet_cache::{
+    Cache, Lookup, MissWhy, Object, ObjectSpec, Ticket, Use, VARIANTS_MAX, WaitOutcome,
+};
 use freshet_http::message::{RequestHead, Scheme};
 use std::sync::Arc;
+use std::time::Instant;
 
 fn spoken(language: &str) -> RequestHead {
     request(&[("Accept-Language", language)])
@@ -181,4 +184,33 @@ fn ever_new_rules_drop_the_variants_of_the_oldest() {
     assert_eq!(cache.stats().objects, 64);
     hit(lookup(&cache, &request(&[("X-199", "1")])));
     hit(lookup(&cache, &request(&[("X-150", "1")])));
+}
+
+#[test]
+#[allow(clippy::print_stdout, reason = "the figures are worth reading with `--nocapture`")]
+fn the_fetch_of_one_variant_is_found_among_ten_thousand() {
+    let cache = cache(64 * MIB);
+    store_variant(&cache, "X-Name", &request(&[("X-Name", "first")]));
+    let named = |name: usize| request(&[("X-Name", &name.to_string())]);
+    let mut tickets: Vec<Ticket> = Vec::new();
+    // The time that 500 requests take which wait, beside so many fetches; the least of some.
+    let mut least = |count: usize| {
+        tickets.extend((tickets.len()..count).map(|name| miss(lookup(&cache, &named(name))).0));
+        let times = (0..10).map(|_| {
+            let began = Instant::now();
+            (0..500).for_each(|turn| drop(waiting(lookup(&cache, &named(turn * 7919 % count)))));
+            began.elapsed()
+        });
+        times.min().expect("there were some")
+    };
+    let (few, many) = (least(100), least(10_000));
+    println!("beside 100: {few:?}, beside 10,000: {many:?}");
+    assert!(many < few * 10, "{many:?} beside {few:?}");
+    // Each ends by itself, and nothing is left of any.
+    let mut waiter = waiting(lookup(&cache, &named(5000)));
+    tickets.truncate(5001);
+    drop(tickets.pop());
+    assert_eq!(ended(&mut waiter), WaitOutcome::TryAgain);
+    drop(tickets);
+    assert_eq!(cache.peek(&key(&cache, "/a")).fetches, 0);
 }
