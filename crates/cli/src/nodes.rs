@@ -3,6 +3,9 @@
 use crate::runtime;
 use anyhow::{Context, Result, anyhow, bail};
 use freshet_net::address::Address;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::fs;
@@ -38,8 +41,6 @@ pub(crate) struct Registration(PathBuf);
 /// How long a node that runs in the same directory may take to end: the memory of one that was
 /// killed goes back in that time.
 const END_TIMEOUT: Duration = Duration::from_secs(3);
-/// How often it is looked whether it has.
-const END_CHECK: Duration = Duration::from_millis(20);
 
 /// Refuses a directory in which another node runs and does not end soon, unless that is the process
 /// we take over from.
@@ -48,22 +49,37 @@ const END_CHECK: Duration = Duration::from_millis(20);
 /// When there is one.
 pub(crate) fn check_free(directory: &Path) -> Result<()> {
     let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
-    let started = Instant::now();
+    let end = Instant::now() + END_TIMEOUT;
     let other = loop {
         let Some(other) = Node::read(directory) else { return Ok(()) };
         if Some(other.pid) == parent || other.pid == std::process::id() {
             return Ok(());
         }
-        if started.elapsed() > END_TIMEOUT {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() || !ends_within(other.pid, left) {
             break other;
         }
-        std::thread::sleep(END_CHECK);
     };
     bail!(
         "{} is in use by another node: {}; give this one a name with --name",
         directory.display(),
         other.describe()
     );
+}
+
+/// Waits until a process has ended; false where it has not in that time.
+fn ends_within(pid: u32, limit: Duration) -> bool {
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return true };
+    let process = match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(process) => process,
+        Err(error) => return error == Errno::SRCH,
+    };
+    let limit = Timespec {
+        tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: limit.subsec_nanos().into(),
+    };
+    let mut ends = [PollFd::new(&process, PollFlags::IN)];
+    retry_on_intr(|| poll(&mut ends, Some(&limit))).is_ok_and(|ready| ready > 0)
 }
 
 impl Registration {
@@ -190,6 +206,9 @@ pub(crate) fn choose(nodes: Vec<Node>, name: Option<&str>) -> Result<Option<Node
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::{Signal, kill_process};
+    use std::process::Command;
+    use std::thread;
 
     fn address(text: &str) -> Address {
         text.parse().expect("it is an address")
@@ -234,6 +253,15 @@ mod tests {
         fs::write(&file, of(1, started_ticks(1).unwrap())).unwrap();
         let refused = check_free(directory.path()).unwrap_err().to_string();
         assert!(refused.contains("process 1, admin 127.0.0.1:6080"), "{refused}");
+        // One that ends while it is waited for, and that nobody has taken leave of.
+        let mut other = Command::new("sleep").arg("60").spawn().unwrap();
+        fs::write(&file, of(other.id(), started_ticks(other.id()).unwrap())).unwrap();
+        let pid = Pid::from_child(&other);
+        let ends = thread::spawn(move || kill_process(pid, Signal::KILL));
+        check_free(directory.path()).unwrap();
+        ends.join().unwrap().unwrap();
+        other.wait().unwrap();
+        assert!(ends_within(other.id(), Duration::ZERO), "it is gone");
         drop(registration);
         assert!(file.exists(), "it is the other's now");
     }
