@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{Process, freshet, is_clean, run};
+use support::{Process, freshet, is_clean, run, succeed};
 
 /// A demonstration on free ports, with files of its own.
 fn demo(home: &tempfile::TempDir) -> Command {
@@ -53,6 +53,29 @@ fn viewers_are_served_from_the_cache_without_errors_and_in_time() {
     assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
     let left: Vec<_> = walk(home.path());
     assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn its_hit_ratios_are_those_that_stat_shows() {
+    let home = tempfile::tempdir().unwrap();
+    let mut process = Process::start(demo(&home).args(["--json"]).stdout(Stdio::piped()));
+    process.wait_for(|line| line.trim_start().starts_with("5 ").then_some(()));
+    let mut stat = freshet();
+    stat.arg("stat").env("XDG_RUNTIME_DIR", home.path()).env("TMPDIR", home.path());
+    let stat = succeed(&mut stat);
+    process.signal(Signal::INT);
+    let (_, text) = process.end();
+    let summary: Value = serde_json::from_str(&text).unwrap();
+    assert!(summary["requests"].as_u64() > Some(50), "{summary}");
+    // "hits        50.0 % of requests, 50.0 % of body bytes"
+    let line = stat.lines().find_map(|line| line.strip_prefix("hits ")).unwrap();
+    let shown: Vec<f64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    for (name, shown) in ["request_hit_ratio", "byte_hit_ratio"].iter().zip(&shown) {
+        let said = summary[name].as_f64().unwrap() * 100.0;
+        // Some requests came between the two.
+        assert!((said - shown).abs() < 5.0, "{name}: {said:.1} and {shown:.1}");
+    }
+    assert_eq!(shown.len(), 2, "{line}");
 }
 
 /// Files below a directory.
