@@ -12,6 +12,7 @@ use crate::transcript::Message;
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Form, Object, StoredHead};
+use freshet_http::cache_control::RequestCacheControl;
 use freshet_http::cache_status::{CacheStatus, Forward};
 use freshet_http::conditional::{self, Outcome, Validators};
 use freshet_http::fields::Fields;
@@ -161,6 +162,9 @@ impl Machine<'_> {
         self.lost += 1;
         if self.lost <= LOST_MAX {
             return State::Lookup;
+        }
+        if RequestCacheControl::from_fields(&self.task.request.fields).only_if_cached {
+            return self.only_if_cached();
         }
         self.worker.stats.bypasses.increment();
         self.task.reason = Reason::Bypass;

@@ -263,7 +263,7 @@ impl Machine<'_> {
     }
 
     /// RFC 9111 §5.2.1.7: nothing stored fits and the client wants nothing else.
-    fn only_if_cached(&mut self) -> State {
+    pub(super) fn only_if_cached(&mut self) -> State {
         self.task.reason = Reason::OnlyIfCached;
         State::Synth(504, None)
     }
@@ -400,8 +400,8 @@ impl<'a> Asked<'a> {
     }
 
     /// Whether a partial object can answer: with a strong validator what is missing can be fetched
-    /// and put together with what is there (RFC 9110 §15.3.7.3), without one only a range that is
-    /// all there.
+    /// and put together with what is there (RFC 9110 §15.3.7.3). Without one, or for a client that
+    /// wants only what is cached, only a range that is all there.
     fn can_use_part(&self, object: &Object) -> bool {
         let body = object.body();
         let wanted = self.request.fields.get("range").and_then(RangeRequest::parse);
@@ -413,7 +413,8 @@ impl<'a> Asked<'a> {
             return self.request.method == Method::Get
                 && body.will_hold(first..last.saturating_add(1));
         };
-        if object.with_head(|head| has_strong_validator(head.etag.as_deref())) {
+        let may_fetch = !self.only_if_cached;
+        if may_fetch && object.with_head(|head| has_strong_validator(head.etag.as_deref())) {
             return true;
         }
         match wanted.map(|wanted| wanted.resolve(total)) {

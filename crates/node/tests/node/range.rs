@@ -587,3 +587,22 @@ fn an_object_in_many_pieces_costs_its_origin_few_requests() {
         assert!(node.count("fetches_widened") > 0);
     });
 }
+
+#[test]
+fn who_wants_only_what_is_cached_gets_no_part_that_would_have_to_be_fetched() {
+    run(async {
+        let whole = pattern(3, 0..10_000);
+        let origin = Origin::serve(move |asked| {
+            ranged(asked, &whole, "\"a\"", &["Cache-Control: max-age=3600"])
+        });
+        let node = TestNode::before(&origin);
+        assert_eq!(get_with(&node, "/", &["Range: bytes=0-999"]).await.status, 206);
+        let only = "Cache-Control: only-if-cached";
+        for (range, status) in [("0-99", 206), ("500-1500", 504), ("5000-", 504)] {
+            let range = format!("Range: bytes={range}");
+            assert_eq!(get_with(&node, "/", &[&range, only]).await.status, status, "{range}");
+        }
+        assert_eq!(get_with(&node, "/", &[only]).await.status, 504);
+        assert_eq!(origin.count(), 1);
+    });
+}
