@@ -4,7 +4,12 @@ use crate::client::{Answer, Client, get, get_with, request};
 use crate::harness::{Setup, TestNode, run};
 use crate::origin::{Origin, fresh, response};
 use freshet_net::address::Address;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tempfile::TempDir;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
 
 /// A node with a policy, and the folder the policy is in.
 pub(crate) struct Governed {
@@ -374,5 +379,94 @@ fn a_page_with_includes_knows_where_it_is() {
         );
         // The include begins with the request as it came, not as the page's states left it.
         assert_eq!(get(&governed.node, "/").await.text(), "<p>1 / none</p>");
+    });
+}
+
+/// A policy that has nothing left to write into once it has failed.
+const GREEDY: &str = r#"
+    sub vcl_recv {
+        set req.http.a = "0123456789012345678901234567890123456789012345678901234567890123456789";
+        set req.http.a = req.http.a + req.http.a + req.http.a + req.http.a + req.http.a;
+        set req.http.a = req.http.a + req.http.a + req.http.a + req.http.a + req.http.a;
+        set req.http.b = req.http.a + req.http.a + req.http.a + req.http.a + req.http.a;
+        set req.http.c = req.http.b + req.http.b + req.http.b + req.http.b + req.http.b;
+        set req.http.d = req.http.c + req.http.b + req.http.b;
+        set req.http.e = req.http.b;
+        set req.http.f = req.http.a + req.http.a + req.http.a;
+        set req.http.g = req.http.a + req.http.a;
+    }
+    sub vcl_synth {
+        set resp.http.X-Said = req.http.a;
+        synthetic("our page");
+        return (deliver);
+    }
+"#;
+
+#[test]
+fn a_policy_out_of_workspace_is_told_by_its_own_page() {
+    run(async {
+        let origin = Origin::serve(|_| fresh("page"));
+        let governed = governed(&origin, GREEDY);
+        let answer = get(&governed.node, "/").await;
+        assert_eq!((answer.status, answer.text().as_str()), (503, "our page"));
+        assert!(answer.head.line.ends_with("VCL failed"), "{}", answer.head.line);
+        assert_eq!(origin.count(), 0);
+    });
+}
+
+/// Counts the lines that policies' failures write.
+struct Lines;
+
+static LINES: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether a line is about the policy that only one test has.
+struct IsOurs(bool);
+
+impl Visit for IsOurs {
+    fn record_debug(&mut self, _: &Field, value: &dyn fmt::Debug) {
+        self.0 |= format!("{value:?}").contains("only-here");
+    }
+}
+
+impl Subscriber for Lines {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event() && metadata.target().starts_with("freshet_node::policy")
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut is_ours = IsOurs(false);
+        event.record(&mut is_ours);
+        LINES.fetch_add(usize::from(is_ours.0), Relaxed);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[test]
+fn failures_of_a_policy_do_not_fill_the_log() {
+    run(async {
+        tracing::subscriber::set_global_default(Lines).unwrap();
+        let origin = Origin::serve(|_| fresh("page"));
+        let failing = "import std;\nsub vcl_recv { set req.http.only-here = \"x\"; \
+                       std.rollback(req); return (fail(\"only-here\")); }";
+        let governed = governed(&origin, failing);
+        let mut client = Client::to(&governed.node).await;
+        for _ in 0..300 {
+            let answer = client.get("/").await;
+            assert_eq!(answer.status, 503);
+            client = Client::to(&governed.node).await;
+        }
+        let lines = LINES.load(Relaxed);
+        assert!((1..30).contains(&lines), "{lines} lines");
     });
 }

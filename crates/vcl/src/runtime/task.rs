@@ -79,6 +79,11 @@ impl Task {
         self.hash_parts.clear();
     }
 
+    /// Gives the policy a workspace as at the beginning, for what it says of its failure.
+    pub fn renew_workspace(&mut self) {
+        self.budget = WORKSPACE_BYTES_MAX;
+    }
+
     /// The failure that ended the last state, taken.
     pub fn take_failure(&mut self) -> Option<Failure> {
         self.failure.take()

@@ -127,9 +127,12 @@ impl ClientState {
             task.durability.get_or_insert_default().add(host.durability);
         }
         if let Some(failure) = self.task.take_failure() {
-            tracing::warn!(policy = policy.policy.name(), line = failure.text, "{failure}");
+            policy.tell(&failure, task.now);
         }
-        self.failed |= outcome == Outcome::Fail;
+        if outcome == Outcome::Fail && !std::mem::replace(&mut self.failed, true) {
+            // What it had used up is not to keep the page from being made that tells of it.
+            self.task.renew_workspace();
+        }
         outcome
     }
 }

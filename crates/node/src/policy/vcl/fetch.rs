@@ -85,7 +85,7 @@ impl FetchState {
         let mut host = NodeHost::new(policy, task.now, Some(&task.transcript));
         let outcome = policy.policy.run(state, view, &mut self.task, &mut host);
         if let Some(failure) = self.task.take_failure() {
-            tracing::warn!(policy = policy.policy.name(), line = failure.text, "{failure}");
+            policy.tell(&failure, task.now);
         }
         outcome
     }

@@ -5,6 +5,7 @@ use crate::disk::{Durability, Purged};
 use crate::shares::Loan;
 use crate::transcript::{Tag, Transcript};
 use freshet_base::clock::UnixMillis;
+use freshet_base::log_limit::LogLimit;
 use freshet_cache::{KeyBuilder, tag};
 use freshet_http::message::reason_phrase;
 use freshet_origin::health::Health;
@@ -48,7 +49,14 @@ pub(super) fn read_file(path: &str) -> Option<Arc<[u8]>> {
     let read = || freshet_base::file::read(path.as_ref(), FILE_BYTES_MAX).ok();
     let bytes = is_file.then(read).flatten();
     if bytes.is_none() {
-        tracing::warn!(path, "a policy reads a file that is not there, or above 1 MiB");
+        static LIMIT: LogLimit = LogLimit::new();
+        if let Some(held_back) = LIMIT.admit(UnixMillis::now(), super::FAILURE_EVERY) {
+            tracing::warn!(
+                path,
+                held_back,
+                "a policy reads a file that is not there, or above 1 MiB"
+            );
+        }
     }
     bytes.map(Into::into)
 }

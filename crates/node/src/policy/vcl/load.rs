@@ -2,6 +2,7 @@
 
 use super::{VclPolicy, host, span};
 use freshet_base::clock::UnixMillis;
+use freshet_base::log_limit::LogLimit;
 use freshet_net::address::Address;
 use freshet_origin::definition::OriginAddress;
 use freshet_origin::probe::ProbeSettings;
@@ -93,6 +94,7 @@ impl VclPolicy {
             shared: RwLock::default(),
             shares: OnceLock::new(),
             files: host::FileCache::default(),
+            failures: LogLimit::new(),
             passes: super::passes::Passes::default(),
             misses: super::passes::Passes::default(),
             identity: settings.identity.clone().unwrap_or_else(|| hostname.clone()),

@@ -23,14 +23,16 @@ use crate::bans::BanSettings;
 use crate::shares::Shares;
 use crate::worker::Shared;
 use freshet_base::clock::UnixMillis;
+use freshet_base::log_limit::LogLimit;
 use freshet_cache::{KeyBuilder, Object};
 use freshet_http::message::ResponseHead;
 use freshet_origin::Origin;
 use freshet_origin::probe::ProbeSettings;
-use freshet_vcl::Defaults;
+use freshet_vcl::{Defaults, Failure};
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, RwLock, Weak};
+use std::time::Duration;
 
 /// Names of storages there always are: what a policy puts into one of the first three stays in
 /// memory, and `disk` is the class of stores that are given no other.
@@ -51,6 +53,8 @@ pub struct VclPolicy {
     shared: RwLock<(Weak<Shared>, BanSettings)>,
     shares: OnceLock<Arc<Shares>>,
     files: host::FileCache,
+    /// Lines in the log about failures.
+    failures: LogLimit,
     passes: passes::Passes,
     /// Responses that were not kept, for those who watch: fetches do not wait for one another.
     misses: passes::Passes,
@@ -61,7 +65,18 @@ pub struct VclPolicy {
     said: Vec<String>,
 }
 
+/// How often a failure of a policy is logged: each request may bring one.
+const FAILURE_EVERY: Duration = Duration::from_secs(1);
+
 impl VclPolicy {
+    /// Logs why a state failed, or counts that it did.
+    fn tell(&self, failure: &Failure, now: UnixMillis) {
+        if let Some(held_back) = self.failures.admit(now, FAILURE_EVERY) {
+            let (policy, line) = (self.policy.name(), failure.text.as_str());
+            tracing::warn!(policy, line, held_back, "{failure}");
+        }
+    }
+
     /// The program with its objects.
     pub fn policy(&self) -> &freshet_vcl::Policy {
         &self.policy
@@ -204,10 +219,10 @@ impl Policy for VclPolicy {
 }
 
 /// Seconds as a span; what is negative is none.
-fn span(seconds: f64) -> std::time::Duration {
+fn span(seconds: f64) -> Duration {
     // A year is more than any lifetime that is meant; from_secs_f64 would panic beyond 2^64.
     const SECONDS_MAX: f64 = 100.0 * 365.0 * 86_400.0;
-    std::time::Duration::from_secs_f64(seconds.clamp(0.0, SECONDS_MAX))
+    Duration::from_secs_f64(seconds.clamp(0.0, SECONDS_MAX))
 }
 
 fn seconds(at: UnixMillis) -> f64 {
