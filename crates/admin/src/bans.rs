@@ -2,6 +2,7 @@
 
 use crate::answer::Input;
 use crate::problem::Problem;
+use crate::purge::site_of;
 use crate::server::Context;
 use axum::Json;
 use axum::extract::State;
@@ -16,6 +17,8 @@ use utoipa::ToSchema;
 pub(crate) struct BanToAdd {
     /// Conditions that have to hold all, as `req.url ~ ^/news/ && obj.http.content-type ~ html`.
     ban: String,
+    /// Only of what this site has, where there are several.
+    site: Option<String>,
 }
 
 /// A ban that is in force.
@@ -60,7 +63,11 @@ pub(crate) async fn add_ban(
     Input(input): Input<BanToAdd>,
 ) -> Result<Json<Banned>, Problem> {
     let settings = context.node.snapshot().settings.bans;
-    let durability = context.node.shared.ban(&input.ban, &settings).map_err(|why| {
+    let text = match &input.site {
+        Some(name) => site_of(&context, Some(name))?.ban(&input.ban).into_owned(),
+        None => input.ban.clone(),
+    };
+    let durability = context.node.shared.ban(&text, &settings).map_err(|why| {
         let help = "as {\"ban\": \"req.url ~ ^/news/\"}; there are req.url, req.http.*, obj.status, \
                     obj.http.*, obj.age, obj.ttl, obj.grace and obj.keep with ==, !=, ~, !~, <, >";
         Problem::bad_request(&why, help)

@@ -32,7 +32,7 @@ pub(crate) async fn reload(State(context): State<Arc<Context>>) -> Result<Json<R
             )
         })?;
         let snapshot = context.node.snapshot();
-        let origins = snapshot.settings.origins.iter().map(|origin| origin.name.clone()).collect();
+        let origins = snapshot.sites.origins().map(|(name, _)| name.into_owned()).collect();
         Ok(Json(Reloaded { origins }))
     })
     .await?

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use freshet_base::clock::UnixMillis;
 use freshet_node::node::Node;
-use freshet_node::snapshot::Snapshot;
+use freshet_node::site::Site;
 use freshet_origin::health::Health;
 use std::sync::Arc;
 
@@ -33,9 +33,16 @@ fn unready(node: &Node) -> Option<String> {
     if node.is_draining() {
         return Some("draining, it ends when open requests have".to_owned());
     }
-    let snapshot = node.snapshot();
-    let (now, origins) = (UnixMillis::now(), snapshot.upstreams.board.origins());
-    if any_up(&snapshot, now) {
+    // One site without origins is no reason to keep the others from their clients.
+    let reasons: Option<Vec<_>> =
+        node.snapshot().sites.all().iter().map(|site| unready_site(site)).collect();
+    reasons.map(|why| why.join("; "))
+}
+
+/// Why a site has nothing to ask, if so.
+fn unready_site(site: &Site) -> Option<String> {
+    let (now, origins) = (UnixMillis::now(), site.upstreams.board.origins());
+    if any_up(site, now) {
         let up = origins.iter().filter(|origin| origin.health.health(now) != Health::Down);
         let short: Option<Vec<_>> = up.map(|origin| origin.shortage()).collect();
         return short.map(|why| why.join("; "));
@@ -45,7 +52,7 @@ fn unready(node: &Node) -> Option<String> {
 }
 
 /// Whether some origin would be asked.
-pub(crate) fn any_up(snapshot: &Snapshot, now: UnixMillis) -> bool {
-    let mut origins = snapshot.upstreams.board.origins().iter();
+pub(crate) fn any_up(site: &Site, now: UnixMillis) -> bool {
+    let mut origins = site.upstreams.board.origins().iter();
     origins.any(|origin| origin.health.health(now) != Health::Down)
 }

@@ -138,7 +138,8 @@ pub(crate) async fn objects(
         objects.iter().map(|object| ObjectView::new(object, now)).collect()
     };
     if let Some(url) = query.get("url") {
-        let key = key_of(shared, &context.node.snapshot(), request_for(url)?, now);
+        let key = key_of(shared, &context.node.snapshot(), request_for(url)?, now)
+            .ok_or_else(|| Problem::no_site(url))?;
         let peek = shared.cache.peek(&key);
         return Ok(Json(Objects {
             objects: view(&peek.variants),

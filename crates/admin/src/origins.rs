@@ -15,7 +15,8 @@ use utoipa::ToSchema;
 /// An origin.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct OriginView {
-    /// Name in configuration, logs and metrics.
+    /// Name in configuration, logs and metrics, behind its site's and a slash where there are several
+    /// sites.
     name: String,
     /// Where it listens.
     address: String,
@@ -64,7 +65,7 @@ pub(crate) struct OriginState {
     responses((status = OK, body = [OriginView])))]
 pub(crate) async fn origins(State(context): State<Arc<Context>>) -> Json<Vec<OriginView>> {
     let snapshot = context.node.snapshot();
-    Json(snapshot.upstreams.board.origins().iter().map(|origin| view(origin)).collect())
+    Json(snapshot.sites.origins().map(|(name, origin)| view(&name, origin)).collect())
 }
 
 /// Takes an origin out, puts it in, or leaves it to the probes. Holds until the node ends or the
@@ -79,9 +80,8 @@ pub(crate) async fn set_origin(
     Input(input): Input<OriginState>,
 ) -> Result<Json<OriginView>, Problem> {
     let snapshot = context.node.snapshot();
-    let Some(origin) = snapshot.upstreams.named(&name) else {
-        let all = snapshot.upstreams.board.origins();
-        let names: Vec<_> = all.iter().map(|origin| origin.settings.name.as_str()).collect();
+    let Some((_, origin)) = snapshot.sites.origins().find(|(known, _)| *known == name) else {
+        let names: Vec<_> = snapshot.sites.origins().map(|(name, _)| name).collect();
         return Err(Problem::not_found(
             format!("there is no origin `{name}`"),
             format!("there are: {}", names.join(", ")),
@@ -94,14 +94,14 @@ pub(crate) async fn set_origin(
     };
     origin.health.set_override(word, UnixMillis::now());
     tracing::info!(origin = name, ?word, "an operator spoke");
-    Ok(Json(view(origin)))
+    Ok(Json(view(&name, origin)))
 }
 
-fn view(origin: &Origin) -> OriginView {
+fn view(name: &str, origin: &Origin) -> OriginView {
     let stats = &origin.stats;
     let responses = stats.responses.value();
     OriginView {
-        name: origin.settings.name.clone(),
+        name: name.to_owned(),
         address: origin.settings.address.to_string(),
         health: health_word(origin.health.health(UnixMillis::now())),
         said: match origin.health.spoken() {

@@ -31,6 +31,12 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, error, hint)
     }
 
+    /// No site is for the host of a URL.
+    pub(crate) fn no_site(url: &str) -> Self {
+        let error = format!("no site is for the host of `{url}`");
+        Self::not_found(error, "give the host as clients ask for it, one of a site's hosts")
+    }
+
     /// What was named is not there.
     pub(crate) fn not_found(error: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, error, hint)

@@ -7,8 +7,9 @@ use crate::url::request_for;
 use axum::Json;
 use axum::extract::State;
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{Key, KeyBuilder, Purge, tag};
+use freshet_cache::{Key, KeyBuilder, Purge};
 use freshet_node::preview::key_of;
+use freshet_node::sites::SiteName;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Instant;
@@ -33,6 +34,8 @@ pub(crate) struct ResourceToPurge {
 pub(crate) struct TagToPurge {
     /// A tag from `Surrogate-Key` or `Cache-Tag`.
     tag: String,
+    /// The site whose responses are meant, where there are several.
+    site: Option<String>,
     /// Keep them as stale.
     #[serde(default)]
     soft: bool,
@@ -45,6 +48,8 @@ pub(crate) struct AllToPurge {
     /// Keep all as stale.
     #[serde(default)]
     soft: bool,
+    /// Only what this site has.
+    site: Option<String>,
 }
 
 /// What a purge did.
@@ -98,15 +103,16 @@ pub(crate) async fn purge_tag(
             "name one that origins send in Surrogate-Key or Cache-Tag",
         ));
     }
+    let site = site_of(&context, input.site.as_deref())?;
     beside(move || {
-        let number = tag(input.tag.as_bytes());
+        let number = site.tag(input.tag.as_bytes());
         carry_out(input.soft, |how| context.node.shared.purge_tag(number, how))
     })
     .await
     .map(Json)
 }
 
-/// Purges everything.
+/// Purges everything, or all that one site has.
 #[utoipa::path(post, path = "/v1/purge/all", tag = "purge", security(("token" = [])),
     request_body = AllToPurge,
     responses((status = OK, body = Purged), (status = BAD_REQUEST, body = Problem)))]
@@ -114,13 +120,40 @@ pub(crate) async fn purge_all(
     State(context): State<Arc<Context>>,
     Input(input): Input<AllToPurge>,
 ) -> Result<Json<Purged>, Problem> {
-    beside(move || carry_out(input.soft, |how| context.node.shared.purge_all(how))).await.map(Json)
+    let site = match &input.site {
+        Some(name) => site_of(&context, Some(name))?.tag_of_all(),
+        None => None,
+    };
+    beside(move || {
+        carry_out(input.soft, |how| match site {
+            Some(tag) => context.node.shared.purge_tag(tag, how),
+            None => context.node.shared.purge_all(how),
+        })
+    })
+    .await
+    .map(Json)
+}
+
+/// The site of this name; without one the only site.
+pub(crate) fn site_of(context: &Context, name: Option<&str>) -> Result<SiteName, Problem> {
+    let snapshot = context.node.snapshot();
+    if let Some(site) = snapshot.sites.named(name.unwrap_or_default()) {
+        return Ok(site.name.clone());
+    }
+    let names: Vec<_> =
+        snapshot.sites.all().iter().take(20).map(|site| site.name.as_str()).collect();
+    let known = format!("there are: {}", names.join(", "));
+    Err(match name {
+        Some(name) => Problem::not_found(format!("there is no site `{name}`"), known),
+        None => Problem::bad_request("tags are of one site each: name it with \"site\"", known),
+    })
 }
 
 fn key_of_url(context: &Context, url: &str) -> Result<Key, Problem> {
     let request = request_for(url)?;
     let snapshot = context.node.snapshot();
-    Ok(key_of(&context.node.shared, &snapshot, request, UnixMillis::now()))
+    key_of(&context.node.shared, &snapshot, request, UnixMillis::now())
+        .ok_or_else(|| Problem::no_site(url))
 }
 
 fn key_of_text(context: &Context, text: &str) -> Key {

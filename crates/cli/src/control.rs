@@ -24,6 +24,9 @@ pub(crate) struct PurgeArguments {
     /// Everything.
     #[arg(long)]
     all: bool,
+    /// With --tag or --all: of this site only.
+    #[arg(long, value_name = "NAME")]
+    site: Option<String>,
     /// Keep it as stale, to be served while it is refreshed.
     #[arg(long)]
     soft: bool,
@@ -39,16 +42,16 @@ pub(crate) struct PurgeArguments {
 /// # Errors
 /// When the node cannot be asked or refuses.
 pub(crate) fn purge(arguments: PurgeArguments) -> Result<ExitCode> {
-    let soft = arguments.soft;
+    let (soft, site) = (arguments.soft, &arguments.site);
     let urls = arguments
         .urls
         .iter()
         .map(|url| ("/v1/purge", url.as_str(), json!({"url": url, "soft": soft})));
-    let tags = arguments
-        .tag
-        .iter()
-        .map(|tag| ("/v1/purge/tag", tag.as_str(), json!({"tag": tag, "soft": soft})));
-    let all = arguments.all.then(|| ("/v1/purge/all", "everything", json!({"soft": soft})));
+    let tags = arguments.tag.iter().map(|tag| {
+        ("/v1/purge/tag", tag.as_str(), json!({"tag": tag, "soft": soft, "site": site}))
+    });
+    let what = site.as_deref().unwrap_or("everything");
+    let all = arguments.all.then(|| ("/v1/purge/all", what, json!({"soft": soft, "site": site})));
     for (path, what, body) in urls.chain(tags).chain(all) {
         let answer = arguments.node.post(path, &body)?.json()?;
         if arguments.json {

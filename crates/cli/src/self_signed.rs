@@ -1,7 +1,8 @@
 //! A certificate for a node that was given none: good for trying things, not for clients.
 
 use anyhow::{Context, Result};
-use freshet_node::config::settings::{Certificate, Settings};
+use freshet_node::config::Settings;
+use freshet_node::config::listeners::Certificate;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

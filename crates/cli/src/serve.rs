@@ -165,6 +165,9 @@ async fn control(
     }
 }
 
+/// Sites that are named at the start.
+const SITES_SHOWN_MAX: usize = 5;
+
 /// Says on standard error where the node is and what to try.
 fn announce(node: &Node, admin: Option<&Admin>) {
     let snapshot = node.snapshot();
@@ -177,8 +180,15 @@ fn announce(node: &Node, admin: Option<&Admin>) {
         eprintln!("listening  {url}{}", if tls { "  (h2, http/1.1)" } else { "" });
         first = first.or(Some(url));
     }
-    for origin in &settings.origins {
-        eprintln!("origin     {}", origin.url);
+    if settings.sites.is_empty() {
+        for origin in &settings.site.origins {
+            eprintln!("origin     {}", origin.url);
+        }
+    } else {
+        let names = settings.sites.iter().take(SITES_SHOWN_MAX).map(|site| site.name.as_str());
+        let names = names.collect::<Vec<_>>().join(", ");
+        let more = if settings.sites.len() > SITES_SHOWN_MAX { " ..." } else { "" };
+        eprintln!("sites      {}: {names}{more}", settings.sites.len());
     }
     eprintln!(
         "memory     {}  workers {}",

@@ -169,6 +169,8 @@ reasons! {
         "The client may not do this.";
     ClientTooMany, Error, "client-too-many", "RFC 6585 §4",
         "The client sent too many requests.";
+    UnknownHost, Error, "unknown-host", "RFC 9110 §15.5.20",
+        "No site is for the host that was asked for.";
     Loop, Error, "loop", "RFC 8586 §2",
         "The request has been through this node before.";
     OriginNameUnknown, Error, "origin-name-unknown", "RFC 9209 §2.3.2",

@@ -6,6 +6,7 @@ use crate::client::Client;
 use crate::delivery::ResponseBody;
 use crate::esi::assemble::Nesting;
 use crate::held::Charge;
+use crate::sites::SiteRef;
 use crate::transcript::Transcript;
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::{RequestHead, ResponseHead};
@@ -60,6 +61,13 @@ pub struct Response {
     pub facts: Facts,
 }
 
+impl Response {
+    /// A response whose body is as it is.
+    pub fn new(head: ResponseHead, body: ResponseBody, length: Option<u64>, facts: Facts) -> Self {
+        Self { head, body, length, is_packed: false, facts }
+    }
+}
+
 /// How a response came about.
 #[derive(Clone, Debug)]
 pub struct Facts {
@@ -70,12 +78,14 @@ pub struct Facts {
     pub hit: bool,
     /// The origin asked, if any.
     pub origin: Option<Arc<str>>,
+    /// The site, where the request was for one.
+    pub site: Option<SiteRef>,
 }
 
 impl Facts {
     /// Facts of a response without an origin.
     pub fn local(reason: Reason) -> Self {
-        Self { reason, hit: false, origin: None }
+        Self { reason, hit: false, origin: None, site: None }
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::config::Settings;
 use crate::config::lower::LowerMemory;
 use crate::policy::Storage;
+use crate::sites::SiteRef;
 use freshet_cache::{Cache, Key, LowerTakes};
 use freshet_store::{Arena, StoreError};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -106,12 +107,12 @@ fn takes(lower: &LowerMemory) -> LowerTakes {
 }
 
 /// Whether a rule or a policy sends a response to the lower class.
-pub(crate) fn is_named(settings: &Settings, key: &Key, storage: &Storage) -> bool {
-    let Some(lower) = &settings.lower_memory else { return false };
+pub(crate) fn is_named(site: &SiteRef, key: &Key, storage: &Storage) -> bool {
+    let Some(lower) = &site.node().settings.lower_memory else { return false };
     let by_rule;
     let storage = match storage {
         Storage::Configured => {
-            by_rule = settings.storage_of(crate::disk::target_of(key));
+            by_rule = site.settings.storage_of(crate::disk::target_of(key));
             &by_rule
         }
         chosen => chosen,

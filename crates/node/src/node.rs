@@ -2,7 +2,7 @@
 
 use crate::bans::Bans;
 use crate::config::Settings;
-use crate::config::settings;
+use crate::config::listeners::Listener as ListenerSettings;
 use crate::decisions::Decisions;
 use crate::expiry::Expiry;
 use crate::handover::{self, Giving};
@@ -128,8 +128,8 @@ impl Node {
             Arc::clone(&arena),
             secret,
             freshet_cache::Settings {
-                object_bytes_max: Some(settings.cache.object_bytes_max),
-                objective: settings.cache.objective,
+                object_bytes_max: Some(settings.site.cache.object_bytes_max),
+                objective: settings.site.cache.objective,
                 disk_bytes: disks.as_ref().map_or(0, |disks| disks.log_bytes()),
                 ..freshet_cache::Settings::default()
             },
@@ -159,12 +159,10 @@ impl Node {
             giving: Mutex::default(),
         });
         if let Some(line) = predecessor {
-            handover::take_over(line, &shared, &settings);
+            handover::take_over(line, &shared, &snapshot.sites);
         }
         shared.bans.restore_kept(&shared.cache);
-        if let Some(vcl) = &snapshot.vcl {
-            vcl.set_shared(&shared, settings.bans);
-        }
+        snapshot.set_shared(&shared);
         let mut listeners = Vec::new();
         let mut ports: Vec<Vec<Port>> = cpus.iter().map(|_| Vec::new()).collect();
         for (index, listener) in settings.listeners.iter().enumerate() {
@@ -200,9 +198,7 @@ impl Node {
             .map_err(|error| NodeError::Config(format!("log.format: {error}")))?;
         let before = self.snapshot();
         let next = Snapshot::new(settings, Some(&before)).map_err(NodeError::Config)?;
-        if let Some(vcl) = &next.vcl {
-            vcl.set_shared(&self.shared, next.settings.bans);
-        }
+        next.set_shared(&self.shared);
         // All that can fail comes before the first change.
         let log = Opened::open(&next.settings.log.access).map_err(NodeError::LocalLog)?;
         if let Some(store) = &self.certificates {
@@ -219,7 +215,11 @@ impl Node {
     /// Swaps in a snapshot made before, with its policy and origins.
     pub fn reload_with(&self, mut next: Snapshot) {
         let before = self.snapshot();
-        (next.own_ports, next.loop_id) = (before.own_ports, before.loop_id);
+        next.own_ports = Arc::clone(&before.own_ports);
+        let is_made_up = |one: &Snapshot| one.settings.site.cache.loop_id.is_none();
+        if is_made_up(&before) && is_made_up(&next) {
+            next.loop_id = before.loop_id;
+        }
         limit_fills(&self.shared.arena, &next.settings);
         *lock(&self.snapshot) = next.clone();
         self.tell(|| Command::Reload(Box::new(next.clone())));
@@ -363,7 +363,7 @@ impl Node {
 /// Every inherited socket of the address gets a worker, also where the process before had more of
 /// them: connections wait in the queue of a socket, and closing it would reset them.
 fn open(
-    setting: &settings::Listener,
+    setting: &ListenerSettings,
     name: &Arc<str>,
     tls: Option<&Arc<ServerConfig>>,
     inherited: &mut Inherited,
@@ -420,7 +420,7 @@ fn fixed(before: &Settings, next: &Settings) -> impl Iterator<Item = &'static st
         ("memory", before.memory_bytes != next.memory_bytes),
         ("lower_memory", before.lower_memory != next.lower_memory),
         ("store", before.stores != next.stores),
-        ("cache.objective", before.cache.objective != next.cache.objective),
+        ("cache.objective", before.site.cache.objective != next.site.cache.objective),
         ("admin.listen", before.admin_listen != next.admin_listen),
     ]
     .into_iter()

@@ -4,10 +4,11 @@
 use crate::client::Client;
 use crate::policy::{ClientTask, Recv, Shaping};
 use crate::request::use_of;
+use crate::sites::{SiteName, SiteRef};
 use crate::snapshot::Snapshot;
 use crate::worker::Shared;
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{Key, KeyBuilder, Object, Peek, Use};
+use freshet_cache::{Key, Object, Peek, Use};
 use freshet_http::freshness::Reuse;
 use freshet_http::message::RequestHead;
 use freshet_http::reason::Reason;
@@ -17,6 +18,8 @@ use std::sync::Arc;
 
 /// What is known beforehand of a request.
 pub struct Preview {
+    /// The site it is for.
+    pub site: SiteName,
     /// Its key, by the policy in force.
     pub key: Key,
     /// What the policy does with it first.
@@ -29,22 +32,29 @@ pub struct Preview {
     pub reason: Reason,
 }
 
-/// The key of a request, as the policy in force makes it.
-pub fn key_of(shared: &Shared, snapshot: &Snapshot, request: RequestHead, now: UnixMillis) -> Key {
-    let mut task = task(snapshot, request, now);
-    let _ = snapshot.policy.recv(&mut task);
-    key(shared, &mut task)
+/// The key of a request, as the policy in force makes it; `None` where no site is for its host.
+pub fn key_of(
+    shared: &Shared,
+    snapshot: &Snapshot,
+    request: RequestHead,
+    now: UnixMillis,
+) -> Option<Key> {
+    let site = SiteRef::of(&Rc::new(snapshot.clone()), &request.authority)?;
+    let mut task = task(site.clone(), request, now);
+    let _ = site.policy.recv(&mut task);
+    Some(key(shared, &mut task))
 }
 
-/// Looks what a request would get at `now`.
+/// Looks what a request would get at `now`; `None` where no site is for its host.
 pub fn preview(
     shared: &Shared,
     snapshot: &Snapshot,
     request: RequestHead,
     now: UnixMillis,
-) -> Preview {
-    let mut task = task(snapshot, request, now);
-    let recv = snapshot.policy.recv(&mut task);
+) -> Option<Preview> {
+    let site = SiteRef::of(&Rc::new(snapshot.clone()), &request.authority)?;
+    let mut task = task(site.clone(), request, now);
+    let recv = site.policy.recv(&mut task);
     let key = key(shared, &mut task);
     let peek = shared.cache.peek(&key);
     let selected = peek.variants.iter().find(|object| selects(object, &task.request)).cloned();
@@ -57,10 +67,10 @@ pub fn preview(
         Recv::Purge => Reason::Purge,
         Recv::Synth(..) => Reason::Synthetic,
     };
-    Preview { key, recv, peek, selected, reason }
+    Some(Preview { site: site.name.clone(), key, recv, peek, selected, reason })
 }
 
-fn task(snapshot: &Snapshot, request: RequestHead, now: UnixMillis) -> ClientTask {
+fn task(site: SiteRef, request: RequestHead, now: UnixMillis) -> ClientTask {
     // The policy sees a client on this machine.
     let address = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
     ClientTask {
@@ -78,7 +88,7 @@ fn task(snapshot: &Snapshot, request: RequestHead, now: UnixMillis) -> ClientTas
         hash_ignore_vary: false,
         ttl_max: None,
         grace_max: None,
-        snapshot: Rc::new(snapshot.clone()),
+        site,
         reason: Reason::Miss,
         nesting: None,
         charge: None,
@@ -89,8 +99,8 @@ fn task(snapshot: &Snapshot, request: RequestHead, now: UnixMillis) -> ClientTas
 }
 
 fn key(shared: &Shared, task: &mut ClientTask) -> Key {
-    let policy = Arc::clone(&task.snapshot.policy);
-    policy.hash(task, KeyBuilder::new(shared.cache.secret())).build()
+    let site = task.site.clone();
+    site.policy.hash(task, site.name.key(shared.cache.secret())).build()
 }
 
 /// Whether a stored variant is for this request (RFC 9111 §4.1).

@@ -1,36 +1,21 @@
-//! What a reload swaps as one: settings, policy, origins and certificates' listeners.
+//! What a reload swaps as one: the settings of the node and its sites.
 
 use crate::config::Settings;
-use crate::config::settings::{self, Director as DirectorSetting};
-use crate::policy::vcl::{Files, VclPolicy};
-use crate::policy::{Builtin, Policy};
-use crate::shares::Shares;
-use freshet_base::clock::UnixMillis;
-use freshet_http::freshness::{self, SetCookie};
-use freshet_origin::director::{Director, LoadBound, Member};
-use freshet_origin::health::HealthBoard;
-use freshet_origin::probe::ProbeSettings;
-use freshet_origin::{Origin, OriginId, OriginSettings};
-use freshet_vcl::{Defaults, Timeouts};
+use crate::config::limits::SiteLimits;
+use crate::site::Site;
+use crate::sites::Sites;
+use crate::worker::Shared;
 pub use freshet_wire::h1::{Dialect, Limits};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-/// Everything a request needs to know of the configuration. A request keeps the one it began with.
+/// The configuration in force.
 #[derive(Clone)]
 pub struct Snapshot {
     /// Settings.
     pub settings: Arc<Settings>,
-    /// Policy.
-    pub policy: Arc<dyn Policy>,
-    /// The same, where it is a VCL program.
-    pub vcl: Option<Arc<VclPolicy>>,
-    /// Origins and how they are chosen.
-    pub upstreams: Arc<Upstreams>,
-    /// Rules of freshness.
-    pub freshness: freshness::Settings,
+    /// What is served under which hosts.
+    pub sites: Arc<Sites>,
     /// Ports this node listens on. In a request's authority they say how it came here, not what it
     /// is for.
     pub own_ports: Arc<[u16]>,
@@ -38,230 +23,73 @@ pub struct Snapshot {
     pub loop_id: Arc<str>,
     /// Limits on request heads.
     pub h1_limits: Limits,
-    /// Limits on response heads, where they are not each origin's own.
-    pub response_limits: Option<Limits>,
-    /// Parts of the memory with limits of their own, where there are any.
-    pub shares: Option<Arc<Shares>>,
-    /// Whether parts of what is stored are served.
-    pub serves_ranges: bool,
-    /// How hard bodies are packed, 0 to 9.
-    pub gzip_level: u32,
-    /// What tunnels may cost.
-    pub tunnels: Tunnels,
-    /// Whether what is kept under gzip is unpacked for clients that do not take it.
-    pub codes_gzip: bool,
-}
-
-/// What connections that became tunnels may cost.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Tunnels {
-    /// At once, over all workers; 0 for any number.
-    pub open_max: u64,
-    /// One in which nothing moves for this long is ended.
-    pub idle: Duration,
-}
-
-impl Default for Tunnels {
-    fn default() -> Self {
-        // WebSockets ping more often.
-        Self { open_max: 0, idle: Duration::from_secs(600) }
-    }
-}
-
-/// Origins with their health, and the rule that chooses among them.
-pub struct Upstreams {
-    /// Origins and their health.
-    pub board: HealthBoard,
-    /// The rule.
-    pub director: Director,
-    /// Origins that are asked how they are, and how.
-    pub probes: Vec<(Arc<Origin>, ProbeSettings)>,
 }
 
 impl Snapshot {
-    /// Makes a snapshot. Origins whose settings did not change since `before` stay the same ones,
-    /// with their health and connections.
+    /// Makes a snapshot. What did not change since `before` stays, with health and connections. A
+    /// site that cannot be made stays as it was before, where it was, and the log says so.
     ///
     /// # Errors
-    /// A line that names the origin and what is wrong with it.
+    /// A line that names the site, the origin and what is wrong with it.
     pub fn new(settings: Settings, before: Option<&Self>) -> Result<Self, String> {
-        if let Some(path) = settings.vcl.clone() {
-            let vcl = load(&path, &settings, before)?;
-            return Ok(Self::with_vcl(settings, vcl, before));
+        let classes: Vec<_> = settings.store_classes().collect();
+        let mut sites = Vec::with_capacity(settings.served().len());
+        for wanted in &settings.served() {
+            let known = before.and_then(|before| before.sites.named(&wanted.name));
+            match (Site::new(wanted, &classes, known.map(|site| &**site)), known) {
+                (Ok(site), _) => sites.push(Arc::new(site)),
+                (Err(error), _) if wanted.name.is_empty() => return Err(error),
+                (Err(error), Some(known)) => {
+                    tracing::error!(site = wanted.name, "stays as it was: {error}");
+                    sites.push(Arc::clone(known));
+                }
+                (Err(error), None) => return Err(format!("site `{}`: {error}", wanted.name)),
+            }
         }
-        let mut origins = Vec::new();
-        for setting in &settings.origins {
-            let wanted = origin_settings(setting, &settings)?;
-            // Without checks nothing would ever take back what the last one said.
-            let ends_checks =
-                |before: &&Self| settings.health.is_some() || before.settings.health.is_none();
-            let known = before
-                .filter(ends_checks)
-                .and_then(|before| {
-                    before.upstreams.board.origins().iter().find(|origin| origin.settings == wanted)
-                })
-                .cloned();
-            let origin = match known {
-                Some(origin) => origin,
-                None => Origin::new(wanted).map_err(|error| error.to_string())?,
-            };
-            origins.push((origin, setting.weight));
-        }
-        let members: Vec<_> = origins
-            .iter()
-            .map(|(origin, weight)| {
-                Member::new(origin.id, origin.settings.name.clone()).weight(*weight)
-            })
-            .collect();
-        let director = match settings.director {
-            DirectorSetting::RoundRobin => Director::round_robin(members),
-            DirectorSetting::Hash => Director::hash(members, Some(LoadBound::default())),
-            DirectorSetting::Fallback => Director::fallback(members),
-        };
-        let board = HealthBoard::new(origins.into_iter().map(|(origin, _)| origin));
-        let probe = settings.health.as_ref().map(probe_settings);
-        let all = board.origins().iter().cloned();
-        let probes = probe.map(|probe| all.map(|origin| (origin, probe.clone())).collect());
-        let upstreams = Upstreams { board, director, probes: probes.unwrap_or_default() };
-        Ok(Self::assemble(settings, Arc::new(Builtin), None, upstreams, before))
+        Ok(Self::with_sites(settings, sites, before))
     }
 
-    /// A snapshot whose policy and origins are those of a VCL program.
-    pub fn with_vcl(settings: Settings, vcl: Arc<VclPolicy>, before: Option<&Self>) -> Self {
-        let origins: Vec<_> = vcl.origins().map(|(_, origin)| Arc::clone(origin)).collect();
-        let upstreams = Upstreams {
-            // A program chooses by itself: nobody is reached beside it.
-            director: Director::fallback([]),
-            probes: vcl.probes().to_vec(),
-            board: HealthBoard::new(origins),
-        };
-        let policy: Arc<dyn Policy> = Arc::<VclPolicy>::clone(&vcl);
-        Self::assemble(settings, policy, Some(vcl), upstreams, before)
-    }
-
-    fn assemble(
-        settings: Settings,
-        policy: Arc<dyn Policy>,
-        vcl: Option<Arc<VclPolicy>>,
-        upstreams: Upstreams,
-        before: Option<&Self>,
-    ) -> Self {
-        let has_vcl = vcl.is_some();
+    /// A snapshot of these sites, made before.
+    pub fn with_sites(settings: Settings, sites: Vec<Arc<Site>>, before: Option<&Self>) -> Self {
+        let loop_id = settings.site.cache.loop_id.as_deref();
         Self {
-            codes_gzip: settings.cache.gzip.unwrap_or_else(|| policy.decides_all()),
-            policy,
-            vcl,
-            loop_id: loop_id(settings.cache.loop_id.as_deref(), before),
+            loop_id: loop_id_of(loop_id, before),
             own_ports: before.map_or_else(|| [].into(), |before| Arc::clone(&before.own_ports)),
-            upstreams: Arc::new(upstreams),
-            freshness: freshness_settings(&settings.cache, has_vcl),
             h1_limits: Limits {
                 head_bytes_max: settings.limits.head_bytes_max,
                 fields_max: settings.limits.fields_max,
                 target_bytes_max: settings.limits.target_bytes_max,
                 ..Limits::default()
             },
-            response_limits: None,
-            shares: None,
-            serves_ranges: true,
-            gzip_level: crate::coding::gzip::LEVEL,
-            tunnels: Tunnels::default(),
+            sites: Arc::new(Sites::new(sites)),
             settings: Arc::new(settings),
         }
     }
-}
 
-/// Reads and loads a policy. Origins that did not change stay the same ones.
-fn load(
-    path: &Path,
-    settings: &Settings,
-    before: Option<&Snapshot>,
-) -> Result<Arc<VclPolicy>, String> {
-    let (source, files) = Files::open(path)?;
-    let timeouts = &settings.origin_timeouts;
-    let timeouts = Timeouts {
-        connect: timeouts.connect.as_secs_f64(),
-        first_byte: timeouts.first_byte.as_secs_f64(),
-        between_bytes: timeouts.between_bytes.as_secs_f64(),
-    };
-    let defaults = Defaults { grace: settings.cache.grace.as_secs_f64(), ..Defaults::default() };
-    let language = crate::policy::vcl::language(settings.store_classes());
-    let before = before.and_then(|before| before.vcl.as_deref());
-    VclPolicy::load("boot", source, &files, &language, defaults, timeouts, before)
-        .map_err(|error| format!("the policy has mistakes\n{error}"))
-}
-
-fn probe_settings(health: &settings::Health) -> ProbeSettings {
-    ProbeSettings {
-        target: health.path.clone(),
-        interval: health.interval,
-        timeout: health.timeout,
-        window: health.window,
-        threshold: health.threshold,
-        expected: health.status..=health.status,
-        ..ProbeSettings::default()
-    }
-}
-
-impl Upstreams {
-    /// An origin for the request whose key has this hash, leaving out `tried`.
-    pub fn choose(
-        &self,
-        key_hash: u64,
-        tried: &[OriginId],
-        now: UnixMillis,
-    ) -> Option<&Arc<Origin>> {
-        let id = self.director.choose(key_hash, tried, &self.board.at(now))?;
-        self.board.origin(id)
+    /// Lets the policies act on what this node keeps.
+    pub(crate) fn set_shared(&self, shared: &Arc<Shared>) {
+        for site in self.sites.all() {
+            if let Some(vcl) = &site.vcl {
+                vcl.set_shared(shared, &site.name, self.settings.bans);
+            }
+        }
     }
 
-    /// The origin of this name.
-    pub fn named(&self, name: &str) -> Option<&Arc<Origin>> {
-        self.board.origins().iter().find(|origin| origin.settings.name == name)
+    /// The limits of the site for an authority, or of the top level where it has none.
+    pub(crate) fn limits_of(&self, authority: &str) -> &SiteLimits {
+        let site = self.sites.of(authority).map_or(&self.settings.site, |site| &site.settings);
+        &site.limits
     }
-}
-
-fn origin_settings(
-    setting: &settings::Origin,
-    settings: &Settings,
-) -> Result<OriginSettings, String> {
-    let mut out: OriginSettings =
-        setting.url.parse().map_err(|e: freshet_origin::OriginError| e.to_string())?;
-    out.name.clone_from(&setting.name);
-    out.host_header.clone_from(&setting.host);
-    if let Some(tls) = &mut out.tls {
-        tls.server_name.clone_from(&setting.sni);
-        tls.verify = setting.verify;
-        tls.ca.clone_from(&setting.ca);
-    }
-    out.timeouts.connect = settings.origin_timeouts.connect;
-    out.timeouts.first_byte = settings.origin_timeouts.first_byte;
-    out.timeouts.between_bytes = settings.origin_timeouts.between_bytes;
-    out.timeouts.idle = settings.origin_timeouts.keep_alive;
-    out.connections_max = u32::try_from(setting.connections_max).unwrap_or(u32::MAX);
-    Ok(out)
 }
 
 /// The name that is configured, or the one of before, or one made up from the randomness the
 /// standard library seeds its maps with: two nodes of one name would take each other for a loop.
-fn loop_id(configured: Option<&str>, before: Option<&Snapshot>) -> Arc<str> {
+fn loop_id_of(configured: Option<&str>, before: Option<&Snapshot>) -> Arc<str> {
     match (configured, before) {
         (Some(own), _) => own.into(),
-        (None, Some(before)) if before.settings.cache.loop_id.is_none() => {
+        (None, Some(before)) if before.settings.site.cache.loop_id.is_none() => {
             Arc::clone(&before.loop_id)
         }
         (None, _) => format!("freshet-{:016x}", RandomState::new().build_hasher().finish()).into(),
-    }
-}
-
-fn freshness_settings(cache: &settings::Cache, has_vcl: bool) -> freshness::Settings {
-    freshness::Settings {
-        set_cookie: if has_vcl { SetCookie::Store } else { cache.set_cookie },
-        heuristic: cache.heuristic,
-        heuristic_max: cache.heuristic_max,
-        default_grace: cache.grace,
-        default_stale_if_error: cache.stale_if_error,
-        negative_ttl: cache.negative,
-        ..freshness::Settings::default()
     }
 }

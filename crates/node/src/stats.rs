@@ -1,6 +1,7 @@
 //! What each worker counts. One writer per set, so a count is an unlocked add; readers sum over
 //! workers.
 
+use crate::site_stats::SiteStats;
 use freshet_base::counter::Counter;
 use freshet_base::histogram::{Histogram, Totals};
 
@@ -17,6 +18,8 @@ macro_rules! counters {
             pub miss_first_byte_us: Histogram,
             /// Responses by hundreds of their status: index 1 is 1xx.
             pub statuses: [Counter; 6],
+            /// Counts of each site, where there are several.
+            pub sites: SiteStats,
         }
 
         impl WorkerStats {

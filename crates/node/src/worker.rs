@@ -12,6 +12,8 @@ use crate::ids::{Ids, Share};
 use crate::log::{AccessLog, LogBuffer, Record};
 use crate::network::Network;
 use crate::session;
+use crate::site_stats::SiteCounters;
+use crate::sites::SiteRef;
 use crate::snapshot::Snapshot;
 use crate::stats::WorkerStats;
 use crate::transcript::{Scribe, Side, Tag, Transcript};
@@ -124,6 +126,8 @@ pub struct Worker {
     /// This worker's connections to origins.
     pub pool: Pool,
     snapshot: RefCell<Rc<Snapshot>>,
+    /// Of the sites of that snapshot, in their order.
+    site_counters: RefCell<Box<[Arc<SiteCounters>]>>,
     log: LogBuffer,
     draining: Cell<bool>,
     drain: Notify,
@@ -135,9 +139,10 @@ impl Worker {
         Rc::new(Self {
             stats: Arc::clone(&shared.stats[index]),
             log: LogBuffer::new(Arc::clone(&shared.log)),
-            shared,
             pool: Pool::new(),
+            site_counters: RefCell::new(shared.stats[index].sites.of(&snapshot.sites)),
             snapshot: RefCell::new(Rc::new(snapshot)),
+            shared,
             draining: Cell::new(false),
             drain: Notify::new(),
             ids: Share::default(),
@@ -147,6 +152,16 @@ impl Worker {
     /// The configuration in force.
     pub fn snapshot(&self) -> Rc<Snapshot> {
         Rc::clone(&self.snapshot.borrow())
+    }
+
+    /// Counts for a site, where there are several. What began before a reload that changed the list is
+    /// not counted.
+    pub(crate) fn count_site(&self, site: &SiteRef, count: impl FnOnce(&SiteCounters)) {
+        if let Some(counters) = self.site_counters.borrow().get(site.index())
+            && site.is_of(&self.snapshot.borrow())
+        {
+            count(counters);
+        }
     }
 
     /// What a new connection holds of the memory: nothing yet.
@@ -223,6 +238,7 @@ pub fn run(
         loop {
             match commands.recv().await {
                 Some(Command::Reload(snapshot)) => {
+                    worker.site_counters.replace(worker.stats.sites.of(&snapshot.sites));
                     worker.snapshot.replace(Rc::new(*snapshot));
                     if index == 0 {
                         probes.drain(..).for_each(|probe| probe.abort());
@@ -245,11 +261,9 @@ pub fn run(
 
 /// Begins to probe each origin, where probes are configured.
 fn start_probes(snapshot: &Snapshot) -> Vec<JoinHandle<()>> {
-    snapshot
-        .upstreams
-        .probes
-        .iter()
-        .cloned()
+    let sites = snapshot.sites.all().iter();
+    sites
+        .flat_map(|site| site.upstreams.probes.iter().cloned())
         .map(|(origin, settings)| {
             spawn_local(probe::run(origin, settings, |origin, change, why| {
                 let name = &origin.settings.name;

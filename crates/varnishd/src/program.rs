@@ -5,11 +5,13 @@ use crate::manager::State;
 use crate::parameters::Parameters;
 use freshet_net::address::Address;
 use freshet_node::bans::BanSettings;
+use freshet_node::config::listeners::Listener;
 use freshet_node::config::settings;
 use freshet_node::config::{Document, Settings};
 use freshet_node::esi::EsiSettings;
 use freshet_node::policy::vcl::{Files, LoadError, VclPolicy};
-use freshet_node::snapshot::{Dialect, Limits, Snapshot, Tunnels};
+use freshet_node::site::{Site, Tunnels};
+use freshet_node::snapshot::{Dialect, Limits, Snapshot};
 use freshet_node::transcript::Tag;
 use freshet_origin::Origin;
 use freshet_vcl::{Defaults, Endpoint, Source, Timeouts};
@@ -90,29 +92,31 @@ impl Program {
         let labels: HashMap<_, _> =
             labels.map(|(name, program)| (name.into(), Arc::clone(&program.0))).collect();
         self.0.set_labels(labels);
-        let mut snapshot = Snapshot::with_vcl(settings(state)?, Arc::clone(&self.0), None);
-        let line_bytes_max = state.parameters.integer("http_req_hdr_len");
-        snapshot.h1_limits.dialect = Dialect::Varnish;
-        snapshot.h1_limits.splits_https = state.parameters.flag("feature", "https_scheme");
-        snapshot.h1_limits.line_bytes_max = usize::try_from(line_bytes_max).unwrap_or(usize::MAX);
+        let settings = settings(state)?;
+        let mut site = Site::with_vcl(Arc::new(settings.site.clone()), Arc::clone(&self.0));
         let bytes = |name| usize::try_from(state.parameters.integer(name)).unwrap_or(usize::MAX);
         let shortlived = state.parameters.seconds("shortlived");
         let evictions_max = state.parameters.integer("nuke_limit");
         state.shares.set_rules(evictions_max, Duration::from_secs_f64(shortlived));
         self.0.set_shares(Arc::clone(&state.shares));
-        snapshot.shares = Some(Arc::clone(&state.shares));
-        snapshot.serves_ranges = state.parameters.bool("http_range_support");
-        snapshot.gzip_level = u32::try_from(state.parameters.integer("gzip_level")).unwrap_or(9);
-        snapshot.tunnels = Tunnels {
+        site.shares = Some(Arc::clone(&state.shares));
+        site.serves_ranges = state.parameters.bool("http_range_support");
+        site.gzip_level = u32::try_from(state.parameters.integer("gzip_level")).unwrap_or(9);
+        site.tunnels = Tunnels {
             open_max: state.parameters.integer("pipe_sess_max"),
             idle: Duration::from_secs_f64(state.parameters.seconds("pipe_timeout")),
         };
-        snapshot.response_limits = Some(Limits {
+        site.response_limits = Some(Limits {
             head_bytes_max: bytes("http_resp_size"),
             line_bytes_max: bytes("http_resp_hdr_len"),
             dialect: Dialect::Varnish,
             ..Limits::default()
         });
+        let mut snapshot = Snapshot::with_sites(settings, vec![Arc::new(site)], None);
+        let line_bytes_max = state.parameters.integer("http_req_hdr_len");
+        snapshot.h1_limits.dialect = Dialect::Varnish;
+        snapshot.h1_limits.splits_https = state.parameters.flag("feature", "https_scheme");
+        snapshot.h1_limits.line_bytes_max = usize::try_from(line_bytes_max).unwrap_or(usize::MAX);
         Ok(snapshot)
     }
 
@@ -194,7 +198,7 @@ fn settings(state: &State) -> Result<Settings, String> {
         .options
         .endpoints
         .iter()
-        .map(|endpoint| settings::Listener {
+        .map(|endpoint| Listener {
             name: Some(endpoint.name.clone()),
             address: endpoint.address.clone(),
             tls: false,
@@ -206,7 +210,7 @@ fn settings(state: &State) -> Result<Settings, String> {
     if let Some(bytes) = state.memory_bytes() {
         settings.memory_bytes = bytes;
         // The limits of the storages are what counts.
-        settings.cache.object_bytes_max = bytes / 2;
+        settings.site.cache.object_bytes_max = bytes / 2;
     }
     // Scripts count an origin's connections, and those of several workers are not shared.
     if parameters.flag("debug", "vtc_mode") {
@@ -214,17 +218,17 @@ fn settings(state: &State) -> Result<Settings, String> {
     }
     settings.log.access = settings::LogTarget::Off;
     settings.admin_listen = None;
-    settings.cache.name = NAME.into();
-    settings.cache.cache_status = false;
-    settings.cache.client_cache_control = false;
-    settings.cache.grace = span("default_grace");
-    settings.cache.gzip = Some(parameters.bool("http_gzip_support"));
+    settings.site.cache.name = NAME.into();
+    settings.site.cache.cache_status = false;
+    settings.site.cache.client_cache_control = false;
+    settings.site.cache.grace = span("default_grace");
+    settings.site.cache.gzip = Some(parameters.bool("http_gzip_support"));
     settings.bans = ban_settings(parameters);
-    settings.origin_timeouts.connect = span("connect_timeout");
-    settings.origin_timeouts.first_byte = span("first_byte_timeout");
-    settings.origin_timeouts.between_bytes = span("between_bytes_timeout");
+    settings.site.origin_timeouts.connect = span("connect_timeout");
+    settings.site.origin_timeouts.first_byte = span("first_byte_timeout");
+    settings.site.origin_timeouts.between_bytes = span("between_bytes_timeout");
     let feature = |name: &str| parameters.flag("feature", name);
-    settings.esi = EsiSettings {
+    settings.site.esi = EsiSettings {
         depth_max: u32::try_from(parameters.integer("max_esi_depth")).unwrap_or(u32::MAX),
         check_markup: !feature("esi_disable_xml_check"),
         https_as_http: feature("esi_ignore_https"),
@@ -237,6 +241,8 @@ fn settings(state: &State) -> Result<Settings, String> {
     let small = |name: &str| u32::try_from(parameters.integer(name)).unwrap_or(u32::MAX);
     settings.http2.stream_window_bytes = small("h2_initial_window_size");
     settings.http2.header_table_bytes = small("h2_header_table_size");
+    settings.site.limits.restarts_max = small("max_restarts");
+    settings.site.limits.retries_max = small("max_retries");
     let limits = &mut settings.limits;
     limits.idle_timeout = span("timeout_idle");
     // Varnish asks only that a body comes on.
@@ -245,8 +251,6 @@ fn settings(state: &State) -> Result<Settings, String> {
     // What the node limits is the time without progress.
     limits.send_timeout = span("idle_send_timeout").min(span("send_timeout"));
     limits.streams_max = small("h2_max_concurrent_streams");
-    limits.restarts_max = small("max_restarts");
-    limits.retries_max = small("max_retries");
     limits.fields_max = usize::try_from(parameters.integer("http_max_hdr")).unwrap_or(usize::MAX);
     limits.head_bytes_max =
         usize::try_from(parameters.integer("http_req_size")).unwrap_or(usize::MAX);

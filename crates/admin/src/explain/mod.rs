@@ -21,6 +21,7 @@ use freshet_base::clock::UnixMillis;
 use freshet_http::message::{Method, RequestHead};
 use freshet_node::decisions::NotStored;
 use freshet_node::preview::{Preview, preview};
+use freshet_node::site::Site;
 use history::History;
 use serde::Serialize;
 use std::sync::Arc;
@@ -82,7 +83,9 @@ pub(crate) async fn explain(
     let shared = &context.node.shared;
     let snapshot = context.node.snapshot();
     let now = UnixMillis::now();
-    let preview = preview(shared, &snapshot, request.clone(), now);
+    let preview = preview(shared, &snapshot, request.clone(), now)
+        .ok_or_else(|| Problem::no_site(&request.authority))?;
+    let site = snapshot.sites.of(&request.authority);
     let not_stored = shared.decisions.of(&preview.key);
     let history = History::of(&shared.log.recent(usize::MAX), &request);
     let known = Known {
@@ -91,8 +94,8 @@ pub(crate) async fn explain(
         preview: &preview,
         not_stored: not_stored.as_ref(),
         history: &history,
-        policy: "built-in, as RFC 9111 has it".to_owned(),
-        no_origin: !any_up(&snapshot, now),
+        policy: policy_of(site.map(|site| &**site)),
+        no_origin: site.is_some_and(|site| !any_up(site, now)),
     };
     Ok(Json(Explanation {
         verdict: words::verdict(&known),
@@ -103,6 +106,14 @@ pub(crate) async fn explain(
         not_stored: not_stored.as_ref().map(|entry| entry.reason.code()),
         objects: preview.peek.variants.iter().map(|o| ObjectView::new(o, now)).collect(),
     }))
+}
+
+/// What decides for a site.
+fn policy_of(site: Option<&Site>) -> String {
+    match site.and_then(|site| site.settings.vcl.as_ref()) {
+        Some(path) => format!("VCL, {}", path.display()),
+        None => "built-in, as RFC 9111 has it".to_owned(),
+    }
 }
 
 fn request(query: &Pairs) -> Result<RequestHead, Problem> {

@@ -69,6 +69,9 @@ pub(super) fn facts(known: &Known<'_>) -> Vec<Fact> {
     let mut facts = Vec::new();
     let mut add = |label, text: String| facts.push(Fact { label, text });
     add("key", key(known));
+    if !known.preview.site.as_str().is_empty() {
+        add("site", known.preview.site.as_str().to_owned());
+    }
     add("policy", known.policy.clone());
     if let Some(object) = &known.preview.selected {
         add("life", life::lifetime(object, known.now));

@@ -6,6 +6,7 @@
 mod disks;
 mod node;
 mod origins;
+mod sites;
 mod store;
 
 use crate::problem::Problem;
@@ -70,6 +71,7 @@ impl Collector for NodeCollector {
         node::write(&self.0, &mut out)?;
         store::write(&self.0, &mut out)?;
         disks::write(&self.0, &mut out)?;
+        sites::write(&self.0, &mut out)?;
         origins::write(&self.0.snapshot(), &mut out)
     }
 }

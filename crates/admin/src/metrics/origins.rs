@@ -10,6 +10,7 @@ use freshet_origin::health::Health;
 use freshet_origin::stats::OriginStats;
 use prometheus_client::encoding::NoLabelSet;
 use prometheus_client::metrics::MetricType;
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -42,10 +43,17 @@ const SECONDS: [Row; 2] = [
     ("connect_seconds", "Time to connect, summed over connections.", |stats| &stats.connect_us_sum),
 ];
 
+/// Origins that have metrics of their own, in the order of the file: each has some thirty, and a
+/// node may have ten thousand sites.
+const ORIGINS_MAX: usize = 1_000;
+
+/// An origin and what it is called.
+type Named<'a> = (Cow<'a, str>, &'a Arc<Origin>);
+
 pub(super) fn write(snapshot: &Snapshot, out: &mut Writer<'_>) -> fmt::Result {
-    let origins = snapshot.upstreams.board.origins();
+    let origins: &[Named<'_>] = &snapshot.sites.origins().take(ORIGINS_MAX).collect::<Vec<_>>();
     let named = |row: fn(&OriginStats) -> &SharedCounter| {
-        origins.iter().map(move |origin| (name(origin), row(&origin.stats).value()))
+        origins.iter().map(move |(name, origin)| (&**name, row(&origin.stats).value()))
     };
     for (suffix, help, row) in COUNTERS {
         out.counters(&format!("freshet_origin_{suffix}"), help, "origin", named(row))?;
@@ -67,41 +75,37 @@ pub(super) fn write(snapshot: &Snapshot, out: &mut Writer<'_>) -> fmt::Result {
     failures(origins, out)
 }
 
-fn health(origins: &[Arc<Origin>], out: &mut Writer<'_>) -> fmt::Result {
+fn health(origins: &[Named<'_>], out: &mut Writer<'_>) -> fmt::Result {
     let now = UnixMillis::now();
     let share = |is: fn(Health) -> bool| {
-        origins
-            .iter()
-            .map(move |origin| (name(origin), f64::from(u8::from(is(origin.health.health(now))))))
+        origins.iter().map(move |(name, origin)| {
+            (&**name, f64::from(u8::from(is(origin.health.health(now)))))
+        })
     };
     let up = share(|health| health != Health::Down);
     out.gauges("freshet_origin_up", "1 where the origin is asked, 0 where not.", "origin", up)?;
     let suspect = share(|health| health == Health::Suspect);
     let help = "1 while the origin is asked last because connections failed.";
     out.gauges("freshet_origin_suspect", help, "origin", suspect)?;
-    let changes = origins.iter().map(|origin| (name(origin), origin.health.changes()));
+    let changes = origins.iter().map(|(name, origin)| (&**name, origin.health.changes()));
     let help = "Changes of the origin's health.";
     out.counters("freshet_origin_health_changes", help, "origin", changes)
 }
 
 /// Failures by kind; those that never happened are left out, as there are many.
-fn failures(origins: &[Arc<Origin>], out: &mut Writer<'_>) -> fmt::Result {
+fn failures(origins: &[Named<'_>], out: &mut Writer<'_>) -> fmt::Result {
     let help = "Exchanges with the origin that failed, by kind.";
     let mut metric =
         out.0.encode_descriptor("freshet_origin_failures", help, None, MetricType::Counter)?;
-    for origin in origins {
+    for (name, origin) in origins {
         for kind in FailureKind::all() {
             let count = origin.stats.failures(kind);
             if count > 0 {
-                let labels = [("origin", name(origin)), ("kind", kind.label())];
+                let labels = [("origin", &**name), ("kind", kind.label())];
                 let mut one = metric.encode_family(&labels)?;
                 one.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
             }
         }
     }
     Ok(())
-}
-
-fn name(origin: &Arc<Origin>) -> &str {
-    &origin.settings.name
 }

@@ -2,6 +2,7 @@
 
 use super::spec::Seen;
 use super::{Ban, Bans};
+use crate::sites::SiteName;
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Cache, Object};
@@ -95,7 +96,11 @@ impl Bans {
             for ban in due.iter().take_while(|ban| ban.seq > seen) {
                 let Some(spec) = &ban.spec else { continue };
                 let (head, freshness) = (object.head(), object.freshness());
-                let seen = Seen { head: &head, freshness: &freshness };
+                let seen = Seen {
+                    head: &head,
+                    freshness: &freshness,
+                    site: SiteName::in_key(object.key().text()),
+                };
                 let (conditions, is_banned) = spec.test(seen, None, now);
                 self.counters.lurker_tested.add(1);
                 self.counters.lurker_conditions_tested.add(conditions);

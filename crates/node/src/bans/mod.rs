@@ -18,6 +18,7 @@ mod stored;
 pub(crate) use lurker::run as lurk;
 
 use crate::disk::Durability;
+use crate::sites::SiteName;
 use freshet_base::clock::UnixMillis;
 use freshet_base::counter::SharedCounter;
 use freshet_cache::{Cache, Object};
@@ -290,7 +291,11 @@ impl Bans {
                 continue;
             };
             let (head, freshness) = (object.head(), object.freshness());
-            let seen = Seen { head: &head, freshness: &freshness };
+            let seen = Seen {
+                head: &head,
+                freshness: &freshness,
+                site: SiteName::in_key(object.key().text()),
+            };
             let (conditions, is_banned) = spec.test(seen, Some(request), now);
             self.counters.tested.add(1);
             self.counters.conditions_tested.add(conditions);

@@ -37,6 +37,7 @@ enum Field {
     RequestTarget,
     RequestHeader(Box<str>),
     ObjectHeader(Box<str>),
+    ObjectSite,
     ObjectStatus,
     ObjectTtl,
     ObjectAge,
@@ -66,6 +67,8 @@ enum Order {
 pub(super) struct Seen<'a> {
     pub(super) head: &'a StoredHead,
     pub(super) freshness: &'a Freshness,
+    /// The name of its site, where the node has several.
+    pub(super) site: &'a [u8],
 }
 
 impl Spec {
@@ -130,6 +133,7 @@ impl Field {
     fn named(name: &str) -> Option<Self> {
         Some(match name {
             "req.url" => Self::RequestTarget,
+            "obj.site" => Self::ObjectSite,
             "obj.status" => Self::ObjectStatus,
             "obj.ttl" => Self::ObjectTtl,
             "obj.age" => Self::ObjectAge,
@@ -192,6 +196,7 @@ impl Condition {
                 }
             }),
             Field::ObjectHeader(name) => field(&object.head.fields, name),
+            Field::ObjectSite => Some(object.site.to_vec()),
             Field::ObjectStatus => Some(object.head.status.to_string().into_bytes()),
             span => return self.compares(span.seconds(object, now)),
         };

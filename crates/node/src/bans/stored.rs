@@ -4,8 +4,9 @@
 use super::spec::{self, Seen, Spec};
 use super::{Ban, Bans};
 use crate::disk::Durability;
+use crate::sites::SiteName;
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{Cache, StoredHead};
+use freshet_cache::{Cache, Key, StoredHead};
 use freshet_http::message::RequestHead;
 use freshet_store::disk::Disks;
 use freshet_store::disk::limits::NOTE_BYTES_MAX;
@@ -95,12 +96,13 @@ impl Bans {
     pub fn bans_stored(
         &self,
         cache: &Cache,
-        (head, born): (&StoredHead, u64),
+        (key, head, born): (&Key, &StoredHead, u64),
         request: &RequestHead,
         now: UnixMillis,
     ) -> bool {
         self.restore_kept(cache);
-        let seen = Seen { head, freshness: &head.freshness };
+        let site = SiteName::in_key(key.text());
+        let seen = Seen { head, freshness: &head.freshness, site };
         let tests = |ban: &Arc<Ban>| {
             ban.spec.as_ref().is_some_and(|spec| spec.test(seen, Some(request), now).1)
         };

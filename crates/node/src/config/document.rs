@@ -3,8 +3,8 @@
 use super::keys::{self, Key, Kind};
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use freshet_base::units;
-use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -35,11 +35,40 @@ pub struct Mistake {
     pub span: Range<usize>,
 }
 
-/// The values a text gave: those of plain tables by path, those of `[[x]]` tables in order.
+/// The values a text gave, or those of one of its sites over those of the top level.
 #[derive(Clone, Debug, Default)]
 pub struct Document {
-    values: BTreeMap<&'static str, Value>,
-    tables: BTreeMap<String, Vec<BTreeMap<&'static str, Value>>>,
+    own: Arc<Layer>,
+    below: Option<Arc<Layer>>,
+    sites: Vec<Arc<Layer>>,
+}
+
+/// Values of plain tables by path, those of `[[x]]` tables in order.
+#[derive(Clone, Debug, Default)]
+struct Layer {
+    values: Values,
+    tables: Vec<(&'static str, Vec<Values>)>,
+}
+
+/// Values by path. Few of them: a list takes less room than a tree, and there may be ten thousand.
+#[derive(Clone, Debug, Default)]
+struct Values(Vec<(&'static str, Value)>);
+
+impl Values {
+    fn get(&self, path: &str) -> Option<&Value> {
+        self.0.iter().find(|(known, _)| *known == path).map(|(_, value)| value)
+    }
+
+    /// Sets a value, in place of what was there.
+    fn insert(&mut self, path: &'static str, value: Value) {
+        match self.0.iter_mut().find(|(known, _)| *known == path) {
+            Some((_, known)) => *known = value,
+            None => {
+                self.0.reserve_exact(1);
+                self.0.push((path, value));
+            }
+        }
+    }
 }
 
 impl Document {
@@ -59,12 +88,12 @@ impl Document {
             .collect();
         let mut out = Self::default();
         if mistakes.is_empty() {
-            walk(root.get_ref(), "", &mut mistakes, &mut |path, table| match table {
-                Found::Value(key, value) => {
-                    out.values.insert(key.path, value);
+            out.own = Arc::new(Layer::read(root.get_ref(), Scope::Node, &mut mistakes));
+            for site in root.get_ref().get("site").map_or(&[][..], |sites| rows_of(sites)) {
+                if let DeValue::Table(table) = site.get_ref() {
+                    out.sites.push(Arc::new(Layer::read(table, Scope::Site, &mut mistakes)));
                 }
-                Found::Table(values) => out.tables.entry(path.to_owned()).or_default().push(values),
-            });
+            }
         }
         if mistakes.is_empty() {
             return Ok(out);
@@ -79,7 +108,7 @@ impl Document {
     /// What is wrong with the text.
     pub fn set(&mut self, path: &str, text: &str) -> Result<(), String> {
         let key = keys::find(path).expect("flags name keys of the table");
-        self.values.insert(key.path, from_text(key, text)?);
+        Arc::make_mut(&mut self.own).values.insert(key.path, from_text(key, text)?);
         Ok(())
     }
 
@@ -88,34 +117,94 @@ impl Document {
     /// # Errors
     /// What is wrong with a value.
     pub fn push(&mut self, table: &str, values: &[(&str, &str)]) -> Result<(), String> {
-        let mut row = BTreeMap::new();
+        let mut row = Values::default();
         for (name, text) in values {
             let key = keys::find(&format!("{table}[].{name}")).expect("flags name known keys");
             row.insert(key.path, from_text(key, text)?);
         }
-        self.tables.entry(table.to_owned()).or_default().push(row);
+        let table = keys::table(table).expect("flags name known tables");
+        Arc::make_mut(&mut self.own).push(table, row);
         Ok(())
+    }
+
+    /// Every value in the order of the table of keys, defaults included: `given` says whether the text
+    /// or a flag gave it. Keys of `[[x]]` tables come once for each row, with its number.
+    pub fn each(&self, mut see: impl FnMut(&'static Key, Option<usize>, Value, bool)) {
+        for key in keys::KEYS.iter().filter(|key| !key.path.starts_with("site[].")) {
+            match key.path.split_once("[].") {
+                None => see(key, None, self.value(key.path), self.has(key.path)),
+                Some((table, _)) => {
+                    for (index, row) in self.rows(table).iter().enumerate() {
+                        see(key, Some(index), row.value(key.path), row.0.get(key.path).is_some());
+                    }
+                }
+            }
+        }
     }
 
     /// Whether the text or a flag gave this key.
     pub fn has(&self, path: &str) -> bool {
-        self.values.contains_key(path)
+        self.own.values.get(path).is_some()
     }
 
     /// The value at `path`, or its default from the table.
     pub fn value(&self, path: &str) -> Value {
         let key = keys::find(path).expect("only keys of the table are asked for");
-        self.values.get(path).cloned().unwrap_or_else(|| default(key))
+        let below = || self.below.as_ref().and_then(|below| below.values.get(path));
+        self.own.values.get(path).or_else(below).cloned().unwrap_or_else(|| default(key))
     }
 
-    /// The rows of `[[table]]`.
+    /// The rows of `[[table]]`: a site's own, or where it has none those of the top level.
     pub fn rows(&self, table: &str) -> Vec<Row<'_>> {
-        self.tables.get(table).into_iter().flatten().map(Row).collect()
+        let below = || self.below.as_ref().and_then(|below| below.table(table));
+        self.own.table(table).or_else(below).into_iter().flatten().map(Row).collect()
+    }
+
+    /// The rows of `[[table]]` without those of the top level, where this is a site.
+    pub fn own_rows(&self, table: &str) -> Vec<Row<'_>> {
+        self.own.table(table).into_iter().flatten().map(Row).collect()
+    }
+
+    /// The sites, each over the top level, in the order of the text.
+    pub fn sites(&self) -> impl Iterator<Item = Self> {
+        self.sites.iter().map(|site| Self {
+            own: Arc::clone(site),
+            below: Some(Arc::clone(&self.own)),
+            sites: Vec::new(),
+        })
+    }
+}
+
+impl Layer {
+    fn read(table: &DeTable<'_>, scope: Scope, mistakes: &mut Vec<Mistake>) -> Self {
+        let mut out = Self::default();
+        walk(table, scope, "", mistakes, &mut |path, table| match table {
+            Found::Value(key, value) => {
+                out.values.insert(key.path, value);
+            }
+            Found::Table(row) => {
+                out.push(keys::table(path).expect("walk names tables that there are"), row);
+            }
+        });
+        out
+    }
+
+    /// The rows of `[[table]]`, where there is one.
+    fn table(&self, table: &str) -> Option<&Vec<Values>> {
+        self.tables.iter().find(|(known, _)| *known == table).map(|(_, rows)| rows)
+    }
+
+    /// Adds a row to `[[table]]`.
+    fn push(&mut self, table: &'static str, row: Values) {
+        match self.tables.iter_mut().find(|(known, _)| *known == table) {
+            Some((_, rows)) => rows.push(row),
+            None => self.tables.push((table, vec![row])),
+        }
     }
 }
 
 /// One `[[table]]`.
-pub struct Row<'a>(&'a BTreeMap<&'static str, Value>);
+pub struct Row<'a>(&'a Values);
 
 impl Row<'_> {
     /// The value of this key, or its default.
@@ -184,13 +273,53 @@ pub fn render(file: &str, text: &str, mistakes: &[Mistake]) -> String {
     out
 }
 
+/// Where in a text a table stands.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Scope {
+    /// At the top level.
+    Node,
+    /// In a `[[site]]`.
+    Site,
+}
+
+impl Scope {
+    /// The key at this path, where one may stand there.
+    fn find(self, path: &str) -> Option<&'static Key> {
+        match self {
+            Self::Node => keys::find(path),
+            Self::Site => keys::find(&format!("site[].{path}"))
+                .or_else(|| keys::find(path).filter(|key| key.is_per_site)),
+        }
+    }
+
+    /// The paths of the keys that may stand there.
+    fn paths(self) -> impl Iterator<Item = &'static str> {
+        keys::KEYS.iter().filter_map(move |key| match self {
+            Self::Node => Some(key.path),
+            Self::Site => {
+                key.path.strip_prefix("site[].").or_else(|| key.is_per_site.then_some(key.path))
+            }
+        })
+    }
+
+    fn has_prefix(self, prefix: &str) -> bool {
+        self.paths().any(|path| path.starts_with(prefix))
+    }
+}
+
+/// The items of a list, or nothing.
+fn rows_of<'a, 'text>(value: &'a Spanned<DeValue<'text>>) -> &'a [Spanned<DeValue<'text>>] {
+    if let DeValue::Array(items) = value.get_ref() { items } else { &[] }
+}
+
 enum Found {
     Value(&'static Key, Value),
-    Table(BTreeMap<&'static str, Value>),
+    Table(Values),
 }
 
 fn walk(
     table: &DeTable<'_>,
+    scope: Scope,
     prefix: &str,
     mistakes: &mut Vec<Mistake>,
     found: &mut dyn FnMut(&str, Found),
@@ -203,14 +332,17 @@ fn walk(
         };
         let table_path = format!("{path}[].");
         match value.get_ref() {
-            DeValue::Table(inner) if has_prefix(&format!("{path}.")) => {
-                walk(inner, &format!("{path}."), mistakes, found);
+            DeValue::Table(inner) if scope.has_prefix(&format!("{path}.")) => {
+                walk(inner, scope, &format!("{path}."), mistakes, found);
             }
-            DeValue::Array(items) if has_prefix(&table_path) => {
+            DeValue::Array(items) if scope.has_prefix(&table_path) => {
                 for item in items {
                     if let DeValue::Table(inner) = item.get_ref() {
-                        let mut row = BTreeMap::new();
-                        walk(inner, &table_path, mistakes, &mut |_, inner| {
+                        if path == "site" {
+                            continue;
+                        }
+                        let mut row = Values::default();
+                        walk(inner, scope, &table_path, mistakes, &mut |_, inner| {
                             if let Found::Value(key, value) = inner {
                                 row.insert(key.path, value);
                             }
@@ -225,36 +357,41 @@ fn walk(
                     }
                 }
             }
-            DeValue::Table(_) if has_prefix(&table_path) => mistakes.push(mistake(
+            DeValue::Table(_) if scope.has_prefix(&table_path) => mistakes.push(mistake(
                 name.span(),
                 format!("`{path}` may be given several times"),
                 Some(format!("write `[[{path}]]` with two brackets")),
             )),
-            _ => match keys::find(&path) {
+            _ => match scope.find(&path) {
                 Some(key) => match typed(key, value) {
                     Ok(value) => found(&path, Found::Value(key, value)),
                     Err(message) => mistakes.push(mistake(value.span(), message, None)),
                 },
-                None => mistakes.push(unknown(name, &path, prefix)),
+                None => mistakes.push(unknown(name, scope, &path, prefix)),
             },
         }
     }
 }
 
-fn unknown(name: &Spanned<toml::de::DeString<'_>>, path: &str, prefix: &str) -> Mistake {
-    let level = keys::KEYS
-        .iter()
-        .filter_map(|key| key.path.strip_prefix(prefix))
+fn unknown(
+    name: &Spanned<toml::de::DeString<'_>>,
+    scope: Scope,
+    path: &str,
+    prefix: &str,
+) -> Mistake {
+    if scope == Scope::Site && Scope::Node.has_prefix(path) {
+        let message = format!("`{path}` holds for the whole node");
+        return mistake(name.span(), message, Some("write it above the first `[[site]]`".into()));
+    }
+    let level = scope
+        .paths()
+        .filter_map(|known| known.strip_prefix(prefix))
         .map(|rest| rest.split(['.', '[']).next().expect("split gives at least one part"));
     let help = match keys::nearest(name.get_ref(), level) {
         Some(near) => format!("did you mean `{near}`?"),
         None => "`freshet keys` lists every key".to_owned(),
     };
     mistake(name.span(), format!("there is no key `{path}`"), Some(help))
-}
-
-fn has_prefix(prefix: &str) -> bool {
-    keys::KEYS.iter().any(|key| key.path.starts_with(prefix))
 }
 
 fn mistake(span: Range<usize>, message: String, help: Option<String>) -> Mistake {

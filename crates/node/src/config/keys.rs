@@ -3,6 +3,9 @@
 //! Parsing, defaults, messages, `--help` and the reference page all read this table. `[[x]]` tables
 //! may appear any number of times; their keys are written `x[].key`.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 /// What a key's value must be.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
@@ -38,10 +41,23 @@ pub struct Key {
     pub default: &'static str,
     /// One or two sentences for the reference and `--help`.
     pub help: &'static str,
+    /// Whether a `[[site]]` may have it as well, where it holds for that site only.
+    pub is_per_site: bool,
 }
 
+/// A key that holds for the whole node.
 const fn key(path: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Key {
-    Key { path, kind, default, help }
+    Key { path, kind, default, help, is_per_site: false }
+}
+
+/// A key that a `[[site]]` may have as well.
+const fn per_site(
+    path: &'static str,
+    kind: Kind,
+    default: &'static str,
+    help: &'static str,
+) -> Key {
+    Key { path, kind, default, help, is_per_site: true }
 }
 
 const COUNT: Kind = Kind::Count { min: 1, max: 1 << 32 };
@@ -67,7 +83,7 @@ pub const KEYS: &[Key] = &[
         "30s",
         "How long open requests may take to finish after SIGTERM, a reload or an upgrade.",
     ),
-    key(
+    per_site(
         "vcl",
         Kind::Text,
         "",
@@ -128,7 +144,7 @@ pub const KEYS: &[Key] = &[
         "Longest body that goes there, as `1GB`; with it, none of unknown length that is too long \
          for memory.",
     ),
-    key(
+    per_site(
         "stores.ttl_min",
         Kind::Span,
         "10m",
@@ -164,13 +180,13 @@ pub const KEYS: &[Key] = &[
     key("lower_memory.ttl_min", Kind::Span, "0s", "Shortest lifetime of what moves there."),
     key("lower_memory.object_min", Kind::Text, "", "Shortest body that moves there, as `64KiB`."),
     key("lower_memory.object_max", Kind::Text, "", "Longest body that moves there, as `16MiB`."),
-    key(
+    per_site(
         "storage[].path",
         Kind::Text,
         "/",
         "What the path of a request begins with, as `/live/`. The first that fits counts.",
     ),
-    key(
+    per_site(
         "storage[].class",
         Kind::Text,
         "ram",
@@ -178,7 +194,7 @@ pub const KEYS: &[Key] = &[
          the class of a store or of `lower_memory`, or `any` for where its length and lifetime let \
          it.",
     ),
-    key(
+    per_site(
         "storage[].objective",
         Kind::Choice(&["auto", "bytes", "requests"]),
         "auto",
@@ -207,75 +223,105 @@ pub const KEYS: &[Key] = &[
         "Networks of the proxies in front, where `proxy_protocol` is true. Other peers are refused, \
          counted and logged; a Unix socket takes whom its file lets in.",
     ),
-    key(
+    per_site(
         "certificate[].cert",
         Kind::Text,
         "",
         "PEM file with the certificate and its chain. The names in it decide which clients get it; \
          the first certificate answers clients that name none.",
     ),
-    key("certificate[].key", Kind::Text, "", "PEM file with the private key."),
-    key("certificate[].ocsp", Kind::Text, "", "DER file with an OCSP response to staple."),
+    per_site("certificate[].key", Kind::Text, "", "PEM file with the private key."),
+    per_site("certificate[].ocsp", Kind::Text, "", "DER file with an OCSP response to staple."),
     key("tls.min_version", Kind::Choice(&["1.2", "1.3"]), "1.2", "Oldest TLS version to accept."),
     key("tls.handshake_timeout", Kind::Span, "10s", "Time a client has for its handshake."),
-    key("origin[].name", Kind::Text, "", "Name in logs and metrics; default is the host."),
-    key(
+    per_site("origin[].name", Kind::Text, "", "Name in logs and metrics; default is the host."),
+    per_site(
         "origin[].url",
         Kind::Text,
         "",
         "Where to fetch from: `http://host:port`, `https://host` or `unix:/path`.",
     ),
-    key("origin[].host", Kind::Text, "", "`Host` to send instead of the client's."),
-    key("origin[].sni", Kind::Text, "", "Name to ask for in TLS; default is the URL's host."),
-    key("origin[].verify", Kind::Bool, "true", "Whether the origin's certificate is checked."),
-    key("origin[].ca", Kind::Text, "", "PEM file of authorities to trust instead of the system's."),
-    key(
+    per_site("origin[].host", Kind::Text, "", "`Host` to send instead of the client's."),
+    per_site("origin[].sni", Kind::Text, "", "Name to ask for in TLS; default is the URL's host."),
+    per_site("origin[].verify", Kind::Bool, "true", "Whether the origin's certificate is checked."),
+    per_site(
+        "origin[].ca",
+        Kind::Text,
+        "",
+        "PEM file of authorities to trust instead of the system's.",
+    ),
+    per_site(
         "origin[].weight",
         Kind::Count { min: 1, max: 100 },
         "1",
         "Share of requests beside the other origins.",
     ),
-    key(
+    per_site(
         "origin[].connections_max",
         Kind::Count { min: 1, max: 1_000_000 },
         "1024",
         "Connections to this origin over all workers; further requests wait for one.",
     ),
-    key(
+    per_site(
         "origins.director",
         Kind::Choice(&["round-robin", "hash", "fallback"]),
         "round-robin",
         "How a request finds its origin: in turn, by the hash of its key, or the first that works.",
     ),
-    key("origins.connect_timeout", Kind::Span, "3s", "Time to connect, TLS included."),
-    key("origins.first_byte_timeout", Kind::Span, "60s", "Time to the first byte of an answer."),
-    key("origins.between_bytes_timeout", Kind::Span, "30s", "Time between two reads of an answer."),
-    key(
+    per_site("origins.connect_timeout", Kind::Span, "3s", "Time to connect, TLS included."),
+    per_site(
+        "origins.first_byte_timeout",
+        Kind::Span,
+        "60s",
+        "Time to the first byte of an answer.",
+    ),
+    per_site(
+        "origins.between_bytes_timeout",
+        Kind::Span,
+        "30s",
+        "Time between two reads of an answer.",
+    ),
+    per_site(
         "origins.abandoned_timeout",
         Kind::Span,
         "10s",
         "How long a fetch whose client has left may wait for an answer, where nobody else waits for \
          it. Where it would not be kept, it ends with its client.",
     ),
-    key("origins.keep_alive", Kind::Span, "60s", "How long an idle origin connection is kept."),
-    key(
+    per_site(
+        "origins.keep_alive",
+        Kind::Span,
+        "60s",
+        "How long an idle origin connection is kept.",
+    ),
+    per_site(
         "origins.upgrades",
         Kind::TextList,
         "",
         "Protocols a client may change to, as `websocket`: such a request goes to the origin, and \
          the connection becomes a tunnel if that agrees. Any other `Upgrade` is ignored.",
     ),
-    key(
+    per_site(
         "health.path",
         Kind::Text,
         "",
         "Path to ask each origin for; without it origins are judged by real requests only.",
     ),
-    key("health.interval", Kind::Span, "5s", "Time between two checks."),
-    key("health.timeout", Kind::Span, "2s", "Time a check may take."),
-    key("health.status", Kind::Count { min: 100, max: 599 }, "200", "Status that counts as good."),
-    key("health.window", Kind::Count { min: 1, max: 64 }, "8", "How many checks are looked at."),
-    key(
+    per_site("health.interval", Kind::Span, "5s", "Time between two checks."),
+    per_site("health.timeout", Kind::Span, "2s", "Time a check may take."),
+    per_site(
+        "health.status",
+        Kind::Count { min: 100, max: 599 },
+        "200",
+        "Status that counts as good.",
+    ),
+    per_site(
+        "health.window",
+        Kind::Count { min: 1, max: 64 },
+        "8",
+        "How many checks are looked at.",
+    ),
+    per_site(
         "health.threshold",
         Kind::Count { min: 1, max: 64 },
         "3",
@@ -296,41 +342,41 @@ pub const KEYS: &[Key] = &[
          and interfaces. `[[storage]]` may say otherwise for some paths. Takes effect with a \
          restart.",
     ),
-    key(
+    per_site(
         "cache.grace",
         Kind::Span,
         "0s",
         "How long past its lifetime any object may be served while it is refreshed, where the \
          origin says nothing (RFC 5861) and does not forbid it.",
     ),
-    key(
+    per_site(
         "cache.stale_if_error",
         Kind::Span,
         "1d",
         "How long past its lifetime an object may be served when the origin fails, where the \
          origin says nothing and does not forbid it.",
     ),
-    key(
+    per_site(
         "cache.heuristic",
         Kind::Bool,
         "true",
         "Whether responses with Last-Modified and no lifetime get a tenth of their age (RFC 9111 \
          §4.2.2).",
     ),
-    key("cache.heuristic_max", Kind::Span, "1d", "Longest lifetime of that kind."),
-    key(
+    per_site("cache.heuristic_max", Kind::Span, "1d", "Longest lifetime of that kind."),
+    per_site(
         "cache.negative",
         Kind::Span,
         "0s",
         "Lifetime of 404, 405, 410, 414 and 501 without any of their own; 0 keeps none.",
     ),
-    key(
+    per_site(
         "cache.hit_for_miss",
         Kind::Span,
         "2m",
         "How long requests for something uncacheable do not wait for one another.",
     ),
-    key(
+    per_site(
         "cache.set_cookie",
         Kind::Choice(&["pass", "strip", "store"]),
         "pass",
@@ -338,7 +384,7 @@ pub const KEYS: &[Key] = &[
          stored without the cookie, which nobody gets, or stored and given to everybody with it. A \
          VCL policy decides by itself.",
     ),
-    key(
+    per_site(
         "cache.forward",
         Kind::TextList,
         "",
@@ -346,7 +392,7 @@ pub const KEYS: &[Key] = &[
          them and they change what many origins answer, as `X-Forwarded-Host`. Name what a proxy in \
          front of this node sets itself; any other value is one client's word for all.",
     ),
-    key(
+    per_site(
         "cache.peers",
         Kind::TextList,
         "",
@@ -360,14 +406,14 @@ pub const KEYS: &[Key] = &[
         "This node's name in CDN-Loop (RFC 8586), which no other has; a request that has it already \
          is answered with 508. `auto` makes one up at each start.",
     ),
-    key(
+    per_site(
         "cache.client_cache_control",
         Kind::Bool,
         "false",
         "Whether a client's `Cache-Control: no-cache` and `max-age` are obeyed. An edge that obeys \
          them lets any client load the origin.",
     ),
-    key(
+    per_site(
         "cache.cache_status",
         Kind::Bool,
         "true",
@@ -375,39 +421,39 @@ pub const KEYS: &[Key] = &[
          (RFC 9211).",
     ),
     key("cache.name", Kind::Text, "freshet", "This node's name in Cache-Status and Via."),
-    key(
+    per_site(
         "cache.gzip",
         Kind::Bool,
         "false",
         "Whether texts are kept under gzip, once, and unpacked for clients that do not take it. A \
          VCL policy decides what is packed, and unpacks in any case.",
     ),
-    key(
+    per_site(
         "cache.esi",
         Kind::Bool,
         "false",
         "Whether pages whose origin says `Surrogate-Control: content=\"ESI/1.0\"` get their \
          `<esi:include>`s put in here.",
     ),
-    key(
+    per_site(
         "cache.purge_from",
         Kind::TextList,
         "127.0.0.1/32,::1/128",
         "Networks whose clients may use the PURGE method.",
     ),
-    key(
+    per_site(
         "esi.includes_max",
         Kind::Count { min: 1, max: 1 << 20 },
         "1000",
         "Includes of one page, with those of its includes; what is more is left out.",
     ),
-    key(
+    per_site(
         "esi.bytes_max",
         Kind::Size,
         "64MiB",
         "Longest page with all that is put into it; a longer one breaks off.",
     ),
-    key(
+    per_site(
         "esi.timeout",
         Kind::Span,
         "120s",
@@ -423,7 +469,7 @@ pub const KEYS: &[Key] = &[
         "Most fields of a request; above: 431.",
     ),
     key("limits.target_bytes_max", Kind::Size, "8KiB", "Longest request target; above: 414."),
-    key("limits.body_bytes_max", Kind::Size, "1GiB", "Longest request body; above: 413."),
+    per_site("limits.body_bytes_max", Kind::Size, "1GiB", "Longest request body; above: 413."),
     key(
         "limits.request_timeout",
         Kind::Span,
@@ -498,7 +544,7 @@ pub const KEYS: &[Key] = &[
         "56",
         "The same of an IPv6 address: most providers give a customer as many.",
     ),
-    key(
+    per_site(
         "limits.origin_network_percent",
         Kind::Count { min: 1, max: 100 },
         "50",
@@ -520,13 +566,13 @@ pub const KEYS: &[Key] = &[
          origin. `auto` is an eighth. Each connection has 32 KiB besides; where all is held, \
          requests that need more get a 503 or REFUSED_STREAM.",
     ),
-    key(
+    per_site(
         "limits.restarts_max",
         Kind::Count { min: 0, max: 100 },
         "4",
         "How often a policy may restart a request.",
     ),
-    key(
+    per_site(
         "limits.retries_max",
         Kind::Count { min: 0, max: 100 },
         "4",
@@ -564,11 +610,105 @@ pub const KEYS: &[Key] = &[
         "auto",
         "File that holds the token for changes; `auto` makes one in the runtime directory.",
     ),
+    per_site(
+        "header[].on",
+        Kind::Choice(&["request", "response"]),
+        "response",
+        "Whether the field is of the request, as the origin gets it, or of the response, as clients \
+         get it. What is kept stays as it came.",
+    ),
+    per_site(
+        "header[].action",
+        Kind::Choice(&["set", "add", "remove"]),
+        "set",
+        "Set it in place of what it was, add a line, or remove it.",
+    ),
+    per_site("header[].name", Kind::Text, "", "The field's name."),
+    per_site("header[].value", Kind::Text, "", "Its value."),
+    per_site("header[].path", Kind::Text, "/", "What the path of a request begins with."),
+    per_site(
+        "redirect[].from",
+        Kind::Text,
+        "/*",
+        "The path that moved, as `/old`; `/old/*` is all below. The first that fits counts.",
+    ),
+    per_site(
+        "redirect[].scheme",
+        Kind::Choice(&["", "http", "https"]),
+        "",
+        "Only for clients that came in the clear (`http`) or over TLS (`https`).",
+    ),
+    per_site(
+        "redirect[].to",
+        Kind::Text,
+        "",
+        "Where to, as `/new` or `https://{host}/{rest}`: `{host}` is the host that was asked for, \
+         `{rest}` what `*` stood for. The query goes with it.",
+    ),
+    per_site(
+        "redirect[].status",
+        Kind::Count { min: 301, max: 308 },
+        "301",
+        "301, 302, 303, 307 or 308.",
+    ),
+    per_site(
+        "path[].prefix",
+        Kind::Text,
+        "/",
+        "What the path of a request begins with, as `/assets/`. The first that fits counts.",
+    ),
+    per_site(
+        "path[].replace",
+        Kind::Text,
+        "/",
+        "What it begins with instead, in the cache's key and at the origin; `/` strips the prefix.",
+    ),
+    per_site(
+        "cors.origins",
+        Kind::TextList,
+        "",
+        "Origins whose pages may read responses, as `https://www.example`, or `*`. With it \
+         preflights are answered here, and the origin server's own CORS fields are replaced.",
+    ),
+    per_site("cors.methods", Kind::TextList, "GET,HEAD", "Methods that a preflight is told."),
+    per_site("cors.headers", Kind::TextList, "Range", "Request fields that a preflight is told."),
+    per_site(
+        "cors.expose",
+        Kind::TextList,
+        "Content-Length,Content-Range,Date,Server-Timing",
+        "Fields of a response that scripts may read besides those they always may.",
+    ),
+    per_site("cors.credentials", Kind::Bool, "false", "Whether pages may ask with cookies."),
+    per_site("cors.max_age", Kind::Span, "1d", "How long a browser may keep a preflight."),
+    key(
+        "site[].name",
+        Kind::Text,
+        "",
+        "Name in logs, metrics, purges and keys of the cache; default is the first host. Another \
+         name is another site: what was kept under the old one is not found any more.",
+    ),
+    key(
+        "site[].hosts",
+        Kind::TextList,
+        "",
+        "Hosts this site is for: `www.example`, `*.example` for all below, or `*` for those no site \
+         names. Without `*` anywhere an unknown host gets a 421. Every key that says so may stand \
+         in a site, as `[site.cache]` or `[[site.origin]]`; a list of tables there takes the place \
+         of the top level's.",
+    ),
 ];
 
-/// The key of this path.
+/// The key of this path. O(1): a file may have ten thousand sites.
 pub fn find(path: &str) -> Option<&'static Key> {
-    KEYS.iter().find(|key| key.path == path)
+    static BY_PATH: LazyLock<HashMap<&str, &Key>> =
+        LazyLock::new(|| KEYS.iter().map(|key| (key.path, key)).collect());
+    BY_PATH.get(path).copied()
+}
+
+/// The name of a `[[table]]` that there is.
+pub fn table(name: &str) -> Option<&'static str> {
+    let names = KEYS.iter().filter_map(|key| key.path.split_once("[].")).map(|(table, _)| table);
+    names.into_iter().find(|known| *known == name)
 }
 
 /// The name among `known` that `word` most likely means, if one is near enough.

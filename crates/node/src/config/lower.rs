@@ -1,7 +1,7 @@
 //! `[lower_memory]`: memory of a lower class behind the first.
 
 use super::document::Document;
-use super::settings::{optional, size_of_text};
+use super::values::{optional, size_of_text};
 use freshet_store::Placement;
 use freshet_store::arena::NODE_MAX;
 use freshet_store::limits::ARENA_BYTES_MIN;
@@ -123,7 +123,7 @@ mod tests {
         let lower = "[lower_memory]\npath = \"/a\"\nsize = \"1GiB\"\nclass = \"pmem\"\n";
         let rule = "[[storage]]\npath = \"/live/\"\nclass = \"pmem\"\n";
         let found = settings(&format!("{lower}{rule}")).expect("it is sound");
-        assert_eq!(found.storage_of("/live/1"), Storage::Class("pmem".into()));
+        assert_eq!(found.site.storage_of("/live/1"), Storage::Class("pmem".into()));
         assert!(settings(rule).is_err());
         let store = "[[store]]\npath = \"/b\"\nclass = \"pmem\"\n";
         assert!(settings(&format!("{lower}{store}")).is_err());

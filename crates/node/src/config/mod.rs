@@ -1,10 +1,19 @@
 //! What the operator decides: `freshet.toml` and the flags that stand for some of its keys.
 
+pub mod cache;
 pub mod document;
 pub mod keys;
+pub mod limits;
+pub mod listeners;
 pub mod lower;
+pub mod origins;
 pub mod reference;
+pub mod rules;
 pub mod settings;
+pub mod site;
+pub mod stores;
+mod values;
 
 pub use document::Document;
 pub use settings::Settings;
+pub use site::SiteSettings;

@@ -8,7 +8,9 @@ pub fn markdown() -> String {
     let mut out = String::from(
         "# freshet.toml\n\nEvery key with its default. A key that is left out has its default; an \
          unknown or wrong one is\nan error that names its line. Sizes are written `256MB` or \
-         `4GiB`, times `250ms`, `10s`, `7d`. Check a file\nwith `freshet check freshet.toml`.\n",
+         `4GiB`, times `250ms`, `10s`, `7d`. Check a file\nwith `freshet check freshet.toml`. \
+         Keys with \"yes\" under site may also stand in a `[[site]]`, as `[site.cache]` or\n\
+         `[[site.origin]]`, and hold for that site then; [sites.md](sites.md) shows how.\n",
     );
     let mut section = None;
     for key in KEYS {
@@ -20,13 +22,16 @@ pub fn markdown() -> String {
                 (table, true) => format!("`[[{table}]]`, any number of times"),
                 (table, false) => format!("`[{table}]`"),
             };
-            let _ =
-                write!(out, "\n## {heading}\n\n| key | value | default | |\n|---|---|---|---|\n");
+            let _ = write!(
+                out,
+                "\n## {heading}\n\n| key | value | default | site | |\n|---|---|---|---|---|\n"
+            );
         }
         let default =
             if key.default.is_empty() { "–".to_owned() } else { format!("`{}`", key.default) };
         let help = key.help.replace('|', "\\|");
-        let _ = writeln!(out, "| `{name}` | {} | {default} | {help} |", kind(key.kind));
+        let site = if key.is_per_site { "yes" } else { "" };
+        let _ = writeln!(out, "| `{name}` | {} | {default} | {site} | {help} |", kind(key.kind));
     }
     out
 }

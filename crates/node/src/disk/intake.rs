@@ -1,9 +1,9 @@
 //! What goes to the disks, and when.
 
 use super::meta;
-use crate::config::Settings;
+use crate::config::SiteSettings;
 use crate::policy::Storage;
-use crate::snapshot::Snapshot;
+use crate::site::Site;
 use crate::worker::Worker;
 use freshet_cache::{Key, Object, Objective, StoredHead, Variation};
 use freshet_http::fields::Fields;
@@ -29,7 +29,7 @@ impl Intake {
     /// a lifetime too short, or with a head too long.
     pub(crate) fn new(
         worker: &Worker,
-        snapshot: &Snapshot,
+        site: &Site,
         key: &Key,
         head: &StoredHead,
         (variation, tags): (Option<&Variation>, &[u64]),
@@ -38,13 +38,13 @@ impl Intake {
     ) -> Option<Self> {
         let disks = Arc::clone(worker.shared.disks.as_ref()?);
         let fresh = &head.freshness;
-        if head.partial || fresh.lifetime < snapshot.settings.store_ttl_min {
+        if head.partial || fresh.lifetime < site.settings.store_ttl_min {
             return None;
         }
         let by_rule;
         let storage = match storage {
             Storage::Configured => {
-                by_rule = snapshot.settings.storage_of(target_of(key));
+                by_rule = site.settings.storage_of(target_of(key));
                 &by_rule
             }
             chosen => chosen,
@@ -98,7 +98,7 @@ pub(crate) fn target_of(key: &Key) -> &str {
 }
 
 /// What memory is to have the most of of such responses, where a rule of the configuration says so.
-pub(crate) fn objective_of(settings: &Settings, key: &Key) -> Option<Objective> {
+pub(crate) fn objective_of(settings: &SiteSettings, key: &Key) -> Option<Objective> {
     settings.objective_of(target_of(key))
 }
 
@@ -130,7 +130,7 @@ impl Tee {
 }
 
 /// Offers an object again that was not let in when it came and has been used since.
-pub(crate) fn offer_used(worker: &Worker, snapshot: &Snapshot, object: &Object, request: &Fields) {
+pub(crate) fn offer_used(worker: &Worker, site: &Site, object: &Object, request: &Fields) {
     let Some(disks) = &worker.shared.disks else { return };
     if object.body().was_offered() || !OFFERED_AT_HITS.contains(&object.hits()) {
         return;
@@ -140,7 +140,7 @@ pub(crate) fn offer_used(worker: &Worker, snapshot: &Snapshot, object: &Object, 
     let born = head.freshness.received.0.saturating_sub(FETCH_MAX.as_millis() as u64) * 1000;
     let selected = (object.variation(), object.tags());
     let (key, from) = (object.key(), (request, born));
-    let intake = Intake::new(worker, snapshot, key, &head, selected, from, &Storage::Configured);
+    let intake = Intake::new(worker, site, key, &head, selected, from, &Storage::Configured);
     if let Some(intake) = intake.filter(|_| object.is_indexed() && !disks.disks().is_empty()) {
         intake.offer(object);
     }

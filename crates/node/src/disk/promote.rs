@@ -38,7 +38,7 @@ pub(crate) async fn promote(
         selects(&meta, request).then_some((stored, meta))
     });
     let Some((mut stored, mut meta)) = selected else { return Err(ticket) };
-    let (head, now) = ((&meta.head, stored.born), UnixMillis::now());
+    let (head, now) = ((key, &meta.head, stored.born), UnixMillis::now());
     if shared.bans.bans_stored(&shared.cache, head, request, now) {
         stored.forget();
         return Err(ticket);
@@ -60,7 +60,8 @@ pub(crate) async fn promote(
     let tags = stored.tags.clone();
     body.set_source(stored);
     worker.stats.disk_hits.increment();
-    let objective = objective_of(&worker.snapshot().settings, key);
+    let objective =
+        worker.snapshot().sites.of_key(key).and_then(|site| objective_of(&site.settings, key));
     let (head, variation) = (meta.head, meta.variation);
     ticket.insert(ObjectSpec { head, body, variation, tags, objective });
     Ok(())

@@ -12,6 +12,7 @@ use crate::coding::{Chain, PIECE_BYTES, Stage};
 use crate::delivery::{BodyBroken, Chunk, Holding, ResponseBody};
 use crate::exchange::{Interim, Request, Response};
 use crate::holds::Held;
+use crate::sites::SiteRef;
 use crate::transcript::{Message, Side, Tag, Transcript};
 use crate::worker::Worker;
 use bytes::Bytes;
@@ -47,6 +48,8 @@ pub struct Nesting {
     pub is_packed: bool,
     /// What the outermost page and all within it have come to so far.
     pub spent: Rc<Spent>,
+    /// The site the page is of.
+    pub site: SiteRef,
 }
 
 /// What a page is put together for.

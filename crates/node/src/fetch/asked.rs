@@ -2,7 +2,7 @@
 
 use super::exchange::{ORIGINS_TRIED_MAX, choose};
 use crate::policy::{BackendFetch, ClientTask, FetchKind, FetchTask, OriginChoice};
-use crate::snapshot::Snapshot;
+use crate::sites::SiteRef;
 use crate::transcript::{Message, Side, Tag, Transcript};
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
@@ -22,7 +22,7 @@ pub(crate) struct Asked {
     /// The one that answered before, which is asked first.
     answered: Option<Arc<Origin>>,
     terms: Terms,
-    snapshot: Rc<Snapshot>,
+    site: SiteRef,
     key: Arc<Key>,
 }
 
@@ -34,7 +34,7 @@ impl Asked {
             choice: task.origin.clone(),
             answered: answered.cloned(),
             terms: task.terms(),
-            snapshot: Rc::clone(&task.snapshot),
+            site: task.site.clone(),
             key: Arc::clone(key),
         }
     }
@@ -55,7 +55,7 @@ impl Asked {
         let mut tried = Vec::new();
         while tried.len() < ORIGINS_TRIED_MAX {
             let now = UnixMillis::now();
-            let chosen = || choose(&self.choice, &self.snapshot, &self.key, &tried, now);
+            let chosen = || choose(&self.choice, &self.site, &self.key, &tried, now);
             let first = self.answered.clone().filter(|_| tried.is_empty());
             let origin = first.or_else(chosen)?;
             tried.push(origin.id);
@@ -90,7 +90,7 @@ struct Ahead {
     request: RequestHead,
     client_address: Option<SocketAddr>,
     server_address: Option<SocketAddr>,
-    snapshot: Rc<Snapshot>,
+    site: SiteRef,
     state: Option<Box<dyn Any>>,
     key: Arc<Key>,
 }
@@ -103,7 +103,8 @@ impl Road {
 
     /// The way for a client's request, as a fetch of its own would go.
     pub(crate) fn of_client(task: &mut ClientTask, key: &Arc<Key>) -> Self {
-        let policy = Arc::clone(&task.snapshot.policy);
+        let site = task.site.clone();
+        let policy = &*site.policy;
         let ahead = Ahead {
             parent: task.id,
             transcript: Rc::downgrade(&task.transcript),
@@ -111,7 +112,7 @@ impl Road {
             request: super::prepare::for_miss(task, None),
             client_address: task.client.address,
             server_address: task.client.local_address,
-            snapshot: Rc::clone(&task.snapshot),
+            site: task.site.clone(),
             key: Arc::clone(key),
         };
         Self(RefCell::new(Way::Ahead(Box::new(ahead))))
@@ -147,10 +148,11 @@ impl Ahead {
             client_address: self.client_address,
             server_address: self.server_address,
             state: self.state.take(),
-            ..FetchTask::new(id, Rc::new(transcript), FetchKind::Miss, request, &self.snapshot)
+            ..FetchTask::new(id, Rc::new(transcript), FetchKind::Miss, request, &self.site)
         };
         task.transcript.request(Message::OriginRequest, &task.request);
-        let policy = Arc::clone(&self.snapshot.policy);
+        let site = self.site.clone();
+        let policy = &*site.policy;
         match policy.backend_fetch(&mut task) {
             BackendFetch::Fetch => {
                 super::prepare::without_spaces(&mut task.request);

@@ -137,7 +137,7 @@ impl Fetch {
     /// What a share of the memory lends for the answer's head. What its own share has no room for
     /// may live for a moment in the transient one.
     fn lend(&self, answer: &mut Answer) -> Result<Option<Arc<Loan>>, Broken> {
-        let Some((shares, share)) = self.plan.snapshot.shares.as_ref().zip(answer.share.as_ref())
+        let Some((shares, share)) = self.plan.site.shares.as_ref().zip(answer.share.as_ref())
         else {
             return Ok(None);
         };
@@ -157,14 +157,14 @@ impl Fetch {
     }
 
     fn packer(&self) -> Stage {
-        Stage::Gzip(Box::new(Gzip::new(self.plan.snapshot.gzip_level)))
+        Stage::Gzip(Box::new(Gzip::new(self.plan.site.gzip_level)))
     }
 
     fn stage(&self, filter: Filter) -> Stage {
         let stats = &self.worker.stats;
         let splitter = |is_packed: bool| {
-            let settings = &self.plan.snapshot.settings.esi;
-            let level = is_packed.then_some(self.plan.snapshot.gzip_level);
+            let settings = &self.plan.site.settings.esi;
+            let level = is_packed.then_some(self.plan.site.gzip_level);
             Stage::Split(Box::new(Splitter::new(settings, &self.task.request.target, level)))
         };
         match filter {

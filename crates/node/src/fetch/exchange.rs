@@ -3,7 +3,7 @@
 use super::{Fetch, Fetched, failure};
 use crate::body::{ClientBodyError, RequestBody};
 use crate::policy::{FetchKind, OriginChoice};
-use crate::snapshot::Snapshot;
+use crate::site::Site;
 use crate::transcript::Tag;
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
@@ -28,7 +28,7 @@ impl Fetch {
         let mut last = None;
         while tried.len() < ORIGINS_TRIED_MAX {
             let (task, key) = (&self.task, &self.plan.key);
-            let chosen = choose(&task.origin, &task.snapshot, key, &tried, task.now);
+            let chosen = choose(&task.origin, &task.site, key, &tried, task.now);
             let Some(origin) = chosen else { break };
             tried.push(origin.id);
             self.origin = Some(origin.settings.name.as_str().into());
@@ -89,7 +89,7 @@ impl Fetch {
                 }
             },
             (Some(reply), _) => {
-                let limit = self.plan.snapshot.settings.origin_timeouts.abandoned;
+                let limit = self.plan.site.settings.origin_timeouts.abandoned;
                 tokio::select! {
                     biased;
                     result = asking => result,
@@ -131,7 +131,7 @@ impl Fetch {
 /// The origin a policy chose, or its director's next choice but those that were `tried`.
 pub(super) fn choose(
     choice: &OriginChoice,
-    snapshot: &Snapshot,
+    site: &Site,
     key: &Key,
     tried: &[OriginId],
     now: UnixMillis,
@@ -142,7 +142,7 @@ pub(super) fn choose(
         OriginChoice::Director => {
             // The same on every node, unlike the index's own hash.
             let hash = stable_hash(key.text());
-            snapshot.upstreams.choose(hash, tried, now)
+            site.upstreams.choose(hash, tried, now)
         }
     }
     .cloned()

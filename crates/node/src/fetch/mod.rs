@@ -26,7 +26,7 @@ use crate::disk::Tee;
 use crate::exchange::Interim;
 use crate::held::Charge;
 use crate::policy::{BackendFetch, FetchKind, FetchTask};
-use crate::snapshot::Snapshot;
+use crate::sites::SiteRef;
 use crate::transcript::{Message, Side, Tag, Transcript};
 use crate::worker::Worker;
 use bytes::Bytes;
@@ -62,7 +62,7 @@ pub(crate) struct Plan {
     pub(crate) client_address: Option<SocketAddr>,
     /// Where the client reached the node.
     pub(crate) server_address: Option<SocketAddr>,
-    pub(crate) snapshot: Rc<Snapshot>,
+    pub(crate) site: SiteRef,
     pub(crate) key: Arc<Key>,
     /// The turn to fetch; `None` for a pass.
     pub(crate) ticket: Option<Ticket>,
@@ -204,7 +204,7 @@ impl Fetch {
             client_address: plan.client_address,
             server_address: plan.server_address,
             state: plan.state.take(),
-            ..FetchTask::new(id, transcript, plan.kind, request, &plan.snapshot)
+            ..FetchTask::new(id, transcript, plan.kind, request, &plan.site)
         };
         Self {
             born: worker.shared.disks.as_ref().map_or(0, |disks| disks.born()),
@@ -225,7 +225,8 @@ impl Fetch {
     }
 
     async fn run(mut self) {
-        let policy = Arc::clone(&self.plan.snapshot.policy);
+        let site = self.plan.site.clone();
+        let policy = &*site.policy;
         loop {
             self.task.now = UnixMillis::now();
             self.task.transcript.request(Message::OriginRequest, &self.task.request);
@@ -245,9 +246,7 @@ impl Fetch {
                     self.fail(failure(503, "proxy_internal_error", why));
                     return;
                 }
-                Next::Retry
-                    if self.task.retries < self.plan.snapshot.settings.limits.retries_max =>
-                {
+                Next::Retry if self.task.retries < self.plan.site.settings.limits.retries_max => {
                     self.task.retries += 1;
                     let (before, id) = (self.task.id, self.worker.next_id());
                     self.task.transcript.renew(id, "bereq", before, "retry");

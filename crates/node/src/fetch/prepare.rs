@@ -18,7 +18,7 @@ use std::ops::Range;
 pub(crate) fn for_miss(task: &ClientTask, stale: Option<&Object>) -> RequestHead {
     let mut request = with_own_fields(for_all(task), task);
     request.method = Method::Get;
-    if task.snapshot.codes_gzip {
+    if task.site.codes_gzip {
         // What is kept is for all, and unpacked for those who take no gzip.
         request.fields.set("Accept-Encoding", "gzip");
     }
@@ -31,7 +31,7 @@ pub(crate) fn for_miss(task: &ClientTask, stale: Option<&Object>) -> RequestHead
     conditional::strip(&mut request.fields);
     // Other methods have no ranges (RFC 9110 §14.2), and a part of a packed body is none of the
     // unpacked one.
-    let is_whole = task.request.method != Method::Get || task.snapshot.codes_gzip;
+    let is_whole = task.request.method != Method::Get || task.site.codes_gzip;
     let Some(range) = range.filter(|_| !is_whole) else { return request };
     if let Some(RangeRequest::One(spec)) = RangeRequest::parse(&range) {
         let mut value = b"bytes=".to_vec();
@@ -63,18 +63,18 @@ pub(crate) fn for_pipe(task: &ClientTask, allows: impl Fn(&[u8]) -> bool) -> Req
 }
 
 /// The client's request as far as its answer may be for others too: authority and target as they
-/// are in the key, no content, and without what no key knows. A policy that decides all has its own
-/// word for that.
+/// are in the key, no content, and without what no key knows. A policy may have its own word
+/// for that.
 pub(crate) fn for_all(task: &ClientTask) -> RequestHead {
     let mut request = for_one(task);
-    if task.snapshot.policy.decides_all() {
+    if task.site.semantics.forwards_as_it_is {
         return request;
     }
     let target = target::key_target(&request.target).into_owned();
     request.target = target;
-    let authority = key_authority(&request.authority, &task.snapshot.own_ports).to_owned();
+    let authority = key_authority(&request.authority, &task.site.node().own_ports).to_owned();
     request.authority = authority;
-    let kept = &task.snapshot.settings.cache.forward;
+    let kept = &task.site.settings.cache.forward;
     unkeyed::strip(&mut request.fields, |name| {
         kept.iter().any(|kept| kept.as_bytes().eq_ignore_ascii_case(name))
     });
@@ -83,8 +83,8 @@ pub(crate) fn for_all(task: &ClientTask) -> RequestHead {
 
 /// Whether the client's request is all that an origin that is asked for the cache would get.
 pub(crate) fn is_for_all(task: &FetchTask, client: &RequestHead) -> bool {
-    let kept = &task.snapshot.settings.cache.forward;
-    let own_ports = &task.snapshot.own_ports;
+    let kept = &task.site.settings.cache.forward;
+    let own_ports = &task.site.node().own_ports;
     // The port it came to is no word of its own.
     let came_to = task.server_address.map(|address| address.port());
     let is_its_port = target::split_authority(&client.authority).1 == came_to;
@@ -128,15 +128,15 @@ fn for_one(task: &ClientTask) -> RequestHead {
     request
 }
 
-/// Says who asked, and through whom (RFC 9110 §7.6.3, RFC 8586 §2). A policy that decides all has
-/// said so by itself.
+/// Says who asked, and through whom (RFC 9110 §7.6.3, RFC 8586 §2). A policy may have said so by
+/// itself.
 fn with_own_fields(mut request: RequestHead, task: &ClientTask) -> RequestHead {
-    if task.snapshot.policy.decides_all() {
+    if task.site.semantics.forwards_as_it_is {
         return request;
     }
     let fields = &mut request.fields;
-    append_to_list(fields, "CDN-Loop", task.snapshot.loop_id.as_bytes());
-    let name = &task.snapshot.settings.cache.name;
+    append_to_list(fields, "CDN-Loop", task.site.node().loop_id.as_bytes());
+    let name = &task.site.settings.cache.name;
     append_to_list(fields, "Via", format!("{} {name}", task.request.version.number()).as_bytes());
     if let Some(address) = task.client.address {
         append_to_list(

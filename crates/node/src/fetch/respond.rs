@@ -43,20 +43,22 @@ impl Fetch {
             self.reply(Fetched::Switched { head, connection, origin });
             return Next::Done;
         }
-        let decides_all = self.plan.snapshot.policy.decides_all();
-        if decides_all && let Some(why) = self.bogus(&head) {
+        let semantics = self.plan.site.semantics;
+        if semantics.refuses_bogus_answers
+            && let Some(why) = self.bogus(&head)
+        {
             self.task.transcript.note(Tag::Error, format_args!("{why}"));
             body.discard().await;
             return self.no_answer(failure(503, "http_protocol_error", why)).await;
         }
         // A policy sees what concerned the connection, and may add to it.
-        if !decides_all || head.status == 304 {
+        if !semantics.speaks_of_connections || head.status == 304 {
             hop_by_hop::strip(&mut head.fields);
         }
         if let (304, Some(stale)) = (head.status, &self.plan.stale) {
             body.discard().await;
             let validates = |stored: &StoredHead| update::validates(&stored.fields, &head.fields);
-            if decides_all || stale.with_head(validates) {
+            if semantics.trusts_any_304 || stale.with_head(validates) {
                 return self.not_modified(&head).await;
             }
             // It is about another representation than the one that is stored (RFC 9111 §4.3.3).
@@ -65,13 +67,13 @@ impl Fetch {
             return Next::Retry;
         }
         if self.plan.ticket.is_some()
-            && !self.plan.snapshot.policy.decides_all()
+            && semantics.serves_stale_on_error
             && status::is_stale_if_error(head.status)
             && let Some(next) = self.stale_instead(&head).await
         {
             return next;
         }
-        if !self.plan.snapshot.policy.decides_all() {
+        if semantics.follows_methods {
             self.invalidate(&head);
         }
         let mut answer = self.judge(head);
@@ -82,7 +84,8 @@ impl Fetch {
             body.discard().await;
             return Next::Retry;
         }
-        let policy = Arc::clone(&self.plan.snapshot.policy);
+        let site = self.plan.site.clone();
+        let policy = &*site.policy;
         match policy.backend_response(&mut self.task, &mut answer) {
             BackendResponse::Deliver => {
                 if write::closes(&answer.head.fields) {
@@ -112,7 +115,7 @@ impl Fetch {
         !matches!(answer.head.status, 200 | 206)
             && answer.uncacheable.is_none()
             && self.plan.kind != FetchKind::Pass
-            && !self.plan.snapshot.policy.decides_all()
+            && self.plan.site.semantics.asks_again_without_range
             && self.task.request.fields.contains("range")
     }
 
@@ -158,13 +161,13 @@ impl Fetch {
     fn judge(&mut self, head: ResponseHead) -> Answer {
         let now = self.task.now;
         let received = self.received(head.status, &head.fields);
-        let storable = storability(&received, &self.plan.snapshot.freshness);
+        let storable = storability(&received, &self.plan.site.freshness);
         let is_pass = self.plan.kind == FetchKind::Pass;
         let (freshness, uncacheable) = match storable {
             Storability::Store(freshness) if !is_pass => (freshness, None),
             Storability::Store(freshness)
                 if self.task.request.method == Method::Post
-                    && !self.plan.snapshot.policy.decides_all()
+                    && self.plan.site.semantics.follows_methods
                     && is_for_all(&self.task, &self.plan.client) =>
             {
                 self.ticket_for_later();
@@ -197,8 +200,11 @@ impl Fetch {
     /// The answer with all that decides what it may be used for.
     pub(super) fn received<'a>(&'a self, status: u16, response: &'a Fields) -> Received<'a> {
         // A policy may have changed what the origin got, and judges by itself.
-        let decides_all = self.plan.snapshot.policy.decides_all();
-        let asked = if decides_all { &self.plan.client } else { &self.task.request };
+        // Nor are fields that rules set the client's.
+        let site = &self.plan.site;
+        let is_as_it_is =
+            site.semantics.forwards_as_it_is || !site.settings.rules.request_fields.is_empty();
+        let asked = if is_as_it_is { &self.plan.client } else { &self.task.request };
         Received {
             method: &self.task.request.method,
             request: &asked.fields,
@@ -238,7 +244,7 @@ impl Fetch {
         }
         let received = self.received(304, &head.fields);
         let updated =
-            update::update(stored.status, &stored.fields, &received, &self.plan.snapshot.freshness);
+            update::update(stored.status, &stored.fields, &received, &self.plan.site.freshness);
         let (freshness, reason) = match updated.storability {
             Storability::Store(freshness) => (freshness, Reason::HitRevalidated),
             // The answer forbids to keep what it confirms: good for those that wait, then gone.
@@ -260,7 +266,8 @@ impl Fetch {
             filters: Vec::new(),
             any_coding: false,
         };
-        let policy = Arc::clone(&self.plan.snapshot.policy);
+        let site = self.plan.site.clone();
+        let policy = &*site.policy;
         match policy.backend_response(&mut self.task, &mut answer) {
             BackendResponse::Deliver => {}
             other => {
@@ -275,7 +282,7 @@ impl Fetch {
         let reason = match answer.uncacheable {
             // The policy forbids what the answer allows.
             Some(why) if reason == Reason::HitRevalidated => why,
-            None if policy.decides_all() => Reason::HitRevalidated,
+            None if self.plan.site.semantics.trusts_any_304 => Reason::HitRevalidated,
             _ => reason,
         };
         if let Some((upkeep, keep)) = upkeep_of(object.body()).zip(answer.keep) {
@@ -326,8 +333,9 @@ impl Fetch {
             self.plan.stale.as_ref().is_some_and(|object| {
                 object.with_head(|head| head.freshness.may_serve_on_error(now))
             });
-        let mut page = crate::request::failure_page(&failure, &self.plan.snapshot);
-        let policy = Arc::clone(&self.plan.snapshot.policy);
+        let mut page = crate::request::failure_page(&failure, &self.plan.site);
+        let site = self.plan.site.clone();
+        let policy = &*site.policy;
         match policy.backend_error(&mut self.task, &mut page) {
             BackendError::Retry => return Next::Retry,
             BackendError::Abandon => return self.abandon(),
@@ -353,7 +361,8 @@ impl Fetch {
     /// A policy answers in the origin's place.
     pub(super) async fn made_up(&mut self, status: u16, reason: Option<Box<str>>) -> Next {
         let mut page = Synthetic::page(status, reason);
-        let policy = Arc::clone(&self.plan.snapshot.policy);
+        let site = self.plan.site.clone();
+        let policy = &*site.policy;
         match policy.backend_error(&mut self.task, &mut page) {
             BackendError::Retry => return Next::Retry,
             BackendError::Abandon => return self.abandon(),
@@ -380,7 +389,7 @@ impl Fetch {
         let Synthetic { head, body } = page;
         let length = Some(body.len() as u64);
         let cache = &self.worker.shared.cache;
-        let has_room = self.plan.snapshot.shares.as_ref().is_none_or(|shares| {
+        let has_room = self.plan.site.shares.as_ref().is_none_or(|shares| {
             shares.lend(shares.transient(), body.len() as u64, cache).is_some()
         });
         if !has_room {
@@ -396,7 +405,7 @@ impl Fetch {
     fn would_spoil(&self, answer: &Answer) -> bool {
         let now = self.task.now;
         let is_stale = answer.freshness.ttl_ms(now) <= 0;
-        is_stale && self.plan.snapshot.policy.decides_all() && {
+        is_stale && self.plan.site.semantics.keeps_fresh_over_stale && {
             let known = self.worker.shared.cache.peek(&self.plan.key);
             known.variants.iter().any(|object| match object.reuse(now) {
                 Reuse::Fresh | Reuse::StaleWhileRevalidate => true,

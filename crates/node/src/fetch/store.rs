@@ -13,10 +13,11 @@ use crate::expiry::Upkeep;
 use crate::lower;
 use crate::policy::{Answer, FetchKind, Storage, Synthetic};
 use crate::shares::{Loan, loan_of};
+use crate::sites::SiteName;
 use crate::transcript::Tag;
 use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
-use freshet_cache::{Failure, Form, ObjectSpec, StoredHead, VARIANTS_MAX, Variation, tag};
+use freshet_cache::{Failure, Form, ObjectSpec, StoredHead, VARIANTS_MAX, Variation};
 use freshet_http::date;
 use freshet_http::fields::Fields;
 use freshet_http::freshness::Freshness;
@@ -76,12 +77,12 @@ impl Fetch {
         }
         let (stream, storage, keep) = (answer.stream, answer.storage.clone(), answer.keep);
         let sent = sent_part(&answer, &place);
-        let tags = tags(&answer.head.fields);
+        let tags = tags(&self.plan.site.name, &answer.head.fields);
         let transcript = Rc::clone(&self.task.transcript);
         let heads = self.heads;
-        let name = &self.plan.snapshot.settings.cache.name;
+        let name = &self.plan.site.settings.cache.name;
         let received = self.received(answer.head.status, &answer.head.fields);
-        let fields = update::stored_fields(&received, &self.plan.snapshot.freshness);
+        let fields = update::stored_fields(&received, &self.plan.site.freshness);
         let id = self.task.id;
         let head = stored_head(answer, fields, &place, form, &self.plan.client, name, id);
         if incoming.loan.is_some() || keep.is_some() {
@@ -103,7 +104,7 @@ impl Fetch {
         let Some(ticket) = self.plan.ticket.take() else { return Next::Done };
         let intake = Intake::new(
             &self.worker,
-            &self.plan.snapshot,
+            &self.plan.site,
             &self.plan.key,
             &head,
             (variation.as_ref(), &tags),
@@ -114,8 +115,8 @@ impl Fetch {
             // What a policy decided is not asked again when the object is used.
             memory.note_offer();
         }
-        let is_lower = lower::is_named(&self.plan.snapshot.settings, &self.plan.key, &storage);
-        let objective = objective_of(&self.plan.snapshot.settings, &self.plan.key);
+        let is_lower = lower::is_named(&self.plan.site, &self.plan.key, &storage);
+        let objective = objective_of(&self.plan.site.settings, &self.plan.key);
         let spec = ObjectSpec { head, body: memory, variation, tags, objective };
         let object = ticket.insert(spec);
         if cache.tell_crowded() {
@@ -258,13 +259,13 @@ impl Fetch {
             any_coding: false,
         };
         let place = Place { start: 0, end: total, total: Some(total), partial: false };
-        let name = &self.plan.snapshot.settings.cache.name;
+        let name = &self.plan.site.settings.cache.name;
         let form = Form::default();
         let id = self.task.id;
         let head = stored_head(answer, fields, &place, form, &self.plan.client, name, id);
         let hold = memory.reader(..);
-        let tags = Box::default();
-        let objective = objective_of(&self.plan.snapshot.settings, &self.plan.key);
+        let tags = self.plan.site.name.tag_of_all().into_iter().collect();
+        let objective = objective_of(&self.plan.site.settings, &self.plan.key);
         let spec = ObjectSpec { head, body: memory, variation: None, tags, objective };
         let object = ticket.insert(spec);
         self.reply(Fetched::Object {
@@ -308,7 +309,7 @@ impl Fetch {
             }
         }
         if let Some(ticket) = self.plan.ticket.take() {
-            let span = self.plan.snapshot.settings.cache.hit_for_miss;
+            let span = self.plan.site.settings.cache.hit_for_miss;
             let span = answer.hit_for_miss.unwrap_or(span);
             ticket.hit_for_miss(self.task.now.plus(span));
         }
@@ -363,9 +364,9 @@ impl Fetch {
             return None;
         }
         let storage = answer.storage.clone();
-        let name = &self.plan.snapshot.settings.cache.name;
+        let name = &self.plan.site.settings.cache.name;
         let received = self.received(answer.head.status, &answer.head.fields);
-        let fields = update::stored_fields(&received, &self.plan.snapshot.freshness);
+        let fields = update::stored_fields(&received, &self.plan.site.freshness);
         let variation = match meta::rule(&answer.head.fields, form) {
             Vary::None => None,
             Vary::Any => return None,
@@ -374,7 +375,7 @@ impl Fetch {
                 Some(Variation { rule: Arc::new(rule), key })
             }
         };
-        let tags = tags(&answer.head.fields);
+        let tags = tags(&self.plan.site.name, &answer.head.fields);
         let (client, id) = (&self.plan.client, self.task.id);
         let answer = Answer {
             head: answer.head.clone(),
@@ -392,7 +393,7 @@ impl Fetch {
         let head = stored_head(answer, fields, place, form, client, name, id);
         let intake = Intake::new(
             &self.worker,
-            &self.plan.snapshot,
+            &self.plan.site,
             &self.plan.key,
             &head,
             (variation.as_ref(), &tags),
@@ -404,7 +405,7 @@ impl Fetch {
 
     /// Leaves a note for those who ask why.
     fn note_not_stored(&self, reason: Reason, head: &ResponseHead) {
-        let targeted = &self.plan.snapshot.freshness.targeted;
+        let targeted = &self.plan.site.freshness.targeted;
         self.worker.shared.decisions.note(NotStored {
             key: Arc::clone(&self.plan.key),
             reason,
@@ -516,14 +517,18 @@ const SPACED_TAGS: [&str; 3] = ["surrogate-key", "xkey", "x-hashtwo"];
 
 /// Tags a response can be purged by: those of [`SPACED_TAGS`] and of `Cache-Tag`, separated by
 /// commas.
-fn tags(fields: &Fields) -> Box<[u64]> {
+fn tags(site: &SiteName, fields: &Fields) -> Box<[u64]> {
     let spaced = SPACED_TAGS
         .iter()
         .flat_map(|name| fields.get_all(*name))
         .flat_map(|line| line.split(|byte| *byte == b' '));
     let listed = fields.tokens("cache-tag");
-    let mut tags: Vec<u64> =
-        spaced.chain(listed).filter(|text| !text.is_empty()).take(TAGS_MAX + 1).map(tag).collect();
+    let mut tags: Vec<u64> = spaced
+        .chain(listed)
+        .filter(|text| !text.is_empty())
+        .take(TAGS_MAX + 1)
+        .map(|text| site.tag(text))
+        .collect();
     if tags.len() > TAGS_MAX {
         // An origin may do that with each response.
         static LIMIT: LogLimit = LogLimit::new();
@@ -535,6 +540,7 @@ fn tags(fields: &Fields) -> Box<[u64]> {
         }
         tags.truncate(TAGS_MAX);
     }
+    tags.extend(site.tag_of_all());
     tags.sort_unstable();
     tags.dedup();
     tags.into()

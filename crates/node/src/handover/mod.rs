@@ -24,15 +24,15 @@ mod taking;
 pub(crate) use giving::{Forwarded, Giving};
 pub(crate) use taking::Taking;
 
-use crate::config::Settings;
+use crate::sites::Sites;
 use crate::worker::Shared;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 /// Takes over what the process before has in memory. Whatever fails leaves the cache empty, and the
 /// log says so.
-pub(crate) fn take_over(line: UnixStream, shared: &Arc<Shared>, settings: &Arc<Settings>) {
-    match Taking::begin(line, shared, settings) {
+pub(crate) fn take_over(line: UnixStream, shared: &Arc<Shared>, sites: &Arc<Sites>) {
+    match Taking::begin(line, shared, sites) {
         Ok((taking, receiver)) => {
             let _ = shared.taking.set(taking);
             receiver.spawn(Arc::clone(shared));

@@ -3,8 +3,8 @@
 use super::frame::{self, BANS, Kind, MAGIC, VERSION};
 use super::object::{self, Described};
 use crate::bans::Handed;
-use crate::config::Settings;
 use crate::disk::{Durability, objective_of};
+use crate::sites::Sites;
 use crate::worker::Shared;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Cache, Key, KeyBuilder, Object, ObjectSpec, Purge};
@@ -48,7 +48,7 @@ struct Coming {
 /// Puts what comes where it belongs.
 pub(crate) struct Receiver {
     taking: Arc<Taking>,
-    settings: Arc<Settings>,
+    sites: Arc<Sites>,
     from: BufReader<UnixStream>,
     /// Numbers here of what is not asked for yet, best last.
     order: Vec<u64>,
@@ -77,7 +77,7 @@ impl Taking {
     pub(super) fn begin(
         line: UnixStream,
         shared: &Arc<Shared>,
-        settings: &Arc<Settings>,
+        sites: &Arc<Sites>,
     ) -> io::Result<(Arc<Self>, Receiver)> {
         line.set_read_timeout(Some(LIST_TIMEOUT))?;
         let mut from = BufReader::with_capacity(BUFFER_BYTES, line.try_clone()?);
@@ -97,7 +97,7 @@ impl Taking {
         taking.say(Kind::Accept, &[version])?;
         let mut receiver = Receiver {
             taking: Arc::clone(&taking),
-            settings: Arc::clone(settings),
+            sites: Arc::clone(sites),
             from,
             order: Vec::new(),
             current: None,
@@ -254,7 +254,7 @@ impl Receiver {
         writer.set_allow_transit(false);
         writer.set_exempt();
         let key = key_of(&shared.cache, &key);
-        let objective = objective_of(&self.settings, &key);
+        let objective = self.sites.of_key(&key).and_then(|site| objective_of(&site.settings, &key));
         let spec = ObjectSpec { head, body, variation, tags, objective };
         let Some(object) = shared.cache.restore(key, spec, past) else {
             self.lost += 1;

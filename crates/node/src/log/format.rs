@@ -56,6 +56,8 @@ pub enum Value {
     Hit,
     /// `%{reason}x`
     ReasonCode,
+    /// `%{site}x`
+    Site,
     /// `%{origin}x`
     Origin,
     /// `%{id}x`
@@ -81,6 +83,7 @@ const NAMES: &[(&str, Value)] = &[
     ("%{Referer}i", Value::Referer),
     ("%{hit}x", Value::Hit),
     ("%{reason}x", Value::ReasonCode),
+    ("%{site}x", Value::Site),
     ("%{origin}x", Value::Origin),
     ("%{id}x", Value::Id),
 ];
@@ -156,6 +159,9 @@ fn json(record: &Record<'_>, out: &mut String) {
     text("result", if record.hit { "hit" } else { "miss" });
     text("reason", record.reason().map_or("", |reason| reason.code()));
     text("origin", record.origin);
+    if !record.site.is_empty() {
+        text("site", record.site);
+    }
     text("user_agent", record.user_agent);
     text("referer", record.referer);
     let _ = write!(
@@ -195,6 +201,7 @@ fn write_value(value: Value, record: &Record<'_>, out: &mut String) {
         Value::Authority => return text(record.authority, out),
         Value::UserAgent => return text(record.user_agent, out),
         Value::Referer => return text(record.referer, out),
+        Value::Site => return text(record.site, out),
         Value::Origin => return text(record.origin, out),
         Value::Status => write!(out, "{}", record.status),
         Value::BodyBytes => write!(out, "{}", record.body_bytes),

@@ -45,6 +45,8 @@ pub struct Record<'a> {
     pub referer: &'a str,
     /// Name of the origin asked, if any.
     pub origin: &'a str,
+    /// Name of the site, where there are several.
+    pub site: &'a str,
 }
 
 impl Record<'_> {
@@ -87,6 +89,7 @@ impl Record<'_> {
             self.user_agent,
             self.referer,
             self.origin,
+            self.site,
         ] {
             let text = cut(text);
             out.extend_from_slice(&(text.len() as u16).to_le_bytes());
@@ -134,6 +137,7 @@ pub fn decode<'a>(input: &mut &'a [u8]) -> Option<Record<'a>> {
         user_agent: text()?,
         referer: text()?,
         origin: text()?,
+        site: text()?,
         time,
         first_byte_us,
         total_us,
@@ -185,6 +189,7 @@ pub(crate) fn sample() -> Record<'static> {
         user_agent: "curl/8\u{1}",
         referer: "",
         origin: "a",
+        site: "",
     }
 }
 

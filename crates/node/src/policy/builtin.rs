@@ -1,6 +1,7 @@
 //! The policy without a VCL file: a shared cache by RFC 9111.
 
-use super::task::{Answer, ClientTask, FetchTask, Served, Synthetic};
+use super::rules;
+use super::task::{Answer, ClientTask, FetchKind, FetchTask, Served, Synthetic};
 use super::{
     BackendError, BackendFetch, BackendResponse, Deliver, Hit, Miss, Pass, Pipe, Policy, Purge,
     Recv,
@@ -12,6 +13,7 @@ use freshet_http::fields::Fields;
 use freshet_http::message::{Method, ResponseHead};
 use freshet_http::reason::Reason;
 use freshet_http::{hop_by_hop, target};
+use std::any::Any;
 
 /// Follows RFC 9111 as a shared cache. What the key does not know reaches no origin that is asked
 /// for the cache. The key is host, path and query as sent, without a `CMCD`
@@ -24,7 +26,7 @@ pub struct Builtin;
 impl Policy for Builtin {
     fn recv(&self, task: &mut ClientTask) -> Recv {
         let fields = &task.request.fields;
-        match cdn_loop::check(fields, task.snapshot.loop_id.as_bytes()) {
+        match cdn_loop::check(fields, task.site.node().loop_id.as_bytes()) {
             CdnLoop::New => {}
             CdnLoop::Again => {
                 task.reason = Reason::Loop;
@@ -35,8 +37,12 @@ impl Policy for Builtin {
                 return Recv::Synth(400, None);
             }
         }
+        if let Some(status) = rules::receive(task) {
+            return Recv::Synth(status, None);
+        }
+        let fields = &task.request.fields;
         // Any other wish may be ignored (RFC 9110 §7.8), and would be a way past the cache.
-        let upgrades = &task.snapshot.settings.upgrades;
+        let upgrades = &task.site.settings.upgrades;
         if task.upgrade && fields.tokens("upgrade").any(|name| allows_upgrade(upgrades, name)) {
             return Recv::Pipe;
         }
@@ -56,7 +62,7 @@ impl Policy for Builtin {
 
     fn hash<'a>(&self, task: &mut ClientTask, key: KeyBuilder<'a>) -> KeyBuilder<'a> {
         let target = target::key_target(&task.request.target);
-        let authority = key_authority(&task.request.authority, &task.snapshot.own_ports);
+        let authority = key_authority(&task.request.authority, &task.site.node().own_ports);
         key.part(authority.as_bytes()).part(target.as_bytes())
     }
 
@@ -93,19 +99,27 @@ impl Policy for Builtin {
         if served.for_caches && !is_peer(task) {
             hop_by_hop::strip_for_caches(&mut response.fields);
         }
+        rules::deliver(task, &mut response.fields);
         Deliver::Deliver
     }
 
-    fn synth(&self, _: &mut ClientTask, _: &mut Synthetic) -> Deliver {
+    fn synth(&self, task: &mut ClientTask, page: &mut Synthetic) -> Deliver {
+        rules::deliver(task, &mut page.head.fields);
         Deliver::Deliver
     }
 
-    fn backend_fetch(&self, _: &mut FetchTask) -> BackendFetch {
+    fn begin_fetch(&self, task: &mut ClientTask, _: FetchKind) -> Option<Box<dyn Any>> {
+        let sent_target = rules::begin_fetch(task)?;
+        Some(Box::new(sent_target))
+    }
+
+    fn backend_fetch(&self, task: &mut FetchTask) -> BackendFetch {
+        rules::fetch(task);
         BackendFetch::Fetch
     }
 
     fn backend_response(&self, task: &mut FetchTask, answer: &mut Answer) -> BackendResponse {
-        let (esi, may_code) = (task.snapshot.settings.cache.esi, task.snapshot.codes_gzip);
+        let (esi, may_code) = (task.site.settings.cache.esi, task.site.codes_gzip);
         if esi || may_code {
             let fields = &mut answer.head.fields;
             let esi = esi && fields.tokens("surrogate-control").any(asks_for_esi);
@@ -152,7 +166,7 @@ fn is_text(fields: &Fields) -> bool {
 
 /// Whether a client is a cache that may have what is for caches.
 fn is_peer(task: &ClientTask) -> bool {
-    let peers = &task.snapshot.settings.cache.peers;
+    let peers = &task.site.settings.cache.peers;
     let address = task.client.address;
     address.is_some_and(|address| peers.iter().any(|network| network.contains(address.ip())))
 }
@@ -174,7 +188,7 @@ pub(crate) fn key_authority<'a>(authority: &'a str, own_ports: &[u16]) -> &'a st
 }
 
 fn purge_allowed(task: &ClientTask) -> Recv {
-    let from = &task.snapshot.settings.cache.purge_from;
+    let from = &task.site.settings.cache.purge_from;
     match task.client.address {
         Some(address) if from.iter().any(|network| network.contains(address.ip())) => Recv::Purge,
         _ => Recv::Synth(405, Some("Purging is not allowed from here".into())),

@@ -6,6 +6,7 @@
 //! answers. It never waits, does no I/O, and takes the time from its task.
 
 mod builtin;
+mod rules;
 mod task;
 pub mod vcl;
 
@@ -15,6 +16,7 @@ pub use task::{
     Answer, ClientTask, FetchKind, FetchTask, OriginChoice, Served, Shaping, Storage, Synthetic,
 };
 
+use crate::semantics::{self, Semantics};
 use freshet_cache::{KeyBuilder, Object};
 use freshet_http::freshness::Freshness;
 use freshet_http::message::ResponseHead;
@@ -58,11 +60,9 @@ pub trait Policy: Send + Sync {
         let _ = (task, kind);
         None
     }
-    /// Whether the policy decides all by itself: it sees an origin's errors also where a stale
-    /// object could be served instead, and what a request says of those it was forwarded for is
-    /// its own business.
-    fn decides_all(&self) -> bool {
-        false
+    /// What the machine does beside it.
+    fn semantics(&self) -> Semantics {
+        semantics::RFC_9111
     }
     /// Whether responses may have includes, for which requests are kept as they came.
     fn includes(&self) -> bool {

@@ -8,7 +8,7 @@ use crate::fetch::Made;
 use crate::held::Charge;
 use crate::network::Network;
 use crate::shares::Share;
-use crate::snapshot::Snapshot;
+use crate::sites::SiteRef;
 use crate::transcript::Transcript;
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
@@ -54,7 +54,7 @@ pub struct ClientTask {
     /// Objects are served stale no longer than this (`req.grace`).
     pub grace_max: Option<Duration>,
     /// The configuration this request began with.
-    pub snapshot: Rc<Snapshot>,
+    pub site: SiteRef,
     /// Why the last decision fell, for Cache-Status, log and explain.
     pub reason: Reason,
     /// Where the request is an include of a page: which.
@@ -126,7 +126,7 @@ pub struct FetchTask {
     /// How long the origin is waited for, where that is not what its settings say.
     pub waits: Waits,
     /// The configuration this request began with.
-    pub snapshot: Rc<Snapshot>,
+    pub site: SiteRef,
     /// What a policy keeps from state to state.
     pub state: Option<Box<dyn Any>>,
 }
@@ -138,7 +138,7 @@ impl FetchTask {
         transcript: Rc<Transcript>,
         kind: FetchKind,
         request: RequestHead,
-        snapshot: &Rc<Snapshot>,
+        site: &SiteRef,
     ) -> Self {
         Self {
             id,
@@ -153,7 +153,7 @@ impl FetchTask {
             body_dropped: false,
             server_address: None,
             waits: Waits::default(),
-            snapshot: Rc::clone(snapshot),
+            site: site.clone(),
             state: None,
         }
     }
@@ -161,10 +161,10 @@ impl FetchTask {
     /// The terms an origin is asked on.
     pub(crate) fn terms(&self) -> Terms {
         let ends = self.client_address.zip(self.server_address);
-        let limits = &self.snapshot.settings.limits;
-        let network = Network::of(self.client_address.map(|address| address.ip()), limits.network);
-        let party = network.party(limits.origin_network_percent);
-        let limits = self.snapshot.response_limits;
+        let prefixes = self.site.node().settings.limits.network;
+        let network = Network::of(self.client_address.map(|address| address.ip()), prefixes);
+        let party = network.party(self.site.settings.limits.origin_network_percent);
+        let limits = self.site.response_limits;
         Terms { waits: self.waits, ends, limits, party: Some(party) }
     }
 }
@@ -219,6 +219,11 @@ impl Storage {
             "ram" | "s0" | "Transient" => Self::Memory,
             class => Self::Class(class.into()),
         }
+    }
+
+    /// The class of stores it names, if it does.
+    pub fn class(&self) -> Option<&str> {
+        if let Self::Class(class) = self { Some(class) } else { None }
     }
 }
 

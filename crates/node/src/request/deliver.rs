@@ -146,9 +146,10 @@ impl Machine<'_> {
         if self.task.request.method == Method::Head {
             body = ResponseBody::Empty;
         }
-        let facts = Facts { reason: found.reason, hit: found.hit, origin: found.origin };
+        let facts =
+            Facts { reason: found.reason, hit: found.hit, origin: found.origin, site: None };
         let is_packed = form.gzip && !shape.is_unpacked();
-        State::Done(Box::new(Response { head, body, length, is_packed, facts }))
+        State::Done(Box::new(Response { is_packed, ..Response::new(head, body, length, facts) }))
     }
 
     fn changed(&mut self, object: &Arc<Object>) -> State {
@@ -239,7 +240,7 @@ impl Machine<'_> {
         if request.method != Method::Get
             || !request.fields.contains("range")
             || !self.task.shaping.range
-            || !self.task.snapshot.serves_ranges
+            || !self.task.site.serves_ranges
         {
             return Part::Whole;
         }
@@ -250,7 +251,7 @@ impl Machine<'_> {
         }
         let Some(wanted) = wanted else {
             // Varnish refuses a range in bytes that makes no sense, which RFC 9110 §14.2 lets pass.
-            let is_refused = self.task.snapshot.policy.decides_all()
+            let is_refused = self.task.site.semantics.is_strict_with_ranges
                 && value.get(..5).is_some_and(|unit| unit.eq_ignore_ascii_case(b"bytes"));
             return if is_refused { Part::Nothing(416) } else { Part::Whole };
         };
@@ -271,7 +272,7 @@ impl Machine<'_> {
     /// Whether a part is asked for by somebody whose copy is only weakly the same.
     fn asks_for_other_part(&self, fields: &Fields) -> bool {
         let request = &self.task.request.fields;
-        if !self.task.snapshot.policy.decides_all() || !request.contains("range") {
+        if !self.task.site.semantics.is_strict_with_ranges || !request.contains("range") {
             return false;
         }
         let Some(tag) = fields.get("etag") else { return false };
@@ -413,7 +414,7 @@ impl Machine<'_> {
     ) -> State {
         super::synth::ensure_date(&mut head, self.task.now);
         self.add_cache_status(None, reason, false, &mut head);
-        let name = &self.task.snapshot.settings.cache.name;
+        let name = &self.task.site.settings.cache.name;
         prepare::append_to_list(&mut head.fields, "Via", format!("1.1 {name}").as_bytes());
         let for_caches = hop_by_hop::has_for_caches(&head.fields);
         let served = Served { object: None, hit: false, form, for_caches, made, length };
@@ -428,9 +429,9 @@ impl Machine<'_> {
             self.task.reason,
             Reason::PassMethod | Reason::PassPolicy | Reason::Bypass | Reason::Pipe
         );
-        // With a policy that decides all, an origin that does not look at conditions may be behind.
+        // An origin that does not look at conditions may be behind a policy.
         let looked_at = was_pass
-            && !(self.task.snapshot.policy.decides_all()
+            && !(self.task.site.semantics.judges_passed_conditions
                 && matches!(request.method, Method::Get | Method::Head));
         if !looked_at && matches!(head.status, 200 | 206) {
             let validators = Validators::from_fields(&head.fields);
@@ -458,13 +459,14 @@ impl Machine<'_> {
         if !matches!(head.status, 304 | 412) {
             body = self.shape_body(body, shape, 0..u64::MAX, &mut head);
         }
-        let facts = Facts { reason, hit: false, origin };
+        let facts = Facts { reason, hit: false, origin, site: None };
         let is_packed = form.gzip && !shape.is_unpacked();
-        State::Done(Box::new(Response { head, body, length, is_packed, facts }))
+        State::Done(Box::new(Response { is_packed, ..Response::new(head, body, length, facts) }))
     }
 
     fn ask_deliver(&mut self, head: &mut ResponseHead, served: Served<'_>) -> Option<State> {
-        let policy = Arc::clone(&self.task.snapshot.policy);
+        let site = self.task.site.clone();
+        let policy = &*site.policy;
         self.task.transcript.response(Message::Response, head);
         match policy.deliver(&mut self.task, head, served) {
             Deliver::Deliver => None,
@@ -490,7 +492,7 @@ impl Machine<'_> {
         stored: bool,
         head: &mut ResponseHead,
     ) {
-        let cache = &self.task.snapshot.settings.cache;
+        let cache = &self.task.site.settings.cache;
         if !cache.cache_status {
             return;
         }

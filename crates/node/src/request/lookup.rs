@@ -57,7 +57,7 @@ impl Machine<'_> {
                         self.refresh(ticket, &object);
                     }
                     let fields = &self.task.request.fields;
-                    offer_used(self.worker, &self.task.snapshot, &object, fields);
+                    offer_used(self.worker, &self.task.site, &object, fields);
                     if let Some(taking) = self.worker.shared.taking.get() {
                         taking.want(&object);
                     }
@@ -163,7 +163,8 @@ impl Machine<'_> {
     }
 
     pub(super) fn hit(&mut self, mut found: Found) -> State {
-        let policy = Arc::clone(&self.task.snapshot.policy);
+        let site = self.task.site.clone();
+        let policy = &*site.policy;
         if policy.may_purge() {
             found._hold = Some(found.object.body().reader(..));
         }
@@ -180,7 +181,8 @@ impl Machine<'_> {
         if asked.only_if_cached {
             return self.only_if_cached();
         }
-        let policy = Arc::clone(&self.task.snapshot.policy);
+        let site = self.task.site.clone();
+        let policy = &*site.policy;
         match policy.miss(&mut self.task) {
             Miss::Fetch => {}
             Miss::Pass => return State::Pass,
@@ -189,6 +191,7 @@ impl Machine<'_> {
         }
         self.worker.stats.misses.increment();
         let state = policy.begin_fetch(&mut self.task, FetchKind::Miss);
+        let sends_content = site.semantics.sends_content_of_lookups;
         let plan = Plan {
             parent: self.task.id,
             transcript: Rc::clone(&self.task.transcript),
@@ -199,12 +202,12 @@ impl Machine<'_> {
             client: fetch::prepare::for_all(&self.task),
             client_address: self.task.client.address,
             server_address: self.task.client.local_address,
-            snapshot: Rc::clone(&self.task.snapshot),
+            site: self.task.site.clone(),
             key: self.key(),
             ticket: Some(missed.ticket),
             stale: missed.stale,
             // A policy may look up what is no GET, and drops the body of what is.
-            body: if policy.decides_all() { self.take_body() } else { None },
+            body: if sends_content { self.take_body() } else { None },
             interim: Some(self.interim.clone()),
             reason: self.task.reason,
         };
@@ -213,7 +216,7 @@ impl Machine<'_> {
 
     /// Reads the request's body, where a policy may want to send it behind the response.
     async fn keep_body(&mut self) {
-        if !self.task.snapshot.policy.decides_all() {
+        if !self.task.site.semantics.sends_content_of_lookups {
             return;
         }
         if let Some(body) = self.body.take() {
@@ -239,7 +242,8 @@ impl Machine<'_> {
 
     /// Has a stale object refreshed while it is served.
     fn refresh(&mut self, ticket: Ticket, object: &Arc<Object>) {
-        let policy = Arc::clone(&self.task.snapshot.policy);
+        let site = self.task.site.clone();
+        let policy = &*site.policy;
         let state = policy.begin_fetch(&mut self.task, FetchKind::Background);
         let plan = Plan {
             parent: self.task.id,
@@ -251,7 +255,7 @@ impl Machine<'_> {
             client: fetch::prepare::for_all(&self.task),
             client_address: self.task.client.address,
             server_address: self.task.client.local_address,
-            snapshot: Rc::clone(&self.task.snapshot),
+            site: self.task.site.clone(),
             key: Arc::clone(object.key()),
             ticket: Some(ticket),
             stale: Some(Arc::clone(object)),
@@ -284,7 +288,7 @@ impl Machine<'_> {
                 _hold: None,
             }));
         }
-        if self.task.snapshot.policy.decides_all() {
+        if self.task.site.semantics.pages_failures {
             self.task.reason = super::synth::reason_of(failure);
             return State::Synth(503, None);
         }
@@ -325,7 +329,7 @@ impl<'a> Asked<'a> {
         } else {
             RequestCacheControl::default()
         };
-        let obey = task.snapshot.settings.cache.client_cache_control;
+        let obey = task.site.settings.cache.client_cache_control;
         Self {
             request: &task.request,
             now: task.now,

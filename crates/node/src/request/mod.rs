@@ -26,10 +26,11 @@ use crate::body::{ClientBodyError, RequestBody};
 use crate::exchange::{Interim, Request, Response};
 use crate::fetch::{Fetched, SentPart};
 use crate::policy::{ClientTask, Recv, Shaping};
+use crate::sites::SiteRef;
 use crate::transcript::Tag;
 use crate::worker::Worker;
 use bytes::Bytes;
-use freshet_cache::{Key, KeyBuilder, Object};
+use freshet_cache::{Key, Object};
 use freshet_http::message::RequestHead;
 use freshet_http::reason::Reason;
 use freshet_store::BodyReader;
@@ -52,10 +53,15 @@ fn without_body(error: ClientBodyError) -> State {
 
 /// Answers a request. Always gives a response; what goes wrong becomes one.
 pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Response {
-    let snapshot = worker.snapshot();
+    let site = match &request.nesting {
+        // An include is of its page's site, whatever host it names.
+        Some(page) => Some(page.site.clone()),
+        None => SiteRef::of(&worker.snapshot(), &request.head.authority),
+    };
+    let Some(site) = site else { return synth::misdirected(worker, &request) };
     // A policy never waits, so what it may look at is there before it is asked.
     let (mut body, mut first) = (request.body, State::Recv);
-    if let Some(unread) = body.take_if(|_| snapshot.policy.keeps_body()) {
+    if let Some(unread) = body.take_if(|_| site.policy.keeps_body()) {
         match unread.keep(KEPT_BYTES_MAX, request.charge.as_deref()).await {
             Ok(kept) => body = Some(kept),
             Err(error) => {
@@ -86,7 +92,7 @@ pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Response {
         hash_ignore_vary: false,
         ttl_max: None,
         grace_max: None,
-        snapshot,
+        site,
         reason: Reason::Miss,
         nesting: request.nesting,
         charge: request.charge,
@@ -94,7 +100,7 @@ pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Response {
         state: None,
         durability: None,
     };
-    let includes = task.snapshot.policy.includes();
+    let includes = task.site.policy.includes();
     let original = includes.then(|| Box::new(task.request.clone()));
     let interim = request.interim;
     let mut machine =
@@ -113,7 +119,8 @@ pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Response {
             State::Deliver(found) => machine.deliver(*found).await,
             State::Synth(status, reason) => machine.synth(status, reason),
             State::Restart => machine.restart(),
-            State::Done(response) => {
+            State::Done(mut response) => {
+                response.facts.site = Some(machine.task.site);
                 if let Some(durability) = machine.task.durability.take() {
                     durability.reached().await;
                 }
@@ -175,7 +182,8 @@ struct Found {
 
 impl Machine<'_> {
     fn recv(&mut self) -> State {
-        let policy = Arc::clone(&self.task.snapshot.policy);
+        let site = self.task.site.clone();
+        let policy = &*site.policy;
         let next = policy.recv(&mut self.task);
         self.key = None;
         match next {
@@ -204,7 +212,7 @@ impl Machine<'_> {
         }
         // The one too many counts as well: a policy sees by it why it is asked for a page.
         self.task.restarts += 1;
-        if self.task.restarts > self.task.snapshot.settings.limits.restarts_max {
+        if self.task.restarts > self.task.site.settings.limits.restarts_max {
             self.task.reason = Reason::LocalPolicy;
             return State::Synth(503, None);
         }
@@ -220,8 +228,9 @@ impl Machine<'_> {
         if let Some(key) = &self.key {
             return Arc::clone(key);
         }
-        let builder = KeyBuilder::new(self.worker.shared.cache.secret());
-        let policy = Arc::clone(&self.task.snapshot.policy);
+        let builder = self.task.site.name.key(self.worker.shared.cache.secret());
+        let site = self.task.site.clone();
+        let policy = &*site.policy;
         let key = Arc::new(policy.hash(&mut self.task, builder).build());
         self.key = Some(Arc::clone(&key));
         key

@@ -7,7 +7,7 @@ use crate::exchange::{Facts, Response};
 use crate::fetch::{self, Fetched, Plan};
 use crate::policy::{FetchKind, OriginChoice, Pass, Pipe, allows_upgrade};
 use crate::session::tunnel::Tunnel;
-use crate::snapshot::Tunnels;
+use crate::site::Tunnels;
 use crate::stats::WorkerStats;
 use crate::transcript::{Message, Side, Tag, Transcript};
 use freshet_http::message::ResponseHead;
@@ -25,7 +25,8 @@ const EARLY_BODY_BYTES_MAX: u64 = 64 << 10;
 
 impl Machine<'_> {
     pub(super) async fn pass(&mut self) -> State {
-        let policy = Arc::clone(&self.task.snapshot.policy);
+        let site = self.task.site.clone();
+        let policy = &*site.policy;
         match policy.pass(&mut self.task) {
             Pass::Fetch => {}
             Pass::Restart => return State::Restart,
@@ -58,7 +59,7 @@ impl Machine<'_> {
             client: self.task.request.clone(),
             client_address: self.task.client.address,
             server_address: self.task.client.local_address,
-            snapshot: Rc::clone(&self.task.snapshot),
+            site: self.task.site.clone(),
             key: self.key(),
             ticket: None,
             stale: None,
@@ -73,7 +74,7 @@ impl Machine<'_> {
     /// it would be by one that cannot be reached.
     async fn tunnel(&mut self, choice: OriginChoice) -> State {
         let worker = self.worker;
-        let Tunnels { open_max, idle } = self.task.snapshot.tunnels;
+        let Tunnels { open_max, idle } = self.task.site.tunnels;
         let open =
             |stats: &WorkerStats| stats.pipes.value().saturating_sub(stats.pipes_ended.value());
         if open_max > 0
@@ -90,7 +91,7 @@ impl Machine<'_> {
         fetch.request(Message::OriginRequest, &self.task.request);
         let connected = match &choice {
             OriginChoice::Exactly(origin) => {
-                let percent = self.task.snapshot.settings.limits.origin_network_percent;
+                let percent = self.task.site.settings.limits.origin_network_percent;
                 let party = self.task.client.network.party(percent);
                 Some((origin, connect_raw(&worker.pool, origin, Some(party)).await))
             }
@@ -132,15 +133,16 @@ impl Machine<'_> {
     }
 
     fn piped(&self, body: ResponseBody, origin: Option<Arc<str>>) -> State {
-        let facts = Facts { reason: Reason::Pipe, hit: false, origin };
+        let facts = Facts { reason: Reason::Pipe, hit: false, origin, site: None };
         let head = ResponseHead::new(200);
-        State::Done(Box::new(Response { head, body, length: None, is_packed: false, facts }))
+        State::Done(Box::new(Response::new(head, body, None, facts)))
     }
 
     /// Sends the request with its `Upgrade` and, if the origin switches, hands both ends over to
     /// the session. An origin that does not switch is an ordinary pass.
     pub(super) async fn pipe(&mut self) -> State {
-        let policy = Arc::clone(&self.task.snapshot.policy);
+        let site = self.task.site.clone();
+        let policy = &*site.policy;
         match policy.pipe(&mut self.task) {
             Pipe::Pipe => {}
             Pipe::Synth(status, reason) => return State::Synth(status, reason),
@@ -150,9 +152,9 @@ impl Machine<'_> {
         if let Some(choice) = policy.tunnel_origin(&mut self.task) {
             return self.tunnel(choice).await;
         }
-        let upgrades = &self.task.snapshot.settings.upgrades;
+        let site = &self.task.site;
         let request = fetch::prepare::for_pipe(&self.task, |protocol| {
-            policy.decides_all() || allows_upgrade(upgrades, protocol)
+            site.semantics.tunnels_any_protocol || allows_upgrade(&site.settings.upgrades, protocol)
         });
         let state = policy.begin_fetch(&mut self.task, FetchKind::Pass);
         let plan = Plan {
@@ -165,7 +167,7 @@ impl Machine<'_> {
             client: self.task.request.clone(),
             client_address: self.task.client.address,
             server_address: self.task.client.local_address,
-            snapshot: Rc::clone(&self.task.snapshot),
+            site: self.task.site.clone(),
             key: self.key(),
             ticket: None,
             stale: None,
@@ -176,17 +178,11 @@ impl Machine<'_> {
         match fetch::start(self.worker, plan).await {
             Fetched::Switched { head, connection, origin } => {
                 self.worker.stats.pipes.increment();
-                State::Done(Box::new(Response {
-                    head,
-                    body: ResponseBody::Tunnel(Box::new(Tunnel {
-                        connection,
-                        head: None,
-                        idle: self.task.snapshot.tunnels.idle,
-                    })),
-                    length: None,
-                    is_packed: false,
-                    facts: Facts { reason: Reason::Pipe, hit: false, origin: Some(origin) },
-                }))
+                let idle = self.task.site.tunnels.idle;
+                let tunnel = Tunnel { connection, head: None, idle };
+                let facts = Facts { origin: Some(origin), ..Facts::local(Reason::Pipe) };
+                let body = ResponseBody::Tunnel(Box::new(tunnel));
+                State::Done(Box::new(Response::new(head, body, None, facts)))
             }
             other => State::Fetched(Box::new(other)),
         }

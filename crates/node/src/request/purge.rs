@@ -3,7 +3,6 @@
 use super::{Machine, State};
 use crate::policy::Purge;
 use freshet_http::reason::Reason;
-use std::sync::Arc;
 
 impl Machine<'_> {
     pub(super) async fn purge(&mut self) -> State {
@@ -12,7 +11,8 @@ impl Machine<'_> {
         let is_durable = purged.durability.reached().await;
         self.worker.stats.purges.increment();
         self.task.reason = Reason::Purge;
-        let policy = Arc::clone(&self.task.snapshot.policy);
+        let site = self.task.site.clone();
+        let policy = &*site.policy;
         match policy.purge(&mut self.task, purged.objects) {
             Purge::Restart => State::Restart,
             // It holds here, but a disk is away, or the process that takes over has not said that

@@ -79,7 +79,7 @@ impl Machine<'_> {
             let unpacks = gunzips && is_gzip(&head.fields);
             return if unpacks { Shape::Unpacked } else { Shape::AsKept };
         }
-        let may_unpack = self.task.shaping.gunzip && self.task.snapshot.codes_gzip;
+        let may_unpack = self.task.shaping.gunzip && self.task.site.codes_gzip;
         let accepts = || self.task.request.fields.get("accept-encoding").is_some_and(accepts_gzip);
         let is_packed = form.gzip;
         // A page that is put together for a packed one is packed, whatever its request says now.
@@ -139,13 +139,21 @@ impl Machine<'_> {
         let spent = task.nesting.as_ref().map_or_else(Rc::default, |outer| Rc::clone(&outer.spent));
         let out_packed = out_packed || within_packed;
         let original = self.original.as_deref().cloned().unwrap_or_else(|| task.request.clone());
-        let nesting = Nesting { level, top, top_received, original, is_packed: out_packed, spent };
+        let nesting = Nesting {
+            level,
+            top,
+            top_received,
+            original,
+            is_packed: out_packed,
+            spent,
+            site: task.site.clone(),
+        };
         let page = PageFor {
             worker: Rc::clone(self.worker),
             client: Rc::clone(&task.client),
             id: task.id,
             transcript: Rc::clone(&task.transcript),
-            settings: task.snapshot.settings.esi.clone(),
+            settings: task.site.settings.esi.clone(),
             nesting: Rc::new(nesting),
         };
         ResponseBody::Esi(Box::new(Assembly::new(page, parts, is_packed, out_packed)))

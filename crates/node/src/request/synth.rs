@@ -2,9 +2,10 @@
 
 use super::{Machine, State};
 use crate::delivery::ResponseBody;
-use crate::exchange::{Facts, Response};
+use crate::exchange::{Facts, Request, Response};
 use crate::policy::{Deliver, Synthetic};
-use crate::snapshot::Snapshot;
+use crate::site::Site;
+use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Failure;
 use freshet_http::cache_status::CacheStatus;
@@ -12,7 +13,6 @@ use freshet_http::date;
 use freshet_http::message::{Method, ResponseHead};
 use freshet_http::proxy_status::{ProxyError, ProxyStatus};
 use freshet_http::reason::Reason;
-use std::sync::Arc;
 
 /// Seconds after which a client may try again when no origin is there.
 const RETRY_AFTER_S: &str = "5";
@@ -27,8 +27,9 @@ impl Machine<'_> {
         if status == 405 {
             page.head.fields.append("Allow", "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH");
         }
-        let policy = Arc::clone(&self.task.snapshot.policy);
-        let most = self.task.snapshot.settings.limits.restarts_max;
+        let site = self.task.site.clone();
+        let policy = &*site.policy;
+        let most = self.task.site.settings.limits.restarts_max;
         match policy.synth(&mut self.task, &mut page) {
             Deliver::Deliver => {}
             Deliver::Restart if self.task.restarts <= most => return State::Restart,
@@ -46,7 +47,7 @@ impl Machine<'_> {
         if !self.has_room_for(&page) {
             let head = ResponseHead::new(page.head.status);
             let (body, facts) = (ResponseBody::Closed, Facts::local(reason));
-            let response = Response { head, body, length: None, is_packed: false, facts };
+            let response = Response::new(head, body, None, facts);
             return State::Done(Box::new(response));
         }
         State::Done(Box::new(response(self, page, reason)))
@@ -55,7 +56,7 @@ impl Machine<'_> {
     /// Whether the share for what is made here has room for a page, where there are shares.
     fn has_room_for(&self, page: &Synthetic) -> bool {
         let cache = &self.worker.shared.cache;
-        self.task.snapshot.shares.as_ref().is_none_or(|shares| {
+        self.task.site.shares.as_ref().is_none_or(|shares| {
             shares.lend(shares.transient(), page.body.len() as u64, cache).is_some()
         })
     }
@@ -63,17 +64,17 @@ impl Machine<'_> {
 
 /// What a client gets when a fetch failed.
 pub(super) fn failure(machine: &Machine<'_>, failure: &Failure) -> Response {
-    let page = failure_page(failure, &machine.task.snapshot);
+    let page = failure_page(failure, &machine.task.site);
     response(machine, page, reason_of(failure))
 }
 
 /// The page for a failure, with its cause in `Proxy-Status` (RFC 9209).
-pub(crate) fn failure_page(failure: &Failure, snapshot: &Snapshot) -> Synthetic {
+pub(crate) fn failure_page(failure: &Failure, site: &Site) -> Synthetic {
     let mut page = Synthetic::page(failure.status, None);
     let error = ProxyError::ALL.iter().copied().find(|error| error.code() == failure.proxy_error);
     let reason = reason_of(failure);
     ProxyStatus {
-        proxy: &snapshot.settings.cache.name,
+        proxy: &site.settings.cache.name,
         error,
         details: Some(reason.sentence()),
         ..ProxyStatus::default()
@@ -121,6 +122,17 @@ pub(crate) fn ensure_date(head: &mut ResponseHead, now: UnixMillis) {
     }
 }
 
+/// The answer to a request for a host that no site is for (RFC 9110 §15.5.20).
+pub(super) fn misdirected(worker: &Worker, request: &Request) -> Response {
+    worker.stats.synthetic.increment();
+    let (head, text) = refusal(421, "no site is for this host");
+    let length = Some(text.len() as u64);
+    let is_head = request.head.method == Method::Head;
+    let body = if is_head { ResponseBody::Empty } else { ResponseBody::Inline(text.into()) };
+    let facts = Facts::local(Reason::UnknownHost);
+    Response::new(head, body, length, facts)
+}
+
 /// The head and the page of a refusal of what was not worth a request, for sessions.
 pub(crate) fn refusal(status: u16, reason: &str) -> (ResponseHead, String) {
     let mut head = ResponseHead::new(status);
@@ -134,7 +146,7 @@ fn response(machine: &Machine<'_>, page: Synthetic, reason: Reason) -> Response 
     machine.worker.stats.synthetic.increment();
     let Synthetic { mut head, body } = page;
     ensure_date(&mut head, machine.task.now);
-    let cache = &machine.task.snapshot.settings.cache;
+    let cache = &machine.task.site.settings.cache;
     if cache.cache_status {
         CacheStatus { cache: &cache.name, detail: Some(reason), ..CacheStatus::default() }
             .append(&mut head.fields);
@@ -145,5 +157,5 @@ fn response(machine: &Machine<'_>, page: Synthetic, reason: Reason) -> Response 
     } else {
         ResponseBody::Inline(body)
     };
-    Response { head, body, length, is_packed: false, facts: Facts::local(reason) }
+    Response::new(head, body, length, Facts::local(reason))
 }

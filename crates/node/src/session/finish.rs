@@ -146,6 +146,19 @@ impl Sent {
         if aborted {
             stats.responses_aborted.increment();
         }
+        if let Some(site) = &facts.site {
+            worker.count_site(site, |count| {
+                count.requests.increment();
+                count.body_bytes.add(body_bytes);
+                if is_hit {
+                    count.hits.increment();
+                    count.hit_body_bytes.add(body_bytes);
+                }
+                if head.status >= 500 {
+                    count.errors.increment();
+                }
+            });
+        }
         let part = |index: usize| {
             let start = if index == 0 { 0 } else { self.ends[index - 1] };
             &self.text[start..self.ends[index]]
@@ -170,6 +183,7 @@ impl Sent {
             user_agent: part(3),
             referer: part(4),
             origin: facts.origin.as_deref().unwrap_or(""),
+            site: facts.site.as_ref().map_or("", |site| site.name.as_str()),
         });
     }
 }

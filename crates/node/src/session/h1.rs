@@ -138,7 +138,8 @@ impl Session {
             Framing::Length(length) => Some(length),
             _ => None,
         };
-        if length.is_some_and(|length| length > limits.body_bytes_max) {
+        let body_bytes_max = snapshot.limits_of(&parsed.head.authority).body_bytes_max;
+        if length.is_some_and(|length| length > body_bytes_max) {
             self.worker.stats.requests_refused.increment();
             self.refuse(413, "the body is larger than limits.body_bytes_max").await?;
             return Ok(Next::Close);
@@ -156,7 +157,7 @@ impl Session {
                 let (body, state) = H1Body::new(
                     self.io.clone(),
                     length,
-                    limits.body_bytes_max,
+                    body_bytes_max,
                     expects,
                     Terms::of(limits),
                 );
@@ -363,8 +364,9 @@ impl Session {
             None if version == Version::Http11 => Framing::Chunked,
             None => Framing::UntilClose,
         };
-        let decides_all = self.worker.snapshot().policy.decides_all();
-        let told_to_close = decides_all && write::closes(&head.fields);
+        let speaks_of_connection =
+            facts.site.as_ref().is_some_and(|site| site.semantics.speaks_of_connections);
+        let told_to_close = speaks_of_connection && write::closes(&head.fields);
         if told_to_close && self.client.closing.get().is_empty() {
             self.client.closing.set("RESP_CLOSE");
         }
@@ -377,7 +379,7 @@ impl Session {
         self.out.clear();
         response_head(&head, framing, keep_alive, version, &mut self.out);
         // Varnish says aloud what HTTP/1.1 takes for granted, and people compare heads.
-        if keep_alive && version == Version::Http11 && decides_all {
+        if keep_alive && version == Version::Http11 && speaks_of_connection {
             self.out.truncate(self.out.len().saturating_sub(2));
             self.out.extend_from_slice(b"Connection: keep-alive\r\n\r\n");
             sent.transcript.field(Tag::RespHeader, b"Connection", b"keep-alive");

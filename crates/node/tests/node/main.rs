@@ -24,7 +24,9 @@ mod purge;
 mod range;
 mod readers;
 mod reload;
+mod rules;
 mod shares;
+mod sites;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 mod splice;

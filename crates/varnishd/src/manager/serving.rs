@@ -10,6 +10,7 @@ use crate::shm::{Directory, directory};
 use freshet_net::address::Address;
 use freshet_net::handover::Inherited;
 use freshet_node::node::Node;
+use freshet_node::sites::SiteName;
 use freshet_node::transcript::{Scribe, Tag};
 use rustix::process::getpid;
 use serde_json::json;
@@ -119,7 +120,7 @@ impl State {
         let Some(program) = self.policies.active() else { return Ok(()) };
         let snapshot = program.snapshot(self)?;
         let bans = crate::program::ban_settings(&self.parameters);
-        program.policy().set_shared(&child.node.shared, bans);
+        program.policy().set_shared(&child.node.shared, &SiteName::default(), bans);
         child.node.reload_with(snapshot);
         Ok(())
     }

@@ -58,7 +58,7 @@ impl ClientState {
     fn new(policy: &VclPolicy, task: &ClientTask) -> Self {
         let now = seconds(task.now);
         let accepts_gzip = task.request.fields.get("accept-encoding").is_some_and(accepts_gzip);
-        let (timeouts, limits) = (&task.client.timeouts, &task.snapshot.settings.limits);
+        let (timeouts, limits) = (&task.client.timeouts, &task.site.node().settings.limits);
         let nesting = task.nesting.as_deref();
         let top =
             nesting.map(|nesting| Box::new((nesting.top.clone(), seconds(nesting.top_received))));
@@ -241,7 +241,7 @@ fn finish_recv(
 ) -> Recv {
     // One coding, so that there are two variants of what can be compressed and not one for each
     // way of asking.
-    if task.snapshot.codes_gzip
+    if task.site.codes_gzip
         && !matches!(outcome, Outcome::Pass(_) | Outcome::Pipe)
         && task.request.fields.contains("accept-encoding")
     {
@@ -484,7 +484,7 @@ pub(super) fn deliver(
         task.transcript.field(Tag::RespHeader, b"X-Varnish", ids.as_bytes());
         response.fields.append("X-Varnish", ids);
         if served.object.is_some() && response.status == 200 {
-            match task.snapshot.serves_ranges {
+            match task.site.serves_ranges {
                 true if response.fields.contains("accept-ranges") => {}
                 true => response.fields.append("Accept-Ranges", "bytes"),
                 false => {
@@ -512,7 +512,7 @@ pub(super) fn deliver(
             time: seconds(task.now),
             is_streaming: streams,
             do_esi: has_parts,
-            may_gunzip: served.form.gzip && task.snapshot.codes_gzip && !state.knobs.can_gzip,
+            may_gunzip: served.form.gzip && task.site.codes_gzip && !state.knobs.can_gzip,
             ..Delivery::default()
         };
         let with =
@@ -521,7 +521,7 @@ pub(super) fn deliver(
         delivery.do_esi &= state.knobs.esi;
         task.shaping = shaping(&delivery);
         response.status %= 1000;
-        let limits = &task.snapshot.h1_limits;
+        let limits = &task.site.node().h1_limits;
         let has_room = limits.dialect != Dialect::Varnish
             || response.fields.len() + START_LINE_SLOTS <= limits.fields_max;
         match outcome {

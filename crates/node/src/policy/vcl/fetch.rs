@@ -99,7 +99,7 @@ impl FetchState {
             BackendRef::Backend(index) => backends.get(index as usize),
             _ => None,
         };
-        let configured = &task.snapshot.settings.origin_timeouts;
+        let configured = &task.site.settings.origin_timeouts;
         let (knobs, of) = (&self.knobs, |value: Option<f64>, or: Option<f64>, last: Duration| {
             Some(value.or(or).map_or(last, span))
         });
@@ -234,7 +234,7 @@ pub(super) fn backend_response(
         knobs.uncacheable = state.knobs.uncacheable;
         knobs.backend = state.asked;
         knobs.backend_address = task.origin_address;
-        let shares = task.snapshot.shares.clone();
+        let shares = task.site.shares.clone();
         if let Some(shares) = shares.as_ref().filter(|_| !knobs.uncacheable) {
             knobs.storage = policy.storage_index(shares.next().name());
         }
@@ -294,7 +294,7 @@ fn filters(
     head: &ResponseHead,
     task: &FetchTask,
 ) -> (Vec<Filter>, bool) {
-    let may_code = task.snapshot.codes_gzip;
+    let may_code = task.site.codes_gzip;
     let filters = match &knobs.filters {
         Some(names) => {
             let names = String::from_utf8_lossy(names);

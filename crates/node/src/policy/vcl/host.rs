@@ -6,7 +6,6 @@ use crate::shares::Loan;
 use crate::transcript::{Tag, Transcript};
 use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
-use freshet_cache::{KeyBuilder, tag};
 use freshet_http::message::reason_phrase;
 use freshet_origin::health::Health;
 use freshet_vcl::{Event, Host, Message, Purge, StorageQuestion};
@@ -153,25 +152,25 @@ impl Host for NodeHost<'_> {
     }
 
     fn ban(&mut self, ban: &str) -> Result<(), String> {
-        let Some((shared, settings)) = self.policy.shared() else {
+        let Some((shared, settings, site)) = self.policy.shared() else {
             return Err("there is no cache yet".into());
         };
-        self.durability.add(shared.ban(ban, &settings)?);
+        self.durability.add(shared.ban(&site.ban(ban), &settings)?);
         Ok(())
     }
 
     fn purge(&mut self, how: Purge) -> u64 {
-        let Some((shared, _)) = self.policy.shared() else { return 0 };
-        let builder = KeyBuilder::new(shared.cache.secret());
+        let Some((shared, _, site)) = self.policy.shared() else { return 0 };
+        let builder = site.key(shared.cache.secret());
         let key = super::client::build_key(builder, self.parts).build();
         self.purged(shared.purge(&key, self.kind(how)))
     }
 
     fn purge_tag(&mut self, text: &[u8], soft: bool) -> u64 {
-        let Some((shared, _)) = self.policy.shared() else { return 0 };
+        let Some((shared, _, site)) = self.policy.shared() else { return 0 };
         let how =
             if soft { freshet_cache::Purge::Soft(self.now) } else { freshet_cache::Purge::Hard };
-        self.purged(shared.purge_tag(tag(text), how))
+        self.purged(shared.purge_tag(site.tag(text), how))
     }
 
     fn file(&mut self, path: &str) -> Option<Arc<[u8]>> {
@@ -210,7 +209,7 @@ impl Host for NodeHost<'_> {
         let Some(body) = self.body.filter(|body| body.len() as u64 <= bytes_max) else {
             return false;
         };
-        let (Some(shares), Some((shared, _))) = (self.policy.shares.get(), self.policy.shared())
+        let (Some(shares), Some((shared, ..))) = (self.policy.shares.get(), self.policy.shared())
         else {
             return true;
         };

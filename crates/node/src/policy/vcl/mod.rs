@@ -20,7 +20,9 @@ use super::{
     Hit, Miss, OriginChoice, Pass, Pipe, Policy, Purge, Recv, Served, Synthetic,
 };
 use crate::bans::BanSettings;
+use crate::semantics::{self, Semantics};
 use crate::shares::Shares;
+use crate::sites::SiteName;
 use crate::worker::Shared;
 use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
@@ -36,7 +38,7 @@ use std::time::Duration;
 
 /// Names of storages there always are: what a policy puts into one of the first three stays in
 /// memory, and `disk` is the class of stores that are given no other.
-pub const STORAGES: [&str; 4] = ["Transient", "ram", "s0", crate::config::settings::STORE_CLASS];
+pub const STORAGES: [&str; 4] = ["Transient", "ram", "s0", crate::config::stores::STORE_CLASS];
 
 /// What clients read when a policy fails.
 const FAILED: &str = "VCL failed";
@@ -50,7 +52,7 @@ pub struct VclPolicy {
     defaults: Defaults,
     /// Other policies by the names this one hands over to.
     labels: RwLock<HashMap<Box<str>, Arc<Self>>>,
-    shared: RwLock<(Weak<Shared>, BanSettings)>,
+    shared: RwLock<(Weak<Shared>, BanSettings, SiteName)>,
     shares: OnceLock<Arc<Shares>>,
     files: host::FileCache,
     /// Lines in the log about failures.
@@ -106,16 +108,16 @@ impl VclPolicy {
         *self.labels.write().unwrap_or_else(std::sync::PoisonError::into_inner) = labels;
     }
 
-    /// Says what its purges and bans act on.
-    pub fn set_shared(&self, shared: &Arc<Shared>, settings: BanSettings) {
+    /// Says what its purges and bans act on: what this site keeps there.
+    pub fn set_shared(&self, shared: &Arc<Shared>, site: &SiteName, settings: BanSettings) {
         *self.shared.write().unwrap_or_else(std::sync::PoisonError::into_inner) =
-            (Arc::downgrade(shared), settings);
+            (Arc::downgrade(shared), settings, site.clone());
     }
 
     /// What purges and bans act on, once that is there.
-    fn shared(&self) -> Option<(Arc<Shared>, BanSettings)> {
+    fn shared(&self) -> Option<(Arc<Shared>, BanSettings, SiteName)> {
         let known = self.shared.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-        Some((known.0.upgrade()?, known.1))
+        Some((known.0.upgrade()?, known.1, known.2.clone()))
     }
 
     /// Gives it the parts of the memory that its storages are. Only the first call counts.
@@ -188,8 +190,8 @@ impl Policy for VclPolicy {
         Some(Box::new(client::begin_fetch(self, task, kind)))
     }
 
-    fn decides_all(&self) -> bool {
-        true
+    fn semantics(&self) -> Semantics {
+        semantics::VCL
     }
 
     fn includes(&self) -> bool {

@@ -12,7 +12,7 @@ mod stream;
 use super::First;
 use super::deadline::Deadline;
 use crate::client::Client;
-use crate::config::settings::Limits;
+use crate::config::limits::Limits;
 use crate::held::{HEAD_FACTOR, REQUEST_BYTES};
 use crate::worker::Worker;
 use freshet_http::message::Scheme;

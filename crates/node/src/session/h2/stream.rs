@@ -36,8 +36,9 @@ pub(super) async fn serve(
     let limits = &snapshot.settings.limits;
     let h2::Request { head, length, ends, head_bytes, .. } = request;
     let terms = Terms::of(limits);
-    let body = (!ends).then(|| H2Body::new(stream.body(), length, limits.body_bytes_max, terms));
-    if length.is_some_and(|length| length > limits.body_bytes_max) {
+    let body_bytes_max = snapshot.limits_of(&head.authority).body_bytes_max;
+    let body = (!ends).then(|| H2Body::new(stream.body(), length, body_bytes_max, terms));
+    if length.is_some_and(|length| length > body_bytes_max) {
         let (mut head, _) = request::refusal(413, "");
         head.fields.remove("content-type");
         stream.respond(&head, Some(0), true);

@@ -1,0 +1,41 @@
+//! Metrics of sites, where a node has several.
+
+use super::Writer;
+use freshet_node::node::Node;
+use freshet_node::site_stats::SiteSums;
+use std::fmt;
+
+/// Name, help and place of a count.
+type Row = (&'static str, &'static str, fn(&SiteSums) -> u64);
+
+const COUNTERS: [Row; 5] = [
+    ("requests", "Requests answered.", |sums| sums.requests),
+    ("hits", "Of these, from the cache.", |sums| sums.hits),
+    ("errors", "Of these, with a status of 500 and above.", |sums| sums.errors),
+    ("body_bytes", "Bytes of bodies sent.", |sums| sums.body_bytes),
+    ("hit_body_bytes", "Of these, from the cache.", |sums| sums.hit_body_bytes),
+];
+
+/// Sites that have metrics of their own, in the order of the file; the others are one, `other`.
+const SITES_MAX: usize = 1_000;
+
+pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
+    let snapshot = node.snapshot();
+    let mut all: Vec<(&str, SiteSums)> = Vec::new();
+    for site in snapshot.sites.all().iter().filter(|site| !site.name.as_str().is_empty()) {
+        if all.len() <= SITES_MAX {
+            let name = if all.len() < SITES_MAX { site.name.as_str() } else { "other" };
+            all.push((name, SiteSums::default()));
+        }
+        let (_, sums) = all.last_mut().expect("one was put there");
+        node.shared.stats.iter().for_each(|worker| worker.sites.add_to(&site.name, sums));
+    }
+    if all.is_empty() {
+        return Ok(());
+    }
+    for (suffix, help, count) in COUNTERS {
+        let values = all.iter().map(|(name, sums)| (*name, count(sums)));
+        out.counters(&format!("freshet_site_{suffix}"), help, "site", values)?;
+    }
+    Ok(())
+}

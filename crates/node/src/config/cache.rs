@@ -1,0 +1,89 @@
+//! `[cache]`: what is kept, for how long, and what clients are told of it.
+
+use super::document::Document;
+use super::stores::objective;
+use super::values::{name, networks, size_of_text};
+use freshet_cache::Objective;
+use freshet_http::freshness::SetCookie;
+use freshet_net::trust::Network;
+use std::time::Duration;
+
+/// `[cache]`
+#[derive(Clone, Debug)]
+pub struct Cache {
+    /// Bytes, `auto` resolved.
+    pub object_bytes_max: u64,
+    /// What eviction aims at.
+    pub objective: Objective,
+    /// Default grace.
+    pub grace: Duration,
+    /// Default stale-if-error.
+    pub stale_if_error: Duration,
+    /// Heuristic freshness.
+    pub heuristic: bool,
+    /// Its longest.
+    pub heuristic_max: Duration,
+    /// Negative caching.
+    pub negative: Option<Duration>,
+    /// Deadline of hit-for-miss markers.
+    pub hit_for_miss: Duration,
+    /// What becomes of responses that set cookies.
+    pub set_cookie: SetCookie,
+    /// Unkeyed fields that origins get all the same.
+    pub forward: Vec<String>,
+    /// Caches behind this one.
+    pub peers: Vec<Network>,
+    /// Name in CDN-Loop; `None` is one made up at the start.
+    pub loop_id: Option<String>,
+    /// Obey clients.
+    pub client_cache_control: bool,
+    /// Send Cache-Status.
+    pub cache_status: bool,
+    /// Name in Cache-Status and Via.
+    pub name: String,
+    /// Who may PURGE.
+    pub purge_from: Vec<Network>,
+    /// Whether what is kept under gzip is unpacked for clients that do not take it; `None` leaves
+    /// that to the policy.
+    pub gzip: Option<bool>,
+    /// Whether pages that say so have includes, where no VCL policy decides that.
+    pub esi: bool,
+}
+
+/// What a document says of it, for a node with so much memory; what is wrong is listed.
+pub(super) fn cache(document: &Document, memory_bytes: u64, wrong: &mut Vec<String>) -> Cache {
+    let text = |path: &str| document.value(path).text();
+    let span = |path: &str| document.value(path).span();
+    let bool = |path: &str| document.value(path).bool();
+    let list = |path: &str| document.value(path).list();
+    Cache {
+        object_bytes_max: match text("cache.object_bytes_max").as_str() {
+            "auto" => memory_bytes / 4,
+            size => size_of_text("cache.object_bytes_max", size, wrong),
+        },
+        objective: objective(&text("cache.objective")).unwrap_or_default(),
+        grace: span("cache.grace"),
+        stale_if_error: span("cache.stale_if_error"),
+        heuristic: bool("cache.heuristic"),
+        heuristic_max: span("cache.heuristic_max"),
+        negative: Some(span("cache.negative")).filter(|span| !span.is_zero()),
+        hit_for_miss: span("cache.hit_for_miss"),
+        set_cookie: match text("cache.set_cookie").as_str() {
+            "strip" => SetCookie::Strip,
+            "store" => SetCookie::Store,
+            _ => SetCookie::Pass,
+        },
+        forward: list("cache.forward"),
+        peers: networks("cache.peers", document.value("cache.peers"), wrong),
+        loop_id: match text("cache.loop_id") {
+            auto if auto == "auto" => None,
+            own => Some(name("cache.loop_id", own, wrong)),
+        },
+        client_cache_control: bool("cache.client_cache_control"),
+        cache_status: bool("cache.cache_status"),
+        name: name("cache.name", text("cache.name"), wrong),
+        purge_from: networks("cache.purge_from", document.value("cache.purge_from"), wrong),
+        gzip: bool("cache.gzip").then_some(true),
+        esi: bool("cache.esi"),
+    }
+}

@@ -1,0 +1,51 @@
+//! `[[listen]]` and `[[certificate]]`: where clients connect, and what they are shown.
+
+use super::document::Row;
+use super::values::{networks, optional, parse_address};
+use freshet_net::address::Address;
+use freshet_net::trust::Network;
+use std::path::PathBuf;
+
+/// `[[listen]]`
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Listener {
+    /// What logs and policies call it; `None` is `a` and its place in the list.
+    pub name: Option<String>,
+    /// Address.
+    pub address: Address,
+    /// TLS or clear.
+    pub tls: bool,
+    /// PROXY header first.
+    pub proxy_protocol: bool,
+    /// Networks whose peers may send one; those on a Unix socket always may.
+    pub proxy_from: Vec<Network>,
+}
+
+/// `[[certificate]]`
+#[derive(Clone, Debug)]
+pub struct Certificate {
+    /// PEM chain.
+    pub cert: PathBuf,
+    /// PEM key.
+    pub key: PathBuf,
+    /// DER OCSP response.
+    pub ocsp: Option<PathBuf>,
+}
+
+pub(super) fn listener(row: &Row<'_>, wrong: &mut Vec<String>) -> Option<Listener> {
+    Some(Listener {
+        name: None,
+        address: parse_address("listen.address", &row.value("listen[].address").text(), wrong)?,
+        tls: row.value("listen[].tls").bool(),
+        proxy_protocol: row.value("listen[].proxy_protocol").bool(),
+        proxy_from: networks("listen.proxy_from", row.value("listen[].proxy_from"), wrong),
+    })
+}
+
+pub(super) fn certificate(row: &Row<'_>) -> Certificate {
+    Certificate {
+        cert: row.value("certificate[].cert").text().into(),
+        key: row.value("certificate[].key").text().into(),
+        ocsp: optional(row.value("certificate[].ocsp").text()).map(Into::into),
+    }
+}

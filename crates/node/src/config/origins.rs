@@ -1,0 +1,152 @@
+//! `[[origin]]`, `[origins]` and `[health]`: where content comes from.
+
+use super::document::{Document, Row};
+use super::values::{count, optional};
+use freshet_origin::OriginSettings;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// `[[origin]]`
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// Name in logs and metrics.
+    pub name: String,
+    /// `http`, `https` or `unix` URL.
+    pub url: String,
+    /// `Host` to send.
+    pub host: Option<String>,
+    /// TLS name.
+    pub sni: Option<String>,
+    /// Check the certificate.
+    pub verify: bool,
+    /// Trusted authorities.
+    pub ca: Option<PathBuf>,
+    /// Share.
+    pub weight: u32,
+    /// Limit over all workers.
+    pub connections_max: usize,
+}
+
+/// `origins.director`
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Director {
+    /// In turn.
+    RoundRobin,
+    /// By key.
+    Hash,
+    /// First healthy.
+    Fallback,
+}
+
+/// Timeouts of `[origins]`.
+#[derive(Clone, Copy, Debug)]
+pub struct OriginTimeouts {
+    /// Connect and TLS.
+    pub connect: Duration,
+    /// First byte.
+    pub first_byte: Duration,
+    /// Between reads.
+    pub between_bytes: Duration,
+    /// To an answer that nobody waits for any more.
+    pub abandoned: Duration,
+    /// Idle connections.
+    pub keep_alive: Duration,
+}
+
+/// `[health]`
+#[derive(Clone, Debug)]
+pub struct Health {
+    /// Path to ask for.
+    pub path: String,
+    /// Between checks.
+    pub interval: Duration,
+    /// For one check.
+    pub timeout: Duration,
+    /// Good status.
+    pub status: u16,
+    /// Checks looked at.
+    pub window: u32,
+    /// Good ones needed.
+    pub threshold: u32,
+}
+
+/// The rows of `[[origin]]`; what is wrong is listed.
+pub(super) fn origins(document: &Document, wrong: &mut Vec<String>) -> Vec<Origin> {
+    let rows = document.rows("origin");
+    let origins: Vec<_> = rows.iter().filter_map(|row| origin(row, wrong)).collect();
+    for (index, origin) in origins.iter().enumerate() {
+        if origins.iter().take(index).any(|other| other.name == origin.name) {
+            wrong.push(format!(
+                "two origins are named `{}`, which logs and metrics could not tell apart; give \
+                 them different origin.name",
+                origin.name
+            ));
+        }
+    }
+    origins
+}
+
+pub(super) fn director(document: &Document) -> Director {
+    match document.value("origins.director").text().as_str() {
+        "hash" => Director::Hash,
+        "fallback" => Director::Fallback,
+        _ => Director::RoundRobin,
+    }
+}
+
+pub(super) fn timeouts(document: &Document) -> OriginTimeouts {
+    let span = |path: &str| document.value(path).span();
+    OriginTimeouts {
+        connect: span("origins.connect_timeout"),
+        first_byte: span("origins.first_byte_timeout"),
+        between_bytes: span("origins.between_bytes_timeout"),
+        abandoned: span("origins.abandoned_timeout"),
+        keep_alive: span("origins.keep_alive"),
+    }
+}
+
+/// Active checks, where a path is given.
+pub(super) fn health(document: &Document) -> Option<Health> {
+    let span = |path: &str| document.value(path).span();
+    let number = |path: &str| document.value(path).number();
+    Some(Health {
+        path: optional(document.value("health.path").text())?,
+        interval: span("health.interval"),
+        timeout: span("health.timeout"),
+        status: u16::try_from(number("health.status")).unwrap_or(200),
+        window: u32::try_from(number("health.window")).unwrap_or(8),
+        threshold: u32::try_from(number("health.threshold")).unwrap_or(3),
+    })
+}
+
+fn origin(row: &Row<'_>, wrong: &mut Vec<String>) -> Option<Origin> {
+    let text = |path: &str| row.value(path).text();
+    let url = text("origin[].url");
+    let rest = ["http://", "https://", "unix:"].iter().find_map(|scheme| url.strip_prefix(scheme));
+    let Some(rest) = rest.filter(|rest| !rest.is_empty()) else {
+        wrong.push(format!(
+            "origin.url is `http://host:port`, `https://host` or `unix:/path`, not `{url}`"
+        ));
+        return None;
+    };
+    let host = rest.split('/').next().unwrap_or(rest).to_owned();
+    if !url.starts_with("unix:") && rest.trim_end_matches('/').contains('/') {
+        wrong.push(format!("origin.url has a path, which requests bring themselves: `{url}`"));
+        return None;
+    }
+    if let Err(error) = url.parse::<OriginSettings>() {
+        wrong.push(error.to_string());
+        return None;
+    }
+    Some(Origin {
+        name: optional(text("origin[].name"))
+            .unwrap_or_else(|| if host.is_empty() { url.clone() } else { host }),
+        url: url.trim_end_matches('/').to_owned(),
+        host: optional(text("origin[].host")),
+        sni: optional(text("origin[].sni")),
+        verify: row.value("origin[].verify").bool(),
+        ca: optional(text("origin[].ca")).map(Into::into),
+        weight: u32::try_from(row.value("origin[].weight").number()).unwrap_or(1),
+        connections_max: count(row.value("origin[].connections_max").number()),
+    })
+}

@@ -1,0 +1,270 @@
+//! `[[header]]`, `[[redirect]]`, `[[path]]` and `[cors]`: what a site does to requests and responses
+//! besides keeping them.
+
+use super::document::{Document, Row};
+use super::values::optional;
+use std::time::Duration;
+
+/// The rules of one site, each list in the order of the file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rules {
+    /// `[[header]]` with `on = "request"`.
+    pub request_fields: Vec<FieldRule>,
+    /// `[[header]]` with `on = "response"`.
+    pub response_fields: Vec<FieldRule>,
+    /// `[[redirect]]`
+    pub redirects: Vec<Redirect>,
+    /// `[[path]]`
+    pub paths: Vec<PathRule>,
+    /// `[cors]`, where an origin is allowed.
+    pub cors: Option<Cors>,
+}
+
+/// `[[header]]`
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct FieldRule {
+    /// What the path of the request begins with.
+    pub path: String,
+    /// The field's name.
+    pub name: String,
+    /// What becomes of it.
+    pub action: FieldAction,
+}
+
+/// `header.action` with `header.value`
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum FieldAction {
+    /// It has this value and no other.
+    Set(String),
+    /// It gets one line more.
+    Add(String),
+    /// It goes.
+    Remove,
+}
+
+/// `[[redirect]]`
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Redirect {
+    /// The path it is for; with `/*` at its end all below.
+    pub from: String,
+    /// Only of clients that came this way: `http` or `https`.
+    pub scheme: Option<String>,
+    /// Where to: `{host}` is the request's host, `{rest}` what stood in the place of `*`, with the
+    /// query.
+    pub to: String,
+    /// 301, 302, 303, 307 or 308.
+    pub status: u16,
+}
+
+/// `[[path]]`
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PathRule {
+    /// What the path begins with.
+    pub prefix: String,
+    /// What it begins with instead, in the key and at the origin.
+    pub replace: String,
+}
+
+/// `[cors]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cors {
+    /// Origins of pages that may read responses; `*` for all.
+    pub origins: Vec<String>,
+    /// Methods a preflight is told.
+    pub methods: Vec<String>,
+    /// Request fields a preflight is told; `*` for those it asks for.
+    pub headers: Vec<String>,
+    /// Response fields that scripts may read besides the safe ones.
+    pub expose: Vec<String>,
+    /// Whether with cookies.
+    pub credentials: bool,
+    /// How long a preflight holds.
+    pub max_age: Duration,
+}
+
+impl Rules {
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What a document says of them; what is wrong is listed.
+pub(super) fn rules(document: &Document, wrong: &mut Vec<String>) -> Rules {
+    let mut rules = Rules { cors: cors(document, wrong), ..Rules::default() };
+    for row in document.rows("header") {
+        let Some(rule) = field_rule(&row, wrong) else { continue };
+        match row.value("header[].on").text().as_str() {
+            "request" => rules.request_fields.push(rule),
+            _ => rules.response_fields.push(rule),
+        }
+    }
+    rules.redirects =
+        document.rows("redirect").iter().filter_map(|row| redirect(row, wrong)).collect();
+    rules.paths = document.rows("path").iter().filter_map(|row| path_rule(row, wrong)).collect();
+    rules
+}
+
+/// Fields that say how a message is framed or where it goes: a rule about them would break it.
+const FRAMING: [&str; 9] = [
+    "connection",
+    "content-length",
+    "host",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "content-encoding",
+];
+
+/// Whether it can be a method or the name of a field (RFC 9110 §5.6.2).
+fn is_token(text: &str) -> bool {
+    let is_sign = |byte: u8| b"!#$%&'*+-.^_`|~".contains(&byte);
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || is_sign(byte))
+}
+
+/// Whether it can be the value of a field (RFC 9110 §5.5), without spaces around it.
+fn is_value(text: &str) -> bool {
+    text.trim() == text && text.bytes().all(|byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f))
+}
+
+fn field_rule(row: &Row<'_>, wrong: &mut Vec<String>) -> Option<FieldRule> {
+    let text = |path: &str| row.value(path).text();
+    let (name, value) = (text("header[].name"), text("header[].value"));
+    if !is_token(&name) {
+        wrong.push(format!("header.name is the name of a field, not `{name}`"));
+        return None;
+    }
+    if FRAMING.contains(&name.to_ascii_lowercase().as_str()) {
+        wrong.push(format!(
+            "header.name `{name}` is what the node itself sets for each message; leave it out"
+        ));
+        return None;
+    }
+    if !is_value(&value) {
+        wrong.push(format!("header.value of `{name}` has bytes that no field may have"));
+        return None;
+    }
+    let action = match text("header[].action").as_str() {
+        "add" => FieldAction::Add(value),
+        "remove" if value.is_empty() => FieldAction::Remove,
+        "remove" => {
+            wrong.push(format!("header.value of `{name}` means nothing where action is remove"));
+            return None;
+        }
+        _ => FieldAction::Set(value),
+    };
+    Some(FieldRule { path: text("header[].path"), name, action })
+}
+
+fn redirect(row: &Row<'_>, wrong: &mut Vec<String>) -> Option<Redirect> {
+    let text = |path: &str| row.value(path).text();
+    let (from, to) = (text("redirect[].from"), text("redirect[].to"));
+    let status = u16::try_from(row.value("redirect[].status").number()).unwrap_or(0);
+    if !from.starts_with('/') || from.trim_end_matches('*').contains('*') {
+        wrong.push(format!("redirect.from is a path, with `*` at its end at most, not `{from}`"));
+    } else if to.starts_with("//")
+        || !(to.starts_with('/') || to.starts_with("http://") || to.starts_with("https://"))
+        || to.bytes().any(|byte| !byte.is_ascii_graphic())
+    {
+        wrong.push(format!("redirect.to is a path or an `https://` URL, not `{to}`"));
+    } else if to.contains("{rest}") && !from.ends_with('*') {
+        wrong
+            .push(format!("redirect.to `{to}` has {{rest}}, which is what `*` in from stands for"));
+    } else if !matches!(status, 301 | 302 | 303 | 307 | 308) {
+        wrong.push(format!("redirect.status is 301, 302, 303, 307 or 308, not {status}"));
+    } else {
+        let scheme = optional(text("redirect[].scheme"));
+        return Some(Redirect { from, scheme, to, status });
+    }
+    None
+}
+
+fn path_rule(row: &Row<'_>, wrong: &mut Vec<String>) -> Option<PathRule> {
+    let (prefix, replace) = (row.value("path[].prefix").text(), row.value("path[].replace").text());
+    for (key, value) in [("prefix", &prefix), ("replace", &replace)] {
+        if !value.starts_with('/') || value.bytes().any(|byte| !byte.is_ascii_graphic()) {
+            wrong
+                .push(format!("path.{key} is the beginning of a path, as `/live/`, not `{value}`"));
+            return None;
+        }
+    }
+    Some(PathRule { prefix, replace })
+}
+
+fn cors(document: &Document, wrong: &mut Vec<String>) -> Option<Cors> {
+    let list = |path: &str| document.value(path).list();
+    let origins = list("cors.origins");
+    let (methods, headers, expose) =
+        (list("cors.methods"), list("cors.headers"), list("cors.expose"));
+    for origin in &origins {
+        let is_origin = origin == "*"
+            || origin
+                .split_once("://")
+                .is_some_and(|(_, host)| !host.is_empty() && !host.contains('/'));
+        if !is_origin || origin.bytes().any(|byte| !byte.is_ascii_graphic()) {
+            wrong.push(format!("cors.origins are as `https://www.example` or `*`, not `{origin}`"));
+        }
+    }
+    for word in methods.iter().chain(&headers).chain(&expose) {
+        if !is_token(word) {
+            wrong.push(format!("cors: `{word}` is no name of a method or field"));
+        }
+    }
+    let credentials = document.value("cors.credentials").bool();
+    if credentials && origins.iter().any(|origin| origin == "*") {
+        wrong.push(
+            "cors.credentials with `*` in cors.origins would let every page use a visitor's \
+             cookies: name the origins"
+                .to_owned(),
+        );
+    }
+    (!origins.is_empty()).then(|| Cors {
+        origins,
+        methods,
+        headers,
+        expose,
+        credentials,
+        max_age: document.value("cors.max_age").span(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Result<Rules, Vec<String>> {
+        let document = Document::parse(text).expect("the text is well-formed");
+        let mut wrong = Vec::new();
+        let rules = rules(&document, &mut wrong);
+        if wrong.is_empty() { Ok(rules) } else { Err(wrong) }
+    }
+
+    #[test]
+    fn rules_that_would_break_a_message_are_refused() {
+        for (text, says) in [
+            ("[[header]]\nname = \"X A\"\n", "name of a field"),
+            ("[[header]]\nname = \"\"\n", "name of a field"),
+            ("[[header]]\nname = \"Content-Length\"\nvalue = \"1\"\n", "the node itself sets"),
+            ("[[header]]\nname = \"X\"\nvalue = \"a\\r\\nSet-Cookie: b\"\n", "bytes that no field"),
+            ("[[header]]\nname = \"X\"\naction = \"remove\"\nvalue = \"a\"\n", "means nothing"),
+            ("[[redirect]]\nfrom = \"/a*b\"\nto = \"/\"\n", "redirect.from"),
+            ("[[redirect]]\nto = \"//evil\"\n", "redirect.to"),
+            ("[[redirect]]\nto = \"javascript:x\"\n", "redirect.to"),
+            ("[[redirect]]\nfrom = \"/a\"\nto = \"/{rest}\"\n", "{rest}"),
+            ("[[redirect]]\nto = \"/a\"\nstatus = 304\n", "redirect.status"),
+            ("[[path]]\nprefix = \"a\"\n", "path.prefix"),
+            ("[cors]\norigins = [\"a.example\"]\n", "cors.origins"),
+            ("[cors]\norigins = [\"*\"]\ncredentials = true\n", "every page"),
+        ] {
+            let wrong = of(text).expect_err(text);
+            assert!(wrong.iter().any(|line| line.contains(says)), "{text}: {wrong:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_rule_there_is_nothing_to_do() {
+        assert!(of("[cors]\nmethods = [\"GET\"]\n").unwrap().is_empty());
+    }
+}

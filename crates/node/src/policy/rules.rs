@@ -1,0 +1,268 @@
+//! What a site does to requests and responses by its rules: redirects, paths, fields and CORS.
+
+use super::task::{ClientTask, FetchKind, FetchTask};
+use crate::config::rules::{Cors, FieldAction, FieldRule, Redirect};
+use freshet_http::fields::Fields;
+use freshet_http::message::{Method, Scheme};
+use freshet_http::target;
+
+/// Longest `Location` a redirect makes; what is longer is not redirected.
+const LOCATION_BYTES_MAX: usize = 8 << 10;
+
+/// What is kept of a request between its states, where rules concern it.
+#[derive(Debug, Default)]
+pub(super) struct Ruled {
+    /// The target as the client sent it, where a rule gave it another.
+    sent_target: Option<String>,
+    /// What the response that is made here says.
+    local: Option<Local>,
+}
+
+/// A response the rules make.
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Local {
+    /// To another place.
+    Redirect(String),
+    /// To a question of a browser about what it may ask for.
+    Preflight,
+}
+
+/// What the rules answer by themselves, as a status; otherwise the target is as they want it.
+pub(super) fn receive(task: &mut ClientTask) -> Option<u16> {
+    let site = task.site.clone();
+    let rules = &site.settings.rules;
+    if rules.is_empty() {
+        return None;
+    }
+    let request = &task.request;
+    let location = rules.redirects.iter().find_map(|rule| {
+        let to = location(rule, request.scheme, &request.authority, &request.target)?;
+        Some((rule.status, to))
+    });
+    if let Some((status, to)) = location {
+        task.state = Some(Box::new(Ruled { local: Some(Local::Redirect(to)), ..Ruled::default() }));
+        return Some(status);
+    }
+    let is_preflight = request.method == Method::Options
+        && request.fields.contains("origin")
+        && request.fields.contains("access-control-request-method");
+    if rules.cors.is_some() && is_preflight {
+        task.state = Some(Box::new(Ruled { local: Some(Local::Preflight), ..Ruled::default() }));
+        return Some(204);
+    }
+    let rewritten = rules.paths.iter().find_map(|rule| {
+        let rest = request.target.strip_prefix(&rule.prefix)?;
+        Some(format!("{}{rest}", rule.replace))
+    });
+    if let Some(target) = rewritten {
+        let sent = std::mem::replace(&mut task.request.target, target);
+        task.state = Some(Box::new(Ruled { sent_target: Some(sent), local: None }));
+    }
+    None
+}
+
+/// What a fetch has to know of its request: the target as the client sent it.
+pub(super) fn begin_fetch(task: &ClientTask) -> Option<String> {
+    if task.site.settings.rules.request_fields.is_empty() {
+        return None;
+    }
+    ruled(task)?.sent_target.clone()
+}
+
+/// Brings the fields of a request to an origin in line.
+pub(super) fn fetch(task: &mut FetchTask) {
+    let site = task.site.clone();
+    let rules = &site.settings.rules;
+    if rules.is_empty() {
+        return;
+    }
+    if rules.cors.is_some() && task.kind != FetchKind::Pass {
+        // What the origin would say to one page's origin is kept for all.
+        task.request.fields.remove("origin");
+    }
+    let sent = task.state.as_deref().and_then(|state| state.downcast_ref::<String>()).cloned();
+    let target = sent.unwrap_or_else(|| task.request.target.clone());
+    change(&rules.request_fields, &target, &mut task.request.fields);
+}
+
+/// Brings the fields of a response to a client in line, also of one that was made here.
+pub(super) fn deliver(task: &ClientTask, fields: &mut Fields) {
+    let rules = &task.site.settings.rules;
+    if rules.is_empty() {
+        return;
+    }
+    let ruled = ruled(task);
+    match ruled.and_then(|ruled| ruled.local.as_ref()) {
+        Some(Local::Redirect(to)) => fields.set("Location", to),
+        Some(Local::Preflight) => {
+            fields.remove("content-type");
+        }
+        None => {}
+    }
+    if let Some(cors) = &rules.cors {
+        let is_preflight = ruled.is_some_and(|ruled| ruled.local == Some(Local::Preflight));
+        allow(cors, &task.request.fields, is_preflight, fields);
+    }
+    let sent = ruled.and_then(|ruled| ruled.sent_target.as_deref());
+    change(&rules.response_fields, sent.unwrap_or(&task.request.target), fields);
+}
+
+fn ruled(task: &ClientTask) -> Option<&Ruled> {
+    task.state.as_deref()?.downcast_ref()
+}
+
+fn change(rules: &[FieldRule], target: &str, fields: &mut Fields) {
+    for rule in rules.iter().filter(|rule| target.starts_with(&rule.path)) {
+        match &rule.action {
+            FieldAction::Set(value) => fields.set(&rule.name, value),
+            FieldAction::Add(value) => fields.append(&rule.name, value),
+            FieldAction::Remove => {
+                fields.remove(&rule.name);
+            }
+        }
+    }
+}
+
+/// Where a redirect sends a request, where it is for it.
+fn location(rule: &Redirect, scheme: Scheme, authority: &str, target: &str) -> Option<String> {
+    let is_scheme = match rule.scheme.as_deref() {
+        None => true,
+        Some("http") => scheme == Scheme::Http,
+        Some(_) => scheme == Scheme::Https,
+    };
+    let (path, query) = target.split_once('?').map_or((target, None), |(path, q)| (path, Some(q)));
+    let rest = match rule.from.strip_suffix('*') {
+        Some(prefix) => path.strip_prefix(prefix)?,
+        None if path == rule.from => "",
+        None => return None,
+    };
+    if !is_scheme {
+        return None;
+    }
+    let (host, _) = target::split_authority(authority);
+    let mut to = rule.to.replace("{host}", host).replace("{rest}", rest);
+    if let Some(query) = query {
+        to.push(if to.contains('?') { '&' } else { '?' });
+        to.push_str(query);
+    }
+    // `//host` would be another host's.
+    let is_safe = !to.starts_with("//") && to.bytes().all(|byte| byte.is_ascii_graphic());
+    (is_safe && to.len() <= LOCATION_BYTES_MAX).then_some(to)
+}
+
+/// What a page of another origin may do with the response (Fetch Standard §3.3).
+fn allow(cors: &Cors, request: &Fields, is_preflight: bool, fields: &mut Fields) {
+    for name in [
+        "access-control-allow-origin",
+        "access-control-allow-credentials",
+        "access-control-expose-headers",
+        "access-control-allow-methods",
+        "access-control-allow-headers",
+        "access-control-max-age",
+    ] {
+        fields.remove(name);
+    }
+    let is_for_all = cors.origins.iter().any(|origin| origin == "*");
+    if !is_for_all && !fields.has_token("vary", "origin") && !fields.has_token("vary", "*") {
+        fields.append("Vary", "Origin");
+    }
+    let asked = request.get_str("origin").unwrap_or_default();
+    let is_allowed = is_for_all || cors.origins.iter().any(|origin| origin == asked);
+    if !is_allowed || (asked.is_empty() && !is_for_all) {
+        return;
+    }
+    fields.append("Access-Control-Allow-Origin", if is_for_all { "*" } else { asked });
+    if cors.credentials {
+        fields.append("Access-Control-Allow-Credentials", "true");
+    }
+    let mut list = |name: &str, values: &[String]| {
+        if !values.is_empty() {
+            fields.append(name, values.join(", "));
+        }
+    };
+    if is_preflight {
+        list("Access-Control-Allow-Methods", &cors.methods);
+        let echoed = request.get_str("access-control-request-headers").unwrap_or_default();
+        match cors.headers.iter().any(|name| name == "*") {
+            true if !echoed.is_empty() => {
+                list("Access-Control-Allow-Headers", &[echoed.to_owned()]);
+            }
+            true => {}
+            false => list("Access-Control-Allow-Headers", &cors.headers),
+        }
+        fields.append("Access-Control-Max-Age", cors.max_age.as_secs().to_string());
+    } else {
+        list("Access-Control-Expose-Headers", &cors.expose);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn redirect(from: &str, scheme: Option<&str>, to: &str) -> Redirect {
+        let scheme = scheme.map(str::to_owned);
+        Redirect { from: from.into(), scheme, to: to.into(), status: 301 }
+    }
+
+    fn to(rule: &Redirect, target: &str) -> Option<String> {
+        location(rule, Scheme::Http, "tv.example:8080", target)
+    }
+
+    #[test]
+    fn a_redirect_takes_host_rest_and_query_along() {
+        let https = redirect("/*", Some("http"), "https://{host}/{rest}");
+        assert_eq!(to(&https, "/a/b?c=d").as_deref(), Some("https://tv.example/a/b?c=d"));
+        assert_eq!(location(&https, Scheme::Https, "tv.example", "/"), None);
+        let moved = redirect("/old", None, "/new?from=old");
+        assert_eq!(to(&moved, "/old?x").as_deref(), Some("/new?from=old&x"));
+        assert_eq!(to(&moved, "/older"), None);
+    }
+
+    #[test]
+    fn a_redirect_never_leaves_to_a_host_the_client_chose() {
+        let below = redirect("/old/*", None, "/{rest}");
+        assert_eq!(to(&below, "/old/a").as_deref(), Some("/a"));
+        assert_eq!(to(&below, "/old//evil.example"), None);
+        assert_eq!(to(&below, &format!("/old/{}", "a".repeat(LOCATION_BYTES_MAX))), None);
+    }
+
+    fn allowed(cors: &Cors, request: &[(&str, &str)], is_preflight: bool) -> Fields {
+        let mut fields: Fields =
+            [("Access-Control-Allow-Origin", "https://other.example")].into_iter().collect();
+        allow(cors, &request.iter().copied().collect(), is_preflight, &mut fields);
+        fields
+    }
+
+    #[test]
+    fn cors_names_the_asking_origin_and_no_other() {
+        let cors = Cors {
+            origins: vec!["https://a.example".into()],
+            methods: vec!["GET".into()],
+            headers: vec!["*".into()],
+            expose: vec!["Date".into()],
+            credentials: true,
+            max_age: Duration::from_secs(60),
+        };
+        let known = allowed(&cors, &[("origin", "https://a.example")], false);
+        assert_eq!(known.get_str("access-control-allow-origin"), Some("https://a.example"));
+        assert_eq!(known.get_str("access-control-expose-headers"), Some("Date"));
+        assert_eq!(known.get_str("vary"), Some("Origin"));
+        let stranger = allowed(&cors, &[("origin", "https://evil.example")], false);
+        assert_eq!(stranger.get_str("access-control-allow-origin"), None);
+        assert_eq!(stranger.get_str("vary"), Some("Origin"));
+        let none = allowed(&cors, &[], false);
+        assert_eq!(none.get_str("access-control-allow-origin"), None);
+        let asks =
+            [("origin", "https://a.example"), ("access-control-request-headers", "range, x-token")];
+        let preflight = allowed(&cors, &asks, true);
+        assert_eq!(preflight.get_str("access-control-allow-headers"), Some("range, x-token"));
+        assert_eq!(preflight.get_str("access-control-max-age"), Some("60"));
+        assert_eq!(preflight.get_str("access-control-expose-headers"), None);
+        let all = Cors { origins: vec!["*".into()], credentials: false, ..cors };
+        let anybody = allowed(&all, &[], false);
+        assert_eq!(anybody.get_str("access-control-allow-origin"), Some("*"));
+        assert_eq!(anybody.get_str("vary"), None);
+    }
+}

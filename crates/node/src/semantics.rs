@@ -1,0 +1,81 @@
+//! Where a cache by RFC 9111 and a policy language part: what the machine decides itself, and what it
+//! leaves to the policy.
+//!
+//! Each decision has a name and is looked at where it matters, so that a site with another mixture
+//! is another value of [`Semantics`] and nothing else.
+
+/// What the machine does beside the policy. Two mixtures exist: [`RFC_9111`] and [`VCL`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Semantics {
+    /// A byte range that makes no sense is refused with 416 (as Varnish does), and a range is not
+    /// answered with 304 by a weak validator; otherwise such a range means nothing (RFC 9110 §14.2).
+    pub is_strict_with_ranges: bool,
+    /// Conditions of a GET that was passed are looked at here as well: the origin may not have.
+    pub judges_passed_conditions: bool,
+    /// The content of a request that is looked up goes to the origin; otherwise it means nothing
+    /// (RFC 9110 §9.3.1).
+    pub sends_content_of_lookups: bool,
+    /// A fetch somebody waited for and that failed is a page of the policy's.
+    pub pages_failures: bool,
+    /// A tunnel is made for any protocol; otherwise for those of `origins.upgrades`.
+    pub tunnels_any_protocol: bool,
+    /// Origins get what the policy left of the request, and answers are judged by the client's;
+    /// otherwise what no key knows stays here, and the request says whom it came through.
+    pub forwards_as_it_is: bool,
+    /// Answers that contradict themselves are refused before the policy sees them.
+    pub refuses_bogus_answers: bool,
+    /// The policy sees what an answer says of its connection, and may say it to the client.
+    pub speaks_of_connections: bool,
+    /// A 304 renews what is stored whichever validator it names.
+    pub trusts_any_304: bool,
+    /// What is stale is served in place of an error before the policy is asked (RFC 5861 §4).
+    pub serves_stale_on_error: bool,
+    /// Unsafe methods invalidate, and answers to POST may be kept (RFC 9111 §4.4, RFC 9110 §9.3.3).
+    pub follows_methods: bool,
+    /// A refusal of a range is not kept: it is asked again without one.
+    pub asks_again_without_range: bool,
+    /// An answer that arrives stale does not take the place of what is fresh.
+    pub keeps_fresh_over_stale: bool,
+    /// Bodies under gzip are unpacked for who does not take it, where nothing else is said.
+    pub codes_gzip: bool,
+    /// Responses with cookies are kept where the policy says so; otherwise `cache.set_cookie` does.
+    pub keeps_cookies: bool,
+}
+
+/// A shared cache (RFC 9111) that trusts neither side.
+pub const RFC_9111: Semantics = Semantics {
+    is_strict_with_ranges: false,
+    judges_passed_conditions: false,
+    sends_content_of_lookups: false,
+    pages_failures: false,
+    tunnels_any_protocol: false,
+    forwards_as_it_is: false,
+    refuses_bogus_answers: false,
+    speaks_of_connections: false,
+    trusts_any_304: false,
+    serves_stale_on_error: true,
+    follows_methods: true,
+    asks_again_without_range: true,
+    keeps_fresh_over_stale: false,
+    codes_gzip: false,
+    keeps_cookies: false,
+};
+
+/// What a VCL program expects: it decides, and sees what Varnish shows it.
+pub const VCL: Semantics = Semantics {
+    is_strict_with_ranges: true,
+    judges_passed_conditions: true,
+    sends_content_of_lookups: true,
+    pages_failures: true,
+    tunnels_any_protocol: true,
+    forwards_as_it_is: true,
+    refuses_bogus_answers: true,
+    speaks_of_connections: true,
+    trusts_any_304: true,
+    serves_stale_on_error: false,
+    follows_methods: false,
+    asks_again_without_range: false,
+    keeps_fresh_over_stale: true,
+    codes_gzip: true,
+    keeps_cookies: true,
+};

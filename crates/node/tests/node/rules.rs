@@ -1,0 +1,107 @@
+//! Redirects, paths, fields and CORS by the rules of a site.
+
+use crate::client::{get, get_with, request};
+use crate::harness::{Setup, run};
+use crate::origin::{Origin, response};
+
+/// An origin that echoes its target and the fields it is asked about.
+fn echo() -> Origin {
+    Origin::serve(|asked| {
+        let token = asked.field("authorization").unwrap_or("-").to_owned();
+        let origin = asked.field("origin").unwrap_or("-").to_owned();
+        let fields = ["Cache-Control: max-age=60", "X-Powered-By: old", "X-Other: kept"];
+        response("200 OK", &fields, format!("{} {token} {origin}", asked.target()))
+    })
+}
+
+#[test]
+fn fields_are_set_added_and_removed_on_both_sides() {
+    run(async {
+        let origin = echo();
+        let node = Setup::of(&origin)
+            .and(
+                "[[header]]\non = \"request\"\nname = \"Authorization\"\nvalue = \"Basic xyz\"\n\
+                 [[header]]\naction = \"remove\"\nname = \"X-Powered-By\"\n\
+                 [[header]]\nname = \"X-Frame-Options\"\nvalue = \"DENY\"\npath = \"/app/\"\n\
+                 [[header]]\naction = \"add\"\nname = \"X-Other\"\nvalue = \"more\"\n",
+            )
+            .start();
+        for hit in [false, true] {
+            let answer = get(&node, "/app/a").await;
+            assert_eq!(answer.text(), "/app/a Basic xyz -");
+            assert_eq!(answer.field("x-powered-by"), None);
+            assert_eq!(answer.field("x-frame-options"), Some("DENY"));
+            assert_eq!(answer.cache().contains("hit"), hit, "{}", answer.cache());
+        }
+        assert_eq!(get(&node, "/b").await.field("x-frame-options"), None);
+        assert_eq!(origin.count(), 2);
+    });
+}
+
+#[test]
+fn paths_are_rewritten_in_the_key_and_at_the_origin() {
+    run(async {
+        let origin = echo();
+        let node = Setup::of(&origin)
+            .and(
+                "[[path]]\nprefix = \"/static/\"\nreplace = \"/v2/static/\"\n\
+                 [[path]]\nprefix = \"/strip/\"\n\
+                 [[header]]\nname = \"X-From\"\nvalue = \"static\"\npath = \"/static/\"\n",
+            )
+            .start();
+        let answer = get(&node, "/static/a?b=c").await;
+        assert_eq!(answer.text(), "/v2/static/a?b=c - -");
+        assert_eq!(answer.field("x-from"), Some("static"));
+        assert_eq!(get(&node, "/strip/static/x").await.text(), "/static/x - -");
+        // What one way brought serves the other.
+        let other = get(&node, "/v2/static/a?b=c").await;
+        assert!(other.cache().contains("hit"), "{}", other.cache());
+        assert_eq!(other.field("x-from"), None);
+        assert_eq!(origin.count(), 2);
+    });
+}
+
+#[test]
+fn redirects_go_where_they_say() {
+    run(async {
+        let origin = echo();
+        let node = Setup::of(&origin)
+            .and(
+                "[[redirect]]\nfrom = \"/old/*\"\nto = \"/new/{rest}\"\nstatus = 308\n\
+                 [[redirect]]\nfrom = \"/secure\"\nscheme = \"http\"\nto = \"https://{host}/secure\"\n",
+            )
+            .start();
+        let answer = get(&node, "/old/a/b?c").await;
+        assert_eq!((answer.status, answer.field("location")), (308, Some("/new/a/b?c")));
+        let answer = get(&node, "/secure").await;
+        assert_eq!(answer.status, 301);
+        let location = answer.field("location").unwrap();
+        assert!(location.starts_with("https://") && location.ends_with("/secure"), "{location}");
+        assert_eq!(origin.count(), 0);
+    });
+}
+
+#[test]
+fn pages_of_other_origins_are_answered_as_cors_says() {
+    run(async {
+        let origin = echo();
+        let node = Setup::of(&origin)
+            .and("[cors]\norigins = [\"https://a.example\", \"https://b.example\"]\n")
+            .start();
+        for page in ["https://a.example", "https://b.example"] {
+            let answer = get_with(&node, "/x", &[&format!("Origin: {page}")]).await;
+            assert_eq!(answer.text(), "/x - -", "what one page is, the origin does not hear");
+            assert_eq!(answer.field("access-control-allow-origin"), Some(page));
+            assert_eq!(answer.field("vary"), Some("Origin"));
+        }
+        assert_eq!(origin.count(), 1);
+        let stranger = get_with(&node, "/x", &["Origin: https://evil.example"]).await;
+        assert_eq!((stranger.status, stranger.field("access-control-allow-origin")), (200, None));
+        let asks = ["Origin: https://a.example", "Access-Control-Request-Method: GET"];
+        let preflight = request(&node, "OPTIONS", "/x", &asks).await;
+        assert_eq!(preflight.status, 204);
+        assert_eq!(preflight.field("access-control-allow-methods"), Some("GET, HEAD"));
+        assert_eq!(preflight.field("access-control-max-age"), Some("86400"));
+        assert_eq!(origin.count(), 1);
+    });
+}

@@ -1,0 +1,301 @@
+//! Several sites on one node: who is served what, and that nobody gets another's.
+
+use crate::client::{Answer, Client};
+use crate::harness::{Setup, TestNode, run, until};
+use crate::origin::{Origin, fresh, response};
+use freshet_base::clock::UnixMillis;
+use freshet_cache::Purge;
+use freshet_node::Purged;
+use std::fmt::Write as _;
+
+/// A node with these sites, each a name, its hosts and what else it says.
+fn sites(origins: &[&Origin], sites: &[(&str, &str, &str)]) -> Setup {
+    let mut text = String::new();
+    for ((name, hosts, more), origin) in sites.iter().zip(origins) {
+        let _ = write!(
+            text,
+            "[[site]]\nname = \"{name}\"\nhosts = [{hosts}]\n{more}\n\
+             [[site.origin]]\nname = \"only\"\nurl = \"{}\"\n",
+            origin.url()
+        );
+    }
+    let mut setup = Setup::of(origins[0]).and(&text);
+    setup.origins = String::new();
+    setup
+}
+
+async fn ask(node: &TestNode, host: &str, target: &str, fields: &[&str]) -> Answer {
+    let mut client = Client::to(node).await;
+    client.send(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n")).await;
+    for field in fields {
+        client.send(format!("{field}\r\n")).await;
+    }
+    client.send("\r\n").await;
+    client.answer("GET").await
+}
+
+/// An origin that says who it is and what it was asked.
+fn named(name: &'static str) -> Origin {
+    Origin::serve(move |asked| {
+        let fields = ["Cache-Control: max-age=3600", "Surrogate-Key: all", "ETag: \"same\""];
+        response("200 OK", &fields, format!("{name} {}", asked.target()))
+    })
+}
+
+#[test]
+fn a_host_finds_its_site_and_an_unknown_one_none() {
+    run(async {
+        let (one, two) = (named("one"), named("two"));
+        let hosts = "\"a.example\", \"*.wild.example\"";
+        let node = sites(&[&one, &two], &[("a", hosts, ""), ("b", "\"B.example\"", "")]).start();
+        for (host, body) in [
+            ("a.example", "one /x"),
+            ("A.EXAMPLE:80", "one /x"),
+            ("a.example.", "one /x"),
+            ("deep.below.wild.example", "one /x"),
+            ("b.example:8080", "two /x"),
+        ] {
+            assert_eq!(ask(&node, host, "/x", &[]).await.text(), body, "{host}");
+        }
+        for host in ["wild.example", "c.example", "127.0.0.1", "example", "xa.example"] {
+            let answer = ask(&node, host, "/x", &[]).await;
+            assert_eq!(answer.status, 421, "{host}");
+            assert!(answer.field("date").is_some());
+        }
+    });
+}
+
+#[test]
+fn one_site_is_for_the_hosts_no_other_names() {
+    run(async {
+        let (one, two) = (named("one"), named("two"));
+        let node = sites(&[&one, &two], &[("a", "\"a.example\"", ""), ("b", "\"*\"", "")]).start();
+        assert_eq!(ask(&node, "a.example", "/", &[]).await.text(), "one /");
+        assert_eq!(ask(&node, "anything", "/", &[]).await.text(), "two /");
+    });
+}
+
+#[test]
+fn two_sites_of_one_host_name_behind_them_share_nothing() {
+    run(async {
+        let (one, two) = (named("one"), named("two"));
+        let node =
+            sites(&[&one, &two], &[("a", "\"a.example\"", ""), ("b", "\"b.example\"", "")]).start();
+        for _ in 0..2 {
+            assert_eq!(ask(&node, "a.example", "/x", &[]).await.text(), "one /x");
+            assert_eq!(ask(&node, "b.example", "/x", &[]).await.text(), "two /x");
+            let part = ask(&node, "b.example", "/x", &["Range: bytes=0-2"]).await;
+            assert_eq!((part.status, part.text().as_str()), (206, "two"));
+        }
+        assert_eq!((one.count(), two.count()), (1, 1));
+    });
+}
+
+#[test]
+fn purges_by_tag_and_of_all_are_of_one_site() {
+    run(async {
+        let (one, two) = (named("one"), named("two"));
+        let node =
+            sites(&[&one, &two], &[("a", "\"a.example\"", ""), ("b", "\"b.example\"", "")]).start();
+        let site = |name: &str| node.node.snapshot().sites.named(name).unwrap().name.clone();
+        let both = async || {
+            ask(&node, "a.example", "/x", &[]).await;
+            ask(&node, "b.example", "/x", &[]).await;
+            (one.count(), two.count())
+        };
+        let shared = &node.node.shared;
+        assert_eq!(both().await, (1, 1));
+        let Purged { objects, .. } = shared.purge_tag(site("a").tag(b"all"), Purge::Hard);
+        assert_eq!(objects, 1);
+        assert_eq!(both().await, (2, 1));
+        let of_all = site("b").tag_of_all().unwrap();
+        assert_eq!(shared.purge_tag(of_all, Purge::Hard).objects, 1);
+        assert_eq!(both().await, (2, 2));
+        let settings = node.node.snapshot().settings.bans;
+        let _ = shared.ban(&site("a").ban("obj.status == 200"), &settings).unwrap();
+        assert_eq!(both().await, (3, 2));
+    });
+}
+
+#[test]
+fn a_policy_bans_and_purges_what_is_its_sites() {
+    run(async {
+        let (one, two) = (named("one"), named("two"));
+        let folder = tempfile::tempdir().unwrap();
+        let policy = |name: &str, origin: &Origin| {
+            let path = folder.path().join(name);
+            let text = format!(
+                "vcl 4.1;\nimport std;\nimport xkey;\n{}
+                 sub vcl_recv {{
+                     if (req.url == \"/ban\") {{
+                         std.ban(\"obj.status != 0\");
+                         return (synth(200, \"banned\"));
+                     }}
+                     if (req.url == \"/xkey\") {{
+                         return (synth(200, \"n=\" + xkey.purge(\"all\")));
+                     }}
+                 }}
+                 sub vcl_hash {{ hash_data(\"same\"); return (lookup); }}\n",
+                crate::vcl::backend("only", origin)
+            );
+            std::fs::write(&path, text).unwrap();
+            format!("vcl = \"{}\"", path.display())
+        };
+        let (a, b) = (policy("a.vcl", &one), policy("b.vcl", &two));
+        let mut setup = Setup::of(&one).and(&format!(
+            "[[site]]\nhosts = [\"a.example\"]\n{a}\n[[site]]\nhosts = [\"b.example\"]\n{b}\n"
+        ));
+        setup.origins = String::new();
+        let node = setup.start();
+        let both = async || {
+            let first = ask(&node, "a.example", "/x", &[]).await.text();
+            let second = ask(&node, "b.example", "/x", &[]).await.text();
+            assert_eq!((first.as_str(), second.as_str()), ("one /x", "two /x"));
+            (one.count(), two.count())
+        };
+        assert_eq!(both().await, (1, 1));
+        assert_eq!(both().await, (1, 1));
+        assert_eq!(ask(&node, "a.example", "/ban", &[]).await.status, 200);
+        assert_eq!(both().await, (2, 1));
+        assert_eq!(ask(&node, "b.example", "/xkey", &[]).await.status, 200);
+        assert_eq!(both().await, (2, 2));
+    });
+}
+
+#[test]
+fn an_include_is_of_its_pages_site_whatever_host_it_names() {
+    run(async {
+        let one = Origin::serve(|asked| match asked.target() {
+            "/page" => response(
+                "200 OK",
+                &["Cache-Control: max-age=60", "Surrogate-Control: content=\"ESI/1.0\""],
+                "<p><esi:include src=\"http://b.example/x\"/></p>",
+            ),
+            other => fresh(format!("one {other}")),
+        });
+        let two = named("two");
+        let esi = "[site.cache]\nesi = true";
+        let node = sites(&[&one, &two], &[("a", "\"a.example\"", esi), ("b", "\"b.example\"", "")])
+            .start();
+        assert_eq!(ask(&node, "b.example", "/x", &[]).await.text(), "two /x");
+        assert_eq!(ask(&node, "a.example", "/page", &[]).await.text(), "<p>one /x</p>");
+        assert_eq!(ask(&node, "b.example", "/x", &[]).await.text(), "two /x");
+    });
+}
+
+#[test]
+fn a_site_has_rules_of_its_own_and_the_top_levels_where_it_has_none() {
+    run(async {
+        let (one, two) = (named("one"), named("two"));
+        let setup = sites(
+            &[&one, &two],
+            &[
+                ("a", "\"a.example\"", "[site.cache]\ncache_status = false"),
+                ("b", "\"b.example\"", "[site.limits]\nbody_bytes_max = 2"),
+            ],
+        )
+        .and("[limits]\nbody_bytes_max = 5\n");
+        let node = setup.start();
+        assert_eq!(ask(&node, "a.example", "/", &[]).await.field("cache-status"), None);
+        assert!(ask(&node, "b.example", "/", &[]).await.field("cache-status").is_some());
+        for (host, bytes, status) in [("a.example", 5, 200), ("b.example", 3, 413)] {
+            let mut client = Client::to(&node).await;
+            let head =
+                format!("POST / HTTP/1.1\r\nHost: {host}\r\nContent-Length: {bytes}\r\n\r\n");
+            client.send(head + &"x".repeat(bytes)).await;
+            assert_eq!(client.answer("POST").await.status, status, "{host}");
+        }
+    });
+}
+
+#[test]
+fn a_reload_of_one_site_leaves_what_the_others_have() {
+    run(async {
+        let (one, two, three) = (named("one"), named("two"), named("three"));
+        let list = [("a", "\"a.example\"", ""), ("b", "\"b.example\"", "")];
+        let node = sites(&[&one, &two], &list).start();
+        ask(&node, "a.example", "/x", &[]).await;
+        ask(&node, "b.example", "/x", &[]).await;
+        let kept = node.node.snapshot();
+        let origin = |snapshot: &freshet_node::snapshot::Snapshot, name: &str| {
+            let site = snapshot.sites.named(name).unwrap();
+            std::sync::Arc::as_ptr(&site.upstreams.board.origins()[0])
+        };
+        node.node.reload(sites(&[&one, &three], &list).settings()).unwrap();
+        let now = node.node.snapshot();
+        assert_eq!(origin(&kept, "a"), origin(&now, "a"));
+        assert_ne!(origin(&kept, "b"), origin(&now, "b"));
+        while ask(&node, "b.example", "/new", &[]).await.text() != "three /new" {}
+        assert_eq!(ask(&node, "b.example", "/x", &[]).await.text(), "two /x");
+        assert_eq!(ask(&node, "a.example", "/x", &[]).await.text(), "one /x");
+        assert_eq!(one.count(), 1);
+    });
+}
+
+#[test]
+fn a_policy_with_a_mistake_leaves_its_site_as_it_was_and_the_others_are_renewed() {
+    run(async {
+        let (one, two) = (named("one"), named("two"));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.vcl");
+        let good = format!("vcl 4.1;\n{}", crate::vcl::backend("only", &one));
+        std::fs::write(&path, &good).unwrap();
+        let text = |name: &str| {
+            let mut setup = Setup::of(&two).and(&format!(
+                "[[site]]\nname = \"a\"\nhosts = [\"a.example\"]\nvcl = \"{}\"\n\
+                 [site.cache]\ngrace = \"{name}\"\n[[site]]\nname = \"b\"\nhosts = [\"b.example\"]\n\
+                 [site.cache]\ngrace = \"{name}\"\n[[site.origin]]\nurl = \"{}\"\n",
+                path.display(),
+                two.url()
+            ));
+            setup.origins = String::new();
+            setup.settings()
+        };
+        let mut setup = Setup::of(&two);
+        setup.origins = String::new();
+        let inherited = &mut freshet_net::handover::Inherited::default();
+        let node =
+            TestNode { node: freshet_node::node::Node::start(text("1s"), inherited).unwrap() };
+        std::fs::write(&path, "vcl 4.1; nonsense").unwrap();
+        node.node.reload(text("2s")).unwrap();
+        assert_eq!(ask(&node, "a.example", "/x", &[]).await.text(), "one /x");
+        let grace = |name: &str| {
+            node.node.snapshot().sites.named(name).unwrap().settings.cache.grace.as_secs()
+        };
+        assert_eq!((grace("a"), grace("b")), (1, 2));
+        // At a start there is nothing to go on with.
+        let error = freshet_node::node::Node::start(text("1s"), inherited).err().unwrap();
+        assert!(error.to_string().contains("site `a`"), "{error}");
+    });
+}
+
+#[test]
+fn requests_are_counted_and_explained_by_site() {
+    run(async {
+        let (one, two) = (named("one"), named("two"));
+        let node =
+            sites(&[&one, &two], &[("a", "\"a.example\"", ""), ("b", "\"b.example\"", "")]).start();
+        for _ in 0..3 {
+            ask(&node, "a.example", "/x", &[]).await;
+        }
+        ask(&node, "b.example", "/x", &[]).await;
+        let sums = |name: &str| {
+            let mut sums = freshet_node::site_stats::SiteSums::default();
+            let site = node.node.snapshot().sites.named(name).unwrap().name.clone();
+            node.node.shared.stats.iter().for_each(|worker| worker.sites.add_to(&site, &mut sums));
+            sums
+        };
+        until(|| (sums("a").requests, sums("b").requests) == (3, 1)).await;
+        assert_eq!((sums("a").hits, sums("b").hits), (2, 0));
+        assert_eq!(sums("a").body_bytes, 3 * "one /x".len() as u64);
+        let head = freshet_http::message::RequestHead {
+            authority: "b.example".into(),
+            target: "/x".into(),
+            ..Default::default()
+        };
+        let snapshot = node.node.snapshot();
+        let key =
+            freshet_node::preview::key_of(&node.node.shared, &snapshot, head, UnixMillis::now());
+        assert_eq!(key.unwrap().to_string(), "b b.example /x");
+    });
+}
