@@ -12,7 +12,7 @@ ARGS ?=
 # The folder with the checkouts of the conformance suites.
 SUITES ?=
 
-.PHONY: help setup run test lint format bench audit conformance clean
+.PHONY: help setup run node test lint format bench audit conformance clean
 
 help: ## list the targets
 	@echo 'make TARGET, where TARGET is one of'
@@ -25,6 +25,10 @@ setup: ## install what building, testing and checking need
 run: ## show the whole thing: an origin, a node, viewers, live figures (ARGS='--help' for more)
 	@tools/setup run
 	@cargo run --release -p freshet-cli --bin freshet -- demo $(ARGS)
+
+node: ## build the program for production: no demo, lab and planner in it
+	@tools/setup run
+	@cargo build --release -p freshet-cli --bin freshet --no-default-features
 
 test: ## run every test
 	@tools/test $(ARGS)

@@ -6,9 +6,12 @@ mod admin;
 mod check;
 mod client;
 mod control;
+#[cfg(feature = "lab")]
 mod demo;
+#[cfg(feature = "lab")]
 mod lab;
 mod nodes;
+#[cfg(feature = "lab")]
 mod plan;
 mod runtime;
 mod self_signed;
@@ -38,6 +41,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    #[cfg(feature = "lab")]
     /// Show the whole thing: an origin, a node, viewers, live figures.
     Demo(demo::Arguments),
     /// Cache what an origin serves.
@@ -58,8 +62,10 @@ enum Command {
     Log(tail::Arguments),
     /// List origins, or take one out and put it in.
     Origins(control::OriginsArguments),
+    #[cfg(feature = "lab")]
     /// Measure a server by the methods of published studies.
     Lab(lab::Arguments),
+    #[cfg(feature = "lab")]
     /// Plan capacity, cost, energy and endurance.
     Plan(plan::Arguments),
     /// Disks that keep what is cached: format, list, check, bench.
@@ -72,10 +78,12 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
+        #[cfg(feature = "lab")]
         Command::Demo(arguments) => demo::run(arguments),
         Command::Serve(arguments) => serve::run(arguments),
         Command::Check(arguments) => check::run(arguments),
         Command::Keys => check::keys(),
+        #[cfg(feature = "lab")]
         Command::Lab(arguments) => lab::run(arguments),
         Command::Explain(arguments) => control::explain(arguments),
         Command::Purge(arguments) => control::purge(arguments),
@@ -83,6 +91,7 @@ fn main() -> ExitCode {
         Command::Stat(arguments) => control::stat(arguments),
         Command::Log(arguments) => tail::run(arguments),
         Command::Origins(arguments) => control::origins(arguments),
+        #[cfg(feature = "lab")]
         Command::Plan(arguments) => plan::run(arguments),
         Command::Store(arguments) => store::run(arguments),
         Command::Reload(arguments) => control::reload(arguments),
