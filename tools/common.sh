@@ -14,6 +14,10 @@ export PATH
 FRESHET_BROWSER_MODULES="${FRESHET_BROWSER_MODULES:-$root/.cache/browser/node_modules}"
 export FRESHET_BROWSER_MODULES
 
+# What is not built unless it is asked for: the edge router, whose programs for the kernel need clang.
+FRESHET_FEATURES=freshet-cli/router,freshet-router/kernel
+export FRESHET_FEATURES
+
 say() { printf '%s\n' "$*" >&2; }
 
 # have NAME...: whether all of these programs are there.

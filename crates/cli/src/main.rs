@@ -13,6 +13,11 @@ mod lab;
 mod nodes;
 #[cfg(feature = "lab")]
 mod plan;
+#[cfg(feature = "router")]
+mod router;
+#[cfg(not(feature = "router"))]
+#[path = "router/absent.rs"]
+mod router;
 mod runtime;
 mod self_signed;
 mod serve;
@@ -68,6 +73,8 @@ enum Command {
     #[cfg(feature = "lab")]
     /// Plan capacity, cost, energy and endurance.
     Plan(plan::Arguments),
+    /// Break out a mobile network's traffic at its edge.
+    Router(router::Arguments),
     /// Disks that keep what is cached: format, list, check, bench.
     Store(store::Arguments),
     /// Have the configuration read again.
@@ -93,6 +100,7 @@ fn main() -> ExitCode {
         Command::Origins(arguments) => control::origins(arguments),
         #[cfg(feature = "lab")]
         Command::Plan(arguments) => plan::run(arguments),
+        Command::Router(arguments) => router::run(arguments),
         Command::Store(arguments) => store::run(arguments),
         Command::Reload(arguments) => control::reload(arguments),
         Command::Upgrade(arguments) => upgrade::run(&arguments),

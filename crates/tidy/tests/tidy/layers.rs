@@ -4,13 +4,14 @@ use freshet_tidy::{crates, expect_none, root};
 
 /// The floors from the ground up. Rooms on one floor do not know each other, with the exceptions in
 /// `SIDEWAYS`.
-const FLOORS: [&[&str]; 7] = [
+const FLOORS: [&[&str]; 8] = [
     &["base"],
     &["wire", "http", "report"],
     &["net", "store"],
     &["origin", "cache", "vcl", "media"],
     &["node"],
-    &["lab", "plan", "admin", "mec", "router"],
+    &["router"],
+    &["lab", "plan", "admin", "mec"],
     &["cli", "varnishd"],
 ];
 
@@ -35,13 +36,13 @@ const ALLOWED: [(&str, &[&str]); 19] = [
         "lab",
         &[
             "base", "http", "wire", "store", "net", "cache", "origin", "vcl", "media", "node",
-            "report",
+            "report", "router",
         ],
     ),
     ("plan", &["base", "report"]),
     ("admin", &["base", "http", "wire", "store", "net", "cache", "origin", "vcl", "media", "node"]),
-    ("mec", &["base", "http", "wire", "net", "origin", "node"]),
-    ("router", &["base", "http", "wire", "net"]),
+    ("mec", &["base", "http", "wire", "net", "origin", "node", "router"]),
+    ("router", &["base"]),
     (
         "cli",
         &[

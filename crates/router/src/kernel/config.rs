@@ -1,0 +1,302 @@
+//! The configuration of a router: a TOML file.
+
+use crate::app::{APPS_MAX, App, Kind, LEGS_MAX, Leg, TAPS_MAX, mac_of};
+use crate::session::{SESSIONS_DEFAULT, SESSIONS_MAX};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+/// Longest time an app is taken for alive after its last sign, in milliseconds: with the time a sign
+/// takes, traffic of a dead app is back at the core within a second.
+pub const ALIVE_MS: u64 = 700;
+
+/// What the wire carries.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wire {
+    /// Clients' packets inside GTP-U, between base stations and the core: N3, S1-U.
+    N3,
+    /// Clients' packets as they are, behind the core: N6, SGi.
+    N6,
+}
+
+/// How an app is found alive.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Health {
+    /// Its interfaces have a carrier.
+    Carrier,
+    /// It takes a TCP connection.
+    Tcp(SocketAddr),
+}
+
+/// A router's configuration.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What the wire carries.
+    pub wire: Wire,
+    /// The interface towards base stations, and the one towards the core.
+    pub ports: [String; 2],
+    /// Where programs and people ask.
+    pub socket: PathBuf,
+    /// A folder in a BPF file system.
+    pub pins: PathBuf,
+    /// Rules and tags as they were set last.
+    pub state: PathBuf,
+    /// Rules at the first start: a JSON list of TrafficRule.
+    pub rules: Option<PathBuf>,
+    /// Where usage records are appended.
+    pub usage: Option<PathBuf>,
+    /// A UDP address that gets copies of the core's PFCP.
+    pub pfcp: Option<SocketAddr>,
+    /// Sessions there may be.
+    pub sessions: usize,
+    /// Apps, by name.
+    pub apps: Vec<App>,
+    /// How each is found alive.
+    pub health: Vec<Health>,
+    /// Bits a second, by rule.
+    pub limits: BTreeMap<String, u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    wire: Wire,
+    access: String,
+    core: String,
+    #[serde(default = "default_socket")]
+    socket: PathBuf,
+    #[serde(default = "default_pins")]
+    pins: PathBuf,
+    #[serde(default = "default_state")]
+    state: PathBuf,
+    rules: Option<PathBuf>,
+    usage: Option<PathBuf>,
+    pfcp: Option<SocketAddr>,
+    #[serde(default = "default_sessions")]
+    sessions: usize,
+    #[serde(default)]
+    app: BTreeMap<String, AppFile>,
+    #[serde(default)]
+    limit: BTreeMap<String, LimitFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AppFile {
+    kind: KindFile,
+    interface: OneOrTwo,
+    mac: OneOrTwo,
+    #[serde(default)]
+    addresses: Vec<IpAddr>,
+    health: Option<String>,
+    /// Longest IP packet it should get, by which clients' TCP is told its segments.
+    mtu: Option<u16>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum KindFile {
+    Breakout,
+    InLine,
+    Tap,
+    TapDecapsulated,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrTwo {
+    One(String),
+    More(Vec<String>),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LimitFile {
+    rate: String,
+}
+
+fn default_socket() -> PathBuf {
+    "/run/freshet/router.sock".into()
+}
+
+fn default_pins() -> PathBuf {
+    "/sys/fs/bpf/freshet".into()
+}
+
+fn default_state() -> PathBuf {
+    "/var/lib/freshet/router.json".into()
+}
+
+const fn default_sessions() -> usize {
+    SESSIONS_DEFAULT
+}
+
+/// Reads a configuration.
+///
+/// # Errors
+/// What is wrong, and where.
+pub fn read(text: &str) -> Result<Config, String> {
+    let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+    if file.access == file.core {
+        return Err("access, core: must be two interfaces".to_owned());
+    }
+    if file.sessions == 0 || file.sessions > SESSIONS_MAX {
+        return Err(format!("sessions: must be 1 to {SESSIONS_MAX}"));
+    }
+    if file.app.len() > APPS_MAX {
+        return Err(format!("app: {APPS_MAX} are the most"));
+    }
+    let mut apps = Vec::new();
+    let mut health = Vec::new();
+    let mut seen = vec![file.access.clone(), file.core.clone()];
+    for (name, app) in file.app {
+        let place = format!("app.{name}");
+        let (app, by) = read_app(name, app).map_err(|what| format!("{place}.{what}"))?;
+        for leg in &app.legs {
+            if seen.contains(&leg.interface) {
+                return Err(format!("{place}.interface: `{}` has another use", leg.interface));
+            }
+            seen.push(leg.interface.clone());
+        }
+        apps.push(app);
+        health.push(by);
+    }
+    if apps.iter().map(|app| app.legs.len()).sum::<usize>() > LEGS_MAX {
+        return Err(format!("app: {LEGS_MAX} interfaces are the most"));
+    }
+    let taps = apps.iter().filter(|app| matches!(app.kind, Kind::Tap { .. })).count();
+    if taps > TAPS_MAX {
+        return Err(format!("app: {TAPS_MAX} taps are the most"));
+    }
+    let limits = file.limit.into_iter().map(|(rule, limit)| {
+        let rate = read_rate(&limit.rate);
+        rate.map(|rate| (rule.clone(), rate)).map_err(|what| format!("limit.{rule}.rate: {what}"))
+    });
+    let limits = limits.collect::<Result<BTreeMap<_, _>, String>>()?;
+    Ok(Config {
+        wire: file.wire,
+        ports: [file.access, file.core],
+        socket: file.socket,
+        pins: file.pins,
+        state: file.state,
+        rules: file.rules,
+        usage: file.usage,
+        pfcp: file.pfcp,
+        sessions: file.sessions,
+        apps,
+        health,
+        limits,
+    })
+}
+
+fn read_app(name: String, file: AppFile) -> Result<(App, Health), String> {
+    let list = |value: OneOrTwo| match value {
+        OneOrTwo::One(one) => vec![one],
+        OneOrTwo::More(more) => more,
+    };
+    let kind = match file.kind {
+        KindFile::Breakout => Kind::Breakout,
+        KindFile::InLine => Kind::InLine,
+        KindFile::Tap => Kind::Tap { decapsulated: false },
+        KindFile::TapDecapsulated => Kind::Tap { decapsulated: true },
+    };
+    let (interfaces, macs) = (list(file.interface), list(file.mac));
+    let wanted = if kind == Kind::InLine { 2 } else { 1 };
+    if interfaces.len() != wanted {
+        return Err(format!("interface: an app that is {kind} has {wanted}"));
+    }
+    if macs.len() != wanted {
+        return Err(format!("mac: one for each interface, so {wanted}"));
+    }
+    let mut legs = Vec::new();
+    for (interface, mac) in interfaces.into_iter().zip(&macs) {
+        let mac = mac_of(mac).ok_or_else(|| format!("mac: `{mac}` is no MAC address"))?;
+        legs.push(Leg { interface, mac });
+    }
+    let health = match file.health.as_deref().map(|text| text.split_once(' ')) {
+        None => Health::Carrier,
+        Some(None) if file.health.as_deref() == Some("carrier") => Health::Carrier,
+        Some(Some(("tcp", place))) => {
+            let place = place.trim().parse();
+            Health::Tcp(place.map_err(|_| "health: write it as `tcp 192.0.2.1:80`".to_owned())?)
+        }
+        Some(_) => return Err("health: must be `carrier` or `tcp ADDRESS:PORT`".to_owned()),
+    };
+    let segment = |headers: u16| file.mtu.map_or(0, |mtu| mtu.saturating_sub(headers));
+    if file.mtu.is_some_and(|mtu| mtu < 1280) {
+        return Err("mtu: must be 1280 or more, which IPv6 needs".to_owned());
+    }
+    let segment_bytes_max = [segment(40), segment(60)];
+    Ok((App { name, kind, legs, addresses: file.addresses, segment_bytes_max }, health))
+}
+
+/// Bits a second from text such as `50 Mbit/s`.
+fn read_rate(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is no rate, such as 500 kbit/s, 50 Mbit/s or 1.5 Gbit/s");
+    let digits = text.find(|one: char| !one.is_ascii_digit() && one != '.').unwrap_or(text.len());
+    let number: f64 = text[..digits].parse().map_err(|_| wrong())?;
+    let factor = match text[digits..].trim() {
+        "bit/s" => 1.0,
+        "kbit/s" => 1e3,
+        "Mbit/s" => 1e6,
+        "Gbit/s" => 1e9,
+        _ => return Err(wrong()),
+    };
+    let rate = number * factor;
+    // A limiter counts nanoseconds for a KiB.
+    if (1e3..=1e12).contains(&rate) { Ok(rate as u64) } else { Err(wrong()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+        wire = "n3"
+        access = "acc0"
+        core = "cor0"
+        [app.cache]
+        kind = "breakout"
+        interface = "leg0"
+        mac = "02:00:00:00:00:09"
+        addresses = ["203.0.113.10"]
+        health = "tcp 10.99.0.2:80"
+        mtu = 1440
+        [limit.local]
+        rate = "1.5 Mbit/s"
+    "#;
+
+    #[test]
+    fn a_good_file_is_read() {
+        let config = read(GOOD).expect("it is good");
+        assert_eq!(config.ports, ["acc0", "cor0"]);
+        assert_eq!(config.apps[0].segment_bytes_max, [1400, 1380]);
+        assert_eq!(config.limits["local"], 1_500_000);
+        assert!(matches!(config.health[0], Health::Tcp(_)));
+    }
+
+    #[test]
+    fn a_mistake_is_named_with_its_place() {
+        let cases = [
+            ("core = \"cor0\"", "core = \"acc0\"", "must be two interfaces"),
+            (
+                "kind = \"breakout\"",
+                "kind = \"in-line\"",
+                "app.cache.interface: an app that is in-line has 2",
+            ),
+            ("interface = \"leg0\"", "interface = \"acc0\"", "`acc0` has another use"),
+            ("02:00:00:00:00:09", "02:00", "app.cache.mac: `02:00` is no MAC"),
+            ("tcp 10.99.0.2:80", "tcp 10.99.0.2", "health: write it as"),
+            ("mtu = 1440", "mtu = 600", "app.cache.mtu"),
+            ("1.5 Mbit/s", "1.5 MB", "limit.local.rate: `1.5 MB` is no rate"),
+            ("wire = \"n3\"", "wire = \"n4\"", "unknown variant `n4`"),
+            ("addresses", "adresses", "unknown field `adresses`"),
+        ];
+        for (from, to, expected) in cases {
+            let found = read(&GOOD.replace(from, to)).expect_err(to);
+            assert!(found.contains(expected), "{found}");
+        }
+    }
+}

@@ -1,0 +1,452 @@
+//! What is believed, brought into the kernel: sessions, rules, apps.
+
+use super::interned::Interned;
+use super::programs::{Count, KernelError, Programs};
+use crate::app::App;
+use crate::rule::check::{self, Mistake};
+use crate::rule::compile::{PROFILES_MAX, Table};
+use crate::rule::wire::TrafficRule;
+use crate::rule::{Profile, RULES_MAX, Rule};
+use crate::session::learn::{Learnt, Sessions, Sighting, Told};
+use crate::session::lines::{self, Lines, Numbers};
+use crate::session::{Authority, Client, PATHS_MAX, Path, Session};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+
+/// What the router learnt, counted.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Learning {
+    /// Sightings that were told.
+    pub sightings: u64,
+    /// Sessions that began or moved.
+    pub sessions: u64,
+    /// Sessions that were withdrawn as ambiguous.
+    pub ambiguous: u64,
+    /// What was not taken up for want of room.
+    pub full: u64,
+}
+
+/// What outlives the process besides the maps.
+#[derive(Debug, Default, Deserialize, Serialize)]
+pub struct State {
+    /// Which set of rules it is.
+    pub generation: u64,
+    /// The rules.
+    pub rules: Vec<TrafficRule>,
+    /// Their numbers, which counters have.
+    pub numbers: BTreeMap<String, u16>,
+    /// Tags of each profile, by its number.
+    profiles: BTreeMap<u16, (Vec<String>, Option<[String; 2]>)>,
+    /// Tags of clients.
+    tags: BTreeMap<String, Vec<String>>,
+}
+
+/// Why rules were not taken.
+#[derive(Debug)]
+pub enum Refused {
+    /// They have mistakes.
+    Mistakes(Vec<Mistake>),
+    /// The kernel refused them.
+    Kernel(KernelError),
+}
+
+/// A client's use of apps, for charging.
+#[derive(Debug, Serialize)]
+pub struct Usage {
+    /// Who.
+    pub client: String,
+    /// From the client to apps, and back.
+    pub uplink: Count,
+    /// From apps to the client.
+    pub downlink: Count,
+}
+
+/// Everything the kernel was told.
+#[derive(Debug)]
+pub struct Control {
+    pub(super) programs: Programs,
+    pub(super) sessions: Sessions,
+    pub(super) learning: Learning,
+    lines: Lines,
+    numbers: HashMap<Client, Numbers>,
+    paths: Interned<Path>,
+    profiles: Interned<Profile>,
+    usage_free: Vec<u32>,
+    usage_next: u32,
+    sessions_max: usize,
+    pub(super) apps: Vec<App>,
+    limits: BTreeMap<String, u64>,
+    pub(super) rules: Vec<Rule>,
+    rules_wire: Vec<TrafficRule>,
+    pub(super) generation: u64,
+    /// Uses of sessions that ended since they were last asked for.
+    ended: Vec<Usage>,
+    tagged: BTreeMap<Client, Vec<String>>,
+}
+
+/// How long a limiter lets a burst through.
+const BURST_MS: u64 = 20;
+
+impl Control {
+    /// Control over programs that know nothing yet.
+    #[must_use]
+    pub fn new(
+        programs: Programs,
+        sessions_max: usize,
+        seed: u64,
+        apps: Vec<App>,
+        limits: BTreeMap<String, u64>,
+    ) -> Self {
+        let mut profiles = Interned::new(PROFILES_MAX);
+        // The first is that of clients without tags and tunnel; it stays.
+        let _ = profiles.take(&Profile::default());
+        Self {
+            programs,
+            sessions: Sessions::new(sessions_max),
+            learning: Learning::default(),
+            lines: Lines::new(sessions_max, seed),
+            numbers: HashMap::new(),
+            paths: Interned::new(PATHS_MAX),
+            profiles,
+            usage_free: Vec::new(),
+            usage_next: 0,
+            sessions_max,
+            apps,
+            limits,
+            rules: Vec::new(),
+            rules_wire: Vec::new(),
+            generation: 0,
+            ended: Vec::new(),
+            tagged: BTreeMap::new(),
+        }
+    }
+
+    /// Takes over what another process left in its file and, where the maps are its as well, in the
+    /// lines of sessions.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub fn adopt(&mut self, state: State, has_lines: bool) -> Result<(), KernelError> {
+        self.generation = state.generation;
+        for (number, (tags, ends)) in state.profiles {
+            let end = |text: &String| {
+                let address: Option<std::net::IpAddr> = text.parse().ok();
+                address.map_or(0, |address| crate::packet::AddressOf::from(address).0)
+            };
+            let tunnel = ends.map(|ends| [end(&ends[0]), end(&ends[1])]);
+            if usize::from(number) < PROFILES_MAX && number > 0 {
+                self.profiles.place(number, Profile { tags, tunnel });
+            }
+        }
+        for (client, tags) in state.tags {
+            if let Some(client) = Client::parse(&client) {
+                self.sessions.tag(client, tags.clone());
+                self.tagged.insert(client, tags);
+            }
+        }
+        let slots = if has_lines { lines::lines_for(self.sessions_max) as u32 } else { 0 };
+        for slot in 0..slots {
+            let line = self.programs.line(slot)?;
+            let Some(found) = self.lines.adopt(slot, &line) else { continue };
+            let path = self.programs.path(found.numbers.path)?;
+            self.paths.place(found.numbers.path, path);
+            let _ = self.paths.take(&path);
+            let profile = self.profiles.values().get(usize::from(found.numbers.profile)).cloned();
+            if let Some(profile) = profile.flatten() {
+                let _ = self.profiles.take(&profile);
+            }
+            self.usage_next = self.usage_next.max(found.numbers.usage + 1);
+            self.numbers.insert(found.client, found.numbers);
+            let session = Session {
+                client: found.client,
+                teids: found.teids,
+                qfi: found.qfi,
+                form: found.form,
+                path,
+            };
+            let tags = self.sessions.tags(found.client).to_vec();
+            self.sessions.adopt(session, Authority::Learnt, tags);
+        }
+        let used: std::collections::HashSet<u32> =
+            self.numbers.values().map(|numbers| numbers.usage).collect();
+        self.usage_free = (0..self.usage_next).filter(|number| !used.contains(number)).collect();
+        if self.set_checked(state.rules, Some(state.numbers), state.generation).is_err() {
+            // The apps are others now: the rules in the kernel name some that are gone.
+            self.generation += 1;
+            self.programs.set_rules(&self.table(&[]).expect("no rules are not too many"))?;
+        }
+        Ok(())
+    }
+
+    /// What outlives the process besides the maps.
+    #[must_use]
+    pub fn state(&self) -> State {
+        let text = |address: u128| crate::packet::AddressOf(address).to_string();
+        let profiles = self.profiles.values().iter().enumerate().filter_map(|(number, profile)| {
+            let profile = profile.as_ref()?;
+            let ends = profile.tunnel.map(|ends| ends.map(text));
+            Some((number as u16, (profile.tags.clone(), ends)))
+        });
+        State {
+            generation: self.generation,
+            rules: self.rules_wire.clone(),
+            numbers: self.rules.iter().map(|rule| (rule.id.clone(), rule.number)).collect(),
+            profiles: profiles.collect(),
+            tags: self.tagged.iter().map(|(who, tags)| (who.to_string(), tags.clone())).collect(),
+        }
+    }
+
+    /// Takes note of what the kernel saw.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub fn seen(&mut self, sighting: &Sighting, now_ms: u64) -> Result<(), KernelError> {
+        self.learning.sightings += 1;
+        let learnt = self.sessions.seen(sighting, now_ms);
+        self.learnt(learnt, sighting.client)
+    }
+
+    /// Takes a session from the core's signalling or the operator.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub fn tell(&mut self, told: Told, authority: Authority) -> Result<(), KernelError> {
+        let learnt = self.sessions.tell(told, authority);
+        self.learnt(learnt, told.client)
+    }
+
+    /// Forgets a session; whether there was one.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub fn forget(&mut self, client: Client, authority: Authority) -> Result<bool, KernelError> {
+        let forgot = self.sessions.forget(client, authority);
+        if forgot {
+            self.remove(client)?;
+        }
+        Ok(forgot)
+    }
+
+    /// Sets a client's tags.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub fn tag(&mut self, client: Client, tags: Vec<String>) -> Result<(), KernelError> {
+        self.sessions.tag(client, tags.clone());
+        if tags.is_empty() {
+            self.tagged.remove(&client);
+        } else {
+            self.tagged.insert(client, tags);
+        }
+        match self.sessions.get(client) {
+            Some((session, _)) => self.put(&session),
+            None => Ok(()),
+        }
+    }
+
+    fn learnt(&mut self, learnt: Learnt, client: Client) -> Result<(), KernelError> {
+        match learnt {
+            Learnt::Nothing => Ok(()),
+            Learnt::Session(session) => {
+                self.learning.sessions += 1;
+                self.put(&session)
+            }
+            Learnt::Ambiguous => {
+                self.learning.ambiguous += 1;
+                self.remove(client)
+            }
+            Learnt::Full => {
+                self.learning.full += 1;
+                Ok(())
+            }
+        }
+    }
+
+    fn put(&mut self, session: &Session) -> Result<(), KernelError> {
+        let Some((path, is_new)) = self.paths.take(&session.path) else {
+            self.learning.full += 1;
+            return self.remove(session.client);
+        };
+        if is_new {
+            self.programs.set_path(path, &session.path)?;
+        }
+        let tunnel = (session.path.ends != [0; 2]).then_some(session.path.ends);
+        let tags = self.sessions.tags(session.client).to_vec();
+        let profile = match self.profiles.take(&Profile { tags, tunnel }) {
+            Some((number, is_new)) => {
+                if is_new && self.asks_for_profiles() {
+                    self.programs
+                        .set_rules(&self.table(&self.rules).expect("they were taken before"))?;
+                }
+                number
+            }
+            // Rules with tags and tunnels do not match this client.
+            None => {
+                self.learning.full += 1;
+                0
+            }
+        };
+        let before = self.numbers.get(&session.client).copied();
+        let usage = match before {
+            Some(numbers) => numbers.usage,
+            None => {
+                let number = self.usage_free.pop().unwrap_or_else(|| {
+                    self.usage_next += 1;
+                    self.usage_next - 1
+                });
+                self.programs.clear_usage(number)?;
+                number
+            }
+        };
+        let numbers = Numbers { path, profile, usage };
+        let Some(write) = self.lines.put(session, numbers) else {
+            self.learning.full += 1;
+            self.paths.release(path);
+            self.profiles.release(profile);
+            return Ok(());
+        };
+        self.programs.set_line(&write)?;
+        self.numbers.insert(session.client, numbers);
+        if let Some(before) = before {
+            self.paths.release(before.path);
+            self.profiles.release(before.profile);
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, client: Client) -> Result<(), KernelError> {
+        for write in self.lines.remove(client) {
+            self.programs.set_line(&write)?;
+        }
+        if let Some(numbers) = self.numbers.remove(&client) {
+            let usage = self.usage_of(client, numbers)?;
+            self.ended.extend(usage);
+            self.paths.release(numbers.path);
+            self.profiles.release(numbers.profile);
+            self.usage_free.push(numbers.usage);
+        }
+        Ok(())
+    }
+
+    fn usage_of(&mut self, client: Client, numbers: Numbers) -> Result<Option<Usage>, KernelError> {
+        let [uplink, downlink] = self.programs.usage(numbers.usage)?;
+        let is_used = uplink.packets + downlink.packets > 0;
+        Ok(is_used.then(|| Usage { client: client.to_string(), uplink, downlink }))
+    }
+
+    /// A client's use of apps since its session began.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub fn usage(&mut self, client: Client) -> Result<Option<Usage>, KernelError> {
+        match self.numbers.get(&client).copied() {
+            Some(numbers) => self.usage_of(client, numbers),
+            None => Ok(None),
+        }
+    }
+
+    /// Uses of sessions that ended since this was last asked.
+    pub fn ended(&mut self) -> Vec<Usage> {
+        std::mem::take(&mut self.ended)
+    }
+
+    pub(super) fn slot_of(&self, client: Client) -> Option<u32> {
+        self.lines.find(client)
+    }
+
+    /// The numbers a client's line has.
+    #[must_use]
+    pub fn numbers(&self, client: Client) -> Option<Numbers> {
+        self.numbers.get(&client).copied()
+    }
+
+    /// The profile of a number.
+    #[must_use]
+    pub fn profile(&self, number: u16) -> Profile {
+        self.profiles.values().get(usize::from(number)).cloned().flatten().unwrap_or_default()
+    }
+
+    /// Replaces all rules, or none of them.
+    ///
+    /// # Errors
+    /// Every mistake with its place, or what the kernel refused; then nothing has changed.
+    pub fn set_rules(&mut self, rules: Vec<TrafficRule>) -> Result<u64, Refused> {
+        self.set_checked(rules, None, self.generation + 1)
+    }
+
+    fn set_checked(
+        &mut self,
+        wire: Vec<TrafficRule>,
+        numbers: Option<BTreeMap<String, u16>>,
+        generation: u64,
+    ) -> Result<u64, Refused> {
+        let mut rules = check::check(&wire, &self.apps).map_err(Refused::Mistakes)?;
+        let is_adopting = numbers.is_some();
+        let known = numbers.unwrap_or_else(|| {
+            self.rules.iter().map(|rule| (rule.id.clone(), rule.number)).collect()
+        });
+        let fresh = give_numbers(&mut rules, &known);
+        for (place, (rule, rate)) in self.limits.iter().enumerate() {
+            let number = (place + 1).min(255) as u8;
+            if let Some(rule) = rules.iter_mut().find(|one| one.id == *rule) {
+                rule.limiter = number;
+                if !is_adopting {
+                    self.programs.set_limiter(number, *rate, BURST_MS).map_err(Refused::Kernel)?;
+                }
+            }
+        }
+        let before = std::mem::replace(&mut self.generation, generation);
+        let table = self.table(&rules).map_err(|why| {
+            self.generation = before;
+            let mistake = Mistake { place: "rules".to_owned(), what: why.to_string() };
+            Refused::Mistakes(vec![mistake])
+        })?;
+        if let Err(error) = self.programs.set_rules(&table) {
+            self.generation = before;
+            return Err(Refused::Kernel(error));
+        }
+        for number in fresh {
+            self.programs.clear_rule_count(number).map_err(Refused::Kernel)?;
+        }
+        (self.rules, self.rules_wire) = (rules, wire);
+        Ok(generation)
+    }
+
+    fn table(&self, rules: &[Rule]) -> Result<Table, crate::rule::compile::TooMuch> {
+        let profiles: Vec<Profile> =
+            self.profiles.values().iter().map(|one| one.clone().unwrap_or_default()).collect();
+        Table::new(self.generation, rules, &profiles)
+    }
+
+    fn asks_for_profiles(&self) -> bool {
+        let filters =
+            self.rules.iter().filter(|rule| rule.is_active).flat_map(|rule| &rule.filters);
+        let mut asks = filters
+            .map(|one| !one.tags.is_empty() || one.tunnels.iter().any(|ends| !ends.is_empty()));
+        asks.any(|asks| asks)
+    }
+}
+
+/// Gives each rule the number it had, or one that nobody has; returns those.
+fn give_numbers(rules: &mut [Rule], known: &BTreeMap<String, u16>) -> Vec<u16> {
+    let mut taken = vec![false; RULES_MAX];
+    let mut waiting = Vec::new();
+    for (place, rule) in rules.iter_mut().enumerate() {
+        match known.get(&rule.id).filter(|number| usize::from(**number) < RULES_MAX) {
+            Some(number) => {
+                rule.number = *number;
+                taken[usize::from(*number)] = true;
+            }
+            None => waiting.push(place),
+        }
+    }
+    let mut free = (0..RULES_MAX).filter(|number| !taken[*number]);
+    waiting
+        .into_iter()
+        .map(|place| {
+            let number = free.next().expect("there are as many numbers as rules") as u16;
+            rules[place].number = number;
+            number
+        })
+        .collect()
+}

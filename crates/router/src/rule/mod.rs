@@ -1,0 +1,155 @@
+//! Traffic rules as ETSI GS MEC 011 has them (§7.1.2.2, §7.1.5), read, checked and compiled.
+//!
+//! [`wire`] is the form they arrive in, [`check`](check::check) turns a whole set into [`Rule`]s or
+//! says every mistake with its place, [`compile`] makes the bit sets the kernel looks packets up in,
+//! and [`reference`] says slowly and plainly what these must answer.
+
+pub mod check;
+pub mod compile;
+pub mod index;
+pub mod reference;
+pub mod wire;
+
+use std::ops::RangeInclusive;
+
+/// Filters of active rules that can be told apart in one direction: bits of a set.
+pub const ENTRIES_MAX: usize = 256;
+/// Rules a set may hold, active and inactive.
+pub const RULES_MAX: usize = 1024;
+/// Address ranges that the filters of one direction may name in one field.
+pub const ADDRESSES_MAX: usize = 500;
+/// Port ranges that the filters of one direction may name in one field.
+pub const PORTS_MAX: usize = 500;
+/// Ranges, protocols or tags in one list of one filter.
+pub const LIST_MAX: usize = 64;
+
+/// The way of a packet.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u8)]
+pub enum Direction {
+    /// From the client.
+    Uplink = 0,
+    /// To the client.
+    Downlink = 1,
+}
+
+/// What to do with a packet.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[repr(u8)]
+pub enum Act {
+    /// Let it go on to the core as it came.
+    Pass = 0,
+    /// Drop it.
+    Drop = 1,
+    /// Take it out of its tunnel and give it to the app: breakout.
+    Breakout = 2,
+    /// Give it to the app as it came, and what comes out on the app's other side on: in-line.
+    InLine = 3,
+    /// Let it go on and give the app a copy: tap.
+    Tap = 4,
+}
+
+/// A rule that was checked.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Rule {
+    /// Its identifier.
+    pub id: String,
+    /// Its number for counters: stable while rules of the same identifier follow each other.
+    pub number: u16,
+    /// Whether answers of the flow are matched too, with source and destination exchanged.
+    pub is_flow: bool,
+    /// 0 goes first, 255 last; equal ones by their order in the set.
+    pub priority: u8,
+    /// At least one; any of them suffices.
+    pub filters: Vec<Filter>,
+    /// What is done.
+    pub act: Act,
+    /// Which app, for the acts that have one.
+    pub app: Option<u8>,
+    /// Whether it takes part.
+    pub is_active: bool,
+    /// Which limiter its packets pass: an index, 0 being none.
+    pub limiter: u8,
+}
+
+/// One filter: every field that is not empty must hold.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Filter {
+    /// Source and destination addresses.
+    pub addresses: [Vec<AddressRange>; 2],
+    /// Source and destination ports.
+    pub ports: [Vec<RangeInclusive<u16>>; 2],
+    /// Protocol numbers.
+    pub protocols: Vec<u8>,
+    /// Tags of clients, of which one suffices.
+    pub tags: Vec<String>,
+    /// Tunnel's source and target addresses.
+    pub tunnels: [Vec<AddressRange>; 2],
+    /// DSCP of IPv4 packets.
+    pub dscp: Option<u8>,
+    /// Traffic class of IPv6 packets.
+    pub traffic_class: Option<u8>,
+}
+
+/// Addresses from the first to the last, both of one version; IPv4 is mapped.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct AddressRange {
+    /// First.
+    pub first: u128,
+    /// Last.
+    pub last: u128,
+}
+
+impl AddressRange {
+    /// Whether it holds the address.
+    #[must_use]
+    pub const fn contains(&self, address: u128) -> bool {
+        self.first <= address && address <= self.last
+    }
+
+    /// Whether its addresses are IPv4.
+    #[must_use]
+    pub const fn is_ipv4(&self) -> bool {
+        crate::packet::unmapped(self.first).is_some()
+    }
+}
+
+/// What a client has that packets do not say: rules ask for tags and for tunnels' ends. Few clients
+/// differ in it, so that it is kept once and clients have its number.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub struct Profile {
+    /// Tags, sorted.
+    pub tags: Vec<String>,
+    /// Addresses of the base station and of the core's user plane, where there are tunnels.
+    pub tunnel: Option<[u128; 2]>,
+}
+
+/// What rules are matched against.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Subject {
+    /// 4 or 6.
+    pub version: u8,
+    /// Source and destination.
+    pub addresses: [u128; 2],
+    /// Source and destination port, where they are known.
+    pub ports: Option<[u16; 2]>,
+    /// Protocol number.
+    pub protocol: u8,
+    /// Type of service or traffic class.
+    pub traffic_class: u8,
+}
+
+impl Filter {
+    /// The filter of the packets that answer.
+    #[must_use]
+    pub fn reversed(&self) -> Self {
+        let swapped = |pair: &[Vec<AddressRange>; 2]| [pair[1].clone(), pair[0].clone()];
+        Self {
+            addresses: swapped(&self.addresses),
+            ports: [self.ports[1].clone(), self.ports[0].clone()],
+            tunnels: swapped(&self.tunnels),
+            ..self.clone()
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Stories of clients, honest and not.
+
+use super::*;
+use proptest::prelude::*;
+
+const GNB_A: u128 = 0xffff_0a00_0001;
+const GNB_B: u128 = 0xffff_0a00_0002;
+const UPF: u128 = 0xffff_0a00_00f0;
+const OTHER_UPF: u128 = 0xffff_0a00_00f1;
+const CLIENT: u128 = 0xffff_0a2d_0002;
+const SERVER: u128 = 0xffff_cb00_710a;
+
+fn hop(last: u8) -> Hop {
+    Hop { addresses: [[2, 0, 0, 0, 0, last], [2, 0, 0, 0, 1, last]], tags: [[0; 2]; 2] }
+}
+
+fn up_from(gnb: u128, upf: u128, teid: u32, port: u16) -> Sighting {
+    let flow = Flow { addresses: [CLIENT, SERVER], ports: [port, 80], protocol: 6 };
+    sighting(Direction::Uplink, gnb, upf, teid, flow)
+}
+
+fn down_to(gnb: u128, upf: u128, teid: u32, port: u16) -> Sighting {
+    let flow = Flow { addresses: [SERVER, CLIENT], ports: [80, port], protocol: 6 };
+    sighting(Direction::Downlink, upf, gnb, teid, flow)
+}
+
+fn sighting(
+    direction: Direction,
+    source: u128,
+    destination: u128,
+    teid: u32,
+    flow: Flow,
+) -> Sighting {
+    let (form, qfi, traffic_class) = (Form::GtpContainer, 9, 0);
+    let tunnel = Tunnel { source, destination, teid, qfi, form, traffic_class };
+    let client = Client::of(CLIENT).expect("a client");
+    Sighting { client, direction, tunnel: Some(tunnel), hop: hop(1), flow }
+}
+
+fn known(sessions: &mut Sessions) {
+    assert_eq!(sessions.seen(&up_from(GNB_A, UPF, 100, 5000), 0), Learnt::Nothing);
+    let learnt = sessions.seen(&down_to(GNB_A, UPF, 200, 5000), 10);
+    assert!(matches!(learnt, Learnt::Session(session) if session.teids == [100, 200]));
+}
+
+#[test]
+fn a_session_is_proposed_by_the_client_and_confirmed_by_the_core() {
+    let mut sessions = Sessions::new(10);
+    assert_eq!(sessions.seen(&down_to(GNB_A, UPF, 200, 5000), 0), Learnt::Nothing);
+    known(&mut sessions);
+    let (session, by) = sessions.iter().next().expect("it is there");
+    assert_eq!((session.qfi, session.path.ends, by), (9, [GNB_A, UPF], Authority::Learnt));
+    assert_eq!(sessions.len(), 1);
+}
+
+#[test]
+fn an_answer_of_another_flow_station_or_core_confirms_nothing() {
+    let mut sessions = Sessions::new(10);
+    sessions.seen(&up_from(GNB_A, UPF, 100, 5000), 0);
+    for answer in [
+        down_to(GNB_A, UPF, 200, 5001),
+        down_to(GNB_B, UPF, 200, 5000),
+        down_to(GNB_A, OTHER_UPF, 200, 5000),
+    ] {
+        assert_eq!(sessions.seen(&answer, 1), Learnt::Nothing);
+    }
+    let late = sessions.seen(&down_to(GNB_A, UPF, 200, 5000), PROPOSAL_MS);
+    assert_eq!(late, Learnt::Nothing);
+}
+
+#[test]
+fn two_tunnels_that_claim_one_flow_confirm_neither() {
+    let mut sessions = Sessions::new(10);
+    sessions.seen(&up_from(GNB_A, UPF, 100, 5000), 0);
+    sessions.seen(&up_from(GNB_A, UPF, 666, 5000), 1);
+    assert_eq!(sessions.seen(&down_to(GNB_A, UPF, 200, 5000), 2), Learnt::Nothing);
+    // The honest one alone has a flow of its own.
+    sessions.seen(&up_from(GNB_A, UPF, 100, 5001), 3);
+    let learnt = sessions.seen(&down_to(GNB_A, UPF, 200, 5001), 4);
+    assert!(matches!(learnt, Learnt::Session(session) if session.teids == [100, 200]));
+}
+
+#[test]
+fn the_core_moves_a_session_and_a_client_does_not() {
+    let mut sessions = Sessions::new(10);
+    known(&mut sessions);
+    // From the new station with the same end in the core: nothing changes until the core says so.
+    assert_eq!(sessions.seen(&up_from(GNB_B, UPF, 100, 5000), 20), Learnt::Nothing);
+    assert_eq!(sessions.iter().next().expect("it stays").0.path.ends, [GNB_A, UPF]);
+    let learnt = sessions.seen(&down_to(GNB_B, UPF, 300, 5000), 30);
+    let Learnt::Session(session) = learnt else { panic!("{learnt:?}") };
+    assert_eq!((session.teids, session.path.ends), ([100, 300], [GNB_B, UPF]));
+}
+
+#[test]
+fn a_session_that_is_set_up_anew_is_learnt_anew() {
+    let mut sessions = Sessions::new(10);
+    known(&mut sessions);
+    sessions.seen(&up_from(GNB_A, UPF, 101, 6000), 20);
+    assert_eq!(sessions.seen(&down_to(GNB_A, UPF, 201, 6000), 21), Learnt::Ambiguous);
+    sessions.seen(&up_from(GNB_A, UPF, 101, 6000), 22);
+    let learnt = sessions.seen(&down_to(GNB_A, UPF, 201, 6000), 23);
+    assert!(matches!(learnt, Learnt::Session(session) if session.teids == [101, 201]));
+}
+
+#[test]
+fn who_claims_a_flow_where_its_client_moves_to_does_not_get_it() {
+    let mut sessions = Sessions::new(10);
+    known(&mut sessions);
+    sessions.seen(&up_from(GNB_B, UPF, 666, 5000), 20);
+    assert_eq!(sessions.seen(&down_to(GNB_B, UPF, 300, 5000), 30), Learnt::Ambiguous);
+    sessions.seen(&up_from(GNB_B, UPF, 666, 5000), 31);
+    sessions.seen(&up_from(GNB_B, UPF, 100, 5000), 32);
+    assert_eq!(sessions.seen(&down_to(GNB_B, UPF, 300, 5000), 33), Learnt::Nothing);
+}
+
+#[test]
+fn one_address_of_two_clients_belongs_to_nobody() {
+    let mut sessions = Sessions::new(10);
+    let mut outcomes = Vec::new();
+    for round in 0..3 {
+        for (gnb, upf, teid) in [(GNB_A, UPF, 100), (GNB_B, OTHER_UPF, 101)] {
+            let at = round * 100;
+            sessions.seen(&up_from(gnb, upf, teid, 5000), at);
+            outcomes.push(sessions.seen(&down_to(gnb, upf, teid + 100, 5000), at + 1));
+        }
+    }
+    assert!(outcomes.contains(&Learnt::Ambiguous), "{outcomes:?}");
+    assert!(sessions.is_empty());
+    // And it may be learnt again later.
+    sessions.seen(&up_from(GNB_A, UPF, 100, 5000), 300 + AMBIGUOUS_MS);
+    let learnt = sessions.seen(&down_to(GNB_A, UPF, 200, 5000), 301 + AMBIGUOUS_MS);
+    assert!(matches!(learnt, Learnt::Session(_)));
+}
+
+#[test]
+fn what_the_core_signals_is_not_unlearnt() {
+    let mut sessions = Sessions::new(10);
+    let client = Client::of(CLIENT).expect("a client");
+    let told = Told { client, teids: [1, 2], ends: [GNB_A, UPF], qfi: 5, form: Form::GtpContainer };
+    assert_eq!(sessions.tell(told, Authority::Pfcp), Learnt::Nothing, "no link is known yet");
+    let learnt = sessions.seen(&down_to(GNB_A, UPF, 2, 5000), 1);
+    assert!(matches!(learnt, Learnt::Session(session) if session.path.hop == hop(1)));
+    sessions.seen(&up_from(GNB_B, UPF, 66, 5000), 2);
+    assert_eq!(sessions.seen(&down_to(GNB_B, UPF, 67, 5000), 3), Learnt::Nothing);
+    assert!(!sessions.forget(client, Authority::Operator));
+    assert_eq!(sessions.tell(told, Authority::Operator), Learnt::Nothing);
+    assert!(sessions.forget(client, Authority::Pfcp));
+    assert!(sessions.is_empty());
+}
+
+#[test]
+fn proposals_of_many_sources_are_bounded() {
+    let mut sessions = Sessions::new(100);
+    for number in 0..1000_u128 {
+        let mut forged = up_from(GNB_A, UPF, 666, 5000);
+        forged.client = Client::of(CLIENT + 1 + number).expect("a client");
+        sessions.seen(&forged, number as u64);
+    }
+    assert!(sessions.clients.len() <= 25);
+    // Once they are stale there is room for an honest one.
+    let mut sessions_now = |sighting: &Sighting, at| sessions.seen(sighting, at);
+    sessions_now(&up_from(GNB_A, UPF, 100, 5000), 20_000);
+    let learnt = sessions_now(&down_to(GNB_A, UPF, 200, 5000), 20_001);
+    assert!(matches!(learnt, Learnt::Session(_)));
+}
+
+proptest! {
+    /// Whatever a forger sends from its own tunnel, whenever: as the core answers only the owner, the
+    /// session is never the forger's, and where the owner's was confirmed it stays or is nobody's.
+    #[test]
+    fn a_forger_gets_nothing(
+        steps in prop::collection::vec((0_u8..3, 5000_u16..5004, 1_u64..3000), 1..60),
+    ) {
+        let mut sessions = Sessions::new(10);
+        let mut now = 0;
+        for (who, port, pause) in steps {
+            now += pause;
+            match who {
+                // The owner sends, and the core answers.
+                0 => {
+                    sessions.seen(&up_from(GNB_A, UPF, 100, port), now);
+                    sessions.seen(&down_to(GNB_A, UPF, 200, port), now);
+                }
+                // The forger is at the same station.
+                1 => { sessions.seen(&up_from(GNB_A, UPF, 666, port + 10), now); }
+                // Or at another.
+                _ => { sessions.seen(&up_from(GNB_B, UPF, 667, port), now); }
+            }
+            for (session, _) in sessions.iter() {
+                prop_assert_eq!(session.teids, [100, 200]);
+                prop_assert_eq!(session.path.ends, [GNB_A, UPF]);
+            }
+            let states = sessions.clients.values();
+            let confirmed = states.filter(|state| state.session.is_some()).count();
+            prop_assert_eq!(confirmed, sessions.confirmed);
+            prop_assert_eq!(sessions.clients.len() - confirmed, sessions.proposers);
+        }
+    }
+}

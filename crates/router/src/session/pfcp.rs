@@ -1,0 +1,375 @@
+//! The core's own signalling, PFCP (3GPP TS 29.244) on N4 or Sx, from a copy of its messages.
+//!
+//! A control plane tells a user plane per client which tunnel it sends into and which it is reached
+//! by. Of that only sessions are read: the client's address and the end of its tunnel from a rule for
+//! packets from the access side, the base station's end from the action for packets to it. What cannot
+//! be read is counted and has no effect.
+
+use super::Client;
+use super::learn::Told;
+use crate::gtp::Form;
+use crate::packet::mapped;
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+/// Sessions and unanswered requests kept.
+pub const SESSIONS_MAX: usize = super::SESSIONS_MAX;
+/// Requests whose response is awaited.
+pub const REQUESTS_MAX: usize = 4096;
+/// Elements within elements that are looked into.
+const DEPTH_MAX: usize = 4;
+
+const ESTABLISH: u8 = 50;
+const MODIFY: u8 = 52;
+const DELETE: u8 = 54;
+
+mod element {
+    pub(super) const CREATE_PDR: u16 = 1;
+    pub(super) const PDI: u16 = 2;
+    pub(super) const CREATE_FAR: u16 = 3;
+    pub(super) const FORWARDING: u16 = 4;
+    pub(super) const CREATE_QER: u16 = 7;
+    pub(super) const CREATED_PDR: u16 = 8;
+    pub(super) const UPDATE_PDR: u16 = 9;
+    pub(super) const UPDATE_FAR: u16 = 10;
+    pub(super) const UPDATE_FORWARDING: u16 = 11;
+    pub(super) const CAUSE: u16 = 19;
+    pub(super) const SOURCE_INTERFACE: u16 = 20;
+    pub(super) const F_TEID: u16 = 21;
+    pub(super) const DESTINATION_INTERFACE: u16 = 42;
+    pub(super) const PDR_ID: u16 = 56;
+    pub(super) const F_SEID: u16 = 57;
+    pub(super) const OUTER_HEADER_CREATION: u16 = 84;
+    pub(super) const UE_ADDRESS: u16 = 93;
+    pub(super) const FAR_ID: u16 = 108;
+    pub(super) const QFI: u16 = 124;
+}
+
+/// What a message changed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Change {
+    /// The client has this session.
+    Told(Told),
+    /// The client's session ended.
+    Ended(Client),
+}
+
+/// Why a message had no effect.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Unread {
+    /// Lengths contradict each other, or an element lacks what it must have.
+    Malformed,
+    /// A response to no request that was seen, or a change of a session whose start was not seen.
+    Unknown,
+    /// More is under way than is kept.
+    Full,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Known {
+    clients: Vec<Client>,
+    /// The core's end, by the rule that has it.
+    core: Option<(u32, u128)>,
+    core_rule: Option<u16>,
+    access: Option<(u32, u128)>,
+    access_action: Option<u32>,
+    qfi: u8,
+}
+
+/// Which session a message speaks of.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+struct Key {
+    user_plane: IpAddr,
+    seid: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Request {
+    kind: u8,
+    seid: u64,
+    known: Known,
+}
+
+/// Follows the messages between control planes and user planes.
+#[derive(Debug, Default)]
+pub struct Copies {
+    sessions: HashMap<Key, Known>,
+    requests: HashMap<(IpAddr, IpAddr, u32), Request>,
+}
+
+impl Copies {
+    /// Takes note of a message, the payload of a UDP packet from or to port 8805.
+    ///
+    /// # Errors
+    /// Why it had no effect.
+    pub fn message(
+        &mut self,
+        source: IpAddr,
+        destination: IpAddr,
+        bytes: &[u8],
+    ) -> Result<Vec<Change>, Unread> {
+        let message = Message::read(bytes).ok_or(Unread::Malformed)?;
+        match message.kind {
+            ESTABLISH | MODIFY | DELETE => self.request(source, destination, &message),
+            51 | 53 | 55 => self.response(source, destination, &message),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    fn request(
+        &mut self,
+        source: IpAddr,
+        destination: IpAddr,
+        message: &Message<'_>,
+    ) -> Result<Vec<Change>, Unread> {
+        let key = Key { user_plane: destination, seid: message.seid };
+        let mut known = match message.kind {
+            ESTABLISH => Known::default(),
+            _ => self.sessions.get(&key).cloned().ok_or(Unread::Unknown)?,
+        };
+        known.apply(message.elements, 0).ok_or(Unread::Malformed)?;
+        if self.requests.len() >= REQUESTS_MAX {
+            // Those are requests nobody answered; their senders will repeat what matters.
+            self.requests.clear();
+        }
+        let request = Request { kind: message.kind, seid: message.seid, known };
+        self.requests.insert((source, destination, message.sequence), request);
+        Ok(Vec::new())
+    }
+
+    fn response(
+        &mut self,
+        source: IpAddr,
+        destination: IpAddr,
+        message: &Message<'_>,
+    ) -> Result<Vec<Change>, Unread> {
+        let place = (destination, source, message.sequence);
+        let request = self.requests.get(&place).ok_or(Unread::Unknown)?;
+        if request.kind + 1 != message.kind {
+            return Err(Unread::Unknown);
+        }
+        let accepted = elements(message.elements)
+            .find(|(kind, _)| *kind == element::CAUSE)
+            .and_then(|(_, value)| value.first().copied());
+        let Request { kind, seid, mut known } =
+            self.requests.remove(&place).ok_or(Unread::Unknown)?;
+        if accepted != Some(1) {
+            return Ok(Vec::new());
+        }
+        known.apply(message.elements, 0).ok_or(Unread::Malformed)?;
+        let seid = if kind == ESTABLISH {
+            seid_of(message.elements).ok_or(Unread::Malformed)?
+        } else {
+            seid
+        };
+        let key = Key { user_plane: source, seid };
+        let before = self.sessions.remove(&key).unwrap_or_default();
+        if kind == DELETE {
+            return Ok(before.clients.into_iter().map(Change::Ended).collect());
+        }
+        if self.sessions.len() >= SESSIONS_MAX {
+            return Err(Unread::Full);
+        }
+        let gone = before.clients.iter().filter(|client| !known.clients.contains(client));
+        let changes = gone.copied().map(Change::Ended).chain(known.told()).collect();
+        self.sessions.insert(key, known);
+        Ok(changes)
+    }
+}
+
+impl Known {
+    fn told(&self) -> Vec<Change> {
+        let (Some((up, core)), Some((down, access))) = (self.core, self.access) else {
+            return Vec::new();
+        };
+        let form = if self.qfi == 0 { Form::Gtp } else { Form::GtpContainer };
+        let told = |client: &Client| {
+            let (teids, ends, qfi) = ([up, down], [access, core], self.qfi);
+            Change::Told(Told { client: *client, teids, ends, qfi, form })
+        };
+        self.clients.iter().map(told).collect()
+    }
+
+    /// Takes over what a list of elements says; nothing when one cannot be read.
+    fn apply(&mut self, list: &[u8], depth: usize) -> Option<()> {
+        if depth > DEPTH_MAX || !is_whole(list) {
+            return None;
+        }
+        for (kind, value) in elements(list) {
+            match kind {
+                element::CREATE_PDR | element::UPDATE_PDR => self.rule(value)?,
+                element::CREATED_PDR => self.created(value)?,
+                element::CREATE_FAR | element::UPDATE_FAR => self.action(value)?,
+                element::CREATE_QER => self.apply(value, depth + 1)?,
+                element::QFI => self.qfi = value.first()? & 0x3f,
+                _ => {}
+            }
+        }
+        Some(())
+    }
+
+    fn rule(&mut self, rule: &[u8]) -> Option<()> {
+        if !is_whole(rule) {
+            return None;
+        }
+        let id = find(rule, element::PDR_ID).and_then(|value| Some(be(value.get(..2)?) as u16));
+        let Some(pdi) = find(rule, element::PDI) else { return Some(()) };
+        if !is_whole(pdi) {
+            return None;
+        }
+        let is_access =
+            find(pdi, element::SOURCE_INTERFACE).and_then(|value| value.first()) == Some(&0);
+        if let Some(address) = find(pdi, element::UE_ADDRESS) {
+            for client in clients(address)? {
+                if !self.clients.contains(&client) && self.clients.len() < 4 {
+                    self.clients.push(client);
+                }
+            }
+        }
+        if let Some(qfi) = find(pdi, element::QFI).filter(|_| self.qfi == 0) {
+            self.qfi = qfi.first()? & 0x3f;
+        }
+        if is_access {
+            self.core_rule = id;
+            if let Some(end) = find(pdi, element::F_TEID) {
+                // The user plane may choose, and say so in its response.
+                self.core = f_teid(end)?.or(self.core);
+            }
+        }
+        Some(())
+    }
+
+    fn created(&mut self, rule: &[u8]) -> Option<()> {
+        if !is_whole(rule) {
+            return None;
+        }
+        let id = find(rule, element::PDR_ID).and_then(|value| Some(be(value.get(..2)?) as u16));
+        if id.is_some()
+            && id == self.core_rule
+            && let Some(end) = find(rule, element::F_TEID)
+        {
+            self.core = f_teid(end)?.or(self.core);
+        }
+        Some(())
+    }
+
+    fn action(&mut self, action: &[u8]) -> Option<()> {
+        if !is_whole(action) {
+            return None;
+        }
+        let id = find(action, element::FAR_ID).and_then(|value| Some(be(value.get(..4)?) as u32));
+        let forwarding =
+            find(action, element::FORWARDING).or_else(|| find(action, element::UPDATE_FORWARDING));
+        let Some(forwarding) = forwarding else { return Some(()) };
+        if !is_whole(forwarding) {
+            return None;
+        }
+        let to = find(forwarding, element::DESTINATION_INTERFACE).and_then(|value| value.first());
+        // An update need not repeat what it does not change.
+        let is_access = to == Some(&0) || (to.is_none() && id == self.access_action);
+        if is_access {
+            self.access_action = id;
+            if let Some(header) = find(forwarding, element::OUTER_HEADER_CREATION) {
+                self.access = outer_header(header)?.or(self.access);
+            }
+        }
+        Some(())
+    }
+}
+
+struct Message<'a> {
+    kind: u8,
+    seid: u64,
+    sequence: u32,
+    elements: &'a [u8],
+}
+
+impl<'a> Message<'a> {
+    fn read(bytes: &'a [u8]) -> Option<Self> {
+        let (flags, kind) = (*bytes.first()?, *bytes.get(1)?);
+        let length = usize::from(u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?));
+        let whole = bytes.get(4..4 + length)?;
+        if flags >> 5 != 1 {
+            return None;
+        }
+        let (seid, rest) =
+            if flags & 1 == 1 { (be(whole.get(..8)?), whole.get(8..)?) } else { (0, whole) };
+        let sequence = be(rest.get(..3)?) as u32;
+        let elements = rest.get(4..)?;
+        is_whole(elements).then_some(Self { kind, seid, sequence, elements })
+    }
+}
+
+fn be(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+fn elements(list: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    let mut rest = list;
+    std::iter::from_fn(move || {
+        let (kind, length) = (be(rest.get(..2)?) as u16, be(rest.get(2..4)?) as usize);
+        let value = rest.get(4..4 + length)?;
+        rest = &rest[4 + length..];
+        Some((kind, value))
+    })
+}
+
+/// Whether the elements fill the list.
+fn is_whole(list: &[u8]) -> bool {
+    elements(list).map(|(_, value)| 4 + value.len()).sum::<usize>() == list.len()
+}
+
+fn find(list: &[u8], wanted: u16) -> Option<&[u8]> {
+    elements(list).find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
+}
+
+fn address4(bytes: &[u8]) -> Option<u128> {
+    Some(mapped(be(bytes.get(..4)?) as u32))
+}
+
+fn address6(bytes: &[u8]) -> Option<u128> {
+    Some(u128::from_be_bytes(bytes.get(..16)?.try_into().ok()?))
+}
+
+/// F-TEID, §8.2.3. The outer nothing is an error, the inner one that the user plane is to choose.
+fn f_teid(value: &[u8]) -> Option<Option<(u32, u128)>> {
+    let flags = *value.first()?;
+    if flags & 4 != 0 {
+        return Some(None);
+    }
+    let teid = be(value.get(1..5)?) as u32;
+    let address =
+        if flags & 1 != 0 { address4(value.get(5..)?)? } else { address6(value.get(5..)?)? };
+    Some(Some((teid, address)))
+}
+
+/// Outer Header Creation, §8.2.56; the inner nothing is one without GTP-U.
+fn outer_header(value: &[u8]) -> Option<Option<(u32, u128)>> {
+    let kinds = *value.first()?;
+    if kinds & 3 == 0 {
+        return Some(None);
+    }
+    let teid = be(value.get(2..6)?) as u32;
+    let address =
+        if kinds & 1 != 0 { address4(value.get(6..)?)? } else { address6(value.get(6..)?)? };
+    Some(Some((teid, address)))
+}
+
+/// UE IP Address, §8.2.62: an address of each version at most.
+fn clients(value: &[u8]) -> Option<Vec<Client>> {
+    let flags = *value.first()?;
+    let (mut found, mut at) = (Vec::new(), 1);
+    if flags & 2 != 0 {
+        found.extend(Client::of(address4(value.get(at..)?)?));
+        at += 4;
+    }
+    if flags & 1 != 0 {
+        found.extend(Client::of(address6(value.get(at..)?)?));
+    }
+    Some(found)
+}
+
+/// Control plane's or user plane's F-SEID, §8.2.37.
+fn seid_of(list: &[u8]) -> Option<u64> {
+    Some(be(find(list, element::F_SEID)?.get(1..9)?))
+}

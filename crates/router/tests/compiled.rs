@@ -1,0 +1,75 @@
+//! Compiled rules answer what the rules mean, for any set of them and any packet.
+
+mod support;
+
+use freshet_router::rule::compile::{Table, TooMuch};
+use freshet_router::rule::reference::{entries, first_match};
+use freshet_router::rule::{AddressRange, Direction, Filter, Rule, Subject};
+use support::Random;
+
+fn subject(random: &mut Random) -> Subject {
+    let client = support::client_address(random);
+    let version = if client >> 32 == 0xffff { 4 } else { 6 };
+    let server = support::server_address(random, version);
+    let port = |random: &mut Random| random.of(&[53, 80, 81, 443, 8089, 8090, 65535]);
+    Subject {
+        version,
+        addresses: if random.one_in(2) { [client, server] } else { [server, client] },
+        ports: (!random.one_in(4)).then(|| [port(random), port(random)]),
+        protocol: random.of(&[1, 6, 17, 58, 132]),
+        traffic_class: random.of(&[0, 3, 184, 187]),
+    }
+}
+
+#[test]
+fn compiled_rules_answer_what_the_rules_mean() {
+    let profiles = support::profiles();
+    let mut matched = 0;
+    for seed in 0..150 {
+        let mut random = Random(seed);
+        let most = random.of(&[1, 8, 60]);
+        let rules = support::rules(&mut random, most);
+        let table = Table::new(seed, &rules, &profiles).unwrap();
+        for direction in [Direction::Uplink, Direction::Downlink] {
+            let entries = entries(&rules, direction);
+            for _ in 0..200 {
+                let subject = subject(&mut random);
+                let profile = random.below(profiles.len() as u64) as usize;
+                let meant = first_match(&entries, direction, &subject, &profiles[profile]);
+                let found = table.first_match(direction, &subject, profile);
+                assert_eq!(found, meant, "seed {seed}: {subject:?}\n{rules:#?}");
+                matched += usize::from(meant.is_some());
+            }
+        }
+    }
+    assert!((10_000..50_000).contains(&matched), "{matched} of 60000: a test that shows nothing");
+}
+
+#[test]
+fn too_much_is_refused() {
+    let rule = |number: u16, filters| Rule {
+        id: number.to_string(),
+        number,
+        is_flow: false,
+        priority: 0,
+        filters,
+        act: freshet_router::rule::Act::Drop,
+        app: None,
+        is_active: true,
+        limiter: 0,
+    };
+    let rules: Vec<Rule> = (0..257).map(|number| rule(number, vec![Filter::default()])).collect();
+    assert_eq!(Table::new(0, &rules[..256], &[]).map(|table| table.generation), Ok(0));
+    assert_eq!(Table::new(0, &rules, &[]).map(|_| ()), Err(TooMuch::Entries(257)));
+    let address = |number: u128| AddressRange { first: number << 64, last: number << 64 };
+    let many = |count: u128| Filter {
+        addresses: [(1..=count).map(address).collect(), Vec::new()],
+        ..Filter::default()
+    };
+    let of = |counts: &[u128]| {
+        let rules: Vec<Rule> = counts.iter().map(|count| rule(0, vec![many(*count)])).collect();
+        Table::new(0, &rules, &[]).map(|_| ())
+    };
+    assert_eq!(of(&[250, 250]), Ok(()));
+    assert_eq!(of(&[250, 251]), Err(TooMuch::Addresses));
+}

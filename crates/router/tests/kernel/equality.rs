@@ -1,0 +1,203 @@
+//! Any frame, any rules, any sessions: the same verdict and the same bytes as the model.
+
+use crate::support::{self, Random};
+use aya::programs::{TestRun, TestRunOptions};
+use freshet_router::app::Kind;
+use freshet_router::kernel::{Options, Programs, Told};
+use freshet_router::model::{Ingress, Out, Verdict};
+use freshet_router::rule::compile::Table;
+use freshet_router::session::lines::{Lines, Numbers};
+
+/// How many frames, where somebody asks for more than the short form.
+const FRAMES: &str = "FRESHET_ROUTER_FRAMES";
+
+pub(crate) fn options(tunnelled: bool) -> Options {
+    Options {
+        tunnelled,
+        wire_bytes_max: 1500,
+        sessions: 16,
+        seed: 11,
+        tells_verdicts: true,
+        pins: None,
+        gauge: false,
+    }
+}
+
+/// The programs, or none where this machine does not let them be loaded.
+pub(crate) fn load(options: &Options) -> Option<Programs> {
+    if !rustix::process::geteuid().is_root() {
+        crate::skip::skip("programs for the kernel are loaded by root only");
+        return None;
+    }
+    Some(Programs::load(options).expect("root loads them on any kernel that is new enough"))
+}
+
+pub(crate) fn kernel_says(
+    programs: &mut Programs,
+    ingress: Ingress,
+    frame: &[u8],
+) -> (u32, Told, Vec<u8>) {
+    let name = match ingress {
+        Ingress::Access => "access",
+        Ingress::Core => "core",
+        Ingress::App(1, 0) => "in_line_access",
+        Ingress::App(1, _) => "in_line_core",
+        Ingress::App(..) => "app",
+    };
+    let mut out = vec![0; 4096];
+    let options = TestRunOptions {
+        data_in: Some(frame),
+        data_out: Some(&mut out),
+        ..TestRunOptions::default()
+    };
+    let result = programs.program(name).unwrap().test_run(options).unwrap();
+    out.truncate(result.data_size_out as usize);
+    let mut told = programs.told().unwrap();
+    // Only what the way it went has.
+    (told.direction, told.app, told.leg) = match told.out {
+        0 => (told.direction, 0, 0),
+        1 => (0, told.app, told.leg),
+        2 => (told.direction, told.app, 0),
+        _ => (0, 0, 0),
+    };
+    (result.return_value, told, out)
+}
+
+fn expected(verdict: &Verdict) -> (u32, Told) {
+    let mut told = Told {
+        reason: verdict.reason as u32,
+        out: 0,
+        direction: 0,
+        app: 0,
+        leg: 0,
+        rule: verdict.rule,
+        sighted: verdict.sighting.is_some(),
+    };
+    let action = match verdict.out {
+        Out::Wire(direction) => {
+            told.direction = direction as u32;
+            4
+        }
+        Out::App(app, leg) => {
+            (told.out, told.app, told.leg) = (1, app.into(), leg.into());
+            4
+        }
+        Out::Tap(direction, app) => {
+            (told.out, told.direction, told.app) = (2, direction as u32, app.into());
+            4
+        }
+        Out::Nowhere => {
+            told.out = 3;
+            1
+        }
+        Out::Host => {
+            told.out = 4;
+            2
+        }
+        Out::Back => {
+            told.out = 5;
+            3
+        }
+    };
+    (action, told)
+}
+
+/// A kernel that knows what the model knows. Maps of interfaces are filled with one that is there.
+pub(crate) fn set_up(
+    programs: &mut Programs,
+    rules: &[freshet_router::rule::Rule],
+    sessions: &[(freshet_router::session::Session, u16)],
+) {
+    const LOOPBACK: u32 = 1;
+    for direction in 0..2 {
+        programs.set_wire(direction, LOOPBACK).unwrap();
+    }
+    let own = support::own_macs();
+    let mut place = 0;
+    let mut taps = 0;
+    for (number, app) in support::apps().iter().enumerate() {
+        let legs: Vec<u16> = (0..app.legs.len() as u16).map(|leg| place + leg).collect();
+        for leg in &legs {
+            programs.set_leg(*leg, LOOPBACK).unwrap();
+        }
+        place += legs.len() as u16;
+        if let Kind::Tap { .. } = app.kind {
+            programs.set_tap(taps, [LOOPBACK; 2], LOOPBACK, None).unwrap();
+            taps += 1;
+        }
+        programs.set_app(number as u8, app, &legs, &own[number], taps.saturating_sub(1)).unwrap();
+        programs.set_alive(number as u8, u64::MAX).unwrap();
+    }
+    let mut lines = Lines::new(16, 11);
+    for (number, (session, profile)) in sessions.iter().enumerate() {
+        let path = number as u16;
+        programs.set_path(path, &session.path).unwrap();
+        let numbers = Numbers { path, profile: *profile, usage: number as u32 };
+        programs.set_line(&lines.put(session, numbers).unwrap()).unwrap();
+    }
+    let table = Table::new(1, rules, &support::profiles()).unwrap();
+    programs.set_rules(&table).unwrap();
+}
+
+#[test]
+fn the_kernel_does_what_the_model_says() {
+    let frames: u64 = std::env::var(FRAMES).map_or(20_000, |text| text.parse().unwrap());
+    let mut reasons = std::collections::BTreeMap::<_, u64>::new();
+    for tunnelled in [true, false] {
+        let Some(mut programs) = load(&options(tunnelled)) else { return };
+        let mut sightings = programs.take_sightings().unwrap();
+        let worlds = (frames / 400).max(1);
+        for seed in 0..worlds {
+            let mut random = Random(seed << 1 | u64::from(tunnelled));
+            let (mut model, rules, sessions) = support::world(&mut random, tunnelled);
+            if sessions_clear(&mut programs).is_err() || rules.is_empty() {
+                continue;
+            }
+            set_up(&mut programs, &rules, &sessions);
+            let dead = random.below(8) as u8;
+            model.set_alive(dead, false);
+            programs.set_alive(dead, 1).unwrap();
+            for number in 0..200 {
+                let (ingress, frame) = support::frame(&mut random, tunnelled, &sessions);
+                let (meant, said) =
+                    (model.decide(ingress, &frame), kernel_says(&mut programs, ingress, &frame));
+                compare(
+                    &meant,
+                    &said,
+                    &format!("seed {seed}, frame {number} at {ingress:?}: {frame:02x?}"),
+                );
+                *reasons.entry(meant.reason.name()).or_default() += 1;
+                while let Some(item) = sightings.next() {
+                    let seen = freshet_router::kernel::layout::sighting(&item).unwrap();
+                    let mut meant = meant.sighting.unwrap();
+                    if let Some(tunnel) = &mut meant.tunnel {
+                        tunnel.traffic_class = 0;
+                    }
+                    assert_eq!(seen, meant, "seed {seed}, frame {number}");
+                }
+            }
+        }
+    }
+    eprintln!("{reasons:?}");
+    for reason in freshet_router::model::Reason::ALL {
+        let is_rare = matches!(reason.name(), "rate-limited" | "no-room");
+        assert!(is_rare || reasons.contains_key(reason.name()), "{} never came", reason.name());
+    }
+}
+
+fn sessions_clear(programs: &mut Programs) -> Result<(), freshet_router::kernel::KernelError> {
+    for slot in 0..64 {
+        let line = [0; 32];
+        programs.set_line(&freshet_router::session::lines::Write { slot, line })?;
+    }
+    programs.clear_fragments()
+}
+
+fn compare(meant: &Verdict, (action, told, bytes): &(u32, Told, Vec<u8>), place: &str) {
+    let (meant_action, meant_told) = expected(meant);
+    assert_eq!(*told, meant_told, "{place}");
+    assert_eq!(*action, meant_action, "{place}");
+    if meant.out != Out::Nowhere {
+        assert_eq!(*bytes, meant.frame, "{place}");
+    }
+}

@@ -1,0 +1,13 @@
+//! The programs in the kernel, run on frames of the small world: they do what the model says.
+
+#![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
+
+#[path = "../../../../tests/skip.rs"]
+mod skip;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod dissected;
+mod equality;
+mod router;
+mod world;

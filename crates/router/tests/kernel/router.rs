@@ -1,0 +1,374 @@
+//! A router on a wire: real clients, real servers, real packets.
+
+use crate::world::{CLIENT, CONFIG, N3, N6, ORIGIN, Wire, World, missing, run};
+use freshet_router::kernel::{Running, config};
+use serde_json::json;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Other tests start this program again as the router, with this one test to run.
+#[test]
+fn is_the_router_when_told_so() {
+    let Some(path) = std::env::var_os(CONFIG) else { return };
+    let text = std::fs::read_to_string(path).unwrap();
+    match config::read(&text)
+        .map_err(|what| what.to_string())
+        .and_then(|config| Running::start(config).map_err(|error| error.to_string()))
+    {
+        Ok(mut router) => router.run().unwrap(),
+        Err(error) => {
+            eprintln!("did not start: {error}");
+            std::process::exit(1);
+        }
+    }
+}
+
+fn world(wire: Wire) -> Option<World> {
+    if let Some(why) = missing() {
+        crate::skip::skip(why);
+        return None;
+    }
+    Some(World::new(wire))
+}
+
+/// Whether interfaces of a VLAN can be made, tried in a namespace of its own.
+fn has_vlans() -> bool {
+    let ns = format!("freshet{}-vlan", std::process::id());
+    run("ip", &["netns", "add", &ns]);
+    let made = run(
+        "ip",
+        &["-n", &ns, "link", "add", "link", "lo", "name", "v", "type", "vlan", "id", "5"],
+    );
+    let said = String::from_utf8_lossy(&made.stderr).into_owned();
+    run("ip", &["netns", "delete", &ns]);
+    !said.contains("Unknown device type")
+}
+
+fn to_edge() -> serde_json::Value {
+    json!({"interfaceType": "IP", "dstIpAddress": "10.99.0.2"})
+}
+
+/// A client's requests are answered by the core without a rule and by the edge with one, and the
+/// server sees the client's own address both times; long bodies arrive whole both ways.
+fn breaks_out(wire: Wire) {
+    let Some(mut world) = world(wire) else { return };
+    world.is_answered_by("core");
+    world.start_router(&world.breakout_app());
+    world.is_answered_by("core");
+    world.until("the app is alive", |world| {
+        world.ask(json!({"ask": "status"}))["apps"]["edge"] == json!(true)
+    });
+    world.set_rules(world.rule("FORWARD_DECAPSULATED", to_edge()));
+    world.is_answered_by("edge");
+    let upload = world.path("upload");
+    std::fs::write(&upload, vec![b'y'; 300_000]).unwrap();
+    for host in [ORIGIN[0].to_owned(), format!("[{}]", ORIGIN[1])] {
+        let got = world.curl(&[&format!("http://{host}/1000000")]);
+        assert_eq!(got.map(|body| body.len()), Some(1_000_000), "{host}");
+        let body = format!("@{}", upload.display());
+        let sent = world.curl(&["--data-binary", &body, &format!("http://{host}/")]);
+        assert_eq!(sent.as_deref(), Some("300000\n"), "{host}");
+    }
+    let sessions = world.ask(json!({"ask": "sessions"}));
+    let used = sessions[0]["usage"]["downlink"]["bytes"].as_u64().unwrap();
+    assert!(used > 1_000_000, "{sessions}");
+    assert_eq!(sessions.as_array().unwrap().len(), 2, "{sessions}");
+    let traced = world.ask(json!({
+        "ask": "trace", "client": CLIENT[0], "server": ORIGIN[0], "protocol": 6,
+        "ports": [40000, 80], "downlink": false,
+    }));
+    assert_eq!(traced["reason"], "breakout", "{traced}");
+    world.set_rules(json!([]));
+    world.is_answered_by("core");
+}
+
+#[test]
+fn breakout_on_n3() {
+    breaks_out(N3);
+}
+
+#[test]
+fn breakout_on_s1u_over_ipv6() {
+    breaks_out(Wire { tunnel: Some(0), outer_ipv6: true, ..N3 });
+}
+
+#[test]
+fn breakout_on_n3_in_a_vlan() {
+    if missing().is_none() && !has_vlans() {
+        crate::skip::skip("this kernel has no VLAN interfaces");
+        return;
+    }
+    breaks_out(Wire { vlan: Some(5), ..N3 });
+}
+
+#[test]
+fn breakout_on_n6() {
+    breaks_out(N6);
+}
+
+/// The wire has no room for 1500 bytes and a tunnel: apps are told, and their packets arrive.
+#[test]
+fn an_app_with_a_longer_mtu_is_told() {
+    breaks_out(Wire { mtu: 1500, client_mtu: 1456, ..N3 });
+}
+
+#[test]
+fn a_dead_app_and_a_dead_router_give_the_traffic_back() {
+    let Some(mut world) = world(N3) else { return };
+    world.start_router(&world.breakout_app());
+    world.set_rules(world.rule("FORWARD_DECAPSULATED", to_edge()));
+    world.is_answered_by("edge");
+    // The app dies.
+    world.servers.pop();
+    let died = Instant::now();
+    world.until("the core answers", |world| {
+        let answer = world.curl(&["--max-time", "1", &format!("http://{}/", ORIGIN[0])]);
+        answer.is_some_and(|text| text.starts_with("core"))
+    });
+    assert!(died.elapsed() < Duration::from_millis(2500), "{:?}", died.elapsed());
+    let events = world.ask(json!({"ask": "events"})).to_string();
+    assert!(events.contains("app-dead"), "{events}");
+}
+
+#[test]
+fn a_killed_router_is_followed_by_another_and_flows_go_on() {
+    let Some(mut world) = world(N3) else { return };
+    let apps = world.breakout_app();
+    world.start_router(&apps);
+    world.set_rules(world.rule("FORWARD_DECAPSULATED", to_edge()));
+    world.is_answered_by("edge");
+    // A download of three seconds, with the router killed and followed by another in its midst.
+    let slow = Command::new("ip")
+        .args(["netns", "exec", &world.ns("ran"), "curl", "-sS", "--max-time", "30"])
+        .arg(format!("http://{}/300000/slow", ORIGIN[0]))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    world.kill_router();
+    world.start_router(&apps);
+    let status = world.ask(json!({"ask": "status"}));
+    assert_eq!((&status["adopted"], &status["sessions"]), (&json!(true), &json!(2)), "{status}");
+    let output = slow.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(output.stdout.len(), 300_000);
+    world.is_answered_by("edge");
+    // Without another the dead-man switch gives the traffic back.
+    world.kill_router();
+    let killed = Instant::now();
+    world.until("the core answers", |world| {
+        let answer = world.curl(&["--max-time", "1", &format!("http://{}/", ORIGIN[0])]);
+        answer.is_some_and(|text| text.starts_with("core"))
+    });
+    assert!(killed.elapsed() < Duration::from_millis(2500), "{:?}", killed.elapsed());
+    world.is_answered_by("core");
+}
+
+#[test]
+fn a_client_that_moves_keeps_its_edge() {
+    let Some(mut world) = world(N3) else { return };
+    world.start_router(&world.breakout_app());
+    world.set_rules(world.rule("FORWARD_DECAPSULATED", to_edge()));
+    world.is_answered_by("edge");
+    let (upf, gnbs) = (world.upf_address(), world.gnbs());
+    world.gnb.as_mut().unwrap().set(1, &upf, 100, 9);
+    world.upf.as_mut().unwrap().set(0, &gnbs[1], 201, 9);
+    // The core's next packet to the client says where it is: that nobody listens at this port.
+    for host in [ORIGIN[0].to_owned(), format!("[{}]", ORIGIN[1])] {
+        assert_eq!(world.curl(&[&format!("http://{host}:81/")]), None);
+    }
+    world.is_answered_by("edge");
+    let sessions = world.ask(json!({"ask": "sessions"}));
+    assert_eq!(sessions[0]["ends"][0], gnbs[1].as_str(), "{sessions}");
+    let events = world.ask(json!({"ask": "events"})).to_string();
+    assert!(events.contains("handover"), "{events}");
+}
+
+#[test]
+fn an_in_line_app_is_passed_through_and_bypassed_when_it_is_gone() {
+    for wire in [N3, N6] {
+        let Some(mut world) = world(wire) else { return };
+        world.pair("app", "in0", "in-a", wire.mtu);
+        world.pair("app", "in1", "in-b", wire.mtu);
+        world.ip("app", "link add inner type bridge stp_state 0 mcast_snooping 0");
+        world.ip("app", &format!("link set inner mtu {}", wire.mtu));
+        for one in ["in0", "in1"] {
+            world.ip("app", &format!("link set {one} master inner"));
+        }
+        world.ip("app", "link set inner up");
+        let app = "[app.box]\nkind = \"in-line\"\ninterface = [\"in-a\", \"in-b\"]\n\
+                   mac = [\"02:00:00:00:00:01\", \"02:00:00:00:00:02\"]\naddresses = [\"192.0.2.7\"]\n";
+        world.start_router(app);
+        world.is_answered_by("core");
+        let to = json!([{"interfaceType": "MAC", "dstMacAddress": "02:00:00:00:00:01"},
+                        {"interfaceType": "MAC", "dstMacAddress": "02:00:00:00:00:02"}]);
+        world.set_rules(world.rule("PASSTHROUGH", to));
+        let before = world.counted("from-in-line");
+        world.is_answered_by("core");
+        assert!(world.counted("from-in-line") >= before + 10, "nothing went through the app");
+        world.ip("app", "link set in1 down");
+        world.until("the app is bypassed", |world| {
+            world.get(0).is_some_and(|text| text.starts_with("core"))
+        });
+        assert!(world.counted("app-dead") > 0);
+    }
+}
+
+#[test]
+fn a_tap_gets_a_copy_of_each_packet() {
+    for (wire, decapsulated) in [(N3, false), (N3, true), (N6, false)] {
+        let Some(mut world) = world(wire) else { return };
+        world.pair("app", "probe", "tap0", wire.mtu);
+        let (kind, action) = if decapsulated {
+            ("tap-decapsulated", "DUPLICATE_DECAPSULATED")
+        } else {
+            ("tap", "DUPLICATE_ENCAPSULATED")
+        };
+        world.start_router(&format!(
+            "[app.probe]\nkind = \"{kind}\"\ninterface = \"tap0\"\nmac = \"{}\"\n\
+             addresses = [\"192.0.2.8\"]\n",
+            world.mac("app", "probe")
+        ));
+        world.is_answered_by("core");
+        world.until("the tap is alive", |world| {
+            world.ask(json!({"ask": "status"}))["apps"]["probe"] == json!(true)
+        });
+        let to = json!({"interfaceType": "IP", "dstIpAddress": "192.0.2.8"});
+        world.set_rules(world.rule(action, to));
+        let (counted, received) = (world.counted("tap"), world.received("app", "probe"));
+        world.is_answered_by("core");
+        let copies = world.counted("tap") - counted;
+        assert!(copies >= 10, "{copies} copies");
+        world.until("all copies arrive", |world| {
+            world.received("app", "probe") - received >= copies
+        });
+    }
+}
+
+#[test]
+fn what_cannot_start_leaves_the_wire_untouched() {
+    let Some(mut world) = world(N3) else { return };
+    let refuses = |world: &World, change: &dyn Fn(String) -> String, expected: &str| {
+        let path = world.configure(&world.breakout_app());
+        let text = change(std::fs::read_to_string(&path).unwrap());
+        let path = world.path("other.toml");
+        std::fs::write(&path, text).unwrap();
+        let output = world.router_command(&path).stderr(Stdio::piped()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(expected), "{expected}: {said}");
+        assert!(world.get(0).is_some_and(|text| text.starts_with("core")));
+    };
+    refuses(
+        &world,
+        &|text| text.replace("\"cor0\"", "\"cor9\""),
+        "core: there is no interface `cor9`",
+    );
+    refuses(
+        &world,
+        &|text| text.replace("\"cor0\"", "\"leg0\"").replace("\"leg0\"\nmac", "\"cor0\"\nmac"),
+        "must be in one bridge",
+    );
+    refuses(&world, &|text| text.replace("/bpf/router", "/router"), "is in no BPF file system");
+    let rules = world.path("rules.json");
+    std::fs::write(&rules, json!([{"trafficRuleId": "x"}]).to_string()).unwrap();
+    let with_rules = format!("rules = \"{}\"\n", rules.display());
+    refuses(&world, &|text| with_rules.clone() + &text, "rules[0]: missing field");
+    // A second router: with the same socket, and on the same wire.
+    world.start_router(&world.breakout_app());
+    refuses(&world, &|text| text, "another router is running");
+    let elsewhere = |text: String| {
+        text.replace("router.sock", "second.sock")
+            .replace("bpf/router", "bpf/second")
+            .replace("router.json", "second.json")
+    };
+    refuses(&world, &elsewhere, "is another program on it?");
+    world.set_rules(world.rule("FORWARD_DECAPSULATED", to_edge()));
+    world.is_answered_by("edge");
+    let mistaken = world.rule("DUPLICATE_ENCAPSULATED", to_edge());
+    let refused =
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world.set_rules(mistaken)));
+    assert!(refused.is_err());
+    world.is_answered_by("edge");
+}
+
+/// Frames are sent at a steady pace by this program, started again in the client's namespace, while
+/// the programs are taken off the wire, put on it and replaced.
+#[test]
+fn nothing_is_lost_when_programs_come_and_go() {
+    const PACE: u64 = 100_000;
+    if let Some(frames) = std::env::var_os(FRAMES) {
+        send(frames.to_str().unwrap().parse().unwrap(), PACE);
+        return;
+    }
+    let Some(mut world) = world(N3) else { return };
+    let frames: u64 = std::env::var(LOAD).map_or(200_000, |text| text.parse().unwrap());
+    // Nobody in the core's namespace is to send anything of its own.
+    world.start_router(&world.breakout_app());
+    world.is_answered_by("core");
+    (world.gnb, world.upf) = (None, None);
+    let before = world.received("core", "core0");
+    let load = Command::new("ip")
+        .args(["netns", "exec", &world.ns("ran")])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "router::nothing_is_lost_when_programs_come_and_go", "--nocapture"])
+        .env(FRAMES, frames.to_string())
+        .env(DESTINATION, world.mac("core", "core0"))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut load = crate::world::Running(load);
+    let config =
+        config::read(&std::fs::read_to_string(world.path("router.toml")).unwrap()).unwrap();
+    let mut rounds = 0;
+    while load.0.try_wait().unwrap().is_none() {
+        // Replaced by those of a new process, then taken off and put on again.
+        world.kill_router();
+        world.start_router(&world.breakout_app());
+        world.kill_router();
+        freshet_router::kernel::detach(&config).unwrap();
+        world.start_router(&world.breakout_app());
+        rounds += 1;
+    }
+    assert!(load.0.wait().unwrap().success());
+    assert!(rounds >= 2, "{rounds} rounds show nothing");
+    let arrived = world.received("core", "core0") - before;
+    assert!(arrived >= frames, "{} of {frames} lost in {rounds} rounds", frames - arrived);
+    eprintln!("0 of {frames} lost in {rounds} rounds of replacing, taking off and putting on");
+}
+
+/// How many frames this program is to send.
+const FRAMES: &str = "FRESHET_ROUTER_SEND";
+/// To which address.
+const DESTINATION: &str = "FRESHET_ROUTER_SEND_TO";
+/// How many frames the test is to have sent, where somebody asks for more than the short form.
+const LOAD: &str = "FRESHET_ROUTER_LOAD";
+
+/// Puts frames out on `ran0`, some at a time, at a pace of so many a second.
+fn send(frames: u64, pace: u64) {
+    use aya::programs::{TestRun, TestRunAttrs, TestRunOptions};
+    // The kernel sends 64 of them at a time and lets them be received before it goes on.
+    const BATCH: u64 = 2048;
+    const AT_ONCE: u32 = 64;
+    let options = crate::equality::options(true);
+    let mut programs = freshet_router::kernel::Programs::load(&options).unwrap();
+    let index = std::fs::read_to_string("/sys/class/net/ran0/ifindex").unwrap();
+    programs.set_wire(0, index.trim().parse().unwrap()).unwrap();
+    let to = freshet_router::app::mac_of(&std::env::var(DESTINATION).unwrap()).unwrap();
+    let mut frame = to.to_vec();
+    frame.extend([2, 0, 0, 0, 0, 7, 0x88, 0xb5]);
+    frame.resize(128, 0);
+    let program = programs.program("bare").unwrap();
+    let started = Instant::now();
+    for sent in (0..frames).step_by(BATCH as usize) {
+        let due = Duration::from_nanos(sent * 1_000_000_000 / pace);
+        std::thread::sleep(due.saturating_sub(started.elapsed()));
+        let count = BATCH.min(frames - sent) as u32;
+        let options = TestRunOptions {
+            data_in: Some(&frame),
+            repeat: count,
+            attrs: TestRunAttrs::new().xdp_live_frames(AT_ONCE),
+            ..TestRunOptions::default()
+        };
+        program.test_run(options).unwrap();
+    }
+}

@@ -1,0 +1,133 @@
+//! Sessions from copies of the core's signalling, byte by byte as TS 29.244 lays them out.
+
+#![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
+
+use freshet_router::gtp::Form;
+use freshet_router::packet::mapped;
+use freshet_router::session::Client;
+use freshet_router::session::learn::Told;
+use freshet_router::session::pfcp::{Change, Copies, Unread};
+use std::net::IpAddr;
+
+const SMF: [u8; 4] = [192, 0, 2, 1];
+const UPF: [u8; 4] = [192, 0, 2, 2];
+
+fn element(kind: u16, value: &[u8]) -> Vec<u8> {
+    [&kind.to_be_bytes()[..], &(value.len() as u16).to_be_bytes(), value].concat()
+}
+
+fn group(kind: u16, parts: &[Vec<u8>]) -> Vec<u8> {
+    element(kind, &parts.concat())
+}
+
+fn message(kind: u8, seid: u64, sequence: u32, parts: &[Vec<u8>]) -> Vec<u8> {
+    let content = parts.concat();
+    let mut message = vec![0x21, kind];
+    message.extend((content.len() as u16 + 12).to_be_bytes());
+    message.extend(seid.to_be_bytes());
+    message.extend(&sequence.to_be_bytes()[1..]);
+    message.push(0);
+    message.extend(content);
+    message
+}
+
+fn uplink_rule(f_teid: &[u8]) -> Vec<u8> {
+    let pdi = group(
+        2,
+        &[
+            element(20, &[0]),
+            element(21, f_teid),
+            element(93, &[2, 10, 45, 0, 2]),
+            element(124, &[9]),
+        ],
+    );
+    group(1, &[element(56, &[0, 1]), pdi, element(108, &[0, 0, 0, 1])])
+}
+
+fn downlink_action(kind: u16, inner: u16, with_interface: bool, teid: u8) -> Vec<u8> {
+    let mut forwarding = vec![element(84, &[1, 0, 0, 0, 0, teid, 10, 0, 0, 1])];
+    if with_interface {
+        forwarding.push(element(42, &[0]));
+    }
+    group(kind, &[element(108, &[0, 0, 0, 2]), group(inner, &forwarding)])
+}
+
+fn session(teids: [u32; 2]) -> Told {
+    Told {
+        client: Client::parse("10.45.0.2").unwrap(),
+        teids,
+        ends: [mapped(0x0a00_0001), mapped(0x0a00_00f0)],
+        qfi: 9,
+        form: Form::GtpContainer,
+    }
+}
+
+fn f_seid(seid: u64) -> Vec<u8> {
+    element(57, &[&[2][..], &seid.to_be_bytes(), &UPF].concat())
+}
+
+struct N4(Copies);
+
+impl N4 {
+    fn asks(&mut self, bytes: &[u8]) -> Result<Vec<Change>, Unread> {
+        self.0.message(IpAddr::from(SMF), IpAddr::from(UPF), bytes)
+    }
+
+    fn answers(&mut self, bytes: &[u8]) -> Result<Vec<Change>, Unread> {
+        self.0.message(IpAddr::from(UPF), IpAddr::from(SMF), bytes)
+    }
+}
+
+#[test]
+fn a_session_is_established_completed_moved_and_deleted() {
+    let mut n4 = N4(Copies::default());
+    // The user plane is to choose its end of the tunnel; the base station's is not known yet.
+    let buffered = group(3, &[element(108, &[0, 0, 0, 2]), element(44, &[4])]);
+    let establish = message(50, 0, 7, &[uplink_rule(&[5]), buffered]);
+    assert_eq!(n4.asks(&establish), Ok(vec![]));
+    let created =
+        group(8, &[element(56, &[0, 1]), element(21, &[1, 0, 0, 0, 100, 10, 0, 0, 0xf0])]);
+    let response = message(51, 1, 7, &[element(19, &[1]), f_seid(55), created]);
+    assert_eq!(n4.answers(&response), Ok(vec![]));
+    // The base station answered.
+    let update = message(52, 55, 8, &[downlink_action(10, 11, true, 200)]);
+    assert_eq!(n4.asks(&update), Ok(vec![]));
+    let done = message(53, 1, 8, &[element(19, &[1])]);
+    assert_eq!(n4.answers(&done), Ok(vec![Change::Told(session([100, 200]))]));
+    // A handover, whose update does not repeat the interface.
+    n4.asks(&message(52, 55, 9, &[downlink_action(10, 11, false, 201)])).unwrap();
+    let moved = n4.answers(&message(53, 1, 9, &[element(19, &[1])]));
+    assert_eq!(moved, Ok(vec![Change::Told(session([100, 201]))]));
+    n4.asks(&message(54, 55, 10, &[])).unwrap();
+    let ended = n4.answers(&message(55, 1, 10, &[element(19, &[1])]));
+    assert_eq!(ended, Ok(vec![Change::Ended(session([0; 2]).client)]));
+}
+
+#[test]
+fn what_was_refused_unanswered_or_unseen_changes_nothing() {
+    let mut n4 = N4(Copies::default());
+    let whole = [uplink_rule(&[1, 0, 0, 0, 100, 10, 0, 0, 0xf0]), downlink_action(3, 4, true, 200)];
+    n4.asks(&message(50, 0, 1, &whole)).unwrap();
+    assert_eq!(n4.answers(&message(51, 1, 1, &[element(19, &[64])])), Ok(vec![]));
+    assert_eq!(n4.answers(&message(51, 1, 1, &[element(19, &[1])])), Err(Unread::Unknown));
+    assert_eq!(n4.asks(&message(52, 55, 2, &[])), Err(Unread::Unknown));
+    n4.asks(&message(50, 0, 3, &whole)).unwrap();
+    assert_eq!(n4.answers(&message(53, 1, 3, &[element(19, &[1])])), Err(Unread::Unknown));
+    let accepted = n4.answers(&message(51, 1, 3, &[element(19, &[1]), f_seid(5)]));
+    assert_eq!(accepted, Ok(vec![Change::Told(session([100, 200]))]));
+}
+
+#[test]
+fn lengths_that_contradict_each_other_are_malformed() {
+    let mut n4 = N4(Copies::default());
+    let good = message(50, 0, 1, &[uplink_rule(&[1, 0, 0, 0, 100, 10, 0, 0, 0xf0])]);
+    for cut in [0, 3, 11, 15, 16, 17, 20, good.len() - 1] {
+        assert_eq!(n4.asks(&good[..cut]), Err(Unread::Malformed), "{cut}");
+    }
+    // An element that says it is longer than the group it is in.
+    let mut longer = good;
+    longer[19] += 1;
+    assert_eq!(n4.asks(&longer), Err(Unread::Malformed));
+    let short = message(50, 0, 1, &[uplink_rule(&[1, 0, 0])]);
+    assert_eq!(n4.asks(&short), Err(Unread::Malformed));
+}
