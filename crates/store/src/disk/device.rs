@@ -36,6 +36,9 @@ pub enum IoError {
 }
 
 impl IoError {
+    /// The kernel's word for want of space.
+    pub const NO_SPACE: Self = Self::Failed(28);
+
     /// Whether the whole device is gone, rather than a part of it.
     pub fn is_gone(self) -> bool {
         const ENXIO: i32 = 6;
@@ -58,9 +61,8 @@ impl IoError {
 
     /// Whether there was no space for a write: what is there can be read all the same.
     pub fn is_full(self) -> bool {
-        const ENOSPC: i32 = 28;
         const EDQUOT: i32 = 122;
-        matches!(self, Self::Failed(ENOSPC | EDQUOT))
+        matches!(self, Self::NO_SPACE | Self::Failed(EDQUOT))
     }
 }
 

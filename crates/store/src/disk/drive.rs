@@ -413,12 +413,14 @@ impl Disk {
     /// Why it cannot be used.
     pub(super) fn open(&self) -> Result<Opened, DiskError> {
         let device = FileDevice::open(&self.spec.path).map_err(DiskError::DeviceOpen)?;
-        let device: Arc<dyn Device> = Arc::new(device);
-        let found = Superblock::read(&*device)?;
+        let found = Superblock::read(&device)?;
         let wanted = self.set.ok_or(DiskError::DeviceLate)?;
         if found.set != wanted {
             return Err(DiskError::DeviceOfOtherSet { found: found.set, wanted });
         }
+        // Content may wait for space; a journal that cannot be written costs the disk.
+        device.reserve_blocks(found.geometry.segment_at(0));
+        let device: Arc<dyn Device> = Arc::new(device);
         let begun = Instant::now();
         let opened = recovery::open(device, self.common.clone())?;
         let took = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);

@@ -134,6 +134,13 @@ impl FileDevice {
         }
     }
 
+    /// Has the file system keep blocks for the first `bytes`, which may be holes, so that writes there
+    /// do not fail where something else takes all its space. What is there stays. A device, a file
+    /// system without such a call, and one that is full already are left as they are.
+    pub fn reserve_blocks(&self, bytes: u64) {
+        let _ = rustix::fs::fallocate(&self.shared.fd, FallocateFlags::empty(), 0, bytes);
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
@@ -326,6 +333,18 @@ mod tests {
         })
         .join()
         .expect("the ring works");
+    }
+
+    #[test]
+    fn holes_become_blocks_where_they_are_reserved() {
+        use std::os::unix::fs::MetadataExt;
+
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        file.as_file().set_len(8 << 20).expect("a file with holes");
+        let blocks = || file.as_file().metadata().expect("what it has").blocks() * 512;
+        assert_eq!(blocks(), 0);
+        FileDevice::open(file.path()).expect("the file").reserve_blocks(1 << 20);
+        assert_eq!(blocks(), 1 << 20);
     }
 
     #[test]

@@ -145,6 +145,8 @@ impl Ring {
             count += 1;
             let result = match usize::try_from(entry.result()) {
                 Ok(moved) if moved == work.len => Ok(()),
+                // A write is cut short where the space ends (write(2)): the next one would be told.
+                Ok(_) if work.op == Op::Write => Err(IoError::NO_SPACE),
                 Ok(_) => Err(IoError::Short),
                 Err(_) => Err(IoError::Failed(-entry.result())),
             };
