@@ -8,6 +8,8 @@ pub use format::Format;
 pub use record::{Record, decode};
 
 use crate::config::settings::LogTarget;
+use freshet_base::clock::UnixMillis;
+use freshet_base::log_limit::LogLimit;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -15,6 +17,7 @@ use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// A worker hands its buffer over when it holds this much, or at the next tick.
 const BUFFER_BYTES: usize = 32 << 10;
@@ -25,6 +28,9 @@ const RECENT_RECORDS_MAX: usize = 2_000;
 /// Their bytes, so that long targets and fields leave fewer lines: 2 KiB each, where a usual one has
 /// some 300 bytes.
 const RECENT_BYTES_MAX: usize = 4 << 20;
+
+/// Lines about failed writes are this far apart.
+const FAILURE_PERIOD: Duration = Duration::from_secs(10);
 
 enum Message {
     Records(Vec<u8>),
@@ -225,8 +231,12 @@ fn write(sink: &mut Sink, bytes: &[u8]) {
         Sink::Stderr => io::stderr().lock().write_all(bytes),
         Sink::File(file) => file.write_all(bytes),
     };
-    if let Err(error) = result {
-        tracing::error!(%error, "the access log could not be written");
+    // A disk stays full for a while, and takes no line of many.
+    static LIMIT: LogLimit = LogLimit::new();
+    if let Err(error) = result
+        && let Some(held_back) = LIMIT.admit(UnixMillis::now(), FAILURE_PERIOD)
+    {
+        tracing::error!(%error, held_back, "the access log could not be written");
     }
 }
 
