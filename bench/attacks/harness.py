@@ -12,17 +12,25 @@ An attack is a function with a promise:
 `bed.expect(condition, words)` says whether the promise held; it counts for Freshet, and is only told of
 peers. An attack that exchanged nothing (`bed.exchanged(n)` was never above 0) has failed.
 """
-import asyncio, dataclasses, json, logging, os, pathlib, re, resource, shutil, signal, subprocess, sys, threading, time, urllib.request
+import asyncio, ctypes, dataclasses, fcntl, json, logging, os, pathlib, re, resource, shutil, signal, socket, struct, subprocess, sys, threading
+import time, urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "compare"))
 import servers  # noqa: E402
 
-# Resident memory besides `--memory`: program, libraries, TLS, allocator and two workers' buffers.
-BASE_MB = 96
+# Resident memory besides `--memory` and what an idle node has: parts of the program that were not used before, the
+# allocator's slack and two workers' buffers (docs/operations.md, What clients can make a node hold).
+BESIDES_MB = 32
 # And for each connection an attacker keeps open, requests under way and TLS included.
 CONNECTION_KB = 64
 # Attackers come from networks of their own, so that shares by network can tell them from others.
 ATTACKER, OTHER_ATTACKER, WELL_BEHAVED = "127.9.1.1", "127.9.2.1", "127.0.0.1"
+
+# What a socket's send buffer grows to in the attacks' network, where usual are megabytes; and what a packet takes, so
+# that the buffer has many.
+SEND_BUFFER_BYTES, MTU_BYTES = 64 << 10, 1500
+# <linux/sched.h>, <linux/sockios.h>, <linux/if.h>
+CLONE_NEWNET, SIOCSIFFLAGS, SIOCSIFMTU, IFF_UP = 0x4000_0000, 0x8914, 0x8922, 1
 
 ATTACKS = []
 
@@ -49,6 +57,10 @@ def attack(promise, where, peers=(), long_only=False):
 
 class Broken(Exception):
     """The attack itself could not be done: that is no verdict of the server."""
+
+
+class Skipped(Exception):
+    """This machine does not let the attack be done: it says why, and counts as neither held nor not."""
 
 
 class Freshet(servers.Server):
@@ -117,6 +129,13 @@ SERVERS = {server.name: server for server in (Freshet, Nginx, Varnish, HAProxy)}
 PROGRAMS = {"nginx": "nginx", "varnish": "varnishd", "haproxy": "haproxy"}
 
 
+def established(port):
+    """Connections that are open at a port of 127.0.0.1 and have not been closed there."""
+    here = f":{port:04X}"
+    rows = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(1 for row in rows if row[1].endswith(here) and row[3] == "01")
+
+
 class Origin:
     """An HTTP/1.1 origin in a thread. `answer(request, writer)` is a coroutine that writes what it likes;
     without one a path `/bytes/N/...` gets N bytes with a lifetime, and `?slow=S` waits S seconds before."""
@@ -161,9 +180,7 @@ class Origin:
 
     def established(self):
         """Connections that the server has open: what it has closed may be asleep here."""
-        here = f":{self.port:04X}"
-        rows = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
-        return sum(1 for row in rows if row[1].endswith(here) and row[3] == "01")
+        return established(self.port)
 
     def stop(self):
         asyncio.run_coroutine_threadsafe(self.end(), self.loop).result(10)
@@ -213,6 +230,7 @@ def body_of(target, count):
 
 
 async def plain_answer(request, writer):
+    await request.skip_body()  # An answer ahead of its request's body would end what the body does.
     found = re.search(r"/bytes/(\d+)", request.target)
     slow = re.search(r"slow=([\d.]+)", request.target)
     if slow:
@@ -227,11 +245,12 @@ async def plain_answer(request, writer):
 class Bed:
     """One attack on one server: what it may use, and what is measured meanwhile."""
 
-    def __init__(self, server_name, folder, short, keep_log=None):
-        self.server_name, self.base, self.short = server_name, folder, short
+    def __init__(self, server_name, folder, short, keep_log=None, overrides=None):
+        self.server_name, self.base, self.short, self.overrides = server_name, folder, short, overrides or {}
         self.is_ours = server_name == "freshet"
         self.server = self.origin = self.victim = self.watcher = None
-        self.failures, self.notes, self.facts = [], [], {}
+        self.failures, self.notes, self.facts, self.skipped = [], [], {}, None
+        self.crowds = []
         self.attacker_bytes = self.attacker_connections = self.exchanges = 0
         self.keep_log = keep_log
 
@@ -241,7 +260,7 @@ class Bed:
         """A number that is smaller in the short form."""
         return short if self.short else full
 
-    def start(self, memory_mb=256, answer=None, settings=None, more=(), workers=1, victim=True, policy=None):
+    def start(self, memory_mb=32, answer=None, settings=None, more=(), workers=1, victim=True, policy=None):
         """Starts origin, server and a well-behaved client. `settings` are keys of freshet.toml, of which
         peers know nothing; `policy` is a text in VCL, with ORIGIN for its port. Ends with objects `/bytes/1000/hot-N` cached."""
         if not self.is_ours and shutil.which(PROGRAMS[self.server_name]) is None:
@@ -252,10 +271,11 @@ class Bed:
             file = self.server.folder / "policy.vcl"
             file.write_text(policy.replace("ORIGIN", str(self.origin.port)))
             more = [*more, "--vcl", file]
-        self.server.settings, self.server.more = settings or {}, [str(word) for word in more]
+        self.server.settings, self.server.more = {**(settings or {}), **self.overrides}, [str(word) for word in more]
         self.server.start()
         self.clear_port, self.tls_port = self.server.clear_port, self.server.tls_port
-        self.facts["rss before, MB"] = round(self.server.resident_mb())
+        self.before_mb = self.server.resident_mb()
+        self.facts["rss before, MB"] = round(self.before_mb)
         self.processor_before = self.server.processor_seconds()
         self.peak_mb, self.watching = 0, True
         self.watcher = threading.Thread(target=self.watch, daemon=True)
@@ -303,7 +323,7 @@ class Bed:
 
     def expect_memory(self, connections=0, more_mb=0):
         """Resident memory within `--memory` and the documented constants."""
-        allowed = self.memory_mb * 1.1 + BASE_MB + connections * CONNECTION_KB / 1024 + more_mb
+        allowed = self.before_mb + self.memory_mb * 1.1 + BESIDES_MB + connections * CONNECTION_KB / 1024 + more_mb
         self.expect(self.peak_mb <= allowed, f"{self.peak_mb:.0f} MB resident, {allowed:.0f} allowed")
 
     def run(self, coroutine, seconds=300):
@@ -312,26 +332,53 @@ class Bed:
             return await asyncio.wait_for(coroutine, seconds)
         return asyncio.run(limited())
 
-    def end_victim(self, failures_max=0, delay_ms_max=5000):
-        """Ends the well-behaved client and holds the server to what it saw meanwhile."""
+    def crowd(self, count, target, port=None, **more):
+        """Starts `count` readers that take a byte a second (crowd.py) and returns once all have asked. Words of
+        `more` are its options: `tls=True`, `sources=4`."""
+        options = [word for key, value in more.items() if value is not False
+                   for word in ([f"--{key}"] if value is True else [f"--{key}", str(value)])]
+        command = [sys.executable, str(pathlib.Path(__file__).with_name("crowd.py")), str(port or self.clear_port), str(count), target, *options]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        self.crowds.append(process)
+        if process.stdout.readline() != b"ready\n":
+            raise Broken("the crowd did not come together")
+        self.sent(count * (60 + len(target)), connections=count)
+        return process
+
+    def end_crowd(self, process):
+        """Has a crowd leave; what it saw."""
+        process.send_signal(signal.SIGTERM)
+        seen = json.loads(process.communicate(timeout=120)[0])
+        self.crowds.remove(process)
+        self.exchanged(seen["bytes"])
+        return seen
+
+    def end_victim(self, failures_max=0, delay_ms_max=5000, miss_ms_max=None):
+        """Ends the well-behaved client and holds the server to what it saw meanwhile. `miss_ms_max` is for what has to
+        wait for an origin that the attack keeps busy."""
         self.victim.send_signal(signal.SIGTERM)
         seen = json.loads(self.victim.communicate(timeout=60)[0])
         self.victim = None
         self.facts["others: hits, misses"] = f"{seen['hits']}, {seen['misses']}"
         self.facts["others: failed"] = seen["failed"]
-        self.facts["others: p50, max ms"] = f"{seen['p50_ms']:.1f}, {seen['max_ms']:.0f}"
+        again = sum("/hot-" in request.target for request in self.origin.requests) - seen["hot"]
+        self.facts["others: hits fetched again"] = again
+        self.facts["others: hit p50, max ms"] = f"{seen['hit_p50_ms']:.1f}, {seen['hit_max_ms']:.0f}"
+        self.facts["others: miss p50, max ms"] = f"{seen['miss_p50_ms']:.1f}, {seen['miss_max_ms']:.0f}"
         self.seen = seen
         if seen["hits"] + seen["misses"] + seen["failed"] == 0:
             raise Broken("the well-behaved client did nothing")
         self.expect(seen["failed"] <= failures_max, f"{seen['failed']} requests of others failed: {seen['errors']}")
-        self.expect(seen["max_ms"] <= delay_ms_max, f"a request of others took {seen['max_ms']:.0f} ms")
+        for kind, most in (("hit", delay_ms_max), ("miss", miss_ms_max or delay_ms_max)):
+            took = seen[f"{kind}_max_ms"]
+            self.expect(took <= most, f"a {kind} of others took {took:.0f} ms")
 
     # --- the end ---
 
     def close(self):
-        if self.victim is not None:
-            self.victim.kill()
-            self.victim.wait()
+        for process in [*self.crowds, *([self.victim] if self.victim else [])]:
+            process.kill()
+            process.wait()
         if self.server is not None:
             if self.watcher is not None:
                 self.watching = False
@@ -359,21 +406,38 @@ class Bed:
 
 
 def prepare():
-    """As many descriptors as are allowed, for this program and what it starts; no words of asyncio."""
+    """As many descriptors as are allowed, for this program and what it starts; no words of asyncio; a network of its own."""
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # A peer that is gone is what attackers see.
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return isolate()
 
 
-def run_one(one, server_name, short, keep_log=None):
+def isolate():
+    """Moves to a new network with nothing but a loopback, whose sockets take little of what is sent: bytes that a client
+    does not read have to wait in the server, and not in the kernel. Whether that was allowed."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNET) != 0:
+        return False
+    with socket.socket() as control:
+        fcntl.ioctl(control, SIOCSIFMTU, struct.pack("16si", b"lo", MTU_BYTES))
+        fcntl.ioctl(control, SIOCSIFFLAGS, struct.pack("16sh", b"lo", IFF_UP))
+    for name, value in (("tcp_wmem", f"4096 16384 {SEND_BUFFER_BYTES}"), ("tcp_congestion_control", "reno")):
+        pathlib.Path("/proc/sys/net/ipv4", name).write_text(value)
+    return True
+
+
+def run_one(one, server_name, short, keep_log=None, overrides=None):
     """Runs an attack on a server and returns its bed, with what was seen in it."""
     folder = servers.work_folder("attack")
-    bed = Bed(server_name, folder, short, keep_log)
+    bed = Bed(server_name, folder, short, keep_log, overrides)
     began = time.monotonic()
     try:
         one.run(bed)
         if bed.exchanges == 0:
             bed.failures.append("nothing was exchanged, so nothing is shown")
+    except Skipped as reason:
+        bed.skipped = str(reason)
     except Broken as error:
         bed.failures.append(f"not done: {error}")
     except Exception as error:  # an attack that dies has shown nothing, and the others go on

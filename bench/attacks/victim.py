@@ -10,7 +10,7 @@ HOT_COUNT, BYTES, PAUSE_S, TIMEOUT_S = 8, 1000, 0.02, 30
 class Client:
     def __init__(self, port):
         self.port, self.kept, self.number = port, None, 0
-        self.delays_ms, self.hits, self.misses, self.errors, self.wrong = [], 0, 0, {}, 0
+        self.delays_ms, self.hits, self.misses, self.errors = {"hit": [], "miss": []}, 0, 0, {}
 
     def get(self, path, is_kept):
         connection = self.kept if is_kept and self.kept else http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_S)
@@ -45,7 +45,7 @@ class Client:
         except (OSError, ValueError, http.client.HTTPException) as error:
             words = f"{type(error).__name__} {error}"
             self.errors[words] = self.errors.get(words, 0) + 1
-        self.delays_ms.append((time.monotonic() - began) * 1000)
+        self.delays_ms["miss" if is_miss else "hit"].append((time.monotonic() - began) * 1000)
 
 
 def main():
@@ -57,9 +57,11 @@ def main():
     while not ended:
         client.step()
         time.sleep(PAUSE_S)
-    delays = sorted(client.delays_ms) or [0]
-    print(json.dumps({"hits": client.hits, "misses": client.misses, "failed": sum(client.errors.values()), "errors": client.errors,
-                      "p50_ms": delays[len(delays) // 2], "p99_ms": delays[len(delays) * 99 // 100], "max_ms": delays[-1]}))
+    seen = {"hits": client.hits, "misses": client.misses, "hot": HOT_COUNT, "failed": sum(client.errors.values()), "errors": client.errors}
+    for kind, delays in client.delays_ms.items():
+        delays = sorted(delays) or [0]
+        seen |= {f"{kind}_p50_ms": delays[len(delays) // 2], f"{kind}_max_ms": delays[-1]}
+    print(json.dumps(seen))
 
 
 main()

@@ -10,19 +10,24 @@ IP_BIND_ADDRESS_NO_PORT = 24
 
 
 async def connect(port, source=harness.ATTACKER, tls=False, alpn=("http/1.1",), receive_bytes=None):
-    """A new connection from a network of the attacker's. `receive_bytes` makes its receive buffer small."""
+    """A new connection from a network of the attacker's. `receive_bytes` makes all buffers between here and the
+    server small, asyncio's included, so that what is not read is not taken."""
     plain = socket.socket()
     plain.setblocking(False)
     if receive_bytes is not None:
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+    limit = 1 << 22 if receive_bytes is None else 4096
     plain.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
     plain.bind((source, 0))
     await asyncio.get_running_loop().sock_connect(plain, ("127.0.0.1", port))
     if not tls:
-        return await asyncio.open_connection(sock=plain, limit=1 << 22)
+        return await asyncio.open_connection(sock=plain, limit=limit)
     context = ssl._create_unverified_context()
     context.set_alpn_protocols(list(alpn))
-    return await asyncio.open_connection(sock=plain, ssl=context, server_hostname="localhost", limit=1 << 22)
+    reader, writer = await asyncio.open_connection(sock=plain, ssl=context, server_hostname="localhost", limit=limit)
+    if receive_bytes is not None:
+        writer.transport.set_read_buffer_limits(high=limit)
+    return reader, writer
 
 
 async def connect_many(port, count, source=harness.ATTACKER, **more):
@@ -113,6 +118,7 @@ async def fetch(port, target, source=harness.WELL_BEHAVED, **more):
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
+PRIORITY_UPDATE = 16
 END_STREAM, END_HEADERS, ACK = 1, 4, 1
 
 

@@ -4,15 +4,19 @@ Each listens in the clear and under TLS on free ports, keeps its objects in memo
 its defaults allow, and is pinned to the processors it is told. `stop` ends what was started and
 removes its files.
 """
-import os, pathlib, shutil, signal, socket, subprocess, tempfile, time, urllib.request
+import contextlib, os, pathlib, random, shutil, signal, socket, subprocess, tempfile, time, urllib.request
 
 SIZES = {"1KB": 1 << 10, "100KB": 100 << 10, "1MB": 1 << 20, "10MB": 10 << 20}
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A port that nobody has: below those the kernel gives to outgoing connections (ip(7)), one of which might have it
+    before its server starts."""
+    while True:
+        port = random.randrange(10_000, 32_768)
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            return port
 
 
 def work_folder(name):
