@@ -7,7 +7,9 @@ use crate::holds::Held;
 use crate::session::tunnel::Tunnel;
 use bytes::Bytes;
 use freshet_http::fields::Fields;
-use freshet_store::limits::TRANSIT_WINDOW_BYTES;
+use freshet_store::limits::{
+    TRANSIT_PIECE_BYTES_MAX, TRANSIT_WINDOW_BYTES, TRANSIT_WINDOW_BYTES_MIN,
+};
 use freshet_store::{Body, BodyReader, Lease, Next, WeakLease};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -124,8 +126,8 @@ pub struct StoredBody {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holding {
     pub(crate) held: Held,
-    /// Whether it is a body in transit, which cannot be read again.
-    pub(crate) is_passing: bool,
+    /// Of a body in transit, which cannot be read again: the least it gets on with.
+    pub(crate) least_bytes: Option<u64>,
 }
 
 /// The parts of a `multipart/byteranges` body (RFC 9110 §14.6).
@@ -273,7 +275,7 @@ impl HeldBytes {
     fn holding(&self) -> Option<Holding> {
         let Grip::Firm(lease) = &self.grip else { return None };
         let held = Held { id: lease.piece_id(), bytes: lease.taken_bytes() };
-        Some(Holding { held, is_passing: false })
+        Some(Holding { held, least_bytes: None })
     }
 
     fn loosen(&mut self) {
@@ -311,15 +313,15 @@ impl StoredBody {
 
     fn holding(&self) -> Option<Holding> {
         let id = Arc::as_ptr(&self.body).addr();
-        let is_passing = self.body.is_transit();
-        let held_bytes = self.body.held_bytes();
-        let bytes = match is_passing {
-            // It may have had more when it began to pass.
-            true => held_bytes.max(TRANSIT_WINDOW_BYTES),
-            false if self.is_loose => return None,
-            false => held_bytes,
-        };
-        Some(Holding { held: Held { id, bytes }, is_passing })
+        let bytes = self.body.held_bytes();
+        if self.body.is_transit() {
+            // The window ahead of its reader and the piece it is in. It may have had more when it
+            // began to pass.
+            let with = |window: u64| bytes.max(window + u64::from(TRANSIT_PIECE_BYTES_MAX));
+            let held = Held { id, bytes: with(TRANSIT_WINDOW_BYTES) };
+            return Some(Holding { held, least_bytes: Some(with(TRANSIT_WINDOW_BYTES_MIN)) });
+        }
+        (!self.is_loose).then_some(Holding { held: Held { id, bytes }, least_bytes: None })
     }
 
     fn loosen(&mut self) {

@@ -6,7 +6,6 @@ use crate::client::Client;
 use crate::delivery::ResponseBody;
 use crate::holds::{Held, Hold, HoldLimits};
 use crate::worker::Worker;
-use freshet_store::limits::{TRANSIT_WINDOW_BYTES, TRANSIT_WINDOW_BYTES_MIN};
 use std::time::Duration;
 
 /// What one response keeps, and how fast its client takes it.
@@ -41,7 +40,7 @@ impl Keeping {
         let held = holding.held;
         let counted = self.hold.as_ref().map(Hold::held);
         let is_counted = |counted: Held| {
-            counted.id == held.id && (holding.is_passing || counted.bytes >= held.bytes)
+            counted.id == held.id && (holding.least_bytes.is_some() || counted.bytes >= held.bytes)
         };
         if counted.is_some_and(is_counted) {
             return Settled::Kept;
@@ -50,16 +49,13 @@ impl Keeping {
         let holds = &worker.shared.holds;
         if let Some(hold) = holds.hold(client.network, held, limits) {
             self.hold = Some(hold);
-            if holding.is_passing {
+            if holding.least_bytes.is_some() {
                 body.widen();
             }
             return Settled::Kept;
         }
-        if holding.is_passing {
+        if let Some(bytes) = holding.least_bytes {
             // Its bytes come only once: it gets on with few of them ahead of the client.
-            // It had more when it began to pass, where it is over the window.
-            let is_window = held.bytes <= TRANSIT_WINDOW_BYTES;
-            let bytes = if is_window { TRANSIT_WINDOW_BYTES_MIN } else { held.bytes };
             let least = Held { bytes, ..held };
             self.hold = holds.hold_least(client.network, least, limits);
             if self.hold.is_some() {
