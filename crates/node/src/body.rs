@@ -1,6 +1,6 @@
 //! A client's request body on its way to an origin.
 
-use crate::held::Charge;
+use crate::ledger::requests::Charge;
 use crate::session::h1_body::H1Body;
 use crate::session::h2::body::H2Body;
 use bytes::Bytes;

@@ -1,6 +1,6 @@
 //! The client's end of a connection, as far as policies and logs care.
 
-use crate::network::Network;
+use crate::ledger::network::Network;
 use crate::transcript::{Tag, Transcript};
 use freshet_net::proxy::Header;
 use freshet_net::tls::TlsInfo;

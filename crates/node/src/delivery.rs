@@ -3,7 +3,7 @@
 use crate::coding::body::Coded;
 use crate::esi::assemble::Assembly;
 use crate::fetch::range::Filler;
-use crate::holds::Held;
+use crate::ledger::readers::Held;
 use crate::session::tunnel::Tunnel;
 use bytes::Bytes;
 use freshet_http::fields::Fields;

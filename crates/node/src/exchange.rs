@@ -5,7 +5,7 @@ use crate::body::RequestBody;
 use crate::client::Client;
 use crate::delivery::ResponseBody;
 use crate::esi::assemble::Nesting;
-use crate::held::Charge;
+use crate::ledger::requests::Charge;
 use crate::sites::SiteRef;
 use crate::transcript::Transcript;
 use freshet_base::clock::UnixMillis;
@@ -42,7 +42,7 @@ pub struct Request {
     pub interim: Interim,
     /// Where it is an include of a page: which.
     pub nesting: Option<Rc<Nesting>>,
-    /// What it holds of the memory, where it came over a connection.
+    /// What it is charged of the memory, where it came over a connection.
     pub charge: Option<Rc<Charge>>,
 }
 

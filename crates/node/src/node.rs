@@ -6,8 +6,8 @@ use crate::config::listeners::Listener as ListenerSettings;
 use crate::decisions::Decisions;
 use crate::expiry::Expiry;
 use crate::handover::{self, Giving};
-use crate::held::RequestMemory;
 use crate::ids::Ids;
+use crate::ledger::requests::RequestMemory;
 use crate::log::{AccessLog, Format, Opened};
 use crate::lower::Mover;
 use crate::snapshot::Snapshot;
@@ -152,7 +152,7 @@ impl Node {
             proxy_refusals: LogLimit::new(),
             ids: Ids::default(),
             bans,
-            holds: Arc::default(),
+            readers: Arc::default(),
             expiry: Expiry::default(),
             scribe,
             taking: OnceLock::new(),

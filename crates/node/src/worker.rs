@@ -6,11 +6,11 @@ use crate::client::{Client, Timeouts};
 use crate::decisions::Decisions;
 use crate::expiry::Expiry;
 use crate::handover::{Giving, Taking};
-use crate::held::{Held, RequestMemory};
-use crate::holds::Holds;
 use crate::ids::{Ids, Share};
+use crate::ledger::network::Network;
+use crate::ledger::readers::ReaderMemory;
+use crate::ledger::requests::{ConnectionMemory, RequestMemory};
 use crate::log::{AccessLog, LogBuffer, Record};
-use crate::network::Network;
 use crate::session;
 use crate::site_stats::SiteCounters;
 use crate::sites::SiteRef;
@@ -84,7 +84,7 @@ pub struct Shared {
     /// Bans.
     pub bans: Bans,
     /// What responses keep in memory that wait for their clients.
-    pub holds: Arc<Holds>,
+    pub readers: Arc<ReaderMemory>,
     /// When objects leave that policies want to leave.
     pub expiry: Expiry,
     /// Who takes transcripts, if somebody does.
@@ -164,10 +164,10 @@ impl Worker {
         }
     }
 
-    /// What a new connection holds of the memory: nothing yet.
-    pub(crate) fn holding(&self) -> Rc<Held> {
+    /// What a new connection uses of the memory: nothing yet.
+    pub(crate) fn connection_memory(&self) -> Rc<ConnectionMemory> {
         let limit_bytes = self.snapshot.borrow().settings.limits.requests_bytes_max;
-        Held::new(&self.shared.requests, limit_bytes)
+        ConnectionMemory::new(&self.shared.requests, limit_bytes)
     }
 
     /// Whether connections are to end after the request they are at.

@@ -100,7 +100,7 @@ fn memory(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
         (
             "held_bytes",
             "Memory of bodies that responses keep which wait for their clients.",
-            node.shared.holds.stats().bytes,
+            node.shared.readers.stats().bytes,
         ),
         (
             "filling_bytes",

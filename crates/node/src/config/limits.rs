@@ -4,7 +4,7 @@
 
 use super::document::Document;
 use super::values::{count, size_of_text};
-use crate::network::Prefixes;
+use crate::ledger::network::Prefixes;
 use std::time::Duration;
 
 /// `[limits]` of one site.

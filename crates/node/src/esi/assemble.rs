@@ -11,7 +11,7 @@ use crate::coding::gzip::{HEADER, deflate, flush, trailer};
 use crate::coding::{Chain, PIECE_BYTES, Stage};
 use crate::delivery::{BodyBroken, Chunk, Holding, ResponseBody};
 use crate::exchange::{Interim, Request, Response};
-use crate::holds::Held;
+use crate::ledger::readers::Held;
 use crate::sites::SiteRef;
 use crate::transcript::{Message, Side, Tag, Transcript};
 use crate::worker::Worker;

@@ -24,7 +24,7 @@ use crate::body::{ClientBodyError, RequestBody};
 use crate::delivery::StoredBody;
 use crate::disk::Tee;
 use crate::exchange::Interim;
-use crate::held::Charge;
+use crate::ledger::requests::Charge;
 use crate::policy::{BackendFetch, FetchKind, FetchTask};
 use crate::sites::SiteRef;
 use crate::transcript::{Message, Side, Tag, Transcript};
@@ -69,7 +69,7 @@ pub(crate) struct Plan {
     /// An object to validate, or to serve if the origin fails.
     pub(crate) stale: Option<Arc<Object>>,
     pub(crate) body: Option<RequestBody>,
-    /// What the request holds of the memory: a fetch may outlive it.
+    /// What the request is charged of the memory: a fetch may outlive it.
     #[expect(dead_code, reason = "it is there until the fetch ends")]
     pub(crate) charge: Option<Rc<Charge>>,
     /// Where interim responses go.

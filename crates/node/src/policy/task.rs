@@ -5,8 +5,8 @@ use crate::coding::Filter;
 use crate::disk::Durability;
 use crate::esi::assemble::Nesting;
 use crate::fetch::Made;
-use crate::held::Charge;
-use crate::network::Network;
+use crate::ledger::network::Network;
+use crate::ledger::requests::Charge;
 use crate::shares::Share;
 use crate::sites::SiteRef;
 use crate::transcript::Transcript;
@@ -59,7 +59,7 @@ pub struct ClientTask {
     pub reason: Reason,
     /// Where the request is an include of a page: which.
     pub nesting: Option<Rc<Nesting>>,
-    /// What it holds of the memory, where it came over a connection.
+    /// What it is charged of the memory, where it came over a connection.
     pub charge: Option<Rc<Charge>>,
     /// What is done to a stored body on its way to the client.
     pub shaping: Shaping,

@@ -14,7 +14,7 @@ use crate::body::RequestBody;
 use crate::client::Client;
 use crate::delivery::ResponseBody;
 use crate::exchange::{Either, Facts, Interim, Request, Response, Working};
-use crate::held::{HEAD_FACTOR, Held};
+use crate::ledger::requests::{ConnectionMemory, HEAD_FACTOR};
 use crate::request;
 use crate::transcript::{Side, Tag, Transcript};
 use crate::worker::Worker;
@@ -42,9 +42,9 @@ const DRAIN_BYTES_MAX: u64 = 64 << 10;
 pub(super) async fn serve(worker: Rc<Worker>, stream: Stream, client: Rc<Client>, first: First) {
     let begun = (!first.bytes.is_empty()).then_some(first.begun);
     let io = SharedIo::new(stream, first.bytes);
-    let held = worker.holding();
+    let memory = worker.connection_memory();
     let (deadline, out) = (Deadline::new(), Vec::new());
-    let mut session = Session { worker, io, client, deadline, begun, held, out };
+    let mut session = Session { worker, io, client, deadline, begun, memory, out };
     loop {
         match session.one().await {
             Ok(Next::Again) => {}
@@ -100,8 +100,8 @@ struct Session {
     deadline: Deadline,
     /// When the first bytes of a head came, where they were read before this session began.
     begun: Option<Instant>,
-    /// What the connection holds of the memory.
-    held: Rc<Held>,
+    /// What the connection uses of the memory.
+    memory: Rc<ConnectionMemory>,
     /// Reused for heads; given back to the allocator while idle.
     out: Vec<u8>,
 }
@@ -144,7 +144,7 @@ impl Session {
             self.refuse(413, "the body is larger than limits.body_bytes_max").await?;
             return Ok(Next::Close);
         }
-        let Some(charge) = self.held.request(HEAD_FACTOR * parsed.head_bytes) else {
+        let Some(charge) = self.memory.request(HEAD_FACTOR * parsed.head_bytes) else {
             self.worker.stats.requests_no_room.increment();
             self.refuse(503, "requests under way hold limits.requests_bytes_max").await?;
             return Ok(Next::Close);

@@ -4,7 +4,7 @@
 use super::pace::Pace;
 use crate::client::Client;
 use crate::delivery::ResponseBody;
-use crate::holds::{Held, Hold, HoldLimits};
+use crate::ledger::readers::{Held, Hold, ReaderLimits};
 use crate::worker::Worker;
 use std::time::Duration;
 
@@ -45,9 +45,9 @@ impl Keeping {
         if counted.is_some_and(is_counted) {
             return Settled::Kept;
         }
-        let limits = hold_limits(worker);
-        let holds = &worker.shared.holds;
-        if let Some(hold) = holds.hold(client.network, held, limits) {
+        let limits = reader_limits(worker);
+        let readers = &worker.shared.readers;
+        if let Some(hold) = readers.hold(client.network, held, limits) {
             self.hold = Some(hold);
             if holding.least_bytes.is_some() {
                 body.widen();
@@ -57,7 +57,7 @@ impl Keeping {
         if let Some(bytes) = holding.least_bytes {
             // Its bytes come only once: it gets on with few of them ahead of the client.
             let least = Held { bytes, ..held };
-            self.hold = holds.hold_least(client.network, least, limits);
+            self.hold = readers.hold_least(client.network, least, limits);
             if self.hold.is_some() {
                 return Settled::Kept;
             }
@@ -94,9 +94,9 @@ impl Keeping {
     }
 }
 
-fn hold_limits(worker: &Worker) -> HoldLimits {
+fn reader_limits(worker: &Worker) -> ReaderLimits {
     let snapshot = worker.snapshot();
     let limits = &snapshot.settings.limits;
     let memory_bytes = worker.shared.arena.limit_bytes();
-    HoldLimits::of(memory_bytes, limits.readers_percent, limits.readers_network_percent)
+    ReaderLimits::of(memory_bytes, limits.readers_percent, limits.readers_network_percent)
 }

@@ -316,7 +316,7 @@ fn an_upload_may_take_longer_than_the_request_timeout() {
 
 /// What requests of all connections of `node` hold.
 fn held(node: &TestNode) -> u64 {
-    node.node.shared.requests.held_bytes()
+    node.node.shared.requests.used_bytes()
 }
 
 #[test]

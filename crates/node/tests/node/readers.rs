@@ -63,7 +63,7 @@ async fn soon<T>(work: impl Future<Output = T>) -> T {
 
 /// What is kept for slow readers is within its share of memory.
 fn assert_bounded(node: &TestNode, percent: u64) {
-    let held = node.node.shared.holds.stats().bytes;
+    let held = node.node.shared.readers.stats().bytes;
     let limit = node.node.shared.arena.limit_bytes() / 100 * percent;
     assert!(held <= limit, "{held} bytes are held, {limit} may be");
 }
@@ -140,7 +140,7 @@ fn shut_windows_over_many_objects_neither_evict_what_is_hot_nor_stop_anybody() {
                 }
             }
         }
-        until(|| node.node.shared.holds.stats().bytes == 0).await;
+        until(|| node.node.shared.readers.stats().bytes == 0).await;
     });
 }
 
@@ -179,7 +179,7 @@ fn slow_readers_over_http_1_neither_evict_what_is_hot_nor_stop_anybody() {
             whole += usize::from(soon(rest(&mut reader, seed, 6_000_000)).await);
         }
         assert!(whole > 0, "nobody got anything");
-        until(|| node.node.shared.holds.stats().bytes == 0).await;
+        until(|| node.node.shared.readers.stats().bytes == 0).await;
     });
 }
 
@@ -204,7 +204,7 @@ fn slow_readers_of_what_is_not_kept_leave_memory_for_others() {
         }
         assert_bounded(&node, 24);
         drop(readers);
-        until(|| node.node.shared.holds.stats().bytes == 0).await;
+        until(|| node.node.shared.readers.stats().bytes == 0).await;
     });
 }
 

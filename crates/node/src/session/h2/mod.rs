@@ -13,7 +13,7 @@ use super::First;
 use super::deadline::Deadline;
 use crate::client::Client;
 use crate::config::limits::Limits;
-use crate::held::{HEAD_FACTOR, REQUEST_BYTES};
+use crate::ledger::requests::{HEAD_FACTOR, REQUEST_BYTES};
 use crate::worker::Worker;
 use freshet_http::message::Scheme;
 use freshet_net::limits::READ_BYTES_MAX;
@@ -158,8 +158,10 @@ impl Session {
             header_table_bytes: settings.header_table_bytes,
         };
         let scheme = if client.tls.is_some() { Scheme::Https } else { Scheme::Http };
-        let state =
-            Rc::new(RefCell::new(State::new(Connection::new(local, scheme), worker.holding())));
+        let state = Rc::new(RefCell::new(State::new(
+            Connection::new(local, scheme),
+            worker.connection_memory(),
+        )));
         Self {
             out: Out::new(stream.is_tls()),
             dialect: local.limits.dialect,
@@ -346,7 +348,7 @@ impl Session {
                 Event::Nothing | Event::Opened => {}
                 Event::Request(number, request) => {
                     let bytes = REQUEST_BYTES + HEAD_FACTOR * request.list_bytes;
-                    if let Some(charge) = state.held.request(bytes) {
+                    if let Some(charge) = state.memory.request(bytes) {
                         state.begin(number, request.ends);
                         let handle = StreamHandle::new(&self.state, number);
                         let (worker, client) = (Rc::clone(&self.worker), Rc::clone(&self.client));

@@ -2,7 +2,7 @@
 //! across one.
 
 use crate::delivery::Chunk;
-use crate::held::Held;
+use crate::ledger::requests::ConnectionMemory;
 use bytes::Bytes;
 use freshet_http::fields::Fields;
 use freshet_http::message::ResponseHead;
@@ -34,8 +34,8 @@ const LOOSE_BYTES_MIN: usize = 2 << 10;
 /// A connection, to those who serve its streams.
 pub(super) struct State {
     pub(super) connection: Connection,
-    /// What it holds of the memory.
-    pub(super) held: Rc<Held>,
+    /// What it uses of the memory.
+    pub(super) memory: Rc<ConnectionMemory>,
     /// Bytes of requests' bodies that nobody took yet.
     waiting_bytes: usize,
     exchanges: BTreeMap<u32, Exchange>,
@@ -146,10 +146,10 @@ impl Upload {
 }
 
 impl State {
-    pub(super) fn new(connection: Connection, held: Rc<Held>) -> Self {
+    pub(super) fn new(connection: Connection, memory: Rc<ConnectionMemory>) -> Self {
         Self {
             connection,
-            held,
+            memory,
             waiting_bytes: 0,
             exchanges: BTreeMap::new(),
             queued_bytes: 0,
@@ -177,7 +177,7 @@ impl State {
         if !bytes.is_empty() {
             exchange.upload.add(bytes);
             self.waiting_bytes += bytes.len();
-            self.held.add(bytes.len());
+            self.memory.add(bytes.len());
         }
         if ends {
             exchange.upload.end(UploadState::Ended);
@@ -189,7 +189,7 @@ impl State {
     /// together hold what they may.
     pub(super) fn wants_input(&self) -> bool {
         self.connection.wants_input()
-            && (self.waiting_bytes < WAITING_BYTES_FREE || !self.held.is_full())
+            && (self.waiting_bytes < WAITING_BYTES_FREE || !self.memory.is_full())
     }
 
     /// A stream is over before its time. Whoever serves it is told, unless it shall find out by the
@@ -593,7 +593,7 @@ impl BodyHandle {
             && let Some(piece) = upload.pieces.pop_front()
         {
             state.waiting_bytes -= piece.len();
-            state.held.remove(piece.len());
+            state.memory.remove(piece.len());
             state.connection.take_body(self.number, piece.len() as u32);
             state.wake();
             return Poll::Ready(Some(Ok(piece.into())));
@@ -631,7 +631,7 @@ impl Drop for BodyHandle {
             exchange.upload.is_taken = false;
             let bytes: usize = exchange.upload.pieces.drain(..).map(|piece| piece.len()).sum();
             state.waiting_bytes -= bytes;
-            state.held.remove(bytes);
+            state.memory.remove(bytes);
             state.connection.refuse_body(self.number);
         }
         state.forget(self.number);

@@ -6,7 +6,7 @@ use crate::body::RequestBody;
 use crate::client::Client;
 use crate::delivery::ResponseBody;
 use crate::exchange::{Either, Facts, Interim, Request, Response, Working};
-use crate::held::Charge;
+use crate::ledger::requests::Charge;
 use crate::request;
 use crate::session::deadline::{Deadline, Expired};
 use crate::session::finish::Sent;

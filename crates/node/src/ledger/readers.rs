@@ -10,21 +10,21 @@
 //! What several responses keep is counted once, so a crowd that reads one object holds that object,
 //! however large it is. A client that is never waited for costs nothing here.
 
-use crate::network::Network;
+use crate::ledger::network::Network;
 use freshet_base::counter::SharedCounter;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How much may be held, in bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct HoldLimits {
+pub struct ReaderLimits {
     /// By the clients of all networks.
     pub bytes_max: u64,
     /// By those of one. The first thing a network holds may be larger.
     pub network_bytes_max: u64,
 }
 
-impl HoldLimits {
+impl ReaderLimits {
     /// Percentages of the memory for cached objects.
     pub fn of(memory_bytes: u64, percent: u64, network_percent: u64) -> Self {
         let share = |percent: u64| memory_bytes / 100 * percent.min(100);
@@ -52,7 +52,7 @@ pub struct Held {
 
 /// What is held by whom, over all workers.
 #[derive(Debug, Default)]
-pub struct Holds {
+pub struct ReaderMemory {
     state: Mutex<State>,
     /// Refusals, of all that was asked.
     refused: SharedCounter,
@@ -60,7 +60,7 @@ pub struct Holds {
 
 /// How much is held now.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct HoldStats {
+pub struct ReaderStats {
     /// Bytes, each counted once.
     pub bytes: u64,
     /// Networks that hold any.
@@ -93,7 +93,7 @@ struct Holder {
 /// The right to keep something; given back when dropped.
 #[derive(Debug)]
 pub struct Hold {
-    holds: Arc<Holds>,
+    holds: Arc<ReaderMemory>,
     network: Network,
     held: Held,
 }
@@ -111,13 +111,13 @@ impl Drop for Hold {
     }
 }
 
-impl Holds {
+impl ReaderMemory {
     /// Counts what a response of this network keeps; `None` where it is too much.
     pub fn hold(
         self: &Arc<Self>,
         network: Network,
         held: Held,
-        limits: HoldLimits,
+        limits: ReaderLimits,
     ) -> Option<Hold> {
         let has_room = self.state().take(network, held, limits);
         if !has_room {
@@ -126,20 +126,20 @@ impl Holds {
         has_room.then(|| Hold { holds: Arc::clone(self), network, held })
     }
 
-    /// As [`Holds::hold`], for what a response has to be ended without.
+    /// As [`ReaderMemory::hold`], for what a response has to be ended without.
     pub fn hold_least(
         self: &Arc<Self>,
         network: Network,
         held: Held,
-        limits: HoldLimits,
+        limits: ReaderLimits,
     ) -> Option<Hold> {
         self.hold(network, held, limits.last_resort())
     }
 
     /// How much is held now.
-    pub fn stats(&self) -> HoldStats {
+    pub fn stats(&self) -> ReaderStats {
         let state = self.state();
-        HoldStats {
+        ReaderStats {
             bytes: state.bytes,
             networks: state.networks.len(),
             refused: self.refused.value(),
@@ -153,7 +153,7 @@ impl Holds {
 }
 
 impl State {
-    fn take(&mut self, network: Network, held: Held, limits: HoldLimits) -> bool {
+    fn take(&mut self, network: Network, held: Held, limits: ReaderLimits) -> bool {
         let Held { id, bytes } = held;
         let known = self.things.get(&id).map_or(0, |thing| thing.bytes);
         let holder = self.networks.get(&network);
@@ -204,11 +204,11 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::Prefixes;
+    use crate::ledger::network::Prefixes;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    const LIMITS: HoldLimits = HoldLimits { bytes_max: 1000, network_bytes_max: 300 };
+    const LIMITS: ReaderLimits = ReaderLimits { bytes_max: 1000, network_bytes_max: 300 };
 
     fn network(last: u8) -> Network {
         Network::of(Some([192, 0, 2, last].into()), Prefixes { v4: 32, v6: 56 })
@@ -216,19 +216,19 @@ mod tests {
 
     #[test]
     fn what_is_held_twice_counts_once() {
-        let holds = Arc::new(Holds::default());
+        let holds = Arc::new(ReaderMemory::default());
         let thing = Held { id: 1, bytes: 200 };
         let taken: Vec<_> =
             (0..100).map(|at| holds.hold(network(at % 10), thing, LIMITS)).collect();
         assert!(taken.iter().all(Option::is_some));
         assert_eq!((holds.stats().bytes, holds.stats().networks), (200, 10));
         drop(taken);
-        assert_eq!(holds.stats(), HoldStats::default());
+        assert_eq!(holds.stats(), ReaderStats::default());
     }
 
     #[test]
     fn a_network_over_its_share_is_refused_and_others_are_not() {
-        let holds = Arc::new(Holds::default());
+        let holds = Arc::new(ReaderMemory::default());
         let hold = |last, id, bytes| holds.hold(network(last), Held { id, bytes }, LIMITS);
         let _first = hold(1, 1, 200);
         assert!(hold(1, 2, 200).is_none());
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn the_first_may_be_larger_than_the_share_and_not_than_all() {
-        let holds = Arc::new(Holds::default());
+        let holds = Arc::new(ReaderMemory::default());
         let hold = |last, id, bytes| holds.hold(network(last), Held { id, bytes }, LIMITS);
         let first = hold(1, 1, 900);
         assert!(first.is_some() && hold(1, 2, 1).is_none() && hold(2, 2, 101).is_none());
@@ -256,7 +256,7 @@ mod tests {
         fn sums_are_what_is_held(
             steps in prop::collection::vec((0_u8..4, 0_usize..6, 1_u64..400, 0_usize..8), 1..200),
         ) {
-            let holds = Arc::new(Holds::default());
+            let holds = Arc::new(ReaderMemory::default());
             let mut held: Vec<Hold> = Vec::new();
             for (last, id, bytes, drops) in steps {
                 for _ in 0..drops.min(held.len()) / 2 {
@@ -285,7 +285,7 @@ mod tests {
                 }
             }
             held.clear();
-            prop_assert_eq!(HoldStats { refused: 0, ..holds.stats() }, HoldStats::default());
+            prop_assert_eq!(ReaderStats { refused: 0, ..holds.stats() }, ReaderStats::default());
         }
     }
 }

@@ -1,10 +1,10 @@
-//! What requests under way hold of the node's memory.
+//! What requests under way cost of the node's memory.
 //!
 //! A head, a body that waits for its origin, and the tasks that serve a request are memory that a
-//! client can make us keep. Each connection has some of it for nothing; what it holds beyond is
+//! client can make us keep. Each connection has some of it for nothing; what it uses beyond is
 //! counted here over all connections, as a part of the node's memory: cached objects make room for
-//! it, up to `limits.requests_bytes_max`. Where that is held, new requests are refused that would
-//! hold more, and bodies are not read on until what came of them is taken.
+//! it, up to `limits.requests_bytes_max`. Where that is used up, new requests are refused that would
+//! use more, and bodies are not read on until what came of them is taken.
 
 use freshet_store::Arena;
 use std::cell::Cell;
@@ -12,10 +12,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What a connection holds without being counted: a usual request. Clients that ask for no more are
-/// served whatever others hold.
+/// What a connection uses without being counted: a usual request. Clients that ask for no more are
+/// served whatever others use.
 pub const CONNECTION_BYTES_FREE: usize = 32 << 10;
-/// What requests of one connection may hold besides bodies that wait: all streams that it may have
+/// What requests of one connection may use besides bodies that wait: all streams that it may have
 /// with usual heads, or some with long ones or with bodies that a policy has kept.
 pub const CONNECTION_REQUESTS_BYTES_MAX: usize = 6 << 20;
 /// Tasks and records of a request over HTTP/2, and of its fetch.
@@ -28,11 +28,11 @@ pub const HEAD_FACTOR: usize = 6;
 /// Memory is counted in the arena by so much at a time.
 const STEP_BYTES: u64 = 256 << 10;
 
-/// What all connections hold beyond what each may.
+/// What all connections use beyond what each has for nothing.
 #[derive(Debug)]
 pub struct RequestMemory {
     arena: Arc<Arena>,
-    held_bytes: AtomicU64,
+    used_bytes: AtomicU64,
     /// What of it was counted in the arena.
     charged_bytes: AtomicU64,
 }
@@ -40,18 +40,18 @@ pub struct RequestMemory {
 impl RequestMemory {
     /// Nothing yet.
     pub fn new(arena: Arc<Arena>) -> Self {
-        Self { arena, held_bytes: AtomicU64::new(0), charged_bytes: AtomicU64::new(0) }
+        Self { arena, used_bytes: AtomicU64::new(0), charged_bytes: AtomicU64::new(0) }
     }
 
-    /// Bytes held now.
-    pub fn held_bytes(&self) -> u64 {
-        self.held_bytes.load(Relaxed)
+    /// Bytes used now.
+    pub fn used_bytes(&self) -> u64 {
+        self.used_bytes.load(Relaxed)
     }
 
     /// Counts `bytes` more where `limit_bytes` and the arena have room for them.
     fn take(&self, bytes: u64, limit_bytes: u64) -> bool {
-        let held = self.held_bytes.fetch_add(bytes, Relaxed) + bytes;
-        if held <= limit_bytes && self.charge(held) {
+        let used = self.used_bytes.fetch_add(bytes, Relaxed) + bytes;
+        if used <= limit_bytes && self.charge(used) {
             return true;
         }
         self.give_back(bytes);
@@ -60,13 +60,13 @@ impl RequestMemory {
 
     /// Counts what is there already.
     fn take_anyway(&self, bytes: u64) {
-        let held = self.held_bytes.fetch_add(bytes, Relaxed) + bytes;
-        self.charge(held);
+        let used = self.used_bytes.fetch_add(bytes, Relaxed) + bytes;
+        self.charge(used);
     }
 
-    fn charge(&self, held: u64) -> bool {
+    fn charge(&self, used: u64) -> bool {
         let mut charged = self.charged_bytes.load(Relaxed);
-        while charged < held {
+        while charged < used {
             let more = charged + STEP_BYTES;
             match self.charged_bytes.compare_exchange_weak(charged, more, Relaxed, Relaxed) {
                 Ok(_) if self.arena.charge_metadata(STEP_BYTES).is_ok() => charged = more,
@@ -81,10 +81,10 @@ impl RequestMemory {
     }
 
     fn give_back(&self, bytes: u64) {
-        let held = self.held_bytes.fetch_sub(bytes, Relaxed) - bytes;
+        let used = self.used_bytes.fetch_sub(bytes, Relaxed) - bytes;
         let mut charged = self.charged_bytes.load(Relaxed);
-        // A step more than is held stays, so that one request back and forth costs nothing.
-        while charged >= held + 2 * STEP_BYTES {
+        // A step more than is used stays, so that one request back and forth costs nothing.
+        while charged >= used + 2 * STEP_BYTES {
             let fewer = charged - STEP_BYTES;
             match self.charged_bytes.compare_exchange_weak(charged, fewer, Relaxed, Relaxed) {
                 Ok(_) => {
@@ -97,9 +97,9 @@ impl RequestMemory {
     }
 }
 
-/// What one connection holds.
+/// What one connection uses.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct ConnectionMemory {
     all: Arc<RequestMemory>,
     limit_bytes: u64,
     bytes: Cell<usize>,
@@ -107,21 +107,21 @@ pub(crate) struct Held {
     requests_bytes: Cell<usize>,
 }
 
-impl Held {
-    /// A connection that holds nothing, where all together may hold `limit_bytes`.
+impl ConnectionMemory {
+    /// A connection that uses nothing, where all together may use `limit_bytes`.
     pub(crate) fn new(all: &Arc<RequestMemory>, limit_bytes: u64) -> Rc<Self> {
         let (bytes, requests_bytes) = (Cell::new(0), Cell::new(0));
         Rc::new(Self { all: Arc::clone(all), limit_bytes, bytes, requests_bytes })
     }
 
-    /// Holds a request until the charge is dropped; `None` where there is no room for it.
+    /// Charges a request until the charge is dropped; `None` where there is no room for it.
     pub(crate) fn request(self: &Rc<Self>, bytes: usize) -> Option<Rc<Charge>> {
-        let charge = || Rc::new(Charge { held: Rc::clone(self), bytes: Cell::new(bytes) });
-        self.hold(bytes).then(charge)
+        let charge = || Rc::new(Charge { connection: Rc::clone(self), bytes: Cell::new(bytes) });
+        self.take(bytes).then(charge)
     }
 
-    /// Holds `bytes` more of requests where there is room for them.
-    fn hold(&self, bytes: usize) -> bool {
+    /// Counts `bytes` more of requests where there is room for them.
+    fn take(&self, bytes: usize) -> bool {
         let requests_bytes = self.requests_bytes.get() + bytes;
         let more = beyond(self.bytes.get() + bytes) - beyond(self.bytes.get());
         let is_within = more == 0 || requests_bytes <= CONNECTION_REQUESTS_BYTES_MAX;
@@ -152,13 +152,13 @@ impl Held {
         }
     }
 
-    /// Whether all together hold what they may.
+    /// Whether all together use what they may.
     pub(crate) fn is_full(&self) -> bool {
-        self.all.held_bytes() >= self.limit_bytes
+        self.all.used_bytes() >= self.limit_bytes
     }
 }
 
-impl Drop for Held {
+impl Drop for ConnectionMemory {
     fn drop(&mut self) {
         match beyond(self.bytes.get()) {
             0 => {}
@@ -167,17 +167,17 @@ impl Drop for Held {
     }
 }
 
-/// What one request holds, for as long as it is served or fetched for.
+/// What one request is charged, for as long as it is served or fetched for.
 #[derive(Debug)]
 pub struct Charge {
-    held: Rc<Held>,
+    connection: Rc<ConnectionMemory>,
     bytes: Cell<usize>,
 }
 
 impl Charge {
-    /// The request holds more, where there is room for it.
+    /// The request costs more, where there is room for it.
     pub(crate) fn grow(&self, bytes: usize) -> bool {
-        let has_room = self.held.hold(bytes);
+        let has_room = self.connection.take(bytes);
         if has_room {
             self.bytes.set(self.bytes.get() + bytes);
         }
@@ -188,12 +188,12 @@ impl Charge {
 impl Drop for Charge {
     fn drop(&mut self) {
         let bytes = self.bytes.get();
-        self.held.requests_bytes.set(self.held.requests_bytes.get() - bytes);
-        self.held.remove(bytes);
+        self.connection.requests_bytes.set(self.connection.requests_bytes.get() - bytes);
+        self.connection.remove(bytes);
     }
 }
 
-/// What is counted of what a connection holds.
+/// What is counted of what a connection uses.
 fn beyond(bytes: usize) -> u64 {
     bytes.saturating_sub(CONNECTION_BYTES_FREE) as u64
 }
@@ -212,31 +212,32 @@ mod tests {
     fn what_is_small_is_free_and_what_is_large_is_counted_up_to_the_limit() {
         let (arena, all) = memory();
         let before = arena.stats().metadata_bytes;
-        let (one, two) = (Held::new(&all, 1 << 20), Held::new(&all, 1 << 20));
+        let (one, two) =
+            (ConnectionMemory::new(&all, 1 << 20), ConnectionMemory::new(&all, 1 << 20));
         let small = one.request(CONNECTION_BYTES_FREE).expect("it is free");
-        assert_eq!((all.held_bytes(), arena.stats().metadata_bytes), (0, before));
+        assert_eq!((all.used_bytes(), arena.stats().metadata_bytes), (0, before));
         let large = one.request(1 << 20).expect("the limit is not passed");
-        assert!(all.held_bytes() == 1 << 20 && one.is_full());
+        assert!(all.used_bytes() == 1 << 20 && one.is_full());
         assert!(arena.stats().metadata_bytes >= before + (1 << 20));
         assert!(one.request(1).is_none() && two.request(CONNECTION_BYTES_FREE + 1).is_none());
         assert!(two.request(CONNECTION_BYTES_FREE).is_some());
         drop((small, large));
-        assert_eq!(all.held_bytes(), 0);
+        assert_eq!(all.used_bytes(), 0);
         assert!(arena.stats().metadata_bytes <= before + 2 * STEP_BYTES);
     }
 
     #[test]
     fn one_connection_holds_only_so_many_requests() {
         let (_arena, all) = memory();
-        let held = Held::new(&all, u64::MAX);
-        let taken: Vec<_> = (0..1000).map_while(|_| held.request(REQUEST_BYTES)).collect();
+        let connection = ConnectionMemory::new(&all, u64::MAX);
+        let taken: Vec<_> = (0..1000).map_while(|_| connection.request(REQUEST_BYTES)).collect();
         assert_eq!(taken.len(), CONNECTION_REQUESTS_BYTES_MAX / REQUEST_BYTES);
         // A body is bounded by its window.
-        held.add(8 << 20);
-        assert!(all.held_bytes() > 8 << 20);
-        held.remove(8 << 20);
-        drop((taken, held));
-        assert_eq!(all.held_bytes(), 0);
+        connection.add(8 << 20);
+        assert!(all.used_bytes() > 8 << 20);
+        connection.remove(8 << 20);
+        drop((taken, connection));
+        assert_eq!(all.used_bytes(), 0);
     }
 
     proptest! {
@@ -244,25 +245,25 @@ mod tests {
         fn all_comes_back(steps in proptest::collection::vec((0_usize..3, 0_usize..300_000), 1..60)) {
             let (arena, all) = memory();
             let before = arena.stats().metadata_bytes;
-            let held = Held::new(&all, 2 << 20);
+            let connection = ConnectionMemory::new(&all, 2 << 20);
             let (mut charges, mut bodies) = (Vec::new(), 0);
             for (what, bytes) in steps {
                 match what {
-                    0 => charges.extend(held.request(bytes)),
+                    0 => charges.extend(connection.request(bytes)),
                     1 => {
-                        held.add(bytes);
+                        connection.add(bytes);
                         bodies += bytes;
                     }
                     _ => {
-                        held.remove(std::mem::take(&mut bodies));
+                        connection.remove(std::mem::take(&mut bodies));
                         charges.truncate(charges.len() / 2);
                     }
                 }
                 let sum = bodies + charges.iter().map(|charge| charge.bytes.get()).sum::<usize>();
-                prop_assert_eq!(all.held_bytes(), beyond(sum));
+                prop_assert_eq!(all.used_bytes(), beyond(sum));
             }
-            drop((held, charges));
-            prop_assert!(all.held_bytes() <= beyond(bodies));
+            drop((connection, charges));
+            prop_assert!(all.used_bytes() <= beyond(bodies));
             prop_assert!(arena.stats().metadata_bytes <= before + beyond(bodies) + 2 * STEP_BYTES);
         }
     }
