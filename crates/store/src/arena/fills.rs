@@ -6,7 +6,7 @@
 //! Bodies in transit have another one, of windows of the usual length: who finds it full makes do with
 //! a short one, so that all go on.
 
-use super::{Arena, Need};
+use super::{Arena, ArenaStats, Need};
 use crate::limits::{PIECE_BYTES_MAX, TRANSIT_WINDOW_BYTES_LEAST, TRANSIT_WINDOW_BYTES_MIN};
 use crate::piece::PieceMut;
 use std::sync::Arc;
@@ -45,7 +45,8 @@ pub(crate) struct Claim {
 impl Arena {
     /// How much bodies that are to be kept may hold, or are known to come to, while they are filled; no
     /// limit at first. Those up to the longest piece may go half as far beyond, so that a few long ones
-    /// leave room for them, and one that is alone as far as it likes. Windows of bodies in transit may
+    /// leave room for them, and one that is alone as far as it likes; so may those go on of which it is
+    /// not known how long they become, while twice as much is free. Windows of bodies in transit may
     /// take half as much before they are short.
     pub fn set_fill_limit(&self, limit_bytes: u64) {
         self.fills.limit_bytes.store(limit_bytes, Relaxed);
@@ -55,6 +56,14 @@ impl Arena {
     pub(crate) fn claim(self: &Arc<Self>) -> Claim {
         let (kept_bytes, taken_bytes, passing_bytes) = (0, 0, 0);
         Claim { arena: Arc::clone(self), kept_bytes, taken_bytes, passing_bytes, is_exempt: false }
+    }
+
+    /// Memory for which nothing would have to be evicted.
+    fn free_bytes(&self) -> u64 {
+        let mut stats = ArenaStats::default();
+        self.state().fill_stats(&mut stats);
+        let ArenaStats { committed_bytes, free_bytes, metadata_bytes, .. } = stats;
+        self.limit_bytes.saturating_sub(committed_bytes + metadata_bytes) + free_bytes
     }
 
     pub(super) fn filling_bytes(&self) -> u64 {
@@ -123,7 +132,11 @@ impl Claim {
             let sum = claimed.saturating_add(bytes);
             (sum <= limit || claimed == held_bytes).then_some(sum)
         };
-        let has_room = fills.kept_bytes.fetch_update(Relaxed, Relaxed, fits).is_ok();
+        let mut has_room = fills.kept_bytes.fetch_update(Relaxed, Relaxed, fits).is_ok();
+        if !has_room && held_bytes > 0 && self.arena.free_bytes() >= limit.saturating_mul(2) {
+            fills.kept_bytes.fetch_add(bytes, Relaxed);
+            has_room = true;
+        }
         self.kept_bytes += if has_room { bytes } else { 0 };
         has_room
     }
