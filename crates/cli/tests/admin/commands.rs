@@ -1,0 +1,86 @@
+//! Which node a command is for, and what it has it do.
+
+use crate::node::{Node, Origin, errors};
+use crate::support::{self, Process, freshet, ready, run};
+use rustix::process::Signal;
+use std::fs;
+use std::net::TcpListener;
+
+#[test]
+fn a_reload_takes_a_good_file_and_refuses_a_bad_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("freshet.toml");
+    let origin = Origin::start();
+    let text = |name: &str| {
+        format!("[[origin]]\nname = \"{name}\"\nurl = \"http://{}\"\n", origin.address)
+    };
+    fs::write(&file, text("first")).unwrap();
+    let (good, bad) = (text("second"), text("third").replace("url", "ulr"));
+    let node = Node::with(origin, &["--config", file.to_str().unwrap()]);
+    assert!(node.say(&["origins"]).contains("first"));
+    fs::write(&file, &bad).unwrap();
+    let said = errors(&run(&mut node.command(&["reload"])));
+    assert!(said.contains("did you mean `url`?") && said.contains("nothing was changed"), "{said}");
+    assert!(node.say(&["origins"]).contains("first"));
+    fs::write(&file, &good).unwrap();
+    let said = node.say(&["reload"]);
+    assert!(said.ends_with("the configuration was read again\norigins: second\n"), "{said}");
+    assert!(node.ask("/page").starts_with("fwd=uri-miss; stored"));
+}
+
+#[test]
+fn a_node_that_is_not_there_is_named() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let said = errors(&run(freshet().args(["stat", "--admin", &free.to_string()])));
+    assert!(said.contains(&format!("{free}: no node answers there")), "{said}");
+    assert!(said.contains("freshet serve") && said.contains("--admin"), "{said}");
+}
+
+#[test]
+fn one_node_of_several_is_never_guessed() {
+    let home = tempfile::tempdir().unwrap();
+    let origin = Origin::start();
+    let serve = |name: &str| {
+        let mut command = freshet();
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
+            .args(["--memory", "64MiB", "--workers", "1", "--name", name])
+            .args(["--origin", &format!("http://{}", origin.address)])
+            .env("XDG_RUNTIME_DIR", home.path())
+            .env_remove("RUNTIME_DIRECTORY");
+        command
+    };
+    let tell = |arguments: &[&str]| {
+        let mut command = freshet();
+        let of = home.path();
+        command.args(arguments).env("XDG_RUNTIME_DIR", of).env_remove("RUNTIME_DIRECTORY");
+        run(&mut command)
+    };
+    let mut first = Process::start(&mut serve("edge-1"));
+    let pid = ready(&mut first);
+    let said = String::from_utf8(tell(&["reload"]).stdout).unwrap();
+    assert!(said.starts_with(&format!("node edge-1 (process {pid}): the configuration")), "{said}");
+    let mut second = Process::start(&mut serve("edge-2"));
+    let other = ready(&mut second);
+    for command in ["upgrade", "reload", "stat"] {
+        let output = tell(&[command]);
+        let said = errors(&output);
+        assert!(!output.status.success(), "{command}: {said}");
+        assert!(said.contains("2 nodes run here; say which"), "{command}: {said}");
+        assert!(said.contains(&format!("node edge-2, process {other}")), "{command}: {said}");
+    }
+    assert!(errors(&tell(&["stat", "--name", "edge-3"])).contains("no node `edge-3`"));
+    assert!(tell(&["stat", "--name", "edge-2"]).status.success());
+    // A third cannot take the name of one that runs.
+    let refused = errors(&run(&mut serve("edge-1")));
+    assert!(refused.contains("in use by another node: node edge-1"), "{refused}");
+    // The second takes over from itself, and the first stays.
+    let output = tell(&["upgrade", "--name", "edge-2"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.starts_with("node edge-2: process "), "{said}{}", errors(&output));
+    let next: u32 = said.split(' ').nth(3).unwrap().parse().unwrap();
+    assert!(![pid, other].contains(&next), "{said}");
+    assert!(tell(&["stat", "--name", "edge-1"]).status.success());
+    assert!(tell(&["stat", "--name", "edge-2"]).status.success());
+    rustix::process::kill_process(support::pid(next), Signal::TERM).unwrap();
+}
