@@ -9,6 +9,7 @@ use super::h1_send::Sending;
 use super::keeping::Keeping;
 use super::leaving::Leaving;
 use super::patience::Terms;
+use super::refusal::Refusal;
 use super::tunnel;
 use crate::body::RequestBody;
 use crate::client::Client;
@@ -73,8 +74,8 @@ pub(super) async fn serve(worker: Rc<Worker>, stream: Stream, client: Rc<Client>
 }
 
 /// The byte that a refused head should not have in the name of a field, where that is the reason.
-fn bad_name_byte(head: &[u8], reason: &str) -> Option<u8> {
-    if reason != RequestError::ClientFieldNameInvalid.reason() {
+fn bad_name_byte(head: &[u8], refusal: Refusal) -> Option<u8> {
+    if refusal.error != Some(RequestError::ClientFieldNameInvalid) {
         return None;
     }
     let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
@@ -118,16 +119,18 @@ impl Session {
         let Some(parsed) = self.read_head().await? else { return Ok(Next::Close) };
         let parsed = match parsed {
             Ok(parsed) => parsed,
-            Err((status, reason)) => {
-                self.worker.stats.requests_refused.increment();
+            Err(refusal) => {
+                refusal.note(&self.worker, &self.client, None);
                 let dialect = self.worker.snapshot().h1_limits.dialect;
-                let too_large = reason == RequestError::ClientHeadTooLarge.reason();
+                let too_large = refusal.error == Some(RequestError::ClientHeadTooLarge);
                 self.client.closing.set(if too_large { "RX_OVERFLOW" } else { "RX_JUNK" });
                 // Varnish says nothing to what it has not read, and one thing to all it cannot.
                 match dialect {
                     Dialect::Varnish if too_large => {}
-                    Dialect::Varnish if status != 417 => self.refuse_plainly(reason).await?,
-                    _ => self.refuse(status, reason).await?,
+                    Dialect::Varnish if refusal.status != 417 => {
+                        self.refuse_plainly(refusal).await?;
+                    }
+                    _ => self.refuse(refusal).await?,
                 }
                 return Ok(Next::Close);
             }
@@ -140,13 +143,13 @@ impl Session {
         };
         let body_bytes_max = snapshot.limits_of(&parsed.head.authority).body_bytes_max;
         if length.is_some_and(|length| length > body_bytes_max) {
-            self.worker.stats.requests_refused.increment();
-            self.refuse(413, "the body is larger than limits.body_bytes_max").await?;
+            Refusal::BODY_TOO_LARGE.note(&self.worker, &self.client, Some(&parsed.head));
+            self.refuse(Refusal::BODY_TOO_LARGE).await?;
             return Ok(Next::Close);
         }
         let Some(charge) = self.memory.request(HEAD_FACTOR * parsed.head_bytes) else {
-            self.worker.stats.requests_no_room.increment();
-            self.refuse(503, "requests under way hold limits.requests_bytes_max").await?;
+            Refusal::NO_ROOM.note(&self.worker, &self.client, Some(&parsed.head));
+            self.refuse(Refusal::NO_ROOM).await?;
             return Ok(Next::Close);
         };
         let mut progress = None;
@@ -233,7 +236,7 @@ impl Session {
     }
 
     /// The next head; `None` when the client has closed or is asked to.
-    async fn read_head(&mut self) -> Result<Option<Result<Parsed, (u16, &'static str)>>, Broken> {
+    async fn read_head(&mut self) -> Result<Option<Result<Parsed, Refusal>>, Broken> {
         let snapshot = self.worker.snapshot();
         let limits = &snapshot.settings.limits;
         let scheme = if self.client.tls.is_some() { Scheme::Https } else { Scheme::Http };
@@ -255,7 +258,7 @@ impl Session {
                     return Ok(Some(Ok(parsed)));
                 }
                 Ok(None) => {}
-                Err(error) => return Ok(Some(Err((error.status(), error.reason())))),
+                Err(error) => return Ok(Some(Err(Refusal::of_head(error)))),
             }
             let idle = self.io.input_is_empty();
             if idle {
@@ -290,15 +293,15 @@ impl Session {
                 }
                 Err(_) => {
                     self.worker.stats.timeouts.increment();
-                    return Ok(Some(Err((408, "the head did not arrive in time"))));
+                    return Ok(Some(Err(Refusal::HEAD_LATE)));
                 }
             }
         }
     }
 
     /// Answers what is not a request.
-    async fn refuse(&mut self, status: u16, reason: &'static str) -> Result<(), Broken> {
-        let (head, text) = request::refusal(status, reason);
+    async fn refuse(&mut self, refusal: Refusal) -> Result<(), Broken> {
+        let (head, text) = request::refusal(refusal.status, refusal.words);
         self.out.clear();
         let framing = Framing::Length(text.len() as u64);
         response_head(&head, framing, false, Version::Http11, &mut self.out);
@@ -308,7 +311,7 @@ impl Session {
     }
 
     /// The same as Varnish has it: without a page, and with a record of its own.
-    async fn refuse_plainly(&mut self, reason: &'static str) -> Result<(), Broken> {
+    async fn refuse_plainly(&mut self, refusal: Refusal) -> Result<(), Broken> {
         const ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\r\n";
         let (id, client) = (self.worker.next_id(), Rc::clone(&self.client));
         client.transcript.note(Tag::Link, format_args!("req {id} rxreq"));
@@ -316,10 +319,10 @@ impl Session {
         let transcript = Transcript::begin(scribe, Side::Client, id, "req", client.id, "rxreq");
         transcript.timestamp("Start");
         transcript.timestamp("Req");
-        match self.io.with_input(|input| bad_name_byte(input, reason)) {
+        match self.io.with_input(|input| bad_name_byte(input, refusal)) {
             Some(byte) => transcript
                 .note(Tag::BogoHeader, format_args!("Illegal char 0x{byte:02x} in header name")),
-            None => transcript.note(Tag::BogoHeader, format_args!("{reason}")),
+            None => transcript.note(Tag::BogoHeader, format_args!("{}", refusal.words)),
         }
         let received = self.io.with_input(<[u8]>::len);
         let sent = ANSWER.len();

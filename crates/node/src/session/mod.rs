@@ -12,8 +12,10 @@ mod keeping;
 mod leaving;
 mod pace;
 mod patience;
+mod refusal;
 pub(crate) mod tunnel;
 
+use self::refusal::Refusal;
 use crate::client::Client;
 use crate::worker::Worker;
 use freshet_net::stream::Stream;
@@ -47,7 +49,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut stream: Stream, client: Rc<Cli
     match first {
         Some((first, true)) => h2::serve(worker, stream, client, first).await,
         Some((first, false)) if is_neither(&first.bytes) => {
-            worker.stats.requests_refused.increment();
+            Refusal::NOT_HTTP.note(&worker, &client, None);
             stream.close(Duration::ZERO).await;
         }
         Some((first, false)) => h1::serve(worker, stream, client, first).await,

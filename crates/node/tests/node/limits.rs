@@ -1,7 +1,8 @@
 //! What a client may not do, and how long it may take.
 
 use crate::client::{Client, get};
-use crate::harness::{Setup, TestNode, pattern, run};
+use crate::h2_frames::{END_STREAM, Frames};
+use crate::harness::{Setup, TestNode, pattern, run, until};
 use crate::origin::{Origin, fresh, response};
 
 fn limited(origin: &Origin, limits: &str) -> TestNode {
@@ -240,5 +241,57 @@ fn a_head_may_come_byte_by_byte() {
             client.send([*byte]).await;
         }
         assert_eq!(client.answer("GET").await.text(), "page");
+    });
+}
+
+#[test]
+fn what_is_refused_is_counted_and_logged_alike_in_both_protocols() {
+    run(async {
+        let origin = Origin::serve(|_| fresh("x"));
+        let node = Setup::of(&origin).and("[limits]\nbody_bytes_max = 10\n").start();
+        let long = "v".repeat(40_000);
+        let heads = [
+            "GET / HTTP/1.1\r\nHost: a\r\nbad name: x\r\n\r\n".to_owned(),
+            format!("GET / HTTP/1.1\r\nHost: a\r\nLong: {long}\r\n\r\n"),
+            "POST /up HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n".to_owned(),
+            "SSH-2.0-x y z\r\n\r\n".to_owned(),
+        ];
+        let mut clients = Vec::new();
+        for head in heads {
+            let mut client = Client::to(&node).await;
+            client.send(head).await;
+            clients.push(client);
+        }
+        let mut frames = Frames::connect(&node, 65_535).await;
+        frames.ask(0, 1, "/up", &[("content-length", "11")]).await;
+        frames.ask(END_STREAM, 3, "/", &[(":status", "200")]).await;
+        node.counted("requests_refused", 6).await;
+        let mut seen = Vec::new();
+        until(|| {
+            seen = node.node.shared.log.recent(usize::MAX);
+            seen.len() >= 6
+        })
+        .await;
+        let mut seen: Vec<_> = seen
+            .iter()
+            .map(|record| {
+                let record = freshet_node::log::decode(&mut &record[..]).unwrap();
+                let reason = record.reason().unwrap().code();
+                (record.status, reason, record.target.to_owned())
+            })
+            .collect();
+        seen.sort();
+        let row = |status, reason, target: &str| (status, reason, target.to_owned());
+        assert_eq!(
+            seen,
+            [
+                row(400, "client-malformed", ""),
+                row(400, "client-malformed", ""),
+                row(400, "client-malformed", ""),
+                row(413, "client-body-too-large", "/up"),
+                row(413, "client-body-too-large", "/up"),
+                row(431, "client-head-too-large", ""),
+            ]
+        );
     });
 }

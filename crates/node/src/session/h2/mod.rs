@@ -11,6 +11,7 @@ mod stream;
 
 use super::First;
 use super::deadline::Deadline;
+use super::refusal::Refusal;
 use crate::client::Client;
 use crate::config::limits::Limits;
 use crate::ledger::requests::{HEAD_FACTOR, REQUEST_BYTES};
@@ -355,7 +356,7 @@ impl Session {
                         let serving = stream::serve(worker, client, handle, *request, charge);
                         tokio::task::spawn_local(serving);
                     } else {
-                        self.worker.stats.requests_no_room.increment();
+                        Refusal::NO_ROOM.note(&self.worker, &self.client, Some(&request.head));
                         if state.connection.turn_away(number).is_err() {
                             self.worker.stats.h2_goaway.increment();
                             state.break_all();
@@ -363,7 +364,10 @@ impl Session {
                         }
                     }
                 }
-                Event::Refused(_) => self.worker.stats.requests_refused.increment(),
+                Event::Refused { status, .. } => {
+                    let refusal = status.map_or(Refusal::MALFORMED, Refusal::of_status);
+                    refusal.note(&self.worker, &self.client, None);
+                }
                 Event::Data(number, place, ends) => state.receive(number, &rest[place], ends),
                 Event::End(number) => state.receive(number, &[], true),
                 Event::Reset { stream, by_client } => {

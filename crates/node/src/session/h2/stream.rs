@@ -12,6 +12,7 @@ use crate::session::deadline::{Deadline, Expired};
 use crate::session::finish::Sent;
 use crate::session::keeping::{Keeping, Settled};
 use crate::session::patience::Terms;
+use crate::session::refusal::Refusal;
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::{Method, ResponseHead};
@@ -39,6 +40,7 @@ pub(super) async fn serve(
     let body_bytes_max = snapshot.limits_of(&head.authority).body_bytes_max;
     let body = (!ends).then(|| H2Body::new(stream.body(), length, body_bytes_max, terms));
     if length.is_some_and(|length| length > body_bytes_max) {
+        Refusal::BODY_TOO_LARGE.note(&worker, &client, Some(&head));
         let (mut head, _) = request::refusal(413, "");
         head.fields.remove("content-type");
         stream.respond(&head, Some(0), true);

@@ -83,7 +83,12 @@ pub enum Event {
     /// A request. It is open until [`Connection::finish`] or [`Connection::reset`].
     Request(u32, Box<Request>),
     /// What came was not a request, or one over a limit: it was answered.
-    Refused(u32),
+    Refused {
+        /// The stream.
+        stream: u32,
+        /// The status it was answered with; `None` where it was reset.
+        status: Option<u16>,
+    },
     /// Bytes of a request's body, at this place of the input, and whether they are the last. Each has
     /// to be [taken](Connection::take_body) in the end.
     Data(u32, Range<usize>, bool),

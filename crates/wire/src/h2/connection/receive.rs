@@ -156,13 +156,13 @@ impl Connection {
             }
             Err(Wrong::Malformed) => {
                 self.refuse(number, Code::ProtocolError)?;
-                Ok(Event::Refused(number))
+                Ok(Event::Refused { stream: number, status: None })
             }
             Err(Wrong::Status(status)) => {
                 self.open(number, Priority::default(), None, block.ends);
                 self.refuse_body(number);
                 self.respond(number, &ResponseHead::new(status), Some(0), true);
-                Ok(Event::Refused(number))
+                Ok(Event::Refused { stream: number, status: Some(status) })
             }
         }
     }

@@ -380,7 +380,7 @@ fn a_stream_ends_for_its_own_mistakes_alone() {
         assert_eq!(peer.seen(), [rst(stream, code)]);
     }
     let events = peer.ask(5, flag::END_STREAM, &[(":status", "200")]);
-    assert_eq!(events, Ok(vec![Event::Refused(5)]));
+    assert_eq!(events, Ok(vec![Event::Refused { stream: 5, status: None }]));
     assert_eq!(peer.seen(), [rst(5, Code::ProtocolError)]);
     peer.get(7, &[]);
     assert_eq!(peer.send(kind::PRIORITY, 0, 7, &[0, 0, 0, 7, 1]).map(|events| events.len()), Ok(1));
@@ -427,7 +427,7 @@ fn methods_that_servers_take_for_others_are_refused() {
         let flags = flag::END_STREAM | flag::END_HEADERS;
         assert_eq!(
             peer.send(kind::HEADERS, flags, stream, &block),
-            Ok(vec![Event::Refused(stream)])
+            Ok(vec![Event::Refused { stream, status: Some(501) }])
         );
         let seen = peer.seen();
         assert_eq!(peer.fields(&seen[0])[0].1, "501", "{method}");
@@ -448,7 +448,7 @@ fn heads_over_a_limit_are_answered() {
         let flags = if at + 1 == count { flag::END_HEADERS } else { 0 };
         events = peer.send(kind::CONTINUATION, flags, 1, part).expect("it goes on");
     }
-    assert_eq!(events, [Event::Refused(1)]);
+    assert_eq!(events, [Event::Refused { stream: 1, status: Some(431) }]);
     let seen = peer.seen();
     assert_eq!(peer.fields(&seen[0])[0].1, "431");
     assert_eq!(peer.connection.streams(), 0);
