@@ -37,6 +37,14 @@ enum What {
     Endurance(Options),
     /// Nodes of each site and tier for an audience.
     Fleet(Options),
+    /// Packets a router forwards, by frequency and size.
+    Forwarding(Options),
+    /// Cores of uneven frequency at the same power.
+    Cores(Options),
+    /// Virtual machines that memory holds, and what their load asks.
+    Memory(Options),
+    /// Round trips of mobile clients, by where the service is.
+    Latency(Options),
     /// Channels and cost of this box, from a lab run or a node's curve.
     Fit(FitOptions),
 }
@@ -112,6 +120,10 @@ fn answer(arguments: Arguments) -> Result<ExitCode> {
         What::Carbon(options) => (Model::Carbon, options),
         What::Endurance(options) => (Model::Endurance, options),
         What::Fleet(options) => (Model::Fleet, options),
+        What::Forwarding(options) => (Model::Forwarding, options),
+        What::Cores(options) => (Model::Cores, options),
+        What::Memory(options) => (Model::Memory, options),
+        What::Latency(options) => (Model::Latency, options),
         What::Fit(FitOptions { result, options }) => {
             return show(options, fit::INPUTS, |request| {
                 let path = result.as_deref().context("there is no file to fit")?;

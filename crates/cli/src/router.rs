@@ -49,6 +49,8 @@ enum What {
     Trace(TraceOptions),
     /// What happened lately.
     Events(EventsOptions),
+    /// Cores that are guaranteed to be fast: list them, hold them there.
+    Cores(CoresOptions),
 }
 
 #[derive(Args)]
@@ -127,6 +129,35 @@ struct EventsOptions {
     after: u64,
 }
 
+#[derive(Args)]
+struct CoresOptions {
+    /// Say what of the published set-up this machine has.
+    #[arg(long)]
+    check: bool,
+    /// Set frequencies.
+    #[arg(long, value_enum, value_name = "MODE")]
+    mode: Option<ModeOption>,
+    /// Put this interface's interrupts on fast cores; repeatable.
+    #[arg(long, value_name = "INTERFACE")]
+    port: Vec<String>,
+    /// Show what would be written, and write nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Where sys and proc are.
+    #[arg(long, value_name = "FOLDER", default_value = "/", hide = true)]
+    root: PathBuf,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum ModeOption {
+    /// Each core at its guaranteed frequency.
+    Guaranteed,
+    /// Fast cores from theirs up to turbo, the others at theirs.
+    Mixed,
+    /// As the hardware has it.
+    Free,
+}
+
 /// Runs a router, or asks one.
 ///
 /// # Errors
@@ -147,13 +178,14 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Some(What::Rules(options)) => rules(&options)?,
         Some(What::Sessions(options)) => sessions(&options)?,
         Some(What::Trace(options)) => trace(&options)?,
+        Some(What::Cores(options)) => cores(&options)?,
         Some(What::Events(options)) => {
             let answer = ask(&options.ask, &json!({ "ask": "events", "after": options.after }))?;
             if !options.ask.json {
                 for event in answer.as_array().into_iter().flatten() {
                     println!(
                         "{:>6}  {:<10} {}",
-                        event["number"],
+                        number(&event["number"]),
                         word(&event["what"]),
                         word(&event["subject"])
                     );
@@ -227,6 +259,10 @@ fn word(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
 }
 
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_default()
+}
+
 fn status(options: &Ask) -> Result<()> {
     let status = ask(options, &json!({ "ask": "status" }))?;
     if options.json {
@@ -242,7 +278,8 @@ fn status(options: &Ask) -> Result<()> {
         for (reason, count) in reasons.as_object().into_iter().flatten() {
             println!(
                 "{port:<8}  {reason:<16}{:>14} packets{:>18} bytes",
-                count["packets"], count["bytes"]
+                number(&count["packets"]),
+                number(&count["bytes"])
             );
         }
     }
@@ -269,8 +306,8 @@ fn rules(options: &RulesOptions) -> Result<()> {
             println!(
                 "{:<32}{state:<10}{:>12} packets{:>16} bytes",
                 word(&rule["id"]),
-                count["packets"],
-                count["bytes"]
+                number(&count["packets"]),
+                number(&count["bytes"])
             );
         }
     }
@@ -341,6 +378,45 @@ fn trace(options: &TraceOptions) -> Result<()> {
             println!("{}", word(step));
         }
         println!("reason: {}", word(&answer["reason"]));
+    }
+    Ok(())
+}
+
+fn cores(options: &CoresOptions) -> Result<()> {
+    use freshet_router::cores::{Machine, Mask, Mode};
+    let machine = Machine::read(&options.root).map_err(anyhow::Error::msg)?;
+    let fast = machine.fast();
+    let list: Vec<String> = fast.iter().map(ToString::to_string).collect();
+    println!(
+        "fast CPUs  {}",
+        if fast.is_empty() { "none" } else { "" }.to_owned() + &list.join(",")
+    );
+    println!("mask       {}", Mask(&fast));
+    if options.check {
+        for check in machine.checks() {
+            let found = check.found.as_deref().unwrap_or("not shown by the system");
+            let verdict =
+                check.is_good.map_or("look in the BIOS", |is| if is { "good" } else { "WRONG" });
+            println!("{:<26}{:<16}{found:<26}{verdict}", check.what, check.wanted);
+        }
+    }
+    let mut writes = match options.mode {
+        Some(mode) => machine.frequencies(match mode {
+            ModeOption::Guaranteed => Mode::Guaranteed,
+            ModeOption::Mixed => Mode::Mixed,
+            ModeOption::Free => Mode::Free,
+        }),
+        None => Vec::new(),
+    };
+    if !options.port.is_empty() {
+        writes.extend(machine.interrupts(&options.port).map_err(anyhow::Error::msg)?);
+    }
+    for write in &writes {
+        if options.dry_run {
+            println!("{} = {}", write.path.display(), write.value);
+        } else {
+            write.apply().with_context(|| write.path.display().to_string())?;
+        }
     }
     Ok(())
 }

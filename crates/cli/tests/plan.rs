@@ -4,7 +4,19 @@
 
 use std::process::{Command, Output};
 
-const MODELS: [&str; 7] = ["channels", "tco", "energy", "cost", "carbon", "endurance", "fleet"];
+const MODELS: [&str; 11] = [
+    "channels",
+    "tco",
+    "energy",
+    "cost",
+    "carbon",
+    "endurance",
+    "fleet",
+    "forwarding",
+    "cores",
+    "memory",
+    "latency",
+];
 
 fn plan(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_freshet")).arg("plan").args(arguments).output().unwrap()

@@ -9,6 +9,9 @@ pub(crate) const P001: &str = "001: Delivering up to 500 Gbps Throughput for Nex
 /// 002: energy, cost and carbon of sites.
 pub(crate) const P002: &str = "002: Tests Show Energy Management Impact of Intel-based Varnish CDS \
                                (Varnish Software and Intel, 2023)";
+/// 003: an edge platform of a mobile network.
+pub(crate) const P003: &str = "003: Case Study of Scaled-Up SKT 5G MEC Reference Architecture (SK \
+                               Telecom and Intel)";
 /// 004: a node with large QLC drives.
 pub(crate) const P004: &str = "004: Dense Storage Enables More Responsive Content Delivery Networks \
                                (StorageReview, 2023)";

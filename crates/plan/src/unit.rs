@@ -86,6 +86,9 @@ const SYMBOLS: &[(&str, [i8; 6], f64, Prefixes)] = &[
     ("months", TIME, YEAR_S / 12.0, Prefixes::None),
     ("year", TIME, YEAR_S, Prefixes::None),
     ("years", TIME, YEAR_S, Prefixes::None),
+    ("Hz", [0, -1, 0, 0, 0, 0], 1.0, Prefixes::Decimal),
+    // Packets a second.
+    ("pps", [0, -1, 0, 0, 0, 0], 1.0, Prefixes::Decimal),
     // Drive writes per day.
     ("DWPD", [0, -1, 0, 0, 0, 0], 1.0 / DAY_S, Prefixes::None),
     // No milli: `mWh` is always a slip for `MWh`, as in paper 002.

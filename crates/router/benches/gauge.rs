@@ -3,10 +3,16 @@
 //! `cargo bench -p freshet-router --features kernel --bench gauge`. Needs root. Each figure is the
 //! least of many rounds that take turns, so that what else runs here disturbs all of them alike; what
 //! a program changes in its frame is put back before each run, and the time of that is subtracted.
+//!
+//! `BENCH_EUPF=DIR`, a checkout of edgecomllc/eupf, times its program beside ours in the same rounds: with
+//! one session, no filters and no rate limit, in a namespace that forwards.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench talks to its user")]
 
 #[path = "../tests/support/mod.rs"]
 mod support;
+
+#[path = "gauge/eupf.rs"]
+mod eupf;
 
 use aya::programs::{TestRun, TestRunOptions};
 use freshet_router::app::{App, Kind, Leg};
@@ -28,6 +34,9 @@ const SERVER: u128 = mapped(0xcb00_710a);
 /// What pass may cost: times a bare redirect, and times the same with 16 rules.
 const PASS_MAX: f64 = 3.5;
 const RULES_MAX: f64 = 1.1;
+/// What breakout and the way back may cost, times eUPF's in the same run.
+const BREAKOUT_MAX: f64 = 0.9;
+const WRAPPED_MAX: f64 = 0.5;
 
 fn options(sessions: usize) -> Options {
     Options {
@@ -172,6 +181,12 @@ fn main() {
         println!("gauge: needs root; nothing was measured");
         return;
     }
+    let mut peer = match std::env::var_os(eupf::CHECKOUT) {
+        Some(checkout) if eupf::is_inside() => Some(eupf::Peer::load(checkout.as_ref())),
+        Some(_) => return eupf::again_inside(),
+        None => None,
+    };
+    let mut is_dear = false;
     let mut bench = Bench::new(64);
     let (up, down) = (frame(true), frame(false));
     let paths: [(&str, &str, &[u8], Vec<Rule>); 8] = [
@@ -185,7 +200,12 @@ fn main() {
         ("from the app, encapsulated", "app", &down, rules(256, Some(Act::Breakout))),
     ];
     let mut figures = vec![Vec::new(); paths.len()];
+    let mut of_peer = [Vec::new(), Vec::new()];
     for _ in 0..ROUNDS {
+        if let Some(peer) = &mut peer {
+            of_peer[0].push(peer.run(&up));
+            of_peer[1].push(peer.run(&down));
+        }
         for ((_, program, frame, rules), figures) in paths.iter().zip(&mut figures) {
             bench.set_rules(rules);
             bench.set_frame(frame, NO_TURN);
@@ -202,12 +222,21 @@ fn main() {
     for ((name, ..), ns) in paths.iter().zip(&ns) {
         println!("{name:32}{ns:>8.0}{:>10.2}", ns / nothing_ns);
     }
+    if peer.is_some() {
+        let [up, down] = [least(&of_peer[0]) - back_up, least(&of_peer[1]) - back_down];
+        println!("{:32}{up:>8.0}{:>10.2}", "eUPF, uplink", up / nothing_ns);
+        println!("{:32}{down:>8.0}{:>10.2}", "eUPF, downlink", down / nothing_ns);
+        let (breakout, wrapped) = (ns[6] / up, ns[7] / down);
+        println!("breakout: {breakout:.2} of eUPF's uplink (at most {BREAKOUT_MAX})");
+        println!("into the tunnel: {wrapped:.2} of eUPF's downlink (at most {WRAPPED_MAX})");
+        is_dear |= breakout > BREAKOUT_MAX || wrapped > WRAPPED_MAX;
+    }
     clients();
     let (of_bare, of_16) = (ns[5] / ns[0], ns[5] / ns[4]);
     println!(
         "pass with 256 rules: {of_bare:.2} of bare (at most {PASS_MAX}), {of_16:.2} of 16 rules"
     );
-    if of_bare > PASS_MAX || of_16 > RULES_MAX {
+    if is_dear || of_bare > PASS_MAX || of_16 > RULES_MAX {
         println!("gauge: above what it may cost");
         std::process::exit(1);
     }

@@ -8,6 +8,7 @@
 //! - [`packet`] and [`gtp`]: frames, read and written;
 //! - [`mod@rule`]: traffic rules, checked as a whole, compiled to bit sets, and what they mean;
 //! - [`session`]: which client is behind which tunnel, as learnt, copied from PFCP or told;
+//! - [`cores`]: which cores of a machine are guaranteed to be fast, and how to hold them there;
 //! - `kernel`, with the feature of that name: the programs themselves, loaded and attached;
 //! - [`model`]: what becomes of a frame, said plainly; the program in the kernel is held against it.
 //!
@@ -26,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
+pub mod cores;
 pub mod gtp;
 #[cfg(feature = "kernel")]
 pub mod kernel;

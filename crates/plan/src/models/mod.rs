@@ -1,9 +1,13 @@
 //! The models: one name, one file of the paper's inputs and one function each.
 
 mod channels;
+mod cores;
 mod curve;
 mod endurance;
 mod fleet;
+mod forwarding;
+mod latency;
+mod memory;
 mod site;
 mod tco;
 
@@ -31,11 +35,19 @@ pub enum Model {
     Endurance,
     /// Nodes of a network.
     Fleet,
+    /// Packets a router forwards.
+    Forwarding,
+    /// Cores of uneven frequency.
+    Cores,
+    /// Virtual machines that memory holds.
+    Memory,
+    /// Round trips of mobile clients.
+    Latency,
 }
 
 impl Model {
     /// All models, in the order of the documentation.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 11] = [
         Self::Channels,
         Self::Tco,
         Self::Energy,
@@ -43,6 +55,10 @@ impl Model {
         Self::Carbon,
         Self::Endurance,
         Self::Fleet,
+        Self::Forwarding,
+        Self::Cores,
+        Self::Memory,
+        Self::Latency,
     ];
 
     /// Its name on the command line.
@@ -55,6 +71,10 @@ impl Model {
             Self::Carbon => "carbon",
             Self::Endurance => "endurance",
             Self::Fleet => "fleet",
+            Self::Forwarding => "forwarding",
+            Self::Cores => "cores",
+            Self::Memory => "memory",
+            Self::Latency => "latency",
         }
     }
 
@@ -65,6 +85,10 @@ impl Model {
             Self::Tco => tco::INPUTS,
             Self::Endurance => endurance::INPUTS,
             Self::Fleet => fleet::INPUTS,
+            Self::Forwarding => forwarding::INPUTS,
+            Self::Cores => cores::INPUTS,
+            Self::Memory => memory::INPUTS,
+            Self::Latency => latency::INPUTS,
             Self::Energy | Self::Cost | Self::Carbon => site::INPUTS,
         }
     }
@@ -93,6 +117,10 @@ pub fn plan(model: Model, request: &Request<'_>) -> Result<Outcome, PlanError> {
             Model::Tco => tco::tco(reader),
             Model::Endurance => endurance::endurance(reader),
             Model::Fleet => fleet::fleet(reader),
+            Model::Forwarding => forwarding::forwarding(reader),
+            Model::Cores => cores::cores(reader),
+            Model::Memory => memory::memory(reader),
+            Model::Latency => latency::latency(reader),
             Model::Energy => site::energy(reader),
             Model::Cost => site::cost(reader),
             Model::Carbon => site::carbon(reader),

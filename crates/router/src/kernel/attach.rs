@@ -8,6 +8,7 @@ use super::control::{Control, State};
 use super::interface::{Interface, check_floor};
 use super::programs::{KernelError, Options, Programs, program_of};
 use crate::app::{Kind, LEGS_MAX};
+use crate::rule::compile::Table;
 use aya::programs::XdpMode;
 use aya::programs::links::{FdLink, PinnedLink};
 use aya::programs::xdp::XdpLink;
@@ -191,6 +192,13 @@ fn start_with(
         pins: Some(folder.to_path_buf()),
         gauge: false,
     })?;
+    let names: Vec<&str> = config.apps.iter().map(|app| app.name.as_str()).collect();
+    if adopted && state.as_ref().is_none_or(|state| state.apps != names) {
+        // The rules in the kernel name apps by number, which are others from here on.
+        let nobody = crate::rule::Profile::default();
+        let table = Table::new(0, &[], &[nobody]).expect("no rules are not too many");
+        programs.set_rules(&table)?;
+    }
     // Uplink leaves by the core's interface.
     programs.set_wire(0, ports[1].index)?;
     programs.set_wire(1, ports[0].index)?;

@@ -11,6 +11,9 @@ use std::path::PathBuf;
 /// takes, traffic of a dead app is back at the core within a second.
 pub const ALIVE_MS: u64 = 700;
 
+/// Rules with a rate of their own.
+pub const LIMITS_MAX: usize = 255;
+
 /// What the wire carries.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
@@ -169,6 +172,9 @@ pub fn read(text: &str) -> Result<Config, String> {
     let taps = apps.iter().filter(|app| matches!(app.kind, Kind::Tap { .. })).count();
     if taps > TAPS_MAX {
         return Err(format!("app: {TAPS_MAX} taps are the most"));
+    }
+    if file.limit.len() > LIMITS_MAX {
+        return Err(format!("limit: {LIMITS_MAX} are the most"));
     }
     let limits = file.limit.into_iter().map(|(rule, limit)| {
         let rate = read_rate(&limit.rate);

@@ -33,6 +33,8 @@ pub struct State {
     pub generation: u64,
     /// The rules.
     pub rules: Vec<TrafficRule>,
+    /// The apps they name, by number.
+    pub apps: Vec<String>,
     /// Their numbers, which counters have.
     pub numbers: BTreeMap<String, u16>,
     /// Tags of each profile, by its number.
@@ -190,6 +192,7 @@ impl Control {
         State {
             generation: self.generation,
             rules: self.rules_wire.clone(),
+            apps: self.apps.iter().map(|app| app.name.clone()).collect(),
             numbers: self.rules.iter().map(|rule| (rule.id.clone(), rule.number)).collect(),
             profiles: profiles.collect(),
             tags: self.tagged.iter().map(|(who, tags)| (who.to_string(), tags.clone())).collect(),
@@ -203,6 +206,9 @@ impl Control {
     pub fn seen(&mut self, sighting: &Sighting, now_ms: u64) -> Result<(), KernelError> {
         self.learning.sightings += 1;
         let learnt = self.sessions.seen(sighting, now_ms);
+        for client in self.sessions.evicted() {
+            self.remove(client)?;
+        }
         self.learnt(learnt, sighting.client)
     }
 
@@ -381,18 +387,15 @@ impl Control {
         generation: u64,
     ) -> Result<u64, Refused> {
         let mut rules = check::check(&wire, &self.apps).map_err(Refused::Mistakes)?;
-        let is_adopting = numbers.is_some();
         let known = numbers.unwrap_or_else(|| {
             self.rules.iter().map(|rule| (rule.id.clone(), rule.number)).collect()
         });
         let fresh = give_numbers(&mut rules, &known);
         for (place, (rule, rate)) in self.limits.iter().enumerate() {
-            let number = (place + 1).min(255) as u8;
+            let number = u8::try_from(place + 1).expect("the configuration has fewer limits");
             if let Some(rule) = rules.iter_mut().find(|one| one.id == *rule) {
                 rule.limiter = number;
-                if !is_adopting {
-                    self.programs.set_limiter(number, *rate, BURST_MS).map_err(Refused::Kernel)?;
-                }
+                self.programs.set_limiter(number, *rate, BURST_MS).map_err(Refused::Kernel)?;
             }
         }
         let before = std::mem::replace(&mut self.generation, generation);

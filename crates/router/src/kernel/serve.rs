@@ -35,8 +35,9 @@ const EVENTS_MAX: usize = 1024;
 const SIGHTINGS_MAX: usize = 4096;
 /// How often apps are looked after.
 const TURN_MS: i64 = 100;
-/// How long a question may take to arrive, and its answer to leave.
-const QUESTION_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a question may take to arrive, and its answer to leave: meanwhile nobody says that apps are
+/// alive.
+const QUESTION_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// A router that runs.
 #[allow(missing_debug_implementations, reason = "the queue of sightings has none")]

@@ -2,7 +2,7 @@
 //!
 //! [`wire`] is the form they arrive in, [`check`](check::check) turns a whole set into [`Rule`]s or
 //! says every mistake with its place, [`compile`] makes the bit sets the kernel looks packets up in,
-//! and [`reference`] says slowly and plainly what these must answer.
+//! and [`mod@reference`] says slowly and plainly what these must answer.
 
 pub mod check;
 pub mod compile;

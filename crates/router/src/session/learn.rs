@@ -101,6 +101,8 @@ struct State {
     past: Option<Past>,
     ambiguous_until_ms: u64,
     tags: Vec<String>,
+    /// Its place among learnt sessions by age.
+    place: u64,
 }
 
 /// A session somebody told: the link to the base station may be still unknown.
@@ -131,6 +133,11 @@ pub struct Sessions {
     hops: HashMap<[u128; 2], Hop>,
     /// Told sessions whose link is not known yet.
     waiting: BTreeMap<Client, (Told, Authority)>,
+    /// Learnt sessions, the one that changed longest ago in front: it makes room for a new one. Should
+    /// its client still be there, its next packets have it learnt again.
+    by_age: BTreeMap<u64, Client>,
+    places: u64,
+    evicted: Vec<Client>,
 }
 
 impl Sessions {
@@ -144,6 +151,9 @@ impl Sessions {
             sessions_max,
             hops: HashMap::new(),
             waiting: BTreeMap::new(),
+            by_age: BTreeMap::new(),
+            places: 0,
+            evicted: Vec::new(),
         }
     }
 
@@ -181,11 +191,17 @@ impl Sessions {
             }
             Direction::Downlink => {
                 let had = state.session.is_some();
-                let is_full = !had && self.confirmed >= self.sessions_max;
-                let learnt = if is_full { Learnt::Full } else { state.answer(sighting, now_ms) };
+                let learnt = state.answer(sighting, now_ms);
                 let has = state.session.is_some();
                 self.count(had, has);
-                learnt
+                if matches!(learnt, Learnt::Session(_)) {
+                    self.age(sighting.client);
+                }
+                if self.confirmed > self.sessions_max {
+                    self.evict(sighting.client)
+                } else {
+                    learnt
+                }
             }
         }
     }
@@ -234,6 +250,36 @@ impl Sessions {
         self.clients.entry(client).or_default().tags = tags;
     }
 
+    /// Learnt sessions that had to make room since this was last asked.
+    pub fn evicted(&mut self) -> Vec<Client> {
+        std::mem::take(&mut self.evicted)
+    }
+
+    /// Makes a client's session the youngest of those that may have to make room.
+    fn age(&mut self, client: Client) {
+        let Some(state) = self.clients.get_mut(&client) else { return };
+        self.by_age.remove(&state.place);
+        self.places += 1;
+        state.place = self.places;
+        self.by_age.insert(state.place, client);
+    }
+
+    /// Takes the oldest learnt session away so that `client` has room.
+    fn evict(&mut self, client: Client) -> Learnt {
+        let session = self.get(client).map(|(session, _)| session);
+        while let Some((_, oldest)) = self.by_age.pop_first() {
+            let is_learnt = self.get(oldest).is_some_and(|(_, by)| by == Authority::Learnt);
+            if is_learnt && self.forget(oldest, Authority::Learnt) {
+                if oldest == client {
+                    return Learnt::Full;
+                }
+                self.evicted.push(oldest);
+                return session.map_or(Learnt::Nothing, Learnt::Session);
+            }
+        }
+        Learnt::Full
+    }
+
     /// A client's tags, sorted.
     #[must_use]
     pub fn tags(&self, client: Client) -> &[String] {
@@ -273,6 +319,9 @@ impl Sessions {
         let state = self.clients.entry(session.client).or_default();
         (state.session, state.tags) = (Some((session, authority)), tags);
         self.count(had, true);
+        if authority == Authority::Learnt {
+            self.age(session.client);
+        }
     }
 
     const fn count(&mut self, had: bool, has: bool) {

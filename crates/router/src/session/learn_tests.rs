@@ -165,6 +165,36 @@ fn proposals_of_many_sources_are_bounded() {
     assert!(matches!(learnt, Learnt::Session(_)));
 }
 
+#[test]
+fn the_oldest_learnt_session_makes_room_and_told_ones_stay() {
+    let mut sessions = Sessions::new(3);
+    let learn = |sessions: &mut Sessions, number: u128, at| {
+        let client = Client::of(CLIENT + number).expect("a client");
+        let mut up = up_from(GNB_A, UPF, 100 + number as u32, 5000);
+        let mut down = down_to(GNB_A, UPF, 200 + number as u32, 5000);
+        (up.client, down.client) = (client, client);
+        sessions.seen(&up, at);
+        (client, sessions.seen(&down, at))
+    };
+    let (first, _) = learn(&mut sessions, 1, 1);
+    let told = Told {
+        client: Client::of(CLIENT).expect("a client"),
+        teids: [1, 2],
+        ends: [GNB_A, UPF],
+        qfi: 5,
+        form: Form::GtpContainer,
+    };
+    assert!(matches!(sessions.tell(told, Authority::Operator), Learnt::Session(_)));
+    let (second, _) = learn(&mut sessions, 2, 2);
+    assert!(sessions.evicted().is_empty());
+    let (third, learnt) = learn(&mut sessions, 3, 3);
+    assert!(matches!(learnt, Learnt::Session(_)));
+    assert_eq!((sessions.evicted(), sessions.len()), (vec![first], 3));
+    learn(&mut sessions, 4, 4);
+    assert_eq!(sessions.evicted(), [second]);
+    assert!(sessions.get(told.client).is_some() && sessions.get(third).is_some());
+}
+
 proptest! {
     /// Whatever a forger sends from its own tunnel, whenever: as the core answers only the owner, the
     /// session is never the forger's, and where the owner's was confirmed it stays or is nobody's.

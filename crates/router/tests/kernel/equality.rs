@@ -201,3 +201,59 @@ fn compare(meant: &Verdict, (action, told, bytes): &(u32, Told, Vec<u8>), place:
         assert_eq!(*bytes, meant.frame, "{place}");
     }
 }
+
+/// A rule's rate holds within five in a hundred. The burst is long, so that it does not matter when
+/// this test has to wait for a processor.
+#[test]
+fn a_limited_rule_keeps_its_rate() {
+    use freshet_router::rule::{Act, Filter, Rule};
+    const RATE: u64 = 50_000_000;
+    const BURST_MS: u64 = 1000;
+    let Some(mut programs) = load(&Options { tells_verdicts: false, ..options(false) }) else {
+        return;
+    };
+    let rule = Rule {
+        id: "limited".to_owned(),
+        number: 7,
+        is_flow: false,
+        priority: 0,
+        filters: vec![Filter::default()],
+        act: Act::Pass,
+        app: None,
+        is_active: true,
+        limiter: 3,
+    };
+    let mut random = Random(1);
+    let client = freshet_router::packet::mapped(0x0a2d_0002);
+    let session =
+        support::session(&mut random, freshet_router::session::Client::of(client).unwrap(), false);
+    set_up(&mut programs, &[rule], &[(session, 0)]);
+    programs.set_limiter(3, RATE, BURST_MS).unwrap();
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+    frame.extend(loop {
+        let packet = support::packet(&mut random, client, 0xffff_cb00_710a);
+        if packet.len() > 1300 {
+            break packet;
+        }
+    });
+    programs.program("access").unwrap();
+    let started = std::time::Instant::now();
+    while started.elapsed() < std::time::Duration::from_secs(1) {
+        let options =
+            TestRunOptions { data_in: Some(&frame), repeat: 2000, ..TestRunOptions::default() };
+        programs.program("access").unwrap().test_run(options).unwrap();
+    }
+    let seconds = started.elapsed().as_secs_f64() + BURST_MS as f64 / 1000.0;
+    let reasons = programs.reasons().unwrap();
+    let of = |name: &str| {
+        let found = reasons[0].iter().find(|(reason, _)| reason.name() == name).unwrap();
+        found.1.bytes as f64 * 8.0
+    };
+    let (passed, dropped) = (of("rule-pass"), of("rate-limited"));
+    assert!(
+        dropped > passed / 4.0,
+        "{passed} passed, {dropped} dropped: the rate was never reached"
+    );
+    let off = passed / (RATE as f64 * seconds) - 1.0;
+    assert!(off.abs() < 0.05, "{:.1} % off", off * 100.0);
+}
