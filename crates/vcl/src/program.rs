@@ -164,7 +164,7 @@ pub(crate) enum StatementKind {
         message: Message,
         header: u32,
     },
-    UnsetBody,
+    Unset(Variable),
     Call(u32),
     Leave,
     Return {

@@ -232,8 +232,7 @@ impl Checker<'_> {
             Target::Field(message, header) => Some(StatementKind::UnsetField { message, header }),
             Target::Variable(definition) if definition.unset != States::NONE => {
                 self.used(definition.name, Access::Unset, definition.unset, path.span);
-                debug_assert_eq!(definition.variable, Variable::BereqBody);
-                Some(StatementKind::UnsetBody)
+                Some(StatementKind::Unset(definition.variable))
             }
             Target::Variable(definition) => {
                 let message = format!("Variable cannot be unset.\n'{}'", definition.name);

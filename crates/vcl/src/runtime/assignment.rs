@@ -1,5 +1,7 @@
 //! Writing variables: what a policy sets is checked to be fit to be sent, or taken over as a knob.
 
+use super::variables::{filters_not_fixed, resp_filters_fixed};
+use super::view::Answer;
 use super::{Event, Fault, Result, Run};
 use crate::program::{Text, Value};
 use crate::types::State;
@@ -8,145 +10,31 @@ use freshet_http::message::{Method, Version};
 
 impl Run<'_> {
     pub(crate) fn set_variable(&mut self, variable: Variable, value: Value) -> Result<()> {
-        use Variable as V;
-        match (variable, value) {
-            (V::ReqMethod | V::BereqMethod, Value::Text(text)) => self.set_method(variable, text),
-            (V::ReqUrl | V::BereqUrl, Value::Text(text)) => self.set_url(variable, text),
-            (V::ReqProto | V::BereqProto | V::RespProto | V::BerespProto, Value::Text(text)) => {
-                let text = self.string(text).into_owned();
-                self.set_proto(variable, &text);
-                Ok(())
-            }
-            (V::RespStatus | V::BerespStatus, Value::Int(status)) => {
-                self.set_status(variable, status)
-            }
-            (V::RespReason | V::BerespReason, Value::Text(text)) => self.set_reason(variable, text),
-            (V::RespBody | V::BerespBody, value) => {
-                if let Some(body) = &mut self.view.body {
-                    body.clear();
-                }
-                self.append_body(value)
-            }
-            (V::ClientIdentity, Value::Text(text)) => {
-                let bytes: Box<[u8]> = self.bytes(text).into();
-                self.spend(bytes.len())?;
-                if let Some(client) = &mut self.view.client {
-                    client.identity = Some(bytes);
-                }
-                Ok(())
-            }
-            (V::BerespStorageHint, Value::Text(text)) => {
-                let name = self.string(text).into_owned();
-                let found = self.program.storages.iter().position(|known| *known == name);
-                if let Some(answer) = &mut self.view.answer {
-                    answer.storage = found.and_then(|index| u32::try_from(index).ok());
-                }
-                Ok(())
-            }
-            (V::BerespFilters, Value::Text(text)) => {
-                let bytes = self.bytes(text).into();
-                if let Some(answer) = &mut self.view.answer {
-                    answer.filters = Some(bytes);
-                }
-                Ok(())
-            }
-            (V::RespFilters, Value::Text(text)) => {
-                let bytes = self.bytes(text).into();
-                if let Some(delivery) = &mut self.view.delivery {
-                    delivery.filters = Some(bytes);
-                }
-                Ok(())
-            }
-            (variable, value) => self.set_knob(variable, value),
+        match variable.definition().set {
+            Some(set) => set(self, value),
+            None => Ok(()),
         }
     }
 
-    fn set_knob(&mut self, variable: Variable, value: Value) -> Result<()> {
-        use Variable as V;
-        // Lifetimes cannot be negative but for `beresp.ttl`, where that means stale.
-        let span = |seconds: f64| seconds.max(0.0);
-        let in_error = self.state == State::BackendError;
-        let view = &mut self.view;
-        if let Some(client) = view.client.as_deref_mut() {
-            match (variable, value) {
-                (V::ReqBackendHint, Value::Backend(backend)) => {
-                    client.backend_hint = Some(backend);
-                }
-                (V::ReqTtl, Value::Duration(seconds)) => client.ttl = Some(seconds),
-                (V::ReqGrace, Value::Duration(seconds)) => client.grace = Some(seconds),
-                (V::ReqHashAlwaysMiss, Value::Bool(truth)) => client.hash_always_miss = truth,
-                (V::ReqHashIgnoreBusy, Value::Bool(truth)) => client.hash_ignore_busy = truth,
-                (V::ReqHashIgnoreVary, Value::Bool(truth)) => client.hash_ignore_vary = truth,
-                (V::ReqStorage, Value::Stevedore(storage)) => client.storage = storage,
-                // Only the page a client asked for can do without.
-                (V::ReqEsi, Value::Bool(truth)) if client.esi_level == 0 => client.esi = truth,
-                (V::ReqEsi, Value::Bool(_)) => {}
-                (V::SessTimeoutIdle, Value::Duration(t)) => client.timeout_idle = span(t),
-                (V::SessTimeoutLinger, Value::Duration(t)) => client.timeout_linger = span(t),
-                (V::SessSendTimeout, Value::Duration(t)) => client.send_timeout = span(t),
-                (V::SessIdleSendTimeout, Value::Duration(t)) => {
-                    client.idle_send_timeout = span(t);
-                }
-                (V::BereqBackend, Value::Backend(backend)) if view.fetch.is_none() => {
-                    client.backend_hint = Some(backend);
-                }
-                _ => {}
-            }
+    /// A text that becomes part of a message's first line, which may not be empty.
+    fn line(&mut self, value: Value, message: Message, line: &'static str) -> Result<String> {
+        let Value::Text(text) = value else { return Ok(String::new()) };
+        let text = self.string(text).into_owned();
+        if text.is_empty() {
+            let message = message.name();
+            return Err(Fault::new(format!("Setting {message}.{line} to empty string")));
         }
-        if let Some(fetch) = view.fetch.as_deref_mut() {
-            match (variable, value) {
-                (V::BereqBackend, Value::Backend(backend)) => fetch.backend = backend,
-                (V::BereqConnectTimeout, Value::Duration(t)) => {
-                    fetch.connect_timeout = Some(span(t));
-                }
-                (V::BereqFirstByteTimeout, Value::Duration(t)) => {
-                    fetch.first_byte_timeout = Some(span(t));
-                }
-                (V::BereqBetweenBytesTimeout, Value::Duration(t)) => {
-                    fetch.between_bytes_timeout = Some(span(t));
-                }
-                _ => {}
-            }
-        }
-        if let Some(answer) = view.answer.as_deref_mut() {
-            match (variable, value) {
-                (V::BerespTtl, Value::Duration(seconds)) => answer.ttl = seconds,
-                (V::BerespGrace, Value::Duration(seconds)) => answer.grace = span(seconds),
-                (V::BerespKeep, Value::Duration(seconds)) => answer.keep = span(seconds),
-                (V::BerespUncacheable, Value::Bool(truth)) => {
-                    if answer.uncacheable && !truth && !in_error {
-                        return Err(Fault::new(
-                            "beresp.uncacheable can only be set to true: what is passed is not \
-                             kept",
-                        ));
-                    }
-                    answer.uncacheable = truth;
-                }
-                (V::BerespDoEsi, Value::Bool(truth)) => answer.do_esi = truth,
-                (V::BerespDoGzip, Value::Bool(truth)) => answer.do_gzip = truth,
-                (V::BerespDoGunzip, Value::Bool(truth)) => answer.do_gunzip = truth,
-                (V::BerespDoStream, Value::Bool(truth)) => answer.do_stream = truth,
-                (V::BerespStorage, Value::Stevedore(storage)) => answer.storage = storage,
-                _ => {}
-            }
-        }
-        if let (Some(delivery), V::RespDoEsi, Value::Bool(truth)) =
-            (view.delivery.as_deref_mut(), variable, value)
-        {
-            delivery.do_esi = truth;
-        }
-        Ok(())
+        self.spend(text.len())?;
+        Ok(text)
     }
 
-    fn set_method(&mut self, variable: Variable, text: Text) -> Result<()> {
-        let name = self.string(text).into_owned();
+    pub(crate) fn set_method(&mut self, message: Message, value: Value) -> Result<()> {
+        let name = self.line(value, message, "method")?;
         let is_token =
             |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-        if name.is_empty() || !name.bytes().all(is_token) {
+        if !name.bytes().all(is_token) {
             return Err(Fault::new(format!("'{name}' is no method")));
         }
-        self.spend(name.len())?;
-        let message = request_of(variable);
         self.trace_line(message, "method", name.as_bytes());
         if let Some(head) = self.request_mut(message) {
             head.method = Method::from_name(&name);
@@ -154,17 +42,11 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn set_url(&mut self, variable: Variable, text: Text) -> Result<()> {
-        let url = self.string(text).into_owned();
-        if url.is_empty() {
-            let name = variable.definition().name;
-            return Err(Fault::new(format!("Setting {name} to empty string")));
-        }
+    pub(crate) fn set_url(&mut self, message: Message, value: Value) -> Result<()> {
+        let url = self.line(value, message, "url")?;
         if url.bytes().any(|byte| byte < 0x20 || byte == 0x7f) {
             return Err(Fault::new(format!("Bad URL: {}", url.escape_debug())));
         }
-        self.spend(url.len())?;
-        let message = request_of(variable);
         self.trace_line(message, "url", url.as_bytes());
         if let Some(head) = self.request_mut(message) {
             head.target = url;
@@ -172,50 +54,35 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn set_proto(&mut self, variable: Variable, text: &str) {
-        let version = match text {
+    pub(crate) fn set_proto(&mut self, message: Message, value: Value) -> Result<()> {
+        let text = self.line(value, message, "proto")?;
+        let version = match &*text {
             "HTTP/1.0" => Version::Http10,
             _ => Version::Http11,
         };
-        let message = match variable {
-            Variable::RespProto => Message::Resp,
-            Variable::BerespProto => Message::Beresp,
-            other => request_of(other),
-        };
         self.trace_line(message, "proto", text.as_bytes());
         if let (Message::Req, Some(client)) = (message, self.view.client.as_deref_mut()) {
-            client.proto = Some(text.into()).filter(|_| text != version.as_str());
+            client.proto = Some(text.into()).filter(|text: &Box<str>| **text != *version.as_str());
         }
-        match message {
-            Message::Resp => {
-                if let Some(head) = &mut self.view.resp {
-                    head.version = version;
-                }
-            }
-            Message::Beresp => {
-                if let Some(head) = &mut self.view.beresp {
-                    head.version = version;
-                }
-            }
-            other => {
-                if let Some(head) = self.request_mut(other) {
-                    head.version = version;
-                }
-            }
+        if let Some(head) = self.request_mut(message) {
+            head.version = version;
+        } else if let Some(head) = self.response_mut(message) {
+            head.version = version;
         }
+        Ok(())
     }
 
-    fn set_status(&mut self, variable: Variable, status: i64) -> Result<()> {
+    pub(crate) fn set_status(&mut self, message: Message, value: Value) -> Result<()> {
+        let Value::Int(status) = value else { return Ok(()) };
         let number = u16::try_from(status).ok().filter(|status| status % 1000 >= 100);
         let Some(number) = number else {
-            let name = variable.definition().name;
+            let name = message.name();
             return Err(Fault::new(match status {
-                ..0 => format!("{name} ({status}) is negative"),
-                65_536.. => format!("{name} ({status}) > 65535"),
-                _ => format!("illegal {name} ({status}) (..0##)"),
+                ..0 => format!("{name}.status ({status}) is negative"),
+                65_536.. => format!("{name}.status ({status}) > 65535"),
+                _ => format!("illegal {name}.status ({status}) (..0##)"),
             }));
         };
-        let message = response_of(variable);
         self.trace_line(message, "status", status.to_string().as_bytes());
         if let Some(head) = self.response_mut(message) {
             head.status = number;
@@ -224,18 +91,142 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn set_reason(&mut self, variable: Variable, text: Text) -> Result<()> {
-        let reason = self.string(text).into_owned();
+    pub(crate) fn set_reason(&mut self, message: Message, value: Value) -> Result<()> {
+        let reason = self.line(value, message, "reason")?;
         if reason.bytes().any(|byte| byte < 0x20 || byte == 0x7f) {
             return Err(Fault::new(format!("Bad reason: {}", reason.escape_debug())));
         }
-        self.spend(reason.len())?;
-        let message = response_of(variable);
         self.trace_line(message, "reason", reason.as_bytes());
         if let Some(head) = self.response_mut(message) {
             head.reason = Some(reason.into());
         }
         Ok(())
+    }
+
+    pub(crate) fn set_client_identity(&mut self, value: Value) -> Result<()> {
+        let Value::Text(text) = value else { return Ok(()) };
+        let bytes: Box<[u8]> = self.bytes(text).into();
+        self.spend(bytes.len())?;
+        if let Some(client) = &mut self.view.client {
+            client.identity = Some(bytes);
+        }
+        Ok(())
+    }
+
+    /// Only the page a client asked for can do without what it includes.
+    pub(crate) fn set_req_esi(&mut self, value: Value) -> Result<()> {
+        if let (Some(client), Value::Bool(truth)) = (self.view.client.as_deref_mut(), value)
+            && client.esi_level == 0
+        {
+            client.esi = truth;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_bereq_backend(&mut self, value: Value) -> Result<()> {
+        let Value::Backend(backend) = value else { return Ok(()) };
+        if let Some(fetch) = &mut self.view.fetch {
+            fetch.backend = backend;
+        } else if let Some(client) = &mut self.view.client {
+            // In `vcl_pipe` the client's side sends the request.
+            client.backend_hint = Some(backend);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn unset_bereq_body(&mut self) {
+        if let Some(fetch) = &mut self.view.fetch {
+            fetch.body_unset = true;
+        }
+    }
+
+    pub(crate) fn set_lifetime(&mut self, value: Value, set: fn(&mut Answer, f64)) -> Result<()> {
+        if let (Some(answer), Value::Duration(seconds)) = (self.view.answer.as_deref_mut(), value) {
+            set(answer, seconds);
+        }
+        self.trace_lifetime();
+        Ok(())
+    }
+
+    pub(crate) fn set_uncacheable(&mut self, value: Value) -> Result<()> {
+        let (Some(answer), Value::Bool(truth)) = (self.view.answer.as_deref_mut(), value) else {
+            return Ok(());
+        };
+        if truth || self.state == State::BackendError {
+            answer.uncacheable = truth;
+        } else if answer.uncacheable && self.traced {
+            // What is passed is not kept.
+            self.host.trace(Event::Error("Ignoring attempt to reset beresp.uncacheable"));
+        }
+        self.trace_lifetime();
+        Ok(())
+    }
+
+    fn trace_lifetime(&mut self) {
+        if let (Some(answer), true) = (self.view.answer.as_deref(), self.traced) {
+            let origin = self.view.now - answer.age;
+            self.host.trace(Event::Lifetime { answer, origin });
+        }
+    }
+
+    pub(crate) fn set_filter_knob(
+        &mut self,
+        name: &str,
+        value: Value,
+        knob: fn(&mut Answer) -> &mut bool,
+    ) -> Result<()> {
+        if let (Some(answer), Value::Bool(truth)) = (self.view.answer.as_deref_mut(), value) {
+            filters_not_fixed(answer, name)?;
+            *knob(answer) = truth;
+        }
+        Ok(())
+    }
+
+    /// Takes a storage by its name, where there is one.
+    pub(crate) fn set_storage_hint(&mut self, value: Value) -> Result<()> {
+        let Value::Text(text) = value else { return Ok(()) };
+        let name = self.string(text).into_owned();
+        let found = self.program.storages.iter().position(|known| *known == name);
+        let found = found.and_then(|index| u32::try_from(index).ok());
+        if let (Some(answer), Some(storage)) = (&mut self.view.answer, found) {
+            answer.storage = Some(storage);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_beresp_filters(&mut self, value: Value) -> Result<()> {
+        let Value::Text(text) = value else { return Ok(()) };
+        let bytes = self.bytes(text).into();
+        if let Some(answer) = &mut self.view.answer {
+            answer.filters = Some(bytes);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_resp_do_esi(&mut self, value: Value) -> Result<()> {
+        if let (Some(delivery), Value::Bool(truth)) = (self.view.delivery.as_deref_mut(), value) {
+            if delivery.filters.is_some() {
+                return Err(resp_filters_fixed());
+            }
+            delivery.do_esi = truth;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_resp_filters(&mut self, value: Value) -> Result<()> {
+        let Value::Text(text) = value else { return Ok(()) };
+        let bytes = self.bytes(text).into();
+        if let Some(delivery) = &mut self.view.delivery {
+            delivery.filters = Some(bytes);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_body(&mut self, value: Value) -> Result<()> {
+        if let Some(body) = &mut self.view.body {
+            body.clear();
+        }
+        self.append_body(value)
     }
 
     fn response_mut(
@@ -275,19 +266,5 @@ impl Run<'_> {
         };
         self.view.body = body;
         result
-    }
-}
-
-fn request_of(variable: Variable) -> Message {
-    match variable {
-        Variable::BereqMethod | Variable::BereqUrl | Variable::BereqProto => Message::Bereq,
-        _ => Message::Req,
-    }
-}
-
-fn response_of(variable: Variable) -> Message {
-    match variable {
-        Variable::BerespStatus | Variable::BerespReason => Message::Beresp,
-        _ => Message::Resp,
     }
 }

@@ -1,5 +1,6 @@
 //! What a running policy asks of the node. Every question has an answer without I/O that waits.
 
+use super::view::Answer;
 use crate::program::StorageFact as Fact;
 use crate::types::{Action, State};
 use crate::variables::Message;
@@ -86,6 +87,13 @@ pub enum Event<'a> {
         line: &'static str,
         /// Its new text.
         value: &'a [u8],
+    },
+    /// How long a response lives, or that it is not kept, was set.
+    Lifetime {
+        /// What it is now.
+        answer: &'a Answer,
+        /// When the origin made it, seconds since 1970.
+        origin: f64,
     },
     /// A text was added to what is hashed.
     Hash(&'a [u8]),

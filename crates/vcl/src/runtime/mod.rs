@@ -14,6 +14,7 @@ pub use host::{Event, Host, Purge, StorageQuestion};
 pub use lifetime::{Defaults, lifetime};
 pub use task::{STATEMENTS_MAX, SYNTHETIC_BYTES_MAX, Task, WORKSPACE_BYTES_MAX};
 pub(crate) use values::{arithmetic, write_value};
+pub(crate) use variables::proto;
 pub use view::{
     Answer, ClientKnobs, Delivery, FetchKnobs, ObjectView, Session, TlsFacts, UnixPeer, View,
 };
@@ -256,9 +257,9 @@ impl Run<'_> {
                 self.unset_field(*message, *header);
                 Flow::Next
             }
-            StatementKind::UnsetBody => {
-                if let Some(fetch) = &mut self.view.fetch {
-                    fetch.body_unset = true;
+            StatementKind::Unset(variable) => {
+                if let Some(reset) = variable.definition().reset {
+                    reset(self);
                 }
                 Flow::Next
             }

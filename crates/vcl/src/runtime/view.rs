@@ -179,7 +179,7 @@ pub struct FetchKnobs {
 }
 
 /// Knobs and facts of an origin's answer, or of the page in its place.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
     /// `beresp.ttl`, seconds from now.
     pub ttl: f64,

@@ -130,6 +130,14 @@ impl Host for NodeHost<'_> {
                     transcript.note_bytes(line_tag(message, "reason"), phrase.as_bytes());
                 }
             }
+            Event::Lifetime { answer, origin } => {
+                let word = if answer.uncacheable { "uncacheable" } else { "cacheable" };
+                let (ttl, grace, keep) = (answer.ttl + answer.age, answer.grace, answer.keep);
+                transcript.note(
+                    Tag::TTL,
+                    format_args!("VCL {ttl:.0} {grace:.0} {keep:.0} {origin:.0} {word}"),
+                );
+            }
             Event::Hash(text) => transcript.note_bytes(Tag::Hash, text),
             Event::Log(text) => transcript.note_bytes(Tag::VCL_Log, text),
             Event::Timestamp(text) => transcript.timestamp(&String::from_utf8_lossy(text)),
