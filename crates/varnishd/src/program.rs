@@ -51,6 +51,8 @@ impl Program {
                 .unwrap_or(u32::MAX),
             storages: state.storage_names().map(Into::into).collect(),
             test_module: parameters.flag("debug", "vtc_mode"),
+            unsafe_paths: parameters.bool("vcc_unsafe_path"),
+            labels: Some(state.label_names()),
             default_backend: None,
             identity: Some(state.identity()),
         };
@@ -72,6 +74,9 @@ impl Program {
         VclPolicy::load(name, source, &files, &settings, defaults, timeouts, before)
             .map_err(|error| match error {
                 LoadError::Text(report) => report.render_vcc(),
+                LoadError::Init(why) => {
+                    format!("VCL \"{name}\" Failed initialization\nMessage:\n\t{}", why.message)
+                }
                 other => other.to_string(),
             })
             .and_then(|policy| {

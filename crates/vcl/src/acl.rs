@@ -1,7 +1,7 @@
 //! Access lists: networks, the longest first.
 
 use crate::source::Span;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// An access list.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,6 +87,31 @@ impl Entry {
 /// Bits of an address.
 pub(crate) fn width(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
+}
+
+/// A network written with fewer than four numbers, as `10.1` for 10.1.0.0/16, or with all four.
+pub(crate) fn short_network(text: &str) -> Option<(Ipv4Addr, u8)> {
+    let mut bytes = [0; 4];
+    let mut count = 0;
+    for part in text.split('.') {
+        *bytes.get_mut(count)? = part.trim_start().parse::<u32>().ok()?.try_into().ok()?;
+        count += 1;
+    }
+    Some((bytes.into(), 8 * count as u8))
+}
+
+/// The first address of the network an address is in.
+pub(crate) fn masked(address: IpAddr, bits: u8) -> IpAddr {
+    match address {
+        IpAddr::V4(v4) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(bits.min(32))).unwrap_or(0);
+            Ipv4Addr::from(u32::from(v4) & mask).into()
+        }
+        IpAddr::V6(v6) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(bits.min(128))).unwrap_or(0);
+            Ipv6Addr::from(u128::from(v6) & mask).into()
+        }
+    }
 }
 
 fn number(address: IpAddr) -> u128 {

@@ -35,15 +35,20 @@ pub(crate) enum Kind {
 }
 
 /// Longest first, so that the first that fits is the right one.
-const SIGNS: [&str; 37] = [
-    "<<=", ">>=", "++", "--", "&&", "||", "<=", ">=", "==", "!=", "!~", "+=", "-=", "*=", "/=",
-    "<<", ">>", "%=", "~", "!", "<", ">", "=", "+", "-", "*", "/", "%", "(", ")", "{", "}", ",",
-    ";", ".", ":", "^",
+const SIGNS: [&str; 34] = [
+    "++", "--", "&&", "||", "<=", ">=", "==", "!=", "!~", "+=", "-=", "*=", "/=", "<<", ">>", "~",
+    "!", "<", ">", "=", "+", "-", "*", "/", "%", "(", ")", "{", "}", ",", ";", ".", "&", "|",
 ];
 
 /// Tokens of `main` and all it includes, ended by [`Kind::End`].
-pub(crate) fn tokens(main: Source, sources: &dyn Sources, report: &mut Report) -> Vec<Token> {
-    let mut loader = Loader { sources, report, open: Vec::new(), is_full: false, out: Vec::new() };
+pub(crate) fn tokens(
+    main: Source,
+    sources: &dyn Sources,
+    unsafe_paths: bool,
+    report: &mut Report,
+) -> Vec<Token> {
+    let mut loader =
+        Loader { sources, unsafe_paths, report, open: Vec::new(), is_full: false, out: Vec::new() };
     loader.file(main, Span::default());
     let mut out = loader.out;
     let span = out.last().map_or_else(Span::default, |last: &Token| Span {
@@ -57,6 +62,8 @@ pub(crate) fn tokens(main: Source, sources: &dyn Sources, report: &mut Report) -
 
 struct Loader<'a> {
     sources: &'a dyn Sources,
+    /// Whether names of files may have folders in them.
+    unsafe_paths: bool,
     report: &'a mut Report,
     /// Names of the files being read, outermost first.
     open: Vec<String>,
@@ -120,6 +127,10 @@ impl Loader<'_> {
             self.report.error(name_span, "include <string> not followed by semicolon.");
         }
         if self.is_full {
+            return;
+        }
+        if !self.unsafe_paths && name.contains('/') {
+            self.report.error(name_span, format!("VCL filename '{name}' is unsafe."));
             return;
         }
         let from = self.open.last().cloned().unwrap_or_default();
@@ -216,9 +227,10 @@ impl<'a> Lexer<'a> {
             return;
         };
         if let Some(inner) = rest[2..end].find("/*") {
-            let at = start + 2 + inner;
-            let at = Span { file: self.file, start: at as u32, end: at as u32 + 2 };
-            self.report.error(at, "/* ... */ comment contains /*");
+            let mark = |at: usize| Span { file: self.file, start: at as u32, end: at as u32 + 2 };
+            let (outer, inner) = (mark(start), mark(start + 2 + inner));
+            let diagnostic = self.report.error(outer, "/* ... */ comment contains /*");
+            diagnostic.related.push((inner, "this one".into()));
         }
         self.at += end + 2;
     }

@@ -78,6 +78,14 @@ pub fn digest(parts: &[u8]) -> [u8; 32] {
     digest.as_ref().try_into().unwrap_or([0; 32])
 }
 
+/// Every function that modules have: the module's name and the signature as its manual writes it.
+/// Methods are named `class.method`, constructors `new class`; functions of the language itself have
+/// no module.
+pub fn signatures() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let all = modules::MODULES.iter().chain([&modules::BUILTIN]);
+    all.flat_map(|module| module.functions.iter().map(|one| (module.name, one.signature)))
+}
+
 /// The text appended to every policy.
 pub const BUILTIN: &str = include_str!("builtin.vcl");
 
@@ -91,10 +99,10 @@ pub fn compile(
     settings: &Settings,
 ) -> (Option<Program>, Report) {
     let mut report = Report::default();
-    let tokens = lexer::tokens(main, sources, &mut report);
+    let tokens = lexer::tokens(main, sources, settings.unsafe_paths, &mut report);
     let tree = parser::parse(&tokens, true, &mut report);
     let builtin = Source { name: BUILTIN_NAME.into(), text: BUILTIN.into() };
-    let tokens = lexer::tokens(builtin, &NoFiles, &mut report);
+    let tokens = lexer::tokens(builtin, &NoFiles, false, &mut report);
     let builtin = parser::parse(&tokens, true, &mut report);
     let program = check::check(tree, builtin, sources, settings, &mut report);
     (program, report)

@@ -37,6 +37,7 @@ pub(crate) enum Kept {
 #[derive(Clone, Debug)]
 pub(crate) enum Object {
     Director(Arc<Director>),
+    Accept(Arc<crate::modules::accept::Rule>),
     Blob(Arc<[u8]>),
     Shard(crate::modules::directors::ShardParameters),
 }

@@ -28,7 +28,10 @@ pub(crate) enum Value {
     Stevedore(Option<u32>),
     Acl(u32),
     Regex(u32),
+    /// A header field, by its number among the program's.
     Header(Message, u32),
+    /// A header field whose name was made while running.
+    NamedHeader(Message, Text),
     Http(Message),
     Word(&'static str),
 }
@@ -219,6 +222,18 @@ pub struct Backend {
     pub probe: Option<u32>,
     /// Where it is declared.
     pub span: Span,
+}
+
+impl Backend {
+    /// The `Host` of requests that have none.
+    pub fn host(&self) -> &str {
+        match (&self.host_header, &self.endpoint) {
+            (Some(host), _) => host,
+            (None, Some(Endpoint::Tcp { host, .. })) => host,
+            // As nobody knows what is behind a socket.
+            (None, _) => "0.0.0.0",
+        }
+    }
 }
 
 /// Where a backend listens.

@@ -18,6 +18,11 @@ pub(crate) struct Path {
 }
 
 impl Path {
+    /// What it is found by: names are the same in small and in large letters.
+    pub(crate) fn key(&self) -> String {
+        self.text().to_ascii_lowercase()
+    }
+
     pub(crate) fn text(&self) -> String {
         self.names.iter().map(|name| &*name.text).collect::<Vec<_>>().join(".")
     }
@@ -133,7 +138,6 @@ pub(crate) enum ExpressionKind {
     /// A number with the word behind it: `10s`, `1.5KB`.
     Quantity {
         number: f64,
-        is_real: bool,
         unit: Name,
     },
     Text(Box<str>),
@@ -157,13 +161,12 @@ pub(crate) enum ExpressionKind {
         left: Box<Expression>,
         right: Box<Expression>,
     },
-    /// Operands with operators of one level between them, from left to right; the operator of
-    /// strings side by side is empty.
+    /// Operands with operators of one level between them, from left to right.
     Chain {
         first: Box<Expression>,
         rest: Vec<Link>,
     },
-    /// In brackets, which keep a join or comparison apart from its neighbours.
+    /// In brackets, which keep a sum or comparison apart from its neighbours.
     Bracketed(Box<Expression>),
 }
 

@@ -254,7 +254,7 @@ impl State {
 
     /// The state of this subroutine.
     pub fn of_subroutine(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.subroutine() == name)
+        Self::ALL.into_iter().find(|state| state.subroutine().eq_ignore_ascii_case(name))
     }
 
     /// Whether it is on the client's side of a request.

@@ -512,16 +512,20 @@ pub(super) fn renew_head(stored: &mut StoredHead, answer: Answer, fetch_id: u64)
     stored.freshness = answer.freshness;
 }
 
-/// Fields with tags that are separated by spaces; the latter two are those of Varnish's `xkey`.
-const SPACED_TAGS: [&str; 3] = ["surrogate-key", "xkey", "x-hashtwo"];
+/// Fields with tags that are separated by spaces...
+const SPACED_TAGS: [&str; 1] = ["surrogate-key"];
+/// ... and, in those of Varnish's `xkey`, by commas too.
+const MIXED_TAGS: [&str; 2] = ["xkey", "x-hashtwo"];
 
-/// Tags a response can be purged by: those of [`SPACED_TAGS`] and of `Cache-Tag`, separated by
-/// commas.
+/// Tags a response can be purged by: those of [`SPACED_TAGS`], of [`MIXED_TAGS`] and of `Cache-Tag`,
+/// separated by commas.
 fn tags(site: &SiteName, fields: &Fields) -> Box<[u64]> {
-    let spaced = SPACED_TAGS
-        .iter()
-        .flat_map(|name| fields.get_all(*name))
-        .flat_map(|line| line.split(|byte| *byte == b' '));
+    let lines =
+        |names: &'static [&'static str]| names.iter().flat_map(|name| fields.get_all(*name));
+    let spaced = lines(&SPACED_TAGS).flat_map(|line| line.split(|byte| *byte == b' '));
+    let mixed =
+        lines(&MIXED_TAGS).flat_map(|line| line.split(|byte| matches!(byte, b' ' | b'\t' | b',')));
+    let spaced = spaced.chain(mixed);
     let listed = fields.tokens("cache-tag");
     let mut tags: Vec<u64> = spaced
         .chain(listed)

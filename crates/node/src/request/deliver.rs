@@ -348,7 +348,7 @@ impl Machine<'_> {
                 head.fields.set("Content-Type", value);
                 Ok((ResponseBody::Parts(Box::new(parts)), length))
             }
-            Part::Nothing(status) => nothing(status, head, total),
+            Part::Nothing(status) => self.nothing(status, head, total),
         }
     }
 
@@ -362,7 +362,7 @@ impl Machine<'_> {
         shape: Shape,
     ) -> Result<(ResponseBody, Option<u64>), u16> {
         let range = match part {
-            Part::Nothing(status) => return nothing(status, head, total),
+            Part::Nothing(status) => return self.nothing(status, head, total),
             Part::One(range) => {
                 let mut value = Vec::with_capacity(48);
                 ContentRange::of(&range, total.unwrap_or(range.end)).write(&mut value);
@@ -439,9 +439,7 @@ impl Machine<'_> {
             {
                 Outcome::Proceed => {}
                 Outcome::NotModified => {
-                    head.fields = conditional::not_modified_fields(&head.fields);
-                    head.status = 304;
-                    head.reason = None;
+                    self.make_not_modified(&mut head);
                     (body, length) = (ResponseBody::Empty, None);
                 }
                 Outcome::PreconditionFailed => {
@@ -473,6 +471,39 @@ impl Machine<'_> {
             Deliver::Restart => Some(State::Restart),
             Deliver::Synth(status, reason) => Some(State::Synth(status, reason)),
         }
+    }
+
+    /// A response without a body, or the status of one that has none of the object's.
+    fn nothing(
+        &self,
+        status: u16,
+        head: &mut ResponseHead,
+        total: Option<u64>,
+    ) -> Result<(ResponseBody, Option<u64>), u16> {
+        if status == 304 {
+            self.make_not_modified(head);
+            return Ok((ResponseBody::Empty, None));
+        }
+        if status == 416 {
+            let mut value = Vec::with_capacity(32);
+            ContentRange::Unsatisfied { total: total.unwrap_or(0) }.write(&mut value);
+            head.fields.set("Content-Range", value);
+        }
+        if !self.task.snapshot.policy.decides_all() {
+            head.fields.remove("content-type");
+        }
+        Err(status)
+    }
+
+    /// Makes a head that of a 304. A policy that decides all has said which fields there are.
+    fn make_not_modified(&self, head: &mut ResponseHead) {
+        if self.task.snapshot.policy.decides_all() {
+            head.fields.remove("content-length");
+        } else {
+            head.fields = conditional::not_modified_fields(&head.fields);
+        }
+        head.status = 304;
+        head.reason = None;
     }
 
     /// `Age` (RFC 9111 §5.1), for what was stored before or had an age when it came.
@@ -534,27 +565,6 @@ fn part_of_growing(body: &Body, wanted: &RangeRequest) -> Part<'static> {
         }
         _ => Part::Whole,
     }
-}
-
-/// A response without a body, or the status of one that has none of the object's.
-fn nothing(
-    status: u16,
-    head: &mut ResponseHead,
-    total: Option<u64>,
-) -> Result<(ResponseBody, Option<u64>), u16> {
-    if status == 304 {
-        head.fields = conditional::not_modified_fields(&head.fields);
-        head.status = 304;
-        head.reason = None;
-        return Ok((ResponseBody::Empty, None));
-    }
-    if status == 416 {
-        let mut value = Vec::with_capacity(32);
-        ContentRange::Unsatisfied { total: total.unwrap_or(0) }.write(&mut value);
-        head.fields.set("Content-Range", value);
-    }
-    head.fields.remove("content-type");
-    Err(status)
 }
 
 /// `number` in decimal, without an allocation.

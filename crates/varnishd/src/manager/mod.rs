@@ -162,6 +162,11 @@ impl Commands for Manager {
 }
 
 impl State {
+    /// Names a policy can hand over to.
+    pub(crate) fn label_names(&self) -> Vec<String> {
+        self.policies.labels().map(|(name, _)| name.to_owned()).collect()
+    }
+
     /// Compiles and uses the policies of the command line.
     ///
     /// # Errors

@@ -81,7 +81,7 @@ impl Checker<'_> {
         if out.probe.is_none()
             && !seen.iter().any(|name| &*name.text == "probe")
             && let Some(Symbol::Probe(default)) =
-                self.symbols.get("default probe").map(|entry| entry.symbol)
+                self.known("default probe").map(|entry| entry.symbol)
         {
             out.probe = Some(default);
         }
@@ -154,13 +154,12 @@ impl Checker<'_> {
                     Some(text) => text.parse::<u16>().ok(),
                 };
                 let Some(number) = number else {
-                    let at = port.as_ref().map_or(span, |(_, span)| *span);
                     let text = port_text.unwrap_or("");
                     let message = format!(
-                        "Backend port '{text}' could not be resolved to an IP address\nnot a \
-                         port number"
+                        "Backend host '\"{host}\"' could not be resolved to an IP address:\n\tport \
+                         '{text}' is no number\n(Sorry if that error message is gibberish.)"
                     );
-                    self.error(at, message);
+                    self.error(span, message);
                     return None;
                 };
                 match self.sources.resolve(&host, number) {
@@ -321,7 +320,11 @@ impl Checker<'_> {
                 || format!("there are .{}", known.join(", .")),
                 |near| format!("did you mean `.{near}`?"),
             );
-            self.error_with(name.span, format!("Unknown field: {}", name.text), help);
+            self.error_with(
+                name.span,
+                format!("Unknown field: '{}' at\nUnknown field: {}", name.text, name.text),
+                help,
+            );
             return false;
         }
         if let Some(before) = seen.iter().find(|before| before.text == name.text) {
@@ -347,12 +350,17 @@ impl Checker<'_> {
             return None;
         }
         if wanted == Type::Int && !matches!(value.kind, ExpressionKind::Int(_)) {
-            let got = self.report.sources.text(value.span).to_owned();
+            let got = self.first_token(value.span);
             self.error(value.span, format!("Expected CNUM got '{got}'"));
             return None;
         }
-        if wanted == Type::Duration && matches!(value.kind, ExpressionKind::Text(_)) {
+        if wanted == Type::Blob && !matches!(value.kind, ExpressionKind::Blob(_)) {
             let got = self.report.sources.text(value.span).to_owned();
+            self.error(value.span, format!("Expected CBLOB got '{got}'"));
+            return None;
+        }
+        if wanted == Type::Duration && matches!(value.kind, ExpressionKind::Text(_)) {
+            let got = self.first_token(value.span);
             self.error(value.span, format!("Expected CNUM got '{got}'"));
             return None;
         }

@@ -6,37 +6,64 @@ use crate::diagnostic::nearest;
 use crate::modules::{self, Function, Parameter, Signature};
 use crate::program::{Call, Expr, Text, Value};
 use crate::source::Span;
-use crate::syntax::{Argument, Expression, ExpressionKind, Path};
+use crate::syntax::{Argument, ExpressionKind, Path};
 use crate::types::Type;
 
 impl Checker<'_> {
-    /// A call and the type of what it returns.
+    /// A call in an expression: of a function, or of a method of what stands before it, as
+    /// `req.url.upper()`.
     pub(super) fn call(
+        &mut self,
+        path: &Path,
+        arguments: &[Argument],
+        wanted: Type,
+        span: Span,
+    ) -> Option<(Expr, Type)> {
+        let first = path.names.first()?;
+        let is_object =
+            matches!(self.known(&first.text).map(|e| e.symbol), Some(Symbol::Object(_)));
+        if path.names.len() > 1
+            && !is_object
+            && let Some((found, rest)) = self.longest(path, Type::String)?
+        {
+            return match rest {
+                [method] if arguments.is_empty() => self.method(found, method),
+                [property, ..] => {
+                    self.no_property(property, found.1);
+                    None
+                }
+                [] => {
+                    let at = Span { start: path.span.end, end: path.span.end + 1, ..path.span };
+                    self.error(at, "Expected ';' got '('");
+                    None
+                }
+            };
+        }
+        let (call, of) = self.called(path, arguments, span)?;
+        if of == Type::Void {
+            let message = format!("Function returns VOID:\nwhere {wanted} is wanted");
+            self.error(path.span, message);
+            return None;
+        }
+        Some(match of {
+            Type::Strands => (call, Type::String),
+            Type::Header if wanted != Type::Header => (Expr::Text(Box::new(call)), Type::String),
+            of => (call, of),
+        })
+    }
+
+    /// A call of a function and the type of what it returns.
+    pub(super) fn called(
         &mut self,
         path: &Path,
         arguments: &[Argument],
         span: Span,
     ) -> Option<(Expr, Type)> {
-        // `req.url.upper()`: a method of what stands before it.
-        let is_field = !path.quoted || path.names.len() == 4;
-        if path.names.len() > 1 && arguments.is_empty() && is_field {
-            let (last, before) = path.names.split_last()?;
-            let of_value = matches!(&*last.text, "upper" | "lower" | "resolve");
-            let is_member = before.len() == 1
-                && matches!(
-                    self.symbols.get(&before[0].text).map(|entry| entry.symbol),
-                    Some(Symbol::Module(_) | Symbol::Object(_))
-                );
-            if of_value && !is_member {
-                let names = before.to_vec();
-                let span_before = names.first()?.span.to(names.last()?.span);
-                let path = Path { names, quoted: path.quoted, span: span_before };
-                let value = Expression { span: span_before, kind: ExpressionKind::Path(path) };
-                return self.method(&value, last);
-            }
-        }
         let (function, object) = self.callee(path)?;
-        self.used(&path.text(), Access::Read, function.states, path.span);
+        if path.names.len() == 1 {
+            // Functions of modules say so when they run.
+            self.used(&path.text(), Access::Read, function.states, path.span);
+        }
         let arguments = self.arguments(function, arguments, span)?;
         let of = Signature::parse(function.signature).returns;
         let name = Signature::name_of(function.signature);
@@ -53,7 +80,7 @@ impl Checker<'_> {
             if let Some(function) = modules::BUILTIN.function(&first.text) {
                 return Some((function, None));
             }
-            if matches!(self.symbols.get(&first.text).map(|e| e.symbol), Some(Symbol::Sub(_))) {
+            if matches!(self.known(&first.text).map(|e| e.symbol), Some(Symbol::Sub(_))) {
                 let message =
                     format!("Symbol '{}' can only be used as a SUB expression", first.text);
                 self.error_with(first.span, message, format!("write `call {};`", first.text));
@@ -110,7 +137,19 @@ impl Checker<'_> {
         let parameters = &signature.parameters;
         let mut slots: Vec<Option<&Argument>> = vec![None; parameters.len()];
         let mut next = 0;
+        let mut named = false;
         for argument in given {
+            if named && argument.name.is_none() {
+                let got = self.report.sources.text(argument.value.span).to_owned();
+                let message = match argument.value.kind {
+                    ExpressionKind::Path(_) => format!("Unknown argument '{got}'"),
+                    _ => format!("Expected ')' got '{got}'"),
+                };
+                let help = "arguments with names come last";
+                self.error_with(argument.value.span, message, help);
+                return None;
+            }
+            named |= argument.name.is_some();
             let at = match &argument.name {
                 Some(name) => {
                     let found = parameters.iter().position(|one| one.name == &*name.text);
@@ -158,7 +197,7 @@ impl Checker<'_> {
         }
         let mut out = Vec::with_capacity(parameters.len());
         let mut complete = true;
-        for (parameter, slot) in parameters.iter().zip(slots) {
+        for (number, (parameter, slot)) in (1..).zip(parameters.iter().zip(slots)) {
             match (slot, parameter.default) {
                 (Some(argument), _) => match self.argument(parameter, argument) {
                     Some(value) => out.push(value),
@@ -168,7 +207,7 @@ impl Checker<'_> {
                 (None, None) if parameter.optional => out.push(Expr::Constant(Value::None)),
                 (None, None) => {
                     let message = if parameter.name.is_empty() {
-                        "Missing argument.".to_owned()
+                        format!("Argument {number} missing\nMissing argument.")
                     } else {
                         format!("Argument '{}' missing\nMissing argument.", parameter.name)
                     };
@@ -219,21 +258,6 @@ impl Checker<'_> {
                 }
                 word.map(|word| Expr::Constant(Value::Word(word)))
             }
-            Type::Http => {
-                let message = match &value.kind {
-                    ExpressionKind::Path(path) => crate::variables::Message::ALL
-                        .into_iter()
-                        .find(|message| message.name() == path.text()),
-                    _ => None,
-                };
-                let Some(message) = message else {
-                    self.error(value.span, "Expression has another type, expected HTTP");
-                    return None;
-                };
-                self.used(message.name(), Access::Read, message.read(), value.span);
-                Some(Expr::Constant(Value::Http(message)))
-            }
-            Type::Strands => self.expect(value, Type::String),
             of => self.expect(value, of),
         }
     }

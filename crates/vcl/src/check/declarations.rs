@@ -1,7 +1,7 @@
 //! Imports, access lists, and the names of all that is declared.
 
 use super::uses::SubUses;
-use super::{Checker, Entry, Symbol};
+use super::{Checker, Symbol};
 use crate::acl::{self, Acl};
 use crate::diagnostic::nearest;
 use crate::modules;
@@ -41,9 +41,8 @@ impl Checker<'_> {
                 }
                 Declaration::Sub { name, body } => {
                     self.declare_sub(name, is_builtin);
-                    if &*name.text == "vcl_init" {
-                        self.declare_objects(body);
-                    }
+                    // Most make them in `vcl_init`, some in what that calls.
+                    self.declare_objects(body);
                 }
             }
         }
@@ -75,7 +74,8 @@ impl Checker<'_> {
 
     fn declare_sub(&mut self, name: &Name, is_builtin: bool) {
         let reserved = name.text.to_ascii_lowercase().starts_with("vcl_");
-        let is_joined = self.builtin_names.contains(&name.text);
+        let is_joined =
+            self.builtin_names.iter().any(|known| known.eq_ignore_ascii_case(&name.text));
         if reserved && !is_joined {
             let near = nearest(&name.text, self.builtin_names.iter().map(|name| &**name));
             let help = near.map(|near| format!("did you mean `{near}`?"));
@@ -86,7 +86,7 @@ impl Checker<'_> {
             self.report.error(name.span, message).help = help;
             return;
         }
-        if let Some(Symbol::Sub(index)) = self.symbols.get(&name.text).map(|entry| entry.symbol) {
+        if let Some(Symbol::Sub(index)) = self.known(&name.text).map(|entry| entry.symbol) {
             if !is_joined {
                 let before = self.program.subs[index as usize].span;
                 let message = format!("Subroutine '{}' redefined", name.text);
@@ -110,13 +110,10 @@ impl Checker<'_> {
             self.program.states[state as usize] = Some(index);
         }
         if is_joined {
-            let entry = Entry {
-                symbol: Symbol::Sub(index),
-                span: name.span,
-                used: false,
-                is_builtin: true,
-            };
-            self.symbols.insert(name.text.clone(), entry);
+            self.name(&name.text, Symbol::Sub(index), name.span);
+            if let Some(entry) = self.symbols.get_mut(&*name.text.to_ascii_lowercase()) {
+                entry.is_builtin = true;
+            }
         } else {
             self.add(name, Symbol::Sub(index), "Subroutine");
         }
@@ -143,7 +140,7 @@ impl Checker<'_> {
             Symbol::Probe(_) if &*name.text == "default" => "default probe".into(),
             _ => name.text.clone(),
         };
-        if let Some(before) = self.symbols.get(&key) {
+        if let Some(before) = self.known(&key) {
             let same_kind = before.symbol.kind() == symbol.kind();
             let message = if same_kind && &*name.text == "default" {
                 format!("{what} 'default' redefined\nOnly one default director possible.")
@@ -162,8 +159,7 @@ impl Checker<'_> {
             diagnostic.related.push((span, "Already defined here".into()));
             return;
         }
-        let entry = Entry { symbol, span: name.span, used: false, is_builtin: false };
-        self.symbols.insert(key, entry);
+        self.name(&key, symbol, name.span);
     }
 
     fn declare_objects(&mut self, body: &[syntax::Statement]) {
@@ -171,7 +167,7 @@ impl Checker<'_> {
             match &statement.kind {
                 syntax::StatementKind::New { name, constructor, .. } => {
                     let index = self.program.objects.len() as u32;
-                    if let Some(entry) = self.symbols.get(&name.text) {
+                    if let Some(entry) = self.known(&name.text) {
                         let message = match entry.symbol {
                             Symbol::Object(_) => format!("Instance '{}' redefined.", name.text),
                             _ => format!("Name '{}' already defined.", name.text),
@@ -198,7 +194,9 @@ impl Checker<'_> {
     }
 
     fn import(&mut self, module: &Name, alias: Option<&Name>, from: Option<&Name>) {
-        if let Some(from) = from {
+        if let Some(from) = from.filter(|from| from.text.contains('/'))
+            && !self.settings.unsafe_paths
+        {
             self.error_with(
                 from.span,
                 "'import ... from path ...' is unsafe.\nCompiled modules are not loaded.",
@@ -227,7 +225,7 @@ impl Checker<'_> {
             return;
         };
         let name = alias.unwrap_or(module);
-        if let Some(entry) = self.symbols.get(&name.text) {
+        if let Some(entry) = self.known(&name.text) {
             match entry.symbol {
                 Symbol::Module(before) if before.name == found.name => return,
                 Symbol::Module(_) => {
@@ -246,20 +244,17 @@ impl Checker<'_> {
         if !self.program.modules.contains(&found.name) {
             self.program.modules.push(found.name);
         }
-        let entry = Entry {
-            symbol: Symbol::Module(found),
-            span: name.span,
-            used: false,
-            is_builtin: false,
-        };
-        self.symbols.insert(name.text.clone(), entry);
+        self.name(&name.text, Symbol::Module(found), name.span);
     }
 
     /// Fills in what was declared.
     pub(super) fn define(&mut self, declarations: &[Declaration]) {
         for declaration in declarations {
             match declaration {
-                Declaration::Import { .. } => {}
+                Declaration::Import { module, alias, .. } => {
+                    let name = alias.as_ref().unwrap_or(module);
+                    self.ready(&name.text);
+                }
                 Declaration::Acl(acl) => self.define_acl(acl),
                 Declaration::Backend(backend) => self.define_backend(backend),
                 Declaration::Probe(probe) => {
@@ -272,6 +267,13 @@ impl Checker<'_> {
                 }
                 Declaration::Sub { name, body } => self.define_sub(name, body),
             }
+        }
+    }
+
+    /// What has this name can be used from here on.
+    pub(super) fn ready(&mut self, name: &str) {
+        if let Some(entry) = self.symbols.get_mut(&*name.to_ascii_lowercase()) {
+            entry.is_ready = true;
         }
     }
 
@@ -295,7 +297,7 @@ impl Checker<'_> {
                 "table" | "fold" => {}
                 _ => self.error_with(
                     flag.span,
-                    "Unknown ACL flag.",
+                    "Unknown ACL flag:",
                     "there are `log`, `table`, `pedantic` and `fold`",
                 ),
             }
@@ -311,74 +313,61 @@ impl Checker<'_> {
     }
 
     fn acl_entry(&mut self, entry: &syntax::AclEntry, pedantic: bool, out: &mut Acl) {
-        let host = &*entry.address.text;
-        if let Some((_, mask)) = host.split_once('/')
-            && !mask.bytes().all(|byte| byte.is_ascii_digit())
-        {
-            let help = "write the mask behind the text: \"192.0.2.0\"/24";
-            self.error_with(entry.address.span, ".../mask is not numeric.", help);
-            return;
-        }
-        let addresses = match self.sources.resolve(host, 0) {
-            Ok(addresses) => addresses,
-            Err(_) if entry.optional => return,
-            Err(why) => {
-                let message = format!("DNS lookup({host}): {why}");
-                self.error_with(
-                    entry.address.span,
-                    message,
-                    "write `(\"name\")` to ignore a name without an address",
-                );
+        let at = entry.address.span;
+        let (host, mask) = match (entry.address.text.split_once('/'), entry.mask) {
+            (Some((_, _)), Some((_, span))) => {
+                self.error(span, "/mask only allowed once.");
                 return;
             }
+            (Some((host, bits)), None) => match bits.parse() {
+                Ok(bits) => (host, Some((bits, at))),
+                Err(_) => return self.error(at, ".../mask is not numeric."),
+            },
+            (None, mask) => (&*entry.address.text, mask),
         };
-        let is_literal = host.parse::<std::net::IpAddr>().is_ok();
-        if entry.mask.is_some() && !is_literal {
-            let families = addresses.iter().any(std::net::SocketAddr::is_ipv4)
-                && addresses.iter().any(std::net::SocketAddr::is_ipv6);
-            if families {
-                self.error(
-                    entry.address.span,
-                    "Mask (/%u) specified, but string does not resolve to one address family"
-                        .replace("%u", ""),
-                );
-                return;
-            }
+        let (addresses, usual_bits) = match acl::short_network(host) {
+            Some((network, bits)) => (vec![network.into()], Some(bits)),
+            None => match self.sources.resolve(host, 0) {
+                Ok(found) => (found.iter().map(std::net::SocketAddr::ip).collect(), None),
+                Err(_) if entry.optional => return,
+                Err(why) => {
+                    let help = "write `(\"name\")` to ignore a name without an address";
+                    return self.error_with(at, format!("DNS lookup({host}): {why}"), help);
+                }
+            },
+        };
+        let families = |v4: bool| addresses.iter().any(|address| address.is_ipv4() == v4);
+        if let (Some((bits, span)), true, true) = (mask, families(true), families(false)) {
+            let message = format!(
+                "Mask (/{bits}) specified, but string resolves to both IPv4 and IPv6 addresses."
+            );
+            return self.error(span, message);
         }
         for address in addresses {
-            let ip = address.ip();
-            let width = acl::width(ip);
-            let bits = match entry.mask {
-                None => width,
-                Some((bits, span)) => match u8::try_from(bits) {
-                    Ok(bits) if bits <= width => bits,
-                    _ => {
-                        let family = if ip.is_ipv4() { "IPv4" } else { "IPv6" };
-                        self.error(span, format!("Too wide mask (/{bits}) for {family} address"));
-                        return;
-                    }
-                },
+            let width = acl::width(address);
+            let wanted = mask.map(|(bits, _)| bits);
+            let bits = wanted.unwrap_or_else(|| usual_bits.unwrap_or(width).into());
+            let Some(bits) = u8::try_from(bits).ok().filter(|bits| *bits <= width) else {
+                let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
+                let span = mask.map_or(at, |(_, span)| span);
+                return self.error(span, format!("Too wide mask (/{bits}) for {family} address"));
             };
-            let mask = entry.mask.map_or_else(String::new, |(bits, _)| format!("/{bits}"));
-            let not = if entry.negated { "! " } else { "" };
+            let behind = entry.mask.map_or_else(String::new, |(bits, _)| format!("/{bits}"));
             let mut made = acl::Entry {
-                address: ip,
+                address,
                 bits,
                 negated: entry.negated,
-                text: format!("{not}\"{host}\"{mask}").into(),
+                text: format!("\"{}\"{behind}", entry.address.text).into(),
                 span: entry.span,
             };
             if made.has_bits_behind_mask() {
+                made.address = acl::masked(address, bits);
+                let meant = format!("{}/{bits}", made.address);
                 if pedantic {
-                    self.error(
-                        entry.span,
-                        format!(
-                            "Address/Netmask mismatch\nNon-zero bits in masked part: {host}{mask}"
-                        ),
-                    );
-                    return;
+                    let message = format!("Non-zero bits in masked part, (maybe use {meant} ?)");
+                    return self.error(at, message);
                 }
-                made.address = masked(ip, bits);
+                made.text = format!("{} fixed: {meant}", made.text).into();
             }
             out.entries.push(made);
         }
@@ -413,18 +402,5 @@ pub(super) fn new_probe(name: &Name) -> Probe {
         threshold: 3,
         initial: 2,
         span: name.span,
-    }
-}
-
-fn masked(address: std::net::IpAddr, bits: u8) -> std::net::IpAddr {
-    match address {
-        std::net::IpAddr::V4(v4) => {
-            let mask = u32::MAX.checked_shl(32 - u32::from(bits.min(32))).unwrap_or(0);
-            std::net::Ipv4Addr::from(u32::from(v4) & mask).into()
-        }
-        std::net::IpAddr::V6(v6) => {
-            let mask = u128::MAX.checked_shl(128 - u32::from(bits.min(128))).unwrap_or(0);
-            std::net::Ipv6Addr::from(u128::from(v6) & mask).into()
-        }
     }
 }

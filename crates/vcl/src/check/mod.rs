@@ -6,6 +6,7 @@ mod calls;
 mod comparisons;
 mod declarations;
 mod expressions;
+mod names;
 mod statements;
 mod uses;
 
@@ -28,8 +29,13 @@ pub struct Settings {
     pub match_steps_max: u32,
     /// Storages there are, by name; `Transient` and `ram` are usual.
     pub storages: Vec<String>,
+    /// Whether `include` and `import … from` may name folders, as Varnish's `vcc_unsafe_path`. No
+    /// module is loaded from one: that of the name is the one that comes with the program.
+    pub unsafe_paths: bool,
     /// Whether the module `vtc`, which can make a worker wait, may be imported.
     pub test_module: bool,
+    /// Names of other policies, for `return (vcl(name))`; any where this is `None`.
+    pub labels: Option<Vec<String>>,
     /// The backend for a policy that declares none: the node's own choice of origin.
     pub default_backend: Option<String>,
     /// `server.identity`; the machine's name where it has none.
@@ -40,9 +46,11 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             unused_is_error: true,
+            unsafe_paths: true,
             match_steps_max: crate::regex::MATCH_STEPS_MAX,
             storages: vec!["Transient".into(), "s0".into()],
             test_module: false,
+            labels: None,
             default_backend: None,
             identity: None,
         }
@@ -79,6 +87,8 @@ struct Entry {
     span: Span,
     used: bool,
     is_builtin: bool,
+    /// Whether it is above what is being compiled; modules and objects are used below only.
+    is_ready: bool,
 }
 
 struct Checker<'a> {
@@ -170,6 +180,17 @@ pub(crate) fn check(
 }
 
 impl Checker<'_> {
+    /// Names something; what had the name before is replaced.
+    fn name(&mut self, name: &str, symbol: Symbol, span: Span) {
+        let is_ready = !matches!(symbol, Symbol::Module(_) | Symbol::Object(_));
+        let entry = Entry { symbol, span, used: false, is_builtin: false, is_ready };
+        self.symbols.insert(name.to_ascii_lowercase().into(), entry);
+    }
+
+    fn known(&self, name: &str) -> Option<&Entry> {
+        self.symbols.get(&*name.to_ascii_lowercase())
+    }
+
     fn error(&mut self, span: Span, message: impl Into<String>) {
         self.report.error(span, message);
     }
@@ -234,8 +255,12 @@ impl Checker<'_> {
         }
     }
 
+    /// What a name stands for. Names are the same in small and in large letters.
     fn symbol(&mut self, name: &str) -> Option<Symbol> {
-        let entry = self.symbols.get_mut(name)?;
+        let entry = self.symbols.get_mut(&*name.to_ascii_lowercase())?;
+        if !entry.is_ready {
+            return None;
+        }
         entry.used = true;
         Some(entry.symbol)
     }
@@ -268,8 +293,8 @@ impl Checker<'_> {
                 Symbol::Sub(_) => !name.starts_with("vcl_"),
                 Symbol::Module(_) | Symbol::Object(_) => false,
             })
-            .map(|(name, entry)| {
-                let kind = entry.symbol.kind();
+            .map(|(_, entry)| {
+                let (kind, name) = (entry.symbol.kind(), self.report.sources.text(entry.span));
                 (entry.span, format!("Unused {kind} {name}, defined:"))
             })
             .collect();

@@ -18,8 +18,7 @@ enum Target {
 
 impl Checker<'_> {
     pub(super) fn define_sub(&mut self, name: &Name, body: &[syntax::Statement]) {
-        let Some(Symbol::Sub(index)) = self.symbols.get(&name.text).map(|entry| entry.symbol)
-        else {
+        let Some(Symbol::Sub(index)) = self.known(&name.text).map(|entry| entry.symbol) else {
             return;
         };
         self.current = index as usize;
@@ -54,7 +53,7 @@ impl Checker<'_> {
             }
             syntax::StatementKind::Unset(path) => self.unset(path)?,
             syntax::StatementKind::Call(path) => self.call_sub(path)?,
-            syntax::StatementKind::Leave => self.leave(span)?,
+            syntax::StatementKind::Leave => StatementKind::Leave,
             syntax::StatementKind::Return { action, arguments } => {
                 self.returned(action, arguments.as_deref(), span)?
             }
@@ -65,28 +64,11 @@ impl Checker<'_> {
                 let ExpressionKind::Call { function, arguments } = &expression.kind else {
                     return None;
                 };
-                let (call, of) = self.call(function, arguments, expression.span)?;
-                if of != Type::Void && matches!(of, Type::Header) {
-                    return None;
-                }
+                let (call, _) = self.called(function, arguments, expression.span)?;
                 StatementKind::Perform(call)
             }
         };
         Some(Statement { kind, span })
-    }
-
-    fn leave(&mut self, span: Span) -> Option<StatementKind> {
-        let name = &self.program.subs.get(self.current)?.name;
-        if State::of_subroutine(name).is_some() {
-            self.error_with(
-                span,
-                "Expected '(' got ';'",
-                "`return;` leaves subroutines of your own; a state returns an action: `return \
-                 (…);`",
-            );
-            return None;
-        }
-        Some(StatementKind::Leave)
     }
 
     fn target(&mut self, path: &Path, access: Access) -> Option<Target> {
@@ -157,6 +139,8 @@ impl Checker<'_> {
                     } else {
                         " (Only available when VCL syntax <= 4.0)"
                     };
+                    // Where it cannot even be read, that is said as well.
+                    self.used(definition.name, Access::Read, definition.read, target.span);
                     self.error(
                         target.span,
                         format!(
@@ -170,7 +154,7 @@ impl Checker<'_> {
             }
             None => {
                 // The value is looked at for its own mistakes, and to know what it uses.
-                let _ = self.infer(value, None);
+                let _ = self.infer(value, Type::String);
                 None
             }
         }
@@ -322,16 +306,6 @@ impl Checker<'_> {
         for (argument, of) in arguments.iter().zip(types) {
             compiled.push(self.expect(&argument.value, *of)?);
         }
-        if let Some(Expr::Constant(Value::Int(status))) = compiled.first()
-            && !(100..=65_535).contains(status)
-        {
-            self.error_with(
-                arguments[0].value.span,
-                "Status code out of range: three digits are sent",
-                "values from 1000 on are sent modulo 1000",
-            );
-            return None;
-        }
         Some(StatementKind::Return { action, arguments: compiled.into() })
     }
 
@@ -344,6 +318,12 @@ impl Checker<'_> {
             return None;
         };
         let name: Box<str> = label.text().into();
+        let is_known = |names: &Vec<String>| names.iter().any(|known| **known == *name);
+        if !self.settings.labels.as_ref().is_none_or(is_known) {
+            let help = "a label is made by `vcl.label`, before the policy that goes to it";
+            self.error_with(label.span, format!("Symbol not found: '{name}'"), help);
+            return None;
+        }
         let known = self.program.labels.iter().position(|known| *known == name);
         let index = known.unwrap_or_else(|| {
             self.program.labels.push(name);
@@ -355,7 +335,11 @@ impl Checker<'_> {
 
     /// The kind of object a path constructs.
     pub(super) fn constructor(&mut self, path: &Path) -> Option<&'static str> {
-        let (module, _) = self.module_member(path)?;
+        let first = &path.names.first()?.text;
+        let Some(Symbol::Module(module)) = self.known(first).map(|entry| entry.symbol) else {
+            self.unknown(path);
+            return None;
+        };
         let member = &*path.names.get(1)?.text;
         let kind = module.kinds().find(|kind| kind.rsplit('.').next() == Some(member));
         if kind.is_none() {
@@ -392,12 +376,14 @@ impl Checker<'_> {
         arguments: &[Argument],
     ) -> Option<StatementKind> {
         self.used("new", Access::Read, States::of(&[State::Init]), name.span);
-        let index = self.program.objects.iter().position(|slot| slot.name == name.text)?;
+        let known = |slot: &crate::program::ObjectSlot| slot.name.eq_ignore_ascii_case(&name.text);
+        let index = self.program.objects.iter().position(known)?;
         let (module, _) = self.module_member(constructor)?;
         let member = &constructor.names.get(1)?.text;
         let function = module.function(&format!("new {member}"))?;
         let arguments = self.arguments(function, arguments, constructor.span)?;
         let object = u32::try_from(index).ok()?;
+        self.ready(&name.text);
         Some(StatementKind::New { object, constructor: function, arguments })
     }
 }

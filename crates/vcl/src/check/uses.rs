@@ -43,7 +43,8 @@ impl Checker<'_> {
 
     pub(super) fn check_uses(&mut self) {
         // What follows walks along the calls.
-        if self.check_recursion() || self.check_depth() {
+        self.check_recursion();
+        if self.check_depth() {
             return;
         }
         let mut messages = Vec::new();

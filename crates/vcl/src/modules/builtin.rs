@@ -56,10 +56,8 @@ fn regsuball(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
 }
 
 fn substitute(run: &mut Run<'_>, arguments: &[Value], all: bool) -> Result<Value> {
+    // What is unset is as good as empty here.
     let text = arguments.text(0);
-    if text == Text::Unset {
-        return Ok(Value::Text(text));
-    }
     let Value::Regex(regex) = arguments.at(1) else { return Ok(Value::Text(text)) };
     let program = run.program;
     let Some(regex) = program.regexes.get(regex as usize) else { return Ok(Value::Text(text)) };
@@ -74,10 +72,8 @@ fn substitute(run: &mut Run<'_>, arguments: &[Value], all: bool) -> Result<Value
     run.store(&out).map(Value::Text)
 }
 
+/// Adds to the body; there may be several.
 fn synthetic(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
-    if let Some(body) = &mut run.view.body {
-        body.clear();
-    }
     let mut text = arguments.at(0);
     if text == Value::Text(Text::Unset) {
         // What a C program prints for it.

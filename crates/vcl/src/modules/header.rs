@@ -14,12 +14,19 @@ const FUNCTIONS: &[Function] = &[
     function("STRING get(HEADER header, REGEX regex)", get),
     function("VOID remove(HEADER header, REGEX regex)", remove),
     function("VOID regsub(HTTP, REGEX regex, STRING sub, BOOL all=0)", regsub),
-    function("STRING dyn(HTTP, STRING name)", dynamic),
+    function("HEADER dyn(HTTP, STRING name)", dynamic),
 ];
 
-fn named<'a>(run: &Run<'a>, value: Value) -> Option<(Message, &'a str)> {
-    let Value::Header(message, header) = value else { return None };
-    run.program.headers.get(header as usize).map(|name| (message, &**name))
+/// A header field as functions take it: of which message, and its name.
+pub(super) fn named(run: &Run<'_>, value: Value) -> Option<(Message, String)> {
+    match value {
+        Value::Header(message, header) => {
+            let name = run.program.headers.get(header as usize)?;
+            Some((message, name.to_string()))
+        }
+        Value::NamedHeader(message, name) => Some((message, run.string(name).into_owned())),
+        _ => None,
+    }
 }
 
 fn writable(message: Message) -> Result<()> {
@@ -35,7 +42,7 @@ fn append(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let Some((message, name)) = named(run, arguments.at(0)) else { return NOTHING };
     writable(message)?;
     let value = run.bytes(arguments.text(1)).to_vec();
-    run.append_field(message, name, &value)?;
+    run.append_field(message, &name, &value)?;
     NOTHING
 }
 
@@ -45,10 +52,10 @@ fn copy(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     writable(to)?;
     let values: Vec<Vec<u8>> = run
         .fields(from)
-        .map(|fields| fields.get_all(source).map(<[u8]>::to_vec).collect())
+        .map(|fields| fields.get_all(&source).map(<[u8]>::to_vec).collect())
         .unwrap_or_default();
     for value in values {
-        run.append_field(to, target, &value)?;
+        run.append_field(to, &target, &value)?;
     }
     NOTHING
 }
@@ -64,7 +71,7 @@ fn get(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let Some(regex) = program.regexes.get(regex as usize) else { return NOTHING };
     let mut found = None;
     if let Some(fields) = run.fields(message) {
-        for value in fields.get_all(name) {
+        for value in fields.get_all(&name) {
             if regex.is_match(value).map_err(|why| exceeded(&why))? {
                 found = Some(value.to_vec());
                 break;
@@ -151,8 +158,14 @@ fn regsub(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     NOTHING
 }
 
+/// A field by a name made while running, less what stands behind a colon.
 fn dynamic(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let Value::Http(message) = arguments.at(0) else { return NOTHING };
     let name = run.string(arguments.text(1)).into_owned();
-    run.named_field(message, &name).map(Value::Text)
+    let name = name.split(':').next().unwrap_or("");
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if !name.bytes().all(is_token) {
+        return fault(format!("header.dyn(): '{name}' is no name of a header field"));
+    }
+    run.store(name.as_bytes()).map(|name| Value::NamedHeader(message, name))
 }

@@ -3,6 +3,7 @@
 //! A function is its signature, as the manual writes it, and the Rust function that does it. The
 //! checker reads the signature; there is no second table to keep in step.
 
+pub(crate) mod accept;
 pub(crate) mod blob;
 mod bodyaccess;
 mod builtin;
@@ -24,7 +25,7 @@ pub(crate) use standard_convert::split_port;
 
 use crate::program::{Text, Value};
 use crate::runtime::{Fault, Result, Run};
-use crate::types::{States, Type};
+use crate::types::{State, States, Type};
 
 /// The Rust function behind a function: the state being run, the object whose method it is
 /// (`u32::MAX` for none), and one value for each parameter.
@@ -39,6 +40,14 @@ pub(crate) struct Function {
     /// States that can call it.
     pub(crate) states: States,
     pub(crate) call: Body,
+}
+
+impl Function {
+    /// Says that a state cannot call it.
+    pub(crate) fn misplaced(&self, state: State) -> Fault {
+        let name = Signature::name_of(self.signature);
+        Fault::new(format!("{name}() may not be called in {} {{}}", state.subroutine()))
+    }
 }
 
 impl PartialEq for Function {
@@ -85,6 +94,7 @@ pub(crate) const BUILTIN: Module =
 
 /// Every module.
 pub(crate) const MODULES: &[Module] = &[
+    accept::MODULE,
     blob::MODULE,
     bodyaccess::MODULE,
     cookie::MODULE,

@@ -1,8 +1,8 @@
 //! `proxy` and `unix`: who is at the other end.
 
-use super::{Function, Module, function_in};
+use super::{Function, Module, fault, function, function_in};
 use crate::program::{Text, Value};
-use crate::runtime::{Result, Run};
+use crate::runtime::{Event, Result, Run, UnixPeer};
 use crate::types::States;
 
 pub(super) const MODULE: Module =
@@ -28,10 +28,10 @@ const FUNCTIONS: &[Function] = &[
 ];
 
 const UNIX_FUNCTIONS: &[Function] = &[
-    function_in(ANY, "STRING user()", user),
-    function_in(ANY, "STRING group()", group),
-    function_in(ANY, "INT uid()", uid),
-    function_in(ANY, "INT gid()", gid),
+    function("STRING user()", user),
+    function("STRING group()", group),
+    function("INT uid()", uid),
+    function("INT gid()", gid),
 ];
 
 fn text(run: &mut Run<'_>, text: Option<String>) -> Result<Value> {
@@ -85,20 +85,33 @@ fn unknown(_: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
     Ok(Value::Text(Text::Unset))
 }
 
+/// The peer of a Unix socket; that there is none is logged.
+fn peer<'a>(run: &mut Run<'a>) -> Result<Option<&'a UnixPeer>> {
+    if !ANY.has(run.state) {
+        return fault("vmod unix failure: may not be called in vcl_init or vcl_fini");
+    }
+    let peer = run.view.session.peer.as_ref();
+    if peer.is_none() && run.traced {
+        let why = "vmod unix error: not listening on a Unix domain socket";
+        run.host.trace(Event::Error(why));
+    }
+    Ok(peer)
+}
+
 fn user(run: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
-    let known = run.view.session.peer.as_ref().map(|peer| peer.user.clone());
+    let known = peer(run)?.map(|peer| peer.user.clone());
     text(run, known)
 }
 
 fn group(run: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
-    let known = run.view.session.peer.as_ref().map(|peer| peer.group.clone());
+    let known = peer(run)?.map(|peer| peer.group.clone());
     text(run, known)
 }
 
 fn uid(run: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
-    Ok(Value::Int(run.view.session.peer.as_ref().map_or(-1, |peer| peer.uid.into())))
+    Ok(Value::Int(peer(run)?.map_or(-1, |peer| peer.uid.into())))
 }
 
 fn gid(run: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
-    Ok(Value::Int(run.view.session.peer.as_ref().map_or(-1, |peer| peer.gid.into())))
+    Ok(Value::Int(peer(run)?.map_or(-1, |peer| peer.gid.into())))
 }

@@ -54,8 +54,8 @@ const FUNCTIONS: &[Function] = &[
     function("VOID timestamp(STRING s)", timestamp),
     function("BOOL syntax(REAL)", syntax),
     function("STRING getenv(STRING name)", getenv),
-    function_in(States::of(&[State::Recv]), "BOOL cache_req_body(BYTES size)", cache_req_body),
-    function_in(States::of(&[State::Recv]), "VOID late_100_continue(BOOL late)", late_continue),
+    function("BOOL cache_req_body(BYTES size)", cache_req_body),
+    function("VOID late_100_continue(BOOL late)", late_continue),
     function_in(States::CLIENT, "VOID set_ip_tos(INT tos)", set_ip_tos),
     function("VOID rollback(HTTP h)", rollback),
     function("BOOL ban(STRING)", ban),
@@ -81,19 +81,17 @@ fn round(_: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
 }
 
 fn collect(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
-    let Value::Header(message, header) = arguments.at(0) else { return NOTHING };
-    let program = run.program;
-    let Some(name) = program.headers.get(header as usize) else { return NOTHING };
+    let Some((message, name)) = super::header::named(run, arguments.at(0)) else { return NOTHING };
     if matches!(message, Message::Obj | Message::ReqTop) {
         return fault(format!("std.collect(): {}.http cannot be changed", message.name()));
     }
     let separator = run.bytes(arguments.text(1)).to_vec();
     let Some(fields) = run.fields(message) else { return NOTHING };
-    if fields.count(&**name) < 2 {
+    if fields.count(&*name) < 2 {
         return NOTHING;
     }
-    let joined = fields.get_all(&**name).collect::<Vec<_>>().join(&*separator);
-    run.set_named_field(message, name, joined)?;
+    let joined = fields.get_all(&*name).collect::<Vec<_>>().join(&*separator);
+    run.set_named_field(message, &name, joined)?;
     NOTHING
 }
 
@@ -158,6 +156,11 @@ fn fnmatch(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
         escapes: !arguments.truth(3),
         period: arguments.truth(4),
     };
+    for (index, what) in [(0, "pattern"), (1, "subject")] {
+        if arguments.text(index) == Text::Unset {
+            return fault(format!("std.fnmatch(): {what} is NULL"));
+        }
+    }
     let (pattern, subject) = (run.bytes(arguments.text(0)), run.bytes(arguments.text(1)));
     let mut steps = 100_000_u32;
     match rules.matches(pattern, subject, true, &mut steps) {
@@ -335,14 +338,28 @@ fn getenv(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     }
 }
 
+/// Logs why nothing is done, which is no failure.
+fn refused(run: &mut Run<'_>, why: &str) {
+    if run.traced {
+        run.host.trace(Event::Error(why));
+    }
+}
+
 fn cache_req_body(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    if run.state != State::Recv {
+        refused(run, "req.body can only be cached in vcl_recv{}");
+        return Ok(Value::Bool(true));
+    }
     let bytes = u64::try_from(arguments.int(0)).unwrap_or(0);
     let storage = run.view.client.as_deref().and_then(|client| client.storage);
     Ok(Value::Bool(run.host.cache_request_body(bytes, storage)))
 }
 
 /// The node tells a client to continue when its body is first read, which is as late as can be.
-fn late_continue(_: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
+fn late_continue(run: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
+    if run.state != State::Recv {
+        refused(run, "std.late_100_continue() only valid in vcl_recv{}");
+    }
     NOTHING
 }
 
@@ -377,8 +394,13 @@ fn rollback(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
 }
 
 fn ban(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
-    let text = run.string(arguments.text(0)).into_owned();
-    let result = run.host.ban(&text);
+    let result = match arguments.text(0) {
+        Text::Unset => Err("Null argument".to_owned()),
+        text => {
+            let text = run.string(text).into_owned();
+            run.host.ban(&text)
+        }
+    };
     run.task.ban_error.clear();
     if let Err(why) = &result {
         run.task.ban_error.push_str(why);

@@ -22,8 +22,15 @@ const FUNCTIONS: &[Function] = &[
     ),
 ];
 
-fn pair<'a>(run: &'a Run<'_>, arguments: &[Value]) -> (&'a [u8], &'a [u8]) {
-    (run.bytes(arguments.text(0)), run.bytes(arguments.text(1)))
+/// Whether a relation holds between two texts; where one is unset, none does.
+fn holds(
+    run: &Run<'_>,
+    arguments: &[Value],
+    relation: impl Fn(&[u8], &[u8]) -> bool,
+) -> Result<Value> {
+    let (one, other) = (arguments.text(0), arguments.text(1));
+    let are_set = one != Text::Unset && other != Text::Unset;
+    Ok(Value::Bool(are_set && relation(run.bytes(one), run.bytes(other))))
 }
 
 fn count(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
@@ -35,27 +42,29 @@ fn count(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
 }
 
 fn startswith(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
-    let (text, part) = pair(run, arguments);
-    Ok(Value::Bool(text.starts_with(part)))
+    holds(run, arguments, |text, part| text.starts_with(part))
 }
 
 fn endswith(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
-    let (text, part) = pair(run, arguments);
-    Ok(Value::Bool(text.ends_with(part)))
+    holds(run, arguments, |text, part| text.ends_with(part))
 }
 
 fn contains(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
-    let (text, part) = pair(run, arguments);
-    Ok(Value::Bool(position(text, part).is_some()))
+    holds(run, arguments, |text, part| position(text, part).is_some())
 }
 
-/// `n` bytes from `offset`; a negative offset counts from the end, a negative `n` backwards.
+/// `n` bytes from `offset`. From the end count a negative offset, and a negative `n` without one; a
+/// negative `n` takes what is before.
 fn take(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let text = arguments.text(0);
+    if text == Text::Unset {
+        return Ok(Value::Text(text));
+    }
     let bytes = run.bytes(text);
     let len = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
     let (count, offset) = (arguments.int(1), arguments.int(2));
-    let from = if offset < 0 { len.saturating_add(offset) } else { offset };
+    let from_end = offset < 0 || (offset == 0 && count < 0);
+    let from = if from_end { len.saturating_add(offset) } else { offset };
     let to = from.saturating_add(count);
     let (from, to) = (from.min(to).clamp(0, len), from.max(to).clamp(0, len));
     let part = bytes.get(from as usize..to as usize).unwrap_or(&[]).to_vec();
@@ -63,6 +72,9 @@ fn take(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
 }
 
 fn reverse(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    if arguments.text(0) == Text::Unset {
+        return Ok(Value::Text(Text::Unset));
+    }
     let reversed: Vec<u8> = run.bytes(arguments.text(0)).iter().rev().copied().collect();
     run.store(&reversed).map(Value::Text)
 }

@@ -53,7 +53,6 @@ impl Parser<'_> {
         };
         self.next();
         if !self.is_sign(";") {
-            let span = self.peek().span;
             return Err(self.error(span, "Expected 'vcl N.N;' found no semi-colon"));
         }
         self.next();
@@ -99,6 +98,7 @@ impl Parser<'_> {
             (Kind::Word, "sub") => {
                 self.next();
                 let name = self.declared("subroutine")?;
+                self.may_leave = crate::types::State::of_subroutine(&name.text).is_none();
                 let body = self.body()?;
                 tree.declarations.push(Declaration::Sub { name, body });
             }
@@ -172,10 +172,11 @@ impl Parser<'_> {
         let name = self.declared("ACL")?;
         let mut flags = Vec::new();
         while let Kind::Sign(sign @ ("+" | "-")) = self.peek().kind {
-            self.next();
-            if self.peek().kind != Kind::Word {
-                let span = self.peek().span;
-                return Err(self.error(span, "Expected a flag at:"));
+            let span = self.next().span;
+            let is_flag = self.peek().kind == Kind::Word && self.peek().span.start == span.end;
+            if !is_flag {
+                let message = "Expected a flag at:\nValid ACL flags are `log` and `table`:";
+                return Err(self.error(span, message));
             }
             flags.push((self.name()?, sign == "+"));
         }

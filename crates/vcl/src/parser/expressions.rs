@@ -1,12 +1,10 @@
-//! Expressions, weakest binding first: `||`, `&&`, `!`, comparisons, `+ -` and strings side by
-//! side, `* / %`, methods, and what stands alone.
+//! Expressions, weakest binding first: `||`, `&&`, `!`, comparisons, `+ -`, `* / %`, methods, and
+//! what stands alone.
 
 use super::{Parsed, Parser};
 use crate::lexer::Kind;
+use crate::source::Span;
 use crate::syntax::{Expression, ExpressionKind, Link, Name};
-
-/// The operator between strings side by side.
-pub(crate) const JOIN: &str = "";
 
 const COMPARISONS: [&str; 8] = ["==", "!=", "<", ">", "<=", ">=", "~", "!~"];
 
@@ -28,7 +26,7 @@ impl Parser<'_> {
             return self.comparison();
         }
         let start = self.next().span;
-        let inner = self.nested(Self::not)?;
+        let inner = self.comparison()?;
         Ok(Expression { span: start.to(inner.span), kind: ExpressionKind::Not(Box::new(inner)) })
     }
 
@@ -40,20 +38,42 @@ impl Parser<'_> {
             return Ok(left);
         }
         self.next();
-        let pattern = self.peek();
-        if let (true, Kind::Sign(sign)) = (matches!(operator, "~" | "!~"), &pattern.kind) {
-            let message = format!("Unknown token '{sign}' when looking for REGEX");
-            return Err(self.error(pattern.span, message));
-        }
-        let right = self.sum()?;
+        let right = match operator {
+            "~" | "!~" => self.pattern()?,
+            _ => self.sum()?,
+        };
         let span = left.span.to(right.span);
         let (left, right) = (Box::new(left), Box::new(right));
         let kind = ExpressionKind::Compared { operator, operator_span: token.span, left, right };
         Ok(Expression { kind, span })
     }
 
+    /// What stands behind `~`: string constants with `+` between them, or one value.
+    fn pattern(&mut self) -> Parsed<Expression> {
+        if let Kind::Sign(sign) = self.peek().kind
+            && sign != "("
+        {
+            let span = self.peek().span;
+            let message = format!("Unknown token '{sign}' when looking for REGEX");
+            return Err(self.error(span, message));
+        }
+        let first = self.postfix()?;
+        if !matches!(first.kind, ExpressionKind::Text(_)) {
+            return Ok(first);
+        }
+        let mut rest = Vec::new();
+        while self.is_sign("+") {
+            let operator_span = self.next().span;
+            if !matches!(self.peek().kind, Kind::Text(_)) {
+                return Err(self.missing("CSTR"));
+            }
+            rest.push(Link { operator: "+", operator_span, operand: self.primary()? });
+        }
+        Ok(linked(first, rest))
+    }
+
     fn sum(&mut self) -> Parsed<Expression> {
-        self.chain(&["+", "-", JOIN], Self::product)
+        self.chain(&["+", "-"], Self::product)
     }
 
     fn product(&mut self) -> Parsed<Expression> {
@@ -69,21 +89,15 @@ impl Parser<'_> {
         let mut rest = Vec::new();
         loop {
             let token = self.peek();
-            let operator = match token.kind {
-                Kind::Sign(operator) if operators.contains(&operator) => {
-                    self.next();
-                    operator
-                }
-                // What stands behind a value without an operator is joined to it.
-                Kind::Text(_) | Kind::Word if operators.contains(&JOIN) => JOIN,
-                _ => break,
-            };
+            let Kind::Sign(operator) = token.kind else { break };
+            if !operators.contains(&operator) {
+                break;
+            }
+            self.next();
             let operand = part(self)?;
             rest.push(Link { operator, operator_span: token.span, operand });
         }
-        let Some(last) = rest.last() else { return Ok(first) };
-        let span = first.span.to(last.operand.span);
-        Ok(Expression { kind: ExpressionKind::Chain { first: Box::new(first), rest }, span })
+        Ok(linked(first, rest))
     }
 
     fn postfix(&mut self) -> Parsed<Expression> {
@@ -107,13 +121,9 @@ impl Parser<'_> {
             }
             Kind::Sign("-") => {
                 self.next();
-                let number = matches!(self.peek().kind, Kind::Int(_) | Kind::Real(_));
-                if !number {
-                    let text = self.text(token);
-                    let message = format!("Unknown token '{text}' when looking for a number");
-                    return Err(self.error(span, message));
-                }
-                let inner = self.primary()?;
+                let is_number = matches!(self.peek().kind, Kind::Int(_) | Kind::Real(_));
+                // In front of anything else it is about all that follows.
+                let inner = if is_number { self.primary()? } else { self.expression()? };
                 let span = span.to(inner.span);
                 Ok(Expression { span, kind: ExpressionKind::Negative(Box::new(inner)) })
             }
@@ -143,12 +153,7 @@ impl Parser<'_> {
     }
 
     /// A number, with the unit right behind it where there is one.
-    fn quantity(
-        &mut self,
-        number: f64,
-        plain: ExpressionKind,
-        span: crate::source::Span,
-    ) -> Expression {
+    fn quantity(&mut self, number: f64, plain: ExpressionKind, span: Span) -> Expression {
         let next = self.peek();
         // A word behind a number is never anything but its unit, a wrong one included.
         if next.kind != Kind::Word {
@@ -156,10 +161,12 @@ impl Parser<'_> {
         }
         self.next();
         let unit = Name { text: self.report.sources.text(next.span).into(), span: next.span };
-        let is_real = matches!(plain, ExpressionKind::Real(_));
-        Expression {
-            kind: ExpressionKind::Quantity { number, is_real, unit },
-            span: span.to(next.span),
-        }
+        Expression { kind: ExpressionKind::Quantity { number, unit }, span: span.to(next.span) }
     }
+}
+
+fn linked(first: Expression, rest: Vec<Link>) -> Expression {
+    let Some(last) = rest.last() else { return first };
+    let span = first.span.to(last.operand.span);
+    Expression { kind: ExpressionKind::Chain { first: Box::new(first), rest }, span }
 }

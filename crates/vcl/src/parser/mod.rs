@@ -5,8 +5,6 @@ mod declarations;
 mod expressions;
 mod statements;
 
-pub(crate) use expressions::JOIN;
-
 use crate::diagnostic::Report;
 use crate::lexer::{Kind, Token};
 use crate::source::Span;
@@ -34,12 +32,14 @@ pub(crate) struct Parser<'a> {
     report: &'a mut Report,
     depth: usize,
     version: u32,
+    /// Whether `return;` may stand here: in subroutines that are no states.
+    may_leave: bool,
 }
 
 /// Reads a whole policy. `with_version` demands a `vcl` line first, as all but the built-in text
 /// have.
 pub(crate) fn parse(tokens: &[Token], with_version: bool, report: &mut Report) -> Tree {
-    let mut parser = Parser { tokens, at: 0, report, depth: 0, version: 41 };
+    let mut parser = Parser { tokens, at: 0, report, depth: 0, version: 41, may_leave: false };
     let mut tree = Tree { version: 41, declarations: Vec::new() };
     if with_version {
         match parser.version_line() {
@@ -161,7 +161,8 @@ impl<'a> Parser<'a> {
                     }
                     let name = self.string()?;
                     if self.version < 41 {
-                        self.report.error(name.span, "Quoted headers are available for VCL >= 4.1");
+                        self.report
+                            .error(name.span, "Quoted headers are available for VCL >= 4.1.");
                     }
                     path.quoted = true;
                     path.names.push(name);

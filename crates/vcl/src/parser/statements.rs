@@ -46,12 +46,9 @@ impl Parser<'_> {
         let token = self.peek();
         let text = self.text(token);
         let start = token.span;
-        let kind = match (&token.kind, &*text) {
+        let word = text.to_ascii_lowercase();
+        let kind = match (&token.kind, &*word) {
             (Kind::Sign("{"), _) => StatementKind::Block(self.body()?),
-            (Kind::Sign(";"), _) => {
-                self.next();
-                return Ok(None);
-            }
             (Kind::InlineC, _) => {
                 self.next();
                 self.report.error(start, "Inline-C not allowed").help = Some(
@@ -63,7 +60,7 @@ impl Parser<'_> {
             }
             (Kind::Word, "if") => self.conditional()?,
             (Kind::Word, "set") => self.set()?,
-            (Kind::Word, "unset" | "remove") => {
+            (Kind::Word, "unset") => {
                 self.next();
                 let path = self.path()?;
                 self.sign(";")?;
@@ -78,7 +75,8 @@ impl Parser<'_> {
             (Kind::Word, "return") => self.leave()?,
             (Kind::Word, "new") => self.object()?,
             (Kind::Word, "import") => {
-                return Err(self.error(start, "Symbol 'import' cannot be used here"));
+                let message = "Symbol cannot be used here.\nSymbol 'import' cannot be used here";
+                return Err(self.error(start, message));
             }
             (Kind::Word, "elseif" | "elsif" | "elif" | "else") => {
                 return Err(self.error(start, format!("'{text}' without 'if'")));
@@ -118,6 +116,11 @@ impl Parser<'_> {
                         self.next();
                         arms.push(self.arm()?);
                     } else {
+                        if !self.is_sign("{") {
+                            let span = self.peek().span;
+                            let message = "'else' must be followed by 'if' or '{'";
+                            return Err(self.error(span, message));
+                        }
                         otherwise = Some(self.body()?);
                         break;
                     }
@@ -139,7 +142,9 @@ impl Parser<'_> {
                 return Err(Stopped);
             }
         };
-        self.sign(")")?;
+        if self.sign(")").is_err() {
+            self.skip_to_block();
+        }
         Ok((condition, self.body()?))
     }
 
@@ -159,13 +164,21 @@ impl Parser<'_> {
         };
         self.next();
         let value = self.expression()?;
-        self.sign(";")?;
+        self.end_statement();
         Ok(StatementKind::Set { target, operator, operator_span: token.span, value })
+    }
+
+    /// Demands a `;`. What stands before it is still looked at where it is missing.
+    fn end_statement(&mut self) {
+        if self.sign(";").is_err() {
+            self.skip_statement();
+        }
     }
 
     fn leave(&mut self) -> Parsed<StatementKind> {
         self.next();
-        if self.take_sign(";") {
+        if self.is_sign(";") && self.may_leave {
+            self.next();
             return Ok(StatementKind::Leave);
         }
         self.sign("(")?;
@@ -200,7 +213,7 @@ impl Parser<'_> {
             let span = path.span;
             let known = matches!(word, "acl" | "backend" | "probe" | "sub" | "vcl");
             let message = if known {
-                format!("Symbol '{word}' cannot be used here\nSymbol cannot be used here")
+                format!("Symbol cannot be used here.\nSymbol '{word}' cannot be used here")
             } else {
                 format!("Symbol not found: '{}'", path.text())
             };
@@ -211,7 +224,7 @@ impl Parser<'_> {
         }
         let arguments = self.arguments()?;
         let end = self.tokens[self.at.saturating_sub(1)].span;
-        self.sign(";")?;
+        self.end_statement();
         let span = path.span.to(end);
         let kind = ExpressionKind::Call { function: path, arguments };
         Ok(StatementKind::Perform(Expression { kind, span }))
@@ -236,10 +249,10 @@ impl Parser<'_> {
             };
             let value = self.nested(Self::expression)?;
             arguments.push(Argument { name, value });
-            if !self.take_sign(",") {
-                self.closing(")")?;
+            if self.take_sign(")") {
                 return Ok(arguments);
             }
+            self.sign(",")?;
         }
     }
 

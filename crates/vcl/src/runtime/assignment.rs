@@ -2,7 +2,7 @@
 
 use super::variables::{filters_not_fixed, resp_filters_fixed};
 use super::view::Answer;
-use super::{Event, Fault, Result, Run};
+use super::{Event, Fault, Result, Run, status_code};
 use crate::program::{Text, Value};
 use crate::types::State;
 use crate::variables::{Message, Variable};
@@ -62,7 +62,8 @@ impl Run<'_> {
         };
         self.trace_line(message, "proto", text.as_bytes());
         if let (Message::Req, Some(client)) = (message, self.view.client.as_deref_mut()) {
-            client.proto = Some(text.into()).filter(|text: &Box<str>| **text != *version.as_str());
+            let is_known = text == version.as_str();
+            client.proto = (!is_known).then(|| text.into());
         }
         if let Some(head) = self.request_mut(message) {
             head.version = version;
@@ -74,15 +75,11 @@ impl Run<'_> {
 
     pub(crate) fn set_status(&mut self, message: Message, value: Value) -> Result<()> {
         let Value::Int(status) = value else { return Ok(()) };
-        let number = u16::try_from(status).ok().filter(|status| status % 1000 >= 100);
-        let Some(number) = number else {
-            let name = message.name();
-            return Err(Fault::new(match status {
-                ..0 => format!("{name}.status ({status}) is negative"),
-                65_536.. => format!("{name}.status ({status}) > 65535"),
-                _ => format!("illegal {name}.status ({status}) (..0##)"),
-            }));
-        };
+        let name = message.name();
+        let number = status_code(status, |why| match why {
+            "" => format!("illegal {name}.status ({status}) (..0##)"),
+            why => format!("{name}.status ({status}) {why}"),
+        })?;
         self.trace_line(message, "status", status.to_string().as_bytes());
         if let Some(head) = self.response_mut(message) {
             head.status = number;

@@ -72,6 +72,10 @@ impl Run<'_> {
         Ok(match value {
             Value::Text(text) => text,
             Value::Header(message, header) => self.field(message, header)?,
+            Value::NamedHeader(message, name) => {
+                let name = self.string(name).into_owned();
+                self.named_field(message, &name)?
+            }
             Value::None => Text::Unset,
             // As the language writes one: base64 between colons.
             Value::Blob(bytes) => {
@@ -151,7 +155,10 @@ impl Run<'_> {
                 found != *negated
             }
             Expr::InAcl { address, acl, negated } => {
-                let Value::Ip(address, _) = self.evaluate(address)? else { return Ok(*negated) };
+                let Value::Ip(Some(address), _) = self.evaluate(address)? else {
+                    let name = self.program.acls.get(*acl as usize).map_or("", |acl| &acl.name);
+                    return Err(Fault::new(format!("ACL {name}: no protocol family")));
+                };
                 self.in_acl(address, *acl) != *negated
             }
             other => match self.evaluate(other)? {
@@ -211,9 +218,9 @@ impl Run<'_> {
         regex.is_match(text).map_err(|why| Fault::new(format!("Regexp matching failed: {}", why.0)))
     }
 
-    fn in_acl(&mut self, address: Option<std::net::IpAddr>, acl: u32) -> bool {
+    fn in_acl(&mut self, address: std::net::IpAddr, acl: u32) -> bool {
         let Some(acl) = self.program.acls.get(acl as usize) else { return false };
-        let entry = address.and_then(|address| acl.find(address));
+        let entry = acl.find(address);
         let matched = entry.is_some_and(|entry| !entry.negated);
         if self.traced && acl.log {
             let entry = entry.map(|entry| &*entry.text);
@@ -280,6 +287,9 @@ impl Run<'_> {
         object: Option<u32>,
         arguments: &[Expr],
     ) -> Result<Value> {
+        if !function.states.has(self.state) {
+            return Err(function.misplaced(self.state));
+        }
         let mut values = [Value::None; ARGUMENTS_MAX];
         let count = arguments.len().min(ARGUMENTS_MAX);
         for (slot, argument) in values.iter_mut().zip(arguments) {

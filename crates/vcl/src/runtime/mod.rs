@@ -292,10 +292,11 @@ impl Run<'_> {
             let value = self.evaluate(argument)?;
             match (index, value) {
                 (0, Value::Int(number)) if action != Action::Vcl => {
-                    status = u16::try_from(number)
-                        .ok()
-                        .filter(|status| *status >= 100)
-                        .ok_or_else(|| Fault::new(format!("{number} is no status code")))?;
+                    let what = if self.state.is_backend() { "error" } else { "synth" };
+                    status = status_code(number, |why| match why {
+                        "" => format!("illegal return({what}()) status code ({number}) (..0##)"),
+                        why => format!("return({what}()) status code ({number}) {why}"),
+                    })?;
                 }
                 (_, Value::Text(text)) => {
                     let text = String::from_utf8_lossy(self.bytes(text)).into_owned();
@@ -335,6 +336,13 @@ impl Run<'_> {
                 _ => return Err(Fault::new("a label is missing")),
             },
         })
+    }
+
+    /// Logs what is wrong and no failure.
+    pub(crate) fn note(&mut self, what: &str) {
+        if self.traced {
+            self.host.trace(Event::Error(what));
+        }
     }
 
     /// The bytes of a text; of one that is unset, none.
@@ -403,6 +411,16 @@ impl Run<'_> {
             }
             None => Err(Fault::new("out of workspace")),
         }
+    }
+}
+
+/// A status that can be set: of one above 999 the last three digits are sent.
+pub(crate) fn status_code(number: i64, message: impl Fn(&str) -> String) -> Result<u16> {
+    match u16::try_from(number) {
+        Ok(status) if status % 1000 >= 100 => Ok(status),
+        Ok(_) => Err(Fault::new(message(""))),
+        Err(_) if number < 0 => Err(Fault::new(message("is negative"))),
+        Err(_) => Err(Fault::new(message("> 65535"))),
     }
 }
 

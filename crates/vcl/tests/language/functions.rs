@@ -371,3 +371,33 @@ fn ends_of_connections_are_told() {
     let found = shown_in(State::Recv, ALL, expression, &mut scene);
     assert_eq!(found, "h2a.exampletrueTLSv1.3AESme");
 }
+
+#[test]
+fn relations_of_texts_hold_only_where_both_are_set() {
+    let rows = [
+        ("str.startswith(req.http.nothing, \"a\")", "false"),
+        ("str.startswith(req.url, req.http.nothing)", "false"),
+        ("str.endswith(req.url, req.http.nothing)", "false"),
+        ("str.contains(req.url, req.http.nothing)", "false"),
+        ("str.contains(req.url, \"\")", "true"),
+        ("str.take(\"abcdef\", -2)", "ef"),
+        ("str.take(\"abcdef\", 2, -3)", "de"),
+    ];
+    for (expression, expected) in rows {
+        assert_eq!(shown("import str;", &format!("\"\" + {expression}")), expected, "{expression}");
+    }
+}
+
+#[test]
+fn names_of_header_fields_can_be_made() {
+    let (_, scene) = after(
+        State::Recv,
+        "import header;",
+        "header.append(header.dyn(req, \"X-\" + \"Made\"), \"1\"); header.append(header.dyn(req, \
+         \"x-made: old\"), \"2\"); set req.http.Read = header.dyn(req, \"x-made\"); \
+         header.copy(header.dyn(req, \"x-made\"), req.http.Copy);",
+    );
+    let fields = &scene.req.fields;
+    assert_eq!(fields.get_all("x-made").collect::<Vec<_>>(), [b"1", b"2"]);
+    assert_eq!((fields.get_str("read"), fields.count("copy")), (Some("1"), 2));
+}

@@ -147,11 +147,8 @@ impl FetchState {
         if let Some(index) = chosen {
             self.asked = BackendRef::Backend(index);
             let declared = policy.policy.program().backends.get(index as usize);
-            if let (Some(host), true) = (
-                declared.and_then(|declared| declared.host_header.clone()),
-                request.authority.is_empty(),
-            ) {
-                request.authority = host;
+            if let (Some(declared), true) = (declared, request.authority.is_empty()) {
+                request.authority = declared.host().to_owned();
             }
         }
         origin.map_or(OriginChoice::Nobody, OriginChoice::Exactly)

@@ -93,7 +93,7 @@ impl Sources for Files {
     }
 }
 
-/// The files a pattern stands for: `*` and `?` in the last part of a path.
+/// The files a pattern stands for: `*`, `?` and `[…]` in the last part of a path.
 fn matching(pattern: &Path) -> Vec<PathBuf> {
     let (Some(folder), Some(name)) = (pattern.parent(), pattern.file_name()) else {
         return Vec::new();
@@ -116,9 +116,39 @@ fn fits(pattern: &[u8], name: &[u8]) -> bool {
         (None, None) => true,
         (Some((b'*', rest)), _) => (0..=name.len()).any(|skip| fits(rest, &name[skip..])),
         (Some((b'?', rest)), Some((_, tail))) => fits(rest, tail),
+        (Some((b'[', rest)), Some((byte, tail))) => {
+            match rest.iter().position(|end| *end == b']') {
+                Some(end) if end > 0 => {
+                    in_class(&rest[..end], *byte) && fits(&rest[end + 1..], tail)
+                }
+                _ => false,
+            }
+        }
         (Some((a, rest)), Some((b, tail))) if a == b => fits(rest, tail),
         _ => false,
     }
+}
+
+/// Whether a byte is one of `[abc]`, `[a-c]`, or none of them as in `[!abc]`.
+fn in_class(class: &[u8], byte: u8) -> bool {
+    let (negated, mut rest) = match class.split_first() {
+        Some((b'!' | b'^', rest)) => (true, rest),
+        _ => (false, class),
+    };
+    let mut found = false;
+    while let Some((first, more)) = rest.split_first() {
+        match more {
+            [b'-', last, more @ ..] => {
+                found |= (*first..=*last).contains(&byte);
+                rest = more;
+            }
+            _ => {
+                found |= *first == byte;
+                rest = more;
+            }
+        }
+    }
+    found != negated
 }
 
 #[cfg(test)]
@@ -157,6 +187,9 @@ mod tests {
         assert_eq!(files.include("b.vcl", "<inline>", false).unwrap()[0].text, "b.vcl");
         let all = files.include("./?.vcl", &source.name, true).unwrap();
         assert_eq!(all.len(), 2);
+        let names = |pattern: &str| files.include(pattern, &source.name, true).map(|all| all.len());
+        assert_eq!((names("./[ab].vcl"), names("./[!a].vcl")), (Ok(2), Ok(1)));
+        assert_eq!((names("./[b-z].vcl"), names("./[ab]*").is_ok()), (Ok(1), true));
         let error = files.include("./a.vcl", "<inline>", false).unwrap_err();
         assert!(error.contains("needs absolute filename"), "{error}");
         assert!(files.include("x*.vcl", "", true).unwrap_err().contains("matched no files"));

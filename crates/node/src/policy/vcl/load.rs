@@ -37,7 +37,9 @@ pub fn language<'a>(store_classes: impl IntoIterator<Item = &'a str>) -> freshet
             storages.push(class.to_owned());
         }
     }
-    freshet_vcl::Settings { storages, ..freshet_vcl::Settings::default() }
+    // One policy is in force; there is none to hand over to.
+    let labels = Some(Vec::new());
+    freshet_vcl::Settings { storages, labels, ..freshet_vcl::Settings::default() }
 }
 
 impl VclPolicy {
@@ -81,7 +83,8 @@ impl VclPolicy {
                 origin.health.probed(false, now);
             }
         }
-        let mut alone = Alone { hostname: &hostname, said: Vec::new() };
+        let identity = settings.identity.clone().unwrap_or_else(|| hostname.clone());
+        let mut alone = Alone { hostname: &hostname, identity: &identity, said: Vec::new() };
         let policy = Policy::load(name, program, timeouts, super::seconds(now), &mut alone)
             .map_err(LoadError::Init)?;
         let said = alone.said;
@@ -97,7 +100,7 @@ impl VclPolicy {
             failures: LogLimit::new(),
             passes: super::passes::Passes::default(),
             misses: super::passes::Passes::default(),
-            identity: settings.identity.clone().unwrap_or_else(|| hostname.clone()),
+            identity,
             hostname,
             said,
         }))
@@ -112,7 +115,8 @@ impl VclPolicy {
 
     /// Runs `vcl_fini`; what it logged.
     pub fn unload(&self) -> Vec<String> {
-        let mut alone = Alone { hostname: &self.hostname, said: Vec::new() };
+        let (hostname, identity) = (&self.hostname, &self.identity);
+        let mut alone = Alone { hostname, identity, said: Vec::new() };
         self.policy.unload(super::seconds(UnixMillis::now()), &mut alone);
         alone.said
     }
@@ -121,6 +125,7 @@ impl VclPolicy {
 /// The node while a policy is being loaded or dropped: every backend counts as healthy.
 struct Alone<'a> {
     hostname: &'a str,
+    identity: &'a str,
     /// What the policy logs.
     said: Vec<String>,
 }
@@ -147,6 +152,10 @@ impl freshet_vcl::Host for Alone<'_> {
 
     fn hostname(&self) -> &str {
         self.hostname
+    }
+
+    fn identity(&self) -> &str {
+        self.identity
     }
 
     fn file(&mut self, path: &str) -> Option<Arc<[u8]>> {

@@ -6,6 +6,7 @@ use crate::modules::{Arguments, NOTHING, fault};
 use crate::policy::{Object, lock};
 use crate::program::{BackendRef, Value};
 use crate::runtime::{Result, Run};
+use crate::types::State;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -54,40 +55,58 @@ impl ShardParameters {
         }
     }
 
-    fn read(run: &Run<'_>, arguments: &[Value]) -> Result<Self> {
+    fn read(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Self> {
         let word = |at: usize| arguments.is_given(at).then(|| arguments.word(at));
         let by = word(0);
         let (has_key, has_blob) = (arguments.is_given(1), arguments.is_given(2));
         let mut key = None;
         match by {
-            Some("KEY") if !has_key => return wrong("missing key argument with by=KEY"),
-            Some("BLOB") if !has_blob => return wrong("missing key_blob argument with by=BLOB"),
+            Some("KEY") if !has_key => {
+                return wrong(run, object, "missing key argument with by=KEY");
+            }
+            Some("BLOB") if !has_blob => {
+                return wrong(run, object, "missing key_blob argument with by=BLOB");
+            }
             Some("KEY") => {
                 let number = arguments.int(1);
                 if number < 0 {
-                    return wrong(&format!("invalid key argument {number} with by=KEY"));
+                    return wrong(
+                        run,
+                        object,
+                        &format!("invalid key argument {number} with by=KEY"),
+                    );
                 }
                 key = Some(u32::try_from(number.rem_euclid(1 << 32)).unwrap_or(0));
             }
             Some("BLOB") => {
+                if run.bytes(arguments.text(2)).is_empty() {
+                    let name = object_name(run, object);
+                    run.note(&format!(
+                        "vmod_directors: shard {name}: by=BLOB but no or empty key_blob - using key 0"
+                    ));
+                }
                 let bytes = run.bytes(arguments.text(2));
                 key = Some(bytes.iter().take(4).fold(0, |sum, byte| sum << 8 | u32::from(*byte)));
             }
             _ if has_key || has_blob => {
                 let by = by.unwrap_or("HASH");
-                return wrong(&format!("key and key_blob arguments are invalid with by={by}"));
+                return wrong(
+                    run,
+                    object,
+                    &format!("key and key_blob arguments are invalid with by={by}"),
+                );
             }
             _ => {}
         }
         let alt = arguments.is_given(3).then(|| arguments.int(3));
         if let Some(alt) = alt.filter(|alt| *alt < 0) {
-            return wrong(&format!("invalid alt argument {alt}"));
+            return wrong(run, object, &format!("invalid alt argument {alt}"));
         }
         let warmup = arguments.is_given(4).then(|| arguments.real(4));
         if let Some(warmup) = warmup
             && (warmup > 1.0 || (warmup < 0.0 && warmup != -1.0))
         {
-            return wrong(&format!("invalid warmup argument {warmup}"));
+            return wrong(run, object, &format!("invalid warmup argument {warmup}"));
         }
         Ok(Self {
             by,
@@ -100,8 +119,12 @@ impl ShardParameters {
     }
 }
 
-fn wrong<T>(what: &str) -> Result<T> {
-    fault(format!("vmod_directors: shard: {what}"))
+fn wrong<T>(run: &Run<'_>, object: u32, what: &str) -> Result<T> {
+    fault(format!("vmod_directors: shard {}: {what}", object_name(run, object)))
+}
+
+fn object_name<'a>(run: &Run<'a>, object: u32) -> &'a str {
+    run.program.objects.get(object as usize).map_or("", |object| &object.name)
 }
 
 /// What the task knows about the parameters of shard directors that choose later.
@@ -165,7 +188,7 @@ fn object_of(run: &Run<'_>, value: Value) -> Option<u32> {
 pub(super) fn associate(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
     let parameters = object_of(run, arguments.at(0));
     if parameters.is_none() && arguments.is_given(0) {
-        return wrong("shard .associate param invalid");
+        return wrong(run, object, "shard .associate param invalid");
     }
     *lock(&super::director(run, object)?.shard.associated) = parameters;
     NOTHING
@@ -175,16 +198,20 @@ pub(super) fn add_backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -
     let director = super::director(run, object)?;
     let Value::Backend(backend) = arguments.at(0) else { return Ok(Value::Bool(false)) };
     if backend == BackendRef::None {
-        return wrong("None backend cannot be added");
+        return wrong(run, object, "None backend cannot be added");
     }
     let ident = if arguments.is_given(1) {
         run.string(arguments.text(1)).into_owned()
     } else {
         run.program.backend_name(backend).to_owned()
     };
-    let weight = if arguments.is_given(3) { arguments.real(3) } else { 1.0 };
+    let mut weight = if arguments.is_given(3) { arguments.real(3) } else { 1.0 };
     if weight < 1.0 {
-        return fault("shard: a weight is at least 1");
+        let name = object_name(run, object);
+        let what =
+            format!("vmod_directors: shard {name}: .add_backend(weight={weight:.6}) ignored");
+        run.note(&what);
+        weight = 1.0;
     }
     let known = director.members();
     let exists = known.iter().any(|one| one.backend == backend && *one.ident == *ident);
@@ -205,7 +232,7 @@ pub(super) fn remove_backend(run: &mut Run<'_>, object: u32, arguments: &[Value]
     };
     let ident = arguments.is_given(1).then(|| run.string(arguments.text(1)).into_owned());
     if backend.is_none() && ident.is_none() {
-        return wrong(".remove_backend(): either backend or ident are required");
+        return wrong(run, object, ".remove_backend(): either backend or ident are required");
     }
     director.change(|members| {
         members.retain(|member| {
@@ -224,9 +251,14 @@ pub(super) fn clear(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value
 pub(super) fn reconfigure(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
     let director = super::director(run, object)?;
     let replicas = arguments.int(0);
-    if !(1..=REPLICAS_MAX).contains(&replicas) {
-        return fault("shard: .reconfigure() takes 1 to 10000 replicas");
+    if replicas <= 0 {
+        let name = object_name(run, object);
+        run.note(&format!(
+            "vmod_directors: shard {name}: .reconfigure() invalid replicas argument {replicas}"
+        ));
+        return Ok(Value::Bool(false));
     }
+    let replicas = replicas.min(REPLICAS_MAX);
     let members = director.members();
     let mut points = Vec::new();
     for (index, member) in members.iter().enumerate() {
@@ -252,10 +284,10 @@ pub(super) fn key(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Valu
 /// Chooses now where the state has a request, else when the backend is needed.
 pub(super) fn backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
     let director = super::director(run, object)?;
-    let mut parameters = ShardParameters::read(run, arguments)?;
+    let mut parameters = ShardParameters::read(run, object, arguments)?;
     if arguments.is_given(7) {
         let Some(given) = object_of(run, arguments.at(7)) else {
-            return wrong(".backend(key_blob) param invalid");
+            return wrong(run, object, ".backend(key_blob) param invalid");
         };
         let of_task = run.task.shard_params.as_ref().and_then(|map| map.get(&given)).cloned();
         let set = match run.policy.object(given) {
@@ -264,8 +296,18 @@ pub(super) fn backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Re
         };
         parameters = parameters.or(&of_task.unwrap_or_default()).or(&set);
     }
+    let is_fetch = run.state.is_backend() || run.state == State::Pipe;
     let lazy = match arguments.word(8) {
+        "LAZY" if !is_fetch && parameters != ShardParameters::default() => {
+            let why = ".backend(resolve=LAZY) with other parameters can only be used in \
+                       backend/pipe context";
+            return wrong(run, object, why);
+        }
         "LAZY" => true,
+        "NOW" if !run.state.is_client() && !is_fetch => {
+            let why = ".backend(resolve=NOW) can not be used in vcl_init{}/vcl_fini{}";
+            return wrong(run, object, why);
+        }
         "NOW" => false,
         _ => !run.state.is_client() && !run.state.is_backend(),
     };
@@ -412,7 +454,11 @@ pub(super) fn clear_parameters(run: &mut Run<'_>, object: u32, _: &[Value]) -> R
 }
 
 pub(super) fn set_parameters(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
-    let set = ShardParameters::read(run, arguments)?;
+    if run.state.is_client() && run.state != State::Pipe {
+        let why = "shard_param.set() may only be used in vcl_init and in backend/pipe context";
+        return wrong(run, object, why);
+    }
+    let set = ShardParameters::read(run, object, arguments)?;
     let before = parameters_of(run, object)?;
     put_parameters(run, object, set.or(&before));
     NOTHING

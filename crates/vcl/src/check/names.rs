@@ -1,0 +1,232 @@
+//! What names in expressions stand for: variables, header fields, and what a policy declares. The
+//! longest beginning of a path that is a name counts, and what is left are properties of it.
+
+use super::expressions::Typed;
+use super::uses::Access;
+use super::{Checker, Symbol};
+use crate::diagnostic::nearest;
+use crate::program::{BackendRef, Expr, StorageFact, Text, Value};
+use crate::source::Span;
+use crate::syntax::{Name, Path};
+use crate::types::Type;
+use crate::variables::{self, Message};
+
+/// Bytes of a header field's name.
+const HEADER_NAME_BYTES_MAX: usize = 126;
+
+impl Checker<'_> {
+    /// The header field a path names; the outer `None` is a mistake that was reported.
+    pub(super) fn field(&mut self, path: &Path) -> Option<Option<(Message, u32)>> {
+        let [message, http, name] = &path.names[..] else { return Some(None) };
+        if !http.text.eq_ignore_ascii_case("http") {
+            return Some(None);
+        }
+        let known = |known: &Message| known.name().eq_ignore_ascii_case(&message.text);
+        let Some(message) = Message::ALL.into_iter().find(known) else { return Some(None) };
+        if name.text.len() > HEADER_NAME_BYTES_MAX {
+            let start: String = name.text.chars().take(20).collect();
+            self.error(name.span, format!("HTTP header ({start}..) is too long."));
+            return None;
+        }
+        let is_token =
+            |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        if let Some(bad) = name.text.chars().find(|c| !u8::try_from(*c).is_ok_and(is_token)) {
+            let shown = bad.escape_default();
+            self.error(name.span, format!("Invalid character '{shown}' in header name."));
+            return None;
+        }
+        if name.text.is_empty() {
+            self.error(name.span, "A header field without a name");
+            return None;
+        }
+        Some(Some((message, self.header(&name.text))))
+    }
+
+    /// A path as a value: what its names stand for, with the properties behind it.
+    pub(super) fn path(&mut self, path: &Path, wanted: Type) -> Typed {
+        let Some((found, rest)) = self.longest(path, wanted)? else {
+            if self.refers(path, wanted).is_none() {
+                self.unknown(path);
+            }
+            return None;
+        };
+        match rest {
+            [] => Some(found),
+            [property, more @ ..] => self.property(found, property, more),
+        }
+    }
+
+    fn property(&mut self, (value, of): (Expr, Type), property: &Name, more: &[Name]) -> Typed {
+        let fact = match (&value, &*property.text.to_ascii_lowercase()) {
+            (Expr::Constant(Value::Stevedore(Some(storage))), "free_space") => {
+                Some((*storage, StorageFact::FreeSpace, Type::Bytes))
+            }
+            (Expr::Constant(Value::Stevedore(Some(storage))), "used_space") => {
+                Some((*storage, StorageFact::UsedSpace, Type::Bytes))
+            }
+            (Expr::Constant(Value::Stevedore(Some(storage))), "happy") => {
+                Some((*storage, StorageFact::Happy, Type::Bool))
+            }
+            _ => None,
+        };
+        let Some((storage, what, fact_of)) = fact else {
+            self.no_property(property, of);
+            return None;
+        };
+        let value = Expr::Storage { storage, what };
+        match more {
+            [] => Some((value, fact_of)),
+            [property, ..] => {
+                self.no_property(property, fact_of);
+                None
+            }
+        }
+    }
+
+    /// What the longest beginning of a path stands for, and the names behind it. The outer `None`
+    /// is a mistake that was reported.
+    #[expect(clippy::type_complexity, reason = "a value with its type, and what is left")]
+    pub(super) fn longest<'p>(
+        &mut self,
+        path: &'p Path,
+        wanted: Type,
+    ) -> Option<Option<((Expr, Type), &'p [Name])>> {
+        for len in (1..=path.names.len()).rev() {
+            let (names, rest) = path.names.split_at(len);
+            let span = names[0].span.to(names[len - 1].span);
+            let start = Path { names: names.to_vec(), quoted: path.quoted, span };
+            if let Some(found) = self.named(&start, wanted)? {
+                return Some(Some((found, rest)));
+            }
+        }
+        Some(None)
+    }
+
+    fn named(&mut self, path: &Path, wanted: Type) -> Option<Option<(Expr, Type)>> {
+        if let Some((message, header)) = self.field(path)? {
+            self.used(&path.text(), Access::Read, message.read(), path.span);
+            return Some(Some(match wanted {
+                Type::Header => (Expr::Constant(Value::Header(message, header)), Type::Header),
+                _ => (Expr::Field { message, header }, Type::String),
+            }));
+        }
+        let key = path.key();
+        match &*key {
+            "true" => return Some(Some((Expr::Constant(Value::Bool(true)), Type::Bool))),
+            "false" => return Some(Some((Expr::Constant(Value::Bool(false)), Type::Bool))),
+            "default" if wanted == Type::Backend => {
+                let backend = self.program.default_backend;
+                return Some(Some((Expr::Constant(Value::Backend(backend)), Type::Backend)));
+            }
+            "default" => {
+                self.error(path.span, "Symbol 'default' is a reserved word.");
+                return None;
+            }
+            _ => {}
+        }
+        if let Some(definition) = variables::find(&key) {
+            return self.variable(definition, path.span).map(Some);
+        }
+        if let Some(storage) = self.storage(path) {
+            let storage = Expr::Constant(Value::Stevedore(Some(storage)));
+            return Some(Some((storage, Type::Stevedore)));
+        }
+        let Some(symbol) = self.symbol(&key) else { return Some(None) };
+        Some(Some(match symbol {
+            Symbol::Backend(index) => {
+                let backend = BackendRef::Backend(index);
+                (Expr::Constant(Value::Backend(backend)), Type::Backend)
+            }
+            Symbol::Acl(index) => (Expr::Constant(Value::Acl(index)), Type::Acl),
+            // What has no text is its name where one is wanted.
+            Symbol::Probe(_) | Symbol::Object(_) if wanted == Type::String => {
+                let index = self.intern(path.text().as_bytes());
+                (Expr::Constant(Value::Text(Text::Constant(index))), Type::String)
+            }
+            Symbol::Probe(_) => (Expr::Constant(Value::None), Type::Probe),
+            Symbol::Sub(_) => {
+                let name = path.text();
+                let message = format!("Symbol '{name}' can only be used as a SUB expression");
+                self.error_with(path.span, message, format!("write `call {name};`"));
+                return None;
+            }
+            Symbol::Object(index) => {
+                let kind = self.program.objects[index as usize].kind;
+                let message = format!("Expression has type {kind}, expected {wanted}");
+                let help = format!("call a method of it, as `{}.backend()`", path.text());
+                self.error_with(path.span, message, help);
+                return None;
+            }
+            // Its functions are names of their own.
+            Symbol::Module(_) => return Some(None),
+        }))
+    }
+
+    fn variable(&mut self, definition: &'static variables::Definition, span: Span) -> Typed {
+        if !self.has_version(definition, span) {
+            return None;
+        }
+        self.used(definition.name, Access::Read, definition.read, span);
+        self.program.reads |= 1 << definition.variable as u32;
+        Some((Expr::Variable(definition.variable), definition.of))
+    }
+
+    fn storage(&self, path: &Path) -> Option<u32> {
+        let [storage, name] = &path.names[..] else { return None };
+        if !storage.text.eq_ignore_ascii_case("storage") {
+            return None;
+        }
+        let known = |known: &String| known.eq_ignore_ascii_case(&name.text);
+        let found = self.settings.storages.iter().position(known)?;
+        u32::try_from(found).ok()
+    }
+
+    /// A name that is taken to be declared further below, as those of some types may be, and was
+    /// not found there either.
+    fn refers(&mut self, path: &Path, wanted: Type) -> Option<()> {
+        let kind = match wanted {
+            Type::Acl => "acl",
+            Type::Backend => "backend",
+            Type::Probe => "probe",
+            _ => return None,
+        };
+        if path.names.len() > 1 {
+            return None;
+        }
+        let names = self.names_of(|symbol| symbol.kind() == kind);
+        self.not_found(&path.text(), path.span, &names, &format!("Undefined {kind} "));
+        Some(())
+    }
+
+    /// Reports a path that names nothing.
+    pub(super) fn unknown(&mut self, path: &Path) {
+        let name = path.text();
+        let first = path.names.first().map_or("", |name| &*name.text).to_owned();
+        let kind = match (&*first, self.known(&first)) {
+            ("acl" | "backend" | "import" | "probe" | "sub" | "vcl", _) => Some("reserved"),
+            ("call" | "if" | "new" | "return" | "set" | "unset", _) => Some("action"),
+            ("ban" | "hash_data" | "synthetic", _) => Some("action"),
+            (_, Some(entry)) if entry.is_ready => Some(entry.symbol.kind()),
+            _ => None,
+        };
+        if let (Some(kind), 1) = (kind, path.names.len()) {
+            let message = format!("Symbol '{first}' type ({kind}) can not be used in expression.");
+            self.error(path.span, message);
+            return;
+        }
+        let symbols = self.names_of(|_| true);
+        let help = if self.is_unimported(&first) {
+            Some(format!("write `import {first};` above"))
+        } else {
+            let known = variables::VARIABLES.iter().map(|definition| definition.name);
+            let known = known.chain(symbols.iter().map(String::as_str));
+            nearest(&name, known).map(|near| format!("did you mean `{near}`?"))
+        };
+        self.report.error(path.span, format!("Symbol not found: '{name}'")).help = help;
+    }
+
+    fn is_unimported(&self, name: &str) -> bool {
+        let known = self.symbols.get(&*name.to_ascii_lowercase());
+        known.is_none_or(|entry| !entry.is_ready) && crate::modules::find(name).is_some()
+    }
+}
