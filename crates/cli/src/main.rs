@@ -27,6 +27,7 @@ mod tail;
 mod text;
 mod top;
 mod upgrade;
+mod vcl;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -53,6 +54,8 @@ enum Command {
     Serve(serve::Arguments),
     /// Check configuration files; errors are shown in place.
     Check(check::Arguments),
+    /// Lay policies out, test them, and serve them to editors.
+    Vcl(vcl::Arguments),
     /// List every key of freshet.toml with its default.
     Keys,
     /// Say why a URL is a hit or a miss.
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::run(arguments),
         Command::Serve(arguments) => serve::run(arguments),
         Command::Check(arguments) => check::run(arguments),
+        Command::Vcl(arguments) => vcl::run(arguments),
         Command::Keys => check::keys(),
         #[cfg(feature = "lab")]
         Command::Lab(arguments) => lab::run(arguments),

@@ -12,6 +12,9 @@ pub struct Semantics {
     pub is_strict_with_ranges: bool,
     /// Conditions of a GET that was passed are looked at here as well: the origin may not have.
     pub judges_passed_conditions: bool,
+    /// A 304 and a 416 have the fields the policy left; otherwise none that describes content that
+    /// is not there (RFC 9110 §15.4.5).
+    pub keeps_fields_without_content: bool,
     /// The content of a request that is looked up goes to the origin; otherwise it means nothing
     /// (RFC 9110 §9.3.1).
     pub sends_content_of_lookups: bool,
@@ -46,6 +49,7 @@ pub struct Semantics {
 pub const RFC_9111: Semantics = Semantics {
     is_strict_with_ranges: false,
     judges_passed_conditions: false,
+    keeps_fields_without_content: false,
     sends_content_of_lookups: false,
     pages_failures: false,
     tunnels_any_protocol: false,
@@ -65,6 +69,7 @@ pub const RFC_9111: Semantics = Semantics {
 pub const VCL: Semantics = Semantics {
     is_strict_with_ranges: true,
     judges_passed_conditions: true,
+    keeps_fields_without_content: true,
     sends_content_of_lookups: true,
     pages_failures: true,
     tunnels_any_protocol: true,

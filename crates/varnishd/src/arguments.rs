@@ -32,6 +32,9 @@ pub(crate) enum ArgumentError {
         /// What it should be.
         why: String,
     },
+    /// A storage of a name that another one has.
+    #[error("(-s {0}) '{1}' is already defined")]
+    Storage(String, String),
     /// An address to listen on.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
@@ -202,7 +205,11 @@ impl Options {
             's' => {
                 let unnamed = self.storages.iter().filter(|each| each.name.starts_with('s'));
                 let storage = Storage::parse(&value, unnamed.count());
-                self.storages.push(storage.map_err(|why| wrong(&value, &why))?);
+                let storage = storage.map_err(|why| wrong(&value, &why))?;
+                if self.storages.iter().any(|known| known.name == storage.name) {
+                    return Err(ArgumentError::Storage(value, storage.name));
+                }
+                self.storages.push(storage);
             }
             'T' => self.command_addresses.push(value),
             't' => self.parameters.push(("default_ttl".into(), value)),

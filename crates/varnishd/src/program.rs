@@ -86,7 +86,10 @@ impl Program {
                         Err("Compiled VCL version (4.0) not supported.\nVCL compilation failed"
                             .into())
                     }
-                    _ => sockets(&policy).map(|warnings| Self(policy, warnings)),
+                    _ => sockets(&policy).map(|warnings| {
+                        let warnings = format!("{}{warnings}", policy.warnings());
+                        Self(policy, warnings)
+                    }),
                 }
             })
     }

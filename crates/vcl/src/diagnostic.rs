@@ -127,8 +127,22 @@ impl Report {
 
     /// The errors as Varnish's compiler prints them, for tools that read its messages.
     pub fn render_vcc(&self) -> String {
+        let mut out = self.vcc_messages(Severity::Error, "");
+        out.push_str("Running VCC-compiler failed, exited with 2\nVCL compilation failed");
+        out
+    }
+
+    /// The warnings as Varnish's compiler prints them; empty where there are none.
+    pub fn render_vcc_warnings(&self) -> String {
+        if self.diagnostics.iter().all(|one| one.severity == Severity::Error) {
+            return String::new();
+        }
+        self.vcc_messages(Severity::Warning, "(That was just a warning)\n")
+    }
+
+    fn vcc_messages(&self, severity: Severity, behind: &str) -> String {
         let mut out = String::from("Message from VCC-compiler:\n");
-        for one in self.diagnostics.iter().filter(|one| one.severity == Severity::Error) {
+        for one in self.diagnostics.iter().filter(|one| one.severity == severity) {
             let _ = writeln!(out, "{}", one.message);
             self.vcc_place(one.span, &mut out);
             for (span, label) in &one.related {
@@ -136,8 +150,8 @@ impl Report {
                 self.vcc_place(*span, &mut out);
             }
             out.push('\n');
+            out.push_str(behind);
         }
-        out.push_str("Running VCC-compiler failed, exited with 2\nVCL compilation failed");
         out
     }
 

@@ -10,6 +10,8 @@ const INTEGER_DIGITS_MAX: usize = 15;
 /// Digits before and behind the point of a number.
 const REAL_DIGITS_MAX: (usize, usize) = (12, 3);
 
+const TOO_LARGE: &str = "The policy is too large: 16 MiB in 65,535 files at most.";
+
 /// A token and its place.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Token {
@@ -60,6 +62,19 @@ pub(crate) fn tokens(
     out
 }
 
+/// Tokens of one file, `include` among them.
+pub(crate) fn own_tokens(source: Source, report: &mut Report) -> Vec<Token> {
+    let text = source.text.clone();
+    let mut out = Vec::new();
+    match report.sources.add(source) {
+        Some(file) => Lexer { text: &text, at: 0, file, report, out: &mut out }.run(),
+        None => {
+            report.error(Span::default(), TOO_LARGE);
+        }
+    }
+    out
+}
+
 struct Loader<'a> {
     sources: &'a dyn Sources,
     /// Whether names of files may have folders in them.
@@ -85,7 +100,7 @@ impl Loader<'_> {
         }
         let text = source.text.clone();
         let Some(file) = self.report.sources.add(source) else {
-            self.report.error(from, "The policy is too large: 16 MiB in 65,535 files at most.");
+            self.report.error(from, TOO_LARGE);
             self.is_full = true;
             return;
         };

@@ -45,6 +45,7 @@ mod acl;
 mod check;
 mod diagnostic;
 mod explain;
+mod format;
 mod lexer;
 mod modules;
 mod parser;
@@ -54,6 +55,7 @@ pub mod regex;
 pub mod runtime;
 mod source;
 mod syntax;
+mod trial;
 mod types;
 pub mod variables;
 
@@ -61,6 +63,7 @@ pub use acl::{Acl, Entry};
 pub use check::Settings;
 pub use diagnostic::{DIAGNOSTICS_MAX, Diagnostic, Report, Severity, nearest};
 pub use explain::explain;
+pub use format::format;
 pub use policy::{Policy, Timeouts};
 pub use program::{Backend, BackendRef, Endpoint, ObjectSlot, Probe, Program, Sub};
 pub use regex::Pattern;
@@ -69,6 +72,7 @@ pub use runtime::{
     Purge, Session, StorageQuestion, Task, TlsFacts, UnixPeer, View, lifetime,
 };
 pub use source::{NoFiles, SOURCE_BYTES_MAX, Source, SourceMap, Sources, Span};
+pub use trial::{Trial, trials};
 pub use types::{Action, State, States, Type, duration_unit};
 pub use variables::Message;
 

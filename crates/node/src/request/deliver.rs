@@ -489,7 +489,7 @@ impl Machine<'_> {
             ContentRange::Unsatisfied { total: total.unwrap_or(0) }.write(&mut value);
             head.fields.set("Content-Range", value);
         }
-        if !self.task.snapshot.policy.decides_all() {
+        if !self.task.site.semantics.keeps_fields_without_content {
             head.fields.remove("content-type");
         }
         Err(status)
@@ -497,7 +497,7 @@ impl Machine<'_> {
 
     /// Makes a head that of a 304. A policy that decides all has said which fields there are.
     fn make_not_modified(&self, head: &mut ResponseHead) {
-        if self.task.snapshot.policy.decides_all() {
+        if self.task.site.semantics.keeps_fields_without_content {
             head.fields.remove("content-length");
         } else {
             head.fields = conditional::not_modified_fields(&head.fields);

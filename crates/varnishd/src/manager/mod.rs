@@ -180,7 +180,9 @@ impl State {
         }
         for (number, path) in self.options.policies.clone().into_iter().enumerate() {
             let name = if number == 0 { "boot".to_owned() } else { format!("boot{number}") };
-            let (source, text) = policies::find_file(self, &path.to_string_lossy())?;
+            let path = path.to_string_lossy();
+            let (source, text) = policies::find_file(self, &path)
+                .map_err(|_| format!("Cannot read -f file '{path}' (No such file or directory)"))?;
             policies::add(self, &name, &source, &text, None).map_err(|reply| reply.text)?;
             last = Some(name);
         }

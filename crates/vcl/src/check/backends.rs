@@ -146,6 +146,8 @@ impl Checker<'_> {
                     }
                 }
                 let (host, written) = crate::modules::split_port(&host);
+                // Without a name it is this machine.
+                let host = if host.is_empty() { "localhost" } else { host };
                 let (host, written) = (host.to_owned(), written.map(str::to_owned));
                 let port_text = port.as_ref().map_or(written.as_deref(), |(port, _)| Some(port));
                 let number = match port_text {

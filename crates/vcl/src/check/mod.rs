@@ -278,9 +278,6 @@ impl Checker<'_> {
     }
 
     fn check_unused(&mut self) {
-        if !self.settings.unused_is_error {
-            return;
-        }
         let default = self.program.default_backend;
         let mut unused: Vec<(Span, String)> = self
             .symbols
@@ -301,6 +298,11 @@ impl Checker<'_> {
         unused.sort_by_key(|(span, _)| (span.file, span.start));
         for (span, message) in unused {
             self.error_with(span, message, "remove it, or use it");
+            if !self.settings.unused_is_error
+                && let Some(last) = self.report.diagnostics.last_mut()
+            {
+                last.severity = crate::diagnostic::Severity::Warning;
+            }
         }
     }
 }

@@ -106,7 +106,8 @@ fn best<'a>(list: &[u8], choices: &'a [Box<[u8]>]) -> Option<&'a [u8]> {
         for parameter in parts {
             let at = parameter.iter().position(|byte| *byte == b'=')?;
             let (name, value) = (&parameter[..at], &parameter[at + 1..]);
-            if name.is_empty() || value.is_empty() {
+            let is_apart = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_whitespace);
+            if is_apart(name.last()) || is_apart(value.first()) {
                 return None;
             }
             // A weight comes first; what follows it are extensions.
@@ -143,9 +144,15 @@ mod tests {
         assert_eq!(chosen(list).as_deref(), Some("application/json"));
         assert_eq!(chosen("text/html;q=0"), None);
         assert_eq!(chosen("image/*"), None);
-        for broken in
-            ["text/html;q=2", "text/html;q=x", ",text/html", "text/html;q", "text/html;=1"]
-        {
+        for broken in [
+            "text/html;q=2",
+            "text/html;q=x",
+            ",text/html",
+            "text/html;q",
+            "text/html;=1",
+            "text/html;q =1",
+            "text/html;q= 1",
+        ] {
             assert_eq!(chosen(broken), None, "{broken}");
         }
     }

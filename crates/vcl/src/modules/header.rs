@@ -2,7 +2,7 @@
 
 use super::{Arguments, Function, Module, NOTHING, fault, function};
 use crate::program::{Text, Value};
-use crate::runtime::{Fault, Result, Run};
+use crate::runtime::{Event, Fault, Result, Run};
 use crate::variables::Message;
 
 pub(super) const MODULE: Module =
@@ -118,6 +118,7 @@ fn regsub(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let Some(fields) = run.fields(message) else { return NOTHING };
     let budget = run.task.budget;
     let mut lines = Vec::new();
+    let mut gone = Vec::new();
     let mut spent = 0;
     for (name, value) in fields.iter() {
         let line = [name, b": ", value].concat();
@@ -126,6 +127,7 @@ fn regsub(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
             .replace(&line, &template, all, budget, &mut changed)
             .map_err(|why| exceeded(&why))?;
         if found {
+            gone.push((name.to_vec(), value.to_vec(), lines.len()));
             spent += changed.len();
             lines.push(changed);
         } else {
@@ -150,12 +152,25 @@ fn regsub(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
         }
         split.push((name.to_vec(), value.to_vec()));
     }
+    // All are written anew in their order; those who watch see those that changed.
+    let traced = std::mem::replace(&mut run.traced, false);
     run.retain_fields(message, |_, _| false);
-    for (name, value) in split {
-        let name = String::from_utf8_lossy(&name).into_owned();
-        run.append_field(message, &name, &value)?;
+    let mut result = NOTHING;
+    for (at, (name, value)) in split.iter().enumerate() {
+        let name = String::from_utf8_lossy(name);
+        let old = gone.iter().find(|(_, _, line)| *line == at).filter(|_| traced);
+        if let Some((old, was, _)) = old {
+            let old = String::from_utf8_lossy(old);
+            run.host.trace(Event::FieldUnset { message, name: &old, value: was });
+            run.host.trace(Event::FieldSet { message, name: &name, value });
+        }
+        if let Err(fault) = run.append_field(message, &name, value) {
+            result = Err(fault);
+            break;
+        }
     }
-    NOTHING
+    run.traced = traced;
+    result
 }
 
 /// A field by a name made while running, less what stands behind a colon.

@@ -2,7 +2,7 @@
 
 use super::{Arguments, Function, Module, NOTHING, function};
 use crate::policy::lock;
-use crate::program::Value;
+use crate::program::{Text, Value};
 use crate::runtime::{Result, Run};
 use std::collections::HashMap;
 
@@ -69,12 +69,15 @@ impl Throttle {
     }
 }
 
-/// Does something with the bucket that a call's arguments name.
+/// Does something with the bucket that a call's arguments name; without a key there is none.
 fn with<T>(
     run: &mut Run<'_>,
     arguments: &[Value],
     act: impl FnOnce(&mut Bucket, f64, f64) -> T,
-) -> T {
+) -> Option<T> {
+    if arguments.text(0) == Text::Unset {
+        return None;
+    }
     let limit = arguments.int(1).max(0) as f64;
     let period = arguments.real(2).max(0.001);
     let block = arguments.real(3).max(0.0);
@@ -84,7 +87,7 @@ fn with<T>(
     key.extend_from_slice(&block.to_be_bytes());
     let now = run.view.now;
     let mut throttle = lock(&run.policy.throttle);
-    act(throttle.bucket(key.into(), limit, period, now), now, block)
+    Some(act(throttle.bucket(key.into(), limit, period, now), now, block))
 }
 
 fn is_denied(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
@@ -101,7 +104,7 @@ fn is_denied(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
         }
         true
     });
-    Ok(Value::Bool(denied))
+    Ok(Value::Bool(denied.unwrap_or(true)))
 }
 
 fn return_token(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
@@ -120,12 +123,12 @@ fn remaining(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
                 if now < bucket.blocked_until { 0.0 } else { bucket.tokens.floor() }
             },
         );
-    Ok(Value::Int(left as i64))
+    Ok(Value::Int(left.unwrap_or(-1.0) as i64))
 }
 
 fn blocked(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let left = with(run, arguments, |bucket, now, _| (bucket.blocked_until - now).max(0.0));
-    Ok(Value::Duration(left))
+    Ok(Value::Duration(left.unwrap_or(-1.0)))
 }
 
 fn remove_bucket(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {

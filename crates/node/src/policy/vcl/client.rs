@@ -219,7 +219,14 @@ pub(super) fn recv(policy: &VclPolicy, task: &mut ClientTask) -> Recv {
                     state.other = Some(other);
                     state.run(policy, State::Recv, task, With::default())
                 }
-                None => Outcome::Fail,
+                None => {
+                    let why = match task.restarts {
+                        0 => "Illegal return(vcl): Only from active VCL",
+                        _ => "Illegal return(vcl): Not after restarts",
+                    };
+                    task.transcript.note(Tag::VCL_Error, format_args!("{why}"));
+                    Outcome::Fail
+                }
             };
         }
         finish_recv(policy, state, task, outcome)

@@ -102,6 +102,7 @@ impl VclPolicy {
             misses: super::passes::Passes::default(),
             identity,
             hostname,
+            warnings: report.render_vcc_warnings(),
             said,
         }))
     }
@@ -111,6 +112,11 @@ impl VclPolicy {
     /// What `vcl_init` logged.
     pub fn said(&self) -> &[String] {
         &self.said
+    }
+
+    /// What the compiler warned of, as Varnish's prints it; empty where it did not.
+    pub fn warnings(&self) -> &str {
+        &self.warnings
     }
 
     /// Runs `vcl_fini`; what it logged.

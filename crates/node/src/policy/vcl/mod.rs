@@ -65,6 +65,8 @@ pub struct VclPolicy {
     identity: String,
     /// What `vcl_init` logged.
     said: Vec<String>,
+    /// What the compiler warned of.
+    warnings: String,
 }
 
 /// How often a failure of a policy is logged: each request may bring one.

@@ -1,0 +1,229 @@
+//! The files an editor has open, and what can be said of them.
+
+use freshet_node::policy::vcl::Files;
+use freshet_vcl::variables::VARIABLES;
+use freshet_vcl::{Report, Severity, Source, Span, State, States};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+/// Words that begin statements and declarations.
+const KEYWORDS: [&str; 17] = [
+    "acl",
+    "backend",
+    "ban",
+    "call",
+    "else",
+    "elseif",
+    "if",
+    "import",
+    "include",
+    "new",
+    "probe",
+    "return",
+    "set",
+    "sub",
+    "synthetic",
+    "unset",
+    "vcl",
+];
+
+/// Texts by address.
+#[derive(Default)]
+pub(super) struct Documents(HashMap<String, String>);
+
+impl Documents {
+    /// Takes a text over; the notification with its mistakes.
+    pub(super) fn change(&mut self, uri: &str, text: &str) -> Value {
+        self.0.insert(uri.to_owned(), text.to_owned());
+        let path = path_of(uri);
+        let mut files = Files::default();
+        if let Some(folder) = path.parent() {
+            files.folders.insert(0, folder.into());
+        }
+        let source = Source { name: path.display().to_string(), text: text.to_owned() };
+        let settings = freshet_node::policy::vcl::language([]);
+        let (_, report) = freshet_vcl::compile(source, &files, &settings);
+        published(uri, &mistakes(&report, text))
+    }
+
+    /// Forgets a text, and its mistakes.
+    pub(super) fn close(&mut self, uri: &str) -> Value {
+        self.0.remove(uri);
+        published(uri, &[])
+    }
+
+    /// What the word at a place means.
+    pub(super) fn hover(&self, uri: &str, (line, character): (usize, usize)) -> Value {
+        let Some(text) = self.0.get(uri) else { return Value::Null };
+        let Some(row) = text.lines().nth(line) else { return Value::Null };
+        let at = byte_of(row, character);
+        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-');
+        let start = row[..at]
+            .rfind(|c| !is_word(c))
+            .map_or(0, |before| before + row[before..].chars().next().map_or(1, char::len_utf8));
+        let end = row[at..].find(|c| !is_word(c)).map_or(row.len(), |behind| at + behind);
+        match meaning(&row[start..end]) {
+            Some(meaning) => json!({ "contents": { "kind": "markdown", "value": meaning } }),
+            None => Value::Null,
+        }
+    }
+
+    /// What can stand at a place: names that begin as the word there.
+    pub(super) fn completion(&self, uri: &str, (line, character): (usize, usize)) -> Value {
+        let text = self.0.get(uri).map_or("", String::as_str);
+        let row = text.lines().nth(line).unwrap_or("");
+        let before = &row[..byte_of(row, character)];
+        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-');
+        let start = before.rfind(|c| !is_word(c)).map_or(0, |at| at + 1);
+        let begun = before.get(start..).unwrap_or("").to_ascii_lowercase();
+        let imported =
+            |module: &str| module.is_empty() || text.contains(&format!("import {module}"));
+        let variables = VARIABLES.iter().map(|one| (one.name.to_owned(), 6, one.of.to_string()));
+        let functions = freshet_vcl::signatures()
+            .filter(|(module, _)| imported(module))
+            .filter_map(|(module, signature)| {
+                let name = called(module, signature)?;
+                Some((name, 3, signature.to_owned()))
+            });
+        let states = State::ALL.iter().map(|one| (one.subroutine().to_owned(), 14, String::new()));
+        let words = KEYWORDS.iter().map(|word| ((*word).to_owned(), 14, String::new()));
+        let items: Vec<Value> = variables
+            .chain(functions)
+            .chain(states)
+            .chain(words)
+            .filter(|(name, ..)| name.starts_with(&begun))
+            .map(|(name, kind, detail)| json!({ "label": name, "kind": kind, "detail": detail }))
+            .collect();
+        Value::Array(items)
+    }
+
+    /// The one edit that lays a text out; none where it is or cannot be.
+    pub(super) fn format(&self, uri: &str) -> Value {
+        let Some(text) = self.0.get(uri) else { return Value::Null };
+        let source = Source { name: uri.to_owned(), text: text.clone() };
+        match freshet_vcl::format(source) {
+            Ok(laid_out) if laid_out != *text => {
+                let end = position(text, text.len());
+                let range = json!({ "start": { "line": 0, "character": 0 }, "end": end });
+                json!([{ "range": range, "newText": laid_out }])
+            }
+            _ => json!([]),
+        }
+    }
+}
+
+fn published(uri: &str, diagnostics: &[Value]) -> Value {
+    json!({
+        "jsonrpc": "2.0",
+        "method": "textDocument/publishDiagnostics",
+        "params": { "uri": uri, "diagnostics": diagnostics },
+    })
+}
+
+/// The mistakes of a report, those in included files at the top.
+fn mistakes(report: &Report, text: &str) -> Vec<Value> {
+    report
+        .diagnostics
+        .iter()
+        .map(|one| {
+            let is_main = one.span.file == 0;
+            let mut message = one.message.clone();
+            if !is_main {
+                let (file, line, _) = report.sources.place(one.span);
+                message = format!("{file}:{line}: {message}");
+            }
+            if let Some(help) = &one.help {
+                message = format!("{message}\n{help}");
+            }
+            let Span { start, end, .. } = if is_main { one.span } else { Span::default() };
+            json!({
+                "range": {
+                    "start": position(text, start as usize),
+                    "end": position(text, end as usize),
+                },
+                "severity": if one.severity == Severity::Error { 1 } else { 2 },
+                "source": "freshet",
+                "message": message,
+            })
+        })
+        .collect()
+}
+
+/// A place as editors count: lines from 0, and units of UTF-16 within a line.
+fn position(text: &str, at: usize) -> Value {
+    let before = text.get(..at).unwrap_or(text);
+    let line = before.matches('\n').count();
+    let start = before.rfind('\n').map_or(0, |at| at + 1);
+    let character: usize = before[start..].chars().map(char::len_utf16).sum();
+    json!({ "line": line, "character": character })
+}
+
+/// The byte of a line at so many units of UTF-16.
+fn byte_of(row: &str, character: usize) -> usize {
+    let mut units = 0;
+    for (at, c) in row.char_indices() {
+        if units >= character {
+            return at;
+        }
+        units += c.len_utf16();
+    }
+    row.len()
+}
+
+/// A function as it is called; methods and constructors are not.
+fn called(module: &str, signature: &str) -> Option<String> {
+    let head = signature.split('(').next()?;
+    let (_, name) = head.split_once(' ')?;
+    if name.contains('.') {
+        return None;
+    }
+    let name = name.strip_prefix("new ").unwrap_or(name);
+    Some(if module.is_empty() { name.to_owned() } else { format!("{module}.{name}") })
+}
+
+/// What a name stands for, in the words of the reference.
+fn meaning(word: &str) -> Option<String> {
+    if let Some(one) = VARIABLES.iter().find(|one| one.name.eq_ignore_ascii_case(word)) {
+        let mut out = format!("`{}` {}", one.name, one.of);
+        for (what, states) in [("read", one.read), ("set", one.write), ("unset", one.unset)] {
+            if states != States::NONE {
+                let names: Vec<_> = State::ALL
+                    .into_iter()
+                    .filter(|state| states.has(*state))
+                    .map(State::subroutine)
+                    .collect();
+                out.push_str(&format!("\n\n{what} in {}", names.join(", ")));
+            }
+        }
+        return Some(out);
+    }
+    if let Some(state) = State::ALL.into_iter().find(|state| state.subroutine() == word) {
+        let actions: Vec<_> = state.actions().iter().map(|action| action.name()).collect();
+        return Some(format!("`{word}` can return {}", actions.join(", ")));
+    }
+    let found = freshet_vcl::signatures()
+        .find(|(module, signature)| called(module, signature).as_deref() == Some(word));
+    found.map(|(_, signature)| format!("```\n{signature}\n```"))
+}
+
+/// The path of an address; one that is no file's is taken as it is.
+fn path_of(uri: &str) -> PathBuf {
+    let text = uri.strip_prefix("file://").unwrap_or(uri).as_bytes();
+    let mut out = Vec::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(byte) = text.get(at) {
+        let hex = text.get(at + 1..at + 3).and_then(|hex| std::str::from_utf8(hex).ok());
+        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()).filter(|_| *byte == b'%') {
+            Some(decoded) => {
+                out.push(decoded);
+                at += 3;
+            }
+            None => {
+                out.push(*byte);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned().into()
+}

@@ -1,0 +1,373 @@
+//! Tests of policies: a request or a response in, an action and changed fields out, without a
+//! network.
+//!
+//! ```text
+//! test "pages lose their cookies"
+//!     request GET /news
+//!     field Cookie: a=1
+//!     run recv
+//!     expect hash
+//!     expect no Cookie
+//! ```
+//!
+//! A test is lines of a word and what it is about. `request METHOD TARGET`, `response STATUS` and
+//! `client ADDRESS` say what there is; `field Name: value` belongs to the one written last; `run
+//! STATE` runs a state of the policy, and `expect …` looks at what it left. `#` begins a comment.
+
+use crate::policy::Policy;
+use crate::program::BackendRef;
+use crate::runtime::{
+    Answer, ClientKnobs, Delivery, Event, FetchKnobs, Host, ObjectView, Outcome, Session, Task,
+    View,
+};
+use crate::types::State;
+use freshet_http::fields::Fields;
+use freshet_http::message::{Method, RequestHead, ResponseHead};
+
+/// Lines of one file of tests.
+const LINES_MAX: usize = 100_000;
+
+/// How a test went.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Trial {
+    /// Its name.
+    pub name: String,
+    /// What was not as expected first, and in which line.
+    pub wrong: Option<(usize, String)>,
+}
+
+/// Runs the tests of a text against a policy, each with messages of its own. `now` is the time of
+/// all, seconds since 1970.
+pub fn trials(text: &str, policy: &Policy, now: f64) -> Vec<Trial> {
+    let mut out: Vec<Trial> = Vec::new();
+    let mut scene = Scene::new(now);
+    for (number, line) in (1..).zip(text.lines().take(LINES_MAX)) {
+        let line = line.trim();
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let rest = rest.trim();
+        if word.is_empty() || word.starts_with('#') {
+            continue;
+        }
+        if word == "test" {
+            let name = rest.trim_matches('"').to_owned();
+            out.push(Trial { name, wrong: None });
+            scene = Scene::new(now);
+            continue;
+        }
+        if out.is_empty() {
+            out.push(Trial { name: "the first".into(), wrong: None });
+        }
+        let Some(trial) = out.last_mut().filter(|trial| trial.wrong.is_none()) else { continue };
+        if let Err(why) = scene.line(word, rest, policy) {
+            trial.wrong = Some((number, why));
+        }
+    }
+    out
+}
+
+/// The messages of one test.
+struct Scene {
+    now: f64,
+    session: Session,
+    client: ClientKnobs,
+    fetch: FetchKnobs,
+    answer: Answer,
+    delivery: Delivery,
+    req: RequestHead,
+    bereq: Option<RequestHead>,
+    response: ResponseHead,
+    body: Vec<u8>,
+    task: Task,
+    /// Whether fields are the response's.
+    of_response: bool,
+    state: State,
+    outcome: Option<Outcome>,
+    log: Vec<String>,
+}
+
+impl Scene {
+    fn new(now: f64) -> Self {
+        let session = Session {
+            client: Some(([192, 0, 2, 1], 40_000).into()),
+            server: Some(([192, 0, 2, 80], 80).into()),
+            ..Session::default()
+        };
+        Self {
+            now,
+            session,
+            client: ClientKnobs { xid: 1001, time: now, ..ClientKnobs::default() },
+            fetch: FetchKnobs { xid: 1002, time: now, ..FetchKnobs::default() },
+            answer: Answer { ttl: 120.0, grace: 10.0, time: now, ..Answer::default() },
+            delivery: Delivery { time: now, ..Delivery::default() },
+            req: RequestHead {
+                target: "/".into(),
+                authority: "example.com".into(),
+                ..RequestHead::default()
+            },
+            bereq: None,
+            response: ResponseHead::new(200),
+            body: Vec::new(),
+            task: Task::new(),
+            of_response: false,
+            state: State::Recv,
+            outcome: None,
+            log: Vec::new(),
+        }
+    }
+
+    fn line(&mut self, word: &str, rest: &str, policy: &Policy) -> Result<(), String> {
+        match word {
+            "request" => {
+                let (method, target) = rest.split_once(' ').unwrap_or(("GET", rest));
+                self.req.method = Method::from_name(method);
+                self.req.target = target.trim().into();
+                self.of_response = false;
+            }
+            "response" => {
+                let status = rest.parse().ok().filter(|status| (100..=999).contains(status));
+                self.response.status = status.ok_or("a status has three digits")?;
+                self.of_response = true;
+            }
+            "client" => {
+                let address = rest.parse().map_err(|_| format!("'{rest}' is no address"))?;
+                self.session.client = Some(std::net::SocketAddr::new(address, 40_000));
+            }
+            "field" => {
+                let (name, value) = rest.split_once(':').ok_or("write `field Name: value`")?;
+                let (name, value) = (name.trim(), value.trim());
+                match (self.of_response, name.eq_ignore_ascii_case("host")) {
+                    (true, _) => self.response.fields.append(name, value),
+                    (false, true) => self.req.authority = value.into(),
+                    (false, false) => self.req.fields.append(name, value),
+                }
+            }
+            "run" => self.run(rest, policy)?,
+            "expect" => self.expect(rest)?,
+            other => {
+                return Err(format!(
+                    "'{other}' means nothing here: there are test, request, response, client, field, \
+                 run and expect"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, name: &str, policy: &Policy) -> Result<(), String> {
+        let known = State::ALL.into_iter().find(|state| {
+            let full = state.subroutine();
+            full == name || full.trim_start_matches("vcl_") == name
+        });
+        let state = known.ok_or_else(|| format!("there is no state '{name}'"))?;
+        self.state = state;
+        if (state.is_backend() || state == State::Pipe) && self.bereq.is_none() {
+            self.bereq = Some(self.req.clone());
+        }
+        let mut view = View::new(self.now, &self.session);
+        if state.is_client() {
+            view.req = Some(&mut self.req);
+            view.client = Some(&mut self.client);
+        }
+        if state.is_backend() || state == State::Pipe {
+            if self.fetch.backend == BackendRef::None {
+                self.fetch.backend = policy.program().default_backend;
+            }
+            view.bereq = self.bereq.as_mut();
+            view.fetch = state.is_backend().then_some(&mut self.fetch);
+        }
+        match state {
+            State::BackendResponse | State::BackendError => {
+                view.beresp = Some(&mut self.response);
+                view.answer = Some(&mut self.answer);
+                view.body = Some(&mut self.body);
+            }
+            State::Deliver | State::Synth => {
+                view.resp = Some(&mut self.response);
+                view.delivery = Some(&mut self.delivery);
+                view.body = Some(&mut self.body);
+            }
+            State::Hit => {
+                view.object = Some(ObjectView {
+                    fields: &self.response.fields,
+                    status: self.response.status,
+                    reason: "",
+                    age: self.answer.age,
+                    ttl: self.answer.ttl,
+                    grace: self.answer.grace,
+                    keep: self.answer.keep,
+                    time: self.now,
+                    hits: 1,
+                    uncacheable: false,
+                    can_esi: false,
+                    storage: None,
+                });
+            }
+            _ => {}
+        }
+        let mut world = World { log: &mut self.log, now: self.now };
+        self.outcome = Some(policy.run(state, view, &mut self.task, &mut world));
+        Ok(())
+    }
+
+    /// The fields of the message the last state was about.
+    fn fields(&self) -> (&Fields, Option<&RequestHead>) {
+        match self.state {
+            State::BackendFetch | State::Pipe => {
+                let head = self.bereq.as_ref().unwrap_or(&self.req);
+                (&head.fields, Some(head))
+            }
+            State::BackendResponse | State::BackendError | State::Deliver | State::Synth => {
+                (&self.response.fields, None)
+            }
+            _ => (&self.req.fields, Some(&self.req)),
+        }
+    }
+
+    fn expect(&mut self, what: &str) -> Result<(), String> {
+        let Some(outcome) = &self.outcome else { return Err("nothing was run before".into()) };
+        let (fields, head) = self.fields();
+        if let Some((name, value)) = what.split_once(':').filter(|(name, _)| !name.contains(' ')) {
+            let found: Vec<_> = match head.filter(|_| name.eq_ignore_ascii_case("host")) {
+                Some(head) => vec![head.authority.clone()],
+                None => fields
+                    .get_all(name)
+                    .map(|value| String::from_utf8_lossy(value).into_owned())
+                    .collect(),
+            };
+            let value = value.trim();
+            return match found.iter().any(|found| found == value) {
+                true => Ok(()),
+                false if found.is_empty() => Err(format!("there is no {name}")),
+                false => Err(format!("{name} is '{}'", found.join("', '"))),
+            };
+        }
+        let (word, rest) = what.split_once(' ').unwrap_or((what, ""));
+        let same = |is: String, wanted: &str| match is == wanted {
+            true => Ok(()),
+            false => Err(format!("{word} is {is}")),
+        };
+        match word {
+            "no" => match fields.get_str(rest) {
+                None => Ok(()),
+                Some(value) => Err(format!("{rest} is '{value}'")),
+            },
+            "url" => same(head.map(|head| head.target.clone()).unwrap_or_default(), rest),
+            "method" => same(head.map(|head| head.method.to_string()).unwrap_or_default(), rest),
+            "status" => same(self.response.status.to_string(), rest),
+            "ttl" => same(self.answer.ttl.to_string(), rest.trim_end_matches('s')),
+            "grace" => same(self.answer.grace.to_string(), rest.trim_end_matches('s')),
+            "keep" => same(self.answer.keep.to_string(), rest.trim_end_matches('s')),
+            "uncacheable" => same(self.answer.uncacheable.to_string(), rest),
+            "log" => match self.log.iter().any(|line| line == rest) {
+                true => Ok(()),
+                false => Err(format!("the log has {:?}", self.log)),
+            },
+            action => {
+                let name = outcome.action().name();
+                let status = match outcome {
+                    Outcome::Synth(status, _) | Outcome::Error(status, _) => status.to_string(),
+                    _ => String::new(),
+                };
+                if name != action {
+                    let why = self.task.take_failure();
+                    let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
+                    return Err(format!("the action is {name}{why}"));
+                }
+                match rest.is_empty() || rest == status {
+                    true => Ok(()),
+                    false => Err(format!("the status is {status}")),
+                }
+            }
+        }
+    }
+}
+
+/// A world in which every backend is healthy and chance is none.
+struct World<'a> {
+    log: &'a mut Vec<String>,
+    now: f64,
+}
+
+impl Host for World<'_> {
+    fn backend_health(&self, _: u32) -> (bool, f64) {
+        (true, self.now)
+    }
+
+    fn random(&mut self) -> u64 {
+        0
+    }
+
+    fn is_traced(&self) -> bool {
+        true
+    }
+
+    fn trace(&mut self, event: Event<'_>) {
+        if let Event::Log(text) = event {
+            self.log.push(String::from_utf8_lossy(text).into_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::{NoFiles, Source};
+
+    fn wrong(tests: &str) -> Vec<Option<(usize, String)>> {
+        let text = r#"vcl 4.1; import std; backend b none;
+            sub vcl_recv {
+                if (req.url ~ "^/news") { unset req.http.Cookie; set req.http.Site = "news"; }
+                if (client.ip == "198.51.100.9") { return (synth(403)); }
+            }
+            sub vcl_backend_response { set beresp.ttl = 5s; std.log("kept " + bereq.url); }"#;
+        let source = Source { name: "p.vcl".into(), text: text.into() };
+        let (program, _) = crate::compile(source, &NoFiles, &crate::Settings::default());
+        let mut log = Vec::new();
+        let mut world = World { log: &mut log, now: 0.0 };
+        let policy =
+            Policy::load("p", program.unwrap(), Default::default(), 0.0, &mut world).unwrap();
+        trials(tests, &policy, 0.0).into_iter().map(|trial| trial.wrong).collect()
+    }
+
+    #[test]
+    fn what_is_as_expected_is_no_matter() {
+        let tests = "
+            # What the policy is for.
+            test \"pages lose their cookies\"
+                request GET /news
+                field Cookie: a=1
+                run recv
+                expect hash
+                expect no Cookie
+                expect Site: news
+                expect url /news
+            test \"guests are refused\"
+                client 198.51.100.9
+                run recv
+                expect synth 403
+            test \"answers live\"
+                request GET /x
+                response 200
+                field Content-Type: text/html
+                run backend_response
+                expect deliver
+                expect ttl 5s
+                expect Content-Type: text/html
+                expect log kept /x";
+        assert_eq!(wrong(tests), [None, None, None]);
+    }
+
+    #[test]
+    fn what_is_not_is_said_with_its_line() {
+        let said = |tests: &str| wrong(tests).remove(0);
+        let at = |line, text: &str| Some((line, text.to_owned()));
+        assert_eq!(said("run recv\nexpect pass"), at(2, "the action is hash"));
+        assert_eq!(said("request GET /news\nrun recv\nexpect Site: x"), at(3, "Site is 'news'"));
+        assert_eq!(said("run recv\nexpect Site: x"), at(2, "there is no Site"));
+        assert_eq!(said("expect hash"), at(1, "nothing was run before"));
+        assert_eq!(said("run nowhere"), at(1, "there is no state 'nowhere'"));
+        assert_eq!(said("response 20"), at(1, "a status has three digits"));
+        let said = said("jump").unwrap();
+        assert!(said.1.starts_with("'jump' means nothing here"), "{}", said.1);
+    }
+}
