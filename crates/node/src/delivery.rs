@@ -7,9 +7,7 @@ use crate::ledger::readers::Held;
 use crate::session::tunnel::Tunnel;
 use bytes::Bytes;
 use freshet_http::fields::Fields;
-use freshet_store::limits::{
-    TRANSIT_PIECE_BYTES_MAX, TRANSIT_WINDOW_BYTES, TRANSIT_WINDOW_BYTES_MIN,
-};
+use freshet_store::limits::{TRANSIT_PIECE_BYTES_MAX, TRANSIT_WINDOW_BYTES};
 use freshet_store::{Body, BodyReader, Lease, Next, WeakLease};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -317,9 +315,10 @@ impl StoredBody {
         if self.body.is_transit() {
             // The window ahead of its reader and the piece it is in. It may have had more when it
             // began to pass.
-            let with = |window: u64| bytes.max(window + u64::from(TRANSIT_PIECE_BYTES_MAX));
-            let held = Held { id, bytes: with(TRANSIT_WINDOW_BYTES) };
-            return Some(Holding { held, least_bytes: Some(with(TRANSIT_WINDOW_BYTES_MIN)) });
+            let wide_bytes = TRANSIT_WINDOW_BYTES + u64::from(TRANSIT_PIECE_BYTES_MAX);
+            let held = Held { id, bytes: bytes.max(wide_bytes) };
+            let least_bytes = Some(bytes.max(self.body.transit_bytes()));
+            return Some(Holding { held, least_bytes });
         }
         (!self.is_loose).then_some(Holding { held: Held { id, bytes }, least_bytes: None })
     }

@@ -239,7 +239,9 @@ fn clients_that_do_not_read_do_not_starve_one_that_does() {
             out.extend_from_slice(&pattern(1, 0..BYTES));
             out
         });
-        let node = Setup { memory: "16MiB", ..Setup::of(&origin) }.start();
+        // All are of one network, which is to have room for each of them with its window.
+        let limits = "[limits]\nreaders_network_percent = 25";
+        let node = Setup { memory: "16MiB", ..Setup::of(&origin).and(limits) }.start();
         let mut silent = Vec::new();
         for index in 0..20 {
             let mut client = Client::to(&node).await;

@@ -34,6 +34,7 @@ pub use writer::BodyWriter;
 
 use crate::arena::Arena;
 use crate::disk::Stored;
+use crate::limits::TRANSIT_PIECE_BYTES_MAX;
 use crate::piece::Lease;
 use freshet_http::fields::Fields;
 use state::{After, State};
@@ -148,6 +149,13 @@ impl Body {
     /// for good, instead of [`crate::limits::TRANSIT_WINDOW_BYTES_MIN`].
     pub fn widen(&self) {
         self.change(|state, after| state.widen(after));
+    }
+
+    /// What it needs in transit for its reader to come on: the window ahead of it, as its writer has
+    /// it where it is not let go further, and the piece it is in.
+    pub fn transit_bytes(&self) -> u64 {
+        let window_bytes = self.state().window_bytes();
+        window_bytes + (window_bytes / 2).min(TRANSIT_PIECE_BYTES_MAX.into())
     }
 
     /// Calls `hook` once, when the body enters transit, or now if it is in transit. For the owner

@@ -273,7 +273,7 @@ impl State {
     }
 
     /// How far writers may be ahead in transit.
-    fn window_bytes(&self) -> u64 {
+    pub(super) fn window_bytes(&self) -> u64 {
         if self.is_wide { TRANSIT_WINDOW_BYTES } else { self.window_bytes }
     }
 
