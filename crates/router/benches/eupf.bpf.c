@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* eUPF's program as the gauge runs ours: the frame is put back before each run. It is compiled from a
  * checkout of edgecomllc/eupf, whose entry point is included as ENTRY. */
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+/* Nothing of it is to outlive the gauge. */
+#define LIBBPF_PIN_BY_NAME LIBBPF_PIN_NONE
 #include ENTRY
 
 struct kept {

@@ -83,6 +83,19 @@ SECTION("xdp") int bare(struct xdp_md *context)
 	return redirect_map(&wire, UPLINK, XDP_PASS);
 }
 
+/* Takes what arrived, so that no stack spends time on it. */
+SECTION("xdp") int sink(struct xdp_md *context)
+{
+	(void)context;
+	return XDP_DROP;
+}
+
+/* Sends frames: what the last receiver did to the memory of one is put back first. */
+SECTION("xdp") int generate(struct xdp_md *context)
+{
+	return put_back(context) ? redirect_map(&wire, UPLINK, XDP_DROP) : XDP_ABORTED;
+}
+
 SECTION("xdp") int back(struct xdp_md *context)
 {
 	return put_back(context) ? XDP_PASS : XDP_ABORTED;

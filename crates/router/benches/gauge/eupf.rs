@@ -69,6 +69,7 @@ impl Peer {
         let output = Command::new("clang")
             .args(["-O2", "-g", "-w", "-target", "bpf", "-mcpu=v3", "-c"])
             .arg(format!("-DENTRY=\"{}\"", entry_path.display()))
+            .arg(format!("-D__{}__", std::env::consts::ARCH))
             .arg("-I")
             .arg(checkout.join("cmd/ebpf"))
             .args(["-I", &architecture])

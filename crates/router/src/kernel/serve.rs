@@ -69,10 +69,18 @@ impl Running {
             Ok::<_, StartError>(socket)
         });
         let pfcp = pfcp.transpose()?;
-        let mut attached = start(&config)?;
+        // Before anything is on the wire: beside its name, which another router may still have.
+        let beside = config.socket.with_extension("early");
+        let unheard = |error| wrong(format!("socket: {}: {error}", config.socket.display()));
+        let listener = listen(&beside).map_err(unheard)?;
+        let attached = start(&config);
+        let named = match &attached {
+            Ok(_) => fs::rename(&beside, &config.socket),
+            Err(_) => fs::remove_file(&beside),
+        };
+        let mut attached = attached?;
+        named.map_err(unheard)?;
         let sightings = attached.control.programs.take_sightings()?;
-        let listener = listen(&config.socket)
-            .map_err(|error| wrong(format!("socket: {}: {error}", config.socket.display())))?;
         let names = |app: &crate::app::App| {
             app.legs.iter().map(|leg| leg.interface.clone()).collect::<Vec<_>>()
         };
@@ -514,8 +522,11 @@ fn wall_ms() -> u64 {
     since.as_millis() as u64
 }
 
-/// Listens, in place of a socket that nobody answers any more: the lock says so.
+/// Listens, in place of a socket that was left behind.
 fn listen(path: &Path) -> io::Result<UnixListener> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
     let _ = fs::remove_file(path);
     let listener = UnixListener::bind(path)?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;

@@ -273,6 +273,8 @@ fn what_cannot_start_leaves_the_wire_untouched() {
     std::fs::write(&rules, json!([{"trafficRuleId": "x"}]).to_string()).unwrap();
     let with_rules = format!("rules = \"{}\"\n", rules.display());
     refuses(&world, &|text| with_rules.clone() + &text, "rules[0]: missing field");
+    let long = |text: String| text.replace("router.sock", &format!("{}.sock", "r".repeat(100)));
+    refuses(&world, &long, "socket: ");
     // A second router: with the same socket, and on the same wire.
     world.start_router(&world.breakout_app());
     refuses(&world, &|text| text, "another router is running");
