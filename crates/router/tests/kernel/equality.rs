@@ -29,6 +29,10 @@ pub(crate) fn load(options: &Options) -> Option<Programs> {
         crate::skip::skip("programs for the kernel are loaded by root only");
         return None;
     }
+    if let Err(error) = aya::maps::Array::<aya::maps::MapData, u32>::create(1, 0) {
+        crate::skip::skip(format_args!("this machine lets root make no maps: {error}"));
+        return None;
+    }
     Some(Programs::load(options).expect("root loads them on any kernel that is new enough"))
 }
 

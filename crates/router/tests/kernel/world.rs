@@ -100,7 +100,21 @@ pub(crate) fn missing() -> Option<String> {
             return Some(format!("{program} is missing"));
         }
     }
-    None
+    if let Err(error) = aya::maps::Array::<aya::maps::MapData, u32>::create(1, 0) {
+        return Some(format!("this machine lets root make no maps: {error}"));
+    }
+    let ns = format!("{PREFIX}{}-try", std::process::id());
+    let made = run("ip", &["netns", "add", &ns]);
+    run("ip", &["netns", "delete", &ns]);
+    let said = String::from_utf8_lossy(&made.stderr).into_owned();
+    (!made.status.success()).then(|| format!("this machine lets root make no namespaces: {said}"))
+}
+
+/// Whether something is named after a process that is over: `freshet7-0-ran`, `/tmp/freshet7-x/bpf`.
+fn is_left(name: &str) -> bool {
+    let owner = name.split(PREFIX).nth(1).and_then(|rest| rest.split('-').next());
+    let owner = owner.and_then(|owner| owner.parse::<u32>().ok());
+    owner.is_some_and(|owner| !Path::new(&format!("/proc/{owner}")).exists())
 }
 
 /// Removes what runs left that are over.
@@ -108,10 +122,22 @@ fn sweep() {
     let listed = run("ip", &["netns", "list"]);
     for line in String::from_utf8_lossy(&listed.stdout).lines() {
         let name = line.split_whitespace().next().unwrap_or_default();
-        let owner = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
-        let owner = owner.and_then(|owner| owner.parse::<u32>().ok());
-        if owner.is_some_and(|owner| !Path::new(&format!("/proc/{owner}")).exists()) {
-            run("ip", &["netns", "delete", name]);
+        if !is_left(name) {
+            continue;
+        }
+        // What that run started in there.
+        let processes = run("ip", &["netns", "pids", name]);
+        for pid in String::from_utf8_lossy(&processes.stdout).split_whitespace() {
+            run("kill", &["-9", pid]);
+        }
+        run("ip", &["netns", "delete", name]);
+    }
+    let mounts = std::fs::read_to_string("/proc/mounts").unwrap();
+    for line in mounts.lines().filter(|line| line.starts_with("bpf ")) {
+        let place = line.split(' ').nth(1).unwrap_or_default();
+        if is_left(place) {
+            run("umount", &[place]);
+            let _ = std::fs::remove_dir_all(Path::new(place).parent().unwrap());
         }
     }
 }
@@ -122,7 +148,8 @@ impl World {
         sweep();
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("{PREFIX}{}-{number}", std::process::id());
-        let folder = tempfile::tempdir().unwrap();
+        let prefix = format!("{PREFIX}{}-", std::process::id());
+        let folder = tempfile::Builder::new().prefix(&prefix).tempdir().unwrap();
         let mut world =
             Self { name, folder, wire, gnb: None, upf: None, servers: Vec::new(), router: None };
         std::fs::create_dir(world.path("bpf")).unwrap();
