@@ -184,6 +184,29 @@ fn a_client_that_moves_keeps_its_edge() {
     assert!(events.contains("handover"), "{events}");
 }
 
+/// Packets with the client's source from another tunnel are nobody's: they pass, and the client's own
+/// session stays.
+#[test]
+fn a_forged_source_neither_reaches_the_edge_nor_moves_the_session() {
+    let Some(mut world) = world(N3) else { return };
+    world.start_router(&world.breakout_app());
+    world.set_rules(world.rule("FORWARD_DECAPSULATED", to_edge()));
+    world.is_answered_by("edge");
+    let upf = world.upf_address();
+    let gnbs = world.gnbs();
+    let before = world.ask(json!({"ask": "sessions"}))[0]["teids"].clone();
+    for (local, teid) in [(0, 666), (1, 667)] {
+        world.gnb.as_mut().unwrap().set(local, &upf, teid, 9);
+        world.is_answered_by("core");
+        assert!(world.counted("other-tunnel") > 0);
+        let sessions = world.ask(json!({"ask": "sessions"}));
+        assert_eq!(sessions[0]["teids"], before, "{sessions}");
+        assert_eq!(sessions[0]["ends"][0], gnbs[0].as_str(), "{sessions}");
+    }
+    world.gnb.as_mut().unwrap().set(0, &upf, 100, 9);
+    world.is_answered_by("edge");
+}
+
 #[test]
 fn an_in_line_app_is_passed_through_and_bypassed_when_it_is_gone() {
     for wire in [N3, N6] {
