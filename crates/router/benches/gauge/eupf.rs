@@ -39,7 +39,11 @@ pub(crate) fn again_inside() {
         ok("ip", &format!("-n {ns} {line}"));
     }
     for setting in ["ip_forward", "conf.all.forwarding", "conf.lo.forwarding"] {
-        ok("ip", &format!("netns exec {ns} sysctl -qw net.ipv4.{setting}=1"));
+        let path = setting.replace('.', "/");
+        let command = format!("echo 1 > /proc/sys/net/ipv4/{path}");
+        let output =
+            Command::new("ip").args(["netns", "exec", &ns, "sh", "-c", &command]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
     let status = Command::new("ip")
         .args(["netns", "exec", &ns])

@@ -128,7 +128,9 @@ fn sweep() {
         // What that run started in there.
         let processes = run("ip", &["netns", "pids", name]);
         for pid in String::from_utf8_lossy(&processes.stdout).split_whitespace() {
-            run("kill", &["-9", pid]);
+            let pid = pid.parse().ok().and_then(rustix::process::Pid::from_raw);
+            let _ =
+                pid.map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::KILL));
         }
         run("ip", &["netns", "delete", name]);
     }
@@ -305,8 +307,12 @@ impl World {
         ok("ip", &format!("-n {} {line}", self.ns(ns)));
     }
 
+    /// Sets what `sysctl` would, such as `net.ipv4.ip_forward=1`.
     fn sysctl(&self, ns: &str, setting: &str) {
-        ok("ip", &format!("netns exec {} sysctl -qw {setting}", self.ns(ns)));
+        let (name, value) = setting.split_once('=').unwrap();
+        let command = format!("echo {value} > /proc/sys/{}", name.replace('.', "/"));
+        let output = run("ip", &["netns", "exec", &self.ns(ns), "sh", "-c", &command]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
     pub(crate) fn mac(&self, ns: &str, device: &str) -> String {
