@@ -25,12 +25,7 @@ impl Checker<'_> {
                 }
                 Declaration::Acl(acl) => {
                     let index = self.program.acls.len() as u32;
-                    self.program.acls.push(Acl {
-                        name: acl.name.text.clone(),
-                        log: false,
-                        entries: Vec::new(),
-                        span: acl.name.span,
-                    });
+                    self.program.acls.push(Acl::new(acl.name.text.clone(), acl.name.span));
                     self.add(&acl.name, Symbol::Acl(index), "Acl");
                 }
                 Declaration::Backend(backend) => self.declare_backend(backend),
@@ -283,12 +278,7 @@ impl Checker<'_> {
             return;
         };
         let mut pedantic = true;
-        let mut out = Acl {
-            name: acl.name.text.clone(),
-            log: false,
-            entries: Vec::new(),
-            span: acl.name.span,
-        };
+        let mut out = Acl::new(acl.name.text.clone(), acl.name.span);
         for (flag, set) in &acl.flags {
             match &*flag.text {
                 "log" => out.log = *set,
