@@ -80,6 +80,8 @@ counters! {
     synthetic,
     /// Requests refused because they were malformed or over a limit.
     requests_refused,
+    /// Requests over HTTP/1 that had come before the response to the one before was sent.
+    requests_pipelined,
     /// Requests refused because those under way held what they may.
     requests_no_room,
     /// Fetches from origins begun.

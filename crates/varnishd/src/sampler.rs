@@ -209,6 +209,7 @@ impl Counts {
             ("esi_req", sum("esi_requests")),
             ("esi_errors", sum("esi_errors")),
             ("esi_warnings", sum("esi_warnings")),
+            ("sess_readahead", sum("requests_pipelined")),
             ("n_gzip", sum("gzips")),
             ("n_gunzip", sum("gunzips")),
             ("n_test_gunzip", sum("gzip_checks")),

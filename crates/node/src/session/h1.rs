@@ -48,7 +48,11 @@ pub(super) async fn serve(worker: Rc<Worker>, stream: Stream, client: Rc<Client>
     let mut session = Session { worker, io, client, deadline, begun, memory, out };
     loop {
         match session.one().await {
-            Ok(Next::Again) => {}
+            Ok(Next::Again) => {
+                if !session.io.input_is_empty() {
+                    session.worker.stats.requests_pipelined.increment();
+                }
+            }
             Ok(Next::Close) => return session.io.close(LINGER).await,
             Ok(Next::Tunnel(tunnel, raw)) => {
                 let Session { io, worker, .. } = session;

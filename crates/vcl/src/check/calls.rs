@@ -201,7 +201,10 @@ impl Checker<'_> {
             match (slot, parameter.default) {
                 (Some(argument), _) => match self.argument(parameter, argument) {
                     Some(value) => out.push(value),
-                    None => complete = false,
+                    None => {
+                        complete = false;
+                        self.name_argument(parameter);
+                    }
                 },
                 (None, Some(text)) => out.push(self.default_value(parameter, text)),
                 (None, None) if parameter.optional => out.push(Expr::Constant(Value::None)),
@@ -217,6 +220,16 @@ impl Checker<'_> {
             }
         }
         complete.then(|| out.into())
+    }
+
+    /// Adds to a mistake that was just found for which parameter the value was meant.
+    fn name_argument(&mut self, parameter: &Parameter) {
+        if let Some(last) = self.report.diagnostics.last_mut() {
+            let name =
+                if parameter.name.is_empty() { "(unnamed argument)" } else { parameter.name };
+            let note = format!("\nExpected argument: {} {name}", parameter.of);
+            last.message.push_str(&note);
+        }
     }
 
     /// Whether a positional argument is not for this parameter: an ENUM with a default takes only
