@@ -220,12 +220,13 @@ mod tests {
             for _ in 0..next() % 12 {
                 let bits = (next() % 33) as u8;
                 // Few addresses, so that networks meet.
-                let address = masked(Ipv4Addr::from((next() % 64) << 26 | next() % 4).into(), bits);
+                let address =
+                    masked(Ipv4Addr::from(((next() % 64) << 26) | (next() % 4)).into(), bits);
                 entries.push(Entry { address, ..entry("0.0.0.0", bits, next() % 2 == 0) });
             }
             let acl = list(entries.clone());
             for _ in 0..200 {
-                let address: IpAddr = Ipv4Addr::from((next() % 64) << 26 | next() % 4).into();
+                let address: IpAddr = Ipv4Addr::from(((next() % 64) << 26) | (next() % 4)).into();
                 let found = acl.find(address).map(|entry| (entry.address, entry.bits));
                 assert_eq!(found, naive(&entries, address), "{address} in {entries:?}");
             }

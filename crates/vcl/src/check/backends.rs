@@ -10,6 +10,7 @@ use crate::types::Type;
 
 /// Path of a Unix socket, less its NUL (`sun_path` of unix(7)).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
+const NO_SOCKETS: &str = "Unix socket backends only supported in VCL4.1 and higher.";
 /// Results of probes that are remembered.
 const WINDOW_MAX: i64 = 64;
 
@@ -97,8 +98,14 @@ impl Checker<'_> {
         path: Option<(String, Span)>,
     ) -> Option<Endpoint> {
         match (host, path) {
-            (Some((_, span)), Some(_)) => {
-                self.error(span, "Address redefinition at:\n.host and .path cannot both be given");
+            (Some((_, host)), Some((_, path))) => {
+                if self.program.version < 41 {
+                    self.error(path, NO_SOCKETS);
+                }
+                // The one that is written behind the other is too many.
+                let second = if host.start < path.start { path } else { host };
+                let message = "Address redefinition at:\n.host and .path cannot both be given";
+                self.error(second, message);
                 None
             }
             (None, None) => {
@@ -110,8 +117,7 @@ impl Checker<'_> {
                     self.error(span, "Port is not used with .path\nExpected .host with .port");
                 }
                 if self.program.version < 41 {
-                    let message = "Unix socket backends only supported in VCL4.1 and higher.";
-                    self.error(span, message);
+                    self.error(span, NO_SOCKETS);
                 } else if !path.starts_with('/') && !path.starts_with('@') {
                     self.error(
                         span,
