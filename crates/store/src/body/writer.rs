@@ -22,6 +22,8 @@ pub struct BodyWriter {
     start: u64,
     position: u64,
     piece: Option<PieceMut>,
+    /// Bytes that are missing from here on, where that is known.
+    gap_bytes: Option<u64>,
     /// What it took of memory that is for fills.
     claim: Claim,
     /// Where bytes go that the body has already.
@@ -49,6 +51,7 @@ impl BodyWriter {
     pub(super) fn new(body: Arc<Body>, id: u32, start: u64) -> Self {
         Self {
             claim: body.arena.claim(),
+            gap_bytes: None,
             body,
             id,
             start,
@@ -135,6 +138,10 @@ impl BodyWriter {
             piece.publish(n);
             Some((piece.share(), start))
         };
+        if self.gap_bytes == Some(u64::from(len)) {
+            // Whoever sees the last byte may ask for the next body, which is to find room.
+            self.claim.shrink(0);
+        }
         let (id, body) = (self.id, &self.body);
         body.change(|state, after| {
             let piece = published.as_ref().map(|(piece, start)| (piece, *start));
@@ -206,6 +213,7 @@ impl BodyWriter {
                 Room::Skip(held_bytes) => return Poll::Ready(Ok(self.skip(held_bytes))),
                 Room::Gap(gap_bytes) => gap_bytes,
             };
+            self.gap_bytes = gap_bytes;
             if let Some(piece) = &self.piece {
                 let spare = (piece.capacity() - piece.published()) as usize;
                 let gap = gap_bytes.and_then(|bytes| usize::try_from(bytes).ok());
