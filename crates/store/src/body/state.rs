@@ -4,7 +4,8 @@ use super::extents::{Extent, Extents};
 use super::readers::Readers;
 use crate::error::BodyError;
 use crate::limits::{
-    FAILURES_MAX, FILL_AHEAD_BYTES_MAX, TRANSIT_WINDOW_BYTES, TRANSIT_WINDOW_BYTES_MIN,
+    FAILURES_MAX, FILL_AHEAD_BYTES_MAX, TRANSIT_WINDOW_BYTES, TRANSIT_WINDOW_BYTES_LEAST,
+    TRANSIT_WINDOW_BYTES_MIN,
 };
 use crate::piece::{Lease, Piece};
 use crate::wake::WakeList;
@@ -52,14 +53,24 @@ pub(super) struct State {
     writer_last: u32,
     pub(super) is_transit: bool,
     /// How much of it may be unread in transit.
-    window_bytes: u64,
-    /// Whether more may.
-    is_wide: bool,
+    window: Window,
     pub(super) is_cleared: bool,
     /// Whether bytes may be dropped because nobody wants them: there was a reader, or none will
     /// come.
     pub(super) had_reader: bool,
     pub(super) on_transit: Option<Box<dyn FnOnce() + Send>>,
+}
+
+/// A window in a byte: there is one in each body.
+#[derive(Clone, Copy, Default, Eq, PartialEq)]
+enum Window {
+    /// [`TRANSIT_WINDOW_BYTES_LEAST`]
+    Short,
+    /// [`TRANSIT_WINDOW_BYTES_MIN`]
+    #[default]
+    Usual,
+    /// [`TRANSIT_WINDOW_BYTES`]
+    Wide,
 }
 
 struct WriterState {
@@ -78,8 +89,7 @@ struct Failure {
 
 impl State {
     pub(super) fn new(total: Option<u64>, is_transit: bool) -> Self {
-        let window_bytes = TRANSIT_WINDOW_BYTES_MIN;
-        Self { total, is_transit, window_bytes, ..Self::default() }
+        Self { total, is_transit, ..Self::default() }
     }
 
     pub(super) fn add_writer(&mut self, start: u64, end: Option<u64>) -> u32 {
@@ -262,19 +272,26 @@ impl State {
 
     /// Lets writers go further ahead in transit.
     pub(super) fn widen(&mut self, after: &mut After) {
-        if !std::mem::replace(&mut self.is_wide, true) {
+        if std::mem::replace(&mut self.window, Window::Wide) != Window::Wide {
             self.wake_writers(after);
         }
     }
 
     /// Says how far writers may be ahead in transit where they are not let go further.
     pub(super) fn set_window(&mut self, bytes: u64) {
-        self.window_bytes = bytes;
+        if self.window != Window::Wide {
+            let is_short = bytes < TRANSIT_WINDOW_BYTES_MIN;
+            self.window = if is_short { Window::Short } else { Window::Usual };
+        }
     }
 
     /// How far writers may be ahead in transit.
     pub(super) fn window_bytes(&self) -> u64 {
-        if self.is_wide { TRANSIT_WINDOW_BYTES } else { self.window_bytes }
+        match self.window {
+            Window::Short => TRANSIT_WINDOW_BYTES_LEAST,
+            Window::Usual => TRANSIT_WINDOW_BYTES_MIN,
+            Window::Wide => TRANSIT_WINDOW_BYTES,
+        }
     }
 
     /// Drops everything, now or when the last reader leaves.
