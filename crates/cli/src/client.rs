@@ -67,6 +67,17 @@ impl NodeArguments {
         })
     }
 
+    /// The node that is meant where it runs here, also one without an admin interface.
+    ///
+    /// # Errors
+    /// When several run and none is named.
+    pub(crate) fn here(&self) -> Result<Option<Node>> {
+        if self.admin.is_some() {
+            return Ok(None);
+        }
+        nodes::choose(nodes::running(), self.node.as_deref())
+    }
+
     fn target(&self) -> Result<Target> {
         let mut running = nodes::running();
         if let Some(admin) = &self.admin {

@@ -1,4 +1,4 @@
-//! Commands that talk to a running node: purge, explain, stat, log, reload, origins.
+//! Commands that talk to a running node: purge, explain, stat, log, origins.
 
 use crate::client::{NodeArguments, encode};
 use crate::text::{COLUMNS, cut, micros, percent, print, thousands, wrap};
@@ -261,26 +261,6 @@ pub(crate) fn uptime_text(seconds: f64) -> String {
         seconds @ 7_200..172_800 => format!("{} h", seconds / 3_600),
         seconds => format!("{} d", seconds / 86_400),
     }
-}
-
-/// `freshet reload`
-#[derive(Args)]
-pub(crate) struct ReloadArguments {
-    #[command(flatten)]
-    node: NodeArguments,
-}
-
-/// Has the configuration read again.
-///
-/// # Errors
-/// What is wrong with it; the old one stays in force.
-pub(crate) fn reload(arguments: ReloadArguments) -> Result<ExitCode> {
-    let named = arguments.node.named()?;
-    let answer = arguments.node.post("/v1/reload", &json!({}))?.json()?;
-    let names: Vec<_> = list(&answer["origins"]).filter_map(Value::as_str).collect();
-    let names = names.join(", ");
-    print(&format!("{named}: the configuration was read again\norigins: {names}\n"))?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// `freshet origins`

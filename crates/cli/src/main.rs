@@ -13,6 +13,7 @@ mod lab;
 mod nodes;
 #[cfg(feature = "lab")]
 mod plan;
+mod reload;
 #[cfg(feature = "router")]
 mod router;
 #[cfg(not(feature = "router"))]
@@ -81,7 +82,7 @@ enum Command {
     /// Disks that keep what is cached: format, list, check, bench.
     Store(store::Arguments),
     /// Have the configuration read again.
-    Reload(control::ReloadArguments),
+    Reload(reload::Arguments),
     /// Have the program that is installed now take over.
     Upgrade(upgrade::Arguments),
 }
@@ -106,7 +107,7 @@ fn main() -> ExitCode {
         Command::Plan(arguments) => plan::run(arguments),
         Command::Router(arguments) => router::run(arguments),
         Command::Store(arguments) => store::run(arguments),
-        Command::Reload(arguments) => control::reload(arguments),
+        Command::Reload(arguments) => reload::run(&arguments),
         Command::Upgrade(arguments) => upgrade::run(&arguments),
     };
     match result {

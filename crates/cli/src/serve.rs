@@ -2,6 +2,7 @@
 
 use crate::admin::{self, Admin};
 use crate::nodes::{self, Registration};
+use crate::reload::{reload, reload_on_signal};
 use crate::runtime;
 use crate::self_signed;
 use crate::settings::SettingsArguments;
@@ -71,13 +72,6 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads the configuration again; what is wrong leaves the old one in force.
-fn reload(node: &Node, arguments: &SettingsArguments, directory: &Path) -> Result<()> {
-    let mut settings = arguments.settings()?;
-    self_signed::fill_in(&mut settings, directory)?;
-    Ok(node.reload(settings)?)
-}
-
 /// The signals that mean something.
 struct Signals {
     terminate: Signal,
@@ -120,10 +114,7 @@ async fn control(
     let successor = loop {
         tokio::select! {
             () = told_to_end(&mut terminate, &mut interrupt) => break None,
-            _ = hang_up.recv() => match reload(node, arguments, directory) {
-                Ok(()) => tracing::info!("the configuration was read again"),
-                Err(error) => tracing::error!("nothing was changed: {error:#}"),
-            },
+            _ = hang_up.recv() => reload_on_signal(node, arguments, directory),
             _ = upgrade.recv() => {
                 let started = upgrade::start(node, directory, admin.as_ref().map(|admin| &admin.listener));
                 let started = tokio::select! {

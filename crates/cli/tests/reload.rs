@@ -6,6 +6,9 @@ mod support;
 
 use drill::{Load, Node, Origin};
 use rustix::process::Signal;
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+use support::{PATIENCE, Process, freshet, ready, run};
 
 #[test]
 fn no_request_fails_while_the_configuration_is_read_again() {
@@ -42,4 +45,66 @@ fn a_wrong_file_changes_nothing() {
     node.wait_for("workers has changed; that takes effect with an upgrade");
     node.wait_for("the configuration was read again");
     load.finish();
+}
+
+#[test]
+fn the_command_tells_how_a_reload_went_also_without_an_admin_interface() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("freshet.toml");
+    for admin in ["off", "127.0.0.1:0"] {
+        let configuration = |rest: &str| {
+            let text = format!(
+                "memory = \"64MiB\"\nworkers = 1\n[[listen]]\naddress = \"127.0.0.1:0\"\n\
+                 [[origin]]\nurl = \"http://127.0.0.1:1\"\n[admin]\nlisten = \"{admin}\"\n{rest}"
+            );
+            fs::write(&file, text).unwrap();
+        };
+        configuration("");
+        let mut node = Process::start(
+            freshet().arg("serve").arg("--config").arg(&file).env("RUNTIME_DIRECTORY", home.path()),
+        );
+        ready(&mut node);
+        let reload = || run(freshet().arg("reload").env("RUNTIME_DIRECTORY", home.path()));
+        let good = reload();
+        assert!(good.status.success(), "{good:?}");
+        assert!(String::from_utf8_lossy(&good.stdout).contains("was read again"), "{good:?}");
+        configuration("[cache]\ngrase = \"1s\"\n");
+        let wrong = reload();
+        assert!(!wrong.status.success(), "{wrong:?}");
+        let said = String::from_utf8_lossy(&wrong.stderr);
+        assert!(said.contains("did you mean `grace`?") && said.contains("nothing was changed"));
+        configuration("");
+        assert!(reload().status.success());
+        node.signal(Signal::TERM);
+        assert!(support::is_clean(node.end().0));
+    }
+}
+
+#[test]
+fn the_service_manager_learns_of_reloads_and_of_what_they_came_to() {
+    let origin = Origin::start();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut buffer = [0; 4096];
+    let mut next = || {
+        let count = socket.recv(&mut buffer).unwrap();
+        String::from_utf8_lossy(&buffer[..count]).trim().to_owned()
+    };
+    let node = Node::start(&origin, "workers = 1\n", &[("NOTIFY_SOCKET", path)]);
+    assert_eq!(next(), "READY=1");
+    for (configuration, status) in [
+        ("workers = 1\n", "STATUS=Serving."),
+        ("nonsense\n", "STATUS=Serving; the last reload changed nothing: "),
+        ("workers = 1\n", "STATUS=Serving."),
+    ] {
+        node.configure(configuration);
+        node.signal(Signal::HUP);
+        let begins = next();
+        // systemd compares the time with that of the signal it sent.
+        assert!(begins.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{begins}");
+        let ends = next();
+        assert!(ends.starts_with(&format!("READY=1\n{status}")), "{ends}");
+    }
 }

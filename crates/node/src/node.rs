@@ -3,6 +3,7 @@
 use crate::bans::Bans;
 use crate::config::Settings;
 use crate::config::listeners::Listener as ListenerSettings;
+use crate::config::settings::LogTarget;
 use crate::decisions::Decisions;
 use crate::expiry::Expiry;
 use crate::handover::{self, Giving};
@@ -64,8 +65,13 @@ pub enum NodeError {
         error: DiskError,
     },
     /// The access log.
-    #[error("access log: {0}")]
-    LocalLog(io::Error),
+    #[error("the access log {path} cannot be written: {error}")]
+    LocalLog {
+        /// Where it was to be.
+        path: String,
+        /// Why not.
+        error: io::Error,
+    },
     /// A thread.
     #[error("a worker could not be started: {0}")]
     LocalThread(io::Error),
@@ -137,7 +143,8 @@ impl Node {
         let mover = Mover::start(&settings, &cache, takes_over)?;
         let format = Format::parse(&settings.log.format)
             .map_err(|error| NodeError::Config(format!("log.format: {error}")))?;
-        let log = AccessLog::start(&settings.log.access, format).map_err(NodeError::LocalLog)?;
+        let log = AccessLog::start(&settings.log.access, format)
+            .map_err(|error| no_log(&settings.log.access, error))?;
         let bans = Bans::new(disks.clone());
         let shared = Arc::new(Shared {
             cache,
@@ -200,7 +207,8 @@ impl Node {
         let next = Snapshot::new(settings, Some(&before)).map_err(NodeError::Config)?;
         next.set_shared(&self.shared);
         // All that can fail comes before the first change.
-        let log = Opened::open(&next.settings.log.access).map_err(NodeError::LocalLog)?;
+        let target = &next.settings.log.access;
+        let log = Opened::open(target).map_err(|error| no_log(target, error))?;
         if let Some(store) = &self.certificates {
             store.replace(sources(&next.settings))?;
         }
@@ -425,6 +433,14 @@ fn fixed(before: &Settings, next: &Settings) -> impl Iterator<Item = &'static st
     ]
     .into_iter()
     .filter_map(|(key, differs)| differs.then_some(key))
+}
+
+fn no_log(target: &LogTarget, error: io::Error) -> NodeError {
+    let path = match target {
+        LogTarget::File(path) => path.display().to_string(),
+        LogTarget::Off | LogTarget::Stdout | LogTarget::Stderr => String::new(),
+    };
+    NodeError::LocalLog { path, error }
 }
 
 fn limit_fills(arena: &Arena, settings: &Settings) {

@@ -1,0 +1,125 @@
+//! Having the configuration of a running node read again: `freshet reload`, and what the node does.
+//!
+//! The admin interface answers with the outcome. A node that has none is sent HUP, and leaves the
+//! outcome in a file of its directory, so that the command fails where the reload did.
+
+use crate::client::NodeArguments;
+use crate::control::list;
+use crate::nodes::Node;
+use crate::self_signed;
+use crate::settings::SettingsArguments;
+use crate::text::print;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use freshet_node::node;
+use rustix::process::{Pid, Signal, kill_process};
+use sd_notify::NotifyState;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Reads the configuration again, from the arguments the node was started with; what is wrong leaves
+/// the old one in force. The service manager is told that it begins and how it ends.
+///
+/// # Errors
+/// All that is wrong.
+pub(crate) fn reload(
+    node: &node::Node,
+    arguments: &SettingsArguments,
+    directory: &Path,
+) -> Result<()> {
+    let mut begins = vec![NotifyState::Reloading];
+    begins.extend(NotifyState::monotonic_usec_now().ok());
+    let _ = sd_notify::notify(&begins);
+    let outcome = try_reload(node, arguments, directory);
+    let status = match &outcome {
+        Ok(()) => "Serving.".to_owned(),
+        Err(error) => {
+            let first = format!("{error:#}");
+            let first = first.lines().next().unwrap_or_default();
+            format!("Serving; the last reload changed nothing: {first}")
+        }
+    };
+    let _ = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
+    outcome
+}
+
+fn try_reload(node: &node::Node, arguments: &SettingsArguments, directory: &Path) -> Result<()> {
+    let mut settings = arguments.settings()?;
+    self_signed::fill_in(&mut settings, directory)?;
+    Ok(node.reload(settings)?)
+}
+
+/// As [`reload`], after HUP: logs the outcome and leaves it for [`run`].
+pub(crate) fn reload_on_signal(node: &node::Node, arguments: &SettingsArguments, directory: &Path) {
+    let text = match reload(node, arguments, directory) {
+        Ok(()) => {
+            tracing::info!("the configuration was read again");
+            DONE.to_owned()
+        }
+        Err(error) => {
+            tracing::error!("nothing was changed: {error:#}");
+            format!("{error:#}\n")
+        }
+    };
+    let _ = fs::write(directory.join(OUTCOME_FILE), text);
+}
+
+/// The file with how the last reload by a signal ended: [`DONE`] or the reason, whole when its last
+/// byte is a line's end.
+const OUTCOME_FILE: &str = "reload.outcome";
+const DONE: &str = "done\n";
+/// How long a reload may take: resolving the names of many origins takes seconds.
+const DONE_WITHIN: Duration = Duration::from_secs(30);
+/// How often its outcome is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// `freshet reload`
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    node: NodeArguments,
+}
+
+/// Has the configuration read again.
+///
+/// # Errors
+/// What is wrong with it; the old one stays in force.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let here = arguments.node.here()?;
+    if let Some(node) = here.filter(|node| node.admin().is_none()) {
+        by_signal(&node)?;
+        let named = format!("node {} (process {})", node.name(), node.pid);
+        print(&format!("{named}: the configuration was read again\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let named = arguments.node.named()?;
+    let answer = arguments.node.post("/v1/reload", &json!({}))?.json()?;
+    let names: Vec<_> = list(&answer["origins"]).filter_map(Value::as_str).collect();
+    let names = names.join(", ");
+    print(&format!("{named}: the configuration was read again\norigins: {names}\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Sends HUP to a node that has no admin interface, and waits for the outcome.
+fn by_signal(node: &Node) -> Result<()> {
+    let outcome: PathBuf = node.directory.join(OUTCOME_FILE);
+    let _ = fs::remove_file(&outcome);
+    let process = i32::try_from(node.pid).ok().and_then(Pid::from_raw).context("its process")?;
+    kill_process(process, Signal::HUP).with_context(|| node.describe())?;
+    let asked = Instant::now();
+    while asked.elapsed() < DONE_WITHIN {
+        match fs::read_to_string(&outcome).ok().filter(|text| text.ends_with('\n')) {
+            Some(text) if text == DONE => return Ok(()),
+            Some(why) => bail!("{}\n  nothing was changed", why.trim_end()),
+            None => std::thread::sleep(LOOK_EVERY),
+        }
+    }
+    bail!(
+        "{} has not said within {} s how it went; its log does",
+        node.describe(),
+        DONE_WITHIN.as_secs()
+    );
+}
