@@ -124,8 +124,18 @@ pub struct StoredBody {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holding {
     pub(crate) held: Held,
-    /// Of a body in transit, which cannot be read again: the least it gets on with.
-    pub(crate) least_bytes: Option<u64>,
+    pub(crate) without: Without,
+}
+
+/// What becomes of a response that may not keep in memory what it keeps.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Without {
+    /// It goes on: what is evicted is read or fetched again.
+    GoesOn,
+    /// It breaks off where something is evicted.
+    MayBreak,
+    /// It ends: its bytes come only once. The least it gets on with.
+    Ends { least_bytes: u64 },
 }
 
 /// The parts of a `multipart/byteranges` body (RFC 9110 §14.6).
@@ -273,7 +283,7 @@ impl HeldBytes {
     fn holding(&self) -> Option<Holding> {
         let Grip::Firm(lease) = &self.grip else { return None };
         let held = Held { id: lease.piece_id(), bytes: lease.taken_bytes() };
-        Some(Holding { held, least_bytes: None })
+        Some(Holding { held, without: Without::MayBreak })
     }
 
     fn loosen(&mut self) {
@@ -317,10 +327,12 @@ impl StoredBody {
             // began to pass.
             let wide_bytes = TRANSIT_WINDOW_BYTES + u64::from(TRANSIT_PIECE_BYTES_MAX);
             let held = Held { id, bytes: bytes.max(wide_bytes) };
-            let least_bytes = Some(bytes.max(self.body.transit_bytes()));
-            return Some(Holding { held, least_bytes });
+            let least_bytes = bytes.max(self.body.transit_bytes());
+            return Some(Holding { held, without: Without::Ends { least_bytes } });
         }
-        (!self.is_loose).then_some(Holding { held: Held { id, bytes }, least_bytes: None })
+        let is_there_again = self.filler.is_some() || self.body.source().is_some();
+        let without = if is_there_again { Without::GoesOn } else { Without::MayBreak };
+        (!self.is_loose).then_some(Holding { held: Held { id, bytes }, without })
     }
 
     fn loosen(&mut self) {

@@ -526,7 +526,7 @@ pub const KEYS: &[Key] = &[
     key(
         "limits.fills_percent",
         Kind::Count { min: 1, max: 90 },
-        "25",
+        "15",
         "Most of `memory`, in percent, that responses may come to while they are fetched to be kept. \
          Those up to 1 MiB may go half as far beyond, and one that is alone as far as it likes. What \
          finds no room is given to its client as it comes, and not kept.",

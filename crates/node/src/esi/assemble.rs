@@ -153,7 +153,7 @@ impl Assembly {
             (Some(page), Some(include)) => {
                 let Held { id, bytes } = include.held;
                 let held = Held { id, bytes: bytes + page.held.bytes };
-                Some(Holding { held, least_bytes: include.least_bytes })
+                Some(Holding { held, without: include.without })
             }
             (page, include) => include.or(page),
         }

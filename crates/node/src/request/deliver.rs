@@ -37,6 +37,10 @@ const ADDED_BYTES: usize = 160;
 /// representation than the origin has by now, before it passes by.
 const LOST_MAX: u32 = 3;
 
+/// The least length of a response for which it is known how to ask for its bytes again. To know it
+/// costs a few percent of sending them.
+const FETCHED_AGAIN_BYTES_MIN: usize = 256 << 10;
+
 /// The longest range that is waited for of a body whose length is not known: half of what a body in
 /// transit holds.
 const GROWING_BYTES_MAX: u64 = 256 << 10;
@@ -306,7 +310,7 @@ impl Machine<'_> {
                 head.reason = None;
                 head.fields.set("Content-Range", &sent.content_range);
                 let Range { start, end } = sent.range;
-                let filler = self.filler(object);
+                let filler = self.filler(object, end - start);
                 let stored = StoredBody::new(object.body(), start..end, filler);
                 Ok((ResponseBody::Stored(stored), Some(end - start)))
             }
@@ -338,7 +342,7 @@ impl Machine<'_> {
                 });
                 let mut end = Vec::new();
                 boundary.write_end(&mut end);
-                let filler = self.filler(object);
+                let filler = self.filler(object, total);
                 let parts = Parts::new(object.body(), parts, end.into(), filler);
                 let length = Some(parts.length());
                 head.status = 206;
@@ -383,20 +387,21 @@ impl Machine<'_> {
     /// too many for memory.
     fn stored_body(&mut self, object: &Arc<Object>, range: Range<u64>) -> ResponseBody {
         let body = object.body();
-        if body.trailers().is_none()
-            && let Some(lease) = body.lease(range.clone())
-        {
+        let lease = if body.trailers().is_none() { body.lease(range.clone()) } else { None };
+        let is_short = lease.as_ref().is_some_and(|lease| lease.len() < FETCHED_AGAIN_BYTES_MIN);
+        let filler = if is_short { None } else { self.filler(object, range.end - range.start) };
+        if let Some(lease) = lease.filter(|_| filler.is_none()) {
             return ResponseBody::Held(HeldBytes::new(lease));
         }
         let kept_bytes_max = self.worker.shared.cache.object_bytes_max();
-        let filler = self.filler(object);
         let stored = crate::disk::response_body(body, range, filler, kept_bytes_max);
         ResponseBody::Stored(stored)
     }
 
-    /// What fetches the bytes that are missing of an object, where some are.
-    fn filler(&mut self, object: &Arc<Object>) -> Option<Filler> {
-        if object.body().is_complete() {
+    /// What fetches bytes of an object that are missing, or may be once they are evicted under a
+    /// response of so many bytes.
+    fn filler(&mut self, object: &Arc<Object>, bytes: u64) -> Option<Filler> {
+        if bytes < FETCHED_AGAIN_BYTES_MIN as u64 && object.body().is_complete() {
             return None;
         }
         let key = self.key();

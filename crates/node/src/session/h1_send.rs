@@ -269,13 +269,21 @@ impl Sending<'_> {
         if let Some(flushed) = at_once.await {
             return Ok(flushed?);
         }
-        match self.keeping.settle(self.worker, self.client, body) {
-            Settled::Kept => {}
-            Settled::Loosened => body.loosen(),
-            Settled::Ended => return Err(Broken::Io),
+        loop {
+            match self.keeping.settle(self.worker, self.client, body) {
+                Settled::Kept => {}
+                Settled::Loosened => body.loosen(),
+                Settled::Ended => return Err(Broken::Io),
+            }
+            let (io, keeping) = (self.io, &self.keeping);
+            let flush = poll_fn(|cx| match io.poll_flush(cx) {
+                Poll::Ready(flushed) => Poll::Ready(Some(flushed)),
+                Poll::Pending => keeping.poll_lost(cx).map(|()| None),
+            });
+            if let Some(flushed) = self.deadline.within(self.limit, flush).await? {
+                return Ok(flushed?);
+            }
         }
-        let flush = poll_fn(|cx| self.io.poll_flush(cx));
-        Ok(self.deadline.within(self.limit, flush).await??)
     }
 
     /// Has `step` send from where it is told, `total` bytes in all, for as long as the client takes
@@ -301,8 +309,15 @@ impl Sending<'_> {
                         Settled::Ended => return Err(Broken::Io),
                     }
                     let since = Instant::now();
-                    let step = poll_fn(|cx| step(cx, taken));
-                    let count = self.deadline.within(self.limit, step).await??;
+                    let keeping = &self.keeping;
+                    let step = poll_fn(|cx| match step(cx, taken) {
+                        Poll::Ready(count) => Poll::Ready(Some(count)),
+                        Poll::Pending => keeping.poll_lost(cx).map(|()| None),
+                    });
+                    let Some(count) = self.deadline.within(self.limit, step).await? else {
+                        continue;
+                    };
+                    let count = count?;
                     if !self.keeping.note(self.worker, since.elapsed(), count as u64, self.limit) {
                         return Err(Broken::Timeout);
                     }

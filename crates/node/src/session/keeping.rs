@@ -3,15 +3,20 @@
 
 use super::pace::Pace;
 use crate::client::Client;
-use crate::delivery::ResponseBody;
+use crate::delivery::{Holding, ResponseBody, Without};
 use crate::ledger::readers::{Held, Hold, ReaderLimits};
 use crate::worker::Worker;
-use std::time::Duration;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+/// How exactly it is known since when a client has taken nothing.
+const RENEWAL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What one response keeps, and how fast its client takes it.
 #[derive(Default)]
 pub(super) struct Keeping {
     hold: Option<Hold>,
+    renewed: Option<Instant>,
     is_loose: bool,
     pace: Pace,
 }
@@ -36,39 +41,63 @@ impl Keeping {
         client: &Client,
         body: &ResponseBody,
     ) -> Settled {
-        let Some(holding) = body.holding() else { return Settled::Kept };
+        let is_lost = self.hold.as_ref().is_some_and(Hold::is_lost);
+        let Some(holding) = body.holding() else {
+            self.hold.take_if(|_| is_lost);
+            return Settled::Kept;
+        };
         let held = holding.held;
         let counted = self.hold.as_ref().map(Hold::held);
-        let is_counted = |counted: Held| {
-            counted.id == held.id && (holding.least_bytes.is_some() || counted.bytes >= held.bytes)
-        };
-        if counted.is_some_and(is_counted) {
+        let comes_once = matches!(holding.without, Without::Ends { .. });
+        let is_counted =
+            |counted: Held| counted.id == held.id && (comes_once || counted.bytes >= held.bytes);
+        if !is_lost && counted.is_some_and(is_counted) {
             return Settled::Kept;
         }
-        let limits = reader_limits(worker);
-        let readers = &worker.shared.readers;
-        if let Some(hold) = readers.hold(client.network, held, limits) {
-            self.hold = Some(hold);
-            if holding.least_bytes.is_some() {
-                body.widen();
-            }
+        // Who has lost a place does not take another's.
+        if !is_lost && self.take_place(worker, client, body, holding) {
             return Settled::Kept;
         }
-        if let Some(bytes) = holding.least_bytes {
-            // Its bytes come only once: it gets on with few of them ahead of the client.
-            let least = Held { bytes, ..held };
-            self.hold = readers.hold_least(client.network, least, limits);
-            if self.hold.is_some() {
-                return Settled::Kept;
-            }
+        self.hold = None;
+        if comes_once {
             worker.stats.readers_ended.increment();
             return Settled::Ended;
         }
-        self.hold = None;
         if !std::mem::replace(&mut self.is_loose, true) {
             worker.stats.readers_loosened.increment();
         }
         Settled::Loosened
+    }
+
+    fn take_place(
+        &mut self,
+        worker: &Worker,
+        client: &Client,
+        body: &ResponseBody,
+        Holding { held, without }: Holding,
+    ) -> bool {
+        let limits = reader_limits(worker);
+        let readers = &worker.shared.readers;
+        if let Some(hold) = readers.hold(client.network, held, limits) {
+            self.hold = Some(hold);
+            if matches!(without, Without::Ends { .. }) {
+                body.widen();
+            }
+            return true;
+        }
+        let least = match without {
+            Without::GoesOn => return false,
+            Without::MayBreak => held,
+            // It gets on with few bytes ahead of the client.
+            Without::Ends { least_bytes } => Held { bytes: least_bytes, ..held },
+        };
+        self.hold = readers.hold_instead(client.network, least, limits);
+        self.hold.is_some()
+    }
+
+    /// Ready once another has the place of this response, which then has to be settled anew.
+    pub(super) fn poll_lost(&self, cx: &Context<'_>) -> Poll<()> {
+        self.hold.as_ref().map_or(Poll::Pending, |hold| hold.poll_lost(cx))
     }
 
     /// Whether the response goes on from small copies.
@@ -85,6 +114,13 @@ impl Keeping {
         bytes: u64,
         window: Duration,
     ) -> bool {
+        if let Some(hold) = self.hold.as_mut().filter(|_| bytes > 0) {
+            let now = Instant::now();
+            if self.renewed.is_none_or(|renewed| now - renewed >= RENEWAL_INTERVAL) {
+                hold.renew();
+                self.renewed = Some(now);
+            }
+        }
         let rate_min = worker.snapshot().settings.limits.send_rate_min;
         let is_slow = self.pace.note(waited, bytes, window, rate_min).is_err();
         if is_slow {

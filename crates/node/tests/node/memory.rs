@@ -217,15 +217,15 @@ fn fills_under_way_of_more_than_memory_leave_what_is_hot_and_get_through() {
         }
         hot(&node, &mut origin).await;
         let stats = node.node.shared.arena.stats();
-        assert!(stats.filling_bytes <= stats.limit_bytes / 8 * 3, "{stats:?}");
+        assert!(stats.filling_bytes <= stats.limit_bytes / 40 * 9, "{stats:?}");
         assert!(stats.fills_refused >= 40, "{stats:?}");
         for (seed, mut client, asked) in fills {
             asked.send(pattern(seed, 1000..BYTES));
             assert!(client.some(999_000).await == pattern(seed, 1000..BYTES), "object {seed}");
         }
         until(|| node.node.shared.arena.stats().filling_bytes == 0).await;
-        // Most were kept; who was not is kept when it is asked for again.
-        assert!(node.objects() >= HOT + 8);
+        // What found room was kept.
+        assert!(node.objects() >= HOT + 4);
         hot(&node, &mut origin).await;
     });
 }
@@ -239,9 +239,8 @@ fn clients_that_do_not_read_do_not_starve_one_that_does() {
             out.extend_from_slice(&pattern(1, 0..BYTES));
             out
         });
-        // All are of one network, which is to have room for each of them with its window.
-        let limits = "[limits]\nreaders_network_percent = 25";
-        let node = Setup { memory: "16MiB", ..Setup::of(&origin).and(limits) }.start();
+        // All are of one network.
+        let node = Setup { memory: "16MiB", ..Setup::of(&origin) }.start();
         let mut silent = Vec::new();
         for index in 0..20 {
             let mut client = Client::to(&node).await;

@@ -4,7 +4,7 @@
 use crate::client::{Answer, Client};
 use crate::h2_frames::{DATA, Frames, RST_STREAM};
 use crate::harness::{Setup, TestNode, pattern, run, until};
-use crate::origin::{Origin, fresh, head, response};
+use crate::origin::{Origin, fresh, head, ranged, response};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use tokio::net::TcpSocket;
 const OBJECT_BYTES: u64 = 1_000_000;
 const HOT: u64 = 6;
 const HOT_BYTES: u64 = 500_000;
+const TAGGED_BYTES: u64 = 900_000;
 
 /// Objects that others read over and over, and such as nobody else asks for.
 fn catalogue() -> Origin {
@@ -22,6 +23,10 @@ fn catalogue() -> Origin {
         match kind {
             "hot" => fresh(pattern(seed, 0..HOT_BYTES)),
             "large" => fresh(pattern(seed, 0..6_000_000)),
+            "tagged" => {
+                let whole = pattern(seed, 0..TAGGED_BYTES);
+                ranged(asked, &whole, "\"1\"", &["Cache-Control: max-age=3600"])
+            }
             "private" => {
                 response("200 OK", &["Cache-Control: no-store"], pattern(seed, 0..6_000_000))
             }
@@ -166,7 +171,9 @@ fn slow_readers_over_http_1_neither_evict_what_is_hot_nor_stop_anybody() {
             assert_eq!(soon(reader.head()).await.unwrap().status(), 200);
             readers.push(reader);
         }
-        soon(until(|| node.count("readers_loosened") >= 20)).await;
+        // Those that found no room to be kept pass, and end.
+        let refused = || node.count("readers_loosened") + node.count("readers_ended");
+        soon(until(|| refused() >= 20)).await;
         soon(hot(&node, false)).await;
         for seed in 100..110 {
             let answer = soon(get(&node, &format!("/cold/{seed}"))).await;
@@ -262,6 +269,37 @@ fn a_reader_over_its_share_goes_on_where_it_was() {
             assert!(answer.body.windows(first.len()).any(|window| window == first));
         }
         assert_eq!((node.count("responses_aborted"), origin.count()), (0, 8));
+    });
+}
+
+#[test]
+fn what_is_evicted_under_a_reader_over_its_share_is_fetched_again() {
+    run(async {
+        let origin = catalogue();
+        let node = start(&origin, "16MiB", "[limits]\nreaders_network_percent = 1");
+        let mut readers = Vec::new();
+        for seed in 0..4 {
+            let target = format!("/tagged/{seed}");
+            assert!(get(&node, &target).await.body == pattern(seed, 0..TAGGED_BYTES));
+            let mut reader = frames(&node, 100).await;
+            reader.get(1, &target, "u=3").await;
+            readers.push((soon(reader.next_of(DATA)).await.payload, reader));
+        }
+        // The first thing of a network is as large as it likes.
+        soon(until(|| node.count("readers_loosened") >= 3)).await;
+        for seed in 0..40 {
+            soon(get(&node, &format!("/cold/{seed}"))).await;
+        }
+        for (seed, (mut body, mut reader)) in (0..).zip(readers) {
+            reader.widen(0, 1 << 30).await;
+            reader.widen(1, 1 << 24).await;
+            while (body.len() as u64) < TAGGED_BYTES {
+                body.extend(soon(reader.next_of(DATA)).await.payload);
+            }
+            assert!(body == pattern(seed, 0..TAGGED_BYTES), "object {seed}");
+        }
+        assert!(node.count("fetches_range") > 0, "nothing was evicted");
+        assert_eq!(node.count("responses_aborted"), 0);
     });
 }
 

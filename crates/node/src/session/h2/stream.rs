@@ -213,10 +213,11 @@ impl Sending<'_> {
         let mut is_settled = false;
         loop {
             let before: Progress = stream.progress();
+            let keeping = &self.keeping;
             let wait = poll_fn(|cx| match poll(stream, cx) {
                 Poll::Ready(done) => Poll::Ready(Some(done)),
                 Poll::Pending if !is_settled && stream.is_stalled() => Poll::Ready(None),
-                Poll::Pending => Poll::Pending,
+                Poll::Pending => keeping.poll_lost(cx).map(|()| None),
             });
             let deadline = self.deadline.get_or_insert_with(Deadline::new);
             let waited = deadline.within(limit, wait).await;
