@@ -70,9 +70,11 @@ def end(bed, connections):
     bed.expect_memory(connections=connections, more_mb=bed.memory_mb // 8)
 
 
-def shut_windows(bed, memory_mb):
-    """Streams with shut windows over distinct objects, three times what memory holds."""
-    bed.start(memory_mb=memory_mb)
+def shut_windows(bed, memory_mb, stored=False):
+    """Streams with shut windows over distinct objects, three times what memory holds; of such that are on a disk, if they are
+    `stored`."""
+    store = f"{bed.base}/store"
+    bed.start(memory_mb=memory_mb, more=["--store", f"{store}:1GB"] if stored else [])
     count = memory_mb * 2
     targets = [f"/bytes/{OBJECT_BYTES}/shut-{number}" for number in range(count)]
     popular = hot_set(bed, max(4, memory_mb // 8))
@@ -80,6 +82,11 @@ def shut_windows(bed, memory_mb):
     async def attacker():
         for _ in range(3):
             await warm(bed, popular, "127.0.0.1")
+        if stored:
+            await warm(bed, targets)
+            before = await asyncio.to_thread(bed.server.metrics)
+            live = before[f'freshet_store_live_bytes{{store="{store}"}}']
+            bed.expect(live > count * OBJECT_BYTES / 2, f"{live / 1e6:.0f} MB are stored")
         writers, readers = [], []
         for first in range(0, count, 100):
             reader, writer = await wire.open_h2(bed.clear_port, window=1)
@@ -117,6 +124,12 @@ def shut_windows_256mb(bed):
 @attack(promise="shut windows over many objects keep no more memory than readers_network_percent", where=WHERE, long_only=True)
 def shut_windows_2gb(bed):
     shut_windows(bed, 2048)
+
+
+@attack(promise="shut windows over many objects that are on a disk keep no more memory than readers_network_percent, and slow nobody down",
+        where=WHERE)
+def shut_windows_stored(bed):
+    shut_windows(bed, 64, stored=True)
 
 
 async def dripping_answer(request, writer):
