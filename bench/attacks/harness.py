@@ -12,7 +12,7 @@ An attack is a function with a promise:
 `bed.expect(condition, words)` says whether the promise held; it counts for Freshet, and is only told of
 peers. An attack that exchanged nothing (`bed.exchanged(n)` was never above 0) has failed.
 """
-import asyncio, ctypes, dataclasses, fcntl, json, logging, os, pathlib, re, resource, shutil, signal, socket, struct, subprocess, sys, threading
+import asyncio, contextlib, ctypes, dataclasses, fcntl, json, logging, os, pathlib, re, resource, shutil, signal, socket, struct, subprocess, sys, threading
 import time, urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "compare"))
@@ -89,6 +89,34 @@ class Freshet(servers.Server):
         with urllib.request.urlopen(f"http://127.0.0.1:{self.admin_port}/metrics", timeout=30) as answer:
             text = answer.read().decode()
         return {name: float(value) for name, value in re.findall(r"^([a-z_]+(?:\{[^}]*\})?) ([0-9.e+-]+)", text, re.M)}
+
+
+class Charged:
+    """What the kernel charges a server for, its sockets' buffers and pages that only they still refer to included: a
+    memory control group of its own, where one can be made."""
+
+    def __init__(self, processes):
+        for parent, usage in (("/sys/fs/cgroup/memory", "memory.usage_in_bytes"), ("/sys/fs/cgroup", "memory.current")):
+            folder = pathlib.Path(parent, f"freshet-attack-{os.getpid()}")
+            try:
+                folder.mkdir(exist_ok=True)
+                for process in processes:
+                    (folder / "cgroup.procs").write_text(str(process.pid))
+                self.usage, self.folder = folder / usage, folder
+                self.usage.read_text()
+                return
+            except OSError:
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+        self.folder = None
+
+    def megabytes(self):
+        return int(self.usage.read_text()) / 1e6 if self.folder else 0
+
+    def end(self):
+        if self.folder:
+            with contextlib.suppress(OSError):
+                self.folder.rmdir()
 
 
 class Nginx(servers.Nginx):
@@ -274,10 +302,11 @@ class Bed:
         self.server.settings, self.server.more = {**(settings or {}), **self.overrides}, [str(word) for word in more]
         self.server.start()
         self.clear_port, self.tls_port = self.server.clear_port, self.server.tls_port
+        self.charged = Charged(self.server.processes)
         self.before_mb = self.server.resident_mb()
         self.facts["rss before, MB"] = round(self.before_mb)
         self.processor_before = self.server.processor_seconds()
-        self.peak_mb, self.watching = 0, True
+        self.peak_mb, self.charged_mb, self.watching = 0, 0, True
         self.watcher = threading.Thread(target=self.watch, daemon=True)
         self.watcher.start()
         self.memory_mb = memory_mb
@@ -290,6 +319,7 @@ class Bed:
         while self.watching:
             try:
                 self.peak_mb = max(self.peak_mb, self.server.resident_mb())
+                self.charged_mb = max(self.charged_mb, self.charged.megabytes())
             except OSError:  # A peer may have made the origin, which is in this process, open all there is.
                 pass
             time.sleep(0.05)
@@ -393,6 +423,8 @@ class Bed:
             if self.keep_log and log.exists():
                 shutil.copy(log, self.keep_log)
             self.server.stop()
+            if self.watcher is not None:
+                self.charged.end()
         if self.origin is not None:
             self.origin.stop()
 
@@ -400,6 +432,8 @@ class Bed:
         """What the attack cost the server."""
         spent = self.server.processor_seconds() - self.processor_before
         self.facts["rss peak, MB"] = round(self.peak_mb)
+        if self.charged_mb:
+            self.facts["charged by the kernel since, peak MB"] = round(self.charged_mb)
         self.facts["CPU, s"] = round(spent, 2)
         if self.attacker_bytes:
             self.facts["CPU a sent KB, µs"] = round(spent * 1e9 / self.attacker_bytes)
