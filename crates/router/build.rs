@@ -14,7 +14,7 @@ fn main() {
         return;
     }
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
-    for name in ["router", "gauge"] {
+    for name in ["router", "gauge", "ends"] {
         compile(Path::new(&format!("bpf/{name}.bpf.c")), &out.join(format!("{name}.o")));
     }
 }

@@ -1,6 +1,8 @@
 //! `freshet lab`: the methods of published studies against any server.
 
 mod common;
+#[cfg(feature = "router")]
+mod forwarding;
 mod progress;
 
 use anyhow::{Context, Result, bail};
@@ -49,6 +51,9 @@ enum Scenario {
     Players(Players),
     /// In-memory databases: many Redis servers, started here.
     Imdb(Imdb),
+    #[cfg(feature = "router")]
+    /// Packets a second through the edge router without loss.
+    Forwarding(forwarding::Forwarding),
     /// A scenario of your own, from a TOML file.
     Run(Run),
     /// Two results beside each other.
@@ -315,6 +320,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Scenario::Energy(energy) => energy.run(),
         Scenario::Players(players) => players.run(),
         Scenario::Imdb(imdb) => imdb.run(),
+        #[cfg(feature = "router")]
+        Scenario::Forwarding(forwarding) => forwarding.run(),
         Scenario::Run(file) => {
             let custom = Custom::read(&file.file)?;
             perform(&file.common, Duration::from_secs(10), |setup, show| custom.run(setup, show))

@@ -6,6 +6,7 @@
 //! - [`manifest`]: the HLS playlists and the DASH MPD that describe them;
 //! - [`origin`]: an HTTP/1.1 server of all this on a thread of its own;
 //! - [`load`]: the load generator, and [`observe`], what can be known about a server beside it;
+//! - `forwarding`, with the feature `router`: a wire with the edge router, and a load at its ends;
 //! - [`redis`]: in-memory databases and a load for them;
 //! - [`scenario`]: the methods of the studies this laboratory repeats, and their reports;
 //! - [`viewers`]: simulated players that read those playlists and keep time;
@@ -33,6 +34,8 @@ pub mod calendar;
 pub mod content;
 pub mod demo;
 mod error;
+#[cfg(feature = "router")]
+pub mod forwarding;
 pub mod ladder;
 pub mod load;
 pub mod manifest;

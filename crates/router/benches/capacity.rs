@@ -20,7 +20,7 @@ mod world;
 
 use aya::programs::{TestRun, TestRunAttrs, TestRunOptions, XdpMode};
 use freshet_router::gtp::{Form, Wrapping};
-use freshet_router::kernel::{Options, Programs, Running, config};
+use freshet_router::kernel::{Object, Options, Programs, Running, config};
 use serde_json::json;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -150,7 +150,7 @@ fn options() -> Options {
         seed: 1,
         tells_verdicts: false,
         pins: None,
-        gauge: true,
+        object: Object::Gauge,
     }
 }
 

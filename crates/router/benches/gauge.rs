@@ -17,7 +17,7 @@ mod eupf;
 use aya::programs::{TestRun, TestRunOptions};
 use freshet_router::app::{App, Kind, Leg};
 use freshet_router::gtp::{Form, Wrapping};
-use freshet_router::kernel::{Options, Programs};
+use freshet_router::kernel::{Object, Options, Programs};
 use freshet_router::packet::mapped;
 use freshet_router::rule::compile::Table;
 use freshet_router::rule::{Act, AddressRange, Filter, Profile, Rule};
@@ -46,7 +46,7 @@ fn options(sessions: usize) -> Options {
         seed: 0x5eed,
         tells_verdicts: false,
         pins: None,
-        gauge: true,
+        object: Object::Gauge,
     }
 }
 

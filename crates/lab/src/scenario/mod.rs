@@ -9,6 +9,8 @@ pub mod compare;
 pub mod connections;
 pub mod custom;
 pub mod energy;
+#[cfg(feature = "router")]
+pub mod forwarding;
 pub mod imdb;
 pub mod library;
 pub mod players;

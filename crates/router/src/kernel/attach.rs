@@ -6,7 +6,7 @@
 use super::config::{Config, Wire};
 use super::control::{Control, State};
 use super::interface::{Interface, check_floor};
-use super::programs::{KernelError, Options, Programs, program_of};
+use super::programs::{KernelError, Object, Options, Programs, program_of};
 use crate::app::{Kind, LEGS_MAX};
 use crate::rule::compile::Table;
 use aya::programs::XdpMode;
@@ -190,7 +190,7 @@ fn start_with(
         seed,
         tells_verdicts: false,
         pins: Some(folder.to_path_buf()),
-        gauge: false,
+        object: Object::Router,
     })?;
     let names: Vec<&str> = config.apps.iter().map(|app| app.name.as_str()).collect();
     if adopted && state.as_ref().is_none_or(|state| state.apps != names) {

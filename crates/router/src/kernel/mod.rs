@@ -4,14 +4,17 @@ mod attach;
 pub mod config;
 pub mod control;
 mod copy;
+pub mod ends;
 mod health;
 mod interface;
 mod interned;
 pub mod layout;
+pub mod namespace;
 mod programs;
 pub mod protocol;
 mod serve;
 
 pub use attach::{StartError, detach};
-pub use programs::{Count, KernelError, Options, Programs, Told};
+pub use aya::programs::xdp::XdpLink as Link;
+pub use programs::{Count, KernelError, Object, Options, Programs, Told};
 pub use serve::Running;

@@ -15,6 +15,7 @@ use thiserror::Error;
 
 static ROUTER: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/router.o"));
 static GAUGE: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/gauge.o"));
+static ENDS: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ends.o"));
 
 /// What the kernel refused, in words, with what it said.
 #[derive(Debug, Error)]
@@ -59,8 +60,19 @@ pub struct Options {
     pub tells_verdicts: bool,
     /// Where maps are pinned, or found.
     pub pins: Option<PathBuf>,
-    /// The programs that are measured in place of those that are used.
-    pub gauge: bool,
+    /// Which programs.
+    pub object: Object,
+}
+
+/// Programs that are loaded together.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Object {
+    /// Those of a router.
+    Router,
+    /// The same as they are timed.
+    Gauge,
+    /// Those for the ends of a wire: [`super::ends`].
+    Ends,
 }
 
 /// What became of the last packet, where that is told.
@@ -114,7 +126,7 @@ const PINNED: [&str; 13] = [
     "fragments",
 ];
 
-fn map_error(what: &'static str) -> impl Fn(MapError) -> KernelError {
+pub(super) fn map_error(what: &'static str) -> impl Fn(MapError) -> KernelError {
     move |source| KernelError::Map { what, source: Box::new(source) }
 }
 
@@ -141,7 +153,11 @@ impl Programs {
                 loader.map_pin_path(name, folder.join(name));
             }
         }
-        let object = if options.gauge { GAUGE } else { ROUTER };
+        let object = match options.object {
+            Object::Router => ROUTER,
+            Object::Gauge => GAUGE,
+            Object::Ends => ENDS,
+        };
         let ebpf = loader.load(object).map_err(Box::new)?;
         Ok(Self { ebpf })
     }
@@ -161,11 +177,11 @@ impl Programs {
         Ok(program)
     }
 
-    fn map(&mut self, name: &'static str) -> &mut Map {
+    pub(super) fn map(&mut self, name: &'static str) -> &mut Map {
         self.ebpf.map_mut(name).expect("a map of this object")
     }
 
-    fn array<const N: usize>(
+    pub(super) fn array<const N: usize>(
         &mut self,
         name: &'static str,
     ) -> Result<Array<&mut MapData, [u8; N]>, KernelError> {

@@ -3,7 +3,7 @@
 use crate::support::{self, Random};
 use aya::programs::{TestRun, TestRunOptions};
 use freshet_router::app::Kind;
-use freshet_router::kernel::{Options, Programs, Told};
+use freshet_router::kernel::{Object, Options, Programs, Told};
 use freshet_router::model::{Ingress, Out, Verdict};
 use freshet_router::rule::compile::Table;
 use freshet_router::session::lines::{Lines, Numbers};
@@ -19,7 +19,7 @@ pub(crate) fn options(tunnelled: bool) -> Options {
         seed: 11,
         tells_verdicts: true,
         pins: None,
-        gauge: false,
+        object: Object::Router,
     }
 }
 

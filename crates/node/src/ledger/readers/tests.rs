@@ -13,8 +13,7 @@ fn network(last: u8) -> Network {
 fn what_is_held_twice_counts_once() {
     let holds = Arc::new(ReaderMemory::default());
     let thing = Held { id: 1, bytes: 200 };
-    let taken: Vec<_> =
-        (0..100).map(|at| holds.hold(network(at % 10), thing, LIMITS)).collect();
+    let taken: Vec<_> = (0..100).map(|at| holds.hold(network(at % 10), thing, LIMITS)).collect();
     assert!(taken.iter().all(Option::is_some));
     assert_eq!((holds.stats().bytes, holds.stats().networks), (200, 10));
     drop(taken);
