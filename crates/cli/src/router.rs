@@ -1,5 +1,7 @@
 //! `freshet router`: local breakout in front of a 4G or 5G core.
 
+mod demo;
+
 use crate::text;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
@@ -49,6 +51,8 @@ enum What {
     Trace(TraceOptions),
     /// What happened lately.
     Events(EventsOptions),
+    /// Show it: a mobile network on this machine, and the caching node at its edge.
+    Demo(DemoOptions),
     /// Cores that are guaranteed to be fast: list them, hold them there.
     Cores(CoresOptions),
 }
@@ -130,6 +134,13 @@ struct EventsOptions {
 }
 
 #[derive(Args)]
+struct DemoOptions {
+    /// Ask as the client without a rule and with one, and end.
+    #[arg(long)]
+    once: bool,
+}
+
+#[derive(Args)]
 struct CoresOptions {
     /// Say what of the published set-up this machine has.
     #[arg(long)]
@@ -179,6 +190,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Some(What::Sessions(options)) => sessions(&options)?,
         Some(What::Trace(options)) => trace(&options)?,
         Some(What::Cores(options)) => cores(&options)?,
+        Some(What::Demo(options)) => demo::run(options.once)?,
         Some(What::Events(options)) => {
             let answer = ask(&options.ask, &json!({ "ask": "events", "after": options.after }))?;
             if !options.ask.json {
