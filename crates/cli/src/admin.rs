@@ -1,12 +1,16 @@
 //! Starts the admin interface of a node.
 
 use crate::runtime;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use freshet_admin::{Bound, Handle, Reload, Token};
+use freshet_net::NetError;
 use freshet_net::address::Address;
 use freshet_net::handover::Inherited;
 use freshet_net::listener::{ListenOptions, Listener};
-use freshet_node::node::Node;
+use freshet_node::config::{Mistake, Settings};
+use freshet_node::node::{Node, NodeError};
+use freshet_node::preflight;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -36,7 +40,7 @@ pub(crate) fn start(
     let listener = match inherited.take(address) {
         Some(listener) => listener,
         None => Listener::bind(address, &ListenOptions::default())
-            .context("the admin interface needs another address: --admin ADDR, or --admin off")?,
+            .map_err(|error| NodeError::Config(vec![refused(&settings, &error)]))?,
     };
     let kept = (address.clone(), listener.try_clone()?);
     let bound = Bound::from(listener);
@@ -49,4 +53,28 @@ pub(crate) fn start(
     };
     let handle = bound.start(Arc::clone(node), token, reload)?;
     Ok(Some(Admin { listener: kept, handle, token_file }))
+}
+
+/// What would be in the way of [`start`], found out without starting anything.
+pub(crate) fn examine(settings: &Settings, is_own: impl Fn(&Address) -> bool) -> Vec<Mistake> {
+    let Some(address) = &settings.admin_listen else { return Vec::new() };
+    let mut found = Vec::new();
+    match Listener::examine(address) {
+        Err(NetError::LocalBind { kind: ErrorKind::AddrInUse, .. }) if is_own(address) => {}
+        Err(error) => found.push(refused(settings, &error)),
+        Ok(()) => {}
+    }
+    if let Some(Err(error)) = settings.admin_token_file.as_deref().map(Token::read) {
+        let place = settings.document.at("admin.token_file");
+        found.push(Mistake::error(place, error.to_string()));
+    }
+    found
+}
+
+/// Why its address cannot be listened on.
+fn refused(settings: &Settings, error: &NetError) -> Mistake {
+    let mistake = preflight::no_address(error, settings.document.at("admin.listen"));
+    let message = format!("the admin interface: {}", mistake.message);
+    let help = "give it another address with admin.listen or --admin ADDR, or `off`";
+    Mistake { message, ..mistake }.help(help)
 }

@@ -1,18 +1,31 @@
-//! `freshet check`: is a configuration right?
+//! `freshet check`: would a node start with a configuration, and do what is meant?
 
-use crate::settings;
+mod origins;
+
+use crate::admin;
+use crate::nodes;
+use crate::self_signed;
+use crate::settings::{SettingsArguments, Source, Wrong};
+use crate::text::print;
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, ValueEnum};
+use freshet_net::address::Address;
 use freshet_node::config::Settings;
 use freshet_node::config::keys::KEYS;
-use freshet_node::log::Format;
+use freshet_node::config::mistake::{Mistake, Place, Severity};
 use freshet_node::policy::vcl::Files;
+use freshet_node::preflight::{self, Prepared};
+use freshet_vcl::{Diagnostic, Report};
+use serde::Serialize;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Files to check.
 #[derive(Args)]
+#[command(after_help = "Examples:\n  freshet check /etc/freshet/freshet.toml\n  \
+                        freshet check --format json freshet.toml policy.vcl\n  \
+                        freshet check --explain policy.vcl")]
 pub(crate) struct Arguments {
     /// Configuration files, and policies in VCL: names that end with .vcl.
     #[arg(required = true, value_name = "FILE")]
@@ -20,65 +33,218 @@ pub(crate) struct Arguments {
     /// List what a policy does at each state.
     #[arg(long)]
     explain: bool,
+    /// Do not ask name servers and origins whether they answer.
+    #[arg(long)]
+    offline: bool,
+    /// How to say it.
+    #[arg(long, value_enum, default_value_t = Output::Text)]
+    format: Output,
 }
 
-/// Checks each file and says what is wrong; exit status 1 where something is.
+/// Forms of the result.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Output {
+    /// For people: mistakes in place, on standard error.
+    Text,
+    /// One JSON document on standard output.
+    Json,
+}
+
+/// All that was found, in JSON.
+#[derive(Serialize)]
+struct Outcome {
+    /// Whether a node would start.
+    good: bool,
+    files: Vec<Checked>,
+}
+
+/// One file.
+#[derive(Serialize)]
+struct Checked {
+    file: String,
+    good: bool,
+    findings: Vec<Finding>,
+    /// What people see of the findings.
+    #[serde(skip)]
+    shown: String,
+}
+
+/// One thing that was found.
+#[derive(Serialize)]
+struct Finding {
+    /// `error`, with which no node starts, or `warning`.
+    severity: &'static str,
+    /// Where, in characters from 1; absent where it is nowhere in a text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<FindingPlace>,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    help: Option<String>,
+}
+
+#[derive(Serialize)]
+struct FindingPlace {
+    file: String,
+    line: usize,
+    column: usize,
+}
+
+/// Checks each file and says what is wrong; exit status 1 where a node would not start.
 ///
 /// # Errors
 /// None: what is wrong with a file is shown.
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
-    let mut wrong = 0;
     // Classes of stores that a policy may name are those of the configurations beside it.
     let mut classes: Vec<String> = Vec::new();
     let is_policy = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "vcl");
+    let mut files = Vec::new();
     for path in arguments.files.iter().filter(|path| !is_policy(path)) {
-        let result = settings::read(path).map_err(|error| error.to_string()).and_then(|document| {
-            let settings = Settings::from_document(&document).map_err(|lines| lines.join("\n"))?;
-            Format::parse(&settings.log.format).map_err(|error| format!("log.format: {error}"))?;
-            Ok(settings)
-        });
-        match result {
-            Ok(settings) => {
-                classes.extend(settings.store_classes().map(str::to_owned));
-                println!("{}: good", path.display());
-            }
-            Err(error) => {
-                wrong += 1;
-                eprintln!("{}: {error}", path.display());
+        files.push(configuration(path, &mut classes, arguments.offline));
+    }
+    for path in arguments.files.iter().filter(is_policy) {
+        let (checked, explanation) = policy(path, &classes);
+        if arguments.explain
+            && arguments.format == Output::Text
+            && let Some(explanation) = explanation
+        {
+            print(&explanation)?;
+        }
+        files.push(checked);
+    }
+    let outcome = Outcome { good: files.iter().all(|file| file.good), files };
+    match arguments.format {
+        Output::Json => print(&format!("{}\n", serde_json::to_string_pretty(&outcome)?))?,
+        Output::Text => {
+            for file in &outcome.files {
+                file.show(arguments.explain)?;
             }
         }
     }
-    for path in arguments.files.iter().filter(is_policy) {
-        wrong += usize::from(!policy(path, &classes, arguments.explain));
-    }
-    Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if outcome.good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Checks a policy and says all that is wrong with it; whether it is right.
-fn policy(path: &Path, classes: &[String], explain: bool) -> bool {
+impl Checked {
+    fn show(&self, is_explained: bool) -> Result<()> {
+        eprint!("{}", self.shown);
+        let count = |severity: &str, what: &str| {
+            let count = self.findings.iter().filter(|one| one.severity == severity).count();
+            format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+        };
+        let warnings = count("warning", "warning");
+        if !self.good {
+            eprintln!("{}: {}", self.file, count("error", "mistake"));
+        } else if !warnings.starts_with("0 ") {
+            print(&format!("{}: good, {warnings}\n", self.file))?;
+        } else if !is_explained {
+            print(&format!("{}: good\n", self.file))?;
+        }
+        Ok(())
+    }
+}
+
+/// Checks a configuration as a start of a node does.
+fn configuration(path: &Path, classes: &mut Vec<String>, is_offline: bool) -> Checked {
+    let file = path.display().to_string();
+    let arguments = SettingsArguments { config: Some(path.into()), ..SettingsArguments::default() };
+    let wrong = match arguments.load() {
+        Ok((settings, source)) => {
+            classes.extend(settings.store_classes().map(str::to_owned));
+            examine(settings, source, is_offline)
+        }
+        Err(error) => match error.downcast::<Wrong>() {
+            Ok(wrong) => wrong,
+            Err(error) => {
+                let mistake = Mistake::error(Place::default(), format!("{error:#}"));
+                Source::default().wrong(vec![mistake])
+            }
+        },
+    };
+    let findings = wrong.mistakes.iter().map(|mistake| finding(&file, &wrong.source.text, mistake));
+    Checked {
+        good: !wrong.mistakes.iter().any(Mistake::is_error),
+        findings: findings.collect(),
+        shown: wrong.shown(),
+        file,
+    }
+}
+
+/// What a start would say of these settings on this machine, and what an operator would want to know.
+fn examine(mut settings: Settings, source: Source, is_offline: bool) -> Wrong {
+    let mut found = Vec::new();
+    let running = nodes::running();
+    let is_own = |address: &Address| running.iter().any(|node| node.has(address));
+    found.extend(preflight::examine(&settings, is_own));
+    found.extend(admin::examine(&settings, is_own));
+    if let Some(listener) = self_signed::wanted_by(&settings) {
+        let message = "TLS without a certificate: a start makes one that it signs itself";
+        let help = "clients refuse it: give [[certificate]] with cert and key";
+        found.push(Mistake::warning(listener.place, message).help(help));
+        // There is none to be read yet.
+        settings.listeners.iter_mut().for_each(|listener| listener.tls = false);
+    }
+    match Prepared::new(settings, None) {
+        Ok(prepared) => {
+            found.extend(prepared.warnings);
+            if !is_offline {
+                found.extend(origins::examine(&prepared.snapshot));
+            }
+        }
+        Err(mistakes) => found.extend(mistakes),
+    }
+    found.sort_by_key(|mistake| mistake.place.span().map(|span| span.start));
+    source.wrong(found)
+}
+
+fn finding(file: &str, text: &str, mistake: &Mistake) -> Finding {
+    let place = mistake.place.line_and_column(text);
+    Finding {
+        severity: match mistake.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        },
+        place: place.map(|(line, column)| FindingPlace { file: file.to_owned(), line, column }),
+        message: mistake.message.clone(),
+        help: mistake.help.clone(),
+    }
+}
+
+/// Checks a policy; what it does at each state, where it is good.
+fn policy(path: &Path, classes: &[String]) -> (Checked, Option<String>) {
+    let file = path.display().to_string();
     let (source, files) = match Files::open(path) {
         Ok(found) => found,
         Err(error) => {
-            eprintln!("{error}");
-            return false;
+            let finding =
+                Finding { severity: "error", place: None, message: error.clone(), help: None };
+            let shown = format!("{error}\n");
+            return (Checked { file, good: false, findings: vec![finding], shown }, None);
         }
     };
     let settings = freshet_node::policy::vcl::language(classes.iter().map(String::as_str));
     let (program, report) = freshet_vcl::compile(source, &files, &settings);
-    if !report.diagnostics.is_empty() {
-        eprint!("{}", report.render(std::io::stderr().is_terminal()));
-    }
-    let Some(program) = program else {
-        let count = report.diagnostics.len() + report.omitted;
-        eprintln!("{}: {count} mistake{}", path.display(), if count == 1 { "" } else { "s" });
-        return false;
+    let checked = Checked {
+        good: program.is_some(),
+        findings: report.diagnostics.iter().map(|one| diagnosed(&report, one)).collect(),
+        shown: match report.diagnostics.is_empty() {
+            true => String::new(),
+            false => report.render(std::io::stderr().is_terminal()),
+        },
+        file,
     };
-    if explain {
-        print!("{}", freshet_vcl::explain(&program));
-    } else {
-        println!("{}: good", path.display());
+    (checked, program.map(|program| freshet_vcl::explain(&program)))
+}
+
+fn diagnosed(report: &Report, diagnostic: &Diagnostic) -> Finding {
+    let (file, line, column) = report.sources.place(diagnostic.span);
+    Finding {
+        severity: match diagnostic.severity {
+            freshet_vcl::Severity::Error => "error",
+            freshet_vcl::Severity::Warning => "warning",
+        },
+        place: (line > 0).then(|| FindingPlace { file: file.to_owned(), line, column }),
+        message: diagnostic.message.clone(),
+        help: diagnostic.help.clone(),
     }
-    true
 }
 
 /// Prints the table of keys.

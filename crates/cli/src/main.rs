@@ -10,6 +10,7 @@ mod control;
 mod demo;
 #[cfg(feature = "lab")]
 mod lab;
+mod manual;
 mod nodes;
 #[cfg(feature = "lab")]
 mod plan;
@@ -30,7 +31,7 @@ mod top;
 mod upgrade;
 mod vcl;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 // The allocator of the whole process. glibc's malloc keeps what a burst of connections took; over
@@ -85,6 +86,10 @@ enum Command {
     Reload(reload::Arguments),
     /// Have the program that is installed now take over.
     Upgrade(upgrade::Arguments),
+    /// Print what a shell needs to complete commands and flags.
+    Completions(manual::CompletionsArguments),
+    /// Write man pages to a folder.
+    Man(manual::ManArguments),
 }
 
 fn main() -> ExitCode {
@@ -109,6 +114,8 @@ fn main() -> ExitCode {
         Command::Store(arguments) => store::run(arguments),
         Command::Reload(arguments) => reload::run(&arguments),
         Command::Upgrade(arguments) => upgrade::run(&arguments),
+        Command::Completions(arguments) => manual::completions(&arguments, Arguments::command()),
+        Command::Man(arguments) => manual::man(&arguments, Arguments::command()),
     };
     match result {
         Ok(code) => code,

@@ -146,6 +146,12 @@ impl Node {
         self.admin.as_ref()?.parse().ok()
     }
 
+    /// Whether it has this address, for clients or for its admin interface.
+    pub(crate) fn has(&self, address: &Address) -> bool {
+        let mut all = self.listen.iter().chain(&self.admin);
+        all.any(|own| own.parse().as_ref() == Ok(address))
+    }
+
     /// Its name, process and addresses, in a line.
     pub(crate) fn describe(&self) -> String {
         let mut text = format!("node {}, process {}", self.name(), self.pid);

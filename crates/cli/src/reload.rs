@@ -47,9 +47,9 @@ pub(crate) fn reload(
 }
 
 fn try_reload(node: &node::Node, arguments: &SettingsArguments, directory: &Path) -> Result<()> {
-    let mut settings = arguments.settings()?;
+    let (mut settings, source) = arguments.load()?;
     self_signed::fill_in(&mut settings, directory)?;
-    Ok(node.reload(settings)?)
+    node.reload(settings).map_err(|error| source.explain(error))
 }
 
 /// As [`reload`], after HUP: logs the outcome and leaves it for [`run`].

@@ -2,7 +2,8 @@
 
 use anyhow::{Context, Result};
 use freshet_node::config::Settings;
-use freshet_node::config::listeners::Certificate;
+use freshet_node::config::listeners::{Certificate, Listener};
+use freshet_node::config::mistake::Place;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -13,8 +14,7 @@ use std::path::Path;
 /// # Errors
 /// When the files cannot be written.
 pub(crate) fn fill_in(settings: &mut Settings, directory: &Path) -> Result<bool> {
-    let wanted = settings.listeners.iter().any(|listener| listener.tls);
-    if !wanted || !settings.certificates.is_empty() {
+    if wanted_by(settings).is_none() {
         return Ok(false);
     }
     let (cert, key) = (directory.join("self-signed.pem"), directory.join("self-signed.key"));
@@ -26,6 +26,12 @@ pub(crate) fn fill_in(settings: &mut Settings, directory: &Path) -> Result<bool>
     fs::set_permissions(&key, fs::Permissions::from_mode(0o600))?;
     fs::write(&cert, made.cert.pem())
         .with_context(|| format!("{} could not be written", cert.display()))?;
-    settings.certificates.push(Certificate { cert, key, ocsp: None });
+    let (place, key_place) = (Place::default(), Place::default());
+    settings.certificates.push(Certificate { cert, key, ocsp: None, place, key_place });
     Ok(true)
+}
+
+/// The listener that wants TLS while no certificate was configured.
+pub(crate) fn wanted_by(settings: &Settings) -> Option<&Listener> {
+    settings.listeners.iter().find(|listener| listener.tls && settings.certificates.is_empty())
 }

@@ -49,21 +49,22 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         let _within = runtime.enter();
         Signals::listen()?
     };
-    let mut settings = arguments.settings.settings()?;
+    let (mut settings, source) = arguments.settings.load()?;
     let runtime_directory = runtime::directory(arguments.name.as_deref(), &settings)?;
     nodes::check_free(&runtime_directory)?;
     self_signed::fill_in(&mut settings, &runtime_directory)?;
     let mut inherited = Inherited::from_environment()?;
-    let node = Node::start(settings, &mut inherited)?;
+    let node = Node::start(settings, &mut inherited).map_err(|error| source.explain(error))?;
     let admin = {
         let (to_reload, directory) = (Arc::clone(&node), runtime_directory.clone());
         let arguments = arguments.settings.clone();
         let reload = move || {
             reload(&to_reload, &arguments, &directory).map_err(|error| format!("{error:#}"))
         };
-        admin::start(&node, &runtime_directory, &mut inherited, Box::new(reload))?
+        admin::start(&node, &runtime_directory, &mut inherited, Box::new(reload))
+            .map_err(|error| source.explain(error))?
     };
-    drop(inherited);
+    drop((inherited, source));
     let at = admin.as_ref().map(|admin| (admin.handle.address(), admin.token_file.as_path()));
     let registration = Registration::write(&runtime_directory, at, &node.addresses())?;
     runtime.block_on(control(&node, &arguments.settings, &runtime_directory, admin, signals));

@@ -2,8 +2,11 @@
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
-use freshet_node::config::document::{Document, render};
+use freshet_node::config::document::Document;
+use freshet_node::config::mistake::{Mistake, render};
 use freshet_node::config::{Settings, keys};
+use freshet_node::node::NodeError;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Flags of `freshet serve` that say how the node is set up.
@@ -56,14 +59,26 @@ impl SettingsArguments {
     /// The settings that file and flags make together; flags win.
     ///
     /// # Errors
-    /// All that is wrong, with its place in the file.
+    /// All that is wrong, with its place in the file: a [`Wrong`] where the file can be read.
     pub(crate) fn settings(&self) -> Result<Settings> {
-        let mut document = match &self.config {
-            Some(path) => read(path)?,
-            None => Document::default(),
+        self.load().map(|(settings, _)| settings)
+    }
+
+    /// As [`SettingsArguments::settings`], with the text that mistakes are shown in.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn load(&self) -> Result<(Settings, Source)> {
+        let source = self.config.as_deref().map_or_else(|| Ok(Source::default()), Source::read)?;
+        let mut document = match Document::parse(&source.text) {
+            Ok(document) => document,
+            Err(mistakes) => return Err(source.wrong(mistakes).into()),
         };
         self.add_to(&mut document)?;
-        Settings::from_document(&document).map_err(|wrong| anyhow!("{}", wrong.join("\n         ")))
+        match Settings::from_document(&document) {
+            Ok(settings) => Ok((settings, source)),
+            Err(mistakes) => Err(source.wrong(mistakes).into()),
+        }
     }
 
     fn add_to(&self, document: &mut Document) -> Result<()> {
@@ -133,20 +148,63 @@ impl SettingsArguments {
 /// Bytes of a configuration file: ten thousand sites at a kilobyte each, and half as many again.
 const CONFIG_BYTES_MAX: u64 = 16 << 20;
 
-/// Reads a configuration file.
-///
-/// # Errors
-/// Its mistakes, each shown in place.
-pub(crate) fn read(path: &Path) -> Result<Document> {
-    let text = freshet_base::file::read_text(path, CONFIG_BYTES_MAX)
-        .with_context(|| format!("{} could not be read", path.display()))?;
-    Document::parse(&text).map_err(|mistakes| {
-        anyhow!(
-            "the configuration has mistakes\n{}",
-            render(&path.display().to_string(), &text, &mistakes)
-        )
-    })
+/// The text of a configuration; empty where flags say all.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Source {
+    file: String,
+    pub(crate) text: String,
 }
+
+/// Mistakes of a configuration, with the text they are shown in.
+#[derive(Debug)]
+pub(crate) struct Wrong {
+    pub(crate) source: Source,
+    pub(crate) mistakes: Vec<Mistake>,
+}
+
+impl Source {
+    fn read(path: &Path) -> Result<Self> {
+        let text = freshet_base::file::read_text(path, CONFIG_BYTES_MAX)
+            .with_context(|| format!("{} could not be read", path.display()))?;
+        Ok(Self { file: path.display().to_string(), text })
+    }
+
+    /// Mistakes of this text.
+    pub(crate) fn wrong(self, mistakes: Vec<Mistake>) -> Wrong {
+        Wrong { source: self, mistakes }
+    }
+
+    /// Why a node did not start or reload, with the places of what is wrong with this text.
+    pub(crate) fn explain(&self, error: impl Into<anyhow::Error>) -> anyhow::Error {
+        match error.into().downcast() {
+            Ok(NodeError::Config(mistakes)) => self.clone().wrong(mistakes).into(),
+            Ok(other) => other.into(),
+            Err(error) => error,
+        }
+    }
+}
+
+impl Wrong {
+    /// The mistakes as a compiler shows them.
+    pub(crate) fn shown(&self) -> String {
+        render(&self.source.file, &self.source.text, &self.mistakes)
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The first line is what a service manager shows.
+        let first = self.mistakes.iter().find(|mistake| mistake.is_error());
+        let line = first.and_then(|mistake| mistake.place.line_and_column(&self.source.text));
+        if let (false, Some((line, _))) = (self.source.file.is_empty(), line) {
+            write!(f, "{}:{line}: ", self.source.file)?;
+        }
+        let message = first.map_or("", |mistake| mistake.message.lines().next().unwrap_or(""));
+        write!(f, "{message}\n{}", self.shown().trim_end())
+    }
+}
+
+impl std::error::Error for Wrong {}
 
 fn text(path: &Path) -> Result<&str> {
     path.to_str().ok_or_else(|| anyhow!("{} is not UTF-8", path.display()))

@@ -1,8 +1,15 @@
-//! `freshet check` on policies.
+//! `freshet check` on configurations and policies.
 #![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
 
+mod support;
+
+use rustix::process::Signal;
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use support::{Process, freshet, ready, run};
 
 fn check(arguments: &[&str], file: &Path) -> Output {
     let program = env!("CARGO_BIN_EXE_freshet");
@@ -32,8 +39,8 @@ fn all_mistakes_of_a_policy_are_shown_with_their_lines() {
     let path = folder.path().join("policy.vcl");
     let text = "vcl 4.1;\nbackend b { .host = \"127.0.0.1\"; }\ninclude \"./more.vcl\";\nsub vcl_recv {\n    \
                 set req.ulr = \"/\";\n}\n";
-    std::fs::write(&path, text).unwrap();
-    std::fs::write(folder.path().join("more.vcl"), "sub vcl_deliver {\n    return (delivr);\n}\n")
+    fs::write(&path, text).unwrap();
+    fs::write(folder.path().join("more.vcl"), "sub vcl_deliver {\n    return (delivr);\n}\n")
         .unwrap();
     let output = check(&[], &path);
     assert!(!output.status.success());
@@ -47,4 +54,226 @@ fn all_mistakes_of_a_policy_are_shown_with_their_lines() {
     ] {
         assert!(shown.contains(wanted), "wanted {wanted}\n{shown}");
     }
+}
+
+/// A certificate for `localhost` and its key, in files.
+fn certificate(folder: &Path, name: &str, until: (i32, u8, u8)) -> (PathBuf, PathBuf) {
+    let mut parameters = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    parameters.not_before = rcgen::date_time_ymd(2020, 1, 1);
+    parameters.not_after = rcgen::date_time_ymd(until.0, until.1, until.2);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let made = parameters.self_signed(&key).unwrap();
+    let files = (folder.join(format!("{name}.pem")), folder.join(format!("{name}.key")));
+    fs::write(&files.0, made.pem()).unwrap();
+    fs::write(&files.1, key.serialize_pem()).unwrap();
+    files
+}
+
+/// What `serve` says of a configuration with which it does not start.
+fn refused(file: &Path) -> String {
+    let home = tempfile::tempdir().unwrap();
+    let mut serve = freshet();
+    serve.arg("serve").arg("--config").arg(file).env("RUNTIME_DIRECTORY", home.path());
+    let output = run(&mut serve);
+    assert!(!output.status.success(), "it started");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// What `check` says of it: whether it is good, and all it says.
+fn checked(file: &Path) -> (bool, String) {
+    let output = check(&[], file);
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+}
+
+#[test]
+fn what_a_start_would_refuse_a_check_refuses_in_the_same_words_and_with_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (cert, key) = certificate(folder.path(), "good", (2090, 1, 1));
+    let (_, other_key) = certificate(folder.path(), "other", (2090, 1, 1));
+    fs::write(at("empty.pem"), "").unwrap();
+    fs::write(at("wrong.vcl"), "vcl 4.1;\nbackend b { .host = \"127.0.0.1\"; }\nnonsense\n")
+        .unwrap();
+    fs::write(at("foreign"), vec![7; 8 << 20]).unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap();
+    let tls = "[[listen]]\naddress = \"127.0.0.1:0\"\ntls = true\n[[certificate]]\n";
+    let pair = |cert: &str, key: &str| format!("{tls}cert = \"{cert}\"\nkey = \"{key}\"\n");
+    let (cert, key) = (cert.display().to_string(), key.display().to_string());
+    let other_key = other_key.display().to_string();
+    // What is below the head, the line of it that is wrong, what is said, and of what to do.
+    let cases = [
+        (pair(&cert, &at("none.key")), 6, "No such file", "a file that is there"),
+        (pair(&at("empty.pem"), &key), 5, "no certificate", ""),
+        (pair(&cert, &other_key), 6, "does not belong", ""),
+        (format!("[log]\naccess = \"{}\"\n", at("no/a.log")), 2, "no/a.log", "mkdir -p"),
+        ("[log]\nformat = \"%Z\"\n".to_owned(), 2, "log.format", ""),
+        (format!("[admin]\nlisten = \"{taken}\"\n"), 2, "the admin interface", "--admin ADDR"),
+        (format!("[[listen]]\naddress = \"{taken}\"\n"), 2, "cannot listen", "ss -ltnp"),
+        ("[[listen]]\naddress = \"192.0.2.1:80\"\n".to_owned(), 2, "cannot listen", "ip address"),
+        ("[[listen]]\naddress = \"127.0.0.1:7\"\n".repeat(2), 4, "is given twice", "one of them"),
+        (
+            format!("[[store]]\npath = \"{}\"\nsize = \"64MiB\"\n", at("no/store")),
+            2,
+            "no/store",
+            "mkdir -p",
+        ),
+        (format!("[[store]]\npath = \"{}\"\n", at("foreign")), 2, "no Freshet store", ""),
+        (
+            format!("[[store]]\npath = \"{}\"\nsize = \"900TB\"\n", at("store")),
+            2,
+            "is not between",
+            "",
+        ),
+        (
+            format!("[[store]]\npath = \"{}\"\nsize = \"10TB\"\n", at("store")),
+            2,
+            "no space",
+            "give the store less",
+        ),
+        (
+            "[[site]]\nhosts = [\"a.example\"]\n[[site.origin]]\nurl = \"ftp://a\"\n".to_owned(),
+            4,
+            "origin.url",
+            "",
+        ),
+        ("[cache]\npurge_from = [\"x\"]\n".to_owned(), 2, "not a network", ""),
+    ];
+    let file = folder.path().join("freshet.toml");
+    for (text, line, says, cure) in cases {
+        // The head has four lines; what a case gives comes behind them.
+        let head = "workers = 1\nvcl = \"\"\n[[origin]]\nurl = \"http://127.0.0.1:1\"\n";
+        let listens = text.contains("[[listen]]");
+        let tail = if listens { "" } else { "[[listen]]\naddress = \"127.0.0.1:0\"\n" };
+        let off = if text.contains("[admin]") { "" } else { "[admin]\nlisten = \"off\"\n" };
+        fs::write(&file, format!("{head}{text}{tail}{off}")).unwrap();
+        let place = format!("freshet.toml:{}:", line + 4);
+        let (good, text_of_check) = checked(&file);
+        assert!(!good, "{text}");
+        assert!(fs::metadata(at("store")).is_err(), "a check makes nothing");
+        for said in [text_of_check, refused(&file)] {
+            for wanted in [place.as_str(), says, cure] {
+                assert!(said.contains(wanted), "wanted {wanted} for\n{text}\n{said}");
+            }
+        }
+        let _ = fs::remove_file(at("store"));
+    }
+    // A policy that is named has lines of its own.
+    fs::write(&file, format!("vcl = \"{}\"\n", at("wrong.vcl"))).unwrap();
+    for said in [checked(&file).1, refused(&file)] {
+        assert!(said.contains("freshet.toml:1") && said.contains("wrong.vcl:3"), "{said}");
+    }
+    // More memory than there is.
+    fs::write(&file, "memory = \"9000TiB\"\n[[origin]]\nurl = \"http://127.0.0.1:1\"\n").unwrap();
+    for said in [checked(&file).1, refused(&file)] {
+        assert!(said.contains("freshet.toml:1") && said.contains("all there is"), "{said}");
+    }
+}
+
+#[test]
+fn what_may_not_be_meant_is_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("freshet.toml");
+    let (cert, key) = certificate(folder.path(), "old", (2021, 1, 1));
+    let text = format!(
+        "[[listen]]\naddress = \"127.0.0.1:0\"\ntls = true\n[[certificate]]\ncert = \"{}\"\n\
+         key = \"{}\"\n[[origin]]\nurl = \"http://127.0.0.1:1\"\n[[origin]]\n\
+         url = \"http://origin.invalid\"\n[admin]\nlisten = \"off\"\n",
+        cert.display(),
+        key.display()
+    );
+    fs::write(&file, text).unwrap();
+    let (good, said) = checked(&file);
+    assert!(good, "{said}");
+    for wanted in [
+        "the certificate expired",
+        "freshet.toml:5:",
+        "does not accept connections",
+        "freshet.toml:8:",
+        "does not resolve",
+        "freshet.toml:10:",
+        "good, 3 warnings",
+    ] {
+        assert!(said.contains(wanted), "wanted {wanted}\n{said}");
+    }
+    let offline = check(&["--offline"], &file);
+    assert!(String::from_utf8_lossy(&offline.stdout).contains("good, 1 warning\n"), "{offline:?}");
+    let without = fs::read_to_string(&file).unwrap().replace("[[certificate]]", "[[listen]]");
+    let without = without.replace("cert =", "#").replace("key =", "address = \"127.0.0.1:0\" #");
+    fs::write(&file, without).unwrap();
+    let (good, said) = checked(&file);
+    assert!(good && said.contains("TLS without a certificate"), "{said}");
+}
+
+#[test]
+fn what_is_found_is_json_for_programs() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("freshet.toml");
+    fs::write(&file, "[[origin]]\nurl = \"http://127.0.0.1:1\"\n[cache]\ngrase = \"1s\"\n")
+        .unwrap();
+    let output = check(&["--format", "json"], &file);
+    assert!(!output.status.success());
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["good"], false);
+    let finding = &found["files"][0]["findings"][0];
+    assert_eq!(finding["severity"], "error");
+    assert_eq!((&finding["place"]["line"], &finding["place"]["column"]), (&4.into(), &1.into()));
+    assert_eq!(finding["help"], "did you mean `grace`?");
+    let policy = folder.path().join("policy.vcl");
+    fs::write(&policy, "vcl 4.1;\nnonsense\n").unwrap();
+    let output = check(&["--format", "json"], &policy);
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["files"][0]["findings"][0]["place"]["line"], 2, "{found}");
+}
+
+#[test]
+fn a_node_that_runs_is_not_in_the_way_of_its_own_configuration() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("freshet.toml");
+    let ports = [0; 2].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    let [http, admin] = ports.each_ref().map(|port| port.local_addr().unwrap());
+    drop(ports);
+    let store = home.path().join("store");
+    let text = format!(
+        "memory = \"64MiB\"\nworkers = 1\n[[listen]]\naddress = \"{http}\"\n[[origin]]\n\
+         url = \"http://{http}\"\n[admin]\nlisten = \"{admin}\"\n[[store]]\npath = \"{}\"\n\
+         size = \"64MiB\"\n",
+        store.display()
+    );
+    fs::write(&file, text).unwrap();
+    let mut serve = freshet();
+    serve.arg("serve").arg("--config").arg(&file).env("RUNTIME_DIRECTORY", home.path());
+    let mut node = Process::start(&mut serve);
+    ready(&mut node);
+    let mut check = freshet();
+    check.arg("check").arg(&file).env("RUNTIME_DIRECTORY", home.path());
+    let output = run(&mut check);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("good\n"), "{output:?}");
+    // For somebody else's node it is.
+    let output = run(freshet().arg("check").arg(&file).env("RUNTIME_DIRECTORY", "/nonexistent"));
+    assert!(!output.status.success(), "{output:?}");
+    node.signal(Signal::TERM);
+    assert!(support::is_clean(node.end().0));
+}
+
+#[test]
+fn a_file_that_only_root_reads_is_named_with_a_cure() {
+    if rustix::process::geteuid().is_root() {
+        // Root reads everything: the drill in bench/deployment has a user that cannot.
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (cert, key) = certificate(folder.path(), "a", (2090, 1, 1));
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o000)).unwrap();
+    let file = folder.path().join("freshet.toml");
+    let text = format!(
+        "[[listen]]\naddress = \"127.0.0.1:0\"\ntls = true\n[[certificate]]\ncert = \"{}\"\n\
+         key = \"{}\"\n[[origin]]\nurl = \"http://127.0.0.1:1\"\n",
+        cert.display(),
+        key.display()
+    );
+    fs::write(&file, text).unwrap();
+    let (good, said) = checked(&file);
+    assert!(!good && said.contains("chmod 640"), "{said}");
 }

@@ -75,6 +75,20 @@ impl Listener {
         Self::from_socket(socket, address)
     }
 
+    /// Whether [`Listener::bind`] would succeed now, found out without accepting anything: what
+    /// listens there already goes on undisturbed.
+    ///
+    /// # Errors
+    /// [`NetError::LocalBind`].
+    pub fn examine(address: &Address) -> Result<(), NetError> {
+        let examined = match address {
+            Address::Tcp(tcp) if tcp.port() == 0 => Ok(()),
+            Address::Tcp(tcp) => claim_tcp(*tcp, &ListenOptions::default()).map(drop),
+            Address::Unix(path) => examine_unix(path),
+        };
+        examined.map_err(|error| NetError::bind(address, &error))
+    }
+
     /// Takes over a listening socket, such as one from the process before.
     ///
     /// # Errors
@@ -246,6 +260,13 @@ async fn accept_one(
 }
 
 fn bind_tcp(address: SocketAddr, options: &ListenOptions) -> io::Result<socket2::Socket> {
+    let socket = claim_tcp(address, options)?;
+    listen(&socket, options)?;
+    Ok(socket)
+}
+
+/// A socket that is bound to an address and does not listen.
+fn claim_tcp(address: SocketAddr, options: &ListenOptions) -> io::Result<socket2::Socket> {
     let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     if address.is_ipv6() {
         socket.set_only_v6(options.v6_only)?;
@@ -256,7 +277,6 @@ fn bind_tcp(address: SocketAddr, options: &ListenOptions) -> io::Result<socket2:
         socket.set_reuse_port(true)?;
     }
     socket.bind(&address.into())?;
-    listen(&socket, options)?;
     Ok(socket)
 }
 
@@ -280,6 +300,16 @@ fn bind_unix(path: &Path, options: &ListenOptions) -> io::Result<socket2::Socket
 
 fn listen(socket: &socket2::Socket, options: &ListenOptions) -> io::Result<()> {
     socket.listen(i32::try_from(options.backlog).unwrap_or(i32::MAX))
+}
+
+fn examine_unix(path: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(path).is_ok() && !is_stale(path) {
+        return Err(io::ErrorKind::AddrInUse.into());
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or_else(|| Path::new("."));
+    rustix::fs::access(folder, rustix::fs::Access::WRITE_OK)?;
+    Ok(())
 }
 
 /// Whether the path is a socket on which nobody listens any more.

@@ -34,6 +34,7 @@ pub mod log;
 mod lower;
 pub mod node;
 pub mod policy;
+pub mod preflight;
 pub mod preview;
 mod request;
 pub mod semantics;

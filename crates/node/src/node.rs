@@ -1,16 +1,17 @@
 //! A node as a whole: its start, reload, drain and hand-over.
 
 use crate::bans::Bans;
+use crate::config::Mistake;
 use crate::config::Settings;
 use crate::config::listeners::Listener as ListenerSettings;
-use crate::config::settings::LogTarget;
 use crate::decisions::Decisions;
 use crate::expiry::Expiry;
 use crate::handover::{self, Giving};
 use crate::ids::Ids;
 use crate::ledger::requests::RequestMemory;
-use crate::log::{AccessLog, Format, Opened};
+use crate::log::{AccessLog, Opened};
 use crate::lower::Mover;
+use crate::preflight::{Prepared, no_address, no_log, no_store};
 use crate::snapshot::Snapshot;
 use crate::stats::{Sums, WorkerStats};
 use crate::transcript::Scribe;
@@ -22,13 +23,13 @@ use freshet_net::NetError;
 use freshet_net::address::Address;
 use freshet_net::handover::Inherited;
 use freshet_net::listener::{ListenOptions, Listener};
-use freshet_net::tls::certificate::{CertificateSource, CertificateStore};
+use freshet_net::tls::certificate::CertificateStore;
 use freshet_net::tls::server::{MinVersion, ServerOptions, server_config};
 use freshet_net::tls::ticket::{ROTATION, TicketKeys};
 use freshet_net::tls::{ALPN_HTTP_1_1, ALPN_HTTP_2};
 use freshet_net::topology::{Topology, pin_current_thread};
 use freshet_net::trust::TrustedPeers;
-use freshet_store::{Arena, DiskError, StoreError};
+use freshet_store::{Arena, StoreError};
 use rustls::ServerConfig;
 use std::io;
 use std::net::SocketAddr;
@@ -44,10 +45,10 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum NodeError {
-    /// Something in the configuration.
-    #[error("{0}")]
-    Config(String),
-    /// An address or a certificate.
+    /// The configuration: all that is wrong with it.
+    #[error("{}", lines(.0))]
+    Config(Vec<Mistake>),
+    /// Listeners.
     #[error(transparent)]
     Net(#[from] NetError),
     /// Memory.
@@ -56,22 +57,6 @@ pub enum NodeError {
     /// The index.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// A disk.
-    #[error("store {path}: {error}")]
-    Disk {
-        /// Where it is.
-        path: String,
-        /// What is wrong.
-        error: DiskError,
-    },
-    /// The access log.
-    #[error("the access log {path} cannot be written: {error}")]
-    LocalLog {
-        /// Where it was to be.
-        path: String,
-        /// Why not.
-        error: io::Error,
-    },
     /// A thread.
     #[error("a worker could not be started: {0}")]
     LocalThread(io::Error),
@@ -104,29 +89,31 @@ impl Node {
     /// # Errors
     /// What is wrong with the configuration or this machine; nothing is left running then.
     pub fn start(settings: Settings, inherited: &mut Inherited) -> Result<Arc<Self>, NodeError> {
-        let snapshot = Snapshot::new(settings, None).map_err(NodeError::Config)?;
-        Self::start_with(snapshot, inherited, None)
+        let prepared = Prepared::new(settings, None).map_err(NodeError::Config)?;
+        Self::start_with(prepared, inherited, None)
     }
 
-    /// Starts with a snapshot made before, and with somebody who takes transcripts.
+    /// Starts with what was prepared before, and with somebody who takes transcripts.
     ///
     /// # Errors
     /// As [`Node::start`].
     pub fn start_with(
-        mut snapshot: Snapshot,
+        prepared: Prepared,
         inherited: &mut Inherited,
         scribe: Option<Arc<dyn Scribe>>,
     ) -> Result<Arc<Self>, NodeError> {
+        let Prepared { mut snapshot, certificates, format, warnings } = prepared;
+        warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         let settings = Arc::clone(&snapshot.settings);
+        let refuse = |mistake| NodeError::Config(vec![mistake]);
         let cpus = Topology::read().worker_cpus(Some(settings.workers).filter(|count| *count > 0));
-        let certificates = certificates(&settings)?;
         let tls = certificates.as_ref().map(|store| tls_config(store, &settings)).transpose()?;
         let arena = Arena::new(settings.memory_bytes)?;
         limit_fills(&arena, &settings);
         let predecessor = inherited.predecessor();
         let takes_over = predecessor.is_some();
         let disks = crate::disk::open(&settings, takes_over)
-            .map_err(|(path, error)| NodeError::Disk { path, error })?;
+            .map_err(|(path, error)| refuse(no_store(&settings, &path, &error)))?;
         // Keys are found again by the secret they were written under.
         let secret =
             disks.as_ref().map_or_else(Secret::random, |disks| Secret::from_bytes(disks.secret()));
@@ -141,10 +128,8 @@ impl Node {
             },
         )?;
         let mover = Mover::start(&settings, &cache, takes_over)?;
-        let format = Format::parse(&settings.log.format)
-            .map_err(|error| NodeError::Config(format!("log.format: {error}")))?;
         let log = AccessLog::start(&settings.log.access, format)
-            .map_err(|error| no_log(&settings.log.access, error))?;
+            .map_err(|error| refuse(no_log(&settings, &error)))?;
         let bans = Bans::new(disks.clone());
         let shared = Arc::new(Shared {
             cache,
@@ -201,16 +186,16 @@ impl Node {
     /// # Errors
     /// What is wrong; the configuration in force stays, all of it.
     pub fn reload(&self, settings: Settings) -> Result<(), NodeError> {
-        let format = Format::parse(&settings.log.format)
-            .map_err(|error| NodeError::Config(format!("log.format: {error}")))?;
         let before = self.snapshot();
-        let next = Snapshot::new(settings, Some(&before)).map_err(NodeError::Config)?;
+        let prepared = Prepared::new(settings, Some(&before)).map_err(NodeError::Config)?;
+        let Prepared { snapshot: next, certificates, format, warnings } = prepared;
         next.set_shared(&self.shared);
         // All that can fail comes before the first change.
-        let target = &next.settings.log.access;
-        let log = Opened::open(target).map_err(|error| no_log(target, error))?;
-        if let Some(store) = &self.certificates {
-            store.replace(sources(&next.settings))?;
+        let log = Opened::open(&next.settings.log.access)
+            .map_err(|error| NodeError::Config(vec![no_log(&next.settings, &error)]))?;
+        warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        if let (Some(present), Some(next)) = (&self.certificates, certificates) {
+            present.adopt(&next);
         }
         self.shared.log.reopen(log, format);
         for key in fixed(&before.settings, &next.settings) {
@@ -398,7 +383,8 @@ fn open(
         let wanted = first.as_ref().map_or(&setting.address, Listener::local_address);
         let listener = match (inherited.take(wanted), &first) {
             (Some(listener), _) => listener,
-            (None, None) => Listener::bind(&setting.address, &options)?,
+            (None, None) => Listener::bind(&setting.address, &options)
+                .map_err(|error| NodeError::Config(vec![no_address(&error, setting.place)]))?,
             (None, Some(first)) => match first.local_address() {
                 address @ Address::Tcp(_) => {
                     Listener::bind(address, &options).or_else(|_| first.try_clone())?
@@ -435,41 +421,12 @@ fn fixed(before: &Settings, next: &Settings) -> impl Iterator<Item = &'static st
     .filter_map(|(key, differs)| differs.then_some(key))
 }
 
-fn no_log(target: &LogTarget, error: io::Error) -> NodeError {
-    let path = match target {
-        LogTarget::File(path) => path.display().to_string(),
-        LogTarget::Off | LogTarget::Stdout | LogTarget::Stderr => String::new(),
-    };
-    NodeError::LocalLog { path, error }
+fn lines(mistakes: &[Mistake]) -> String {
+    mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 fn limit_fills(arena: &Arena, settings: &Settings) {
     arena.set_fill_limit(arena.limit_bytes() / 100 * settings.limits.fills_percent);
-}
-
-fn certificates(settings: &Settings) -> Result<Option<Arc<CertificateStore>>, NodeError> {
-    if !settings.listeners.iter().any(|listener| listener.tls) {
-        return Ok(None);
-    }
-    if settings.certificates.is_empty() {
-        return Err(NodeError::Config(
-            "a TLS listener needs --cert and --key, or [[certificate]]".into(),
-        ));
-    }
-    Ok(Some(CertificateStore::load(sources(settings))?))
-}
-
-fn sources(settings: &Settings) -> Vec<CertificateSource> {
-    settings
-        .certificates
-        .iter()
-        .map(|certificate| CertificateSource {
-            certificate: certificate.cert.clone(),
-            key: certificate.key.clone(),
-            ocsp: certificate.ocsp.clone(),
-            names: Vec::new(),
-        })
-        .collect()
 }
 
 fn tls_config(

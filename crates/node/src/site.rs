@@ -1,8 +1,8 @@
 //! A site: what is served under some hosts, with its policy and its origins.
 
-use crate::config::SiteSettings;
 use crate::config::cache::Cache;
 use crate::config::origins::{self as settings, Director as DirectorSetting};
+use crate::config::{Mistake, SiteSettings};
 use crate::policy::vcl::{Files, VclPolicy};
 use crate::policy::{Builtin, Policy};
 use crate::semantics::Semantics;
@@ -82,19 +82,21 @@ impl Site {
     /// since `before` stay the same ones, with their health and connections.
     ///
     /// # Errors
-    /// A line that names the origin and what is wrong with it.
+    /// What names the origin or the policy, and what is wrong with it.
     pub fn new(
         settings: &Arc<SiteSettings>,
         store_classes: &[&str],
         before: Option<&Self>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Mistake> {
         if let Some(path) = &settings.vcl {
-            let vcl = load(path, settings, store_classes, before)?;
+            let vcl = load(path, settings, store_classes, before)
+                .map_err(|error| Mistake::error(settings.vcl_place, error))?;
             return Ok(Self::with_vcl(Arc::clone(settings), vcl));
         }
         let mut origins = Vec::new();
         for setting in &settings.origins {
-            let wanted = origin_settings(setting, settings)?;
+            let refuse = |error: String| Mistake::error(setting.place, error);
+            let wanted = origin_settings(setting, settings).map_err(refuse)?;
             // Without checks nothing would ever take back what the last one said.
             let ends_checks =
                 |before: &&Self| settings.health.is_some() || before.settings.health.is_none();
@@ -106,7 +108,7 @@ impl Site {
                 .cloned();
             let origin = match known {
                 Some(origin) => origin,
-                None => Origin::new(wanted).map_err(|error| error.to_string())?,
+                None => Origin::new(wanted).map_err(|error| refuse(error.to_string()))?,
             };
             origins.push((origin, setting.weight));
         }

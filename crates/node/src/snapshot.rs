@@ -1,7 +1,7 @@
 //! What a reload swaps as one: the settings of the node and its sites.
 
-use crate::config::Settings;
 use crate::config::limits::SiteLimits;
+use crate::config::{Mistake, Settings};
 use crate::site::Site;
 use crate::sites::Sites;
 use crate::worker::Shared;
@@ -30,21 +30,28 @@ impl Snapshot {
     /// site that cannot be made stays as it was before, where it was, and the log says so.
     ///
     /// # Errors
-    /// A line that names the site, the origin and what is wrong with it.
-    pub fn new(settings: Settings, before: Option<&Self>) -> Result<Self, String> {
+    /// What names the sites and what is wrong with each.
+    pub fn new(settings: Settings, before: Option<&Self>) -> Result<Self, Vec<Mistake>> {
         let classes: Vec<_> = settings.store_classes().collect();
         let mut sites = Vec::with_capacity(settings.served().len());
+        let mut mistakes = Vec::new();
         for wanted in &settings.served() {
             let known = before.and_then(|before| before.sites.named(&wanted.name));
             match (Site::new(wanted, &classes, known.map(|site| &**site)), known) {
                 (Ok(site), _) => sites.push(Arc::new(site)),
-                (Err(error), _) if wanted.name.is_empty() => return Err(error),
-                (Err(error), Some(known)) => {
-                    tracing::error!(site = wanted.name, "stays as it was: {error}");
+                (Err(mistake), _) if wanted.name.is_empty() => mistakes.push(mistake),
+                (Err(mistake), Some(known)) => {
+                    tracing::error!(site = wanted.name, "stays as it was: {mistake}");
                     sites.push(Arc::clone(known));
                 }
-                (Err(error), None) => return Err(format!("site `{}`: {error}", wanted.name)),
+                (Err(mistake), None) => {
+                    let message = format!("site `{}`: {}", wanted.name, mistake.message);
+                    mistakes.push(Mistake { message, ..mistake });
+                }
             }
+        }
+        if !mistakes.is_empty() {
+            return Err(mistakes);
         }
         Ok(Self::with_sites(settings, sites, before))
     }

@@ -2,7 +2,8 @@
 
 use bolero::check;
 use freshet_node::config::Settings;
-use freshet_node::config::document::{Document, render};
+use freshet_node::config::document::Document;
+use freshet_node::config::mistake::render;
 use freshet_node::log::{Format, decode};
 use std::time::Duration;
 
@@ -63,7 +64,7 @@ fn check_document(text: &str) {
     match Document::parse(text) {
         Ok(document) => {
             if let Err(wrong) = Settings::from_document(&document) {
-                assert!(!wrong.is_empty());
+                assert!(!render("freshet.toml", text, &wrong).is_empty());
             }
         }
         Err(mistakes) => assert!(!render("freshet.toml", text, &mistakes).is_empty()),

@@ -6,6 +6,7 @@ use crate::parameters::Parameters;
 use freshet_net::address::Address;
 use freshet_node::bans::BanSettings;
 use freshet_node::config::listeners::Listener;
+use freshet_node::config::mistake::Place;
 use freshet_node::config::settings;
 use freshet_node::config::{Document, Settings};
 use freshet_node::esi::EsiSettings;
@@ -197,7 +198,8 @@ fn settings(state: &State) -> Result<Settings, String> {
     let mut document = Document::default();
     // The policy brings its own origins; the settings want one all the same.
     document.push("origin", &[("url", "http://127.0.0.1:80")])?;
-    let mut settings = Settings::from_document(&document).map_err(|wrong| wrong.join("\n"))?;
+    let mut settings = Settings::from_document(&document)
+        .map_err(|wrong| wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
     let parameters = &state.parameters;
     let span = |name: &str| Duration::from_secs_f64(parameters.seconds(name));
     let everywhere =
@@ -213,6 +215,7 @@ fn settings(state: &State) -> Result<Settings, String> {
             proxy_protocol: endpoint.proxy,
             // As Varnish does it: whoever reaches the port is a proxy.
             proxy_from: everywhere.clone(),
+            place: Place::default(),
         })
         .collect();
     if let Some(bytes) = state.memory_bytes() {

@@ -5,6 +5,7 @@
 //! are read when it is made and none during a handshake.
 
 use crate::error::NetError;
+use crate::tls::validity::Validity;
 use crate::tls::{pem, provider};
 use arc_swap::ArcSwap;
 use rustls::server::{ClientHello, ResolvesServerCert};
@@ -58,6 +59,7 @@ struct Table {
     by_name: HashMap<Box<str>, Vec<Arc<CertifiedKey>>>,
     default: Vec<Arc<CertifiedKey>>,
     loaded: Loaded,
+    validities: Vec<Option<Validity>>,
 }
 
 impl CertificateStore {
@@ -67,8 +69,21 @@ impl CertificateStore {
     /// [`NetError::ConfigCertificateMissing`], [`NetError::ConfigFile`] and
     /// [`NetError::ConfigKeyMismatch`].
     pub fn load(sources: Vec<CertificateSource>) -> Result<Arc<Self>, NetError> {
-        let table = ArcSwap::from_pointee(Table::load(&sources)?);
-        Ok(Arc::new(Self { table, sources: Mutex::new(sources) }))
+        let table = Table::load(&sources)?;
+        Ok(Self::of(table, sources))
+    }
+
+    /// As [`CertificateStore::load`], and says all that is wrong.
+    ///
+    /// # Errors
+    /// Each with the number of its source.
+    pub fn load_all(sources: Vec<CertificateSource>) -> Result<Arc<Self>, Vec<(usize, NetError)>> {
+        let table = Table::load_all(&sources)?;
+        Ok(Self::of(table, sources))
+    }
+
+    fn of(table: Table, sources: Vec<CertificateSource>) -> Arc<Self> {
+        Arc::new(Self { table: ArcSwap::from_pointee(table), sources: Mutex::new(sources) })
     }
 
     /// Reads the files of the present sources again. Reads files: not for a worker's thread.
@@ -91,9 +106,22 @@ impl CertificateStore {
         self.install(table)
     }
 
+    /// Serves from here on what another store does.
+    pub fn adopt(&self, other: &Self) {
+        let mut present = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        present.clone_from(&other.sources.lock().unwrap_or_else(PoisonError::into_inner));
+        self.table.store(other.table.load_full());
+    }
+
     /// What the present table holds.
     pub fn loaded(&self) -> Loaded {
         self.table.load().loaded
+    }
+
+    /// From when until when each certificate holds, in the order of the sources; `None` for one that
+    /// does not say it.
+    pub fn validities(&self) -> Vec<Option<Validity>> {
+        self.table.load().validities.clone()
     }
 
     fn install(&self, table: Table) -> Result<Loaded, NetError> {
@@ -135,14 +163,27 @@ impl fmt::Debug for CertificateStore {
 
 impl Table {
     fn load(sources: &[CertificateSource]) -> Result<Self, NetError> {
-        let mut table =
-            Self { by_name: HashMap::new(), default: Vec::new(), loaded: Loaded::default() };
-        for source in sources {
-            let certified = Arc::new(certified_key(source)?);
-            let names = match source.names.as_slice() {
-                [] => names_in(&source.certificate, &certified)?,
-                names => names.iter().map(|name| name.to_ascii_lowercase().into()).collect(),
+        Self::load_all(sources).map_err(|mut errors| errors.swap_remove(0).1)
+    }
+
+    /// All that is wrong is said, each with the number of its source, and there is one at least.
+    fn load_all(sources: &[CertificateSource]) -> Result<Self, Vec<(usize, NetError)>> {
+        let mut table = Self {
+            by_name: HashMap::new(),
+            default: Vec::new(),
+            loaded: Loaded::default(),
+            validities: Vec::with_capacity(sources.len()),
+        };
+        let mut errors = Vec::new();
+        for (index, source) in sources.iter().enumerate() {
+            let (certified, names) = match named_key(source) {
+                Ok(found) => found,
+                Err(error) => {
+                    errors.push((index, error));
+                    continue;
+                }
             };
+            table.validities.push(certified.end_entity_cert().ok().and_then(Validity::of));
             if table.default.is_empty() || names.iter().any(|name| table.is_default_name(name)) {
                 table.default.push(Arc::clone(&certified));
             }
@@ -152,8 +193,11 @@ impl Table {
                 table.by_name.entry(name).or_default().push(Arc::clone(&certified));
             }
         }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
         if table.default.is_empty() {
-            return Err(NetError::ConfigCertificateMissing);
+            return Err(vec![(0, NetError::ConfigCertificateMissing)]);
         }
         table.loaded.names = table.by_name.len();
         Ok(table)
@@ -179,6 +223,16 @@ impl Table {
             .and_then(|(_, rest)| self.by_name.get(format!("*.{rest}").as_str()))
             .unwrap_or(&self.default)
     }
+}
+
+/// What a source gives, and the names it is served for.
+fn named_key(source: &CertificateSource) -> Result<(Arc<CertifiedKey>, Vec<Box<str>>), NetError> {
+    let certified = certified_key(source)?;
+    let names = match source.names.as_slice() {
+        [] => names_in(&source.certificate, &certified)?,
+        names => names.iter().map(|name| name.to_ascii_lowercase().into()).collect(),
+    };
+    Ok((Arc::new(certified), names))
 }
 
 fn certified_key(source: &CertificateSource) -> Result<CertifiedKey, NetError> {

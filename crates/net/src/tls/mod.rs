@@ -16,6 +16,7 @@ pub(crate) mod records;
 pub mod server;
 pub(crate) mod session;
 pub mod ticket;
+pub mod validity;
 
 use freshet_wire::tls::{Cipher, TrafficKey};
 use rustls::crypto::CryptoProvider;

@@ -1,8 +1,9 @@
 //! `[cache]`: what is kept, for how long, and what clients are told of it.
 
 use super::document::Document;
+use super::mistake::Mistake;
 use super::stores::objective;
-use super::values::{name, networks, size_of_text};
+use super::values::{name, networks, size};
 use freshet_cache::Objective;
 use freshet_http::freshness::SetCookie;
 use freshet_net::trust::Network;
@@ -51,7 +52,7 @@ pub struct Cache {
 }
 
 /// What a document says of it, for a node with so much memory; what is wrong is listed.
-pub(super) fn cache(document: &Document, memory_bytes: u64, wrong: &mut Vec<String>) -> Cache {
+pub(super) fn cache(document: &Document, memory_bytes: u64, wrong: &mut Vec<Mistake>) -> Cache {
     let text = |path: &str| document.value(path).text();
     let span = |path: &str| document.value(path).span();
     let bool = |path: &str| document.value(path).bool();
@@ -59,7 +60,7 @@ pub(super) fn cache(document: &Document, memory_bytes: u64, wrong: &mut Vec<Stri
     Cache {
         object_bytes_max: match text("cache.object_bytes_max").as_str() {
             "auto" => memory_bytes / 4,
-            size => size_of_text("cache.object_bytes_max", size, wrong),
+            _ => size(document, "cache.object_bytes_max", wrong),
         },
         objective: objective(&text("cache.objective")).unwrap_or_default(),
         grace: span("cache.grace"),
@@ -74,15 +75,15 @@ pub(super) fn cache(document: &Document, memory_bytes: u64, wrong: &mut Vec<Stri
             _ => SetCookie::Pass,
         },
         forward: list("cache.forward"),
-        peers: networks("cache.peers", document.value("cache.peers"), wrong),
-        loop_id: match text("cache.loop_id") {
-            auto if auto == "auto" => None,
-            own => Some(name("cache.loop_id", own, wrong)),
+        peers: networks(document, "cache.peers", wrong),
+        loop_id: match text("cache.loop_id").as_str() {
+            "auto" => None,
+            _ => Some(name(document, "cache.loop_id", wrong)),
         },
         client_cache_control: bool("cache.client_cache_control"),
         cache_status: bool("cache.cache_status"),
-        name: name("cache.name", text("cache.name"), wrong),
-        purge_from: networks("cache.purge_from", document.value("cache.purge_from"), wrong),
+        name: name(document, "cache.name", wrong),
+        purge_from: networks(document, "cache.purge_from", wrong),
         gzip: bool("cache.gzip").then_some(true),
         esi: bool("cache.esi"),
     }

@@ -1,7 +1,7 @@
 //! A configuration text brought to typed values, with every mistake named at its place.
 
 use super::keys::{self, Key, Kind};
-use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use super::mistake::{Mistake, Place};
 use freshet_base::units;
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,17 +24,6 @@ pub enum Value {
     List(Vec<String>),
 }
 
-/// One mistake, with the bytes of the text it is about.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Mistake {
-    /// What is wrong.
-    pub message: String,
-    /// What to do.
-    pub help: Option<String>,
-    /// Where in the text.
-    pub span: Range<usize>,
-}
-
 /// The values a text gave, or those of one of its sites over those of the top level.
 #[derive(Clone, Debug, Default)]
 pub struct Document {
@@ -50,22 +39,31 @@ struct Layer {
     tables: Vec<(&'static str, Vec<Values>)>,
 }
 
-/// Values by path. Few of them: a list takes less room than a tree, and there may be ten thousand.
+/// Values by path, and where they are. Few of them: a list takes less room than a tree, and there may
+/// be ten thousand.
 #[derive(Clone, Debug, Default)]
-struct Values(Vec<(&'static str, Value)>);
+struct Values {
+    list: Vec<(&'static str, Value, Place)>,
+    /// The table they are in.
+    place: Place,
+}
 
 impl Values {
     fn get(&self, path: &str) -> Option<&Value> {
-        self.0.iter().find(|(known, _)| *known == path).map(|(_, value)| value)
+        self.list.iter().find(|(known, ..)| *known == path).map(|(_, value, _)| value)
+    }
+
+    fn at(&self, path: &str) -> Option<Place> {
+        self.list.iter().find(|(known, ..)| *known == path).map(|(.., place)| *place)
     }
 
     /// Sets a value, in place of what was there.
-    fn insert(&mut self, path: &'static str, value: Value) {
-        match self.0.iter_mut().find(|(known, _)| *known == path) {
-            Some((_, known)) => *known = value,
+    fn insert(&mut self, path: &'static str, value: Value, place: Place) {
+        match self.list.iter_mut().find(|(known, ..)| *known == path) {
+            Some(known) => *known = (path, value, place),
             None => {
-                self.0.reserve_exact(1);
-                self.0.push((path, value));
+                self.list.reserve_exact(1);
+                self.list.push((path, value, place));
             }
         }
     }
@@ -80,25 +78,23 @@ impl Document {
         let (root, errors) = DeTable::parse_recoverable(text);
         let mut mistakes: Vec<Mistake> = errors
             .iter()
-            .map(|error| Mistake {
-                message: error.message().to_owned(),
-                help: None,
-                span: error.span().unwrap_or(0..0),
-            })
+            .map(|error| mistake(error.span().unwrap_or(0..0), error.message().to_owned(), None))
             .collect();
         let mut out = Self::default();
         if mistakes.is_empty() {
-            out.own = Arc::new(Layer::read(root.get_ref(), Scope::Node, &mut mistakes));
+            let whole = Place::default();
+            out.own = Arc::new(Layer::read(root.get_ref(), Scope::Node, whole, &mut mistakes));
             for site in root.get_ref().get("site").map_or(&[][..], |sites| rows_of(sites)) {
                 if let DeValue::Table(table) = site.get_ref() {
-                    out.sites.push(Arc::new(Layer::read(table, Scope::Site, &mut mistakes)));
+                    let place = site.span().into();
+                    out.sites.push(Arc::new(Layer::read(table, Scope::Site, place, &mut mistakes)));
                 }
             }
         }
         if mistakes.is_empty() {
             return Ok(out);
         }
-        mistakes.sort_by_key(|mistake| mistake.span.start);
+        mistakes.sort_by_key(|mistake| mistake.place.span().map(|span| span.start));
         Err(mistakes)
     }
 
@@ -108,7 +104,8 @@ impl Document {
     /// What is wrong with the text.
     pub fn set(&mut self, path: &str, text: &str) -> Result<(), String> {
         let key = keys::find(path).expect("flags name keys of the table");
-        Arc::make_mut(&mut self.own).values.insert(key.path, from_text(key, text)?);
+        let value = from_text(key, text)?;
+        Arc::make_mut(&mut self.own).values.insert(key.path, value, Place::default());
         Ok(())
     }
 
@@ -120,7 +117,7 @@ impl Document {
         let mut row = Values::default();
         for (name, text) in values {
             let key = keys::find(&format!("{table}[].{name}")).expect("flags name known keys");
-            row.insert(key.path, from_text(key, text)?);
+            row.insert(key.path, from_text(key, text)?, Place::default());
         }
         let table = keys::table(table).expect("flags name known tables");
         Arc::make_mut(&mut self.own).push(table, row);
@@ -135,7 +132,12 @@ impl Document {
                 None => see(key, None, self.value(key.path), self.has(key.path)),
                 Some((table, _)) => {
                     for (index, row) in self.rows(table).iter().enumerate() {
-                        see(key, Some(index), row.value(key.path), row.0.get(key.path).is_some());
+                        see(
+                            key,
+                            Some(index),
+                            row.value(key.path),
+                            row.values.get(key.path).is_some(),
+                        );
                     }
                 }
             }
@@ -145,6 +147,12 @@ impl Document {
     /// Whether the text or a flag gave this key.
     pub fn has(&self, path: &str) -> bool {
         self.own.values.get(path).is_some()
+    }
+
+    /// Where the value at `path` is; the table it would be in, where the text does not give it.
+    pub fn at(&self, path: &str) -> Place {
+        let below = || self.below.as_ref().and_then(|below| below.values.at(path));
+        self.own.values.at(path).or_else(below).unwrap_or(self.own.values.place)
     }
 
     /// The value at `path`, or its default from the table.
@@ -157,12 +165,18 @@ impl Document {
     /// The rows of `[[table]]`: a site's own, or where it has none those of the top level.
     pub fn rows(&self, table: &str) -> Vec<Row<'_>> {
         let below = || self.below.as_ref().and_then(|below| below.table(table));
-        self.own.table(table).or_else(below).into_iter().flatten().map(Row).collect()
+        self.own
+            .table(table)
+            .or_else(below)
+            .into_iter()
+            .flatten()
+            .map(|values| Row { values })
+            .collect()
     }
 
     /// The rows of `[[table]]` without those of the top level, where this is a site.
     pub fn own_rows(&self, table: &str) -> Vec<Row<'_>> {
-        self.own.table(table).into_iter().flatten().map(Row).collect()
+        self.own.table(table).into_iter().flatten().map(|values| Row { values }).collect()
     }
 
     /// The sites, each over the top level, in the order of the text.
@@ -176,11 +190,12 @@ impl Document {
 }
 
 impl Layer {
-    fn read(table: &DeTable<'_>, scope: Scope, mistakes: &mut Vec<Mistake>) -> Self {
+    fn read(table: &DeTable<'_>, scope: Scope, place: Place, mistakes: &mut Vec<Mistake>) -> Self {
         let mut out = Self::default();
+        out.values.place = place;
         walk(table, scope, "", mistakes, &mut |path, table| match table {
-            Found::Value(key, value) => {
-                out.values.insert(key.path, value);
+            Found::Value(key, value, place) => {
+                out.values.insert(key.path, value, place);
             }
             Found::Table(row) => {
                 out.push(keys::table(path).expect("walk names tables that there are"), row);
@@ -204,13 +219,20 @@ impl Layer {
 }
 
 /// One `[[table]]`.
-pub struct Row<'a>(&'a Values);
+pub struct Row<'a> {
+    values: &'a Values,
+}
 
 impl Row<'_> {
+    /// Where the value of this key is; the table, where the text does not give it.
+    pub fn at(&self, path: &str) -> Place {
+        self.values.at(path).unwrap_or(self.values.place)
+    }
+
     /// The value of this key, or its default.
     pub fn value(&self, path: &str) -> Value {
         let key = keys::find(path).expect("only keys of the table are asked for");
-        self.0.get(path).cloned().unwrap_or_else(|| default(key))
+        self.values.get(path).cloned().unwrap_or_else(|| default(key))
     }
 }
 
@@ -256,23 +278,6 @@ impl Value {
     }
 }
 
-/// The mistakes as a compiler shows them: file, line, the text underlined.
-pub fn render(file: &str, text: &str, mistakes: &[Mistake]) -> String {
-    let mut out = String::new();
-    for mistake in mistakes {
-        let snippet = Snippet::source(text)
-            .path(file)
-            .annotation(AnnotationKind::Primary.span(mistake.span.clone()));
-        let mut group = Level::ERROR.primary_title(mistake.message.as_str()).element(snippet);
-        if let Some(help) = &mistake.help {
-            group = group.element(Level::HELP.message(help.as_str()));
-        }
-        out.push_str(&Renderer::plain().render(&[group]));
-        out.push('\n');
-    }
-    out
-}
-
 /// Where in a text a table stands.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Scope {
@@ -313,7 +318,7 @@ fn rows_of<'a, 'text>(value: &'a Spanned<DeValue<'text>>) -> &'a [Spanned<DeValu
 }
 
 enum Found {
-    Value(&'static Key, Value),
+    Value(&'static Key, Value, Place),
     Table(Values),
 }
 
@@ -341,10 +346,10 @@ fn walk(
                         if path == "site" {
                             continue;
                         }
-                        let mut row = Values::default();
+                        let mut row = Values { place: item.span().into(), ..Values::default() };
                         walk(inner, scope, &table_path, mistakes, &mut |_, inner| {
-                            if let Found::Value(key, value) = inner {
-                                row.insert(key.path, value);
+                            if let Found::Value(key, value, place) = inner {
+                                row.insert(key.path, value, place);
                             }
                         });
                         found(&path, Found::Table(row));
@@ -364,7 +369,7 @@ fn walk(
             )),
             _ => match scope.find(&path) {
                 Some(key) => match typed(key, value) {
-                    Ok(value) => found(&path, Found::Value(key, value)),
+                    Ok(typed) => found(&path, Found::Value(key, typed, value.span().into())),
                     Err(message) => mistakes.push(mistake(value.span(), message, None)),
                 },
                 None => mistakes.push(unknown(name, scope, &path, prefix)),
@@ -395,7 +400,7 @@ fn unknown(
 }
 
 fn mistake(span: Range<usize>, message: String, help: Option<String>) -> Mistake {
-    Mistake { message, help, span }
+    Mistake { help, ..Mistake::error(span.into(), message) }
 }
 
 fn typed(key: &Key, value: &Spanned<DeValue<'_>>) -> Result<Value, String> {
@@ -467,6 +472,7 @@ fn default(key: &Key) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use super::super::mistake::render;
     use super::*;
 
     #[test]

@@ -3,7 +3,8 @@
 //! [`Limits`] hold for the node: they bite before a request has said which site it is for.
 
 use super::document::Document;
-use super::values::{count, size_of_text};
+use super::mistake::Mistake;
+use super::values::{count, size};
 use crate::ledger::network::Prefixes;
 use std::time::Duration;
 
@@ -71,7 +72,7 @@ pub(super) fn site_limits(document: &Document) -> SiteLimits {
 }
 
 /// What a document says of a node with so much memory; what is wrong is listed.
-pub(super) fn limits(document: &Document, memory_bytes: u64, wrong: &mut Vec<String>) -> Limits {
+pub(super) fn limits(document: &Document, memory_bytes: u64, wrong: &mut Vec<Mistake>) -> Limits {
     let number = |path: &str| document.value(path).number();
     let span = |path: &str| document.value(path).span();
     let small = |path: &str| u32::try_from(number(path)).unwrap_or(u32::MAX);
@@ -97,7 +98,7 @@ pub(super) fn limits(document: &Document, memory_bytes: u64, wrong: &mut Vec<Str
         streams_max: small("limits.streams_max"),
         requests_bytes_max: match document.value("limits.requests_bytes_max").text().as_str() {
             "auto" => memory_bytes / 8,
-            size => size_of_text("limits.requests_bytes_max", size, wrong),
+            _ => size(document, "limits.requests_bytes_max", wrong),
         },
     }
 }

@@ -1,6 +1,7 @@
 //! `[[listen]]` and `[[certificate]]`: where clients connect, and what they are shown.
 
 use super::document::Row;
+use super::mistake::{Mistake, Place};
 use super::values::{networks, optional, parse_address};
 use freshet_net::address::Address;
 use freshet_net::trust::Network;
@@ -19,6 +20,8 @@ pub struct Listener {
     pub proxy_protocol: bool,
     /// Networks whose peers may send one; those on a Unix socket always may.
     pub proxy_from: Vec<Network>,
+    /// Where its address is written.
+    pub place: Place,
 }
 
 /// `[[certificate]]`
@@ -30,15 +33,20 @@ pub struct Certificate {
     pub key: PathBuf,
     /// DER OCSP response.
     pub ocsp: Option<PathBuf>,
+    /// Where its chain is written.
+    pub place: Place,
+    /// Where its key is written.
+    pub key_place: Place,
 }
 
-pub(super) fn listener(row: &Row<'_>, wrong: &mut Vec<String>) -> Option<Listener> {
+pub(super) fn listener(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Listener> {
     Some(Listener {
         name: None,
-        address: parse_address("listen.address", &row.value("listen[].address").text(), wrong)?,
+        address: parse_address(row, "listen[].address", wrong)?,
         tls: row.value("listen[].tls").bool(),
         proxy_protocol: row.value("listen[].proxy_protocol").bool(),
-        proxy_from: networks("listen.proxy_from", row.value("listen[].proxy_from"), wrong),
+        proxy_from: networks(row, "listen[].proxy_from", wrong),
+        place: row.at("listen[].address"),
     })
 }
 
@@ -47,5 +55,7 @@ pub(super) fn certificate(row: &Row<'_>) -> Certificate {
         cert: row.value("certificate[].cert").text().into(),
         key: row.value("certificate[].key").text().into(),
         ocsp: optional(row.value("certificate[].ocsp").text()).map(Into::into),
+        place: row.at("certificate[].cert"),
+        key_place: row.at("certificate[].key"),
     }
 }

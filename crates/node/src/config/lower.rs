@@ -1,7 +1,8 @@
 //! `[lower_memory]`: memory of a lower class behind the first.
 
 use super::document::Document;
-use super::values::{optional, size_of_text};
+use super::mistake::Mistake;
+use super::values::{optional, size};
 use freshet_store::Placement;
 use freshet_store::arena::NODE_MAX;
 use freshet_store::limits::ARENA_BYTES_MIN;
@@ -25,53 +26,54 @@ pub struct LowerMemory {
 }
 
 /// What a document says of it, if it does; what is wrong is listed.
-pub(super) fn lower_memory(document: &Document, wrong: &mut Vec<String>) -> Option<LowerMemory> {
+pub(super) fn lower_memory(document: &Document, wrong: &mut Vec<Mistake>) -> Option<LowerMemory> {
+    let at = |key: &str| document.at(&format!("lower_memory.{key}"));
     let text = |key: &str| optional(document.value(&format!("lower_memory.{key}")).text());
     let placement = match (text("path"), text("numa_node")) {
         (None, None) => {
             if text("size").is_some() {
-                wrong.push(
-                    "lower_memory.size is given and neither lower_memory.path nor \
-                     lower_memory.numa_node: give one, or none of the three"
-                        .to_owned(),
-                );
+                let message = "lower_memory.size is given and neither lower_memory.path nor \
+                               lower_memory.numa_node: give one, or none of the three";
+                wrong.push(Mistake::error(at("size"), message));
             }
             return None;
         }
         (Some(_), Some(_)) => {
-            wrong.push(
-                "lower_memory.path and lower_memory.numa_node are both given: it is one of them"
-                    .to_owned(),
-            );
+            let message =
+                "lower_memory.path and lower_memory.numa_node are both given: it is one of them";
+            wrong.push(Mistake::error(at("numa_node"), message));
             return None;
         }
         (Some(path), None) => Placement::File(path.into()),
         (None, Some(node)) => match node.parse() {
             Ok(node) if node <= NODE_MAX => Placement::Node(node),
             _ => {
-                wrong.push(format!("lower_memory.numa_node is 0 to {NODE_MAX}, not `{node}`"));
+                let message = format!("lower_memory.numa_node is 0 to {NODE_MAX}, not `{node}`");
+                wrong.push(Mistake::error(at("numa_node"), message));
                 return None;
             }
         },
     };
-    let mut size = |key: &str| {
-        text(key).map(|text| size_of_text(&format!("lower_memory.{key}"), &text, wrong))
-    };
-    let (bytes, least, most) = (size("size"), size("object_min"), size("object_max"));
+    let place = at("path").or(at("numa_node"));
+    let mut sizes = ["size", "object_min", "object_max"]
+        .into_iter()
+        .map(|key| text(key).map(|_| size(document, &format!("lower_memory.{key}"), wrong)));
+    let mut next = || sizes.next().flatten();
+    let (bytes, least, most) = (next(), next(), next());
     let Some(bytes) = bytes else {
-        wrong.push("lower_memory.size is missing: say how long it is, as `64GiB`".to_owned());
+        let message = "lower_memory.size is missing: say how long it is, as `64GiB`";
+        wrong.push(Mistake::error(place, message));
         return None;
     };
     if bytes < ARENA_BYTES_MIN {
-        wrong.push(format!("lower_memory.size is {ARENA_BYTES_MIN} bytes at least"));
+        let message = format!("lower_memory.size is {ARENA_BYTES_MIN} bytes at least");
+        wrong.push(Mistake::error(at("size"), message));
         return None;
     }
     let (object_bytes_min, object_bytes_max) = (least.unwrap_or(0), most.unwrap_or(u64::MAX));
     if object_bytes_min > object_bytes_max {
-        wrong.push(
-            "lower_memory.object_min is above lower_memory.object_max: nothing would fit"
-                .to_owned(),
-        );
+        let message = "lower_memory.object_min is above lower_memory.object_max: nothing would fit";
+        wrong.push(Mistake::error(at("object_min"), message));
         return None;
     }
     Some(LowerMemory {
@@ -90,7 +92,7 @@ mod tests {
     use crate::config::Settings;
     use crate::policy::Storage;
 
-    fn settings(text: &str) -> Result<Settings, Vec<String>> {
+    fn settings(text: &str) -> Result<Settings, Vec<Mistake>> {
         let text = format!("{text}\n[[origin]]\nurl = \"http://a.test\"\n");
         Settings::from_document(&Document::parse(&text).expect("the text is well-formed"))
     }
@@ -114,7 +116,7 @@ mod tests {
             ("path = \"/a\"\nsize = \"1GiB\"\nobject_min = \"2B\"\nobject_max = \"1B\"", "above"),
         ] {
             let wrong = settings(&format!("[lower_memory]\n{text}")).expect_err(text);
-            assert!(wrong.iter().any(|line| line.contains(says)), "{wrong:?}");
+            assert!(wrong.iter().any(|line| line.message.contains(says)), "{wrong:?}");
         }
     }
 

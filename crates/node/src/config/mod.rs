@@ -6,14 +6,16 @@ pub mod keys;
 pub mod limits;
 pub mod listeners;
 pub mod lower;
+pub mod mistake;
 pub mod origins;
 pub mod reference;
 pub mod rules;
 pub mod settings;
 pub mod site;
 pub mod stores;
-mod values;
+pub(crate) mod values;
 
 pub use document::Document;
+pub use mistake::Mistake;
 pub use settings::Settings;
 pub use site::SiteSettings;

@@ -1,6 +1,7 @@
 //! `[[origin]]`, `[origins]` and `[health]`: where content comes from.
 
 use super::document::{Document, Row};
+use super::mistake::{Mistake, Place};
 use super::values::{count, optional};
 use freshet_origin::OriginSettings;
 use std::path::PathBuf;
@@ -25,6 +26,8 @@ pub struct Origin {
     pub weight: u32,
     /// Limit over all workers.
     pub connections_max: usize,
+    /// Where its URL is written.
+    pub place: Place,
 }
 
 /// `origins.director`
@@ -71,16 +74,17 @@ pub struct Health {
 }
 
 /// The rows of `[[origin]]`; what is wrong is listed.
-pub(super) fn origins(document: &Document, wrong: &mut Vec<String>) -> Vec<Origin> {
+pub(super) fn origins(document: &Document, wrong: &mut Vec<Mistake>) -> Vec<Origin> {
     let rows = document.rows("origin");
     let origins: Vec<_> = rows.iter().filter_map(|row| origin(row, wrong)).collect();
     for (index, origin) in origins.iter().enumerate() {
         if origins.iter().take(index).any(|other| other.name == origin.name) {
-            wrong.push(format!(
+            let message = format!(
                 "two origins are named `{}`, which logs and metrics could not tell apart; give \
                  them different origin.name",
                 origin.name
-            ));
+            );
+            wrong.push(Mistake::error(origin.place, message));
         }
     }
     origins
@@ -119,23 +123,26 @@ pub(super) fn health(document: &Document) -> Option<Health> {
     })
 }
 
-fn origin(row: &Row<'_>, wrong: &mut Vec<String>) -> Option<Origin> {
+fn origin(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Origin> {
     let text = |path: &str| row.value(path).text();
     let url = text("origin[].url");
+    let place = row.at("origin[].url");
     let rest = ["http://", "https://", "unix:"].iter().find_map(|scheme| url.strip_prefix(scheme));
     let Some(rest) = rest.filter(|rest| !rest.is_empty()) else {
-        wrong.push(format!(
+        let message = format!(
             "origin.url is `http://host:port`, `https://host` or `unix:/path`, not `{url}`"
-        ));
+        );
+        wrong.push(Mistake::error(place, message));
         return None;
     };
     let host = rest.split('/').next().unwrap_or(rest).to_owned();
     if !url.starts_with("unix:") && rest.trim_end_matches('/').contains('/') {
-        wrong.push(format!("origin.url has a path, which requests bring themselves: `{url}`"));
+        let message = format!("origin.url has a path, which requests bring themselves: `{url}`");
+        wrong.push(Mistake::error(place, message));
         return None;
     }
     if let Err(error) = url.parse::<OriginSettings>() {
-        wrong.push(error.to_string());
+        wrong.push(Mistake::error(place, error.to_string()));
         return None;
     }
     Some(Origin {
@@ -148,5 +155,6 @@ fn origin(row: &Row<'_>, wrong: &mut Vec<String>) -> Option<Origin> {
         ca: optional(text("origin[].ca")).map(Into::into),
         weight: u32::try_from(row.value("origin[].weight").number()).unwrap_or(1),
         connections_max: count(row.value("origin[].connections_max").number()),
+        place,
     })
 }

@@ -2,6 +2,7 @@
 //! besides keeping them.
 
 use super::document::{Document, Row};
+use super::mistake::Mistake;
 use super::values::optional;
 use std::time::Duration;
 
@@ -90,7 +91,7 @@ impl Rules {
 }
 
 /// What a document says of them; what is wrong is listed.
-pub(super) fn rules(document: &Document, wrong: &mut Vec<String>) -> Rules {
+pub(super) fn rules(document: &Document, wrong: &mut Vec<Mistake>) -> Rules {
     let mut rules = Rules { cors: cors(document, wrong), ..Rules::default() };
     for row in document.rows("header") {
         let Some(rule) = field_rule(&row, wrong) else { continue };
@@ -129,28 +130,32 @@ fn is_value(text: &str) -> bool {
     text.trim() == text && text.bytes().all(|byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f))
 }
 
-fn field_rule(row: &Row<'_>, wrong: &mut Vec<String>) -> Option<FieldRule> {
+fn field_rule(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<FieldRule> {
     let text = |path: &str| row.value(path).text();
     let (name, value) = (text("header[].name"), text("header[].value"));
     if !is_token(&name) {
-        wrong.push(format!("header.name is the name of a field, not `{name}`"));
+        let message = format!("header.name is the name of a field, not `{name}`");
+        wrong.push(Mistake::error(row.at("header[].name"), message));
         return None;
     }
     if FRAMING.contains(&name.to_ascii_lowercase().as_str()) {
-        wrong.push(format!(
+        let message = format!(
             "header.name `{name}` is what the node itself sets for each message; leave it out"
-        ));
+        );
+        wrong.push(Mistake::error(row.at("header[].name"), message));
         return None;
     }
     if !is_value(&value) {
-        wrong.push(format!("header.value of `{name}` has bytes that no field may have"));
+        let message = format!("header.value of `{name}` has bytes that no field may have");
+        wrong.push(Mistake::error(row.at("header[].value"), message));
         return None;
     }
     let action = match text("header[].action").as_str() {
         "add" => FieldAction::Add(value),
         "remove" if value.is_empty() => FieldAction::Remove,
         "remove" => {
-            wrong.push(format!("header.value of `{name}` means nothing where action is remove"));
+            let message = format!("header.value of `{name}` means nothing where action is remove");
+            wrong.push(Mistake::error(row.at("header[].value"), message));
             return None;
         }
         _ => FieldAction::Set(value),
@@ -158,22 +163,30 @@ fn field_rule(row: &Row<'_>, wrong: &mut Vec<String>) -> Option<FieldRule> {
     Some(FieldRule { path: text("header[].path"), name, action })
 }
 
-fn redirect(row: &Row<'_>, wrong: &mut Vec<String>) -> Option<Redirect> {
+fn redirect(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Redirect> {
     let text = |path: &str| row.value(path).text();
     let (from, to) = (text("redirect[].from"), text("redirect[].to"));
     let status = u16::try_from(row.value("redirect[].status").number()).unwrap_or(0);
+    let mut refuse = |key: &str, message: String| {
+        wrong.push(Mistake::error(row.at(&format!("redirect[].{key}")), message));
+    };
     if !from.starts_with('/') || from.trim_end_matches('*').contains('*') {
-        wrong.push(format!("redirect.from is a path, with `*` at its end at most, not `{from}`"));
+        refuse(
+            "from",
+            format!("redirect.from is a path, with `*` at its end at most, not `{from}`"),
+        );
     } else if to.starts_with("//")
         || !(to.starts_with('/') || to.starts_with("http://") || to.starts_with("https://"))
         || to.bytes().any(|byte| !byte.is_ascii_graphic())
     {
-        wrong.push(format!("redirect.to is a path or an `https://` URL, not `{to}`"));
+        refuse("to", format!("redirect.to is a path or an `https://` URL, not `{to}`"));
     } else if to.contains("{rest}") && !from.ends_with('*') {
-        wrong
-            .push(format!("redirect.to `{to}` has {{rest}}, which is what `*` in from stands for"));
+        let message =
+            format!("redirect.to `{to}` has {{rest}}, which is what `*` in from stands for");
+        refuse("to", message);
     } else if !matches!(status, 301 | 302 | 303 | 307 | 308) {
-        wrong.push(format!("redirect.status is 301, 302, 303, 307 or 308, not {status}"));
+        let message = format!("redirect.status is 301, 302, 303, 307 or 308, not {status}");
+        refuse("status", message);
     } else {
         let scheme = optional(text("redirect[].scheme"));
         return Some(Redirect { from, scheme, to, status });
@@ -181,19 +194,20 @@ fn redirect(row: &Row<'_>, wrong: &mut Vec<String>) -> Option<Redirect> {
     None
 }
 
-fn path_rule(row: &Row<'_>, wrong: &mut Vec<String>) -> Option<PathRule> {
+fn path_rule(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<PathRule> {
     let (prefix, replace) = (row.value("path[].prefix").text(), row.value("path[].replace").text());
     for (key, value) in [("prefix", &prefix), ("replace", &replace)] {
         if !value.starts_with('/') || value.bytes().any(|byte| !byte.is_ascii_graphic()) {
-            wrong
-                .push(format!("path.{key} is the beginning of a path, as `/live/`, not `{value}`"));
+            let message =
+                format!("path.{key} is the beginning of a path, as `/live/`, not `{value}`");
+            wrong.push(Mistake::error(row.at(&format!("path[].{key}")), message));
             return None;
         }
     }
     Some(PathRule { prefix, replace })
 }
 
-fn cors(document: &Document, wrong: &mut Vec<String>) -> Option<Cors> {
+fn cors(document: &Document, wrong: &mut Vec<Mistake>) -> Option<Cors> {
     let list = |path: &str| document.value(path).list();
     let origins = list("cors.origins");
     let (methods, headers, expose) =
@@ -204,21 +218,24 @@ fn cors(document: &Document, wrong: &mut Vec<String>) -> Option<Cors> {
                 .split_once("://")
                 .is_some_and(|(_, host)| !host.is_empty() && !host.contains('/'));
         if !is_origin || origin.bytes().any(|byte| !byte.is_ascii_graphic()) {
-            wrong.push(format!("cors.origins are as `https://www.example` or `*`, not `{origin}`"));
+            let message =
+                format!("cors.origins are as `https://www.example` or `*`, not `{origin}`");
+            wrong.push(Mistake::error(document.at("cors.origins"), message));
         }
     }
-    for word in methods.iter().chain(&headers).chain(&expose) {
-        if !is_token(word) {
-            wrong.push(format!("cors: `{word}` is no name of a method or field"));
+    for (path, words) in
+        [("cors.methods", &methods), ("cors.headers", &headers), ("cors.expose", &expose)]
+    {
+        for word in words.iter().filter(|word| !is_token(word)) {
+            let message = format!("{path}: `{word}` is no name of a method or field");
+            wrong.push(Mistake::error(document.at(path), message));
         }
     }
     let credentials = document.value("cors.credentials").bool();
     if credentials && origins.iter().any(|origin| origin == "*") {
-        wrong.push(
-            "cors.credentials with `*` in cors.origins would let every page use a visitor's \
-             cookies: name the origins"
-                .to_owned(),
-        );
+        let message = "cors.credentials with `*` in cors.origins would let every page use a \
+                       visitor's cookies: name the origins";
+        wrong.push(Mistake::error(document.at("cors.credentials"), message));
     }
     (!origins.is_empty()).then(|| Cors {
         origins,
@@ -234,7 +251,7 @@ fn cors(document: &Document, wrong: &mut Vec<String>) -> Option<Cors> {
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> Result<Rules, Vec<String>> {
+    fn of(text: &str) -> Result<Rules, Vec<Mistake>> {
         let document = Document::parse(text).expect("the text is well-formed");
         let mut wrong = Vec::new();
         let rules = rules(&document, &mut wrong);
@@ -259,7 +276,7 @@ mod tests {
             ("[cors]\norigins = [\"*\"]\ncredentials = true\n", "every page"),
         ] {
             let wrong = of(text).expect_err(text);
-            assert!(wrong.iter().any(|line| line.contains(says)), "{text}: {wrong:?}");
+            assert!(wrong.iter().any(|line| line.message.contains(says)), "{text}: {wrong:?}");
         }
     }
 

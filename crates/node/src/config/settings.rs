@@ -4,6 +4,7 @@ use super::document::Document;
 use super::limits::{Limits, limits};
 use super::listeners::{Certificate, Listener, certificate, listener};
 use super::lower::{LowerMemory, lower_memory};
+use super::mistake::Mistake;
 use super::site::{SiteSettings, site_of, sites};
 use super::stores::{Store, store};
 use super::values::{count, memory, parse_address};
@@ -105,14 +106,14 @@ pub enum LogTarget {
 }
 
 impl Settings {
-    /// Settings from a document; all that is wrong is listed, one line each.
+    /// Settings from a document; all that is wrong is listed.
     ///
     /// # Errors
-    /// Lines that say which key is wrong and what it takes.
-    pub fn from_document(document: &Document) -> Result<Self, Vec<String>> {
+    /// What says which key is wrong and what it takes, at its place.
+    pub fn from_document(document: &Document) -> Result<Self, Vec<Mistake>> {
         let mut wrong = Vec::new();
         let text = |path: &str| document.value(path).text();
-        let memory_bytes = memory(&text("memory"), &mut wrong);
+        let memory_bytes = memory(document, &mut wrong);
         let (site, sites) = (
             site_of(document, memory_bytes, &mut wrong),
             sites(document, memory_bytes, &mut wrong),
@@ -146,7 +147,7 @@ impl Settings {
             },
             admin_listen: match text("admin.listen").as_str() {
                 "off" => None,
-                address => parse_address("admin.listen", address, &mut wrong),
+                _ => parse_address(document, "admin.listen", &mut wrong),
             },
             admin_hosts: document.value("admin.hosts").list(),
             admin_token_file: Some(text("admin.token_file"))
@@ -156,6 +157,7 @@ impl Settings {
             sites,
             document: Arc::new(document.clone()),
         };
+        settings.check_addresses(&mut wrong);
         settings.check_classes(&mut wrong);
         settings.check_sites(&mut wrong);
         if wrong.is_empty() { Ok(settings) } else { Err(wrong) }
@@ -173,23 +175,39 @@ impl Settings {
         self.stores.iter().map(|store| store.class.as_str()).chain(lower)
     }
 
-    fn check_classes(&self, wrong: &mut Vec<String>) {
+    /// Two listeners of one address would share its connections by chance.
+    fn check_addresses(&self, wrong: &mut Vec<Mistake>) {
+        let listeners = self.listeners.iter().map(|listener| (&listener.address, listener.place));
+        let admin = self.admin_listen.iter().map(|admin| (admin, self.document.at("admin.listen")));
+        let mut known = Vec::new();
+        for (address, place) in listeners.chain(admin).filter(|(each, _)| each.port() != Some(0)) {
+            if known.contains(&address) {
+                let message = format!("the address {address} is given twice");
+                wrong.push(Mistake::error(place, message).help("change or remove one of them"));
+            }
+            known.push(address);
+        }
+    }
+
+    fn check_classes(&self, wrong: &mut Vec<Mistake>) {
         if let Some(lower) = &self.lower_memory
             && (lower.class == "ram" || self.stores.iter().any(|store| store.class == lower.class))
         {
-            wrong.push(format!(
+            let message = format!(
                 "lower_memory.class is `{}`, which is something else's name: give another",
                 lower.class
-            ));
+            );
+            wrong.push(Mistake::error(self.document.at("lower_memory.class"), message));
         }
         let served = self.served();
         let rules = served.iter().flat_map(|site| &site.storage_rules);
-        for class in rules.filter_map(|rule| rule.storage.class()) {
+        for (class, place) in rules.filter_map(|rule| Some((rule.storage.class()?, rule.place))) {
             if !self.store_classes().any(|known| known == class) {
-                wrong.push(format!(
+                let message = format!(
                     "storage.class names `{class}`, which nothing has: give a `[[store]]` \
                      class = \"{class}\", or \"ram\" for memory only"
-                ));
+                );
+                wrong.push(Mistake::error(place, message));
             }
         }
     }
@@ -201,7 +219,7 @@ mod tests {
     use crate::policy::Storage;
     use freshet_cache::Objective;
 
-    fn settings(text: &str) -> Result<Settings, Vec<String>> {
+    fn settings(text: &str) -> Result<Settings, Vec<Mistake>> {
         Settings::from_document(&Document::parse(text).expect("the text is well-formed"))
     }
 
@@ -235,14 +253,14 @@ mod tests {
     fn origins_of_one_name_are_refused() {
         let origin = "[[origin]]\nname = \"a\"\nurl = \"http://a:81\"\n";
         let wrong = settings(&origin.repeat(2)).unwrap_err();
-        assert!(wrong[0].contains("named `a`"), "{wrong:?}");
+        assert!(wrong[0].message.contains("named `a`"), "{wrong:?}");
     }
 
     #[test]
     fn an_origin_that_could_not_be_asked_is_refused() {
         for url in ["http://a:", "http://a:65536", "http://user@a", "https://a?b"] {
             let wrong = settings(&format!("[[origin]]\nurl = \"{url}\"\n")).unwrap_err();
-            assert!(wrong[0].contains(url), "{wrong:?}");
+            assert!(wrong[0].message.contains(url), "{wrong:?}");
         }
     }
 
@@ -261,14 +279,14 @@ mod tests {
         assert_eq!(settings.site.objective_of("/api/1"), Some(Objective::Requests));
         assert_eq!(settings.site.objective_of("/vod/1.mp4"), None);
         let wrong = self::settings(&format!("{base}[[storage]]\nclass = \"nvme\"\n")).unwrap_err();
-        assert!(wrong[0].contains("`nvme`"), "{wrong:?}");
+        assert!(wrong[0].message.contains("`nvme`"), "{wrong:?}");
         let sizes = "object_min = \"2MB\"\nobject_max = \"1MB\"\n";
         let wrong = self::settings(&format!("{base}{sizes}")).unwrap_err();
-        assert!(wrong[0].contains("object_min"), "{wrong:?}");
+        assert!(wrong[0].message.contains("object_min"), "{wrong:?}");
     }
 
     #[test]
     fn no_origin_says_how_to_give_one() {
-        assert!(settings("").unwrap_err()[0].contains("--origin"));
+        assert!(settings("").unwrap_err()[0].message.contains("--origin"));
     }
 }

@@ -7,6 +7,7 @@ use super::cache::{Cache, cache};
 use super::document::Document;
 use super::limits::{SiteLimits, site_limits};
 use super::listeners::{Certificate, certificate};
+use super::mistake::{Mistake, Place};
 use super::origins::{
     Director, Health, Origin, OriginTimeouts, director, health, origins, timeouts,
 };
@@ -31,10 +32,14 @@ pub const NAME_BYTES_MAX: usize = 64;
 pub struct SiteSettings {
     /// Name in logs, metrics and keys; empty for the top level.
     pub name: String,
+    /// Where its name is written, or its hosts.
+    pub place: Place,
     /// Hosts it is for.
     pub hosts: Vec<HostPattern>,
     /// File with a policy in VCL.
     pub vcl: Option<PathBuf>,
+    /// Where that is written.
+    pub vcl_place: Place,
     /// Its own certificates.
     pub certificates: Vec<Certificate>,
     /// Shortest lifetime of what goes to a disk.
@@ -65,11 +70,13 @@ pub struct SiteSettings {
 pub(super) fn site_of(
     document: &Document,
     memory_bytes: u64,
-    wrong: &mut Vec<String>,
+    wrong: &mut Vec<Mistake>,
 ) -> SiteSettings {
     SiteSettings {
         name: String::new(),
+        place: Place::default(),
         hosts: Vec::new(),
+        vcl_place: document.at("vcl"),
         vcl: optional(document.value("vcl").text()).map(Into::into),
         certificates: document.own_rows("certificate").iter().map(certificate).collect(),
         store_ttl_min: document.value("stores.ttl_min").span(),
@@ -96,7 +103,7 @@ pub(super) fn site_of(
 pub(super) fn sites(
     document: &Document,
     memory_bytes: u64,
-    wrong: &mut Vec<String>,
+    wrong: &mut Vec<Mistake>,
 ) -> Vec<Arc<SiteSettings>> {
     let mut sites = Vec::new();
     for (index, own) in document.sites().enumerate() {
@@ -108,18 +115,27 @@ pub(super) fn sites(
         for host in own.value("site[].hosts").list() {
             match host.parse() {
                 Ok(pattern) => site.hosts.push(pattern),
-                Err(error) => of_site.push(format!("hosts: {error}")),
+                Err(error) => {
+                    let place = own.at("site[].hosts");
+                    of_site.push(Mistake::error(place, format!("hosts: {error}")));
+                }
             }
         }
         site.name.clone_from(&name);
         if site.hosts.is_empty() && of_site.is_empty() {
-            of_site.push("hosts is missing: give `hosts = [\"www.example\"]`".to_owned());
+            let message = "hosts is missing: give `hosts = [\"www.example\"]`";
+            of_site.push(Mistake::error(own.at("site[].hosts"), message));
         }
         if name.len() > NAME_BYTES_MAX || name.bytes().any(|byte| !byte.is_ascii_graphic()) {
-            of_site.push(format!("name is 1 to {NAME_BYTES_MAX} letters, digits and signs"));
+            let message = format!("name is 1 to {NAME_BYTES_MAX} letters, digits and signs");
+            of_site.push(Mistake::error(own.at("site[].name"), message));
         }
         let title = if name.is_empty() { format!("site {}", index + 1) } else { name };
-        wrong.extend(of_site.into_iter().map(|line| format!("site `{title}`: {line}")));
+        wrong.extend(of_site.into_iter().map(|mistake| Mistake {
+            message: format!("site `{title}`: {}", mistake.message),
+            ..mistake
+        }));
+        site.place = own.at("site[].name").or(own.at("site[].hosts"));
         sites.push(Arc::new(site));
     }
     sites
@@ -143,49 +159,50 @@ impl SiteSettings {
     }
 
     /// What one site cannot be without.
-    fn check(&self, wrong: &mut Vec<String>) {
+    fn check(&self, wrong: &mut Vec<Mistake>) {
         if self.vcl.is_none() {
             if self.origins.is_empty() {
-                wrong.push(match self.name.as_str() {
+                let message = match self.name.as_str() {
                     "" => "no origin: give --origin URL, --vcl FILE, or [[origin]] with url in \
                            the file"
                         .to_owned(),
                     name => format!("site `{name}`: no origin: give [[site.origin]] with url"),
-                });
+                };
+                wrong.push(Mistake::error(self.place, message));
             }
         } else if !self.rules.is_empty() {
-            wrong.push(format!(
-                "{}header, path, redirect and cors are for sites without VCL; the policy in vcl \
-                 does that itself",
-                if self.name.is_empty() {
-                    String::new()
-                } else {
-                    format!("site `{}`: ", self.name)
-                }
-            ));
+            let site = match self.name.as_str() {
+                "" => String::new(),
+                name => format!("site `{name}`: "),
+            };
+            let message = format!(
+                "{site}header, path, redirect and cors are for sites without VCL; the policy in \
+                 vcl does that itself"
+            );
+            wrong.push(Mistake::error(self.vcl_place, message));
         }
     }
 }
 
 impl Settings {
-    pub(super) fn check_sites(&self, wrong: &mut Vec<String>) {
+    pub(super) fn check_sites(&self, wrong: &mut Vec<Mistake>) {
         if wrong.is_empty() {
             self.served().iter().for_each(|site| site.check(wrong));
         }
         let (mut names, mut hosts) = (HashMap::new(), HashMap::new());
         for site in &self.sites {
             if names.insert(&site.name, ()).is_some() {
-                wrong.push(format!(
-                    "two sites are named `{}`: give them different names",
-                    site.name
-                ));
+                let message =
+                    format!("two sites are named `{}`: give them different names", site.name);
+                wrong.push(Mistake::error(site.place, message));
             }
             for host in &site.hosts {
                 if let Some(other) = hosts.insert(host, &site.name) {
-                    wrong.push(format!(
+                    let message = format!(
                         "`{host}` is in the hosts of `{other}` and of `{}`: it is one site's",
                         site.name
-                    ));
+                    );
+                    wrong.push(Mistake::error(site.place, message));
                 }
             }
         }
@@ -198,7 +215,7 @@ mod tests {
 
     const ORIGIN: &str = "[[site.origin]]\nurl = \"http://a\"\n";
 
-    fn settings(text: &str) -> Result<Settings, Vec<String>> {
+    fn settings(text: &str) -> Result<Settings, Vec<Mistake>> {
         Settings::from_document(&Document::parse(text).expect("the text is well-formed"))
     }
 
@@ -244,7 +261,7 @@ mod tests {
             ),
         ] {
             let wrong = settings(&text).expect_err(&text);
-            assert!(wrong.iter().any(|line| line.contains(says)), "{wrong:?}");
+            assert!(wrong.iter().any(|line| line.message.contains(says)), "{wrong:?}");
         }
     }
 

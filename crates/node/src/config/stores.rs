@@ -1,7 +1,8 @@
 //! `[[store]]` and `[[storage]]`: disks, and what goes where.
 
 use super::document::Row;
-use super::values::{optional, size_of_text};
+use super::mistake::{Mistake, Place};
+use super::values::{optional, size};
 use crate::policy::Storage;
 use freshet_cache::Objective;
 use std::path::PathBuf;
@@ -30,6 +31,8 @@ pub struct Store {
     pub object_bytes_min: u64,
     /// The same, at most.
     pub object_bytes_max: u64,
+    /// Where its path is written.
+    pub place: Place,
 }
 
 /// The class of a store that is given no other.
@@ -44,37 +47,41 @@ pub struct StorageRule {
     pub storage: Storage,
     /// What memory is to have the most of there; `None` for `cache.objective`.
     pub objective: Option<Objective>,
+    /// Where its class is written.
+    pub place: Place,
 }
 
-pub(super) fn store(row: &Row<'_>, wrong: &mut Vec<String>) -> Option<Store> {
+pub(super) fn store(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Store> {
     let text = |path: &str| row.value(path).text();
     let Some(path) = optional(text("store[].path")) else {
-        wrong.push("store.path is missing: give a file or a block device".to_owned());
+        let message = "store.path is missing: give a file or a block device";
+        wrong.push(Mistake::error(row.at("store[].path"), message));
         return None;
     };
     let drive_writes = text("store[].drive_writes");
     let drive_writes = match drive_writes.parse::<f64>() {
         Ok(number) if number.is_finite() && number > 0.0 => number,
         _ => {
-            wrong.push(format!("store.drive_writes is a number above 0, not `{drive_writes}`"));
+            let message = format!("store.drive_writes is a number above 0, not `{drive_writes}`");
+            wrong.push(Mistake::error(row.at("store[].drive_writes"), message));
             return None;
         }
     };
-    let mut size = |key: &str| {
-        optional(text(&key.replace('.', "[]."))).map(|text| size_of_text(key, &text, wrong))
-    };
-    let (object_bytes_min, object_bytes_max) =
-        (size("store.object_min").unwrap_or(0), size("store.object_max").unwrap_or(u64::MAX));
+    let mut sizes = ["size", "object_size", "object_min", "object_max"].into_iter().map(|key| {
+        let path = format!("store[].{key}");
+        optional(text(&path)).map(|_| size(row, &path, wrong))
+    });
+    let mut next = || sizes.next().flatten();
+    let (bytes, object_bytes, least, most) = (next(), next(), next(), next());
+    let (object_bytes_min, object_bytes_max) = (least.unwrap_or(0), most.unwrap_or(u64::MAX));
     if object_bytes_min > object_bytes_max {
-        wrong.push("store.object_min is above store.object_max: nothing would fit".to_owned());
+        let message = "store.object_min is above store.object_max: nothing would fit";
+        wrong.push(Mistake::error(row.at("store[].object_min"), message));
         return None;
     }
-    let mut size = |key: &str| {
-        optional(text(&key.replace('.', "[]."))).map(|text| size_of_text(key, &text, wrong))
-    };
     Some(Store {
-        bytes: size("store.size"),
-        object_bytes: size("store.object_size"),
+        bytes,
+        object_bytes,
         path: path.into(),
         weight: Some(row.value("store[].weight").number() as f64).filter(|weight| *weight > 0.0),
         drive_writes,
@@ -83,6 +90,7 @@ pub(super) fn store(row: &Row<'_>, wrong: &mut Vec<String>) -> Option<Store> {
         ttl_min: row.value("store[].ttl_min").span(),
         object_bytes_min,
         object_bytes_max,
+        place: row.at("store[].path"),
     })
 }
 
@@ -98,5 +106,6 @@ pub(super) fn storage_rule(row: &Row<'_>) -> StorageRule {
             class => Storage::named(class),
         },
         objective: objective(&row.value("storage[].objective").text()),
+        place: row.at("storage[].class"),
     }
 }

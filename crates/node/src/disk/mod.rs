@@ -42,7 +42,12 @@ pub(crate) fn open(
     if settings.stores.is_empty() {
         return Ok(None);
     }
-    let specs = settings.stores.iter().map(|store| DiskSpec {
+    Disks::open(specs(settings).collect(), now_us, takes_over).map(Some)
+}
+
+/// The disks of a configuration.
+pub(crate) fn specs(settings: &Settings) -> impl Iterator<Item = DiskSpec> {
+    settings.stores.iter().map(|store| DiskSpec {
         path: store.path.clone(),
         bytes: store.bytes,
         weight: store.weight,
@@ -54,8 +59,7 @@ pub(crate) fn open(
             bytes: store.object_bytes_min..=store.object_bytes_max,
             lifetime_min: store.ttl_min,
         },
-    });
-    Disks::open(specs.collect(), now_us, takes_over).map(Some)
+    })
 }
 
 /// Microseconds of the wall clock.

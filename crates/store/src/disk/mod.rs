@@ -61,7 +61,7 @@ pub use intake::Description;
 pub use pace::ReadTimes;
 pub use part::PartRead;
 pub use read::{ReadError, Stored};
-pub use set::{Disks, Pending};
+pub use set::{Disks, Examined, Pending, examine};
 pub use stream::ObjectStream;
 pub use takes::{Takes, Wish};
 pub use volume::{Common, Volume, VolumeCounts, VolumeStats};

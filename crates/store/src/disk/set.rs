@@ -8,7 +8,7 @@ use super::file::FileDevice;
 use super::geometry::FormatOptions;
 use super::health::Levels;
 use super::intake::Description;
-use super::limits::NOTE_BYTES_MAX;
+use super::limits::{DEVICE_BYTES_MAX, DEVICE_BYTES_MIN, NOTE_BYTES_MAX};
 use super::notes::{Note, Notes};
 use super::purges::{Mark, Target};
 use super::record::key_hash;
@@ -20,6 +20,8 @@ use super::takes::Wish;
 use super::volume::{Common, Volume};
 use crate::body::Body;
 use crate::error::DiskError;
+use rustix::fs::Access;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -327,6 +329,64 @@ fn open_one(disk: &Disk, takes_over: bool) -> Option<Opened> {
     }
 }
 
+/// What [`examine`] found.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Examined {
+    /// The set of disks it is of, where there is a store.
+    pub set: Option<Uuid>,
+    /// Bytes that a start would take from its file system, which a file that is not there gets.
+    pub makes_bytes: u64,
+    /// The number of that file system.
+    pub file_system: u64,
+    /// Bytes that are free there.
+    pub free_bytes: u64,
+}
+
+/// Looks at the place of a disk as [`Disks::open`] does, without making or changing anything, also
+/// while another process has it.
+///
+/// # Errors
+/// What is wrong there. A start goes on without a device that cannot be opened
+/// ([`DiskError::DeviceOpen`]), unless it is a file that could not be made.
+pub fn examine(spec: &DiskSpec) -> Result<Examined, DiskError> {
+    let failed =
+        |error: rustix::io::Errno| DiskError::DeviceOpen(IoError::Failed(error.raw_os_error()));
+    let device = match FileDevice::peek(&spec.path) {
+        Ok(device) => Some(device).filter(|device| device.bytes() > 0),
+        Err(IoError::Failed(2)) if spec.bytes.is_some() => None,
+        Err(error) => return Err(DiskError::DeviceOpen(error)),
+    };
+    if let Some(device) = device {
+        rustix::fs::access(&spec.path, Access::WRITE_OK).map_err(failed)?;
+        let set = match Superblock::read(&device) {
+            Ok(superblock) => Some(superblock.set),
+            Err(error @ DiskError::DeviceForeign { .. }) => match contents(&device)? {
+                None => None,
+                Some(_) => return Err(error),
+            },
+            Err(error) => return Err(error),
+        };
+        return Ok(Examined { set, ..Examined::default() });
+    }
+    let bytes = bytes_to_make(spec.bytes.unwrap_or(0))?;
+    let folder = spec.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or_else(|| Path::new("."));
+    rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(failed)?;
+    let space = rustix::fs::statvfs(folder).map_err(failed)?;
+    let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
+    if free_bytes < bytes {
+        return Err(DiskError::DeviceNoSpace { bytes });
+    }
+    let file_system = rustix::fs::stat(folder).map_err(failed)?.st_dev;
+    Ok(Examined { set: None, makes_bytes: bytes, file_system, free_bytes })
+}
+
+/// The length of a file that is to be made, where it is in bounds.
+fn bytes_to_make(bytes: u64) -> Result<u64, DiskError> {
+    let is_in_bounds = (DEVICE_BYTES_MIN..=DEVICE_BYTES_MAX).contains(&bytes);
+    if is_in_bounds { Ok(bytes) } else { Err(DiskError::ConfigDeviceBytes { bytes }) }
+}
+
 /// What is where a disk should be.
 enum Found {
     Store(Box<Superblock>),
@@ -340,9 +400,11 @@ fn look_at(spec: &DiskSpec) -> Result<Found, DiskError> {
         (_, Ok(device)) if device.bytes() > 0 => device,
         (Some(bytes), Ok(empty)) => {
             drop(empty);
-            FileDevice::create(&spec.path, bytes)?
+            FileDevice::create(&spec.path, bytes_to_make(bytes)?)?
         }
-        (Some(bytes), Err(IoError::Failed(2))) => FileDevice::create(&spec.path, bytes)?,
+        (Some(bytes), Err(IoError::Failed(2))) => {
+            FileDevice::create(&spec.path, bytes_to_make(bytes)?)?
+        }
         (None, Ok(_)) => return Err(DiskError::ConfigDeviceBytes { bytes: 0 }),
         // The process that is about to be replaced has it: its set is this one's too.
         (_, Err(IoError::Taken)) => {

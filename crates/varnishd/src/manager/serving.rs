@@ -9,7 +9,8 @@ use crate::shm::log::Log;
 use crate::shm::{Directory, directory};
 use freshet_net::address::Address;
 use freshet_net::handover::Inherited;
-use freshet_node::node::Node;
+use freshet_node::node::{Node, NodeError};
+use freshet_node::preflight::Prepared;
 use freshet_node::sites::SiteName;
 use freshet_node::transcript::{Scribe, Tag};
 use rustix::process::getpid;
@@ -58,7 +59,9 @@ impl Child {
         }
         let scribe = Arc::clone(&journal) as Arc<dyn Scribe>;
         let mut inherited = Inherited::default();
-        let node = Node::start_with(snapshot, &mut inherited, Some(scribe))
+        let node = Prepared::of(snapshot)
+            .map_err(NodeError::Config)
+            .and_then(|prepared| Node::start_with(prepared, &mut inherited, Some(scribe)))
             .map_err(|error| format!("Could not start: {error}"))?;
         let stop = |why: String| {
             node.stop();

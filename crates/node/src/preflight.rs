@@ -1,0 +1,376 @@
+//! What a node is made of before it takes anything from its machine, and what the machine would say
+//! if it did.
+//!
+//! A start, a reload and a check prepare in the same way, so what one refuses all refuse. What a start
+//! takes for itself, as addresses, disks and the log, a check only looks at: a node that runs goes on
+//! undisturbed. The words for what is wrong with these are here, for both.
+
+use crate::config::mistake::{Mistake, Place};
+use crate::config::settings::{LogTarget, Settings};
+use crate::config::values::machine_memory_bytes;
+use crate::log::Format;
+use crate::snapshot::Snapshot;
+use freshet_base::clock::UnixMillis;
+use freshet_base::units::format_bytes;
+use freshet_net::NetError;
+use freshet_net::address::Address;
+use freshet_net::listener::Listener;
+use freshet_net::tls::certificate::{CertificateSource, CertificateStore};
+use freshet_net::tls::validity::Validity;
+use freshet_store::{DiskError, Placement, disk};
+use rustix::fs::{Access, access};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What was read and compiled for a node of some settings.
+pub struct Prepared {
+    /// Its sites.
+    pub snapshot: Snapshot,
+    /// Its certificates, where a listener wants them.
+    pub certificates: Option<Arc<CertificateStore>>,
+    /// The form of its access log.
+    pub format: Format,
+    /// What may not be meant.
+    pub warnings: Vec<Mistake>,
+}
+
+impl Prepared {
+    /// Reads and compiles what settings name. What did not change since `before` stays.
+    ///
+    /// # Errors
+    /// All that is wrong.
+    pub fn new(settings: Settings, before: Option<&Snapshot>) -> Result<Self, Vec<Mistake>> {
+        let read = Read::of(&settings);
+        match Snapshot::new(settings, before) {
+            Ok(snapshot) => read.with(snapshot),
+            Err(mut mistakes) => {
+                mistakes.extend(read.found);
+                Err(mistakes)
+            }
+        }
+    }
+
+    /// Reads what the settings of a snapshot name that was made before.
+    ///
+    /// # Errors
+    /// All that is wrong.
+    pub fn of(snapshot: Snapshot) -> Result<Self, Vec<Mistake>> {
+        Read::of(&snapshot.settings).with(snapshot)
+    }
+}
+
+/// What settings name besides sites.
+struct Read {
+    certificates: Option<Arc<CertificateStore>>,
+    format: Option<Format>,
+    found: Vec<Mistake>,
+}
+
+impl Read {
+    fn of(settings: &Settings) -> Self {
+        let mut found = Vec::new();
+        memory(settings, &mut found);
+        let certificates = certificates(settings, &mut found);
+        let format = Format::parse(&settings.log.format).map_err(|error| {
+            let place = settings.document.at("log.format");
+            found.push(Mistake::error(place, format!("log.format: {error}")));
+        });
+        Self { certificates, format: format.ok(), found }
+    }
+
+    fn with(self, snapshot: Snapshot) -> Result<Prepared, Vec<Mistake>> {
+        let Self { certificates, format, found } = self;
+        match format.filter(|_| !found.iter().any(Mistake::is_error)) {
+            Some(format) => Ok(Prepared { snapshot, certificates, format, warnings: found }),
+            None => Err(found),
+        }
+    }
+}
+
+/// What this machine would refuse a node of these settings, or give it in part only.
+///
+/// `is_own` says whether a node of ours has an address now, which is then not in somebody's way.
+pub fn examine(settings: &Settings, is_own: impl Fn(&Address) -> bool) -> Vec<Mistake> {
+    let mut found = Vec::new();
+    for listener in &settings.listeners {
+        found.extend(examine_address(&listener.address, listener.place, &is_own));
+    }
+    stores(settings, &mut found);
+    lower_memory(settings, &mut found);
+    if let LogTarget::File(path) = &settings.log.access
+        && let Err(error) = appendable(path)
+    {
+        found.push(no_log(settings, &error));
+    }
+    found
+}
+
+/// What is in the way of listening on an address that is written at `place`.
+pub fn examine_address(
+    address: &Address,
+    place: Place,
+    is_own: impl Fn(&Address) -> bool,
+) -> Option<Mistake> {
+    match Listener::examine(address) {
+        Err(NetError::LocalBind { kind: io::ErrorKind::AddrInUse, .. }) if is_own(address) => None,
+        Err(error) => Some(no_address(&error, place)),
+        Ok(()) => None,
+    }
+}
+
+/// Why an address cannot be listened on.
+pub fn no_address(error: &NetError, place: Place) -> Mistake {
+    let mistake = Mistake::error(place, error.to_string());
+    let NetError::LocalBind { address, kind, .. } = error else { return mistake };
+    let port = address.port().unwrap_or(0);
+    match kind {
+        io::ErrorKind::AddrInUse => mistake.help(match address {
+            Address::Tcp(_) => format!("`ss -ltnp sport = :{port}` shows the program that has it"),
+            Address::Unix(_) => "another program listens on it".to_owned(),
+        }),
+        io::ErrorKind::PermissionDenied if port > 0 && port < 1024 => mistake.help(
+            "ports below 1024 need the capability CAP_NET_BIND_SERVICE, which the systemd unit \
+             gives, or root",
+        ),
+        io::ErrorKind::AddrNotAvailable => {
+            mistake.help("this machine does not have that address; `ip address` lists its own")
+        }
+        _ => mistake,
+    }
+}
+
+/// Why the access log cannot be written.
+pub(crate) fn no_log(settings: &Settings, error: &io::Error) -> Mistake {
+    let place = settings.document.at("log.access");
+    let LogTarget::File(path) = &settings.log.access else {
+        return Mistake::error(place, format!("the access log cannot be written: {error}"));
+    };
+    let message = format!("the access log {} cannot be written: {error}", path.display());
+    let folder = folder_of(path);
+    Mistake::error(place, message).help(match error.kind() {
+        io::ErrorKind::NotFound => format!("make its folder: mkdir -p {}", folder.display()),
+        _ => format!("let the node's user write {}", folder.display()),
+    })
+}
+
+/// Why a store cannot be used.
+pub(crate) fn no_store(settings: &Settings, path: &str, error: &DiskError) -> Mistake {
+    let row = settings.stores.iter().find(|store| store.path == Path::new(path));
+    let place = row.map_or_else(Place::default, |store| store.place);
+    let mistake = Mistake::error(place, format!("store {path}: {error}"));
+    let folder = folder_of(Path::new(path));
+    match error {
+        DiskError::DeviceOpen(_) if !folder.is_dir() => {
+            mistake.help(format!("make its folder: mkdir -p {}", folder.display()))
+        }
+        DiskError::ConfigDeviceBytes { bytes: 0 } => {
+            mistake.help("give store.size, as `size = \"100GB\"`")
+        }
+        _ => mistake,
+    }
+}
+
+/// More memory than there is ends with the kernel killing the node. What else is held is a tenth at
+/// least.
+fn memory(settings: &Settings, found: &mut Vec<Mistake>) {
+    let (wanted, machine) = (settings.memory_bytes, machine_memory_bytes());
+    let place = settings.document.at("memory");
+    let (wanted_text, machine_text) = (format_bytes(wanted), format_bytes(machine));
+    if wanted > machine {
+        let message = format!("memory is {wanted_text}, and {machine_text} is all there is");
+        found.push(Mistake::error(place, message).help("give less, or `auto` for a quarter"));
+    } else if wanted > machine / 10 * 9 {
+        let message = format!("memory is {wanted_text} of the {machine_text} there are");
+        let help = "connections, requests and the system need memory beside it: give 80 % at most";
+        found.push(Mistake::warning(place, message).help(help));
+    }
+}
+
+/// How long before its end a certificate should have been renewed: clients of ACME renew with a third
+/// of its time left, which is 15 days where it has 45.
+const RENEWAL_DUE_S: i64 = 14 * 86_400;
+
+fn certificates(settings: &Settings, found: &mut Vec<Mistake>) -> Option<Arc<CertificateStore>> {
+    let wants = settings.listeners.iter().find(|listener| listener.tls)?;
+    if settings.certificates.is_empty() {
+        let message = "a TLS listener needs --cert and --key, or [[certificate]]";
+        found.push(Mistake::error(wants.place, message));
+        return None;
+    }
+    match CertificateStore::load_all(sources(settings)) {
+        Ok(store) => {
+            let now_s = i64::try_from(UnixMillis::now().0 / 1000).unwrap_or(i64::MAX);
+            for (certificate, validity) in settings.certificates.iter().zip(store.validities()) {
+                let warning = validity.and_then(|validity| renewal(validity, now_s));
+                let shown = certificate.cert.display();
+                found.extend(warning.map(|(message, help)| {
+                    Mistake::warning(certificate.place, format!("{shown}: {message}")).help(help)
+                }));
+            }
+            Some(store)
+        }
+        Err(errors) => {
+            for (index, error) in errors {
+                let place = settings.certificates.get(index).map_or_else(Place::default, |one| {
+                    let is_key = match &error {
+                        NetError::ConfigKeyMismatch { .. } => true,
+                        NetError::ConfigFile { path, .. } => *path == one.key,
+                        _ => false,
+                    };
+                    if is_key { one.key_place } else { one.place }
+                });
+                let mistake = Mistake::error(place, error.to_string());
+                found.push(match cure(&error) {
+                    Some(help) => mistake.help(help),
+                    None => mistake,
+                });
+            }
+            None
+        }
+    }
+}
+
+fn sources(settings: &Settings) -> Vec<CertificateSource> {
+    settings
+        .certificates
+        .iter()
+        .map(|certificate| CertificateSource {
+            certificate: certificate.cert.clone(),
+            key: certificate.key.clone(),
+            ocsp: certificate.ocsp.clone(),
+            names: Vec::new(),
+        })
+        .collect()
+}
+
+/// What to do about a file that cannot be read.
+fn cure(error: &NetError) -> Option<String> {
+    let NetError::ConfigFile { path, .. } = error else { return None };
+    let shown = path.display();
+    match File::open(path).err()?.kind() {
+        io::ErrorKind::PermissionDenied => Some(format!(
+            "let the group of the node's user read it, as that of the service: \
+             chgrp freshet {shown} && chmod 640 {shown}"
+        )),
+        io::ErrorKind::NotFound => Some("give the path of a file that is there".to_owned()),
+        _ => None,
+    }
+}
+
+/// What is due for a certificate, and what to do, where something is.
+fn renewal(validity: Validity, now_s: i64) -> Option<(String, &'static str)> {
+    let days = |seconds: i64| match seconds / 86_400 {
+        0 => "less than a day".to_owned(),
+        1 => "1 day".to_owned(),
+        days => format!("{days} days"),
+    };
+    let left_s = validity.until_s - now_s;
+    if left_s < 0 {
+        let message = format!("the certificate expired {} ago", days(-left_s));
+        return Some((message, "clients refuse it: renew it, then reload"));
+    }
+    if now_s < validity.from_s {
+        let message = format!("the certificate holds in {} only", days(validity.from_s - now_s));
+        return Some((message, "clients refuse it until then; is the clock right?"));
+    }
+    (left_s < RENEWAL_DUE_S).then(|| {
+        let message = format!("the certificate expires in {}", days(left_s));
+        (message, "renew it, then reload")
+    })
+}
+
+fn stores(settings: &Settings, found: &mut Vec<Mistake>) {
+    let mut set = None;
+    let mut wanted: HashMap<u64, u64> = HashMap::new();
+    for (store, spec) in settings.stores.iter().zip(crate::disk::specs(settings)) {
+        let path = store.path.display().to_string();
+        let examined = match disk::examine(&spec) {
+            Ok(examined) => examined,
+            Err(error) => {
+                let mistake = no_store(settings, &path, &error);
+                let goes_on = matches!(error, DiskError::DeviceOpen(_)) && store.path.exists();
+                found.push(if goes_on {
+                    Mistake::warning(mistake.place, mistake.message)
+                        .help("a node starts without it and tries again by and by")
+                } else {
+                    mistake
+                });
+                continue;
+            }
+        };
+        if let Some(own) = examined.set {
+            let first = *set.get_or_insert(own);
+            if first != own {
+                let error = DiskError::DeviceOfOtherSet { found: own, wanted: first };
+                found.push(no_store(settings, &path, &error));
+            }
+        }
+        let all = wanted.entry(examined.file_system).or_default();
+        *all = all.saturating_add(examined.makes_bytes);
+        if *all > examined.free_bytes {
+            let error = DiskError::DeviceNoSpace { bytes: *all };
+            found.push(no_store(settings, &path, &error));
+        }
+    }
+}
+
+fn lower_memory(settings: &Settings, found: &mut Vec<Mistake>) {
+    let Some(lower) = &settings.lower_memory else { return };
+    match &lower.placement {
+        Placement::File(path) => {
+            if let Err(error) = appendable(path) {
+                let place = settings.document.at("lower_memory.path");
+                let message = format!("{} cannot be used as memory: {error}", path.display());
+                found.push(Mistake::error(place, message));
+            }
+        }
+        Placement::Node(node) => {
+            if !Path::new(&format!("/sys/devices/system/node/node{node}")).is_dir() {
+                let place = settings.document.at("lower_memory.numa_node");
+                let message = format!("this machine has no NUMA node {node}");
+                found.push(Mistake::error(place, message).help("`lscpu` lists those it has"));
+            }
+        }
+        Placement::Anywhere => {}
+    }
+}
+
+/// Whether a file could be opened for writing, or made.
+fn appendable(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let asked = match access(path, Access::WRITE_OK) {
+        Err(rustix::io::Errno::NOENT) => {
+            access(folder_of(path), Access::WRITE_OK | Access::EXEC_OK)
+        }
+        asked => asked,
+    };
+    Ok(asked?)
+}
+
+fn folder_of(path: &Path) -> &Path {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or_else(|| Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_due_before_it_ends() {
+        let day = 86_400;
+        let validity = Validity { from_s: 10 * day, until_s: 100 * day };
+        let says = |now_s: i64| renewal(validity, now_s).map(|(message, _)| message);
+        assert_eq!(says(50 * day), None);
+        assert_eq!(says(86 * day), None);
+        assert_eq!(says(90 * day).unwrap(), "the certificate expires in 10 days");
+        assert_eq!(says(100 * day - 5).unwrap(), "the certificate expires in less than a day");
+        assert_eq!(says(103 * day).unwrap(), "the certificate expired 3 days ago");
+        assert_eq!(says(9 * day).unwrap(), "the certificate holds in 1 day only");
+    }
+}
