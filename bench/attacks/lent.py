@@ -6,7 +6,8 @@ import harness, wire
 from harness import attack
 
 WHERE = "ARCHITECTURE.md, Invariants; docs/operations.md, What one client may take"
-BODY_BYTES, OTHER_BYTES = 400_000, 1_000_000
+# Long enough to be lent, from the second time on that somebody asks.
+BODY_BYTES, OTHER_BYTES = 600_000, 1_000_000
 STREAMS = 10
 # Readers that go on at a time, so that what they need again fits their networks' shares of the origin.
 AT_A_TIME = 100
@@ -54,7 +55,10 @@ class Stalled:
             raise harness.Broken(f"{self.refused} of {count} requests were refused before their responses began")
 
     async def begin_h1(self, target, tls, index):
-        reader, writer = await wire.connect(self.bed.tls_port if tls else self.bed.clear_port, f"127.9.{1 + index % 8}.1", tls=tls, receive_bytes=8192)
+        source = f"127.9.{1 + index % 8}.1"
+        if not tls:
+            await wire.fetch(self.bed.clear_port, target, source)
+        reader, writer = await wire.connect(self.bed.tls_port if tls else self.bed.clear_port, source, tls=tls, receive_bytes=8192)
         request = wire.get(target)
         writer.write(request)
         self.bed.sent(len(request), connections=1)

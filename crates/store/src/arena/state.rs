@@ -4,7 +4,7 @@ use super::pages::{PageRun, Pages};
 use super::queue::Queue;
 use super::slab::{self, Slabs};
 use super::{ArenaStats, Mapping};
-use crate::limits::{FRAME_BYTES, PAGE_BYTES, PIECE_METADATA_BYTES, SLAB_BYTES_MAX};
+use crate::limits::{DEBT_SHARE, FRAME_BYTES, PAGE_BYTES, PIECE_METADATA_BYTES, SLAB_BYTES_MAX};
 use crate::wake::WakeList;
 
 /// The bytes of one piece.
@@ -41,9 +41,24 @@ impl State {
     /// Takes a run of `best` bytes, or from fragments of at least `least`; `least` only counts
     /// for whole pages.
     pub(super) fn take(&mut self, mapping: &Mapping, best: u32, least: u32) -> Option<Run> {
-        if !self.make_room(mapping, PIECE_METADATA_BYTES) {
-            return None;
-        }
+        let has_room = self.make_room(mapping, PIECE_METADATA_BYTES);
+        if has_room { self.take_run(best, least) } else { None }
+    }
+
+    /// As [`State::take`], also where metadata is beyond the limit: the frames are there, and with
+    /// pieces that are in use in each of them none could be given back for it.
+    pub(super) fn take_on_credit(
+        &mut self,
+        mapping: &Mapping,
+        best: u32,
+        least: u32,
+    ) -> Option<Run> {
+        let has_room = self.make_room(mapping, PIECE_METADATA_BYTES);
+        let has_room = has_room || self.has_credit(PIECE_METADATA_BYTES);
+        if has_room { self.take_run(best, least) } else { None }
+    }
+
+    fn take_run(&mut self, best: u32, least: u32) -> Option<Run> {
         let run = if best <= SLAB_BYTES_MAX {
             self.take_part(best)?
         } else {
@@ -78,6 +93,15 @@ impl State {
         fits
     }
 
+    /// The same beyond the limit, by a [`DEBT_SHARE`]th at most.
+    pub(super) fn charge_on_credit(&mut self, bytes: u64) -> bool {
+        let has_credit = self.has_credit(bytes);
+        if has_credit {
+            self.metadata_bytes += bytes;
+        }
+        has_credit
+    }
+
     pub(super) fn charge_beyond_limit(&mut self, bytes: u64) {
         self.metadata_bytes += bytes;
     }
@@ -93,7 +117,7 @@ impl State {
         self.make_room(mapping, 0);
         let mut served = 0;
         while let Some(need) = self.queue.next() {
-            let Some(run) = self.take(mapping, need.best, need.least) else { break };
+            let Some(run) = self.take_on_credit(mapping, need.best, need.least) else { break };
             self.queue.serve(run, wakes);
             served += 1;
         }
@@ -136,6 +160,11 @@ impl State {
             mapping.discard(u64::from(frame) * FRAME_BYTES, FRAME_BYTES as u32);
         }
         true
+    }
+
+    fn has_credit(&self, bytes: u64) -> bool {
+        let total_bytes = self.committed_bytes() + self.metadata_bytes + bytes;
+        total_bytes <= self.limit_bytes + self.limit_bytes / DEBT_SHARE
     }
 
     fn committed_bytes(&self) -> u64 {

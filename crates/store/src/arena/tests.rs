@@ -123,6 +123,31 @@ fn what_is_charged_beyond_the_limit_is_paid_back_by_the_next_free_frame() {
     arena.release_metadata(2 << 20);
 }
 
+#[test]
+fn what_cannot_wait_for_a_frame_is_on_credit_and_bodies_go_on_meanwhile() {
+    let arena = arena(64);
+    let pieces = exhaust(&arena, 128 << 10);
+    // Half of all is free, and no frame is.
+    let mut held: Vec<_> = pieces.into_iter().step_by(2).collect();
+    while arena.charge_metadata(256 << 10).is_ok() {}
+    let before = total(arena.stats());
+    let evictable = evict_from_list(&arena);
+    for step in 1..=4 {
+        arena.charge_on_credit(1 << 20).expect("a sixteenth of the limit");
+        assert_eq!(total(arena.stats()), before + (step << 20));
+        evictable.lock().unwrap().extend(held.pop());
+        held.push(arena.allocate(128 << 10).expect("room beside what is on credit"));
+        assert!(evictable.lock().unwrap().is_empty());
+    }
+    let refused = arena.charge_on_credit(1 << 20);
+    assert_eq!(refused, Err(StoreError::LocalMemoryFull { bytes: 1 << 20 }));
+    // Who waits gets what is free.
+    let mut wait = arena.wait(Need { best: 4096, good: 4096, least: 4096 });
+    assert!(wait.poll(&mut Context::from_waker(Waker::noop())).is_ready());
+    held.clear();
+    assert!(total(arena.stats()) <= 64 << 20);
+}
+
 /// Makes the arena evict from the list that is returned, oldest first.
 fn evict_from_list(arena: &Arc<Arena>) -> Arc<Mutex<Vec<PieceMut>>> {
     let list = Arc::new(Mutex::new(Vec::<PieceMut>::new()));
