@@ -7,7 +7,9 @@ mod skip;
 #[path = "../support/mod.rs"]
 mod support;
 
+
 mod dissected;
 mod equality;
 mod router;
+mod untouched;
 mod world;

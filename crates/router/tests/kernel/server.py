@@ -1,11 +1,12 @@
-"""server.py WORD: says who it is and whom it sees, over HTTP on port 80 of every address.
+"""server.py WORD ADDRESS: says who it is and whom it sees, over HTTP on port 80 of every address.
 
-GET /N sends N bytes, slowly where the path ends in /slow; POST says how many bytes it got.
+Over UDP at port 90 of ADDRESS it answers with who it is, in as many bytes as it got. GET /N sends N bytes, slowly where the path ends in /slow; POST says how many bytes it got.
 """
 
 import http.server
 import socket
 import sys
+import threading
 import time
 
 
@@ -51,6 +52,15 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
 
+def datagrams():
+    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    udp.bind((sys.argv[2], 90))
+    while True:
+        got, client = udp.recvfrom(65536)
+        udp.sendto(f"{sys.argv[1]} {len(got)} ".encode().ljust(len(got), b"."), client)
+
+
 server = Server(("::", 80), Handler)
+threading.Thread(target=datagrams, daemon=True).start()
 print("ready", flush=True)
 server.serve_forever()

@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
@@ -185,7 +186,7 @@ impl World {
         }
         world.make_wire();
         for (one, word) in [("core", "core"), ("app", "edge")] {
-            let server = world.script(one, "server.py", &[word], Stdio::null());
+            let server = world.script(one, "server.py", &[word, ORIGIN[0]], Stdio::null());
             world.servers.push(server.0);
         }
         world
@@ -206,14 +207,7 @@ impl World {
     }
 
     fn make_wire(&mut self) {
-        let [mut ran, mut core] = ["ran0".to_owned(), "core0".to_owned()];
-        if let Some(vlan) = self.wire.vlan {
-            for (ns, one) in [("ran", &mut ran), ("core", &mut core)] {
-                self.ip(ns, &format!("link add link {one} name tagged type vlan id {vlan}"));
-                self.ip(ns, "link set tagged up");
-                *one = "tagged".to_owned();
-            }
-        }
+        let [ran, core] = ["ran0", "core0"];
         let Some(qfi) = self.wire.tunnel else {
             let [client4, client6] = CLIENT;
             self.ip("ran", &format!("addr add {client4}/24 dev {ran}"));
@@ -225,9 +219,10 @@ impl World {
             return;
         };
         for (ns, device, ends) in
-            [("ran", &ran, self.gnbs().as_slice()), ("core", &core, &[self.upf_address()])]
+            [("ran", ran, self.gnbs().as_slice()), ("core", core, &[self.upf_address()])]
         {
-            for end in ends {
+            // Emulators put tags into frames themselves.
+            for end in ends.iter().filter(|_| self.wire.vlan.is_none()) {
                 let (length, more) = if end.contains(':') { (64, "nodad") } else { (24, "") };
                 self.ip(ns, &format!("addr add {end}/{length} dev {device} {more}"));
             }
@@ -265,13 +260,19 @@ impl World {
     }
 
     fn emulator(&self, ns: &str, tun: &str, ends: &[&str]) -> Emulator {
-        let arguments: Vec<&str> = [tun].iter().chain(ends).copied().collect();
+        let (device, peer) =
+            if ns == "ran" { ("ran0", ("core", "core0")) } else { ("core0", ("ran", "ran0")) };
+        let tagged = self.wire.vlan.map_or_else(Vec::new, |vlan| {
+            vec![vlan.to_string(), device.to_owned(), self.mac(peer.0, peer.1)]
+        });
+        let tagged = tagged.join(",");
+        let arguments: Vec<&str> = [tun, tagged.as_str()].iter().chain(ends).copied().collect();
         let (mut process, output) = self.script(ns, "emulator.py", &arguments, Stdio::piped());
         let input = process.0.stdin.take().unwrap();
         Emulator { _process: process, input, output }
     }
 
-    fn script(
+    pub(crate) fn script(
         &self,
         ns: &str,
         script: &str,
@@ -375,7 +376,7 @@ impl World {
         self.router = None;
     }
 
-    fn try_ask(&self, question: &Value) -> Option<Value> {
+    pub(crate) fn try_ask(&self, question: &Value) -> Option<Value> {
         let stream = UnixStream::connect(self.path("router.sock")).ok()?;
         let mut question = question.clone();
         question["version"] = json!(1);
@@ -426,6 +427,30 @@ impl World {
     pub(crate) fn get(&self, version: usize) -> Option<String> {
         let host = if version == 0 { ORIGIN[0].to_owned() } else { format!("[{}]", ORIGIN[1]) };
         self.curl(&[&format!("http://{host}/")]).map(|text| text.trim().to_owned())
+    }
+
+    /// Long bodies arrive whole both ways, in packets as long as the client's link takes.
+    pub(crate) fn carries_long_bodies(&self) {
+        let upload = self.path("upload");
+        std::fs::write(&upload, vec![b'y'; 300_000]).unwrap();
+        for host in [ORIGIN[0].to_owned(), format!("[{}]", ORIGIN[1])] {
+            let got = self.curl(&[&format!("http://{host}/1000000")]);
+            assert_eq!(got.map(|body| body.len()), Some(1_000_000), "{host}");
+            let body = format!("@{}", upload.display());
+            let sent = self.curl(&["--data-binary", &body, &format!("http://{host}/")]);
+            assert_eq!(sent.as_deref(), Some("300000\n"), "{host}");
+        }
+    }
+
+    /// Does something in a namespace, in a thread of its own.
+    pub(crate) fn within<T: Send>(&self, ns: &str, work: impl FnOnce() -> T + Send) -> T {
+        let file = std::fs::File::open(Path::new("/run/netns").join(self.ns(ns))).unwrap();
+        let inside = || {
+            let kind = rustix::thread::LinkNameSpaceType::Network;
+            rustix::thread::move_into_link_name_space(file.as_fd(), Some(kind)).unwrap();
+            work()
+        };
+        std::thread::scope(|scope| scope.spawn(inside).join().unwrap())
     }
 
     /// Both versions are answered by `who`, who sees the client's own address.
