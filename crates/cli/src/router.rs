@@ -131,6 +131,9 @@ struct EventsOptions {
     /// Only those after this number.
     #[arg(long, default_value_t = 0, value_name = "N")]
     after: u64,
+    /// And what happens from now on, until Ctrl-C.
+    #[arg(long)]
+    follow: bool,
 }
 
 #[derive(Args)]
@@ -191,19 +194,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Some(What::Trace(options)) => trace(&options)?,
         Some(What::Cores(options)) => cores(&options)?,
         Some(What::Demo(options)) => demo::run(options.once)?,
-        Some(What::Events(options)) => {
-            let answer = ask(&options.ask, &json!({ "ask": "events", "after": options.after }))?;
-            if !options.ask.json {
-                for event in answer.as_array().into_iter().flatten() {
-                    println!(
-                        "{:>6}  {:<10} {}",
-                        number(&event["number"]),
-                        word(&event["what"]),
-                        word(&event["subject"])
-                    );
-                }
-            }
-        }
+        Some(What::Events(options)) => events(&options)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -221,7 +212,8 @@ fn check(config: &Config) -> Result<()> {
     let text = freshet_base::file::read_text(path, FILE_BYTES_MAX)
         .with_context(|| format!("{} cannot be read", path.display()))?;
     let value = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
-    let checked = check::read(value).and_then(|rules| check::check(&rules, &config.apps));
+    let checked =
+        check::read(value).and_then(|rules| check::check(&rules, &config.apps, &config.names()));
     if let Err(mistakes) = checked {
         let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
         bail!("{}:\n{}", path.display(), lines.join("\n"));
@@ -243,6 +235,13 @@ fn start(path: &Path) -> Result<()> {
 
 /// Asks; prints the answer where it is wanted as it is.
 fn ask(options: &Ask, question: &Value) -> Result<Value> {
+    let answer = next_answer(options, &mut put(options, question)?)?;
+    let shown = options.socket.display();
+    answer.with_context(|| format!("{shown}: no answer"))
+}
+
+/// Puts a question; its answer is to be read.
+fn put(options: &Ask, question: &Value) -> Result<BufReader<UnixStream>> {
     let shown = options.socket.display();
     let stream = UnixStream::connect(&options.socket)
         .with_context(|| format!("{shown}: does a router run, and with this socket?"))?;
@@ -250,8 +249,16 @@ fn ask(options: &Ask, question: &Value) -> Result<Value> {
     let mut question = question.clone();
     question["version"] = json!(freshet_router::kernel::protocol::VERSION);
     (&stream).write_all(format!("{question}\n").as_bytes())?;
+    Ok(BufReader::new(stream))
+}
+
+/// The next answer, until the router hangs up; prints it where it is wanted as it is.
+fn next_answer(options: &Ask, from: &mut BufReader<UnixStream>) -> Result<Option<Value>> {
+    let shown = options.socket.display();
     let mut line = String::new();
-    BufReader::new(&stream).read_line(&mut line)?;
+    if from.read_line(&mut line)? == 0 {
+        return Ok(None);
+    }
     let answer: Value =
         serde_json::from_str(&line).with_context(|| format!("{shown}: no answer"))?;
     if let Some(error) = answer["error"].as_str() {
@@ -264,7 +271,32 @@ fn ask(options: &Ask, question: &Value) -> Result<Value> {
     if options.json {
         text::print(&format!("{}\n", answer["answer"]))?;
     }
-    Ok(answer["answer"].clone())
+    Ok(Some(answer["answer"].clone()))
+}
+
+fn events(options: &EventsOptions) -> Result<()> {
+    let show = |event: &Value| {
+        if !options.ask.json {
+            let what = word(&event["what"]);
+            let line = format!(
+                "{:>6}  {what:<12} {}\n",
+                number(&event["number"]),
+                word(&event["subject"])
+            );
+            text::print(&line)?;
+        }
+        Ok::<_, anyhow::Error>(())
+    };
+    if !options.follow {
+        let answer = ask(&options.ask, &json!({ "ask": "events", "after": options.after }))?;
+        return answer.as_array().into_iter().flatten().try_for_each(show);
+    }
+    let mut from = put(&options.ask, &json!({ "ask": "follow", "after": options.after }))?;
+    from.get_ref().set_read_timeout(None)?;
+    while let Some(event) = next_answer(&options.ask, &mut from)? {
+        show(&event)?;
+    }
+    bail!("the router hung up")
 }
 
 fn word(value: &Value) -> String {

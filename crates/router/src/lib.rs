@@ -8,6 +8,7 @@
 //! - [`packet`] and [`gtp`]: frames, read and written;
 //! - [`mod@rule`]: traffic rules, checked as a whole, compiled to bit sets, and what they mean;
 //! - [`session`]: which client is behind which tunnel, as learnt, copied from PFCP or told;
+//! - [`dns`]: which addresses a name has;
 //! - [`cores`]: which cores of a machine are guaranteed to be fast, and how to hold them there;
 //! - `kernel`, with the feature of that name: the programs themselves, loaded and attached;
 //! - [`model`]: what becomes of a frame, said plainly; the program in the kernel is held against it.
@@ -21,13 +22,14 @@
 //!     "trafficRuleId": "local", "filterType": "FLOW", "priority": 1, "state": "ACTIVE",
 //!     "trafficFilter": [{"dstAddress": ["192.0.2.300"]}], "action": "DROP",
 //! }]);
-//! let mistakes = check::read(rules).and_then(|rules| check::check(&rules, &[])).unwrap_err();
+//! let mistakes = check::read(rules).and_then(|rules| check::check(&rules, &[], &Default::default())).unwrap_err();
 //! assert_eq!(mistakes[0].place, "rules[0].trafficFilter[0].dstAddress[0]");
 //! ```
 #![forbid(unsafe_code)]
 
 pub mod app;
 pub mod cores;
+pub mod dns;
 pub mod gtp;
 #[cfg(feature = "kernel")]
 pub mod kernel;

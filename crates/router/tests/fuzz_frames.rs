@@ -70,3 +70,21 @@ fn fuzz_pfcp() {
         },
     );
 }
+
+/// An answer of a resolver is understood or refused.
+#[test]
+fn fuzz_dns() {
+    use freshet_router::dns::{Kind, answer, question};
+    check!().with_test_time(TEST_TIME).with_iterations(ITERATIONS).with_max_len(120).for_each(
+        |input: &[u8]| {
+            let _ = answer(input, 7, "www.example.com", Kind::A);
+            let mut message = question(7, "www.example.com", Kind::Aaaa);
+            message[2] |= 0x80;
+            message[7] = 3;
+            message.extend(input);
+            if let Ok(answer) = answer(&message, 7, "www.example.com", Kind::Aaaa) {
+                assert!(answer.addresses.len() <= freshet_router::dns::ADDRESSES_MAX);
+            }
+        },
+    );
+}

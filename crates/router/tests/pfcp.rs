@@ -2,55 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
 
+#[path = "support/n4.rs"]
+mod n4;
+
 use freshet_router::gtp::Form;
 use freshet_router::packet::mapped;
 use freshet_router::session::Client;
 use freshet_router::session::learn::Told;
 use freshet_router::session::pfcp::{Change, Copies, Unread};
+use n4::{SMF, UPF, downlink_action, element, f_seid, group, message, uplink_rule};
 use std::net::IpAddr;
-
-const SMF: [u8; 4] = [192, 0, 2, 1];
-const UPF: [u8; 4] = [192, 0, 2, 2];
-
-fn element(kind: u16, value: &[u8]) -> Vec<u8> {
-    [&kind.to_be_bytes()[..], &(value.len() as u16).to_be_bytes(), value].concat()
-}
-
-fn group(kind: u16, parts: &[Vec<u8>]) -> Vec<u8> {
-    element(kind, &parts.concat())
-}
-
-fn message(kind: u8, seid: u64, sequence: u32, parts: &[Vec<u8>]) -> Vec<u8> {
-    let content = parts.concat();
-    let mut message = vec![0x21, kind];
-    message.extend((content.len() as u16 + 12).to_be_bytes());
-    message.extend(seid.to_be_bytes());
-    message.extend(&sequence.to_be_bytes()[1..]);
-    message.push(0);
-    message.extend(content);
-    message
-}
-
-fn uplink_rule(f_teid: &[u8]) -> Vec<u8> {
-    let pdi = group(
-        2,
-        &[
-            element(20, &[0]),
-            element(21, f_teid),
-            element(93, &[2, 10, 45, 0, 2]),
-            element(124, &[9]),
-        ],
-    );
-    group(1, &[element(56, &[0, 1]), pdi, element(108, &[0, 0, 0, 1])])
-}
-
-fn downlink_action(kind: u16, inner: u16, with_interface: bool, teid: u8) -> Vec<u8> {
-    let mut forwarding = vec![element(84, &[1, 0, 0, 0, 0, teid, 10, 0, 0, 1])];
-    if with_interface {
-        forwarding.push(element(42, &[0]));
-    }
-    group(kind, &[element(108, &[0, 0, 0, 2]), group(inner, &forwarding)])
-}
 
 fn session(teids: [u32; 2]) -> Told {
     Told {
@@ -60,10 +21,6 @@ fn session(teids: [u32; 2]) -> Told {
         qfi: 9,
         form: Form::GtpContainer,
     }
-}
-
-fn f_seid(seid: u64) -> Vec<u8> {
-    element(57, &[&[2][..], &seid.to_be_bytes(), &UPF].concat())
 }
 
 struct N4(Copies);

@@ -206,8 +206,14 @@ fn start_with(
     for place in &places {
         programs.program(place.program)?;
     }
-    let mut control =
-        Control::new(programs, config.sessions, seed, config.apps.clone(), config.limits.clone());
+    let mut control = Control::new(
+        programs,
+        config.sessions,
+        seed,
+        config.apps.clone(),
+        config.limits.clone(),
+        config.names(),
+    );
     let is_first = state.is_none();
     control.adopt(state.unwrap_or_default(), adopted)?;
     if let Some(path) = config.rules.as_ref().filter(|_| is_first) {

@@ -1,6 +1,7 @@
 //! The configuration of a router: a TOML file.
 
 use crate::app::{APPS_MAX, App, Kind, LEGS_MAX, Leg, TAPS_MAX, mac_of};
+use crate::rule::name::Names;
 use crate::session::{SESSIONS_DEFAULT, SESSIONS_MAX};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -50,6 +51,10 @@ pub struct Config {
     pub rules: Option<PathBuf>,
     /// Where usage records are appended.
     pub usage: Option<PathBuf>,
+    /// How often what clients used is appended there, in seconds, besides when their sessions end.
+    pub usage_interval_s: Option<u64>,
+    /// Who is asked for the addresses of names in rules.
+    pub resolver: Option<SocketAddr>,
     /// A UDP address that gets copies of the core's PFCP.
     pub pfcp: Option<SocketAddr>,
     /// Sessions there may be.
@@ -76,6 +81,8 @@ struct File {
     state: PathBuf,
     rules: Option<PathBuf>,
     usage: Option<PathBuf>,
+    usage_interval_s: Option<u64>,
+    resolver: Option<SocketAddr>,
     pfcp: Option<SocketAddr>,
     #[serde(default = "default_sessions")]
     sessions: usize,
@@ -136,6 +143,14 @@ const fn default_sessions() -> usize {
     SESSIONS_DEFAULT
 }
 
+impl Config {
+    /// What is known of names before anybody was asked.
+    #[must_use]
+    pub fn names(&self) -> Names {
+        Names { has_resolver: self.resolver.is_some(), ..Names::default() }
+    }
+}
+
 /// Reads a configuration.
 ///
 /// # Errors
@@ -147,6 +162,12 @@ pub fn read(text: &str) -> Result<Config, String> {
     }
     if file.sessions == 0 || file.sessions > SESSIONS_MAX {
         return Err(format!("sessions: must be 1 to {SESSIONS_MAX}"));
+    }
+    if file.usage_interval_s.is_some_and(|seconds| !(1..=86_400).contains(&seconds)) {
+        return Err("usage_interval_s: must be 1 to 86400".to_owned());
+    }
+    if file.usage_interval_s.is_some() && file.usage.is_none() {
+        return Err("usage_interval_s: needs `usage`, the file to append to".to_owned());
     }
     if file.app.len() > APPS_MAX {
         return Err(format!("app: {APPS_MAX} are the most"));
@@ -189,6 +210,8 @@ pub fn read(text: &str) -> Result<Config, String> {
         state: file.state,
         rules: file.rules,
         usage: file.usage,
+        usage_interval_s: file.usage_interval_s,
+        resolver: file.resolver,
         pfcp: file.pfcp,
         sessions: file.sessions,
         apps,
@@ -299,6 +322,9 @@ mod tests {
             ("1.5 Mbit/s", "1.5 MB", "limit.local.rate: `1.5 MB` is no rate"),
             ("wire = \"n3\"", "wire = \"n4\"", "unknown variant `n4`"),
             ("addresses", "adresses", "unknown field `adresses`"),
+            ("access =", "usage_interval_s = 0\naccess =", "must be 1 to 86400"),
+            ("access =", "usage_interval_s = 60\naccess =", "needs `usage`"),
+            ("access =", "resolver = \"10.0.0.53\"\naccess =", "resolver"),
         ];
         for (from, to, expected) in cases {
             let found = read(&GOOD.replace(from, to)).expect_err(to);

@@ -5,13 +5,15 @@ use super::programs::{Count, KernelError, Programs};
 use crate::app::App;
 use crate::rule::check::{self, Mistake};
 use crate::rule::compile::{PROFILES_MAX, Table};
+use crate::rule::name::{Names, wanted};
 use crate::rule::wire::TrafficRule;
 use crate::rule::{Profile, RULES_MAX, Rule};
 use crate::session::learn::{Learnt, Sessions, Sighting, Told};
 use crate::session::lines::{self, Lines, Numbers};
 use crate::session::{Authority, Client, PATHS_MAX, Path, Session};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
 
 /// What the router learnt, counted.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
@@ -41,6 +43,9 @@ pub struct State {
     profiles: BTreeMap<u16, (Vec<String>, Option<[String; 2]>)>,
     /// Tags of clients.
     tags: BTreeMap<String, Vec<String>>,
+    /// Addresses of names in rules.
+    #[serde(default)]
+    names: BTreeMap<String, Vec<IpAddr>>,
 }
 
 /// Why rules were not taken.
@@ -53,7 +58,7 @@ pub enum Refused {
 }
 
 /// A client's use of apps, for charging.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Usage {
     /// Who.
     pub client: String,
@@ -83,6 +88,9 @@ pub struct Control {
     pub(super) generation: u64,
     /// Uses of sessions that ended since they were last asked for.
     ended: Vec<Usage>,
+    /// What was last recorded of clients whose sessions go on, in packets each way.
+    recorded: HashMap<Client, [u64; 2]>,
+    names: Names,
     tagged: BTreeMap<Client, Vec<String>>,
 }
 
@@ -98,6 +106,7 @@ impl Control {
         seed: u64,
         apps: Vec<App>,
         limits: BTreeMap<String, u64>,
+        names: Names,
     ) -> Self {
         let mut profiles = Interned::new(PROFILES_MAX);
         // The first is that of clients without tags and tunnel; it stays.
@@ -119,6 +128,8 @@ impl Control {
             rules_wire: Vec::new(),
             generation: 0,
             ended: Vec::new(),
+            recorded: HashMap::new(),
+            names,
             tagged: BTreeMap::new(),
         }
     }
@@ -130,9 +141,10 @@ impl Control {
     /// What the kernel refused.
     pub fn adopt(&mut self, state: State, has_lines: bool) -> Result<(), KernelError> {
         self.generation = state.generation;
+        self.names.known = state.names;
         for (number, (tags, ends)) in state.profiles {
             let end = |text: &String| {
-                let address: Option<std::net::IpAddr> = text.parse().ok();
+                let address: Option<IpAddr> = text.parse().ok();
                 address.map_or(0, |address| crate::packet::AddressOf::from(address).0)
             };
             let tunnel = ends.map(|ends| [end(&ends[0]), end(&ends[1])]);
@@ -195,6 +207,7 @@ impl Control {
             apps: self.apps.iter().map(|app| app.name.clone()).collect(),
             numbers: self.rules.iter().map(|rule| (rule.id.clone(), rule.number)).collect(),
             profiles: profiles.collect(),
+            names: self.names.known.clone(),
             tags: self.tagged.iter().map(|(who, tags)| (who.to_string(), tags.clone())).collect(),
         }
     }
@@ -327,6 +340,7 @@ impl Control {
         if let Some(numbers) = self.numbers.remove(&client) {
             let usage = self.usage_of(client, numbers)?;
             self.ended.extend(usage);
+            self.recorded.remove(&client);
             self.paths.release(numbers.path);
             self.profiles.release(numbers.profile);
             self.usage_free.push(numbers.usage);
@@ -354,6 +368,48 @@ impl Control {
     /// Uses of sessions that ended since this was last asked.
     pub fn ended(&mut self) -> Vec<Usage> {
         std::mem::take(&mut self.ended)
+    }
+
+    /// Everybody who has a session.
+    pub fn clients(&self) -> Vec<Client> {
+        self.numbers.keys().copied().collect()
+    }
+
+    /// A client's use where it has changed since this was last asked.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub fn changed_usage(&mut self, client: Client) -> Result<Option<Usage>, KernelError> {
+        let Some(usage) = self.usage(client)? else { return Ok(None) };
+        let packets = [usage.uplink.packets, usage.downlink.packets];
+        let is_same = self.recorded.insert(client, packets) == Some(packets);
+        Ok((!is_same).then_some(usage))
+    }
+
+    /// Names that the rules in force have.
+    #[must_use]
+    pub fn wanted_names(&self) -> BTreeSet<String> {
+        wanted(&self.rules_wire)
+    }
+
+    /// Takes note of a name's addresses; whether they are others than before. The rules are in force
+    /// with them when this returns.
+    ///
+    /// # Errors
+    /// Why the rules are not possible with them; then what was known before counts.
+    pub fn set_name(&mut self, name: String, addresses: Vec<IpAddr>) -> Result<bool, Refused> {
+        if self.names.known.get(&name) == Some(&addresses) {
+            return Ok(false);
+        }
+        let before = self.names.known.insert(name.clone(), addresses);
+        let set = self.set_checked(self.rules_wire.clone(), None, self.generation);
+        if set.is_err() {
+            match before {
+                Some(before) => self.names.known.insert(name, before),
+                None => self.names.known.remove(&name),
+            };
+        }
+        set.map(|_| true)
     }
 
     pub(super) fn slot_of(&self, client: Client) -> Option<u32> {
@@ -386,7 +442,7 @@ impl Control {
         numbers: Option<BTreeMap<String, u16>>,
         generation: u64,
     ) -> Result<u64, Refused> {
-        let mut rules = check::check(&wire, &self.apps).map_err(Refused::Mistakes)?;
+        let mut rules = check::check(&wire, &self.apps, &self.names).map_err(Refused::Mistakes)?;
         let known = numbers.unwrap_or_else(|| {
             self.rules.iter().map(|rule| (rule.id.clone(), rule.number)).collect()
         });
@@ -412,6 +468,8 @@ impl Control {
             self.programs.clear_rule_count(number).map_err(Refused::Kernel)?;
         }
         (self.rules, self.rules_wire) = (rules, wire);
+        let wanted = self.wanted_names();
+        self.names.known.retain(|name, _| wanted.contains(name));
         Ok(generation)
     }
 

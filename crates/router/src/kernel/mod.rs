@@ -12,6 +12,7 @@ pub mod layout;
 pub mod namespace;
 mod programs;
 pub mod protocol;
+mod resolver;
 mod serve;
 
 pub use attach::{StartError, detach};

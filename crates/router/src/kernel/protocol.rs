@@ -63,6 +63,12 @@ pub enum Ask {
     },
     /// What would become of a packet, and why.
     Trace(Traced),
+    /// What happens: one line for each event, until somebody hangs up.
+    Follow {
+        /// The last number that is known.
+        #[serde(default)]
+        after: u64,
+    },
     /// What happened, from a number on.
     Events {
         /// The last number that is known.

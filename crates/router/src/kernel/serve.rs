@@ -10,6 +10,7 @@ use super::protocol::{
     Answer, Ask, Event, QUESTION_BYTES_MAX, Question, RuleShown, SessionShown, SessionTold, Status,
     Trace, Traced, VERSION,
 };
+use super::resolver::Resolver;
 use crate::packet::AddressOf;
 use crate::rule::check;
 use crate::rule::reference::{entries, first_match};
@@ -27,10 +28,14 @@ use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Events kept for whoever asks.
 const EVENTS_MAX: usize = 1024;
+/// Connections that events are pushed to.
+const FOLLOWERS_MAX: usize = 16;
+/// Clients whose use is looked up before anything else gets a turn.
+const USAGES_MAX: usize = 1024;
 /// Sightings taken before anything else gets a turn.
 const SIGHTINGS_MAX: usize = 4096;
 /// How often apps are looked after.
@@ -53,6 +58,12 @@ pub struct Running {
     alive: Vec<bool>,
     events: VecDeque<Event>,
     events_seen: u64,
+    /// Connections that events are pushed to, each with the last it got.
+    followers: Vec<(UnixStream, u64)>,
+    resolver: Option<Resolver>,
+    /// When the next round of usage records begins, and whose turn is still to come in this one.
+    usage_due: Instant,
+    usage_left: Vec<Client>,
 }
 
 impl Running {
@@ -87,6 +98,7 @@ impl Running {
         let interfaces: Vec<Vec<String>> = config.apps.iter().map(names).collect();
         let signs = Signs::watch(&config.health, &interfaces);
         let alive = vec![false; config.apps.len()];
+        let resolver = config.resolver.map(Resolver::start);
         let mut running = Self {
             config,
             attached,
@@ -99,7 +111,12 @@ impl Running {
             alive,
             events: VecDeque::new(),
             events_seen: 0,
+            followers: Vec::new(),
+            resolver,
+            usage_due: Instant::now(),
+            usage_left: Vec::new(),
         };
+        running.want_names();
         running.save();
         Ok(running)
     }
@@ -117,8 +134,89 @@ impl Running {
             while let Ok((stream, _)) = self.listener.accept() {
                 self.answer(stream);
             }
+            self.take_names()?;
             let ended = self.attached.control.ended();
-            self.record(&ended);
+            self.record("end", &ended);
+            self.record_some()?;
+            self.push();
+        }
+    }
+
+    /// Has the resolver ask for what the rules name.
+    fn want_names(&self) {
+        if let Some(resolver) = &self.resolver {
+            resolver.want(self.attached.control.wanted_names());
+        }
+    }
+
+    /// Brings what the resolver found into force.
+    fn take_names(&mut self) -> Result<(), KernelError> {
+        let Some(resolver) = &self.resolver else { return Ok(()) };
+        let found: Vec<_> = resolver.found().collect();
+        for one in found {
+            let taken = match one.addresses {
+                Ok(addresses) => self.attached.control.set_name(one.name.clone(), addresses),
+                Err(why) => {
+                    self.happened("name-unknown", format!("{}: {why}", one.name));
+                    continue;
+                }
+            };
+            match taken {
+                Ok(false) => {}
+                Ok(true) => {
+                    self.save();
+                    self.happened("name", one.name);
+                }
+                Err(Refused::Mistakes(mistakes)) => {
+                    let why = mistakes.first().map(ToString::to_string).unwrap_or_default();
+                    self.happened("name-refused", format!("{}: {why}", one.name));
+                }
+                Err(Refused::Kernel(error)) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Records what some of the clients used since the last time, where that is wanted.
+    fn record_some(&mut self) -> Result<(), KernelError> {
+        let Some(seconds) = self.config.usage_interval_s else { return Ok(()) };
+        if self.usage_left.is_empty() && self.usage_due <= Instant::now() {
+            self.usage_due = Instant::now() + Duration::from_secs(seconds);
+            self.usage_left = self.attached.control.clients();
+        }
+        let rest = self.usage_left.len().saturating_sub(USAGES_MAX);
+        let mut changed = Vec::new();
+        for client in self.usage_left.drain(rest..) {
+            changed.extend(self.attached.control.changed_usage(client)?);
+        }
+        self.record("interim", &changed);
+        Ok(())
+    }
+
+    /// Pushes events to whoever follows them. Who does not take them is let go.
+    fn push(&mut self) {
+        let (events, newest) = (&self.events, self.events_seen);
+        self.followers.retain_mut(|(stream, last)| {
+            let newer = events.iter().filter(|event| event.number > *last);
+            let lines: Vec<u8> = newer.flat_map(|event| line(Ok(event))).collect();
+            *last = newest;
+            lines.is_empty() || stream.write(&lines).is_ok_and(|sent| sent == lines.len())
+        });
+    }
+
+    /// Has a connection follow events from now on.
+    fn follow(&mut self, stream: UnixStream, after: u64) {
+        // Those that hung up: they say nothing else.
+        self.followers.retain(|(stream, _)| {
+            let mut nothing = [0; 1];
+            !matches!((&*stream).read(&mut nothing), Ok(0))
+        });
+        let is_room = self.followers.len() < FOLLOWERS_MAX;
+        if is_room && stream.set_nonblocking(true).is_ok() {
+            self.followers.push((stream, after));
+        } else {
+            let why = format!("{FOLLOWERS_MAX} follow already, which is the most");
+            let _ = (&stream).write_all(&line::<()>(Err(Refusal::words(why))));
         }
     }
 
@@ -218,10 +316,12 @@ impl Running {
     }
 
     /// Appends usage records; what cannot be written is an event.
-    fn record(&mut self, usages: &[Usage]) {
+    fn record(&mut self, kind: &'static str, usages: &[Usage]) {
         #[derive(Serialize)]
         struct Record<'a> {
             at_ms: u64,
+            /// Whether the session ended, or goes on: counts are from its beginning.
+            kind: &'static str,
             #[serde(flatten)]
             usage: &'a Usage,
         }
@@ -229,7 +329,7 @@ impl Running {
         let at_ms = wall_ms();
         let lines: String = usages
             .iter()
-            .filter_map(|usage| serde_json::to_string(&Record { at_ms, usage }).ok())
+            .filter_map(|usage| serde_json::to_string(&Record { at_ms, kind, usage }).ok())
             .map(|line| line + "\n")
             .collect();
         let file = fs::File::options().append(true).create(true).open(&path);
@@ -250,12 +350,15 @@ impl Running {
         let _ = stream.set_nonblocking(false);
         let _ = stream.set_read_timeout(Some(QUESTION_TIMEOUT));
         let _ = stream.set_write_timeout(Some(QUESTION_TIMEOUT));
-        let mut line = Vec::new();
+        let mut asked = Vec::new();
         let mut reader = BufReader::new((&stream).take(QUESTION_BYTES_MAX));
-        if reader.read_until(b'\n', &mut line).is_err() {
+        if reader.read_until(b'\n', &mut asked).is_err() {
             return;
         }
-        let answer = match serde_json::from_slice::<Question>(&line) {
+        let answer = match serde_json::from_slice::<Question>(&asked) {
+            Ok(Question { version: VERSION, ask: Ask::Follow { after } }) => {
+                return self.follow(stream, after);
+            }
             Ok(question) if question.version == VERSION => self.answer_to(question.ask),
             Ok(question) => Err(Refusal::words(format!(
                 "version {} is not spoken here; this router speaks {VERSION}",
@@ -263,19 +366,8 @@ impl Running {
             ))),
             Err(error) => Err(Refusal::words(format!("not understood: {error}"))),
         };
-        let answer = match answer {
-            Ok(value) => {
-                Answer { version: VERSION, answer: Some(value), error: None, mistakes: Vec::new() }
-            }
-            Err(Refusal { words, mistakes }) => {
-                Answer { version: VERSION, answer: None, error: Some(words), mistakes }
-            }
-        };
-        if let Ok(mut text) = serde_json::to_vec(&answer) {
-            text.push(b'\n');
-            // Who does not wait for the answer does not get it.
-            let _ = (&stream).write_all(&text);
-        }
+        // Who does not wait for the answer does not get it.
+        let _ = (&stream).write_all(&line(answer));
     }
 
     fn answer_to(&mut self, ask: Ask) -> Result<serde_json::Value, Refusal> {
@@ -297,6 +389,7 @@ impl Running {
                         Refused::Kernel(error) => Refusal::from(error),
                     })?;
                 self.save();
+                self.want_names();
                 self.happened("rules", generation.to_string());
                 json(&serde_json::json!({ "generation": generation }))
             }
@@ -327,6 +420,7 @@ impl Running {
                 json(&serde_json::json!({}))
             }
             Ask::Trace(traced) => json(&trace(&mut self.attached.control, &self.alive, &traced)?),
+            Ask::Follow { .. } => Err(Refusal::words("only a connection of its own follows")),
             Ask::Events { after } => {
                 let newer: Vec<&Event> =
                     self.events.iter().filter(|event| event.number > after).collect();
@@ -404,6 +498,21 @@ impl From<KernelError> for Refusal {
     fn from(error: KernelError) -> Self {
         Self::words(error.to_string())
     }
+}
+
+/// An answer as it is sent.
+fn line<T: Serialize>(answer: Result<T, Refusal>) -> Vec<u8> {
+    let answer = match answer {
+        Ok(value) => {
+            Answer { version: VERSION, answer: Some(value), error: None, mistakes: Vec::new() }
+        }
+        Err(Refusal { words, mistakes }) => {
+            Answer { version: VERSION, answer: None, error: Some(words), mistakes }
+        }
+    };
+    let mut text = serde_json::to_vec(&answer).unwrap_or_default();
+    text.push(b'\n');
+    text
 }
 
 fn json(value: &impl Serialize) -> Result<serde_json::Value, Refusal> {

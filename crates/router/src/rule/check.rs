@@ -1,5 +1,6 @@
 //! Checks a set of rules as a whole: all of it is good, or every mistake is named with its place.
 
+use super::name::{NAMES_MAX, Names, wanted};
 use super::wire::{Action, DestinationInterface, FilterType, State, TrafficFilter, TrafficRule};
 use super::{Act, AddressRange, Filter, LIST_MAX, RULES_MAX, Rule};
 use crate::app::{App, Kind, mac_of};
@@ -46,14 +47,22 @@ pub fn read(rules: serde_json::Value) -> Result<Vec<TrafficRule>, Vec<Mistake>> 
     if bad.is_empty() { Ok(good) } else { Err(bad) }
 }
 
-/// Checks a whole set against the apps there are.
+/// Checks a whole set against the apps there are, with the addresses of names that are known.
 ///
 /// # Errors
 /// Every mistake, with its place; then nothing of the set is to be used.
-pub fn check(rules: &[TrafficRule], apps: &[App]) -> Result<Vec<Rule>, Vec<Mistake>> {
+pub fn check(
+    rules: &[TrafficRule],
+    apps: &[App],
+    names: &Names,
+) -> Result<Vec<Rule>, Vec<Mistake>> {
     let mut mistakes = Mistakes(Vec::new());
     if rules.len() > RULES_MAX {
         mistakes.add("rules", format!("has {} rules; {RULES_MAX} are the most", rules.len()));
+    }
+    let many = wanted(rules).len();
+    if many > NAMES_MAX {
+        mistakes.add("rules", format!("have {many} names; {NAMES_MAX} are the most"));
     }
     let mut seen = HashSet::new();
     let mut checked = Vec::with_capacity(rules.len());
@@ -76,7 +85,7 @@ pub fn check(rules: &[TrafficRule], apps: &[App]) -> Result<Vec<Rule>, Vec<Mista
             mistakes.add(&format!("{place}.trafficFilter"), "must have at least one filter");
         }
         let filters = rule.traffic_filter.iter().enumerate().map(|(number, filter)| {
-            read_filter(filter, &format!("{place}.trafficFilter[{number}]"), &mut mistakes)
+            read_filter(filter, &format!("{place}.trafficFilter[{number}]"), names, &mut mistakes)
         });
         let filters = filters.collect();
         let (act, app) = read_action(rule, &place, apps, &mut mistakes);
@@ -132,8 +141,16 @@ impl Mistakes {
     }
 }
 
-fn read_filter(filter: &TrafficFilter, place: &str, mistakes: &mut Mistakes) -> Filter {
+fn read_filter(
+    filter: &TrafficFilter,
+    place: &str,
+    names: &Names,
+    mistakes: &mut Mistakes,
+) -> Filter {
     let at = |field: &str| format!("{place}.{field}");
+    let server = |text: &str| {
+        names.ranges(text).unwrap_or_else(|| read_addresses(text).map(|range| vec![range]))
+    };
     if filter.qci.is_some() {
         mistakes.add(&at("qCI"), "is in no packet; use the client's tag instead");
     }
@@ -147,8 +164,8 @@ fn read_filter(filter: &TrafficFilter, place: &str, mistakes: &mut Mistakes) -> 
     }
     Filter {
         addresses: [
-            mistakes.each(&filter.src_address, &at("srcAddress"), read_addresses),
-            mistakes.each(&filter.dst_address, &at("dstAddress"), read_addresses),
+            mistakes.each(&filter.src_address, &at("srcAddress"), server).concat(),
+            mistakes.each(&filter.dst_address, &at("dstAddress"), server).concat(),
         ],
         ports: [
             mistakes.each(&filter.src_port, &at("srcPort"), read_ports),
@@ -338,7 +355,8 @@ mod tests {
     }
 
     fn mistakes(rules: serde_json::Value) -> Vec<String> {
-        let result = read(rules).and_then(|rules| check(&rules, &[crate::app::tests::app()]));
+        let result = read(rules)
+            .and_then(|rules| check(&rules, &[crate::app::tests::app()], &Names::default()));
         result.err().unwrap_or_default().iter().map(ToString::to_string).collect()
     }
 

@@ -7,6 +7,7 @@
 pub mod check;
 pub mod compile;
 pub mod index;
+pub mod name;
 pub mod reference;
 pub mod wire;
 

@@ -7,9 +7,13 @@ mod skip;
 #[path = "../support/mod.rs"]
 mod support;
 
+#[path = "../support/n4.rs"]
+mod n4;
 
 mod dissected;
 mod equality;
+mod limited;
 mod router;
+mod told;
 mod untouched;
 mod world;

@@ -1,0 +1,159 @@
+//! Rates on a wire: what a limiter lets through, and what shapes an app's answers.
+
+use crate::world::{N3, World, missing};
+use freshet_router::app::{App, Kind, Leg};
+use freshet_router::gtp::Form;
+use freshet_router::kernel::ends::{Ends, FIRST_CLIENT, Front, Load, path};
+use freshet_router::kernel::namespace::Namespaces;
+use freshet_router::kernel::{Object, Options, Programs};
+use freshet_router::packet::mapped;
+use freshet_router::rule::compile::Table;
+use freshet_router::rule::{Act, Filter, Profile, Rule};
+use freshet_router::session::lines::{Lines, Numbers};
+use freshet_router::session::{Client, Session};
+use serde_json::json;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+/// Other work on the machine may spoil one.
+const TRIALS: u32 = 5;
+const CLIENTS: u32 = 8;
+const ENDS: [u128; 2] = [mapped(0x0a03_0001), mapped(0x0a03_00f0)];
+
+/// A load of three times the rate, of which the rate arrives.
+#[test]
+fn a_limiter_lets_its_rate_through_within_five_percent() {
+    if let Some(why) = missing() {
+        crate::skip::skip(why);
+        return;
+    }
+    eprintln!("{}", std::thread::spawn(limits).join().unwrap());
+}
+
+fn limits() -> String {
+    let mut found = String::new();
+    const RATE: f64 = 40e6;
+    const SIZE: u16 = 942;
+    const FRAME_BYTES: f64 = 1000.0;
+    let namespaces = Namespaces::new(&["wire"]).unwrap();
+    namespaces.set("wire", "ipv6/conf/default/disable_ipv6=1").unwrap();
+    namespaces.cable([("wire", "ran0"), ("wire", "acc0")], 1600).unwrap();
+    namespaces.cable([("wire", "core0"), ("wire", "cor0")], 1600).unwrap();
+    let find = |device| namespaces.interface("wire", device).unwrap();
+    let [ran, acc, core, cor] = ["ran0", "acc0", "core0", "cor0"].map(find);
+    namespaces.enter("wire").unwrap();
+    let mut ends = Ends::load().unwrap();
+    ends.set_out(0, ran.1).unwrap();
+    let _counting = ends.attach("take_uplink", core.1).unwrap();
+    let _unused = ends.attach("take_downlink", ran.1).unwrap();
+    let options = Options {
+        tunnelled: true,
+        wire_bytes_max: 1600,
+        sessions: CLIENTS as usize,
+        seed: 1,
+        tells_verdicts: false,
+        pins: None,
+        object: Object::Router,
+    };
+    let mut programs = Programs::load(&options).unwrap();
+    programs.set_wire(0, cor.1).unwrap();
+    let app = App {
+        name: "none".to_owned(),
+        kind: Kind::Breakout,
+        legs: vec![Leg { interface: "none".to_owned(), mac: [0; 6] }],
+        addresses: Vec::new(),
+        segment_bytes_max: [0; 2],
+    };
+    programs.set_app(0, &app, &[0], &[[0; 6]], 0).unwrap();
+    let path = path(ENDS, [ran.0, core.0]);
+    programs.set_path(0, &path).unwrap();
+    let mut lines = Lines::new(CLIENTS as usize, options.seed);
+    for number in 0..CLIENTS {
+        let client = Client::of(mapped(FIRST_CLIENT + number)).unwrap();
+        let teids = [1 + number; 2];
+        let session = Session { client, teids, qfi: 9, form: Form::GtpContainer, path };
+        let numbers = Numbers { path: 0, profile: 0, usage: number };
+        programs.set_line(&lines.put(&session, numbers).unwrap()).unwrap();
+    }
+    let rule = Rule {
+        id: "all".to_owned(),
+        number: 0,
+        is_flow: true,
+        priority: 0,
+        filters: vec![Filter::default()],
+        act: Act::Pass,
+        app: None,
+        is_active: true,
+        limiter: 1,
+    };
+    programs.set_rules(&Table::new(1, &[rule], &[Profile::default()]).unwrap()).unwrap();
+    programs.set_limiter(1, RATE as u64, 20).unwrap();
+    let _access = programs.attach("access", acc.1, Default::default()).unwrap();
+    let front = |macs| Front { macs, tunnel: Some(ENDS) };
+    let packets_per_second = 3.0 * RATE / (8.0 * FRAME_BYTES);
+    let load = Load {
+        packets_per_second,
+        packets: (packets_per_second * 1.5) as u64,
+        ways: [true, false],
+        clients: CLIENTS,
+        sizes: vec![SIZE],
+        fronts: [front([core.0, ran.0]), front([ran.0, core.0])],
+    };
+    for _ in 0..TRIALS {
+        ends.forget().unwrap();
+        let sent = ends.send(&load, &AtomicBool::new(false)).unwrap();
+        let bits = ends.taken().unwrap()[0].bytes as f64 * 8.0;
+        found = format!("{:.2} Mbit/s of {:.0}: {sent:?}", bits / sent.seconds / 1e6, RATE / 1e6);
+        // While the load was late there was nothing to let through.
+        let least = 0.95 * RATE * (sent.seconds - sent.late_seconds);
+        assert!((least..1.05 * RATE * sent.seconds).contains(&bits), "{bits}: {sent:?}");
+        if sent.late_seconds < 0.01 * sent.seconds {
+            break;
+        }
+    }
+    found
+}
+
+/// Downlink is shaped where the app sends: its own interface has a queue for that.
+#[test]
+fn a_queue_at_the_apps_interface_shapes_its_answers_within_five_percent() {
+    const BYTES: f64 = 3e6;
+    const RATE: f64 = 20e6;
+    if let Some(why) = missing() {
+        crate::skip::skip(why);
+        return;
+    }
+    let mut world = World::new(N3);
+    let ns = world.ns("app");
+    let tc = |line: &str| {
+        let mut all = vec!["netns", "exec", &ns, "tc"];
+        all.extend(line.split_whitespace());
+        let output = crate::world::run("ip", &all);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    tc("qdisc add dev app0 root handle 1: htb default 10");
+    tc("class add dev app0 parent 1: classid 1:10 htb rate 20mbit ceil 20mbit burst 16k");
+    world.start_router(&world.breakout_app());
+    world.set_rules(world.rule(
+        "FORWARD_DECAPSULATED",
+        json!({
+            "interfaceType": "IP", "dstIpAddress": "10.99.0.2"
+        }),
+    ));
+    world.is_answered_by("edge");
+    let mut rates = Vec::new();
+    for _ in 0..TRIALS {
+        let begun = Instant::now();
+        let got = world.curl(&[&format!("http://{}/{BYTES}", crate::world::ORIGIN[0])]).unwrap();
+        // Of 1514 bytes of a frame 1448 are the body's.
+        let bits = got.len() as f64 * 8.0 * 1514.0 / 1448.0;
+        let rate = bits / begun.elapsed().as_secs_f64() / RATE;
+        assert!(rate < 1.05, "{rate} of the rate");
+        rates.push(rate);
+        if rate > 0.95 {
+            eprintln!("{rates:?} of the rate");
+            return;
+        }
+    }
+    panic!("{rates:?} of the rate");
+}
