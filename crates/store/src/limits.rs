@@ -44,10 +44,13 @@ pub const ARENA_BYTES_MIN: u64 = 2 * FRAME_BYTES;
 /// The largest limit an arena takes. Page numbers are 32 bits wide; this is 4 TiB.
 pub const ARENA_BYTES_MAX: u64 = 4 << 40;
 
-/// What part of an arena's limit metadata may be beyond it that cannot wait for a whole frame to come
-/// free: a sixteenth. In what lies in many small pieces, half of them held by readers, hardly any frame
-/// ever is.
-pub const DEBT_SHARE: u64 = 16;
+/// The least that is given to the kernel of a frame in use, where it has so much: what some hundred
+/// pieces cost, so that it is done seldom.
+pub const HOLLOW_BYTES_MIN: u64 = 64 << 10;
+
+/// The most runs of frames in use that are with the kernel at a time. Each may split one of the
+/// mappings of which Linux lets a process have 65,530.
+pub const HOLLOW_RUNS_MAX: usize = 16 << 10;
 
 /// What a piece costs beside its bytes: its shared counts and its entry in the body's list.
 pub const PIECE_METADATA_BYTES: u64 = 48 + 24;

@@ -69,7 +69,7 @@ impl RequestMemory {
         while charged < used {
             let more = charged + STEP_BYTES;
             match self.charged_bytes.compare_exchange_weak(charged, more, Relaxed, Relaxed) {
-                Ok(_) if self.arena.charge_on_credit(STEP_BYTES).is_ok() => charged = more,
+                Ok(_) if self.arena.charge_metadata(STEP_BYTES).is_ok() => charged = more,
                 Ok(_) => {
                     self.charged_bytes.fetch_sub(STEP_BYTES, Relaxed);
                     return false;

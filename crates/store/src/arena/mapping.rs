@@ -85,17 +85,41 @@ impl Mapping {
         self.file.is_none()
     }
 
+    /// Whether pages that are given back are the kernel's: a file keeps those that were reserved.
+    pub(crate) fn may_discard(&self) -> bool {
+        self.file.is_none()
+    }
+
+    /// Gives back pages of a frame that is used, and keeps the kernel from making the frame one huge
+    /// page again, which would bring them back.
+    pub(crate) fn hollow(&self, start: u64, bytes: u32) {
+        self.discard(start, bytes);
+        self.advise(start, bytes, Advice::LinuxNoHugepage);
+    }
+
+    /// Undoes what [`Mapping::hollow`] told the kernel, for pages that are used from now on.
+    pub(crate) fn fill(&self, start: u64, bytes: u32) {
+        self.advise(start, bytes, Advice::LinuxHugepage);
+    }
+
+    fn advise(&self, start: u64, bytes: u32, advice: Advice) {
+        let at = self.pointer(start, bytes);
+        // SAFETY: the pages are inside the mapping, and this advice changes no contents. A kernel
+        // without huge pages refuses, which is as good.
+        let _ = unsafe { madvise(at.as_ptr().cast(), bytes as usize, advice) };
+    }
+
     /// Gives whole pages back to the kernel; they read as zeros afterwards. The caller says by this
-    /// that nobody has a slice of them: a frame that is wholly free, or a piece that ends. References
-    /// the kernel holds itself keep the old pages, which are no longer ours. A file keeps its pages:
-    /// they were reserved for good.
+    /// that nobody has a slice of them: a frame that is wholly free, a free part of one, or a piece
+    /// that ends. References the kernel holds itself keep the old pages, which are no longer ours. A
+    /// file keeps its pages: they were reserved for good.
     pub(crate) fn discard(&self, start: u64, bytes: u32) {
-        if self.file.is_some() {
+        if !self.may_discard() {
             return;
         }
         let at = self.pointer(start, bytes);
         // SAFETY: the pages are inside the mapping, and the callers are the arena under its lock for
-        // a free frame and the last share of a piece for its pages, so no lease and no writer has a
+        // what is free and the last share of a piece for its pages, so no lease and no writer has a
         // slice of them.
         let given = unsafe { madvise(at.as_ptr().cast(), bytes as usize, Advice::LinuxDontNeed) };
         given.expect("private memory that is mapped and not locked can be given back");

@@ -2,7 +2,7 @@
 //!
 //! An [`Arena`] takes memory from the kernel in frames of 2 MiB and hands it out in pieces: runs of
 //! 4 KiB pages inside one frame, or parts of a page for what is small. Committed frames and charged
-//! metadata together never exceed the limit, but for [credit](Arena::charge_on_credit); when nothing is left, the owner is asked to evict
+//! metadata together never exceed the limit; when nothing is left, the owner is asked to evict
 //! ([`Arena::set_reclaim`]), and after that writers queue for what comes back.
 //!
 //! Locking: one mutex guards all bookkeeping. It is the innermost lock of the crate: nothing is
@@ -63,7 +63,7 @@ pub struct Arena {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct ArenaStats {
-    /// The limit; `committed_bytes + metadata_bytes` stays below it, but for what is on credit.
+    /// The limit; `committed_bytes + metadata_bytes` stays below it.
     pub limit_bytes: u64,
     /// Frames taken from the kernel.
     pub committed_bytes: u64,
@@ -165,26 +165,11 @@ impl Arena {
     /// # Errors
     /// [`StoreError::LocalMemoryFull`] when that was not enough; nothing is charged then.
     pub fn charge_metadata(&self, bytes: u64) -> Result<(), StoreError> {
-        self.with_reclaim(bytes, |_| self.state().charge(&self.mapping, bytes).then_some(()))
+        self.with_reclaim(bytes, || self.state().charge(&self.mapping, bytes).then_some(()))
             .ok_or(StoreError::LocalMemoryFull { bytes })
     }
 
-    /// As [`Arena::charge_metadata`], for what cannot wait until a whole frame is free: evicts as much once,
-    /// and then goes beyond the limit, by a [`DEBT_SHARE`](crate::limits::DEBT_SHARE)th at most. Frames that
-    /// come free pay it back.
-    ///
-    /// # Errors
-    /// [`StoreError::LocalMemoryFull`] when that was not enough; nothing is charged then.
-    pub fn charge_on_credit(&self, bytes: u64) -> Result<(), StoreError> {
-        let charge = || self.state().charge(&self.mapping, bytes);
-        if charge() || (self.call_reclaim(bytes) > 0 && charge()) {
-            return Ok(());
-        }
-        let is_charged = self.state().charge_on_credit(bytes);
-        if is_charged { Ok(()) } else { Err(StoreError::LocalMemoryFull { bytes }) }
-    }
-
-    /// Takes back what [`Arena::charge_metadata`] or [`Arena::charge_on_credit`] counted.
+    /// Takes back what [`Arena::charge_metadata`] counted.
     pub fn release_metadata(&self, bytes: u64) {
         let mut state = self.state();
         state.release_metadata(bytes);
@@ -216,18 +201,10 @@ impl Arena {
 
     /// A piece near the wanted length, evicting where that is needed.
     pub(crate) fn allocate_near(self: &Arc<Self>, need: Need) -> Option<PieceMut> {
-        let Need { best, good, least } = need;
-        let mut has_evicted = false;
-        let mut take = |least: u32, evicted: bool| {
-            has_evicted |= evicted;
-            // More eviction would be for a whole frame, and it may be that readers hold all.
-            match has_evicted {
-                false => self.state().take(&self.mapping, best, least),
-                true => self.state().take_on_credit(&self.mapping, best, least),
-            }
-        };
-        let found = self.with_reclaim(u64::from(best), |evicted| take(good, evicted));
-        let run = found.or_else(|| take(least, false));
+        let found = self.with_reclaim(u64::from(need.best), || {
+            self.state().take(&self.mapping, need.best, need.good)
+        });
+        let run = found.or_else(|| self.state().take(&self.mapping, need.best, need.least));
         if run.is_none() {
             self.refusals.fetch_add(1, Relaxed);
         }
@@ -297,21 +274,19 @@ impl Arena {
         self.pinned_bytes.fetch_sub(u64::from(bytes), Relaxed);
     }
 
-    /// Tries `attempt`, and evicts and tries again while the owner frees anything; tells it whether
-    /// anything was evicted.
-    fn with_reclaim<T>(&self, bytes: u64, mut attempt: impl FnMut(bool) -> Option<T>) -> Option<T> {
-        let (mut wanted, mut has_evicted) = (bytes.max(RECLAIM_BYTES_MIN), false);
+    /// Tries `attempt`, and evicts and tries again while the owner frees anything.
+    fn with_reclaim<T>(&self, bytes: u64, mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
+        let mut wanted = bytes.max(RECLAIM_BYTES_MIN);
         for _ in 0..RECLAIM_ROUNDS_MAX {
-            if let Some(found) = attempt(has_evicted) {
+            if let Some(found) = attempt() {
                 return Some(found);
             }
             if self.call_reclaim(wanted) == 0 {
                 break;
             }
-            has_evicted = true;
             wanted *= 2;
         }
-        attempt(has_evicted)
+        attempt()
     }
 
     fn call_reclaim(&self, bytes: u64) -> u64 {

@@ -46,6 +46,23 @@ impl Pages {
         Some(PageRun { page: at * FRAME_PAGES + page, pages })
     }
 
+    /// Takes the longest run of at least `least` and at most `most` pages that the highest frames have,
+    /// both powers of two.
+    pub(crate) fn take_highest(&mut self, most: u32, least: u32) -> Option<PageRun> {
+        let (lowest, highest) = (order_of(least), order_of(most));
+        let sets = (lowest..=ORDER_MAX).map(|order| (order, &self.with_free[order as usize]));
+        // Such as need not be cut; else the longest.
+        let whole = sets.clone().filter(|(order, _)| *order >= highest);
+        let (order, at) = whole
+            .chain(sets.rev().filter(|(order, _)| *order < highest))
+            .find_map(|(order, set)| Some((order.min(highest), set.last()?)))?;
+        let pages = 1 << order;
+        let page = self.change(at, |frame| frame.take(pages));
+        let page = page.expect("the set of frames says that a block is free");
+        self.used += u64::from(pages);
+        Some(PageRun { page: at * FRAME_PAGES + page, pages })
+    }
+
     /// Takes the longest run of at least `least` and at most `best` pages from committed frames.
     pub(crate) fn take_longest(&mut self, best: u32, least: u32) -> Option<PageRun> {
         self.take(best).or_else(|| {

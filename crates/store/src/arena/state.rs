@@ -4,7 +4,10 @@ use super::pages::{PageRun, Pages};
 use super::queue::Queue;
 use super::slab::{self, Slabs};
 use super::{ArenaStats, Mapping};
-use crate::limits::{DEBT_SHARE, FRAME_BYTES, PAGE_BYTES, PIECE_METADATA_BYTES, SLAB_BYTES_MAX};
+use crate::limits::{
+    FRAME_BYTES, FRAME_PAGES, HOLLOW_BYTES_MIN, HOLLOW_RUNS_MAX, PAGE_BYTES, PIECE_METADATA_BYTES,
+    SLAB_BYTES_MAX,
+};
 use crate::wake::WakeList;
 
 /// The bytes of one piece.
@@ -25,6 +28,9 @@ impl Run {
 pub(crate) struct State {
     limit_bytes: u64,
     metadata_bytes: u64,
+    /// Free runs of frames in use that were given to the kernel, so that metadata has room.
+    hollow: Vec<PageRun>,
+    hollow_bytes: u64,
     pages: Pages,
     slabs: Slabs,
     pub(super) queue: Queue,
@@ -35,34 +41,20 @@ impl State {
         let pages = Pages::new(frames);
         let metadata_bytes = pages.heap_bytes();
         let (slabs, queue) = (Slabs::default(), Queue::default());
-        Self { limit_bytes, metadata_bytes, pages, slabs, queue }
+        let (hollow, hollow_bytes) = (Vec::new(), 0);
+        Self { limit_bytes, metadata_bytes, hollow, hollow_bytes, pages, slabs, queue }
     }
 
     /// Takes a run of `best` bytes, or from fragments of at least `least`; `least` only counts
     /// for whole pages.
     pub(super) fn take(&mut self, mapping: &Mapping, best: u32, least: u32) -> Option<Run> {
-        let has_room = self.make_room(mapping, PIECE_METADATA_BYTES);
-        if has_room { self.take_run(best, least) } else { None }
-    }
-
-    /// As [`State::take`], also where metadata is beyond the limit: the frames are there, and with
-    /// pieces that are in use in each of them none could be given back for it.
-    pub(super) fn take_on_credit(
-        &mut self,
-        mapping: &Mapping,
-        best: u32,
-        least: u32,
-    ) -> Option<Run> {
-        let has_room = self.make_room(mapping, PIECE_METADATA_BYTES);
-        let has_room = has_room || self.has_credit(PIECE_METADATA_BYTES);
-        if has_room { self.take_run(best, least) } else { None }
-    }
-
-    fn take_run(&mut self, best: u32, least: u32) -> Option<Run> {
+        if !self.make_room(mapping, PIECE_METADATA_BYTES) {
+            return None;
+        }
         let run = if best <= SLAB_BYTES_MAX {
-            self.take_part(best)?
+            self.take_part(mapping, best)?
         } else {
-            let run = self.take_pages(pages_of(best), pages_of(least))?;
+            let run = self.take_pages(mapping, pages_of(best), pages_of(least))?;
             let bytes = run.pages * PAGE_BYTES as u32;
             Run { start: u64::from(run.page) * PAGE_BYTES, bytes, slab: Run::PAGES }
         };
@@ -93,15 +85,6 @@ impl State {
         fits
     }
 
-    /// The same beyond the limit, by a [`DEBT_SHARE`]th at most.
-    pub(super) fn charge_on_credit(&mut self, bytes: u64) -> bool {
-        let has_credit = self.has_credit(bytes);
-        if has_credit {
-            self.metadata_bytes += bytes;
-        }
-        has_credit
-    }
-
     pub(super) fn charge_beyond_limit(&mut self, bytes: u64) {
         self.metadata_bytes += bytes;
     }
@@ -117,7 +100,7 @@ impl State {
         self.make_room(mapping, 0);
         let mut served = 0;
         while let Some(need) = self.queue.next() {
-            let Some(run) = self.take_on_credit(mapping, need.best, need.least) else { break };
+            let Some(run) = self.take(mapping, need.best, need.least) else { break };
             self.queue.serve(run, wakes);
             served += 1;
         }
@@ -126,23 +109,29 @@ impl State {
 
     pub(super) fn fill_stats(&self, stats: &mut ArenaStats) {
         stats.committed_bytes = self.committed_bytes();
-        stats.used_bytes = self.pages.used() * PAGE_BYTES - self.slabs.free_bytes();
+        let taken_bytes = self.pages.used() * PAGE_BYTES - self.hollow_bytes;
+        stats.used_bytes = taken_bytes - self.slabs.free_bytes();
         stats.free_bytes = stats.committed_bytes - stats.used_bytes;
         stats.metadata_bytes = self.metadata_bytes;
     }
 
-    fn take_part(&mut self, bytes: u32) -> Option<Run> {
+    fn take_part(&mut self, mapping: &Mapping, bytes: u32) -> Option<Run> {
         let slot = self.slabs.take(bytes).or_else(|| {
             let (best, least) = slab::run_pages(bytes);
-            let run = self.take_pages(best, least)?;
+            let run = self.take_pages(mapping, best, least)?;
             self.slabs.add(bytes, run);
             self.slabs.take(bytes)
         })?;
         Some(Run { start: slot.start, bytes: slot.bytes, slab: slot.slab })
     }
 
-    fn take_pages(&mut self, best: u32, least: u32) -> Option<PageRun> {
+    fn take_pages(&mut self, mapping: &Mapping, best: u32, least: u32) -> Option<PageRun> {
         if let Some(run) = self.pages.take(best) {
+            return Some(run);
+        }
+        if self.fill_hollow(mapping)
+            && let Some(run) = self.pages.take(best)
+        {
             return Some(run);
         }
         let after = self.committed_bytes() + FRAME_BYTES + self.metadata_bytes;
@@ -152,23 +141,60 @@ impl State {
         self.pages.take_longest(best, least)
     }
 
-    /// Gives wholly free frames to the kernel until `bytes` more fit under the limit. This is rare
-    /// enough to do under the lock: once for 2 MiB of metadata.
+    /// Gives wholly free frames to the kernel until `bytes` more fit under the limit, or what is free
+    /// of others: with readers in all of them, none would ever be wholly free. This is rare enough to
+    /// do under the lock: once for 2 MiB of metadata, or for what is lacking.
     fn make_room(&mut self, mapping: &Mapping, bytes: u64) -> bool {
-        while self.committed_bytes() + self.metadata_bytes + bytes > self.limit_bytes {
-            let Some(frame) = self.pages.uncommit() else { return false };
-            mapping.discard(u64::from(frame) * FRAME_BYTES, FRAME_BYTES as u32);
+        loop {
+            let total_bytes = self.committed_bytes() + self.metadata_bytes + bytes;
+            let Some(lacking_bytes) = total_bytes.checked_sub(self.limit_bytes) else {
+                return true;
+            };
+            if lacking_bytes == 0 {
+                return true;
+            }
+            if let Some(frame) = self.pages.uncommit() {
+                mapping.discard(u64::from(frame) * FRAME_BYTES, FRAME_BYTES as u32);
+            } else if !self.make_hollow(mapping, lacking_bytes) {
+                return false;
+            }
         }
+    }
+
+    /// Gives a free run of a frame in use to the kernel; false where there is none.
+    fn make_hollow(&mut self, mapping: &Mapping, wanted_bytes: u64) -> bool {
+        if self.hollow.len() == HOLLOW_RUNS_MAX || !mapping.may_discard() {
+            return false;
+        }
+        let most_bytes = wanted_bytes.clamp(HOLLOW_BYTES_MIN, FRAME_BYTES).next_power_of_two();
+        let most = ((most_bytes / PAGE_BYTES) as u32).min(FRAME_PAGES);
+        let Some(run) = self.pages.take_highest(most, 1) else { return false };
+        let (start, bytes) = (u64::from(run.page) * PAGE_BYTES, run.pages * PAGE_BYTES as u32);
+        mapping.hollow(start, bytes);
+        self.hollow.push(run);
+        self.hollow_bytes += u64::from(bytes);
         true
     }
 
-    fn has_credit(&self, bytes: u64) -> bool {
-        let total_bytes = self.committed_bytes() + self.metadata_bytes + bytes;
-        total_bytes <= self.limit_bytes + self.limit_bytes / DEBT_SHARE
+    /// Takes runs back from the kernel that there is room for; whether there were any.
+    fn fill_hollow(&mut self, mapping: &Mapping) -> bool {
+        let before = self.hollow.len();
+        while let Some(run) = self.hollow.last() {
+            let bytes = run.pages * PAGE_BYTES as u32;
+            let total_bytes = self.committed_bytes() + self.metadata_bytes + u64::from(bytes);
+            if total_bytes + PIECE_METADATA_BYTES > self.limit_bytes {
+                break;
+            }
+            mapping.fill(u64::from(run.page) * PAGE_BYTES, bytes);
+            self.hollow_bytes -= u64::from(bytes);
+            self.pages.give(*run);
+            self.hollow.pop();
+        }
+        self.hollow.len() < before
     }
 
     fn committed_bytes(&self) -> u64 {
-        u64::from(self.pages.committed()) * FRAME_BYTES
+        u64::from(self.pages.committed()) * FRAME_BYTES - self.hollow_bytes
     }
 }
 

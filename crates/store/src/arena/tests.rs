@@ -124,27 +124,30 @@ fn what_is_charged_beyond_the_limit_is_paid_back_by_the_next_free_frame() {
 }
 
 #[test]
-fn what_cannot_wait_for_a_frame_is_on_credit_and_bodies_go_on_meanwhile() {
+fn metadata_finds_room_in_frames_that_are_in_use_and_gives_it_back() {
     let arena = arena(64);
     let pieces = exhaust(&arena, 128 << 10);
     // Half of all is free, and no frame is.
     let mut held: Vec<_> = pieces.into_iter().step_by(2).collect();
-    while arena.charge_metadata(256 << 10).is_ok() {}
-    let before = total(arena.stats());
-    let evictable = evict_from_list(&arena);
-    for step in 1..=4 {
-        arena.charge_on_credit(1 << 20).expect("a sixteenth of the limit");
-        assert_eq!(total(arena.stats()), before + (step << 20));
-        evictable.lock().unwrap().extend(held.pop());
-        held.push(arena.allocate(128 << 10).expect("room beside what is on credit"));
-        assert!(evictable.lock().unwrap().is_empty());
-    }
-    let refused = arena.charge_on_credit(1 << 20);
-    assert_eq!(refused, Err(StoreError::LocalMemoryFull { bytes: 1 << 20 }));
-    // Who waits gets what is free.
-    let mut wait = arena.wait(Need { best: 4096, good: 4096, least: 4096 });
-    assert!(wait.poll(&mut Context::from_waker(Waker::noop())).is_ready());
+    arena.charge_metadata(24 << 20).expect("so much is free in parts of frames");
+    assert!(total(arena.stats()) <= 64 << 20);
+    let bytes = vec![7; 128 << 10];
+    let fill = |arena: &Arc<Arena>| {
+        let mut piece = arena.allocate(bytes.len())?;
+        piece.spare().copy_from_slice(&bytes);
+        piece.publish(bytes.len());
+        Some(piece)
+    };
+    let before = held.len();
+    held.extend(std::iter::from_fn(|| fill(&arena)));
+    assert!(held.len() >= before + 40, "only {} pieces more", held.len() - before);
+    assert!(arena.charge_metadata(4 << 20).is_err(), "all is in use");
+    assert!(total(arena.stats()) <= 64 << 20);
+    arena.release_metadata(24 << 20);
+    held.extend(std::iter::from_fn(|| fill(&arena)));
+    assert!(held.len() >= 2 * before - 16, "{} pieces of {}", held.len(), 2 * before);
     held.clear();
+    assert_eq!(arena.stats().used_bytes, 0);
     assert!(total(arena.stats()) <= 64 << 20);
 }
 
