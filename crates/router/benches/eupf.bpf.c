@@ -20,11 +20,12 @@ struct {
 	__type(value, struct kept);
 } kept SEC(".maps");
 
-/* The one client: tunnel identifier 1 and this address. */
+/* Clients: tunnel identifiers from 1 and addresses from this one on. */
 struct known {
-	__u32 client; /* as a number */
+	__u32 client; /* as a number; it counts up as they are made */
 	__u32 remote; /* base station, in network order */
 	__u32 own; /* the core's end, likewise */
+	__u32 made;
 };
 
 struct {
@@ -34,30 +35,50 @@ struct {
 	__type(value, struct known);
 } known SEC(".maps");
 
+/* Clients that take turns, as gauge.bpf.c has them. */
+struct turn {
+	__u32 clients;
+	__u32 at;
+	__u32 teid_at;
+	__u32 first;
+	__u64 state;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct turn);
+} turns SEC(".maps");
+
+/* Makes the next client, with rules and a quality of service of its own. */
 SEC("xdp") int eupf_set_up(struct xdp_md *ctx)
 {
-	__u32 zero = 0, one = 1;
+	__u32 zero = 0;
 	struct known *sizes = bpf_map_lookup_elem(&known, &zero);
 	if (!sizes)
 		return XDP_ABORTED;
 	global_config.n3_ipv4_address = sizes->own;
+	__u32 number = sizes->made++, far_up = 2 * number, far_down = far_up + 1;
 	struct qer_info open = {};
 	open.qfi = 9;
-	bpf_map_update_elem(&qer_map, &zero, &open, BPF_ANY);
+	bpf_map_update_elem(&qer_map, &number, &open, BPF_ANY);
 	struct far_info up = {}, down = {};
 	up.action = FAR_FORW;
 	down.action = FAR_FORW;
 	down.outer_header_creation = OHC_GTP_U_UDP_IPv4;
-	down.teid = 1;
+	down.teid = 1 + number;
 	down.remoteip = sizes->remote;
-	bpf_map_update_elem(&far_map, &zero, &up, BPF_ANY);
-	bpf_map_update_elem(&far_map, &one, &down, BPF_ANY);
+	bpf_map_update_elem(&far_map, &far_up, &up, BPF_ANY);
+	bpf_map_update_elem(&far_map, &far_down, &down, BPF_ANY);
 	struct pdr_info pdr = {};
 	pdr.outer_header_removal = OHR_GTP_U_UDP_IPv4;
 	pdr.urr2_id = 1;
-	__u32 teid = 1, client = bpf_htonl(sizes->client);
+	pdr.qer_id = number;
+	pdr.far_id = far_up;
+	__u32 teid = 1 + number, client = bpf_htonl(sizes->client + number);
 	bpf_map_update_elem(&pdr_map_teid_ip4, &teid, &pdr, BPF_ANY);
-	pdr.far_id = 1;
+	pdr.far_id = far_down;
 	bpf_map_update_elem(&pdr_map_downlink_ip4, &client, &pdr, BPF_ANY);
 	return XDP_PASS;
 }
@@ -79,5 +100,15 @@ SEC("xdp") int eupf(struct xdp_md *ctx)
 	__builtin_memcpy(data, first->content, 64);
 	if (first->head > 64)
 		__builtin_memcpy(data + 64, first->content + 64, 16);
+	struct turn *turn = bpf_map_lookup_elem(&turns, &zero);
+	if (turn && turn->clients) {
+		turn->state = turn->state * 6364136223846793005ULL + 1442695040888963407ULL;
+		__u32 client = (__u32)(((turn->state >> 33) * turn->clients) >> 31);
+		__u32 *address = data + (turn->at & 127), *teid = data + (turn->teid_at & 127);
+		if ((void *)(address + 1) > end || (void *)(teid + 1) > end)
+			return XDP_ABORTED;
+		*address = bpf_htonl(turn->first + client);
+		*teid = bpf_htonl(1 + client);
+	}
 	return upf_ip_entrypoint_func(ctx);
 }

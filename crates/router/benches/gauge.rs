@@ -182,7 +182,7 @@ fn main() {
         return;
     }
     let mut peer = match std::env::var_os(eupf::CHECKOUT) {
-        Some(checkout) if eupf::is_inside() => Some(eupf::Peer::load(checkout.as_ref())),
+        Some(checkout) if eupf::is_inside() => Some(eupf::Peer::load(checkout.as_ref(), 1)),
         Some(_) => return eupf::again_inside(),
         None => None,
     };
@@ -203,8 +203,8 @@ fn main() {
     let mut of_peer = [Vec::new(), Vec::new()];
     for _ in 0..ROUNDS {
         if let Some(peer) = &mut peer {
-            of_peer[0].push(peer.run(&up));
-            of_peer[1].push(peer.run(&down));
+            of_peer[0].push(peer.run(&up, NO_TURN));
+            of_peer[1].push(peer.run(&down, NO_TURN));
         }
         for ((_, program, frame, rules), figures) in paths.iter().zip(&mut figures) {
             bench.set_rules(rules);
@@ -247,12 +247,19 @@ fn clients() {
     const ADDRESS_AT: u32 = 14 + 20 + 8 + 16 + 12;
     const TEID_AT: u32 = 14 + 20 + 8 + 4;
     let frame = frame(true);
-    println!("{:32}{:>8}{:>10}{:>10}", "clients, at random", "pass", "breakout", "put back");
+    let checkout = std::env::var_os(eupf::CHECKOUT);
+    let heads = ["pass", "breakout", "eUPF, up", "put back"];
+    println!(
+        "{:32}{:>8}{:>10}{:>10}{:>10}",
+        "clients, at random", heads[0], heads[1], heads[2], heads[3]
+    );
     for many in [1_u32, 100, 10_000, 100_000, 1_000_000] {
         let mut bench = Bench::new(many as usize);
-        let mut figures = vec![Vec::new(); 3];
+        let mut peer = checkout.as_ref().map(|checkout| eupf::Peer::load(checkout.as_ref(), many));
+        let mut figures = vec![Vec::new(); 4];
         for _ in 0..5 {
             let turn = [many, ADDRESS_AT, TEID_AT, FIRST_CLIENT];
+            figures[3].push(peer.as_mut().map_or(f64::NAN, |peer| peer.run(&frame, turn)));
             bench.set_frame(&frame, turn);
             bench.set_rules(&rules(256, Some(Act::Pass)));
             figures[0].push(bench.run("access", &frame, REDIRECT));
@@ -260,7 +267,8 @@ fn clients() {
             figures[1].push(bench.run("access", &frame, REDIRECT));
             figures[2].push(bench.run("back", &frame, PASS));
         }
-        let [pass, breakout, back] = [0, 1, 2].map(|place: usize| least(&figures[place]));
-        println!("{many:<32}{:>8.0}{:>10.0}{back:>10.0}", pass - back, breakout - back);
+        let [pass, breakout, back, peer] = [0, 1, 2, 3].map(|place: usize| least(&figures[place]));
+        let peer = if peer.is_finite() { format!("{:.0}", peer - back) } else { "-".to_owned() };
+        println!("{many:<32}{:>8.0}{:>10.0}{peer:>10}{back:>10.0}", pass - back, breakout - back);
     }
 }

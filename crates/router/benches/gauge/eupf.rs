@@ -59,8 +59,8 @@ pub(crate) fn again_inside() {
 pub(crate) struct Peer(Ebpf);
 
 impl Peer {
-    /// Compiles and loads it, with one client: that of the gauge's frames.
-    pub(crate) fn load(checkout: &Path) -> Self {
+    /// Compiles and loads it, with so many clients, the first being that of the gauge's frames.
+    pub(crate) fn load(checkout: &Path, clients: u32) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let entry = std::fs::read_to_string(checkout.join(ENTRY)).expect("a checkout of eUPF");
         // The loader takes plain names of sections.
@@ -83,13 +83,21 @@ impl Peer {
             .output()
             .unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let mut ebpf = EbpfLoader::new().load(&std::fs::read(object).unwrap()).unwrap();
-        let mut known = Array::<_, [u8; 12]>::try_from(ebpf.map_mut("known").unwrap()).unwrap();
+        let mut loader = EbpfLoader::new();
+        for (map, each) in
+            [("pdr_map_teid_ip4", 1), ("pdr_map_downlink_ip4", 1), ("far_map", 2), ("qer_map", 1)]
+        {
+            loader.map_max_entries(map, each * clients.max(64));
+        }
+        let mut ebpf = loader.load(&std::fs::read(object).unwrap()).unwrap();
+        let mut known = Array::<_, [u8; 16]>::try_from(ebpf.map_mut("known").unwrap()).unwrap();
         let client = super::FIRST_CLIENT.to_ne_bytes();
         let [remote, own] = super::ENDS.map(|end| (end as u32).to_be_bytes());
-        known.set(0, <[u8; 12]>::try_from([client, remote, own].concat()).unwrap(), 0).unwrap();
+        known
+            .set(0, <[u8; 16]>::try_from([client, remote, own, [0; 4]].concat()).unwrap(), 0)
+            .unwrap();
         let mut peer = Self(ebpf);
-        assert_eq!(peer.once("eupf_set_up", &[0; 64], 1).0, 2);
+        assert_eq!(peer.once("eupf_set_up", &[0; 64], clients).0, 2);
         peer
     }
 
@@ -109,8 +117,8 @@ impl Peer {
         (result.return_value, result.duration.as_nanos() as f64)
     }
 
-    /// Nanoseconds of a run on this frame, putting back included.
-    pub(crate) fn run(&mut self, frame: &[u8]) -> f64 {
+    /// Nanoseconds of a run on this frame, putting back included; see `Programs::set_gauge`.
+    pub(crate) fn run(&mut self, frame: &[u8], turn: [u32; 4]) -> f64 {
         let mut kept = [0; 200];
         let head = frame.len().min(192);
         kept[..4].copy_from_slice(&(frame.len() as u32).to_ne_bytes());
@@ -118,6 +126,12 @@ impl Peer {
         kept[8..8 + head].copy_from_slice(&frame[..head]);
         let mut map = Array::<_, [u8; 200]>::try_from(self.0.map_mut("kept").unwrap()).unwrap();
         map.set(0, kept, 0).unwrap();
+        let mut turns = [0; 24];
+        for (place, value) in turn.into_iter().enumerate() {
+            turns[place * 4..][..4].copy_from_slice(&value.to_ne_bytes());
+        }
+        let mut map = Array::<_, [u8; 24]>::try_from(self.0.map_mut("turns").unwrap()).unwrap();
+        map.set(0, turns, 0).unwrap();
         let (action, ns) = self.once("eupf", frame, super::REPEAT);
         assert_eq!(action, REDIRECT, "eUPF forwards the frame");
         ns
