@@ -13,6 +13,7 @@ use aya::programs::XdpMode;
 use aya::programs::links::{FdLink, PinnedLink};
 use aya::programs::xdp::XdpLink;
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::DirBuilderExt;
@@ -321,10 +322,15 @@ fn attach_one(programs: &mut Programs, place: &Place, pin: &Path) -> Result<bool
     }
     let link = programs.attach(place.program, place.interface.index, XdpMode::default()).map_err(
         |error| {
-            setup(format!(
-                "{}: {error}; is another program on it? See `ip link show {}`",
-                place.interface.name, place.interface.name
-            ))
+            let Interface { name, mtu, .. } = &place.interface;
+            let hint = match errno_of(&error) {
+                Some(Errno::BUSY) => format!("is another program on it? See `ip link show {name}`"),
+                Some(Errno::RANGE | Errno::INVAL) => format!(
+                    "an MTU of {mtu} is too long for programs in its driver; 3498 fits everywhere"
+                ),
+                _ => "has its driver XDP?".to_owned(),
+            };
+            setup(format!("{name}: {error}; {hint}"))
         },
     )?;
     let link: FdLink = link
@@ -332,6 +338,18 @@ fn attach_one(programs: &mut Programs, place: &Place, pin: &Path) -> Result<bool
         .map_err(|_| setup("this kernel has no XDP links: Linux 5.18 or newer is needed"))?;
     link.pin(pin).map_err(|error| setup(format!("pins: {error}")))?;
     Ok(true)
+}
+
+/// What the kernel said, at the end of an error's reasons.
+fn errno_of(error: &KernelError) -> Option<Errno> {
+    let mut reason: Option<&dyn std::error::Error> = Some(error);
+    while let Some(one) = reason {
+        if let Some(errno) = one.downcast_ref::<std::io::Error>().and_then(Errno::from_io_error) {
+            return Some(errno);
+        }
+        reason = one.source();
+    }
+    None
 }
 
 /// Takes all programs of a configuration off the wire, which the bridge then carries alone.

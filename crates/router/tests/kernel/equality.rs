@@ -189,6 +189,47 @@ fn the_kernel_does_what_the_model_says() {
     }
 }
 
+/// Good frames with some bytes replaced, and cut; and bytes that are no frame.
+#[test]
+fn broken_frames_are_to_the_kernel_what_they_are_to_the_model() {
+    let frames: u64 = std::env::var(FRAMES).map_or(10_000, |text| text.parse().unwrap());
+    let mut malformed = 0;
+    for tunnelled in [true, false] {
+        let Some(mut programs) = load(&options(tunnelled)) else { return };
+        let mut random = Random(0xbad + u64::from(tunnelled));
+        let (mut model, rules, sessions) = loop {
+            let world = support::world(&mut random, tunnelled);
+            if !world.1.is_empty() {
+                break world;
+            }
+        };
+        set_up(&mut programs, &rules, &sessions);
+        model.set_alive(1, false);
+        programs.set_alive(1, 1).unwrap();
+        for number in 0..frames / 2 {
+            let (ingress, mut frame) = support::frame(&mut random, tunnelled, &sessions);
+            if random.one_in(10) {
+                frame = (0..14 + random.below(200)).map(|_| random.below(256) as u8).collect();
+            }
+            for _ in 0..random.below(6) {
+                // Mostly in the headers.
+                let most = if random.one_in(3) { frame.len() } else { frame.len().min(90) };
+                let place = random.below(most as u64) as usize;
+                frame[place] = random.below(256) as u8;
+            }
+            if random.one_in(4) {
+                // The kernel is given no frame without a link header.
+                frame.truncate(14 + random.below(frame.len() as u64 - 13) as usize);
+            }
+            let (meant, said) =
+                (model.decide(ingress, &frame), kernel_says(&mut programs, ingress, &frame));
+            compare(&meant, &said, &format!("frame {number} at {ingress:?}: {frame:02x?}"));
+            malformed += u64::from(meant.reason.name() == "malformed");
+        }
+    }
+    assert!(malformed > frames / 10, "{malformed} malformed frames show nothing");
+}
+
 fn sessions_clear(programs: &mut Programs) -> Result<(), freshet_router::kernel::KernelError> {
     for slot in 0..64 {
         let line = [0; 32];

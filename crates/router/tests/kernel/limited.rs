@@ -93,7 +93,7 @@ fn limits() -> String {
     let packets_per_second = 3.0 * RATE / (8.0 * FRAME_BYTES);
     let load = Load {
         packets_per_second,
-        packets: (packets_per_second * 1.5) as u64,
+        packets: (packets_per_second * 0.7) as u64,
         ways: [true, false],
         clients: CLIENTS,
         sizes: vec![SIZE],

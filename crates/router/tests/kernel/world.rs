@@ -186,10 +186,15 @@ impl World {
         }
         world.make_wire();
         for (one, word) in [("core", "core"), ("app", "edge")] {
-            let server = world.script(one, "server.py", &[word, ORIGIN[0]], Stdio::null());
-            world.servers.push(server.0);
+            world.start_server(one, word);
         }
         world
+    }
+
+    /// A server that says `word`.
+    pub(crate) fn start_server(&mut self, ns: &str, word: &str) {
+        let server = self.script(ns, "server.py", &[word, ORIGIN[0]], Stdio::null());
+        self.servers.push(server.0);
     }
 
     /// A pair of interfaces between a namespace and the router's.
