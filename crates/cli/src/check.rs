@@ -186,7 +186,7 @@ fn examine(mut settings: Settings, source: Source, is_offline: bool) -> Wrong {
         Ok(prepared) => {
             found.extend(prepared.warnings);
             if !is_offline {
-                found.extend(origins::examine(&prepared.snapshot));
+                found.extend(origins::examine(&prepared.draft));
             }
         }
         Err(mistakes) => found.extend(mistakes),

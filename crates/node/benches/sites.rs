@@ -7,7 +7,7 @@
 
 use freshet_node::config::Settings;
 use freshet_node::config::document::Document;
-use freshet_node::snapshot::Snapshot;
+use freshet_node::snapshot::Draft;
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::Instant;
@@ -33,7 +33,8 @@ fn main() {
     let document = Document::parse(&text).expect("the text is well-formed");
     let parsed = begun.elapsed();
     let settings = Settings::from_document(&document).expect("the settings are sound");
-    let snapshot = Snapshot::new(settings, None).expect("the sites can be made");
+    let draft = Draft::new(settings, None).expect("the sites can be made");
+    let snapshot = draft.on([].into(), None);
     println!(
         "load: {:.2} s, {:.2} s of it the text",
         begun.elapsed().as_secs_f64(),
@@ -42,7 +43,7 @@ fn main() {
     let bytes = resident_bytes().saturating_sub(before);
     println!("memory: {} bytes for each site", bytes / SITES as u64);
     let begun = Instant::now();
-    let again = Snapshot::new((*snapshot.settings).clone(), Some(&snapshot));
+    let again = Draft::new((*snapshot.settings).clone(), Some(&snapshot));
     assert!(again.is_ok(), "a reload works");
     println!("reload without the text: {:.2} s", begun.elapsed().as_secs_f64());
     for (what, host) in [

@@ -1,19 +1,26 @@
 //! A client's request body on its way to an origin.
 
 use crate::ledger::requests::Charge;
-use crate::session::h1_body::H1Body;
-use crate::session::h2::body::H2Body;
 use bytes::Bytes;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 use thiserror::Error;
 
+/// A body as its client sends it, whatever protocol that speaks. Dropped before its end it leaves
+/// its connection as it can be used further.
+pub trait Arriving {
+    /// Length, where the client told it.
+    fn length(&self) -> Option<u64>;
+
+    /// The next bytes; `None` at the end. What is not asked for is held back at the client, as far as
+    /// its protocol can. After an error it is not asked again.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ClientBodyError>>>;
+}
+
 /// The body of a request, read as the origin takes it.
 pub enum RequestBody {
-    /// From an HTTP/1 connection.
-    H1(H1Body),
-    /// From an HTTP/2 stream.
-    H2(H2Body),
+    /// On its way from the client.
+    Arriving(Box<dyn Arriving>),
     /// Read already, as far as it was to be kept.
     Kept(Kept),
 }
@@ -64,12 +71,11 @@ impl RequestBody {
     /// Length, where the client told it.
     pub fn length(&self) -> Option<u64> {
         match self {
-            Self::H1(body) => body.length(),
-            Self::H2(body) => body.length(),
+            Self::Arriving(body) => body.length(),
             Self::Kept(Kept { bytes, rest: None, .. }) => Some(bytes.len() as u64),
             Self::Kept(Kept { bytes, rest: Some(rest), .. }) => match &**rest {
                 // Lengths are of the whole, whatever was read of it.
-                Self::H1(_) | Self::H2(_) => rest.length(),
+                Self::Arriving(body) => body.length(),
                 Self::Kept(_) => rest.length().map(|length| length + bytes.len() as u64),
             },
         }
@@ -111,7 +117,7 @@ impl RequestBody {
         charge: Option<&Charge>,
     ) -> Result<Self, ClientBodyError> {
         match (&self, self.length()) {
-            (Self::H1(_) | Self::H2(_), Some(length)) if length <= bytes_max => {
+            (Self::Arriving(_), Some(length)) if length <= bytes_max => {
                 self.keep(usize::try_from(length).unwrap_or(usize::MAX), charge).await
             }
             _ => Ok(self),
@@ -131,8 +137,7 @@ impl RequestBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, ClientBodyError>>> {
         match self {
-            Self::H1(body) => body.poll_next(cx),
-            Self::H2(body) => body.poll_next(cx),
+            Self::Arriving(body) => body.poll_next(cx),
             Self::Kept(kept) if !kept.taken => {
                 kept.taken = true;
                 let bytes = kept.bytes.clone();

@@ -36,8 +36,52 @@ pub struct Client {
     pub transcript: Transcript,
     /// Timeouts that a policy has set for it.
     pub timeouts: Timeouts,
-    /// Why it is about to close, in Varnish's words; empty while nobody has said so.
-    pub closing: Cell<&'static str>,
+    /// Why it is about to end.
+    pub end: Cell<End>,
+}
+
+/// Why a connection ends.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum End {
+    /// The client has closed it, as far as anybody knows.
+    #[default]
+    ByClient,
+    /// The client said with a request that it is the last one.
+    AsAsked,
+    /// The policy, or the origin, said so with a response.
+    AsAnswered,
+    /// The client asked for nothing for too long.
+    Idle,
+    /// What came was no request.
+    Malformed,
+    /// The head of a request was too large.
+    HeadTooLarge,
+    /// A response could not be sent to its end.
+    Unsent,
+    /// A part of something could not.
+    PartUnsent,
+    /// It became a tunnel, and that is over.
+    Tunnelled,
+    /// The policy failed.
+    PolicyFailed,
+}
+
+impl End {
+    /// Varnish's word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::ByClient => "REM_CLOSE",
+            Self::AsAsked => "REQ_CLOSE",
+            Self::AsAnswered => "RESP_CLOSE",
+            Self::Idle => "RX_CLOSE_IDLE",
+            Self::Malformed => "RX_JUNK",
+            Self::HeadTooLarge => "RX_OVERFLOW",
+            Self::Unsent => "TX_ERROR",
+            Self::PartUnsent => "RANGE_SHORT",
+            Self::Tunnelled => "TX_PIPE",
+            Self::PolicyFailed => "VCL_FAILURE",
+        }
+    }
 }
 
 /// Timeouts of one connection, where they are not the configuration's.
@@ -85,10 +129,7 @@ impl Client {
 
     /// Notes that the connection is over, and why.
     pub(crate) fn note_closed(&self) {
-        let why = match self.closing.get() {
-            "" => "REM_CLOSE",
-            why => why,
-        };
+        let why = self.end.get().word();
         let age = self.transcript.age_seconds();
         self.transcript.note(Tag::SessClose, format_args!("{why} {age:.3}"));
     }

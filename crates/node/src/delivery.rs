@@ -4,7 +4,6 @@ use crate::coding::body::Coded;
 use crate::esi::assemble::Assembly;
 use crate::fetch::range::Filler;
 use crate::ledger::readers::Held;
-use crate::session::tunnel::Tunnel;
 use bytes::Bytes;
 use freshet_http::fields::Fields;
 use freshet_store::limits::{TRANSIT_PIECE_BYTES_MAX, TRANSIT_WINDOW_BYTES};
@@ -86,10 +85,6 @@ pub enum ResponseBody {
     Coded(Box<Coded>),
     /// A page that is put together on the way.
     Esi(Box<Assembly>),
-    /// No response at all: the connection is closed.
-    Closed,
-    /// No body: the connection becomes a tunnel.
-    Tunnel(Box<Tunnel>),
 }
 
 /// Bytes that lie together in memory, and how many of them were given out.
@@ -176,7 +171,7 @@ impl ResponseBody {
         bytes_max: usize,
     ) -> Poll<Result<Option<Chunk>, BodyBroken>> {
         match self {
-            Self::Empty | Self::Closed | Self::Tunnel(_) => Poll::Ready(Ok(None)),
+            Self::Empty => Poll::Ready(Ok(None)),
             Self::Inline(bytes) => {
                 let piece = bytes.split_to(bytes.len().min(bytes_max));
                 Poll::Ready(Ok(Some(piece).filter(|piece| !piece.is_empty()).map(Chunk::Bytes)))
@@ -192,7 +187,7 @@ impl ResponseBody {
     /// What it keeps in memory beside the pieces it gave out, if anything.
     pub(crate) fn holding(&self) -> Option<Holding> {
         match self {
-            Self::Empty | Self::Closed | Self::Tunnel(_) | Self::Inline(_) => None,
+            Self::Empty | Self::Inline(_) => None,
             Self::Held(held) => held.holding(),
             Self::Stored(stored) => stored.holding(),
             Self::Parts(parts) => parts.holding(),
@@ -205,7 +200,7 @@ impl ResponseBody {
     /// what is dropped meanwhile is fetched again or breaks the body off.
     pub(crate) fn loosen(&mut self) {
         match self {
-            Self::Empty | Self::Closed | Self::Tunnel(_) | Self::Inline(_) => {}
+            Self::Empty | Self::Inline(_) => {}
             Self::Held(held) => held.loosen(),
             Self::Stored(stored) => stored.loosen(),
             Self::Parts(parts) => parts.loosen(),

@@ -11,6 +11,7 @@ use crate::transcript::Transcript;
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_http::reason::Reason;
+use freshet_origin::raw::RawConnection;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -18,7 +19,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A client's request.
 pub struct Request {
@@ -44,6 +45,70 @@ pub struct Request {
     pub nesting: Option<Rc<Nesting>>,
     /// What it is charged of the memory, where it came over a connection.
     pub charge: Option<Rc<Charge>>,
+}
+
+/// What a request comes to.
+pub enum Reply {
+    /// A response.
+    Response(Box<Response>),
+    /// The connection becomes a tunnel.
+    Tunnel(Box<Switch>),
+    /// Nothing is said, and the connection ends.
+    Hangup(Unsaid),
+}
+
+impl Reply {
+    /// The reply to a request that has no connection of its own to give away or to end: its status,
+    /// and nothing else.
+    pub fn into_response(self) -> Box<Response> {
+        let (head, facts) = match self {
+            Self::Response(response) => return response,
+            Self::Tunnel(switch) => {
+                (switch.head.unwrap_or_else(|| ResponseHead::new(200)), switch.facts)
+            }
+            Self::Hangup(Unsaid { status, facts }) => (ResponseHead::new(status), facts),
+        };
+        Box::new(Response::new(head, ResponseBody::Empty, None, facts))
+    }
+
+    /// How it came about.
+    #[inline]
+    pub fn facts_mut(&mut self) -> &mut Facts {
+        match self {
+            Self::Response(response) => &mut response.facts,
+            Self::Tunnel(switch) => &mut switch.facts,
+            Self::Hangup(unsaid) => &mut unsaid.facts,
+        }
+    }
+}
+
+/// A connection that becomes a tunnel.
+pub struct Switch {
+    /// What the client is told first; `None` where its request itself is tunnelled, and the origin
+    /// answers it.
+    pub head: Option<ResponseHead>,
+    /// The other end.
+    pub tunnel: Tunnel,
+    /// For logs and counters.
+    pub facts: Facts,
+}
+
+/// The origin's end of a connection that becomes a tunnel.
+pub struct Tunnel {
+    /// The connection.
+    pub(crate) connection: RawConnection,
+    /// What goes first: the request's head, where the client's request itself is tunnelled.
+    pub(crate) first: Vec<u8>,
+    /// One in which nothing moves for this long is ended.
+    pub(crate) idle: Duration,
+}
+
+/// A response that nobody gets.
+pub struct Unsaid {
+    /// The status it would have.
+    pub status: u16,
+    /// For logs and counters.
+    pub facts: Facts,
 }
 
 /// The node's answer.

@@ -12,7 +12,7 @@ use crate::ledger::requests::RequestMemory;
 use crate::log::{AccessLog, Opened};
 use crate::lower::Mover;
 use crate::preflight::{Prepared, no_address, no_log, no_store};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Draft, Snapshot};
 use crate::stats::{Sums, WorkerStats};
 use crate::transcript::Scribe;
 use crate::worker::{self, Command, Port, Shared};
@@ -102,9 +102,9 @@ impl Node {
         inherited: &mut Inherited,
         scribe: Option<Arc<dyn Scribe>>,
     ) -> Result<Arc<Self>, NodeError> {
-        let Prepared { mut snapshot, certificates, format, warnings } = prepared;
+        let Prepared { draft, certificates, format, warnings } = prepared;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-        let settings = Arc::clone(&snapshot.settings);
+        let settings = Arc::clone(&draft.settings);
         let refuse = |mistake| NodeError::Config(vec![mistake]);
         let cpus = Topology::read().worker_cpus(Some(settings.workers).filter(|count| *count > 0));
         let tls = certificates.as_ref().map(|store| tls_config(store, &settings)).transpose()?;
@@ -151,18 +151,19 @@ impl Node {
             giving: Mutex::default(),
         });
         if let Some(line) = predecessor {
-            handover::take_over(line, &shared, &snapshot.sites);
+            handover::take_over(line, &shared, &draft.sites);
         }
         shared.bans.restore_kept(&shared.cache);
-        snapshot.set_shared(&shared);
         let mut listeners = Vec::new();
         let mut ports: Vec<Vec<Port>> = cpus.iter().map(|_| Vec::new()).collect();
         for (index, listener) in settings.listeners.iter().enumerate() {
             let name = listener.name.clone().unwrap_or_else(|| format!("a{index}")).into();
             open(listener, &name, tls.as_ref(), inherited, &mut ports, &mut listeners)?;
         }
-        snapshot.own_ports =
+        let own_ports =
             listeners.iter().filter_map(|(_, each)| each.local_address().port()).collect();
+        let snapshot = draft.on(own_ports, None);
+        snapshot.set_shared(&shared);
         let node = Arc::new(Self {
             shared,
             started: UnixMillis::now(),
@@ -188,8 +189,7 @@ impl Node {
     pub fn reload(&self, settings: Settings) -> Result<(), NodeError> {
         let before = self.snapshot();
         let prepared = Prepared::new(settings, Some(&before)).map_err(NodeError::Config)?;
-        let Prepared { snapshot: next, certificates, format, warnings } = prepared;
-        next.set_shared(&self.shared);
+        let Prepared { draft: next, certificates, format, warnings } = prepared;
         // All that can fail comes before the first change.
         let log = Opened::open(&next.settings.log.access)
             .map_err(|error| NodeError::Config(vec![no_log(&next.settings, &error)]))?;
@@ -205,14 +205,11 @@ impl Node {
         Ok(())
     }
 
-    /// Swaps in a snapshot made before, with its policy and origins.
-    pub fn reload_with(&self, mut next: Snapshot) {
+    /// Swaps in sites made before, with their policies and origins.
+    pub fn reload_with(&self, next: Draft) {
         let before = self.snapshot();
-        next.own_ports = Arc::clone(&before.own_ports);
-        let is_made_up = |one: &Snapshot| one.settings.site.cache.loop_id.is_none();
-        if is_made_up(&before) && is_made_up(&next) {
-            next.loop_id = before.loop_id;
-        }
+        let next = next.on(Arc::clone(&before.own_ports), Some(&before));
+        next.set_shared(&self.shared);
         limit_fills(&self.shared.arena, &next.settings);
         *lock(&self.snapshot) = next.clone();
         self.tell(|| Command::Reload(Box::new(next.clone())));

@@ -9,7 +9,7 @@ use crate::config::mistake::{Mistake, Place};
 use crate::config::settings::{LogTarget, Settings};
 use crate::config::values::machine_memory_bytes;
 use crate::log::Format;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Draft, Snapshot};
 use freshet_base::clock::UnixMillis;
 use freshet_base::units::format_bytes;
 use freshet_net::NetError;
@@ -28,7 +28,7 @@ use std::sync::Arc;
 /// What was read and compiled for a node of some settings.
 pub struct Prepared {
     /// Its sites.
-    pub snapshot: Snapshot,
+    pub draft: Draft,
     /// Its certificates, where a listener wants them.
     pub certificates: Option<Arc<CertificateStore>>,
     /// The form of its access log.
@@ -44,8 +44,8 @@ impl Prepared {
     /// All that is wrong.
     pub fn new(settings: Settings, before: Option<&Snapshot>) -> Result<Self, Vec<Mistake>> {
         let read = Read::of(&settings);
-        match Snapshot::new(settings, before) {
-            Ok(snapshot) => read.with(snapshot),
+        match Draft::new(settings, before) {
+            Ok(draft) => read.with(draft),
             Err(mut mistakes) => {
                 mistakes.extend(read.found);
                 Err(mistakes)
@@ -53,12 +53,12 @@ impl Prepared {
         }
     }
 
-    /// Reads what the settings of a snapshot name that was made before.
+    /// Reads what the settings of a draft name that was made before.
     ///
     /// # Errors
     /// All that is wrong.
-    pub fn of(snapshot: Snapshot) -> Result<Self, Vec<Mistake>> {
-        Read::of(&snapshot.settings).with(snapshot)
+    pub fn of(draft: Draft) -> Result<Self, Vec<Mistake>> {
+        Read::of(&draft.settings).with(draft)
     }
 }
 
@@ -81,10 +81,10 @@ impl Read {
         Self { certificates, format: format.ok(), found }
     }
 
-    fn with(self, snapshot: Snapshot) -> Result<Prepared, Vec<Mistake>> {
+    fn with(self, draft: Draft) -> Result<Prepared, Vec<Mistake>> {
         let Self { certificates, format, found } = self;
         match format.filter(|_| !found.iter().any(Mistake::is_error)) {
-            Some(format) => Ok(Prepared { snapshot, certificates, format, warnings: found }),
+            Some(format) => Ok(Prepared { draft, certificates, format, warnings: found }),
             None => Err(found),
         }
     }

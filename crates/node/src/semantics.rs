@@ -2,7 +2,10 @@
 //! leaves to the policy.
 //!
 //! Each decision has a name and is looked at where it matters, so that a site with another mixture
-//! is another value of [`Semantics`] and nothing else.
+//! is another value of [`Semantics`] and nothing else. [`Manners`] is the same for sessions.
+
+use freshet_wire::h2::Conduct;
+use freshet_wire::h2::conduct;
 
 /// What the machine does beside the policy. Two mixtures exist: [`RFC_9111`] and [`VCL`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -83,4 +86,44 @@ pub const VCL: Semantics = Semantics {
     keeps_fresh_over_stale: true,
     codes_gzip: true,
     keeps_cookies: true,
+};
+
+/// How sessions speak where servers differ. It holds for a node: whose policy a request is for is
+/// known when its head was read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Manners {
+    /// Of connections in HTTP/2.
+    pub http2: Conduct,
+    /// A client that closes its side while it waits is noticed, and nobody works for it any more.
+    pub notices_leaving: bool,
+    /// What is no request gets a page that says why; otherwise an empty one, and none where the head
+    /// was too large.
+    pub explains_refusals: bool,
+    /// A body that nobody takes is read before its request is answered, in HTTP/2.
+    pub reads_unwanted_bodies: bool,
+    /// A request whose body breaks off by a mistake of the client's goes on to where the body ends, in
+    /// HTTP/2; otherwise it is over at once.
+    pub shows_broken_bodies: bool,
+    /// Responses may have no more fields than requests, as policies leave them.
+    pub limits_response_fields: bool,
+}
+
+/// As the protocols ask, and helpful where they leave it open.
+pub const PLAIN: Manners = Manners {
+    http2: conduct::RFC_9113,
+    notices_leaving: true,
+    explains_refusals: true,
+    reads_unwanted_bodies: false,
+    shows_broken_bodies: false,
+    limits_response_fields: false,
+};
+
+/// As Varnish does.
+pub const VARNISH: Manners = Manners {
+    http2: conduct::VARNISH,
+    notices_leaving: false,
+    explains_refusals: false,
+    reads_unwanted_bodies: true,
+    shows_broken_bodies: true,
+    limits_response_fields: true,
 };

@@ -1,11 +1,12 @@
 //! What a reload swaps as one: the settings of the node and its sites.
 
-use crate::config::limits::SiteLimits;
+use crate::config::limits::{Limits as NodeLimits, SiteLimits};
 use crate::config::{Mistake, Settings};
+use crate::semantics::{self, Manners};
 use crate::site::Site;
 use crate::sites::Sites;
 use crate::worker::Shared;
-pub use freshet_wire::h1::{Dialect, Limits};
+pub use freshet_wire::h1::Limits;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
 
@@ -21,17 +22,31 @@ pub struct Snapshot {
     pub own_ports: Arc<[u16]>,
     /// This node's name in `CDN-Loop`, the same until it ends.
     pub loop_id: Arc<str>,
-    /// Limits on request heads.
+    /// Limits on request heads, and how they are read.
     pub h1_limits: Limits,
+    /// How sessions speak.
+    pub manners: Manners,
 }
 
-impl Snapshot {
-    /// Makes a snapshot. What did not change since `before` stays, with health and connections. A
+/// What a snapshot is made of, before it is known where the node listens.
+pub struct Draft {
+    /// As in [`Snapshot`].
+    pub settings: Arc<Settings>,
+    /// As in [`Snapshot`].
+    pub sites: Arc<Sites>,
+    /// As in [`Snapshot`].
+    pub h1_limits: Limits,
+    /// As in [`Snapshot`].
+    pub manners: Manners,
+}
+
+impl Draft {
+    /// Makes the sites of a configuration. What did not change since `before` stays, with health and connections. A
     /// site that cannot be made stays as it was before, where it was, and the log says so.
     ///
     /// # Errors
     /// What names the sites and what is wrong with each.
-    pub fn new(settings: Settings, before: Option<&Self>) -> Result<Self, Vec<Mistake>> {
+    pub fn new(settings: Settings, before: Option<&Snapshot>) -> Result<Self, Vec<Mistake>> {
         let classes: Vec<_> = settings.store_classes().collect();
         let mut sites = Vec::with_capacity(settings.served().len());
         let mut mistakes = Vec::new();
@@ -53,26 +68,41 @@ impl Snapshot {
         if !mistakes.is_empty() {
             return Err(mistakes);
         }
-        Ok(Self::with_sites(settings, sites, before))
+        let h1_limits = head_limits(&settings.limits);
+        Ok(Self::of(settings, sites, h1_limits, semantics::PLAIN))
     }
 
-    /// A snapshot of these sites, made before.
-    pub fn with_sites(settings: Settings, sites: Vec<Arc<Site>>, before: Option<&Self>) -> Self {
-        let loop_id = settings.site.cache.loop_id.as_deref();
-        Self {
-            loop_id: loop_id_of(loop_id, before),
-            own_ports: before.map_or_else(|| [].into(), |before| Arc::clone(&before.own_ports)),
-            h1_limits: Limits {
-                head_bytes_max: settings.limits.head_bytes_max,
-                fields_max: settings.limits.fields_max,
-                target_bytes_max: settings.limits.target_bytes_max,
-                ..Limits::default()
-            },
-            sites: Arc::new(Sites::new(sites)),
-            settings: Arc::new(settings),
-        }
+    /// These sites, made before.
+    pub fn of(
+        settings: Settings,
+        sites: Vec<Arc<Site>>,
+        h1_limits: Limits,
+        manners: Manners,
+    ) -> Self {
+        let (settings, sites) = (Arc::new(settings), Arc::new(Sites::new(sites)));
+        Self { settings, sites, h1_limits, manners }
     }
 
+    /// The configuration of a node that listens on these ports. Who had one `before` keeps its name
+    /// in `CDN-Loop`, unless another is configured.
+    pub fn on(self, own_ports: Arc<[u16]>, before: Option<&Snapshot>) -> Snapshot {
+        let Self { settings, sites, h1_limits, manners } = self;
+        let loop_id = loop_id_of(settings.site.cache.loop_id.as_deref(), before);
+        Snapshot { settings, sites, own_ports, loop_id, h1_limits, manners }
+    }
+}
+
+/// Limits on request heads as they are configured.
+pub fn head_limits(limits: &NodeLimits) -> Limits {
+    Limits {
+        head_bytes_max: limits.head_bytes_max,
+        fields_max: limits.fields_max,
+        target_bytes_max: limits.target_bytes_max,
+        ..Limits::default()
+    }
+}
+
+impl Snapshot {
     /// Lets the policies act on what this node keeps.
     pub(crate) fn set_shared(&self, shared: &Arc<Shared>) {
         for site in self.sites.all() {

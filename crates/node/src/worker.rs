@@ -2,7 +2,7 @@
 //! Workers share the cache, the arena and the configuration.
 
 use crate::bans::Bans;
-use crate::client::{Client, Timeouts};
+use crate::client::{Client, End, Timeouts};
 use crate::decisions::Decisions;
 use crate::expiry::Expiry;
 use crate::handover::{Giving, Taking};
@@ -379,7 +379,7 @@ async fn connection(
         listener,
         transcript,
         timeouts: Timeouts::default(),
-        closing: Cell::default(),
+        end: Cell::default(),
     };
     client.note_opened();
     if let Some(proxies) = proxies {
@@ -394,7 +394,7 @@ async fn connection(
             Err(error) => {
                 note_unproxied(&worker, &client, &error);
                 client.transcript.note(Tag::ProxyGarbage, format_args!("{}", garbage(&error)));
-                client.closing.set("RX_JUNK");
+                client.end.set(End::Malformed);
                 client.note_closed();
                 return;
             }

@@ -11,8 +11,9 @@ use freshet_node::config::settings;
 use freshet_node::config::{Document, Settings};
 use freshet_node::esi::EsiSettings;
 use freshet_node::policy::vcl::{Files, LoadError, VclPolicy};
+use freshet_node::semantics;
 use freshet_node::site::{Site, Tunnels};
-use freshet_node::snapshot::{Dialect, Limits, Snapshot};
+use freshet_node::snapshot::{Draft, Limits, head_limits};
 use freshet_node::transcript::Tag;
 use freshet_origin::Origin;
 use freshet_vcl::{Defaults, Endpoint, Source, Timeouts};
@@ -96,7 +97,7 @@ impl Program {
     }
 
     /// What the node goes by with this policy and the parameters in force.
-    pub(crate) fn snapshot(&self, state: &State) -> Result<Snapshot, String> {
+    pub(crate) fn draft(&self, state: &State) -> Result<Draft, String> {
         let labels = state.labels();
         let labels: HashMap<_, _> =
             labels.map(|(name, program)| (name.into(), Arc::clone(&program.0))).collect();
@@ -118,15 +119,16 @@ impl Program {
         site.response_limits = Some(Limits {
             head_bytes_max: bytes("http_resp_size"),
             line_bytes_max: bytes("http_resp_hdr_len"),
-            dialect: Dialect::Varnish,
+            refuses_unknown_codings: true,
             ..Limits::default()
         });
-        let mut snapshot = Snapshot::with_sites(settings, vec![Arc::new(site)], None);
-        let line_bytes_max = state.parameters.integer("http_req_hdr_len");
-        snapshot.h1_limits.dialect = Dialect::Varnish;
-        snapshot.h1_limits.splits_https = state.parameters.flag("feature", "https_scheme");
-        snapshot.h1_limits.line_bytes_max = usize::try_from(line_bytes_max).unwrap_or(usize::MAX);
-        Ok(snapshot)
+        let h1_limits = Limits {
+            takes_loose_heads: true,
+            splits_https: state.parameters.flag("feature", "https_scheme"),
+            line_bytes_max: bytes("http_req_hdr_len"),
+            ..head_limits(&settings.limits)
+        };
+        Ok(Draft::of(settings, vec![Arc::new(site)], h1_limits, semantics::VARNISH))
     }
 
     /// What whoever loaded it should know.

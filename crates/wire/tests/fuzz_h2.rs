@@ -2,7 +2,8 @@
 
 use bolero::check;
 use freshet_http::message::{ResponseHead, Scheme};
-use freshet_wire::h1::{Dialect, Limits};
+use freshet_wire::h1::Limits;
+use freshet_wire::h2::conduct;
 use freshet_wire::h2::hpack::{Decoder, Encoder, Indexing};
 use freshet_wire::h2::{Connection, Event, Local, PREFACE};
 use std::time::Duration;
@@ -51,13 +52,13 @@ fn fuzz_h2_frames() {
         .with_iterations(ITERATIONS)
         .with_max_len(INPUT_BYTES_MAX)
         .for_each(|input: &[u8]| {
-            for dialect in [Dialect::Strict, Dialect::Varnish] {
+            for is_loose in [false, true] {
                 let bytes = [PREFACE, &SETTINGS, &frames(input)].concat();
-                let whole = serve(&bytes, bytes.len(), dialect);
-                assert_eq!(serve(&bytes, 1, dialect), whole);
-                assert_eq!(serve(&bytes, 13, dialect), whole);
+                let whole = serve(&bytes, bytes.len(), is_loose);
+                assert_eq!(serve(&bytes, 1, is_loose), whole);
+                assert_eq!(serve(&bytes, 13, is_loose), whole);
                 let raw = [PREFACE, &SETTINGS, input].concat();
-                assert_eq!(serve(&raw, 7, dialect), serve(&raw, raw.len(), dialect));
+                assert_eq!(serve(&raw, 7, is_loose), serve(&raw, raw.len(), is_loose));
             }
         });
 }
@@ -94,9 +95,10 @@ fn frames(input: &[u8]) -> Vec<u8> {
 }
 
 /// Serves a client that sends `bytes`, so many at a time, and returns all that happened.
-fn serve(bytes: &[u8], step: usize, dialect: Dialect) -> (Vec<String>, Vec<u8>) {
+fn serve(bytes: &[u8], step: usize, is_loose: bool) -> (Vec<String>, Vec<u8>) {
     let local = Local {
-        limits: Limits { head_bytes_max: 1000, dialect, ..Limits::default() },
+        limits: Limits { head_bytes_max: 1000, takes_loose_heads: is_loose, ..Limits::default() },
+        conduct: if is_loose { conduct::VARNISH } else { conduct::RFC_9113 },
         streams_max: 4,
         stream_window_bytes: 100,
         connection_window_bytes: 70_000,

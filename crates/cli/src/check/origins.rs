@@ -3,7 +3,7 @@
 use freshet_net::address::Address;
 use freshet_node::config::SiteSettings;
 use freshet_node::config::mistake::{Mistake, Place};
-use freshet_node::snapshot::Snapshot;
+use freshet_node::snapshot::Draft;
 use freshet_origin::definition::OriginAddress;
 use std::collections::HashSet;
 use std::io;
@@ -28,10 +28,10 @@ struct Asked {
 }
 
 /// What is known of those that do not answer.
-pub(super) fn examine(snapshot: &Snapshot) -> Vec<Mistake> {
+pub(super) fn examine(draft: &Draft) -> Vec<Mistake> {
     let (sender, answers) = channel();
     let mut waiting = Vec::new();
-    for (number, one) in asked(snapshot).into_iter().enumerate() {
+    for (number, one) in asked(draft).into_iter().enumerate() {
         waiting.push(Some((one.name.clone(), one.place)));
         let sender = sender.clone();
         // A name server that hangs keeps its thread until the program ends.
@@ -56,10 +56,10 @@ pub(super) fn examine(snapshot: &Snapshot) -> Vec<Mistake> {
 }
 
 /// The origins of all sites, each address once.
-fn asked(snapshot: &Snapshot) -> Vec<Asked> {
+fn asked(draft: &Draft) -> Vec<Asked> {
     let mut known = HashSet::new();
     let mut all = Vec::new();
-    for site in snapshot.sites.all() {
+    for site in draft.sites.all() {
         for origin in site.upstreams.board.origins() {
             let settings = &origin.settings;
             if all.len() < ORIGINS_MAX && known.insert(format!("{:?}", settings.address)) {

@@ -95,7 +95,7 @@ pub struct Assembly {
 
 /// An include on its way.
 enum Child {
-    Asking { include: Include, answer: Pin<Box<dyn Future<Output = Response>>>, log: ChildLog },
+    Asking { include: Include, answer: Pin<Box<dyn Future<Output = Box<Response>>>>, log: ChildLog },
     Sending { include: Include, body: ResponseBody, fragments: bool, log: ChildLog },
 }
 
@@ -334,7 +334,8 @@ impl Assembly {
             nesting: Some(Rc::clone(nesting)),
             charge: None,
         };
-        let answer = Box::pin(async move { crate::request::handle(&worker, request).await });
+        let answer = async move { crate::request::handle(&worker, request).await.into_response() };
+        let answer = Box::pin(answer);
         let log = ChildLog { transcript, bytes: 0 };
         self.child = Some(Child::Asking { include, answer, log });
         Ok(())
@@ -410,10 +411,10 @@ impl Assembly {
     fn answered(
         &mut self,
         include: Include,
-        response: Response,
+        response: Box<Response>,
         log: ChildLog,
     ) -> Result<(), BodyBroken> {
-        let Response { head, body, is_packed, .. } = response;
+        let Response { head, body, is_packed, .. } = *response;
         let is_good = matches!(head.status, 200 | 204);
         if self.page.settings.obey_onerror && !is_good && !include.may_fail {
             log.end();

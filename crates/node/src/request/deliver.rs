@@ -3,7 +3,7 @@
 use super::shape::Shape;
 use super::{Found, Machine, State};
 use crate::delivery::{HeldBytes, Parts, ResponseBody, StoredBody};
-use crate::exchange::{Facts, Response};
+use crate::exchange::{Facts, Reply, Response};
 use crate::fetch::prepare;
 use crate::fetch::range::Filler;
 use crate::fetch::{Fetched, Made, SentPart};
@@ -153,7 +153,8 @@ impl Machine<'_> {
         let facts =
             Facts { reason: found.reason, hit: found.hit, origin: found.origin, site: None };
         let is_packed = form.gzip && !shape.is_unpacked();
-        State::Done(Box::new(Response { is_packed, ..Response::new(head, body, length, facts) }))
+        let response = Response { is_packed, ..Response::new(head, body, length, facts) };
+        State::Done(Reply::Response(Box::new(response)))
     }
 
     fn changed(&mut self, object: &Arc<Object>) -> State {
@@ -464,7 +465,8 @@ impl Machine<'_> {
         }
         let facts = Facts { reason, hit: false, origin, site: None };
         let is_packed = form.gzip && !shape.is_unpacked();
-        State::Done(Box::new(Response { is_packed, ..Response::new(head, body, length, facts) }))
+        let response = Response { is_packed, ..Response::new(head, body, length, facts) };
+        State::Done(Reply::Response(Box::new(response)))
     }
 
     fn ask_deliver(&mut self, head: &mut ResponseHead, served: Served<'_>) -> Option<State> {

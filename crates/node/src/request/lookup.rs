@@ -3,6 +3,7 @@
 use super::{Found, Machine, State};
 use crate::body::RequestBody;
 use crate::disk::offer_used;
+use crate::exchange::Reply;
 use crate::expiry::keep_of;
 use crate::fetch::{self, Plan};
 use crate::policy::{FetchKind, Hit, Miss};
@@ -292,7 +293,7 @@ impl Machine<'_> {
             self.task.reason = super::synth::reason_of(failure);
             return State::Synth(503, None);
         }
-        State::Done(Box::new(super::synth::failure(self, failure)))
+        State::Done(Reply::Response(Box::new(super::synth::failure(self, failure))))
     }
 }
 

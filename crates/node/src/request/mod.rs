@@ -23,7 +23,7 @@ pub(crate) use lookup::use_of;
 pub(crate) use synth::{failure_page, reason_of, refusal};
 
 use crate::body::{ClientBodyError, RequestBody};
-use crate::exchange::{Interim, Request, Response};
+use crate::exchange::{Interim, Reply, Request};
 use crate::fetch::{Fetched, SentPart};
 use crate::policy::{ClientTask, Recv, Shaping};
 use crate::sites::SiteRef;
@@ -51,14 +51,16 @@ fn without_body(error: ClientBodyError) -> State {
     }
 }
 
-/// Answers a request. Always gives a response; what goes wrong becomes one.
-pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Response {
+/// Answers a request. What goes wrong becomes a response.
+pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Reply {
     let site = match &request.nesting {
         // An include is of its page's site, whatever host it names.
         Some(page) => Some(page.site.clone()),
         None => SiteRef::of(&worker.snapshot(), &request.head.authority),
     };
-    let Some(site) = site else { return synth::misdirected(worker, &request) };
+    let Some(site) = site else {
+        return Reply::Response(Box::new(synth::misdirected(worker, &request)));
+    };
     // A policy never waits, so what it may look at is there before it is asked.
     let (mut body, mut first) = (request.body, State::Recv);
     if let Some(unread) = body.take_if(|_| site.policy.keeps_body()) {
@@ -119,12 +121,12 @@ pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Response {
             State::Deliver(found) => machine.deliver(*found).await,
             State::Synth(status, reason) => machine.synth(status, reason),
             State::Restart => machine.restart(),
-            State::Done(mut response) => {
-                response.facts.site = Some(machine.task.site);
+            State::Done(mut reply) => {
+                reply.facts_mut().site = Some(machine.task.site);
                 if let Some(durability) = machine.task.durability.take() {
                     durability.reached().await;
                 }
-                return *response;
+                return reply;
             }
         };
     }
@@ -158,7 +160,7 @@ enum State {
     Deliver(Box<Found>),
     Synth(u16, Option<Box<str>>),
     Restart,
-    Done(Box<Response>),
+    Done(Reply),
 }
 
 /// An object to be served.

@@ -2,22 +2,19 @@
 
 use super::{Machine, State};
 use crate::body::{ClientBodyError, RequestBody};
-use crate::delivery::ResponseBody;
-use crate::exchange::{Facts, Response};
+use crate::client::End;
+use crate::exchange::{Facts, Reply, Switch, Tunnel, Unsaid};
 use crate::fetch::{self, Fetched, Plan};
 use crate::policy::{FetchKind, OriginChoice, Pass, Pipe, allows_upgrade};
-use crate::session::tunnel::Tunnel;
 use crate::site::Tunnels;
 use crate::stats::WorkerStats;
 use crate::transcript::{Message, Side, Tag, Transcript};
-use freshet_http::message::ResponseHead;
 use freshet_http::reason::Reason;
 use freshet_origin::raw::connect_raw;
 use freshet_wire::h1::Framing;
 use freshet_wire::h1::write::request_head;
 use freshet_wire::proxy_protocol;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// A body of known length up to this is read before a connection to an origin is taken, so that a
 /// client that sends it slowly has none meanwhile.
@@ -99,8 +96,9 @@ impl Machine<'_> {
         };
         let Some((origin, Ok(connection))) = connected else {
             fetch.note(Tag::FetchError, format_args!("no backend connection"));
-            self.task.client.closing.set("TX_ERROR");
-            return self.piped(ResponseBody::Closed, None);
+            self.task.client.end.set(End::Unsent);
+            let unsaid = Unsaid { status: 200, facts: Facts::local(Reason::Pipe) };
+            return State::Done(Reply::Hangup(unsaid));
         };
         let mut head = Vec::new();
         if origin.settings.proxy_header > 0 {
@@ -126,16 +124,12 @@ impl Machine<'_> {
         let name = &origin.settings.name;
         fetch.note(Tag::BackendOpen, format_args!("0 {name} 0.0.0.0 0 0.0.0.0 0 connect"));
         worker.stats.pipes.increment();
-        self.task.client.closing.set("TX_PIPE");
+        self.task.client.end.set(End::Tunnelled);
         self.task.transcript.timestamp("Pipe");
-        let tunnel = Tunnel { connection, head: Some(head), idle };
-        self.piped(ResponseBody::Tunnel(Box::new(tunnel)), Some(name.as_str().into()))
-    }
-
-    fn piped(&self, body: ResponseBody, origin: Option<Arc<str>>) -> State {
-        let facts = Facts { reason: Reason::Pipe, hit: false, origin, site: None };
-        let head = ResponseHead::new(200);
-        State::Done(Box::new(Response::new(head, body, None, facts)))
+        let origin = Some(name.as_str().into());
+        let facts = Facts { origin, ..Facts::local(Reason::Pipe) };
+        let tunnel = Tunnel { connection, first: head, idle };
+        State::Done(Reply::Tunnel(Box::new(Switch { head: None, tunnel, facts })))
     }
 
     /// Sends the request with its `Upgrade` and, if the origin switches, hands both ends over to
@@ -179,10 +173,10 @@ impl Machine<'_> {
             Fetched::Switched { head, connection, origin } => {
                 self.worker.stats.pipes.increment();
                 let idle = self.task.site.tunnels.idle;
-                let tunnel = Tunnel { connection, head: None, idle };
+                let tunnel = Tunnel { connection, first: Vec::new(), idle };
                 let facts = Facts { origin: Some(origin), ..Facts::local(Reason::Pipe) };
-                let body = ResponseBody::Tunnel(Box::new(tunnel));
-                State::Done(Box::new(Response::new(head, body, None, facts)))
+                let switch = Switch { head: Some(head), tunnel, facts };
+                State::Done(Reply::Tunnel(Box::new(switch)))
             }
             other => State::Fetched(Box::new(other)),
         }

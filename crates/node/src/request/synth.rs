@@ -2,7 +2,7 @@
 
 use super::{Machine, State};
 use crate::delivery::ResponseBody;
-use crate::exchange::{Facts, Request, Response};
+use crate::exchange::{Facts, Reply, Request, Response, Unsaid};
 use crate::policy::{Deliver, Synthetic};
 use crate::site::Site;
 use crate::worker::Worker;
@@ -45,12 +45,10 @@ impl Machine<'_> {
             Reason::Synthetic
         };
         if !self.has_room_for(&page) {
-            let head = ResponseHead::new(page.head.status);
-            let (body, facts) = (ResponseBody::Closed, Facts::local(reason));
-            let response = Response::new(head, body, None, facts);
-            return State::Done(Box::new(response));
+            let unsaid = Unsaid { status: page.head.status, facts: Facts::local(reason) };
+            return State::Done(Reply::Hangup(unsaid));
         }
-        State::Done(Box::new(response(self, page, reason)))
+        State::Done(Reply::Response(Box::new(response(self, page, reason))))
     }
 
     /// Whether the share for what is made here has room for a page, where there are shares.

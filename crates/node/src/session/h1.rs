@@ -12,9 +12,10 @@ use super::patience::Terms;
 use super::refusal::Refusal;
 use super::tunnel;
 use crate::body::RequestBody;
-use crate::client::Client;
-use crate::delivery::ResponseBody;
-use crate::exchange::{Either, Facts, Interim, Request, Response, Working};
+use crate::client::{Client, End};
+use crate::exchange::{
+    Either, Facts, Interim, Reply, Request, Response, Switch, Tunnel, Unsaid, Working,
+};
 use crate::ledger::requests::{ConnectionMemory, HEAD_FACTOR};
 use crate::request;
 use crate::transcript::{Side, Tag, Transcript};
@@ -23,9 +24,9 @@ use freshet_base::clock::UnixMillis;
 use freshet_http::message::{Method, ResponseHead, Scheme, Version};
 use freshet_http::reason::Reason;
 use freshet_net::stream::Stream;
+use freshet_wire::h1::Framing;
 use freshet_wire::h1::request::{Request as Parsed, RequestError};
 use freshet_wire::h1::write::{self, response_head};
-use freshet_wire::h1::{Dialect, Framing};
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -54,13 +55,13 @@ pub(super) async fn serve(worker: Rc<Worker>, stream: Stream, client: Rc<Client>
                 }
             }
             Ok(Next::Close) => return session.io.close(LINGER).await,
-            Ok(Next::Tunnel(tunnel, raw)) => {
+            Ok(Next::Tunnel(begun)) => {
+                let (tunnel, raw) = *begun;
                 let Session { io, worker, .. } = session;
-                let head_bytes = tunnel.head.as_ref().map_or(0, Vec::len);
+                let head_bytes = tunnel.first.len();
                 let Some((stream, read)) = io.into_stream() else { return };
-                let moved = tunnel::run(&worker, stream, read, *tunnel).await;
-                if let Some(raw) = raw {
-                    let (mut sent, facts) = *raw;
+                let moved = tunnel::run(&worker, stream, read, tunnel).await;
+                if let Some((mut sent, facts)) = raw {
                     sent.piped(head_bytes, moved);
                     sent.end(&worker, &ResponseHead::new(200), &facts, false);
                 }
@@ -93,7 +94,7 @@ enum Next {
     Again,
     Close,
     /// With what is counted and logged at its end, where it began with the request itself.
-    Tunnel(Box<tunnel::Tunnel>, Option<Box<(Sent, Facts)>>),
+    Tunnel(Box<(Tunnel, Option<(Sent, Facts)>)>),
     /// Nothing more is said.
     Hangup,
 }
@@ -125,16 +126,13 @@ impl Session {
             Ok(parsed) => parsed,
             Err(refusal) => {
                 refusal.note(&self.worker, &self.client, None);
-                let dialect = self.worker.snapshot().h1_limits.dialect;
+                let explains = self.worker.snapshot().manners.explains_refusals;
                 let too_large = refusal.error == Some(RequestError::ClientHeadTooLarge);
-                self.client.closing.set(if too_large { "RX_OVERFLOW" } else { "RX_JUNK" });
-                // Varnish says nothing to what it has not read, and one thing to all it cannot.
-                match dialect {
-                    Dialect::Varnish if too_large => {}
-                    Dialect::Varnish if refusal.status != 417 => {
-                        self.refuse_plainly(refusal).await?;
-                    }
-                    _ => self.refuse(refusal).await?,
+                self.client.end.set(if too_large { End::HeadTooLarge } else { End::Malformed });
+                if explains || (refusal.status == 417 && !too_large) {
+                    self.refuse(refusal).await?;
+                } else if !too_large {
+                    self.refuse_plainly(refusal).await?;
                 }
                 return Ok(Next::Close);
             }
@@ -169,7 +167,7 @@ impl Session {
                     Terms::of(limits),
                 );
                 progress = Some(state);
-                Some(RequestBody::H1(body))
+                Some(RequestBody::Arriving(Box::new(body)))
             }
         };
         let version = parsed.head.version;
@@ -191,26 +189,29 @@ impl Session {
             charge: Some(charge),
         };
         if !keep_alive {
-            self.client.closing.set("REQ_CLOSE");
+            self.client.end.set(End::AsAsked);
         }
-        let Some(response) = self.answer(request, &interim, version, progress.clone()).await?
-        else {
-            let facts = Facts::local(Reason::ClientGone);
-            sent.end(&self.worker, &ResponseHead::default(), &facts, true);
-            return Ok(Next::Hangup);
-        };
-        self.send(response, is_head, version, keep_alive, progress, sent).await
+        match self.answer(request, &interim, version, progress.clone()).await? {
+            Reply::Response(response) => {
+                self.send(response, is_head, version, keep_alive, progress, sent).await
+            }
+            Reply::Tunnel(switch) => self.switch(*switch, version, sent).await,
+            Reply::Hangup(Unsaid { status, facts }) => {
+                sent.end(&self.worker, &ResponseHead::new(status), &facts, true);
+                Ok(Next::Hangup)
+            }
+        }
     }
 
-    /// Lets the machine work and sends interim responses as they come; `None` when the client left
-    /// before there was an answer.
+    /// Lets the machine work and sends interim responses as they come. To a client that left before
+    /// there was an answer nothing is said.
     async fn answer(
         &mut self,
         request: Request,
         interim: &Interim,
         version: Version,
         received: Option<Rc<Progress>>,
-    ) -> Result<Option<Response>, Broken> {
+    ) -> Result<Reply, Broken> {
         let worker = Rc::clone(&self.worker);
         let work = pin!(request::handle(&worker, request));
         let mut working = Working::new(work, interim);
@@ -224,9 +225,12 @@ impl Session {
                 let look = || Leaving::new(&worker, &self.io, received.as_ref());
                 leaving.get_or_insert_with(look).poll(cx).map(|()| None)
             });
-            let Some(next) = next.await else { return Ok(None) };
+            let Some(next) = next.await else {
+                let facts = Facts::local(Reason::ClientGone);
+                return Ok(Reply::Hangup(Unsaid { status: 0, facts }));
+            };
             match next {
-                Either::Done(response) => return Ok(Some(response)),
+                Either::Done(reply) => return Ok(reply),
                 Either::Interim(head) if version == Version::Http11 => {
                     self.out.clear();
                     response_head(&head, Framing::None, true, version, &mut self.out);
@@ -292,7 +296,7 @@ impl Session {
                 Ok(Ok(false)) => return Ok(None),
                 Ok(Err(_)) => return Err(Broken::Io),
                 Err(_) if idle => {
-                    self.client.closing.set("RX_CLOSE_IDLE");
+                    self.client.end.set(End::Idle);
                     return Ok(None);
                 }
                 Err(_) => {
@@ -337,32 +341,36 @@ impl Session {
         self.io.send(&[ANSWER], &mut self.deadline, limit).await
     }
 
+    /// Says what goes before a tunnel, if something does.
+    async fn switch(
+        &mut self,
+        switch: Switch,
+        version: Version,
+        mut sent: Sent,
+    ) -> Result<Next, Broken> {
+        let Switch { head, tunnel, facts } = switch;
+        let Some(head) = head else {
+            return Ok(Next::Tunnel(Box::new((tunnel, Some((sent, facts))))));
+        };
+        self.out.clear();
+        response_head(&head, Framing::None, true, version, &mut self.out);
+        let limit = self.send_timeout();
+        self.io.send(&[&self.out], &mut self.deadline, limit).await?;
+        sent.first_byte(self.out.len());
+        sent.end(&self.worker, &head, &facts, false);
+        Ok(Next::Tunnel(Box::new((tunnel, None))))
+    }
+
     async fn send(
         &mut self,
-        response: Response,
+        response: Box<Response>,
         is_head: bool,
         version: Version,
         keep_alive: bool,
         received: Option<Rc<Progress>>,
         mut sent: Sent,
     ) -> Result<Next, Broken> {
-        let Response { mut head, mut body, length, facts, .. } = response;
-        if matches!(body, ResponseBody::Closed) {
-            sent.end(&self.worker, &head, &facts, true);
-            return Ok(Next::Hangup);
-        }
-        if let ResponseBody::Tunnel(tunnel) = body {
-            if tunnel.head.is_some() {
-                return Ok(Next::Tunnel(tunnel, Some(Box::new((sent, facts)))));
-            }
-            self.out.clear();
-            response_head(&head, Framing::None, true, version, &mut self.out);
-            let limit = self.send_timeout();
-            self.io.send(&[&self.out], &mut self.deadline, limit).await?;
-            sent.first_byte(self.out.len());
-            sent.end(&self.worker, &head, &facts, false);
-            return Ok(Next::Tunnel(tunnel, None));
-        }
+        let Response { mut head, mut body, length, facts, .. } = *response;
         let bodiless = is_head || matches!(head.status, 204 | 304) || head.status < 200;
         let framing = match length {
             _ if head.status == 204 || head.status < 200 => Framing::None,
@@ -374,8 +382,8 @@ impl Session {
         let speaks_of_connection =
             facts.site.as_ref().is_some_and(|site| site.semantics.speaks_of_connections);
         let told_to_close = speaks_of_connection && write::closes(&head.fields);
-        if told_to_close && self.client.closing.get().is_empty() {
-            self.client.closing.set("RESP_CLOSE");
+        if told_to_close && self.client.end.get() == End::ByClient {
+            self.client.end.set(End::AsAnswered);
         }
         let keep_alive = keep_alive
             && !told_to_close
@@ -410,7 +418,7 @@ impl Session {
         sent.end(&self.worker, &head, &facts, result.is_err());
         if result.is_err() {
             let is_part = head.status == 206;
-            self.client.closing.set(if is_part { "RANGE_SHORT" } else { "TX_ERROR" });
+            self.client.end.set(if is_part { End::PartUnsent } else { End::Unsent });
         }
         result.map(|()| if keep_alive { Next::Again } else { Next::Close })
     }

@@ -2,7 +2,7 @@
 
 use super::h1_io::SharedIo;
 use super::patience::{Patience, Terms};
-use crate::body::ClientBodyError;
+use crate::body::{Arriving, ClientBodyError};
 use bytes::Bytes;
 use freshet_wire::h1::chunked::Decoder;
 use std::cell::Cell;
@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 const PIECE_BYTES_MAX: usize = 64 << 10;
 
 /// Reads a body and leaves the connection at its end.
-pub struct H1Body {
+pub(super) struct H1Body {
     io: SharedIo,
     left: Left,
     length: Option<u64>,
@@ -77,16 +77,50 @@ impl H1Body {
         (body, progress)
     }
 
-    /// Length, where the client told it.
-    pub fn length(&self) -> Option<u64> {
+    /// Takes what can be taken of the bytes read; `None` when more are needed.
+    fn take(&mut self) -> Result<Option<Bytes>, ClientBodyError> {
+        let (bytes, consumed) = match &mut self.left {
+            Left::Length(left) => self.io.with_input(|input| {
+                let most = usize::try_from(*left).unwrap_or(usize::MAX).min(PIECE_BYTES_MAX);
+                let piece = &input[..input.len().min(most)];
+                *left -= piece.len() as u64;
+                (Bytes::copy_from_slice(piece), piece.len())
+            }),
+            Left::Chunked(decoder) => self.io.with_input(|input| {
+                let mut out = Vec::new();
+                let mut consumed = 0;
+                while consumed < input.len() && out.len() < PIECE_BYTES_MAX {
+                    let rest = &input[consumed..];
+                    let progress = decoder.decode(rest).map_err(|_| ClientBodyError::Malformed)?;
+                    out.extend_from_slice(&rest[progress.data.clone()]);
+                    consumed += progress.consumed;
+                    if progress.done {
+                        self.progress.state.set(BodyState::Done);
+                        break;
+                    }
+                    if progress.consumed == 0 {
+                        break;
+                    }
+                }
+                Ok((Bytes::from(out), consumed))
+            })?,
+        };
+        self.io.consume(consumed);
+        Ok(Some(bytes).filter(|bytes| !bytes.is_empty()))
+    }
+
+    fn fail(&self, error: ClientBodyError) -> Poll<Option<Result<Bytes, ClientBodyError>>> {
+        self.progress.state.set(BodyState::Broken);
+        Poll::Ready(Some(Err(error)))
+    }
+}
+
+impl Arriving for H1Body {
+    fn length(&self) -> Option<u64> {
         self.length
     }
 
-    /// The next bytes; `None` at the end.
-    pub fn poll_next(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Bytes, ClientBodyError>>> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ClientBodyError>>> {
         loop {
             match self.progress.state.get() {
                 BodyState::Done => return Poll::Ready(None),
@@ -129,43 +163,6 @@ impl H1Body {
                 }
             }
         }
-    }
-
-    /// Takes what can be taken of the bytes read; `None` when more are needed.
-    fn take(&mut self) -> Result<Option<Bytes>, ClientBodyError> {
-        let (bytes, consumed) = match &mut self.left {
-            Left::Length(left) => self.io.with_input(|input| {
-                let most = usize::try_from(*left).unwrap_or(usize::MAX).min(PIECE_BYTES_MAX);
-                let piece = &input[..input.len().min(most)];
-                *left -= piece.len() as u64;
-                (Bytes::copy_from_slice(piece), piece.len())
-            }),
-            Left::Chunked(decoder) => self.io.with_input(|input| {
-                let mut out = Vec::new();
-                let mut consumed = 0;
-                while consumed < input.len() && out.len() < PIECE_BYTES_MAX {
-                    let rest = &input[consumed..];
-                    let progress = decoder.decode(rest).map_err(|_| ClientBodyError::Malformed)?;
-                    out.extend_from_slice(&rest[progress.data.clone()]);
-                    consumed += progress.consumed;
-                    if progress.done {
-                        self.progress.state.set(BodyState::Done);
-                        break;
-                    }
-                    if progress.consumed == 0 {
-                        break;
-                    }
-                }
-                Ok((Bytes::from(out), consumed))
-            })?,
-        };
-        self.io.consume(consumed);
-        Ok(Some(bytes).filter(|bytes| !bytes.is_empty()))
-    }
-
-    fn fail(&self, error: ClientBodyError) -> Poll<Option<Result<Bytes, ClientBodyError>>> {
-        self.progress.state.set(BodyState::Broken);
-        Poll::Ready(Some(Err(error)))
     }
 }
 

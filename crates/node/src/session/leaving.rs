@@ -3,7 +3,6 @@
 use super::h1_body::{BodyState, Progress};
 use super::h1_io::SharedIo;
 use crate::worker::Worker;
-use freshet_wire::h1::Dialect;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -24,8 +23,7 @@ pub(super) struct Leaving {
 
 impl Leaving {
     pub(super) fn new(worker: &Worker, io: &SharedIo, received: Option<&Rc<Progress>>) -> Self {
-        // Varnish does not look.
-        let looks = worker.snapshot().h1_limits.dialect != Dialect::Varnish;
+        let looks = worker.snapshot().manners.notices_leaving;
         Self { io: io.clone(), received: received.map(Rc::clone), looks, grace: None }
     }
 

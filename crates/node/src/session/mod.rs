@@ -3,17 +3,17 @@
 
 mod deadline;
 mod finish;
-pub(crate) mod h1;
-pub(crate) mod h1_body;
+mod h1;
+mod h1_body;
 mod h1_io;
 mod h1_send;
-pub(crate) mod h2;
+mod h2;
 mod keeping;
 mod leaving;
 mod pace;
 mod patience;
 mod refusal;
-pub(crate) mod tunnel;
+mod tunnel;
 
 use self::refusal::Refusal;
 use crate::client::Client;

@@ -1,23 +1,13 @@
 //! A connection after `101 Switching Protocols` or a pipe: bytes both ways until one side ends.
 
+use crate::exchange::Tunnel;
 use crate::worker::Worker;
 use freshet_net::stream::Stream;
-use freshet_origin::raw::RawConnection;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
 
 /// Bytes moved at a time in each direction.
 const BUFFER_BYTES: usize = 16 << 10;
-
-/// The origin's end of a connection that becomes a tunnel.
-pub struct Tunnel {
-    /// The connection.
-    pub(crate) connection: RawConnection,
-    /// A request's head that goes first, where the client's request itself is tunnelled.
-    pub(crate) head: Option<Vec<u8>>,
-    /// One in which nothing moves for this long is ended.
-    pub(crate) idle: Duration,
-}
 
 /// Bytes that went through.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,13 +20,11 @@ pub(super) struct Moved {
 
 /// Relays between a client and an origin. `read` are the client's bytes read already.
 pub(super) async fn run(worker: &Worker, client: Stream, read: Vec<u8>, tunnel: Tunnel) -> Moved {
-    let Tunnel { connection, head, idle } = tunnel;
+    let Tunnel { connection, first, idle } = tunnel;
     let (mut client_read, mut client_write) = split(client);
     let (mut origin_read, mut origin_write) = connection.into_halves();
     let up = async {
-        if let Some(head) = head {
-            origin_write.write_all(&head).await?;
-        }
+        origin_write.write_all(&first).await?;
         origin_write.write_all(&read).await?;
         let bytes = read.len() as u64 + relay(&mut client_read, &mut origin_write, idle).await;
         worker.stats.request_body_bytes.add(bytes);

@@ -11,7 +11,6 @@ use freshet_net::address::Address;
 use freshet_net::handover::Inherited;
 use freshet_node::node::{Node, NodeError};
 use freshet_node::preflight::Prepared;
-use freshet_node::sites::SiteName;
 use freshet_node::transcript::{Scribe, Tag};
 use rustix::process::getpid;
 use serde_json::json;
@@ -37,7 +36,7 @@ impl Child {
         let Some(program) = state.policies.active() else {
             return Err("No VCL available\n".into());
         };
-        let snapshot = program.snapshot(state)?;
+        let draft = program.draft(state)?;
         let shown = |error: io::Error| error.to_string();
         let path = state.options.workdir.join(directory::CHILD);
         let directory = Arc::new(Directory::create(path).map_err(shown)?);
@@ -59,7 +58,7 @@ impl Child {
         }
         let scribe = Arc::clone(&journal) as Arc<dyn Scribe>;
         let mut inherited = Inherited::default();
-        let node = Prepared::of(snapshot)
+        let node = Prepared::of(draft)
             .map_err(NodeError::Config)
             .and_then(|prepared| Node::start_with(prepared, &mut inherited, Some(scribe)))
             .map_err(|error| format!("Could not start: {error}"))?;
@@ -121,10 +120,8 @@ impl State {
     pub(super) fn apply(&mut self) -> Result<(), String> {
         let Some(child) = &self.child else { return Ok(()) };
         let Some(program) = self.policies.active() else { return Ok(()) };
-        let snapshot = program.snapshot(self)?;
-        let bans = crate::program::ban_settings(&self.parameters);
-        program.policy().set_shared(&child.node.shared, &SiteName::default(), bans);
-        child.node.reload_with(snapshot);
+        let draft = program.draft(self)?;
+        child.node.reload_with(draft);
         Ok(())
     }
 

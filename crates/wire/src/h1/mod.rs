@@ -25,17 +25,6 @@ pub enum Framing {
     UntilClose,
 }
 
-/// How request heads are read.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Dialect {
-    /// As RFC 9112 asks of a gateway: what others could read in another way is refused.
-    #[default]
-    Strict,
-    /// As Varnish reads them, whose policies expect to see what a client sent: see
-    /// [`request::parse`].
-    Varnish,
-}
-
 /// What a peer may send before it is refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
@@ -49,13 +38,15 @@ pub struct Limits {
     /// Refuse responses whose transfer coding is unknown, contradicts a `Content-Length` or comes
     /// from HTTP/1.0, instead of reading them in the way RFC 9112 §6.3 says and closing.
     pub strict_transfer_coding: bool,
-    /// Bytes of one field line, of requests in [`Dialect::Varnish`].
+    /// Refuse responses whose transfer coding is unknown, whatever else they say.
+    pub refuses_unknown_codings: bool,
+    /// Request heads are read as Varnish reads them, whose policies expect to see what a client
+    /// sent: see [`request::parse`]. Otherwise as RFC 9112 asks of a gateway: what others could read
+    /// in another way is refused.
+    pub takes_loose_heads: bool,
+    /// Bytes of one field line of a loose head.
     pub line_bytes_max: usize,
-    /// How requests are read. Responses with a transfer coding nobody knows are refused in
-    /// [`Dialect::Varnish`].
-    pub dialect: Dialect,
-    /// Whether targets with `https:` are split as those with `http:` are, in
-    /// [`Dialect::Varnish`].
+    /// Whether targets of loose heads with `https:` are split as those with `http:` are.
     pub splits_https: bool,
 }
 
@@ -67,7 +58,8 @@ impl Default for Limits {
             target_bytes_max: 8 * 1024,
             strict_transfer_coding: false,
             line_bytes_max: 32 * 1024,
-            dialect: Dialect::Strict,
+            refuses_unknown_codings: false,
+            takes_loose_heads: false,
             splits_https: false,
         }
     }

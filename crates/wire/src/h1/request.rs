@@ -1,7 +1,7 @@
 //! Request heads (RFC 9112 §3, §5, §6).
 
 use super::line::{self, Line, LineError};
-use super::{Dialect, Framing, Limits, scan};
+use super::{Framing, Limits, scan};
 use crate::error_table::error_table;
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, RequestHead, Scheme, Version};
@@ -103,7 +103,7 @@ impl From<LineError> for RequestError {
 /// An absolute target is split: its authority wins over `Host` (RFC 9112 §3.2.2), which must be
 /// valid all the same. `authority` is lower case.
 ///
-/// In [`Dialect::Varnish`] folded lines are joined, lines may end with LF alone, methods and targets
+/// In loose heads ([`Limits::takes_loose_heads`]) folded lines are joined, lines may end with LF alone, methods and targets
 /// are any visible signs, `Host` may be missing, and of versions only 1.0 and 1.1 are taken.
 ///
 /// # Errors
@@ -113,7 +113,7 @@ pub fn parse(
     scheme: Scheme,
     limits: &Limits,
 ) -> Result<Option<Request>, RequestError> {
-    if limits.dialect == Dialect::Varnish {
+    if limits.takes_loose_heads {
         return varnish::parse(buffer, scheme, limits);
     }
     let window = &buffer[..buffer.len().min(limits.head_bytes_max)];

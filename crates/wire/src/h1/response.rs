@@ -1,7 +1,7 @@
 //! Response heads (RFC 9112 §4, §5, §6).
 
 use super::line::{self, Line, LineError};
-use super::{Dialect, Framing, Limits, scan};
+use super::{Framing, Limits, scan};
 use crate::error_table::error_table;
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, ResponseHead, Version, reason_phrase};
@@ -364,7 +364,7 @@ fn coded_framing(
         _ if strict => return Err(ResponseError::OriginTransferCodingUnsupported),
         // RFC 2616 had `identity` for "no coding", and old origins still say it.
         Coding::Identity => marks.content_length.map_or(Framing::UntilClose, Framing::Length),
-        Coding::Unknown if limits.dialect == Dialect::Varnish => {
+        Coding::Unknown if limits.refuses_unknown_codings => {
             return Err(ResponseError::OriginTransferCodingUnsupported);
         }
         Coding::Unknown => Framing::UntilClose,

@@ -1,7 +1,7 @@
 //! Fields of HEADERS frames into heads of requests (RFC 9113 §8).
 
 use super::priority::Priority;
-use crate::h1::{Dialect, Limits};
+use crate::h1::Limits;
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, RequestHead, Scheme, Version};
 use freshet_http::target;
@@ -176,7 +176,7 @@ impl<'a> HeadBuilder<'a> {
     }
 
     fn is_strict(&self) -> bool {
-        self.limits.dialect == Dialect::Strict
+        !self.limits.takes_loose_heads
     }
 
     /// Trailers are over.
@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn varnish_takes_what_clients_of_varnish_send() {
-        let limits = Limits { dialect: Dialect::Varnish, ..Limits::default() };
+        let limits = Limits { takes_loose_heads: true, ..Limits::default() };
         let fields = [("foo", "bar"), (":path", "/"), (":method", "GET")];
         let request = read(&limits, &fields).expect("Varnish takes it");
         assert_eq!((&*request.head.authority, &*request.head.target), ("", "/"));

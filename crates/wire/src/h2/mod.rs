@@ -10,6 +10,7 @@
 //! only makes it work is told to go (RFC 9113 §10.5).
 
 mod calm;
+pub mod conduct;
 mod connection;
 mod frame;
 mod head;
@@ -20,6 +21,7 @@ mod scheduler;
 mod settings;
 mod window;
 
+pub use conduct::Conduct;
 pub use connection::{Connection, DataFrame, Event, Failed, Received};
 pub use frame::{FRAME_HEADER_BYTES, data_frame_header};
 pub use head::Request;

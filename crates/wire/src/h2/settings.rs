@@ -1,10 +1,11 @@
 //! What each side tells the other about itself (RFC 9113 §6.5).
 
 use super::Code;
+use super::conduct::Conduct;
 use super::frame::{flag, kind, write};
 use super::limits::{FRAME_BYTES_MAX, HEADER_TABLE_BYTES};
 use super::window::WINDOW_MAX;
-use crate::h1::{Dialect, Limits};
+use crate::h1::Limits;
 
 mod id {
     pub(super) const HEADER_TABLE_SIZE: u16 = 1;
@@ -21,16 +22,14 @@ mod id {
 pub(super) const WINDOW_DEFAULT: u32 = 65_535;
 /// The largest frame any peer may say it takes (RFC 9113 §6.5.2).
 const PEER_FRAME_BYTES_MAX: u32 = (1 << 24) - 1;
-/// What those who test Varnish say to see its frames split.
-const PEER_FRAME_BYTES_MIN_VARNISH: u32 = 64;
 
 /// Our side's configuration.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Local {
-    /// What heads are held against, and how they are read. With
-    /// [`Dialect::Varnish`](crate::h1::Dialect::Varnish) windows open as Varnish opens them: the
-    /// connection's with each frame, a stream's with each piece that is taken.
+    /// What heads are held against, and how they are read.
     pub limits: Limits,
+    /// What is done where servers differ.
+    pub conduct: Conduct,
     /// Requests at a time.
     pub streams_max: u32,
     /// Bytes of a request's body that may wait for whoever takes it.
@@ -91,11 +90,7 @@ impl Default for Peer {
 
 impl Peer {
     /// Takes in the payload of a SETTINGS frame; later values replace earlier ones.
-    pub(super) fn take(&mut self, payload: &[u8], dialect: Dialect) -> Result<(), Code> {
-        let frame_bytes_min = match dialect {
-            Dialect::Strict => FRAME_BYTES_MAX,
-            Dialect::Varnish => PEER_FRAME_BYTES_MIN_VARNISH,
-        };
+    pub(super) fn take(&mut self, payload: &[u8], conduct: Conduct) -> Result<(), Code> {
         for [a, b, value @ ..] in payload.as_chunks::<6>().0 {
             let value = u32::from_be_bytes(*value);
             match u16::from_be_bytes([*a, *b]) {
@@ -108,7 +103,7 @@ impl Peer {
                 }
                 id::INITIAL_WINDOW_SIZE => self.window_bytes = value,
                 id::MAX_FRAME_SIZE => {
-                    if !(frame_bytes_min..=PEER_FRAME_BYTES_MAX).contains(&value) {
+                    if !(conduct.frame_bytes_min..=PEER_FRAME_BYTES_MAX).contains(&value) {
                         return Err(Code::ProtocolError);
                     }
                     self.frame_bytes_max = value;

@@ -2,7 +2,7 @@
 
 use super::host::NodeHost;
 use super::{FAILED, VclPolicy, fetch::FetchState, seconds, span};
-use crate::client::Client;
+use crate::client::{Client, End};
 use crate::coding::accepts_gzip;
 use crate::expiry::keep_of;
 use crate::fetch::Made;
@@ -20,7 +20,6 @@ use freshet_vcl::variables::Variable;
 use freshet_vcl::{
     ClientKnobs, Delivery, FetchKnobs, ObjectView, Outcome, Session, State, Task, TlsFacts, View,
 };
-use freshet_wire::h1::Dialect;
 use std::io::Write as _;
 use std::sync::Arc;
 
@@ -528,9 +527,9 @@ pub(super) fn deliver(
         delivery.do_esi &= state.knobs.esi;
         task.shaping = shaping(&delivery);
         response.status %= 1000;
-        let limits = &task.site.node().h1_limits;
-        let has_room = limits.dialect != Dialect::Varnish
-            || response.fields.len() + START_LINE_SLOTS <= limits.fields_max;
+        let node = task.site.node();
+        let has_room = !node.manners.limits_response_fields
+            || response.fields.len() + START_LINE_SLOTS <= node.h1_limits.fields_max;
         match outcome {
             Outcome::Deliver if !has_room => Deliver::Synth(500, None),
             Outcome::Deliver => Deliver::Deliver,
@@ -596,7 +595,7 @@ pub(super) fn synth(
         };
         if state.failed {
             response.head.fields.set("Connection", "close");
-            task.client.closing.set("VCL_FAILURE");
+            task.client.end.set(End::PolicyFailed);
         }
         next
     })

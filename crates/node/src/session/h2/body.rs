@@ -2,13 +2,13 @@
 //! the client.
 
 use super::shared::BodyHandle;
-use crate::body::ClientBodyError;
+use crate::body::{Arriving, ClientBodyError};
 use crate::session::patience::{Patience, Terms};
 use bytes::Bytes;
 use std::task::{Context, Poll, ready};
 
 /// Reads a stream's DATA frames.
-pub struct H2Body {
+pub(super) struct H2Body {
     stream: BodyHandle,
     length: Option<u64>,
     bytes: u64,
@@ -26,17 +26,14 @@ impl H2Body {
     ) -> Self {
         Self { stream, length, bytes: 0, bytes_max, patience: Patience::new(terms) }
     }
+}
 
-    /// Length, where the client told it.
-    pub fn length(&self) -> Option<u64> {
+impl Arriving for H2Body {
+    fn length(&self) -> Option<u64> {
         self.length
     }
 
-    /// The next bytes; `None` at the end.
-    pub fn poll_next(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Bytes, ClientBodyError>>> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ClientBodyError>>> {
         let next = match self.stream.poll_next(cx) {
             Poll::Ready(next) => next,
             Poll::Pending => {

@@ -4,7 +4,7 @@
 //! Those queue pieces of bodies, as leases on the cache, and the connection's task sends them in the
 //! order clients ask for (RFC 9218), frames of several streams in one batch.
 
-pub(crate) mod body;
+mod body;
 mod out;
 mod shared;
 mod stream;
@@ -19,7 +19,6 @@ use crate::worker::Worker;
 use freshet_http::message::Scheme;
 use freshet_net::limits::READ_BYTES_MAX;
 use freshet_net::stream::Stream;
-use freshet_wire::h1::Dialect;
 use freshet_wire::h2::{Code, Connection, Event, Local};
 use out::Out;
 use shared::{State, StreamHandle};
@@ -123,7 +122,7 @@ struct Session {
     /// something wrong; whether the keys should not be used much longer; whether a part of something
     /// was read.
     known: (bool, bool, bool, bool),
-    dialect: Dialect,
+    shows_broken_bodies: bool,
     started: Instant,
 }
 
@@ -153,6 +152,7 @@ impl Session {
         let settings = &snapshot.settings.http2;
         let local = Local {
             limits: snapshot.h1_limits,
+            conduct: snapshot.manners.http2,
             streams_max: snapshot.settings.limits.streams_max,
             stream_window_bytes: settings.stream_window_bytes,
             connection_window_bytes: settings.connection_window_bytes,
@@ -165,7 +165,7 @@ impl Session {
         )));
         Self {
             out: Out::new(stream.is_tls()),
-            dialect: local.limits.dialect,
+            shows_broken_bodies: snapshot.manners.shows_broken_bodies,
             worker,
             client,
             stream,
@@ -371,8 +371,7 @@ impl Session {
                 Event::Data(number, place, ends) => state.receive(number, &rest[place], ends),
                 Event::End(number) => state.receive(number, &[], true),
                 Event::Reset { stream, by_client } => {
-                    // Varnish's policies see a request whose body breaks off to its end.
-                    let body_only = self.dialect == Dialect::Varnish && !by_client;
+                    let body_only = self.shows_broken_bodies && !by_client;
                     state.break_off(stream, body_only);
                 }
             }

@@ -79,7 +79,7 @@ impl Out {
                 return state.note_shut();
             };
             self.push(Part::Header(data_frame_header(frame.stream, frame.bytes, frame.ends)));
-            state.take_pieces(frame.stream, frame.bytes, |chunk| self.push(Part::Body(chunk)));
+            state.take_pieces(frame, |chunk| self.push(Part::Body(chunk)));
             // The end of a stream may have more to say than a flag.
             self.take_control(state);
         }

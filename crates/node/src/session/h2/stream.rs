@@ -17,7 +17,6 @@ use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::{Method, ResponseHead};
 use freshet_http::reason::Reason;
-use freshet_wire::h1::Dialect;
 use freshet_wire::h2::{self, Code, FRAME_HEADER_BYTES};
 use std::future::poll_fn;
 use std::pin::pin;
@@ -56,7 +55,7 @@ pub(super) async fn serve(
         id: sent.id,
         transcript: Rc::clone(&sent.transcript),
         head,
-        body: body.map(RequestBody::H2),
+        body: body.map(|body| RequestBody::Arriving(Box::new(body))),
         upgrade: false,
         client: Rc::clone(&client),
         received: UnixMillis::now(),
@@ -70,12 +69,11 @@ pub(super) async fn serve(
         let facts = Facts::local(Reason::ClientGone);
         return sent.end(&worker, &ResponseHead::default(), &facts, true);
     };
-    if !ends && snapshot.h1_limits.dialect == Dialect::Varnish {
-        // Varnish reads a body that is of no use before it answers.
+    if !ends && snapshot.manners.reads_unwanted_bodies {
         let over = poll_fn(|cx| stream.poll_unwanted_body(cx));
         let _ = tokio::time::timeout(limits.request_timeout, over).await;
     }
-    let Response { mut head, mut body, length, facts, .. } = response;
+    let Response { mut head, mut body, length, facts, .. } = *response;
     let bodiless = is_head || matches!(head.status, 204 | 304) || length == Some(0);
     let length = length.filter(|_| head.status != 204);
     let mut sending = Sending {
@@ -112,7 +110,7 @@ async fn answer(
     stream: &StreamHandle,
     request: Request,
     interim: &Interim,
-) -> Option<Response> {
+) -> Option<Box<Response>> {
     let work = pin!(request::handle(worker, request));
     let mut working = Working::new(work, interim);
     loop {
@@ -122,7 +120,8 @@ async fn answer(
             () = poll_fn(|cx| stream.poll_gone(cx)) => return None,
         };
         match next {
-            Either::Done(response) => return Some(response),
+            // A stream has no connection to end or to give away.
+            Either::Done(reply) => return Some(reply.into_response()),
             Either::Interim(head) => {
                 stream.respond(&head, None, false);
             }

@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Option<Request>, RequestError> {
-        let limits = Limits { dialect: super::super::Dialect::Varnish, ..Limits::default() };
+        let limits = Limits { takes_loose_heads: true, ..Limits::default() };
         super::super::parse(text.as_bytes(), Scheme::Http, &limits)
     }
 

@@ -12,7 +12,7 @@ impl Connection {
             return self.idle_frame();
         }
         let before = self.peer;
-        self.peer.take(payload, self.local.limits.dialect)?;
+        self.peer.take(payload, self.local.conduct)?;
         self.reading = Reading::Frames;
         self.encoder.resize((self.peer.header_table_bytes as usize).min(HEADER_TABLE_BYTES));
         let wider = i64::from(self.peer.window_bytes) - i64::from(before.window_bytes);
@@ -42,7 +42,10 @@ impl Connection {
             return Ok(Event::Opened);
         }
         // Nothing else was asked for.
-        if self.is_varnish() { Err(Code::ProtocolError) } else { self.idle_frame() }
+        match self.local.conduct.refuses_unasked_pongs {
+            true => Err(Code::ProtocolError),
+            false => self.idle_frame(),
+        }
     }
 
     pub(super) fn goaway(&mut self) -> Event {

@@ -18,7 +18,6 @@ use super::scheduler::Scheduler;
 use super::settings::{Local, Peer, WINDOW_DEFAULT};
 use super::window::{ReceiveWindow, SendWindow};
 use super::{Code, PREFACE};
-use crate::h1::Dialect;
 use freshet_http::message::Scheme;
 use receive::Block;
 use std::collections::BTreeMap;
@@ -47,6 +46,8 @@ pub struct Connection {
     receive: ReceiveWindow,
     send: SendWindow,
     scheduler: Scheduler,
+    /// Bytes of responses' bodies that are there and not sent, of all streams.
+    queued: usize,
     /// Our frames but for DATA, in order.
     control: Vec<u8>,
     calm: Calm,
@@ -127,8 +128,8 @@ impl Connection {
     pub fn new(local: Local, scheme: Scheme) -> Self {
         let mut control = Vec::new();
         local.write(&mut control);
-        let at_once = local.limits.dialect == Dialect::Varnish;
-        // What Varnish's clients see first is its settings alone.
+        let at_once = local.conduct.opens_windows_at_once;
+        // What a client sees first is our settings alone then.
         let window = if at_once {
             WINDOW_DEFAULT
         } else {
@@ -154,6 +155,7 @@ impl Connection {
             receive: ReceiveWindow::new(window, at_once),
             send: SendWindow::new(WINDOW_DEFAULT),
             scheduler: Scheduler::default(),
+            queued: 0,
             control,
             calm: Calm::new(),
             leaving: Leaving::No,
@@ -202,7 +204,8 @@ impl Connection {
             return if follows { Ok(()) } else { Err(Code::ProtocolError) };
         }
         let is_settings = header.kind == kind::SETTINGS && header.flags & 1 == 0;
-        if self.reading == Reading::Settings && !is_settings && !self.is_varnish() {
+        let takes_any = is_settings || self.local.conduct.takes_any_frame_first;
+        if self.reading == Reading::Settings && !takes_any {
             return Err(Code::ProtocolError);
         }
         let is_of_connection = match header.kind {
@@ -310,9 +313,10 @@ impl Connection {
         if stream.is_scheduled {
             self.scheduler.remove(number, stream.priority);
         }
+        self.queued -= stream.queued;
         self.closed.add(number, how);
         // What nobody will take any more is given back.
-        self.give_back_unless_varnish(stream.untaken);
+        self.give_back_taken(stream.untaken);
     }
 
     /// Refuses a request of which nothing was done yet: the client may ask again.

@@ -6,7 +6,6 @@ use super::super::limits::{BLOCK_FACTOR, BLOCK_FRAMES_MAX};
 use super::super::window::{ReceiveWindow, SendWindow};
 use super::super::{Code, Priority};
 use super::{Closed, Connection, End, Event, Leaving, Stream};
-use crate::h1::Dialect;
 use freshet_http::message::ResponseHead;
 use std::time::Duration;
 
@@ -71,7 +70,7 @@ impl Connection {
                 Purpose::Refuse(Code::StreamClosed)
             } else if header.has(flag::END_STREAM) {
                 Purpose::Trailers
-            } else if self.is_varnish() {
+            } else if self.local.conduct.fails_on_open_trailers {
                 Purpose::Fail(Code::ProtocolError)
             } else {
                 Purpose::Refuse(Code::ProtocolError)
@@ -174,7 +173,10 @@ impl Connection {
             is_body_wanted: !ends,
             untaken: 0,
             padding: 0,
-            receive: ReceiveWindow::new(self.local.stream_window_bytes, self.is_varnish()),
+            receive: ReceiveWindow::new(
+                self.local.stream_window_bytes,
+                self.local.conduct.opens_windows_at_once,
+            ),
             send: SendWindow::new(self.peer.window_bytes),
             priority,
             queued: 0,
@@ -195,11 +197,11 @@ impl Connection {
         if !self.receive.receive(header.len as u32) {
             return Err(Code::FlowControlError);
         }
-        if self.is_varnish() {
+        if self.local.conduct.opens_windows_at_once {
             self.give_back(header.len as u32);
         }
         let Some(stream) = self.streams.get_mut(&number) else {
-            self.give_back_unless_varnish(header.len as u32);
+            self.give_back_taken(header.len as u32);
             self.idle_frame()?;
             if self.closed.get(number) != Some(Closed::ByUs) {
                 self.write_rst(number, Code::StreamClosed);
@@ -209,13 +211,13 @@ impl Connection {
         if !stream.is_remote_open || !stream.receive.receive(header.len as u32) {
             let code =
                 if stream.is_remote_open { Code::FlowControlError } else { Code::StreamClosed };
-            self.give_back_unless_varnish(header.len as u32);
+            self.give_back_taken(header.len as u32);
             return self.refuse(number, code);
         }
         let ends = header.has(flag::END_STREAM);
         let left = stream.length_left.map(|left| left.checked_sub(content.len() as u64));
         if matches!(left, Some(None)) || (ends && matches!(left, Some(Some(1..)))) {
-            self.give_back_unless_varnish(header.len as u32);
+            self.give_back_taken(header.len as u32);
             return self.refuse(number, Code::ProtocolError);
         }
         stream.length_left = left.flatten();
@@ -286,7 +288,7 @@ impl Connection {
         {
             self.write_window_update(number, more);
         }
-        self.give_back_unless_varnish(bytes);
+        self.give_back_taken(bytes);
     }
 
     /// Nobody takes what is left of a stream's body.
@@ -302,15 +304,12 @@ impl Connection {
         self.take_body(number, untaken);
     }
 
-    /// With Varnish's windows the connection's part is given back as bytes come.
-    pub(super) fn give_back_unless_varnish(&mut self, bytes: u32) {
-        if !self.is_varnish() {
+    /// Lets the client send as much more on the connection as nobody needs any more, unless that was
+    /// done when it came.
+    pub(super) fn give_back_taken(&mut self, bytes: u32) {
+        if !self.local.conduct.opens_windows_at_once {
             self.give_back(bytes);
         }
-    }
-
-    pub(super) fn is_varnish(&self) -> bool {
-        self.local.limits.dialect == Dialect::Varnish
     }
 
     /// Whether a stream has not begun.

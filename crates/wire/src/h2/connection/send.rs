@@ -18,6 +18,8 @@ pub struct DataFrame {
     pub stream: u32,
     /// How many.
     pub bytes: usize,
+    /// How many of that stream are there and follow.
+    pub left: usize,
     /// Whether nothing of the stream follows.
     pub ends: bool,
 }
@@ -61,6 +63,7 @@ impl Connection {
     pub fn queue(&mut self, number: u32, bytes: usize) -> bool {
         let Some(stream) = self.streams.get_mut(&number) else { return false };
         stream.queued += bytes;
+        self.queued += bytes;
         self.schedule(number);
         true
     }
@@ -69,6 +72,7 @@ impl Connection {
     pub fn unqueue(&mut self, number: u32) -> usize {
         let Some(stream) = self.streams.get_mut(&number) else { return 0 };
         let bytes = std::mem::take(&mut stream.queued);
+        self.queued -= bytes;
         if bytes > 0 {
             stream.end = End::More;
         }
@@ -112,8 +116,10 @@ impl Connection {
         let bytes = stream.queued.min(stream.send.bytes()).min(room);
         stream.queued -= bytes;
         stream.send.take(bytes);
+        self.queued -= bytes;
         self.send.take(bytes);
-        let is_last = stream.queued == 0;
+        let left = stream.queued;
+        let is_last = left == 0;
         let ends = is_last && matches!(stream.end, End::Last);
         let has_trailers = is_last && matches!(stream.end, End::Trailers(_));
         self.calm.useful_frame();
@@ -123,14 +129,18 @@ impl Connection {
         } else if has_trailers {
             self.send_end(number);
         }
-        Some(DataFrame { stream: number, bytes, ends })
+        Some(DataFrame { stream: number, bytes, left, ends })
     }
 
-    /// Whether a stream waits for its client: it has bytes, and its own window has no room for them.
-    pub fn is_held(&self, number: u32) -> bool {
-        self.streams
-            .get(&number)
-            .is_some_and(|stream| stream.queued > 0 && stream.send.bytes() == 0)
+    /// Bytes of a response's body that are there and not sent; none of a stream that is over.
+    pub fn queued(&self, number: u32) -> usize {
+        self.streams.get(&number).map_or(0, |stream| stream.queued)
+    }
+
+    /// The same of all streams.
+    #[inline]
+    pub fn queued_of_all(&self) -> usize {
+        self.queued
     }
 
     /// Whether a stream's own window has no room.

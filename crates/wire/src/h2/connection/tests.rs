@@ -1,5 +1,6 @@
 //! A connection against a client that is made of frames.
 
+use super::super::conduct;
 use super::super::frame::{flag, write};
 use super::super::hpack::Indexing;
 use super::super::limits::{BLOCK_FRAMES_MAX, IDLE_FRAMES_MAX, RESETS_MAX};
@@ -30,6 +31,7 @@ struct Peer {
 fn local() -> Local {
     Local {
         limits: Limits::default(),
+        conduct: conduct::RFC_9113,
         streams_max: 10,
         stream_window_bytes: 100_000,
         connection_window_bytes: 200_000,
@@ -38,8 +40,8 @@ fn local() -> Local {
 }
 
 fn varnish() -> Local {
-    let limits = Limits { dialect: Dialect::Varnish, ..Limits::default() };
-    Local { limits, stream_window_bytes: 65_535, ..local() }
+    let limits = Limits { takes_loose_heads: true, ..Limits::default() };
+    Local { limits, conduct: conduct::VARNISH, stream_window_bytes: 65_535, ..local() }
 }
 
 impl Peer {
@@ -226,7 +228,7 @@ fn a_request_is_answered() {
     assert!(peer.connection.queue(1, 5));
     peer.connection.finish(1, None);
     let frame = peer.connection.next_data(100);
-    assert_eq!(frame, Some(DataFrame { stream: 1, bytes: 5, ends: true }));
+    assert_eq!(frame, Some(DataFrame { stream: 1, bytes: 5, left: 0, ends: true }));
     assert_eq!((peer.connection.streams(), peer.connection.next_data(100)), (0, None));
 }
 
@@ -714,7 +716,7 @@ fn an_urgent_stream_without_window_or_bytes_stops_nobody() {
     peer.respond(3, 10_000);
     peer.connection.respond(5, &ResponseHead::new(200), None, false);
     assert_eq!(peer.order(), [(1, 65_535), (3, 10_000)]);
-    assert!(peer.connection.is_held(1));
+    assert!(peer.connection.is_shut(1));
     peer.widen(1, 100_000);
     assert_eq!(peer.order(), [(1, 4465)]);
     assert!(peer.connection.queue(5, 10));

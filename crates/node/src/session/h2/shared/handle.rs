@@ -106,18 +106,23 @@ impl StreamHandle {
         if exchange.is_gone {
             return Poll::Ready(None);
         }
+        let of_all = state.connection.queued_of_all();
+        let queued = match exchange.pieces.is_empty() {
+            true => 0,
+            false => state.connection.queued(self.number),
+        };
         let room = if exchange.is_loose {
             let waits = state.is_blocked || !state.connection.has_window(self.number);
-            let most = match state.queued_bytes {
+            let most = match of_all {
                 _ if waits => 0,
                 0..LOOSE_BYTES_MAX => STREAM_BYTES_MIN,
                 _ => LOOSE_BYTES_MIN,
             };
-            most.saturating_sub(exchange.queued_bytes)
-        } else if state.queued_bytes >= CONNECTION_BYTES_MAX {
-            STREAM_BYTES_MIN.saturating_sub(exchange.queued_bytes)
+            most.saturating_sub(queued)
+        } else if of_all >= CONNECTION_BYTES_MAX {
+            STREAM_BYTES_MIN.saturating_sub(queued)
         } else {
-            STREAM_BYTES_MAX.saturating_sub(exchange.queued_bytes)
+            STREAM_BYTES_MAX.saturating_sub(queued)
         };
         if room > 0 {
             return Poll::Ready(Some(room));
@@ -135,8 +140,6 @@ impl StreamHandle {
             return false;
         }
         exchange.pieces.push_back(piece);
-        exchange.queued_bytes += bytes;
-        state.queued_bytes += bytes;
         state.wake();
         true
     }
@@ -168,12 +171,9 @@ impl StreamHandle {
             }
             return 0;
         }
-        state.connection.unqueue(self.number);
         exchange.pieces.clear();
         exchange.offset = 0;
-        let bytes = std::mem::take(&mut exchange.queued_bytes);
-        state.queued_bytes -= bytes;
-        bytes
+        state.connection.unqueue(self.number)
     }
 
     /// What is queued is all of the body.
@@ -196,7 +196,7 @@ impl StreamHandle {
         let state = &mut *self.state.borrow_mut();
         match state.exchanges.get_mut(&self.number) {
             Some(exchange) if !exchange.is_gone => {
-                if exchange.queued_bytes == 0 {
+                if exchange.pieces.is_empty() {
                     return Poll::Ready(true);
                 }
                 exchange.server = Some(cx.waker().clone());
@@ -262,7 +262,6 @@ impl Drop for StreamHandle {
         if let Some(exchange) = state.exchanges.get_mut(&self.number) {
             exchange.is_served = false;
             state.loose -= usize::from(std::mem::take(&mut exchange.is_loose));
-            state.queued_bytes -= std::mem::take(&mut exchange.queued_bytes);
             exchange.pieces.clear();
         }
         state.connection.abandon(self.number, Code::InternalError);

@@ -9,7 +9,7 @@ pub(super) use upload::BodyHandle;
 
 use crate::delivery::Chunk;
 use crate::ledger::requests::ConnectionMemory;
-use freshet_wire::h2::Connection;
+use freshet_wire::h2::{Connection, DataFrame};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::task::{Context, Waker};
@@ -28,8 +28,6 @@ pub(super) struct State {
     /// Bytes of requests' bodies that nobody took yet.
     waiting_bytes: usize,
     exchanges: BTreeMap<u32, Exchange>,
-    /// Bytes of bodies that wait for their turn.
-    queued_bytes: usize,
     /// Bytes of bodies that had it.
     sent_bytes: u64,
     /// Whether a head waits for the client to read what is said to it.
@@ -53,7 +51,6 @@ struct Exchange {
     pieces: VecDeque<Chunk>,
     /// Bytes of the first piece that had their turn.
     offset: usize,
-    queued_bytes: usize,
     sent_bytes: u64,
     /// Who serves it, while that waits.
     server: Option<Waker>,
@@ -72,10 +69,7 @@ impl Exchange {
     /// Whether the client's own window for it is what it waits for. Nothing of one that keeps nothing
     /// in memory is queued while it waits.
     fn is_held(&self, state: &State, number: u32) -> bool {
-        match self.queued_bytes {
-            0 => self.is_loose && state.connection.is_shut(number),
-            _ => state.connection.is_held(number),
-        }
+        state.connection.is_shut(number) && (self.is_loose || !self.pieces.is_empty())
     }
 
     fn wake(&mut self) {
@@ -92,7 +86,6 @@ impl State {
             memory,
             waiting_bytes: 0,
             exchanges: BTreeMap::new(),
-            queued_bytes: 0,
             sent_bytes: 0,
             is_head_waiting: false,
             task: None,
@@ -140,7 +133,6 @@ impl State {
         if !body_only || !exchange.upload.is_taken {
             exchange.is_gone = true;
         }
-        self.queued_bytes -= std::mem::take(&mut exchange.queued_bytes);
         exchange.pieces.clear();
         exchange.offset = 0;
         exchange.wake();
@@ -162,10 +154,10 @@ impl State {
         std::mem::take(self.connection.control())
     }
 
-    /// Takes `bytes` of a stream out of its queue.
-    pub(super) fn take_pieces(&mut self, number: u32, bytes: usize, mut each: impl FnMut(Chunk)) {
-        let Some(exchange) = self.exchanges.get_mut(&number) else { return };
-        let mut left = bytes;
+    /// Takes what goes with a frame out of its stream's queue.
+    pub(super) fn take_pieces(&mut self, frame: DataFrame, mut each: impl FnMut(Chunk)) {
+        let Some(exchange) = self.exchanges.get_mut(&frame.stream) else { return };
+        let mut left = frame.bytes;
         while left > 0
             && let Some(first) = exchange.pieces.front()
         {
@@ -179,11 +171,10 @@ impl State {
                 exchange.offset = 0;
             }
         }
-        exchange.queued_bytes -= bytes;
-        exchange.sent_bytes += bytes as u64;
-        self.queued_bytes -= bytes;
-        self.sent_bytes += bytes as u64;
-        if exchange.queued_bytes <= STREAM_BYTES_MAX / 2 {
+        debug_assert_eq!(left, 0, "a stream has the bytes it was said to have");
+        exchange.sent_bytes += frame.bytes as u64;
+        self.sent_bytes += frame.bytes as u64;
+        if frame.left <= STREAM_BYTES_MAX / 2 {
             exchange.wake();
         }
     }
@@ -206,10 +197,10 @@ impl State {
     /// Nothing that is queued may be sent, as the client's windows are shut. Those whose responses
     /// were not counted yet are told.
     pub(super) fn note_shut(&mut self) {
-        if self.queued_bytes > 0 {
+        if self.connection.queued_of_all() > 0 {
             let uncounted = self.exchanges.values_mut();
             uncounted
-                .filter(|exchange| exchange.queued_bytes > 0 && !exchange.is_counted)
+                .filter(|exchange| !exchange.pieces.is_empty() && !exchange.is_counted)
                 .for_each(Exchange::wake);
         }
     }

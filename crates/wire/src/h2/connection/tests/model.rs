@@ -12,6 +12,7 @@ enum Step {
     Widen(u8, u32),
     FirstWindow(u32),
     Prioritize(u8, u8, bool),
+    TakeBack(u8),
     Reset(u8),
     Send(usize),
 }
@@ -25,6 +26,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (0_u32..100_000).prop_map(Step::FirstWindow),
         1 => (any::<u8>(), 0_u8..8, any::<bool>())
             .prop_map(|(at, urgency, incremental)| Step::Prioritize(at, urgency, incremental)),
+        1 => any::<u8>().prop_map(Step::TakeBack),
         1 => any::<u8>().prop_map(Step::Reset),
         6 => (1_usize..8).prop_map(Step::Send),
     ];
@@ -108,6 +110,12 @@ proptest! {
                     prop_assert!(peer.send(kind::PRIORITY_UPDATE, 0, 0, &payload).is_ok());
                     model.get_mut(&stream).expect("it was picked").priority = Priority { urgency, incremental };
                 },
+                Step::TakeBack(at) => if let Some(stream) = pick(at, &model) {
+                    let one = model.get_mut(&stream).expect("it was picked");
+                    one.finished &= one.queued == 0;
+                    let bytes = std::mem::take(&mut one.queued);
+                    prop_assert_eq!(peer.connection.unqueue(stream), bytes);
+                },
                 Step::Reset(at) => if let Some(stream) = pick(at, &model) {
                     model.remove(&stream);
                     prop_assert!(peer.send(kind::RST_STREAM, 0, stream, &[0, 0, 0, 8]).is_ok());
@@ -134,6 +142,7 @@ proptest! {
                     one.queued -= room;
                     one.window -= room as i64;
                     window -= room as i64;
+                    prop_assert_eq!(frame.left, one.queued);
                     prop_assert_eq!(frame.ends, one.finished && one.queued == 0);
                     if frame.ends {
                         model.remove(&frame.stream);
@@ -143,6 +152,11 @@ proptest! {
             }
             peer.connection.control().clear();
             prop_assert_eq!(peer.connection.streams(), model.len());
+            let queued = model.values().map(|one| one.queued).sum::<usize>();
+            prop_assert_eq!(peer.connection.queued_of_all(), queued);
+            for (stream, one) in &model {
+                prop_assert_eq!(peer.connection.queued(*stream), one.queued);
+            }
         }
     }
 }
