@@ -5,6 +5,8 @@
 //! one lock, so a waiter either sees the outcome or is woken by it, from whatever thread.
 
 use crate::selector::Selector;
+use freshet_http::proxy_status::ProxyError;
+use freshet_http::reason::Reason;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,8 +17,10 @@ use std::task::{Context, Poll, Waker};
 pub struct Failure {
     /// Status to answer with, 500 to 599 as a rule.
     pub status: u16,
-    /// Error type for `Proxy-Status` (RFC 9209 §2.3), as `connection_timeout`.
-    pub proxy_error: &'static str,
+    /// Error type for `Proxy-Status` (RFC 9209 §2.3), where one fits.
+    pub error: Option<ProxyError>,
+    /// Why, as logs and pages have it.
+    pub reason: Reason,
     /// What happened, for logs.
     pub detail: Box<str>,
 }
@@ -191,8 +195,12 @@ mod tests {
     fn a_waiter_first_polled_after_the_end_is_ready() {
         let pending = Arc::new(Pending::new(Selector::default()));
         let mut waiter = pending.wait(1).expect("there is room");
-        let failure =
-            Failure { status: 502, proxy_error: "connection_refused", detail: "no".into() };
+        let failure = Failure {
+            status: 502,
+            error: None,
+            reason: Reason::OriginRefused,
+            detail: "no".into(),
+        };
         pending.finish(WaitOutcome::Failed(Arc::new(failure.clone())));
         let outcome = poll(&mut waiter, &Arc::default());
         assert_eq!(outcome, Poll::Ready(WaitOutcome::Failed(Arc::new(failure))));

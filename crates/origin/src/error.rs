@@ -3,6 +3,7 @@
 //! [`OriginError`] carries the particulars for a log line; [`FailureKind`] is the same without
 //! them, a small closed table that metrics, `Proxy-Status` and the answer's status are read from.
 
+use freshet_http::proxy_status::ProxyError;
 use freshet_net::NetError;
 use freshet_wire::h1::chunked::ChunkError;
 use freshet_wire::h1::response::ResponseError;
@@ -228,7 +229,7 @@ pub enum FailureKind {
 
 /// What is said about a [`FailureKind`]: metrics label, RFC 9209 §2.3 type, status of the answer, and
 /// what to do about it or where to look.
-struct Row(FailureKind, &'static str, &'static str, u16, &'static str);
+struct Row(FailureKind, &'static str, ProxyError, u16, &'static str);
 
 /// In the order of the enum, so that a kind is its own index. Statuses are those RFC 9209
 /// recommends with three exceptions: a client that broke its own request gets 400, and what RFC
@@ -238,137 +239,143 @@ const TABLE: [Row; 20] = [
     Row(
         FailureKind::Name,
         "name",
-        "dns_error",
+        ProxyError::DnsError,
         502,
         "is the name right, and does this machine resolve it?",
     ),
     Row(
         FailureKind::NameTimeout,
         "name-timeout",
-        "dns_timeout",
+        ProxyError::DnsTimeout,
         504,
         "this machine's name server does not answer in time",
     ),
     Row(
         FailureKind::Refused,
         "refused",
-        "connection_refused",
+        ProxyError::ConnectionRefused,
         502,
         "does it run, and listen on that port?",
     ),
     Row(
         FailureKind::Unreachable,
         "unreachable",
-        "destination_ip_unroutable",
+        ProxyError::DestinationIpUnroutable,
         502,
         "is there a route to it, and no firewall between?",
     ),
     Row(
         FailureKind::ConnectTimeout,
         "connect-timeout",
-        "connection_timeout",
+        ProxyError::ConnectionTimeout,
         504,
         "does it run, and does no firewall drop what is sent to it?",
     ),
     Row(
         FailureKind::Tls,
         "tls",
-        "tls_protocol_error",
+        ProxyError::TlsProtocolError,
         502,
         "does it speak TLS on that port, and a version of it that this node does?",
     ),
     Row(
         FailureKind::Certificate,
         "certificate",
-        "tls_certificate_error",
+        ProxyError::TlsCertificateError,
         502,
         "name its authority in origin.ca or its name in origin.sni, or give up origin.verify",
     ),
     Row(
         FailureKind::ConnectionLimit,
         "connection-limit",
-        "connection_limit_reached",
+        ProxyError::ConnectionLimitReached,
         503,
         "raise origin.connections_max if it can take more",
     ),
     Row(
         FailureKind::LocalResources,
         "local-resources",
-        "proxy_internal_error",
+        ProxyError::ProxyInternalError,
         503,
         "this machine is short of descriptors, ports or memory",
     ),
     Row(
         FailureKind::Closed,
         "closed",
-        "connection_terminated",
+        ProxyError::ConnectionTerminated,
         502,
         "its own log says why it closes",
     ),
     Row(
         FailureKind::WriteTimeout,
         "write-timeout",
-        "connection_write_timeout",
+        ProxyError::ConnectionWriteTimeout,
         504,
         "it takes requests too slowly; origins.between_bytes_timeout is the limit",
     ),
     Row(
         FailureKind::FirstByteTimeout,
         "first-byte-timeout",
-        "http_response_timeout",
+        ProxyError::HttpResponseTimeout,
         504,
         "it answers too slowly; origins.first_byte_timeout is the limit",
     ),
     Row(
         FailureKind::BodyTimeout,
         "body-timeout",
-        "connection_read_timeout",
+        ProxyError::ConnectionReadTimeout,
         504,
         "its answers stop on the way; origins.between_bytes_timeout is the limit",
     ),
     Row(
         FailureKind::HeadMalformed,
         "head-malformed",
-        "http_protocol_error",
+        ProxyError::HttpProtocolError,
         502,
         "does it speak HTTP/1 on that port?",
     ),
     Row(
         FailureKind::HeadTooLarge,
         "head-too-large",
-        "http_response_header_section_size",
+        ProxyError::HttpResponseHeaderSectionSize,
         502,
         "its answers carry more fields than this node takes",
     ),
     Row(
         FailureKind::Upgrade,
         "upgrade",
-        "http_upgrade_failed",
+        ProxyError::HttpUpgradeFailed,
         502,
         "it does not keep to HTTP/1.1",
     ),
     Row(
         FailureKind::BodyIncomplete,
         "body-incomplete",
-        "http_response_incomplete",
+        ProxyError::HttpResponseIncomplete,
         502,
         "its own log says why it breaks answers off",
     ),
     Row(
         FailureKind::BodyMalformed,
         "body-malformed",
-        "http_response_transfer_coding",
+        ProxyError::HttpResponseTransferCoding,
         502,
         "it does not keep to HTTP/1.1",
     ),
     Row(
         FailureKind::ClientBody,
         "client-body",
-        "http_request_error",
+        ProxyError::HttpRequestError,
         400,
         "its client did not send all of the request",
     ),
-    Row(FailureKind::Config, "config", "proxy_configuration_error", 503, "correct its settings"),
+    Row(
+        FailureKind::Config,
+        "config",
+        ProxyError::ProxyConfigurationError,
+        503,
+        "correct its settings",
+    ),
 ];
 
 impl OriginError {
@@ -405,7 +412,7 @@ impl OriginError {
     }
 
     /// The error type for `Proxy-Status` (RFC 9209 §2.3).
-    pub fn proxy_status(&self) -> &'static str {
+    pub fn proxy_status(&self) -> ProxyError {
         self.kind().proxy_status()
     }
 
@@ -504,7 +511,7 @@ impl FailureKind {
     }
 
     /// Error type for `Proxy-Status` (RFC 9209 §2.3).
-    pub fn proxy_status(self) -> &'static str {
+    pub fn proxy_status(self) -> ProxyError {
         self.row().2
     }
 
@@ -557,7 +564,10 @@ mod tests {
         assert_eq!(OriginError::OriginBodyTimeout { limit }.status(), 504);
         assert_eq!(OriginError::OriginClosed { response_bytes: 0 }.status(), 502);
         let malformed = OriginError::from_head(ResponseError::OriginStatusInvalid);
-        assert_eq!((malformed.status(), malformed.proxy_status()), (502, "http_protocol_error"));
+        assert_eq!(
+            (malformed.status(), malformed.proxy_status()),
+            (502, ProxyError::HttpProtocolError)
+        );
         let large = OriginError::from_head(ResponseError::OriginFieldsTooMany);
         assert_eq!(large.kind(), FailureKind::HeadTooLarge);
     }

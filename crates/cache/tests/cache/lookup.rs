@@ -1,5 +1,6 @@
 use crate::fixture::*;
 use freshet_cache::{Failure, Lookup, MissWhy, Settings, Use, WaitOutcome};
+use freshet_http::reason::Reason;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -141,7 +142,8 @@ fn a_failure_is_shared_and_the_next_request_tries_again() {
     let mut waiters = [waiting(get(&cache, "/a", START)), waiting(get(&cache, "/a", START))];
     let failure = Arc::new(Failure {
         status: 502,
-        proxy_error: "connection_refused",
+        error: None,
+        reason: Reason::OriginRefused,
         detail: "connect: refused".into(),
     });
     ticket.fail(Arc::clone(&failure));

@@ -2,6 +2,7 @@
 
 use crate::fixture::*;
 use freshet_cache::{Cache, Failure, Key, Lookup, LowerTakes, Object, Purge, Ticket, WaitOutcome};
+use freshet_http::reason::Reason;
 use freshet_store::{Arena, Body, BodyWriter, Next};
 use std::future::Future;
 use std::pin::pin;
@@ -151,7 +152,8 @@ impl World {
             0 => return drop(ticket),
             1 => {
                 let detail = "no".into();
-                let failure = Failure { status: 502, proxy_error: "dns_error", detail };
+                let reason = Reason::OriginNameUnknown;
+                let failure = Failure { status: 502, error: None, reason, detail };
                 return ticket.fail(Arc::new(failure));
             }
             _ => {}

@@ -16,6 +16,21 @@ use std::time::Duration;
 /// write budget says.
 const OFFERED_AT_HITS: std::ops::RangeInclusive<u64> = 1..=2;
 
+/// A response, and what decides whether and where it is kept besides in memory.
+pub(crate) struct Candidate<'a> {
+    pub(crate) site: &'a Site,
+    pub(crate) key: &'a Key,
+    pub(crate) head: &'a StoredHead,
+    pub(crate) variation: Option<&'a Variation>,
+    pub(crate) tags: &'a [u64],
+    /// The request's fields.
+    pub(crate) request: &'a Fields,
+    /// The beginning of its fetch in the order of purges on disks.
+    pub(crate) born: u64,
+    /// Where a policy wants it.
+    pub(crate) storage: &'a Storage,
+}
+
 /// A response that may go to a disk.
 pub(crate) struct Intake {
     disks: Arc<Disks>,
@@ -24,18 +39,11 @@ pub(crate) struct Intake {
     wish: Wish,
 }
 
-impl Intake {
-    /// What would be written of a response; `None` where it is for memory only: without disks, with
-    /// a lifetime too short, or with a head too long.
-    pub(crate) fn new(
-        worker: &Worker,
-        site: &Site,
-        key: &Key,
-        head: &StoredHead,
-        (variation, tags): (Option<&Variation>, &[u64]),
-        (request, born): (&Fields, u64),
-        storage: &Storage,
-    ) -> Option<Self> {
+impl Candidate<'_> {
+    /// What would be written of it; `None` where it is for memory only: without disks, with a
+    /// lifetime too short, or with a head too long.
+    pub(crate) fn admit(&self, worker: &Worker) -> Option<Intake> {
+        let &Self { site, key, head, variation, tags, request, born, storage } = self;
         let disks = Arc::clone(worker.shared.disks.as_ref()?);
         let fresh = &head.freshness;
         if head.partial || fresh.lifetime < site.settings.store_ttl_min {
@@ -65,10 +73,12 @@ impl Intake {
             tags: tags.into(),
             meta: meta::write(key.text(), head, request),
         };
-        let intake = Self { disks, description, shown: Use { hits: 0, was_seen }, wish };
+        let intake = Intake { disks, description, shown: Use { hits: 0, was_seen }, wish };
         intake.description.fits().then_some(intake)
     }
+}
 
+impl Intake {
     /// Offers an object that has arrived.
     pub(crate) fn offer(self, object: &Object) {
         let body = object.body();
@@ -138,10 +148,19 @@ pub(crate) fn offer_used(worker: &Worker, site: &Site, object: &Object, request:
     let head = object.head();
     // Its fetch began before it was received; a purge since then took it out of the index.
     let born = head.freshness.received.0.saturating_sub(FETCH_MAX.as_millis() as u64) * 1000;
-    let selected = (object.variation(), object.tags());
-    let (key, from) = (object.key(), (request, born));
-    let intake = Intake::new(worker, site, key, &head, selected, from, &Storage::Configured);
-    if let Some(intake) = intake.filter(|_| object.is_indexed() && !disks.disks().is_empty()) {
+    let candidate = Candidate {
+        site,
+        key: object.key(),
+        head: &head,
+        variation: object.variation(),
+        tags: object.tags(),
+        request,
+        born,
+        storage: &Storage::Configured,
+    };
+    if let Some(intake) =
+        candidate.admit(worker).filter(|_| object.is_indexed() && !disks.disks().is_empty())
+    {
         intake.offer(object);
     }
 }

@@ -13,7 +13,7 @@ mod purge;
 
 pub use durability::Durability;
 pub(crate) use fill::{fill, response_body};
-pub(crate) use intake::{Intake, Tee, objective_of, offer_used, target_of};
+pub(crate) use intake::{Candidate, Intake, Tee, objective_of, offer_used, target_of};
 pub(crate) use promote::promote;
 pub use purge::Purged;
 

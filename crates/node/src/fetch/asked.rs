@@ -1,164 +1,190 @@
-//! How the origin of an object's bytes is asked for more of them: always as its policy says.
+//! A fetch that asks: from its plan to an answer, or to the end of its tries.
 
-use super::exchange::{ORIGINS_TRIED_MAX, choose};
-use crate::policy::{BackendFetch, ClientTask, FetchKind, FetchTask, OriginChoice};
-use crate::sites::SiteRef;
+use super::answered::Answered;
+use super::failure::Cause;
+use super::given::Given;
+use super::kept::Kept;
+use super::plan::Plan;
+use super::records::Heads;
+use super::{Fetched, road::Question};
+use crate::body::ClientBodyError;
+use crate::policy::{BackendFetch, FetchKind, FetchTask};
 use crate::transcript::{Message, Side, Tag, Transcript};
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
-use freshet_cache::Key;
-use freshet_http::message::RequestHead;
-use freshet_origin::{Origin, OriginResponse, Terms, exchange_within};
-use std::any::Any;
-use std::cell::RefCell;
-use std::net::SocketAddr;
-use std::rc::{Rc, Weak};
+use freshet_cache::Failure;
+use freshet_http::reason::Reason;
+use freshet_origin::Origin;
+use std::rc::Rc;
 use std::sync::Arc;
+use tokio::sync::oneshot;
 
-/// A request as its policy made it, whom it may go to, and on which terms.
-pub(crate) struct Asked {
-    request: RequestHead,
-    choice: OriginChoice,
-    /// The one that answered before, which is asked first.
-    answered: Option<Arc<Origin>>,
-    terms: Terms,
-    site: SiteRef,
-    key: Arc<Key>,
+/// A fetch that has no answer yet, or has to ask again.
+pub(super) struct Asked {
+    pub(super) worker: Rc<Worker>,
+    pub(super) task: FetchTask,
+    pub(super) plan: Plan,
+    pub(super) reply: Option<oneshot::Sender<Fetched>>,
+    /// The name of the origin asked last.
+    pub(super) origin: Option<Arc<str>>,
+    /// The one that answered.
+    pub(super) answered: Option<Arc<Origin>>,
+    pub(super) request_time: UnixMillis,
+    /// What was wrong with the client's body.
+    pub(super) body_error: Option<ClientBodyError>,
+    /// Whether the last origin had no connection for the network of the client that began this.
+    pub(super) is_crowded: bool,
+    /// Its beginning in the order of purges on disks.
+    pub(super) born: u64,
+    /// Whether the client's body went to an origin: it is there only once.
+    pub(super) body_sent: bool,
+    /// Bytes of it that were sent in the last exchange.
+    pub(super) body_bytes_sent: u64,
+    /// Bytes of the last exchange's request and response but the response's body.
+    pub(super) heads: Heads,
+}
+
+/// What follows.
+pub(super) enum Step {
+    /// An origin answered, and the policy takes it.
+    Answered(Box<Answered>),
+    /// The answer is an object, which is to be filled.
+    Kept(Box<Kept>),
+    /// The answer is one client's, to whom its body is to be brought.
+    Given(Box<Given>),
+    /// It is asked again.
+    Again(Box<Asked>),
+    /// Everybody was told.
+    Over,
 }
 
 impl Asked {
-    /// What `task` asks, and `answered` has answered.
-    pub(crate) fn of(task: &FetchTask, key: &Arc<Key>, answered: Option<&Arc<Origin>>) -> Self {
-        Self {
-            request: task.request.clone(),
-            choice: task.origin.clone(),
-            answered: answered.cloned(),
-            terms: task.terms(),
-            site: task.site.clone(),
-            key: Arc::clone(key),
+    pub(super) fn new(
+        worker: &Rc<Worker>,
+        mut plan: Plan,
+        reply: Option<oneshot::Sender<Fetched>>,
+    ) -> Box<Self> {
+        worker.stats.fetches.increment();
+        let id = worker.next_id();
+        let why = match plan.kind {
+            _ if plan.reason == Reason::Pipe => "pipe",
+            FetchKind::Miss => "fetch",
+            FetchKind::Pass => "pass",
+            FetchKind::Background => "bgfetch",
+        };
+        plan.transcript.note(Tag::Link, format_args!("bereq {id} {why}"));
+        let scribe = worker.shared.scribe.as_ref();
+        let transcript = Transcript::begin(scribe, Side::Backend, id, "bereq", plan.parent, why);
+        transcript.timestamp("Start");
+        let request = std::mem::take(&mut plan.request);
+        let transcript = Rc::new(transcript);
+        let task = FetchTask {
+            client_address: plan.client_address,
+            server_address: plan.server_address,
+            state: plan.state.take(),
+            ..FetchTask::new(id, transcript, plan.kind, request, &plan.site)
+        };
+        Box::new(Self {
+            born: worker.shared.disks.as_ref().map_or(0, |disks| disks.born()),
+            worker: Rc::clone(worker),
+            request_time: task.now,
+            task,
+            plan,
+            reply,
+            origin: None,
+            answered: None,
+            body_error: None,
+            is_crowded: false,
+            body_sent: false,
+            body_bytes_sent: 0,
+            heads: Heads::default(),
+        })
+    }
+
+    /// Runs to the end of what the fetch comes to.
+    pub(super) async fn run(self: Box<Self>) {
+        let mut step = self.ask().await;
+        loop {
+            step = match step {
+                Step::Answered(answered) => answered.settle().await,
+                Step::Kept(kept) => return kept.fill().await,
+                Step::Given(given) => return given.fill().await,
+                Step::Again(asked) => match asked.renewed() {
+                    Some(asked) => asked.ask().await,
+                    None => return,
+                },
+                Step::Over => return,
+            };
         }
     }
 
-    /// The request.
-    pub(crate) fn request(&self) -> &RequestHead {
-        &self.request
+    /// Asks the policy, and an origin where it says so.
+    async fn ask(mut self: Box<Self>) -> Step {
+        let site = self.plan.site.clone();
+        self.task.now = UnixMillis::now();
+        self.task.transcript.request(Message::OriginRequest, &self.task.request);
+        match site.policy.backend_fetch(&mut self.task) {
+            BackendFetch::Fetch => match self.exchange().await {
+                Some(Ok(response)) => self.response(response).await,
+                Some(Err(failure)) => self.no_answer(failure).await,
+                None => Step::Over,
+            },
+            BackendFetch::Abandon => self.abandon(),
+            BackendFetch::Error(status, reason) => self.made_up(status, reason).await,
+        }
     }
 
-    /// Sends `request`, which is this one for a part; what one origin has not seen goes to the next
-    /// where the policy leaves that open.
-    pub(crate) async fn exchange(
-        &self,
-        worker: &Worker,
-        request: &RequestHead,
-    ) -> Option<OriginResponse> {
-        let pool = worker.pool.clone();
-        let mut tried = Vec::new();
-        while tried.len() < ORIGINS_TRIED_MAX {
-            let now = UnixMillis::now();
-            let chosen = || choose(&self.choice, &self.site, &self.key, &tried, now);
-            let first = self.answered.clone().filter(|_| tried.is_empty());
-            let origin = first.or_else(chosen)?;
-            tried.push(origin.id);
-            let asking =
-                exchange_within(&pool, &origin, request, None, &mut |_| {}, self.terms).await;
-            match asking {
-                Ok(response) => return Some(response),
-                Err(error) if error.not_sent() => {}
-                Err(_) => return None,
-            }
-        }
+    /// The same fetch with one try less; `None` where that was the last.
+    fn renewed(mut self: Box<Self>) -> Option<Box<Self>> {
+        let why = if self.body_sent {
+            "a request cannot be sent again when its body is gone"
+        } else if self.task.retries >= self.plan.site.settings.limits.retries_max {
+            "limits.retries_max was reached"
+        } else {
+            self.task.retries += 1;
+            let (before, id) = (self.task.id, self.worker.next_id());
+            self.task.transcript.renew(id, "bereq", before, "retry");
+            self.task.transcript.timestamp("Start");
+            self.task.id = id;
+            return Some(self);
+        };
+        self.fail(Cause::Local.failure(why));
         None
     }
-}
 
-/// The way to the origin of an object's bytes, for a fill that goes on or for a response that lacks
-/// some of them. Its policy is asked once and before the origin is.
-pub(crate) struct Road(RefCell<Way>);
-
-enum Way {
-    /// The policy has not been asked yet.
-    Ahead(Box<Ahead>),
-    /// Whom and how; `None` where the policy wants nobody asked.
-    Known(Option<Rc<Asked>>),
-}
-
-/// What a fetch begins with.
-struct Ahead {
-    parent: u64,
-    /// Of the request it is for, which may be over by then.
-    transcript: Weak<Transcript>,
-    request: RequestHead,
-    client_address: Option<SocketAddr>,
-    server_address: Option<SocketAddr>,
-    site: SiteRef,
-    state: Option<Box<dyn Any>>,
-    key: Arc<Key>,
-}
-
-impl Road {
-    /// The way a fetch has gone.
-    pub(crate) fn taken(asked: Asked) -> Self {
-        Self(RefCell::new(Way::Known(Some(Rc::new(asked)))))
+    pub(super) fn abandon(self: Box<Self>) -> Step {
+        self.fail(Cause::Policy.failure("the policy gave the fetch up"))
     }
 
-    /// The way for a client's request, as a fetch of its own would go.
-    pub(crate) fn of_client(task: &mut ClientTask, key: &Arc<Key>) -> Self {
-        let site = task.site.clone();
-        let policy = &*site.policy;
-        let ahead = Ahead {
-            parent: task.id,
-            transcript: Rc::downgrade(&task.transcript),
-            state: policy.begin_fetch(task, FetchKind::Miss),
-            request: super::prepare::for_miss(task, None),
-            client_address: task.client.address,
-            server_address: task.client.local_address,
-            site: task.site.clone(),
-            key: Arc::clone(key),
-        };
-        Self(RefCell::new(Way::Ahead(Box::new(ahead))))
+    /// Tells everybody that waits.
+    pub(super) fn fail(mut self: Box<Self>, failure: Failure) -> Step {
+        self.task.transcript.note(Tag::FetchError, format_args!("{}", failure.detail));
+        let failure = self.fail_waiting(failure);
+        let stale = self.plan.stale.take();
+        self.reply(Fetched::Failed { failure, stale });
+        Step::Over
     }
 
-    /// Whom to ask, and how.
-    pub(crate) fn asked(&self, worker: &Worker) -> Option<Rc<Asked>> {
-        let mut way = self.0.borrow_mut();
-        if let Way::Ahead(ahead) = &mut *way {
-            let asked = ahead.ask(worker).map(Rc::new);
-            *way = Way::Known(asked);
+    /// Tells those that wait for the fetch of another.
+    pub(super) fn fail_waiting(&mut self, failure: Failure) -> Arc<Failure> {
+        let failure = Arc::new(failure);
+        // Where only this client's network has no connection, the next that waits may have one.
+        if let Some(ticket) = self.plan.ticket.take().filter(|_| !self.is_crowded) {
+            ticket.fail(Arc::clone(&failure));
         }
-        match &*way {
-            Way::Known(asked) => asked.clone(),
-            Way::Ahead(_) => None,
+        failure
+    }
+
+    /// Gives the client its answer, if one still waits. What nobody waits for is dropped, which
+    /// ends the reading of a private body.
+    pub(super) fn reply(&mut self, fetched: Fetched) {
+        if let Some(reply) = self.reply.take() {
+            let _ = reply.send(fetched);
         }
     }
-}
 
-impl Ahead {
-    /// Asks the policy, as at the beginning of any fetch.
-    fn ask(&mut self, worker: &Worker) -> Option<Asked> {
-        let id = worker.next_id();
-        if let Some(transcript) = self.transcript.upgrade() {
-            transcript.note(Tag::Link, format_args!("bereq {id} fetch"));
-        }
-        let scribe = worker.shared.scribe.as_ref();
-        let transcript =
-            Transcript::begin(scribe, Side::Backend, id, "bereq", self.parent, "fetch");
-        transcript.timestamp("Start");
-        let request = std::mem::take(&mut self.request);
-        let mut task = FetchTask {
-            client_address: self.client_address,
-            server_address: self.server_address,
-            state: self.state.take(),
-            ..FetchTask::new(id, Rc::new(transcript), FetchKind::Miss, request, &self.site)
-        };
-        task.transcript.request(Message::OriginRequest, &task.request);
-        let site = self.site.clone();
-        let policy = &*site.policy;
-        match policy.backend_fetch(&mut task) {
-            BackendFetch::Fetch => {
-                super::prepare::without_spaces(&mut task.request);
-                Some(Asked::of(&task, &self.key, None))
-            }
-            BackendFetch::Abandon | BackendFetch::Error(..) => None,
-        }
+    /// How the same may be asked for more of what it brings.
+    pub(super) fn question(&self) -> Question {
+        Question::of(&self.task, &self.plan.key, self.answered.as_ref())
     }
 }

@@ -1,7 +1,8 @@
 //! An origin's body on its way through filters.
 
+use super::asked::Asked;
 use super::fill::{Broken, borrow};
-use super::{Fetch, records};
+use super::records;
 use crate::coding::gzip::Gzip;
 use crate::coding::{Chain, CodingError, Filter, Stage, heads};
 use crate::esi::split::Splitter;
@@ -68,7 +69,7 @@ pub(super) struct CodedBody {
     ended: bool,
 }
 
-impl Fetch {
+impl Asked {
     /// Sets up what the policy wants done to the answer's body, and brings the head in line.
     ///
     /// # Errors
@@ -204,24 +205,9 @@ impl CodedBody {
         }
     }
 
-    /// Moves all of it to `writer`, from where somebody reads along. A body that grows over
-    /// `bytes_max` streams through and is not kept.
-    pub(super) async fn pump(
-        &mut self,
-        writer: &mut BodyWriter,
-        bytes_max: u64,
-    ) -> Result<(), Broken> {
-        while !self.step(writer, true).await? {
-            if writer.position() > bytes_max {
-                writer.body().enter_transit();
-            }
-        }
-        Ok(())
-    }
-
     /// Moves some of it to `writer`; whether that was all. `flushes`: somebody reads along, so
     /// what the origin has sent is not held back when the origin pauses.
-    pub(super) async fn step(
+    pub(super) async fn some(
         &mut self,
         writer: &mut BodyWriter,
         flushes: bool,

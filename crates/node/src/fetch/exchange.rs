@@ -1,6 +1,8 @@
 //! Asking origins, one after another where that is allowed.
 
-use super::{Fetch, Fetched, failure};
+use super::Fetched;
+use super::asked::Asked;
+use super::failure::Cause;
 use crate::body::{ClientBodyError, RequestBody};
 use crate::policy::{FetchKind, OriginChoice};
 use crate::site::Site;
@@ -20,7 +22,7 @@ use tokio::time::sleep;
 /// Origins asked for one request before it fails.
 pub(super) const ORIGINS_TRIED_MAX: usize = 3;
 
-impl Fetch {
+impl Asked {
     /// Sends the request. `None` when nobody wants the answer any more.
     pub(super) async fn exchange(&mut self) -> Option<Result<OriginResponse, Failure>> {
         self.task.transcript.timestamp("Fetch");
@@ -33,7 +35,7 @@ impl Fetch {
             tried.push(origin.id);
             self.origin = Some(origin.settings.name.as_str().into());
             self.request_time = UnixMillis::now();
-            match self.ask(&origin).await? {
+            match self.ask_one(&origin).await? {
                 Ok(response) => {
                     self.answered = Some(origin);
                     return Some(Ok(response));
@@ -49,12 +51,15 @@ impl Fetch {
                 self.worker.stats.fetches_failed.increment();
                 let text = format_args!("no backend connection");
                 self.task.transcript.note(Tag::FetchError, text);
-                failure(503, "destination_unavailable", "no origin is healthy")
+                Cause::NoOrigin.failure("no origin is healthy")
             }
         }))
     }
 
-    async fn ask(&mut self, origin: &Arc<Origin>) -> Option<Result<OriginResponse, OriginError>> {
+    async fn ask_one(
+        &mut self,
+        origin: &Arc<Origin>,
+    ) -> Option<Result<OriginResponse, OriginError>> {
         let pool = self.worker.pool.clone();
         let interim = self.plan.interim.clone();
         if self.task.body_dropped {
@@ -116,14 +121,12 @@ impl Fetch {
         tracing::debug!(%error, origin = self.origin.as_deref(), "a fetch failed");
         super::records::failed(&self.task.transcript, self.origin.as_deref(), error);
         match self.body_error {
-            Some(body_error @ ClientBodyError::TooLarge) => {
-                failure(413, "http_request_error", &body_error.to_string())
+            Some(late @ (ClientBodyError::TooLarge | ClientBodyError::Silent)) => {
+                let is_silent = late == ClientBodyError::Silent;
+                self.worker.stats.timeouts.add(u64::from(is_silent));
+                Cause::Client(late).failure(late)
             }
-            Some(body_error @ ClientBodyError::Silent) => {
-                self.worker.stats.timeouts.increment();
-                failure(408, "http_request_error", &body_error.to_string())
-            }
-            _ => failure(error.status(), error.proxy_status(), &error.to_string()),
+            _ => Cause::Origin(error.kind()).failure(error),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Moving an origin's bytes into memory.
 
 use super::coded::Source;
-use super::range;
+use super::failure::Cause;
 use crate::coding::CodingError;
 use crate::disk::Tee;
 use crate::shares::loan_of;
 use crate::worker::Worker;
-use freshet_cache::Object;
+use freshet_cache::Failure;
 use freshet_origin::OriginError;
 use freshet_origin::response_body::OriginBody;
 use freshet_store::{Body, BodyError, BodyWriter};
@@ -15,10 +15,9 @@ use std::sync::Arc;
 
 /// Room asked for at a time where the length is not known; the writer starts smaller by itself.
 const READ_BYTES: usize = 1 << 20;
-/// Times a broken fill is taken up again from where it broke.
-const RESUMES_MAX: usize = 3;
 
 /// Why a fill ended early.
+#[derive(Debug)]
 pub(super) enum Broken {
     /// The origin's body broke off.
     Origin(OriginError),
@@ -38,6 +37,16 @@ impl Broken {
             Self::Coding(error) => BodyError::OriginFailed(error.to_string().into()),
             Self::Local(error) => error,
             Self::Full => BodyError::NoMemory,
+        }
+    }
+
+    /// The same where nobody has seen anything of the answer.
+    pub(super) fn failure(&self) -> Failure {
+        match self {
+            Self::Origin(error) => Cause::Origin(error.kind()).failure(error),
+            Self::Coding(error) => Cause::Coding.failure(error),
+            Self::Local(error) => Cause::Local.failure(error),
+            Self::Full => Cause::Local.failure("its share of the memory is full"),
         }
     }
 }
@@ -61,190 +70,157 @@ pub(super) fn give_back(body: &Body) {
     }
 }
 
-/// Reads `from` to its end into `writer`, from the socket straight into the arena where the
-/// framing allows. Yields after each read so that one fast origin does not starve a worker. A body
-/// that grows over `bytes_max` streams through and is not kept.
-pub(super) async fn pump(
-    worker: &Worker,
-    from: &mut OriginBody,
-    writer: &mut BodyWriter,
+/// Bytes on their way from an origin to a body.
+pub(super) struct Flow {
+    worker: Rc<Worker>,
+    source: Source,
+    writer: BodyWriter,
+    /// Where it ends, where that is known.
     end: Option<u64>,
+    /// A body that grows over this streams through and is not kept.
     bytes_max: u64,
-    mut tee: Option<&mut Tee>,
-) -> Result<(), Broken> {
-    let mut turn_bytes = 0;
-    loop {
-        if Some(writer.position()) == end {
-            // The framing ends here as well, or the origin sent more than it said.
-            return match from.read(&mut [0]).await {
-                Ok(0) => Ok(()),
-                Ok(_) => {
-                    Err(Broken::Local(BodyError::OriginTooLong { expected: writer.position() }))
-                }
-                Err(error) => Err(Broken::Origin(error)),
-            };
+    /// Where it is written while it passes.
+    tee: Option<Tee>,
+}
+
+impl Flow {
+    /// From `source` to `writer`, which begins where the source does and ends at `end`.
+    pub(super) fn new(
+        worker: &Rc<Worker>,
+        source: Source,
+        writer: BodyWriter,
+        end: Option<u64>,
+    ) -> Self {
+        let worker = Rc::clone(worker);
+        Self { worker, source, writer, end, bytes_max: u64::MAX, tee: None }
+    }
+
+    /// The same of a body that is kept if it stays below a length.
+    #[must_use]
+    pub(super) fn kept_to(self, bytes_max: u64) -> Self {
+        Self { bytes_max, ..self }
+    }
+
+    /// The same with somebody who gets a copy of each byte, where they come as they are.
+    #[must_use]
+    pub(super) fn teed(self, tee: Option<Tee>) -> Self {
+        let tee = tee.filter(|_| matches!(self.source, Source::Plain(_)));
+        Self { tee, ..self }
+    }
+
+    /// The body it goes to.
+    pub(super) fn body(&self) -> &Arc<Body> {
+        self.writer.body()
+    }
+
+    /// How far it has come.
+    pub(super) fn position(&self) -> u64 {
+        self.writer.position()
+    }
+
+    /// What is missing, where that is known.
+    pub(super) fn rest(&self) -> Option<std::ops::Range<u64>> {
+        self.end.map(|end| self.position()..end)
+    }
+
+    /// Goes on from where it broke off, with bytes from elsewhere.
+    pub(super) fn go_on_from(&mut self, source: OriginBody) {
+        self.source = Source::Plain(source);
+    }
+
+    /// Moves all there is. Yields now and then so that one fast origin does not starve a worker.
+    pub(super) async fn run(&mut self) -> Result<(), Broken> {
+        let mut begun = self.position();
+        while !self.some(true).await? {
+            if self.position() > self.bytes_max {
+                self.body().enter_transit();
+            }
+            if self.position() - begun >= READ_BYTES as u64 {
+                begun = self.position();
+                tokio::task::yield_now().await;
+            }
         }
-        let room = writer.reserve(READ_BYTES).await.map_err(Broken::Local)?;
-        let count = from.read(room).await.map_err(Broken::Origin)?;
-        if count == 0 {
-            return Ok(());
+        self.take_trailers();
+        Ok(())
+    }
+
+    /// Moves what nobody is to see before it is all there: up to `bytes_max`, beyond which it has to
+    /// stream after all. Whether it is all there.
+    pub(super) async fn ahead(&mut self, bytes_max: u64) -> Result<bool, Broken> {
+        // In transit it would wait for a reader that waits for it.
+        self.writer.set_allow_transit(false);
+        let result = loop {
+            match self.some(false).await {
+                Ok(false) if self.position() <= bytes_max => {}
+                Err(Broken::Local(BodyError::NoMemory)) => break Ok(false),
+                other => break other,
+            }
+        };
+        self.writer.set_allow_transit(true);
+        if let Ok(true) = result {
+            self.take_trailers();
         }
-        if let Some(tee) = &mut tee {
-            tee.push(room.get(..count).unwrap_or(&[]));
+        result
+    }
+
+    /// All has come: whether it is as much as was said. A length that is not met is the origin's
+    /// error, which its body reported already.
+    pub(super) fn finish(self) -> bool {
+        if let Some(tee) = self.tee {
+            tee.finish();
         }
-        borrow(writer, count)?;
-        writer.commit(count);
-        if writer.position() > bytes_max {
-            writer.body().enter_transit();
+        self.writer.finish().is_ok()
+    }
+
+    /// Tells those who read it that no more comes.
+    pub(super) fn fail(self, error: BodyError) {
+        self.writer.fail(error);
+    }
+
+    /// Moves some of it; whether that was all. `is_read`: somebody reads along, so what the origin
+    /// has sent is not held back when the origin pauses.
+    async fn some(&mut self, is_read: bool) -> Result<bool, Broken> {
+        match &mut self.source {
+            Source::Plain(from) => {
+                let count = read(from, &mut self.writer, self.end, self.tee.as_mut()).await?;
+                self.worker.stats.origin_body_bytes.add(count as u64);
+                Ok(count == 0)
+            }
+            Source::Coded(coded) => coded.some(&mut self.writer, is_read).await,
         }
-        worker.stats.origin_body_bytes.add(count as u64);
-        turn_bytes += count;
-        if turn_bytes >= READ_BYTES {
-            turn_bytes = 0;
-            tokio::task::yield_now().await;
+    }
+
+    fn take_trailers(&self) {
+        if let Some(trailers) = self.source.trailers() {
+            self.body().set_trailers(trailers.clone());
         }
     }
 }
 
-/// Reads what nobody is to see before it is all there: up to `bytes_max`, beyond which it has to
-/// stream after all. Whether it is all there.
-pub(super) async fn ahead(
-    worker: &Worker,
-    source: &mut Source,
-    writer: &mut BodyWriter,
-    end: Option<u64>,
-    bytes_max: u64,
-) -> Result<bool, Broken> {
-    // In transit it would wait for a reader that waits for it.
-    writer.set_allow_transit(false);
-    let result = loop {
-        let ended = match source {
-            Source::Plain(from) => step(worker, from, writer, end).await,
-            Source::Coded(coded) => coded.step(writer, false).await,
-        };
-        match ended {
-            Ok(false) if writer.position() <= bytes_max => {}
-            Err(Broken::Local(BodyError::NoMemory)) => break Ok(false),
-            other => break other,
-        }
-    };
-    writer.set_allow_transit(true);
-    result
-}
-
-/// Reads once from the origin; whether it was the end.
-async fn step(
-    worker: &Worker,
+/// Reads once, from the socket straight into the arena where the framing allows; 0 at the end.
+async fn read(
     from: &mut OriginBody,
     writer: &mut BodyWriter,
     end: Option<u64>,
-) -> Result<bool, Broken> {
+    tee: Option<&mut Tee>,
+) -> Result<usize, Broken> {
     if Some(writer.position()) == end {
         // The framing ends here as well, or the origin sent more than it said.
         return match from.read(&mut [0]).await {
-            Ok(0) => Ok(true),
+            Ok(0) => Ok(0),
             Ok(_) => Err(Broken::Local(BodyError::OriginTooLong { expected: writer.position() })),
             Err(error) => Err(Broken::Origin(error)),
         };
     }
     let room = writer.reserve(READ_BYTES).await.map_err(Broken::Local)?;
     let count = from.read(room).await.map_err(Broken::Origin)?;
+    if count == 0 {
+        return Ok(0);
+    }
+    if let Some(tee) = tee {
+        tee.push(room.get(..count).unwrap_or(&[]));
+    }
     borrow(writer, count)?;
     writer.commit(count);
-    worker.stats.origin_body_bytes.add(count as u64);
-    Ok(count == 0)
-}
-
-/// Fills an object's body to its end. A fill that breaks is taken up again by range where the
-/// object has a strong validator; otherwise readers are told and the object is forgotten. Whether
-/// all of it came.
-pub(super) async fn object(
-    worker: &Rc<Worker>,
-    object: &Arc<Object>,
-    filler: Option<range::Filler>,
-    mut source: Source,
-    mut writer: BodyWriter,
-    end: Option<u64>,
-) -> bool {
-    let cache = &worker.shared.cache;
-    let body = object.body();
-    // What says its length was judged by it before.
-    let bytes_max = end.map_or_else(|| cache.object_bytes_max(), |_| u64::MAX);
-    let mut resumes = 0;
-    loop {
-        let pumped = match &mut source {
-            Source::Plain(from) => pump(worker, from, &mut writer, end, bytes_max, None).await,
-            Source::Coded(coded) => coded.pump(&mut writer, bytes_max).await,
-        };
-        match pumped {
-            Ok(()) => {
-                if let Some(trailers) = source.trailers() {
-                    body.set_trailers(trailers.clone());
-                }
-                let is_whole = writer.finish().is_ok();
-                if !is_whole {
-                    cache.forget(object);
-                }
-                return is_whole;
-            }
-            Err(broken @ (Broken::Local(_) | Broken::Coding(_) | Broken::Full)) => {
-                cache.forget(object);
-                writer.fail(broken.into_body_error());
-                return false;
-            }
-            Err(Broken::Origin(error)) => {
-                tracing::debug!(%error, key = %object.key(), "a fill broke off");
-                worker.stats.fetches_failed.increment();
-                let rest = end.map(|end| writer.position()..end);
-                let resumed = match (rest, &filler) {
-                    (Some(rest), Some(filler)) if resumes < RESUMES_MAX && !rest.is_empty() => {
-                        resumes += 1;
-                        filler.ask(&rest).await
-                    }
-                    _ => None,
-                };
-                match resumed {
-                    Some(next) => source = Source::Plain(next),
-                    None => {
-                        cache.forget(object);
-                        writer.fail(BodyError::OriginFailed(error.to_string().into()));
-                        return false;
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Fills the body of a response that is for one client.
-pub(super) async fn private(
-    worker: &Rc<Worker>,
-    mut source: Source,
-    mut writer: BodyWriter,
-    end: Option<u64>,
-    mut tee: Option<Tee>,
-) -> bool {
-    let pumped = match &mut source {
-        Source::Plain(from) => pump(worker, from, &mut writer, end, u64::MAX, tee.as_mut()).await,
-        Source::Coded(coded) => coded.pump(&mut writer, u64::MAX).await,
-    };
-    match pumped {
-        Ok(()) => {
-            if let Some(tee) = tee {
-                tee.finish();
-            }
-            if let Some(trailers) = source.trailers() {
-                writer.body().set_trailers(trailers.clone());
-            }
-            // A length that is not met is the origin's error, which its body reported already.
-            writer.finish().is_ok()
-        }
-        Err(broken) => {
-            if !matches!(broken, Broken::Local(_) | Broken::Full) {
-                worker.stats.fetches_failed.increment();
-            }
-            writer.fail(broken.into_body_error());
-            false
-        }
-    }
+    Ok(count)
 }

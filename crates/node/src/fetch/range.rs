@@ -1,8 +1,9 @@
 //! Fetching a missing range of a stored object.
 
-use super::asked::Road;
-use super::fill;
+use super::coded::Source;
+use super::fill::Flow;
 use super::prepare;
+use super::road::Road;
 use crate::policy::ClientTask;
 use crate::worker::Worker;
 use freshet_cache::{Key, Object};
@@ -91,17 +92,15 @@ impl Filler {
     }
 
     /// Fetches `hole` into its writer.
-    pub(crate) async fn bring(self, mut writer: BodyWriter, hole: Range<u64>) {
-        let Some(mut from) = self.ask(&hole).await else {
+    pub(crate) async fn bring(self, writer: BodyWriter, hole: Range<u64>) {
+        let Some(from) = self.ask(&hole).await else {
             return writer
                 .fail(BodyError::OriginFailed("a missing range could not be fetched".into()));
         };
-        let end = Some(hole.end);
-        match fill::pump(&self.worker, &mut from, &mut writer, end, u64::MAX, None).await {
-            Ok(()) => {
-                let _ = writer.finish();
-            }
-            Err(broken) => writer.fail(broken.into_body_error()),
+        let mut flow = Flow::new(&self.worker, Source::Plain(from), writer, Some(hole.end));
+        match flow.run().await {
+            Ok(()) => drop(flow.finish()),
+            Err(broken) => flow.fail(broken.into_body_error()),
         }
     }
 
@@ -109,12 +108,12 @@ impl Filler {
     /// one by now makes the object forgotten.
     pub(crate) async fn ask(&self, range: &Range<u64>) -> Option<OriginBody> {
         self.worker.stats.fetches_range.increment();
-        let asked = self.road.asked(&self.worker).filter(|asked| {
+        let question = self.road.question(&self.worker).filter(|question| {
             // A range of what another method made is none of it (RFC 9110 §14.2).
-            asked.request().method == Method::Get
+            question.request().method == Method::Get
         })?;
-        let request = prepare::for_range(asked.request(), range, &self.etag);
-        let response = asked.exchange(&self.worker, &request).await?;
+        let request = prepare::for_range(question.request(), range, &self.etag);
+        let response = question.exchange(&self.worker, &request).await?;
         if self.joins(&response.head, range) {
             return Some(response.body);
         }

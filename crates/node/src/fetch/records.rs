@@ -1,5 +1,6 @@
 //! What the transcript of a fetch says of its exchange and its body.
 
+use super::asked::Asked;
 use crate::coding::Filter;
 use crate::transcript::{Message, Tag, Transcript, head_bytes_of_request, head_bytes_of_response};
 use freshet_http::fields::Fields;
@@ -109,14 +110,15 @@ pub(super) fn body_begins(transcript: &Transcript, framing: Framing, (kind, name
     transcript.note(Tag::Fetch_Body, format_args!("{number} {word} stream"));
 }
 
-/// The body has come, `bytes` of it.
-pub(super) fn body_ended(
-    transcript: &Transcript,
-    origin: &str,
-    framing: Framing,
-    bytes: u64,
-    heads: Heads,
-) {
+impl Asked {
+    /// The body has come, `bytes` of it.
+    pub(super) fn note_body_ended(&self, framing: Framing, bytes: u64) {
+        let origin = self.origin.as_deref().unwrap_or_default();
+        body_ended(&self.task.transcript, origin, framing, bytes, self.heads);
+    }
+}
+
+fn body_ended(transcript: &Transcript, origin: &str, framing: Framing, bytes: u64, heads: Heads) {
     let how = if framing == Framing::UntilClose { "close" } else { "recycle" };
     transcript.note(Tag::BackendClose, format_args!("0 {origin} {how}"));
     transcript.timestamp("BerespBody");

@@ -1,17 +1,19 @@
 //! What becomes of an origin's answer.
 
-use super::coded::Incoming;
+use super::answered::Answered;
+use super::asked::{Asked, Step};
+use super::failure::Cause;
 use super::prepare::is_for_all;
-use super::{Fetch, Fetched, Next, failure, records};
+use super::{Fetched, entry, records};
 use crate::coding::heads;
 use crate::expiry::upkeep_of;
-use crate::policy::{Answer, BackendError, BackendResponse, FetchKind, Storage, Synthetic};
+use crate::policy::{Answer, BackendError, BackendResponse, FetchKind, Synthetic};
 use crate::transcript::Tag;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Failure, Key, Lookup, Purge, StoredHead, Use};
 use freshet_http::conditional;
 use freshet_http::fields::Fields;
-use freshet_http::freshness::{Freshness, Received, Reuse, Storability, storability};
+use freshet_http::freshness::{Freshness, Received, Storability, storability};
 use freshet_http::hop_by_hop;
 use freshet_http::message::{Method, ResponseHead};
 use freshet_http::method;
@@ -20,12 +22,11 @@ use freshet_http::reason::Reason;
 use freshet_http::{status, update};
 use freshet_origin::OriginResponse;
 use freshet_wire::h1::write;
-use std::sync::Arc;
 use std::time::Duration;
 
-impl Fetch {
+impl Asked {
     /// An origin answered.
-    pub(super) async fn response(&mut self, response: OriginResponse) -> Next {
+    pub(super) async fn response(mut self: Box<Self>, response: OriginResponse) -> Step {
         self.task.now = UnixMillis::now();
         let origin = self.origin.as_deref().unwrap_or_default();
         records::answered(&self.task.transcript, origin, &response);
@@ -41,7 +42,7 @@ impl Fetch {
         if let Some(connection) = upgraded {
             let origin = self.origin.clone().unwrap_or_default();
             self.reply(Fetched::Switched { head, connection, origin });
-            return Next::Done;
+            return Step::Over;
         }
         let semantics = self.plan.site.semantics;
         if semantics.refuses_bogus_answers
@@ -49,7 +50,7 @@ impl Fetch {
         {
             self.task.transcript.note(Tag::Error, format_args!("{why}"));
             body.discard().await;
-            return self.no_answer(failure(503, "http_protocol_error", why)).await;
+            return self.no_answer(Cause::Contradiction.failure(why)).await;
         }
         // A policy sees what concerned the connection, and may add to it.
         if !semantics.speaks_of_connections || head.status == 304 {
@@ -64,14 +65,16 @@ impl Fetch {
             // It is about another representation than the one that is stored (RFC 9111 §4.3.3).
             conditional::strip(&mut self.task.request.fields);
             self.plan.stale = None;
-            return Next::Retry;
+            return Step::Again(self);
         }
         if self.plan.ticket.is_some()
             && semantics.serves_stale_on_error
             && status::is_stale_if_error(head.status)
-            && let Some(next) = self.stale_instead(&head).await
+            && self.has_stale()
         {
-            return next;
+            // RFC 5861 §4
+            let detail = format_args!("the origin answered {}", head.status);
+            return self.fail(Cause::Status(head.status).failure(detail));
         }
         if semantics.follows_methods {
             self.invalidate(&head);
@@ -82,7 +85,7 @@ impl Fetch {
             self.task.request.fields.remove("range");
             self.task.request.fields.remove("if-range");
             body.discard().await;
-            return Next::Retry;
+            return Step::Again(self);
         }
         let site = self.plan.site.clone();
         let policy = &*site.policy;
@@ -92,17 +95,14 @@ impl Fetch {
                     body.close_after();
                 }
                 hop_by_hop::strip(&mut answer.head.fields);
-                match self.incoming(&mut answer, framing, body).await {
-                    Ok(incoming) => self.take(answer, incoming).await,
-                    Err(broken) => {
-                        let failure = self.body_failed(&broken);
-                        self.no_answer(failure).await
-                    }
+                match Answered::new(self, answer, framing, body).await {
+                    Ok(answered) => Step::Answered(answered),
+                    Err((asked, broken)) => asked.body_failed(broken, None).await,
                 }
             }
             BackendResponse::Retry => {
                 body.discard().await;
-                Next::Retry
+                Step::Again(self)
             }
             BackendResponse::Abandon => self.abandon(),
             BackendResponse::Error(status, reason) => self.made_up(status, reason).await,
@@ -182,19 +182,7 @@ impl Fetch {
         if !is_pass {
             records::lifetime(&self.task.transcript, &freshness, now, uncacheable.is_none());
         }
-        Answer {
-            head,
-            freshness,
-            uncacheable,
-            was_not_modified: false,
-            hit_for_miss: None,
-            stream: true,
-            storage: Storage::default(),
-            keep: None,
-            share: None,
-            filters: Vec::new(),
-            any_coding: false,
-        }
+        Answer { uncacheable, ..Answer::new(head, freshness) }
     }
 
     /// The answer with all that decides what it may be used for.
@@ -229,10 +217,9 @@ impl Fetch {
     }
 
     /// The stored response is still good: its head takes over what the 304 says.
-    async fn not_modified(&mut self, head: &ResponseHead) -> Next {
+    async fn not_modified(mut self: Box<Self>, head: &ResponseHead) -> Step {
         let (Some(object), Some(ticket)) = (self.plan.stale.take(), self.plan.ticket.take()) else {
-            self.fail(failure(502, "http_protocol_error", "a 304 for nothing that was stored"));
-            return Next::Done;
+            return self.fail(Cause::Unasked.failure("a 304 for nothing that was stored"));
         };
         self.worker.stats.revalidated.increment();
         let mut stored = (*object.head()).clone();
@@ -253,19 +240,8 @@ impl Fetch {
             }
         };
         let fields = updated.fields;
-        let mut answer = Answer {
-            head: ResponseHead { status: stored.status, fields, ..ResponseHead::default() },
-            freshness,
-            uncacheable: None,
-            was_not_modified: true,
-            hit_for_miss: None,
-            stream: true,
-            storage: Storage::default(),
-            keep: None,
-            share: None,
-            filters: Vec::new(),
-            any_coding: false,
-        };
+        let head = ResponseHead { status: stored.status, fields, ..ResponseHead::default() };
+        let mut answer = Answer { was_not_modified: true, ..Answer::new(head, freshness) };
         let site = self.plan.site.clone();
         let policy = &*site.policy;
         match policy.backend_response(&mut self.task, &mut answer) {
@@ -274,7 +250,7 @@ impl Fetch {
                 (self.plan.stale, self.plan.ticket) = (Some(object), Some(ticket));
                 return match other {
                     BackendResponse::Error(status, reason) => self.made_up(status, reason).await,
-                    BackendResponse::Retry => Next::Retry,
+                    BackendResponse::Retry => Step::Again(self),
                     BackendResponse::Abandon | BackendResponse::Deliver => self.abandon(),
                 };
             }
@@ -288,7 +264,7 @@ impl Fetch {
         if let Some((upkeep, keep)) = upkeep_of(object.body()).zip(answer.keep) {
             upkeep.set_keep(keep);
         }
-        super::store::renew_head(&mut stored, answer, self.task.id);
+        entry::renew_head(&mut stored, answer, self.task.id);
         let kept = ticket.refresh(&object, stored);
         if reason != Reason::HitRevalidated {
             self.worker.shared.cache.forget(&object);
@@ -296,19 +272,16 @@ impl Fetch {
         let hold = Some(object.body().reader(..));
         let origin = self.origin.clone();
         self.reply(Fetched::Object { object, reason, stored: kept, origin, sent: None, hold });
-        Next::Done
+        Step::Over
     }
 
-    /// An error from the origin where a stale object may be served instead (RFC 5861 §4).
-    async fn stale_instead(&mut self, head: &ResponseHead) -> Option<Next> {
-        let stale = self.plan.stale.as_ref()?;
+    /// Whether there is a stale object that may be served in place of an error.
+    fn has_stale(&self) -> bool {
         let now = self.task.now;
-        if !stale.with_head(|head| head.freshness.may_serve_on_error(now)) {
-            return None;
-        }
-        let detail = format!("the origin answered {}", head.status);
-        self.fail(failure(head.status, "http_response_status", &detail));
-        Some(Next::Done)
+        self.plan
+            .stale
+            .as_ref()
+            .is_some_and(|object| object.with_head(|head| head.freshness.may_serve_on_error(now)))
     }
 
     /// What an unsafe request that succeeded makes invalid (RFC 9111 §4.4).
@@ -326,104 +299,40 @@ impl Fetch {
     }
 
     /// No origin answered.
-    pub(super) async fn no_answer(&mut self, failure: Failure) -> Next {
+    pub(super) async fn no_answer(mut self: Box<Self>, failure: Failure) -> Step {
         self.task.now = UnixMillis::now();
-        let now = self.task.now;
-        let stale_helps =
-            self.plan.stale.as_ref().is_some_and(|object| {
-                object.with_head(|head| head.freshness.may_serve_on_error(now))
-            });
+        let stale_helps = self.has_stale();
         let mut page = crate::request::failure_page(&failure, &self.plan.site);
         let site = self.plan.site.clone();
-        let policy = &*site.policy;
-        match policy.backend_error(&mut self.task, &mut page) {
-            BackendError::Retry => return Next::Retry,
-            BackendError::Abandon => return self.abandon(),
-            BackendError::Keep(freshness) => {
-                self.keep_page(page, freshness).await;
-                return Next::Done;
-            }
+        match site.policy.backend_error(&mut self.task, &mut page) {
+            BackendError::Retry => Step::Again(self),
+            BackendError::Abandon => self.abandon(),
+            BackendError::Keep(freshness) => self.keep_page(page, freshness).await,
             BackendError::Page => {
                 self.fail_waiting(failure);
-                self.private_page(page, Reason::OriginError);
-                return Next::Done;
+                self.private_page(page, Reason::OriginError)
             }
-            BackendError::Deliver => {}
+            BackendError::Deliver if stale_helps || page.head.status == failure.status => {
+                self.fail(failure)
+            }
+            BackendError::Deliver => self.private_page(page, failure.reason),
         }
-        if stale_helps || page.head.status == failure.status {
-            self.fail(failure);
-            return Next::Done;
-        }
-        self.private_page(page, crate::request::reason_of(&failure));
-        Next::Done
     }
 
     /// A policy answers in the origin's place.
-    pub(super) async fn made_up(&mut self, status: u16, reason: Option<Box<str>>) -> Next {
+    pub(super) async fn made_up(
+        mut self: Box<Self>,
+        status: u16,
+        reason: Option<Box<str>>,
+    ) -> Step {
         let mut page = Synthetic::page(status, reason);
         let site = self.plan.site.clone();
-        let policy = &*site.policy;
-        match policy.backend_error(&mut self.task, &mut page) {
-            BackendError::Retry => return Next::Retry,
-            BackendError::Abandon => return self.abandon(),
-            BackendError::Keep(freshness) => {
-                self.keep_page(page, freshness).await;
-                return Next::Done;
-            }
-            BackendError::Deliver | BackendError::Page => {}
-        }
-        self.private_page(page, Reason::Synthetic);
-        Next::Done
-    }
-
-    /// Tells those that wait that the fetch failed.
-    fn fail_waiting(&mut self, failure: Failure) {
-        if let Some(ticket) = self.plan.ticket.take().filter(|_| !self.is_crowded) {
-            ticket.fail(Arc::new(failure));
-        }
-    }
-
-    /// Gives a page of our own to the client that began the fetch; others look again.
-    pub(super) fn private_page(&mut self, page: Synthetic, reason: Reason) {
-        self.plan.ticket = None;
-        let Synthetic { head, body } = page;
-        let length = Some(body.len() as u64);
-        let cache = &self.worker.shared.cache;
-        let has_room = self.plan.site.shares.as_ref().is_none_or(|shares| {
-            shares.lend(shares.transient(), body.len() as u64, cache).is_some()
-        });
-        if !has_room {
-            let failure = failure(503, "proxy_internal_error", "Could not get storage");
-            return self.fail(failure);
-        }
-        let origin = self.origin.clone();
-        self.reply(Fetched::Page { head, body, length, reason, origin });
-    }
-
-    /// Whether the answer is of no use to others and would take the place of an object that still
-    /// is, as a policy sees it.
-    fn would_spoil(&self, answer: &Answer) -> bool {
-        let now = self.task.now;
-        let is_stale = answer.freshness.ttl_ms(now) <= 0;
-        is_stale && self.plan.site.semantics.keeps_fresh_over_stale && {
-            let known = self.worker.shared.cache.peek(&self.plan.key);
-            known.variants.iter().any(|object| match object.reuse(now) {
-                Reuse::Fresh | Reuse::StaleWhileRevalidate => true,
-                Reuse::Stale | Reuse::MustValidate => false,
-            })
-        }
-    }
-
-    /// Keeps the answer or gives it to one client.
-    async fn take(&mut self, answer: Answer, incoming: Incoming) -> Next {
-        match answer.uncacheable {
-            None if self.would_spoil(&answer) => {
-                self.give(answer, Reason::StaleOnArrival, incoming).await
-            }
-            None if self.plan.ticket.is_some() => self.keep(answer, incoming).await,
-            reason => {
-                let reason = reason.unwrap_or(self.plan.reason);
-                self.give(answer, reason, incoming).await
+        match site.policy.backend_error(&mut self.task, &mut page) {
+            BackendError::Retry => Step::Again(self),
+            BackendError::Abandon => self.abandon(),
+            BackendError::Keep(freshness) => self.keep_page(page, freshness).await,
+            BackendError::Deliver | BackendError::Page => {
+                self.private_page(page, Reason::Synthetic)
             }
         }
     }

@@ -199,6 +199,25 @@ pub struct Answer {
     pub any_coding: bool,
 }
 
+impl Answer {
+    /// An answer that may be kept as the configuration says, and comes as it is.
+    pub(crate) fn new(head: ResponseHead, freshness: Freshness) -> Self {
+        Self {
+            head,
+            freshness,
+            uncacheable: None,
+            was_not_modified: false,
+            hit_for_miss: None,
+            stream: true,
+            storage: Storage::default(),
+            keep: None,
+            share: None,
+            filters: Vec::new(),
+            any_coding: false,
+        }
+    }
+}
+
 /// Where a response may be kept.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Storage {

@@ -5,8 +5,8 @@ use crate::body::RequestBody;
 use crate::disk::offer_used;
 use crate::exchange::Reply;
 use crate::expiry::keep_of;
-use crate::fetch::{self, Plan};
-use crate::policy::{FetchKind, Hit, Miss};
+use crate::fetch::{self, Cause, Plan};
+use crate::policy::{Hit, Miss};
 use crate::transcript::Tag;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Failure, Lookup, MissWhy, Object, Ticket, Use, WaitOutcome};
@@ -15,7 +15,6 @@ use freshet_http::freshness::Reuse;
 use freshet_http::message::{Method, RequestHead};
 use freshet_http::range::{RangeRequest, RangeSpec, Resolved};
 use freshet_http::reason::Reason;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -116,11 +115,7 @@ impl Machine<'_> {
                     }
                 }
                 Lookup::Crowded { stale } => {
-                    let failure = fetch::failure(
-                        503,
-                        "connection_limit_reached",
-                        "too many wait for one fetch",
-                    );
+                    let failure = Cause::Crowded.failure("too many wait for one fetch");
                     return self.failed(&failure, stale);
                 }
             }
@@ -191,27 +186,11 @@ impl Machine<'_> {
             Miss::Synth(status, reason) => return State::Synth(status, reason),
         }
         self.worker.stats.misses.increment();
-        let state = policy.begin_fetch(&mut self.task, FetchKind::Miss);
-        let sends_content = site.semantics.sends_content_of_lookups;
-        let plan = Plan {
-            parent: self.task.id,
-            transcript: Rc::clone(&self.task.transcript),
-            charge: self.task.charge.clone(),
-            state,
-            kind: FetchKind::Miss,
-            request: fetch::prepare::for_miss(&self.task, missed.stale.as_deref()),
-            client: fetch::prepare::for_all(&self.task),
-            client_address: self.task.client.address,
-            server_address: self.task.client.local_address,
-            site: self.task.site.clone(),
-            key: self.key(),
-            ticket: Some(missed.ticket),
-            stale: missed.stale,
-            // A policy may look up what is no GET, and drops the body of what is.
-            body: if sends_content { self.take_body() } else { None },
-            interim: Some(self.interim.clone()),
-            reason: self.task.reason,
-        };
+        let key = self.key();
+        let plan = Plan::miss(&mut self.task, key, missed.ticket, missed.stale);
+        // A policy may look up what is no GET, and drops the body of what is.
+        let body = site.semantics.sends_content_of_lookups.then(|| self.take_body()).flatten();
+        let plan = plan.with_body(body).telling(&self.interim);
         State::Fetched(Box::new(fetch::start(self.worker, plan).await))
     }
 
@@ -243,27 +222,8 @@ impl Machine<'_> {
 
     /// Has a stale object refreshed while it is served.
     fn refresh(&mut self, ticket: Ticket, object: &Arc<Object>) {
-        let site = self.task.site.clone();
-        let policy = &*site.policy;
-        let state = policy.begin_fetch(&mut self.task, FetchKind::Background);
-        let plan = Plan {
-            parent: self.task.id,
-            transcript: Rc::clone(&self.task.transcript),
-            charge: self.task.charge.clone(),
-            state,
-            kind: FetchKind::Background,
-            request: fetch::prepare::for_miss(&self.task, Some(object)),
-            client: fetch::prepare::for_all(&self.task),
-            client_address: self.task.client.address,
-            server_address: self.task.client.local_address,
-            site: self.task.site.clone(),
-            key: Arc::clone(object.key()),
-            ticket: Some(ticket),
-            stale: Some(Arc::clone(object)),
-            body: self.body.as_ref().and_then(RequestBody::again),
-            interim: None,
-            reason: Reason::HitStale,
-        };
+        let plan = Plan::refresh(&mut self.task, ticket, object);
+        let plan = plan.with_body(self.body.as_ref().and_then(RequestBody::again));
         fetch::start_behind(self.worker, plan);
     }
 
@@ -290,7 +250,7 @@ impl Machine<'_> {
             }));
         }
         if self.task.site.semantics.pages_failures {
-            self.task.reason = super::synth::reason_of(failure);
+            self.task.reason = failure.reason;
             return State::Synth(503, None);
         }
         State::Done(Reply::Response(Box::new(super::synth::failure(self, failure))))

@@ -20,7 +20,7 @@ mod shape;
 mod synth;
 
 pub(crate) use lookup::use_of;
-pub(crate) use synth::{failure_page, reason_of, refusal};
+pub(crate) use synth::{failure_page, refusal};
 
 use crate::body::{ClientBodyError, RequestBody};
 use crate::exchange::{Interim, Reply, Request};

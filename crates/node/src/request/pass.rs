@@ -4,8 +4,8 @@ use super::{Machine, State};
 use crate::body::{ClientBodyError, RequestBody};
 use crate::client::End;
 use crate::exchange::{Facts, Reply, Switch, Tunnel, Unsaid};
-use crate::fetch::{self, Fetched, Plan};
-use crate::policy::{FetchKind, OriginChoice, Pass, Pipe, allows_upgrade};
+use crate::fetch::{self, Cause, Fetched, Plan};
+use crate::policy::{OriginChoice, Pass, Pipe, allows_upgrade};
 use crate::site::Tunnels;
 use crate::stats::WorkerStats;
 use crate::transcript::{Message, Side, Tag, Transcript};
@@ -14,7 +14,6 @@ use freshet_origin::raw::connect_raw;
 use freshet_wire::h1::Framing;
 use freshet_wire::h1::write::request_head;
 use freshet_wire::proxy_protocol;
-use std::rc::Rc;
 
 /// A body of known length up to this is read before a connection to an origin is taken, so that a
 /// client that sends it slowly has none meanwhile.
@@ -37,7 +36,7 @@ impl Machine<'_> {
                     Ok(body) => Some(body),
                     Err(error @ (ClientBodyError::Gone | ClientBodyError::Malformed)) => {
                         // It is not to reach an origin as a request without a body.
-                        let failure = fetch::failure(400, "http_request_error", &error.to_string());
+                        let failure = Cause::Client(error).failure(error);
                         return self.failed(&failure, None);
                     }
                     Err(error) => return super::without_body(error),
@@ -45,25 +44,8 @@ impl Machine<'_> {
             }
             None => None,
         };
-        let state = policy.begin_fetch(&mut self.task, FetchKind::Pass);
-        let plan = Plan {
-            state,
-            parent: self.task.id,
-            transcript: Rc::clone(&self.task.transcript),
-            charge: self.task.charge.clone(),
-            kind: FetchKind::Pass,
-            request: fetch::prepare::for_pass(&self.task),
-            client: self.task.request.clone(),
-            client_address: self.task.client.address,
-            server_address: self.task.client.local_address,
-            site: self.task.site.clone(),
-            key: self.key(),
-            ticket: None,
-            stale: None,
-            body,
-            interim: Some(self.interim.clone()),
-            reason: self.task.reason,
-        };
+        let key = self.key();
+        let plan = Plan::pass(&mut self.task, key).with_body(body).telling(&self.interim);
         State::Fetched(Box::new(fetch::start(self.worker, plan).await))
     }
 
@@ -150,25 +132,9 @@ impl Machine<'_> {
         let request = fetch::prepare::for_pipe(&self.task, |protocol| {
             site.semantics.tunnels_any_protocol || allows_upgrade(&site.settings.upgrades, protocol)
         });
-        let state = policy.begin_fetch(&mut self.task, FetchKind::Pass);
-        let plan = Plan {
-            state,
-            parent: self.task.id,
-            transcript: Rc::clone(&self.task.transcript),
-            charge: self.task.charge.clone(),
-            kind: FetchKind::Pass,
-            request,
-            client: self.task.request.clone(),
-            client_address: self.task.client.address,
-            server_address: self.task.client.local_address,
-            site: self.task.site.clone(),
-            key: self.key(),
-            ticket: None,
-            stale: None,
-            body: self.take_body(),
-            interim: Some(self.interim.clone()),
-            reason: Reason::Pipe,
-        };
+        let key = self.key();
+        let plan = Plan::pipe(&mut self.task, key, request);
+        let plan = plan.with_body(self.take_body()).telling(&self.interim);
         match fetch::start(self.worker, plan).await {
             Fetched::Switched { head, connection, origin } => {
                 self.worker.stats.pipes.increment();

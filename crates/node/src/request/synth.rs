@@ -11,7 +11,7 @@ use freshet_cache::Failure;
 use freshet_http::cache_status::CacheStatus;
 use freshet_http::date;
 use freshet_http::message::{Method, ResponseHead};
-use freshet_http::proxy_status::{ProxyError, ProxyStatus};
+use freshet_http::proxy_status::ProxyStatus;
 use freshet_http::reason::Reason;
 
 /// Seconds after which a client may try again when no origin is there.
@@ -44,33 +44,24 @@ impl Machine<'_> {
         } else {
             Reason::Synthetic
         };
-        if !self.has_room_for(&page) {
+        if !site.has_room_for(page.body.len(), &self.worker.shared.cache) {
             let unsaid = Unsaid { status: page.head.status, facts: Facts::local(reason) };
             return State::Done(Reply::Hangup(unsaid));
         }
         State::Done(Reply::Response(Box::new(response(self, page, reason))))
-    }
-
-    /// Whether the share for what is made here has room for a page, where there are shares.
-    fn has_room_for(&self, page: &Synthetic) -> bool {
-        let cache = &self.worker.shared.cache;
-        self.task.site.shares.as_ref().is_none_or(|shares| {
-            shares.lend(shares.transient(), page.body.len() as u64, cache).is_some()
-        })
     }
 }
 
 /// What a client gets when a fetch failed.
 pub(super) fn failure(machine: &Machine<'_>, failure: &Failure) -> Response {
     let page = failure_page(failure, &machine.task.site);
-    response(machine, page, reason_of(failure))
+    response(machine, page, failure.reason)
 }
 
 /// The page for a failure, with its cause in `Proxy-Status` (RFC 9209).
 pub(crate) fn failure_page(failure: &Failure, site: &Site) -> Synthetic {
     let mut page = Synthetic::page(failure.status, None);
-    let error = ProxyError::ALL.iter().copied().find(|error| error.code() == failure.proxy_error);
-    let reason = reason_of(failure);
+    let Failure { error, reason, .. } = *failure;
     ProxyStatus {
         proxy: &site.settings.cache.name,
         error,
@@ -84,30 +75,6 @@ pub(crate) fn failure_page(failure: &Failure, site: &Site) -> Synthetic {
     page.body =
         format!("{} {}\n{}\n", failure.status, page.head.reason_phrase(), reason.sentence()).into();
     page
-}
-
-/// The reason that goes with a failure's RFC 9209 error type.
-pub(crate) fn reason_of(failure: &Failure) -> Reason {
-    match failure.proxy_error {
-        "dns_error" | "dns_timeout" => Reason::OriginNameUnknown,
-        "destination_unavailable" => Reason::OriginUnhealthy,
-        "connection_refused" | "destination_ip_unroutable" => Reason::OriginRefused,
-        "connection_timeout" => Reason::OriginConnectTimeout,
-        "tls_protocol_error" | "tls_certificate_error" => Reason::OriginTls,
-        "http_response_timeout" | "connection_read_timeout" | "connection_write_timeout" => {
-            Reason::OriginTimeout
-        }
-        "connection_terminated" | "http_response_incomplete" => Reason::OriginClosed,
-        "http_response_header_section_size" => Reason::OriginHeadTooLarge,
-        "connection_limit_reached" => Reason::LocalLimit,
-        "http_request_error" if failure.status == 413 => Reason::ClientBodyTooLarge,
-        "http_request_error" if failure.status == 408 => Reason::ClientTimeout,
-        "http_request_error" => Reason::ClientMalformed,
-        "http_response_status" => Reason::OriginError,
-        "proxy_internal_response" => Reason::LocalPolicy,
-        "proxy_internal_error" => Reason::LocalFault,
-        _ => Reason::OriginMalformed,
-    }
 }
 
 /// Adds `Date` where there is none: what the node makes has one, and so has what it forwards (RFC

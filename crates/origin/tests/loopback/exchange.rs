@@ -228,7 +228,7 @@ async fn a_refusal_is_delivered_although_the_origin_stopped_reading_and_closed()
     // A reset may overtake the response; both ends are allowed, hanging is not.
     match response {
         Ok(response) => assert_eq!(response.head.status, 403),
-        Err(error) => assert_eq!(error.proxy_status(), "connection_terminated"),
+        Err(error) => assert_eq!(error.proxy_status().code(), "connection_terminated"),
     }
 }
 

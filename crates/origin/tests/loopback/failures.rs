@@ -309,7 +309,7 @@ async fn a_name_without_an_address_is_502_with_the_name() {
     );
     let origin = Origin::with_resolver(OriginSettings::new(address), Some(resolver)).unwrap();
     let error = get(&Pool::new(), &origin).await.unwrap_err();
-    assert_eq!((error.status(), error.proxy_status()), (502, "dns_error"));
+    assert_eq!((error.status(), error.proxy_status().code()), (502, "dns_error"));
     assert!(
         error.to_string().contains("nowhere.example") && error.to_string().contains("NXDOMAIN")
     );

@@ -1,0 +1,162 @@
+//! An answer that its policy takes: whether it is kept.
+
+use super::asked::{Asked, Step};
+use super::coded::Incoming;
+use super::entry::{self, Place};
+use super::fill::{Broken, Flow};
+use super::records;
+use crate::disk::{Candidate, Tee};
+use crate::policy::Answer;
+use crate::transcript::Tag;
+use freshet_cache::{Form, Variation};
+use freshet_http::freshness::Reuse;
+use freshet_http::reason::Reason;
+use freshet_origin::response_body::OriginBody;
+use freshet_store::Body;
+use freshet_wire::h1::Framing;
+use std::time::Duration;
+
+/// Room asked for before it is said that a body of unknown length is kept: its first read.
+const FIRST_BYTES: usize = 16 << 10;
+/// How long requests for what memory had no room for do not wait for one another: about as long as it
+/// takes until fills that are under way have ended.
+const NO_ROOM_SPAN: Duration = Duration::from_secs(1);
+
+/// An answer, with what is done to its body on the way.
+pub(super) struct Answered {
+    pub(super) asked: Box<Asked>,
+    pub(super) answer: Answer,
+    pub(super) incoming: Incoming,
+}
+
+/// What becomes of an answer.
+enum Verdict {
+    /// It is kept, under a rule of `Vary` where it has one.
+    Keep(Place, Option<Variation>),
+    /// One client gets it, as there is no room for it in memory, and a disk where it goes there.
+    LetThrough(Reason, Place),
+    /// One client gets it.
+    Give(Reason),
+}
+
+impl Answered {
+    /// The answer, with the filters its policy wants.
+    ///
+    /// # Errors
+    /// The fetch, and what turned out to be wrong with the body before anything of it can be kept.
+    pub(super) async fn new(
+        asked: Box<Asked>,
+        mut answer: Answer,
+        framing: Framing,
+        body: OriginBody,
+    ) -> Result<Box<Self>, (Box<Asked>, Broken)> {
+        match asked.incoming(&mut answer, framing, body).await {
+            Ok(incoming) => Ok(Box::new(Self { asked, answer, incoming })),
+            Err(broken) => Err((asked, broken)),
+        }
+    }
+
+    /// Keeps it or gives it to one client.
+    pub(super) async fn settle(mut self: Box<Self>) -> Step {
+        match self.verdict() {
+            Verdict::Give(reason) => self.give(reason, None).await,
+            Verdict::LetThrough(reason, place) => self.let_through(reason, &place).await,
+            Verdict::Keep(place, variation) => {
+                let memory = Body::new(&self.asked.worker.shared.arena, place.total);
+                let mut writer = memory.writer(place.start, place.known_end());
+                if place.end > place.start && !writer.has_room(FIRST_BYTES) {
+                    drop((writer, memory));
+                    self.answer.hit_for_miss = Some(NO_ROOM_SPAN);
+                    return self.let_through(Reason::NoRoom, &place).await;
+                }
+                self.keep(place, variation, writer).await
+            }
+        }
+    }
+
+    fn verdict(&self) -> Verdict {
+        let (asked, answer) = (&self.asked, &self.answer);
+        match answer.uncacheable {
+            None if asked.would_spoil(answer) => return Verdict::Give(Reason::StaleOnArrival),
+            None if asked.plan.ticket.is_some() => {}
+            reason => return Verdict::Give(reason.unwrap_or(asked.plan.reason)),
+        }
+        let place = match Place::of(&answer.head, self.incoming.length) {
+            Ok(place) => place,
+            Err(reason) => return Verdict::Give(reason),
+        };
+        let bytes_max = asked.worker.shared.cache.object_bytes_max();
+        if place.total.is_some_and(|total| total > bytes_max) {
+            return Verdict::LetThrough(Reason::TooLarge, place);
+        }
+        let client = &asked.plan.client.fields;
+        match entry::variation(&answer.head.fields, self.incoming.form, client) {
+            Ok(variation) => Verdict::Keep(place, variation),
+            Err(reason) => Verdict::Give(reason),
+        }
+    }
+
+    /// Gives an answer that memory has no room for to its client, and to a disk where it may go there.
+    async fn let_through(self: Box<Self>, reason: Reason, place: &Place) -> Step {
+        let tee = self.tee(place);
+        self.give(reason, tee).await
+    }
+
+    /// Where a response too large for memory is written while it passes, if it may be.
+    fn tee(&self, place: &Place) -> Option<Tee> {
+        let (asked, answer, form) = (&self.asked, &self.answer, self.incoming.form);
+        if place.partial || form != Form::default() {
+            return None;
+        }
+        let head = asked.stored_head(&answer.head, answer.freshness.clone(), form, false);
+        let client = &asked.plan.client.fields;
+        let variation = entry::variation(&answer.head.fields, form, client).ok()?;
+        let tags = entry::tags(&asked.plan.site.name, &answer.head.fields);
+        let candidate = Candidate {
+            site: &asked.plan.site,
+            key: &asked.plan.key,
+            head: &head,
+            variation: variation.as_ref(),
+            tags: &tags,
+            request: client,
+            born: asked.born,
+            storage: &answer.storage,
+        };
+        candidate.admit(&asked.worker)?.tee(place.total)
+    }
+}
+
+impl Asked {
+    /// A body broke off before anybody has seen anything of the answer.
+    pub(super) async fn body_failed(self: Box<Self>, broken: Broken, flow: Option<Flow>) -> Step {
+        self.worker.stats.fetches_failed.increment();
+        let transcript = &self.task.transcript;
+        match &broken {
+            Broken::Origin(error) => records::failed(transcript, self.origin.as_deref(), error),
+            Broken::Coding(error) => transcript.note(Tag::FetchError, format_args!("{error}")),
+            Broken::Local(error) => transcript.note(Tag::FetchError, format_args!("{error}")),
+            Broken::Full => {
+                transcript.note(Tag::FetchError, format_args!("Could not get storage"));
+            }
+        }
+        let failure = broken.failure();
+        if let Some(flow) = flow {
+            flow.fail(broken.into_body_error());
+        }
+        self.no_answer(failure).await
+    }
+
+    /// Whether the answer is of no use to others and would take the place of an object that still
+    /// is, as a policy sees it.
+    fn would_spoil(&self, answer: &Answer) -> bool {
+        let now = self.task.now;
+        let is_stale = answer.freshness.ttl_ms(now) <= 0;
+        is_stale && self.plan.site.semantics.keeps_fresh_over_stale && {
+            let known = self.worker.shared.cache.peek(&self.plan.key);
+            known.variants.iter().any(|object| match object.reuse(now) {
+                Reuse::Fresh | Reuse::StaleWhileRevalidate => true,
+                Reuse::Stale | Reuse::MustValidate => false,
+            })
+        }
+    }
+}

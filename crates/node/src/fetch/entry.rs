@@ -1,0 +1,206 @@
+//! What is known of an answer that is kept, before its body has come: the head as it is stored, its
+//! place, its variant and its tags.
+
+use super::SentPart;
+use super::asked::Asked;
+use super::prepare::append_to_list;
+use crate::disk::meta;
+use crate::policy::Answer;
+use crate::sites::SiteName;
+use freshet_base::clock::UnixMillis;
+use freshet_base::log_limit::LogLimit;
+use freshet_cache::{Form, StoredHead, Variation};
+use freshet_http::date;
+use freshet_http::fields::Fields;
+use freshet_http::freshness::Freshness;
+use freshet_http::message::{ResponseHead, Scheme, Version};
+use freshet_http::range::{ContentRange, Reconciled};
+use freshet_http::reason::Reason;
+use freshet_http::vary::Vary;
+use freshet_http::{hop_by_hop, update};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Tags of one object; a response that names more is kept with these only, and a purge of the rest
+/// misses it, which the log says.
+const TAGS_MAX: usize = 1024;
+/// Bytes of a name in `Vary`; the longest field anybody has registered has 43.
+const VARY_NAME_BYTES_MAX: usize = 127;
+
+/// Where an answer's bytes belong in the representation.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Place {
+    pub(super) start: u64,
+    /// The largest number where it is not known.
+    pub(super) end: u64,
+    pub(super) total: Option<u64>,
+    pub(super) partial: bool,
+}
+
+impl Place {
+    /// The place of an answer whose body has this length, from Content-Range for a 206 (RFC 9110
+    /// §14.4).
+    pub(super) fn of(head: &ResponseHead, length: Option<u64>) -> Result<Self, Reason> {
+        if head.status != 206 {
+            let end = length.unwrap_or(u64::MAX);
+            return Ok(Self { start: 0, end, total: length, partial: false });
+        }
+        let part = head.fields.get("content-range").and_then(ContentRange::parse);
+        let part = match (part, length) {
+            (Some(part), Some(length)) => match part.reconcile(length) {
+                Reconciled::Agrees => part,
+                Reconciled::Shorter(part) => part,
+                Reconciled::Contradicts => return Err(Reason::PartialWithoutRange),
+            },
+            (Some(part), None) => part,
+            (None, _) => return Err(Reason::PartialWithoutRange),
+        };
+        let Some(Range { start, end }) = part.range() else {
+            return Err(Reason::PartialWithoutRange);
+        };
+        let total = part.total();
+        Ok(Self { start, end, total, partial: !(start == 0 && Some(end) == total) })
+    }
+
+    /// Where its bytes end, where that is known.
+    pub(super) fn known_end(&self) -> Option<u64> {
+        Some(self.end).filter(|_| self.total.is_some() || self.partial)
+    }
+}
+
+impl SentPart {
+    /// The part a 206 brought, in the origin's words: what its client gets, even where they do not
+    /// quite fit the bytes.
+    pub(super) fn of(head: &ResponseHead, place: &Place) -> Option<Self> {
+        let content_range = head.fields.get("content-range")?;
+        (head.status == 206)
+            .then(|| Self { range: place.start..place.end, content_range: content_range.into() })
+    }
+}
+
+impl Asked {
+    /// The head as it is kept: complete but for what each response adds.
+    pub(super) fn stored_head(
+        &self,
+        head: &ResponseHead,
+        freshness: Freshness,
+        form: Form,
+        partial: bool,
+    ) -> StoredHead {
+        let received = self.received(head.status, &head.fields);
+        let fields = update::stored_fields(&received, &self.plan.site.freshness);
+        let stored = self.head_with(head, fields, freshness);
+        StoredHead { form, partial, ..stored }
+    }
+
+    /// The same with these fields, of a whole body that is kept as it is.
+    pub(super) fn head_with(
+        &self,
+        head: &ResponseHead,
+        mut fields: Fields,
+        freshness: Freshness,
+    ) -> StoredHead {
+        let name = &self.plan.site.settings.cache.name;
+        let via = format!("{} {name}", Version::Http11.number());
+        append_to_list(&mut fields, "Via", via.as_bytes());
+        let status = if head.status == 206 { 200 } else { head.status };
+        if status == 200 && !fields.contains("accept-ranges") {
+            fields.append("Accept-Ranges", "bytes");
+        }
+        StoredHead {
+            etag: fields.get("etag").map(Into::into),
+            last_modified: fields.get("last-modified").and_then(date::parse),
+            scheme_bound: scheme_bound(status, &fields, self.plan.client.scheme),
+            for_caches: hop_by_hop::has_for_caches(&fields),
+            partial: false,
+            fetch_id: self.task.id,
+            reason: head.reason.clone().filter(|_| head.status == status),
+            fields: fields.compact(),
+            status,
+            freshness,
+            form: Form::default(),
+        }
+    }
+}
+
+/// Which requests of the resource an answer is for, by its `Vary`; `None` where it is for all.
+///
+/// # Errors
+/// It is for none but the one it came for.
+pub(super) fn variation(
+    fields: &Fields,
+    form: Form,
+    client: &Fields,
+) -> Result<Option<Variation>, Reason> {
+    let too_long = |name: &[u8]| name.len() > VARY_NAME_BYTES_MAX;
+    match meta::rule(fields, form) {
+        Vary::None => Ok(None),
+        Vary::Any => Err(Reason::VaryAny),
+        Vary::On(_) if fields.tokens("vary").any(too_long) => Err(Reason::VaryAny),
+        Vary::On(rule) => {
+            let key = rule.key(client);
+            Ok(Some(Variation { rule: Arc::new(rule), key }))
+        }
+    }
+}
+
+/// The origin is told the scheme, which is in no key. A redirect may be meant for one only: from
+/// `http` to `https` of the same place, say, which would be a loop for the other. So may an error,
+/// and what says itself that it varies by the scheme.
+fn scheme_bound(status: u16, fields: &Fields, scheme: Scheme) -> Option<Scheme> {
+    let is_redirect = (300..400).contains(&status) && fields.contains("location");
+    let varies = || fields.has_token("vary", "x-forwarded-proto");
+    (is_redirect || status >= 400 || varies()).then_some(scheme)
+}
+
+/// Takes over what a 304 brought.
+pub(super) fn renew_head(stored: &mut StoredHead, answer: Answer, fetch_id: u64) {
+    let fields = answer.head.fields;
+    stored.fetch_id = fetch_id;
+    // A policy may take a 304 for what it is not about. Nothing then says what the bytes are of.
+    let known = stored.etag.take();
+    stored.etag = known.filter(|known| fields.get("etag") == Some(&**known));
+    stored.last_modified = fields.get("last-modified").and_then(date::parse);
+    stored.for_caches = hop_by_hop::has_for_caches(&fields);
+    stored.fields = fields.compact();
+    stored.freshness = answer.freshness;
+}
+
+/// Fields with tags that are separated by spaces...
+const SPACED_TAGS: [&str; 1] = ["surrogate-key"];
+/// ... and, in those of Varnish's `xkey`, by commas too.
+const MIXED_TAGS: [&str; 2] = ["xkey", "x-hashtwo"];
+
+/// Tags a response can be purged by: those of [`SPACED_TAGS`], of [`MIXED_TAGS`] and of `Cache-Tag`,
+/// separated by commas.
+pub(super) fn tags(site: &SiteName, fields: &Fields) -> Box<[u64]> {
+    let lines =
+        |names: &'static [&'static str]| names.iter().flat_map(|name| fields.get_all(*name));
+    let spaced = lines(&SPACED_TAGS).flat_map(|line| line.split(|byte| *byte == b' '));
+    let mixed =
+        lines(&MIXED_TAGS).flat_map(|line| line.split(|byte| matches!(byte, b' ' | b'\t' | b',')));
+    let spaced = spaced.chain(mixed);
+    let listed = fields.tokens("cache-tag");
+    let mut tags: Vec<u64> = spaced
+        .chain(listed)
+        .filter(|text| !text.is_empty())
+        .take(TAGS_MAX + 1)
+        .map(|text| site.tag(text))
+        .collect();
+    if tags.len() > TAGS_MAX {
+        // An origin may do that with each response.
+        static LIMIT: LogLimit = LogLimit::new();
+        if let Some(held_back) = LIMIT.admit(UnixMillis::now(), Duration::from_secs(10)) {
+            tracing::warn!(
+                held_back,
+                "a response has more than {TAGS_MAX} tags; the rest is ignored"
+            );
+        }
+        tags.truncate(TAGS_MAX);
+    }
+    tags.extend(site.tag_of_all());
+    tags.sort_unstable();
+    tags.dedup();
+    tags.into()
+}

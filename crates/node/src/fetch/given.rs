@@ -1,0 +1,141 @@
+//! An answer that one client gets.
+
+use super::answered::Answered;
+use super::asked::{Asked, Step};
+use super::coded::Incoming;
+use super::failure::Cause;
+use super::fill::{Broken, Flow};
+use super::{Fetched, Made};
+use crate::decisions::{NotStored, deciding_field};
+use crate::delivery::StoredBody;
+use crate::disk::Tee;
+use crate::policy::{FetchKind, Synthetic};
+use freshet_http::message::ResponseHead;
+use freshet_http::reason::Reason;
+use freshet_store::Body;
+use freshet_wire::h1::Framing;
+use std::sync::Arc;
+
+/// A response whose client has its head, and gets its body as that comes.
+pub(super) struct Given {
+    asked: Box<Asked>,
+    framing: Framing,
+    /// What is to come; `None` where nothing is.
+    rest: Option<Flow>,
+    /// How much the body has in all, where that is known.
+    bytes: Option<u64>,
+    /// What this worker had got of bodies before.
+    bytes_before: u64,
+}
+
+impl Answered {
+    /// Gives the answer to the client that asked, and lets requests for it not wait for one
+    /// another for a while.
+    pub(super) async fn give(self: Box<Self>, reason: Reason, tee: Option<Tee>) -> Step {
+        let Self { mut asked, answer, incoming } = *self;
+        let Incoming { source, framing, length, form, loan } = incoming;
+        let has_body = !matches!(framing, Framing::None | Framing::Length(0));
+        let arena = &asked.worker.shared.arena;
+        let memory =
+            if answer.stream { Body::transit(arena, length) } else { Body::new(arena, length) };
+        if loan.is_some() {
+            memory.attach(asked.upkeep(None, loan));
+        }
+        let flow = Flow::new(&asked.worker, source, memory.writer(0, length), length);
+        let mut flow = flow.teed(tee.filter(|_| answer.stream));
+        let mut is_whole = false;
+        if !answer.stream && has_body {
+            match flow.ahead(asked.worker.shared.cache.object_bytes_max()).await {
+                Ok(all) => is_whole = all,
+                Err(broken) => return asked.body_failed(broken, Some(flow)).await,
+            }
+        }
+        if let Some(ticket) = asked.plan.ticket.take() {
+            let span = asked.plan.site.settings.cache.hit_for_miss;
+            let span = answer.hit_for_miss.unwrap_or(span);
+            ticket.hit_for_miss(asked.task.now.plus(span));
+        }
+        let reason = if asked.plan.kind == FetchKind::Pass {
+            asked.plan.reason
+        } else {
+            asked.note_not_stored(reason, &answer.head);
+            reason
+        };
+        let made = Made { id: asked.task.id, freshness: answer.freshness };
+        let mut head = answer.head;
+        let length = match framing {
+            Framing::None => head.fields.get_str("content-length").and_then(|n| n.parse().ok()),
+            _ if is_whole => Some(flow.position()),
+            _ => length,
+        };
+        head.fields.remove("content-length");
+        let bytes_before = asked.worker.stats.origin_body_bytes.value();
+        let body = has_body.then(|| StoredBody::new(&memory, 0..length.unwrap_or(u64::MAX), None));
+        if has_body && !is_whole {
+            memory.enter_transit();
+        }
+        drop(memory);
+        let bytes = if has_body { length } else { Some(0) };
+        let rest = if has_body && !is_whole {
+            Some(flow)
+        } else {
+            // The client is to know its length.
+            flow.finish();
+            None
+        };
+        let origin = asked.origin.clone();
+        asked.reply(Fetched::Private { head, body, length, form, reason, origin, made });
+        Step::Given(Box::new(Given { asked, framing, rest, bytes, bytes_before }))
+    }
+}
+
+impl Given {
+    /// Brings the body to its client, to the end.
+    pub(super) async fn fill(self: Box<Self>) {
+        let Self { asked, framing, rest, bytes, bytes_before } = *self;
+        let stats = &asked.worker.stats;
+        if let Some(mut flow) = rest {
+            match flow.run().await {
+                Ok(()) => drop(flow.finish()),
+                Err(broken) => {
+                    if !matches!(broken, Broken::Local(_) | Broken::Full) {
+                        stats.fetches_failed.increment();
+                    }
+                    flow.fail(broken.into_body_error());
+                }
+            }
+        }
+        // Without a length only the worker's sum tells, which others add to meanwhile.
+        let bytes = bytes.unwrap_or_else(|| stats.origin_body_bytes.value() - bytes_before);
+        asked.note_body_ended(framing, bytes);
+    }
+}
+
+impl Asked {
+    /// Gives a page of our own to the client that began the fetch; others look again.
+    pub(super) fn private_page(mut self: Box<Self>, page: Synthetic, reason: Reason) -> Step {
+        self.plan.ticket = None;
+        let Synthetic { head, body } = page;
+        let length = Some(body.len() as u64);
+        if !self.plan.site.has_room_for(body.len(), &self.worker.shared.cache) {
+            return self.fail(Cause::Local.failure("Could not get storage"));
+        }
+        let origin = self.origin.clone();
+        self.reply(Fetched::Page { head, body, length, reason, origin });
+        Step::Over
+    }
+
+    /// Leaves a note for those who ask why.
+    fn note_not_stored(&self, reason: Reason, head: &ResponseHead) {
+        let targeted = &self.plan.site.freshness.targeted;
+        self.worker.shared.decisions.note(NotStored {
+            key: Arc::clone(&self.plan.key),
+            reason,
+            status: head.status,
+            field: deciding_field(reason, &head.fields, targeted),
+            origin: self.origin.as_deref().unwrap_or("").into(),
+            last: self.task.now,
+            count: 1,
+        });
+    }
+}

@@ -1,0 +1,249 @@
+//! An answer that became an object.
+
+use super::answered::Answered;
+use super::asked::{Asked, Step};
+use super::entry::{self, Place};
+use super::fill::{self, Broken, Flow};
+use super::range::Filler;
+use super::road::Road;
+use super::{Fetched, SentPart};
+use crate::disk::{Candidate, Intake, objective_of};
+use crate::expiry::Upkeep;
+use crate::lower;
+use crate::policy::{Storage, Synthetic};
+use crate::shares::{Loan, loan_of};
+use freshet_cache::{Object, ObjectSpec, Ticket, VARIANTS_MAX, Variation};
+use freshet_http::freshness::Freshness;
+use freshet_http::reason::Reason;
+use freshet_origin::response_body::OriginBody;
+use freshet_store::{Body, BodyWriter};
+use freshet_wire::h1::Framing;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Times a broken fill is taken up again from where it broke.
+const RESUMES_MAX: usize = 3;
+
+/// An object whose body is to come, or came. Whoever waited for it was told.
+pub(super) struct Kept {
+    asked: Box<Asked>,
+    object: Arc<Object>,
+    rest: Rest,
+    /// Who is asked for what is missing, where bytes of others may join.
+    filler: Option<Filler>,
+    intake: Option<Intake>,
+    is_lower: bool,
+    framing: Framing,
+}
+
+/// What is still to come of a body.
+enum Rest {
+    /// Nothing; whether it is whole.
+    Came(bool),
+    Coming(Box<Flow>),
+}
+
+impl Answered {
+    /// Puts the answer into the cache, where others see it while its body comes.
+    pub(super) async fn keep(
+        self: Box<Self>,
+        place: Place,
+        variation: Option<Variation>,
+        writer: BodyWriter,
+    ) -> Step {
+        let Self { mut asked, answer, incoming } = *self;
+        let Some(ticket) = asked.plan.ticket.take() else { return Step::Over };
+        let memory = Arc::clone(writer.body());
+        let sent = SentPart::of(&answer.head, &place);
+        let tags = entry::tags(&asked.plan.site.name, &answer.head.fields);
+        let head = asked.stored_head(&answer.head, answer.freshness, incoming.form, place.partial);
+        if incoming.loan.is_some() || answer.keep.is_some() {
+            memory.attach(asked.upkeep(answer.keep, incoming.loan));
+        }
+        let bytes_max = asked.worker.shared.cache.object_bytes_max();
+        let end = place.known_end();
+        // What says its length was judged by it before.
+        let flow = Flow::new(&asked.worker, incoming.source, writer, end);
+        let mut flow = flow.kept_to(end.map_or(bytes_max, |_| u64::MAX));
+        let hold = memory.reader(..);
+        let mut is_whole = false;
+        if !answer.stream {
+            match flow.ahead(bytes_max).await {
+                Ok(all) => is_whole = all,
+                Err(broken) => {
+                    asked.plan.ticket = Some(ticket);
+                    return asked.body_failed(broken, Some(flow)).await;
+                }
+            }
+        }
+        let candidate = Candidate {
+            site: &asked.plan.site,
+            key: &asked.plan.key,
+            head: &head,
+            variation: variation.as_ref(),
+            tags: &tags,
+            request: &asked.plan.client.fields,
+            born: asked.born,
+            storage: &answer.storage,
+        };
+        let intake = candidate.admit(&asked.worker);
+        if answer.storage != Storage::Configured {
+            // What a policy decided is not asked again when the object is used.
+            memory.note_offer();
+        }
+        let is_lower = lower::is_named(&asked.plan.site, &asked.plan.key, &answer.storage);
+        let objective = objective_of(&asked.plan.site.settings, &asked.plan.key);
+        let object =
+            asked.insert(ticket, ObjectSpec { head, body: memory, variation, tags, objective });
+        if let Some(keep) = answer.keep {
+            asked.worker.shared.expiry.watch(&object, keep);
+        }
+        let filler = Filler::new(&asked.worker, &object, Road::taken(asked.question()));
+        // Those who get what is all there are to know its length.
+        let rest = if is_whole { Rest::Came(flow.finish()) } else { Rest::Coming(Box::new(flow)) };
+        let fetched = Fetched::Object {
+            object: Arc::clone(&object),
+            reason: asked.plan.reason,
+            stored: object.is_indexed(),
+            origin: asked.origin.clone(),
+            sent,
+            hold: Some(hold),
+        };
+        asked.reply(fetched);
+        let framing = incoming.framing;
+        Step::Kept(Box::new(Kept { asked, object, rest, filler, intake, is_lower, framing }))
+    }
+}
+
+impl Asked {
+    /// Keeps a page of our own in the origin's place.
+    pub(super) async fn keep_page(
+        mut self: Box<Self>,
+        page: Synthetic,
+        freshness: Freshness,
+    ) -> Step {
+        let Some(ticket) = self.plan.ticket.take() else {
+            return self.private_page(page, Reason::Synthetic);
+        };
+        let Some(memory) = copied(&self, &page.body).await else {
+            // There is no memory to keep it in.
+            return self.private_page(page, Reason::Synthetic);
+        };
+        let fields = page.head.fields.clone();
+        let head = self.head_with(&page.head, fields, freshness);
+        let hold = memory.reader(..);
+        let tags = self.plan.site.name.tag_of_all().into_iter().collect();
+        let objective = objective_of(&self.plan.site.settings, &self.plan.key);
+        let object =
+            ticket.insert(ObjectSpec { head, body: memory, variation: None, tags, objective });
+        let fetched = Fetched::Object {
+            stored: object.is_indexed(),
+            object,
+            reason: self.plan.reason,
+            origin: self.origin.clone(),
+            sent: None,
+            hold: Some(hold),
+        };
+        self.reply(fetched);
+        Step::Over
+    }
+
+    /// Puts an object into the index.
+    fn insert(&self, ticket: Ticket, spec: ObjectSpec) -> Arc<Object> {
+        let object = ticket.insert(spec);
+        if self.worker.shared.cache.tell_crowded() {
+            let url = String::from_utf8_lossy(self.plan.key.text()).into_owned();
+            tracing::warn!(
+                url,
+                "a URL has {VARIANTS_MAX} variants by Vary; further ones evict others"
+            );
+        }
+        object
+    }
+
+    /// What goes with the body of an object.
+    pub(super) fn upkeep(&self, keep: Option<Duration>, loan: Option<Arc<Loan>>) -> Arc<Upkeep> {
+        // What is not kept has no end to be told of.
+        let scribe = self.worker.shared.scribe.as_ref().filter(|_| keep.is_some());
+        Arc::new(Upkeep::new(keep.unwrap_or_default(), loan, scribe, self.task.id))
+    }
+}
+
+/// A body of these bytes; `None` where there is no memory for it.
+async fn copied(asked: &Asked, bytes: &[u8]) -> Option<Arc<Body>> {
+    let total = Some(bytes.len() as u64);
+    let memory = Body::new(&asked.worker.shared.arena, total);
+    let mut writer = memory.writer(0, total);
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let room = writer.reserve(rest.len()).await.ok()?;
+        let count = room.len().min(rest.len());
+        let (now, later) = rest.split_at(count);
+        room[..count].copy_from_slice(now);
+        writer.commit(count);
+        rest = later;
+    }
+    let _ = writer.finish();
+    Some(memory)
+}
+
+impl Kept {
+    /// Fills the body to its end, and puts what is whole where else it is to be.
+    pub(super) async fn fill(mut self: Box<Self>) {
+        let is_whole = match std::mem::replace(&mut self.rest, Rest::Came(false)) {
+            Rest::Came(is_whole) => is_whole,
+            Rest::Coming(flow) => self.complete(*flow).await,
+        };
+        let Self { asked, object, intake, is_lower, framing, .. } = *self;
+        fill::give_back(object.body());
+        if let Some(loan) = loan_of(object.body()).filter(|_| is_whole && object.is_indexed()) {
+            loan.offer(&object);
+        }
+        if let Some(intake) = intake.filter(|_| is_whole) {
+            intake.offer(&object);
+        }
+        if is_whole && is_lower {
+            asked.worker.shared.cache.place_lower(&object);
+        }
+        asked.note_body_ended(framing, object.body().total().unwrap_or(0));
+    }
+
+    /// Brings the rest. What breaks is taken up again by range where the object has a strong
+    /// validator; otherwise readers are told and the object is forgotten. Whether all of it came.
+    async fn complete(&self, mut flow: Flow) -> bool {
+        let (worker, object) = (&self.asked.worker, &self.object);
+        let mut resumes = 0;
+        loop {
+            let broken = match flow.run().await {
+                Ok(()) => {
+                    let is_whole = flow.finish();
+                    if !is_whole {
+                        worker.shared.cache.forget(object);
+                    }
+                    return is_whole;
+                }
+                Err(broken) => broken,
+            };
+            if let Broken::Origin(error) = &broken {
+                tracing::debug!(%error, key = %object.key(), "a fill broke off");
+                worker.stats.fetches_failed.increment();
+                if resumes < RESUMES_MAX
+                    && let Some(source) = self.resumed(&flow).await
+                {
+                    resumes += 1;
+                    flow.go_on_from(source);
+                    continue;
+                }
+            }
+            worker.shared.cache.forget(object);
+            flow.fail(broken.into_body_error());
+            return false;
+        }
+    }
+
+    /// What a fill lacks, from whoever has it.
+    async fn resumed(&self, flow: &Flow) -> Option<OriginBody> {
+        let rest = flow.rest().filter(|rest| !rest.is_empty())?;
+        self.filler.as_ref()?.ask(&rest).await
+    }
+}

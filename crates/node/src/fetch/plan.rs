@@ -1,0 +1,120 @@
+//! What to fetch, and for whom.
+
+use super::prepare;
+use crate::body::RequestBody;
+use crate::exchange::Interim;
+use crate::ledger::requests::Charge;
+use crate::policy::{ClientTask, FetchKind};
+use crate::sites::SiteRef;
+use crate::transcript::Transcript;
+use freshet_cache::{Key, Object, Ticket};
+use freshet_http::message::RequestHead;
+use freshet_http::reason::Reason;
+use std::any::Any;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What to fetch and for whom.
+pub(crate) struct Plan {
+    /// The request it is for.
+    pub(super) parent: u64,
+    /// What happens to that request.
+    pub(super) transcript: Rc<Transcript>,
+    pub(super) kind: FetchKind,
+    /// What the policy keeps for the fetch.
+    pub(super) state: Option<Box<dyn Any>>,
+    /// The request for the origin.
+    pub(super) request: RequestHead,
+    /// The client's, whose fields decide storability and variant.
+    pub(super) client: RequestHead,
+    pub(super) client_address: Option<SocketAddr>,
+    /// Where the client reached the node.
+    pub(super) server_address: Option<SocketAddr>,
+    pub(super) site: SiteRef,
+    pub(super) key: Arc<Key>,
+    /// The turn to fetch; `None` for a pass.
+    pub(super) ticket: Option<Ticket>,
+    /// An object to validate, or to serve if the origin fails.
+    pub(super) stale: Option<Arc<Object>>,
+    pub(super) body: Option<RequestBody>,
+    /// What the request is charged of the memory: a fetch may outlive it.
+    #[expect(dead_code, reason = "it is there until the fetch ends")]
+    charge: Option<Rc<Charge>>,
+    /// Where interim responses go.
+    pub(super) interim: Option<Interim>,
+    pub(super) reason: Reason,
+}
+
+impl Plan {
+    /// To fill the cache for a request that found nothing it could be served, or only `stale`.
+    pub(crate) fn miss(
+        task: &mut ClientTask,
+        key: Arc<Key>,
+        ticket: Ticket,
+        stale: Option<Arc<Object>>,
+    ) -> Self {
+        let begun = Self::begin(task, key, FetchKind::Miss);
+        let request = prepare::for_miss(task, stale.as_deref());
+        Self { request, ticket: Some(ticket), stale, ..begun }
+    }
+
+    /// To renew an object that is served meanwhile.
+    pub(crate) fn refresh(task: &mut ClientTask, ticket: Ticket, object: &Arc<Object>) -> Self {
+        let begun = Self::begin(task, Arc::clone(object.key()), FetchKind::Background);
+        let request = prepare::for_miss(task, Some(object));
+        let stale = Some(Arc::clone(object));
+        Self { request, ticket: Some(ticket), stale, reason: Reason::HitStale, ..begun }
+    }
+
+    /// For one client, of which nothing is kept.
+    pub(crate) fn pass(task: &mut ClientTask, key: Arc<Key>) -> Self {
+        let begun = Self::begin(task, key, FetchKind::Pass);
+        Self { request: prepare::for_pass(task), ..begun }
+    }
+
+    /// For one client whose connection is to become a tunnel, which `request` asks for.
+    pub(crate) fn pipe(task: &mut ClientTask, key: Arc<Key>, request: RequestHead) -> Self {
+        let begun = Self::begin(task, key, FetchKind::Pass);
+        Self { request, reason: Reason::Pipe, ..begun }
+    }
+
+    /// With a body for the origin.
+    #[must_use]
+    pub(crate) fn with_body(self, body: Option<RequestBody>) -> Self {
+        Self { body, ..self }
+    }
+
+    /// With somebody who is told what the origin says before its answer.
+    #[must_use]
+    pub(crate) fn telling(self, interim: &Interim) -> Self {
+        Self { interim: Some(interim.clone()), ..self }
+    }
+
+    /// What is the same for all, with the policy asked what it wants to know later.
+    fn begin(task: &mut ClientTask, key: Arc<Key>, kind: FetchKind) -> Self {
+        let site = task.site.clone();
+        let state = site.policy.begin_fetch(task, kind);
+        Self {
+            parent: task.id,
+            transcript: Rc::clone(&task.transcript),
+            kind,
+            state,
+            request: RequestHead::default(),
+            client: match kind {
+                FetchKind::Pass => task.request.clone(),
+                FetchKind::Miss | FetchKind::Background => prepare::for_all(task),
+            },
+            client_address: task.client.address,
+            server_address: task.client.local_address,
+            site,
+            key,
+            ticket: None,
+            stale: None,
+            body: None,
+            charge: task.charge.clone(),
+            interim: None,
+            reason: task.reason,
+        }
+    }
+}
