@@ -10,7 +10,11 @@ use freshet_lab::forwarding::search::Verdict;
 use freshet_lab::forwarding::{Bed, Middle, Plan};
 use freshet_lab::scenario::forwarding::{self, MIX, Options};
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+/// One wire at a time has the two processors.
+static ALONE: Mutex<()> = Mutex::new(());
 
 fn bed(middle: Middle) -> Option<Bed> {
     if let Some(why) = freshet_router::kernel::namespace::missing() {
@@ -24,6 +28,7 @@ fn bed(middle: Middle) -> Option<Bed> {
 /// At a rate that is far below what anything here does, and at one that is far above.
 #[test]
 fn what_is_sent_arrives_or_is_counted_as_dropped() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     for middle in Middle::ALL {
         let Some(mut bed) = bed(middle) else { return };
         for (rate, packets) in [(2e4, 1000_u32), (2e7, 100_000)] {
@@ -49,6 +54,7 @@ fn a_short_run_has_a_row_for_each_size_and_leaves_nothing() {
         skip::skip(why);
         return;
     }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut setup = forwarding::setup();
     setup.duration = Duration::from_millis(20);
     let options = Options {

@@ -21,10 +21,12 @@ use freshet_router::rule::compile::Table;
 use freshet_router::rule::{Act, AddressRange, Filter, Profile, Rule};
 use freshet_router::session::lines::{Lines, Numbers};
 use freshet_router::session::{Client, Session};
-use rustix::process::{Pid, setpriority_process};
+use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::collections::BTreeSet;
 use std::fmt::Display;
+use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -177,17 +179,22 @@ fn apart<T: Send>(work: impl FnOnce() -> Result<T, LabError> + Send) -> Result<T
     std::thread::scope(|scope| scope.spawn(work).join().expect("the thread says what is wrong"))
 }
 
-/// Holds a thread on a processor, before all others there.
-fn hold(thread: Option<Pid>, cpu: usize) -> Result<(), LabError> {
+/// Holds a thread on a processor, before all that has no real-time priority: nice values do not reach
+/// over sessions, each of which the kernel gives a share of its own.
+fn hold(thread: Pid, cpu: usize) -> Result<(), LabError> {
     let refuse = wrong("processors");
     if cpu >= CpuSet::MAX_CPU {
         return Err(refuse(&format!("there is no processor {cpu}")));
     }
     let mut set = CpuSet::new();
     set.set(cpu);
-    sched_setaffinity(thread, &set)
+    sched_setaffinity(Some(thread), &set)
         .map_err(|error| refuse(&format!("processor {cpu}: {error}")))?;
-    setpriority_process(thread, -20).map_err(|error| refuse(&error))
+    let thread = thread.as_raw_nonzero().to_string();
+    let output = Command::new("chrt").args(["--fifo", "--pid", "1", &thread]).output();
+    let output = output.map_err(|error| wrong("chrt, of util-linux")(&error))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() { Ok(()) } else { Err(wrong("chrt")(&said.trim())) }
 }
 
 /// Threads of the kernel that take what arrives at interfaces.
@@ -306,7 +313,7 @@ impl Bed {
         };
         let (ends, cpu) = (&mut self.ends, self.plan.cpus[0]);
         let sent = apart(|| {
-            hold(None, cpu)?;
+            hold(rustix::thread::gettid(), cpu)?;
             ends.send(&load, stop).map_err(|error| wrong("the load")(&error))
         })?;
         let is_tap = self.plan.middle == Middle::Tap;
@@ -404,7 +411,13 @@ fn give_threads(namespaces: &Namespaces, cpu: usize) -> Result<Vec<i32>, LabErro
         namespaces.write(NS, &path, "1").map_err(|what| wrong("threads of interfaces")(&what))?;
     }
     let threads: Vec<i32> = receivers().difference(&before).copied().collect();
-    threads.iter().try_for_each(|thread| hold(Pid::from_raw(*thread), cpu))?;
+    for thread in threads.iter().filter_map(|thread| Pid::from_raw(*thread)) {
+        let held = hold(thread, cpu);
+        // One of another wire may have ended in between.
+        if Path::new(&format!("/proc/{}", thread.as_raw_nonzero())).exists() {
+            held?;
+        }
+    }
     Ok(threads)
 }
 
