@@ -201,7 +201,7 @@ def slow_uncacheable(bed):
     slow_readers(bed, "uncacheable")
 
 
-@attack(promise="readers of many networks, each within its share, cost others no response", where=WHERE, peers=("nginx",), long_only=True)
+@attack(promise="readers of many networks, each within its share, cost others no response", where=WHERE, peers=("nginx",))
 def many_networks(bed):
     """A crowd of eight networks stands in distinct objects without an ETag; others read whole ones meanwhile, as fast as
     they come, which are without an ETag too."""

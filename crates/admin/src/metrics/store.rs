@@ -82,6 +82,7 @@ fn lower_memory(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
 
 fn memory(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     let stats = node.shared.arena.stats();
+    let readers = node.shared.readers.stats();
     let gauges = [
         (
             "limit_bytes",
@@ -100,7 +101,7 @@ fn memory(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
         (
             "held_bytes",
             "Memory of bodies that responses keep which wait for their clients.",
-            node.shared.readers.stats().bytes,
+            readers.bytes,
         ),
         (
             "filling_bytes",
@@ -119,6 +120,11 @@ fn memory(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
             "fills_refused",
             "Times a body to be kept had to pass, as those under way held what they may.",
             stats.fills_refused,
+        ),
+        (
+            "holds_displaced",
+            "Times a response lost what it kept in memory to one whose client had waited less.",
+            readers.displaced,
         ),
         ("reclaims", "Times eviction was asked for.", stats.reclaim_calls),
         ("reclaimed_bytes", "Memory that eviction freed.", stats.reclaimed_bytes),

@@ -48,6 +48,11 @@ pub(crate) struct Setup {
     pub(crate) rest: String,
 }
 
+/// What a load balancer sends before what a client at this address sends.
+pub(crate) fn proxied(address: &str) -> String {
+    format!("PROXY TCP4 {address} 192.0.2.254 1000 80\r\n")
+}
+
 impl Setup {
     pub(crate) fn of(origin: &Origin) -> Self {
         Self::url(&origin.url())
@@ -61,6 +66,12 @@ impl Setup {
             origins: format!("[[origin]]\nurl = \"{url}\"\n"),
             rest: String::new(),
         }
+    }
+
+    /// Takes a client's address from the PROXY header that [`proxied`] is.
+    pub(crate) fn behind_proxy(mut self) -> Self {
+        self.listen.push_str("proxy_protocol = true\n");
+        self
     }
 
     pub(crate) fn and(mut self, rest: &str) -> Self {

@@ -15,9 +15,7 @@ fn telling(name: &'static str) -> Origin {
 }
 
 fn behind_proxy(origin: &Origin) -> TestNode {
-    let mut setup = Setup::of(origin);
-    setup.listen.push_str("proxy_protocol = true\n");
-    setup.start()
+    Setup::of(origin).behind_proxy().start()
 }
 
 #[test]
@@ -106,8 +104,8 @@ fn a_connection_without_its_proxy_header_is_closed() {
 fn a_peer_outside_of_proxy_from_cannot_choose_an_address() {
     run(async {
         let origin = Origin::serve(|asked| fresh(asked.target()));
-        let mut setup = Setup::of(&origin);
-        setup.listen.push_str("proxy_protocol = true\nproxy_from = [\"192.0.2.0/24\"]\n");
+        let mut setup = Setup::of(&origin).behind_proxy();
+        setup.listen.push_str("proxy_from = [\"192.0.2.0/24\"]\n");
         setup.listen.push_str("[[listen]]\naddress = \"127.0.0.1:0\"\n");
         let node = setup.start();
         let open = node.node.socket_addresses()[1];

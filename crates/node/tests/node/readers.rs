@@ -3,7 +3,7 @@
 
 use crate::client::{Answer, Client};
 use crate::h2_frames::{DATA, Frames, RST_STREAM};
-use crate::harness::{Setup, TestNode, pattern, run, until};
+use crate::harness::{Setup, TestNode, pattern, proxied, run, until};
 use crate::origin::{Origin, fresh, head, ranged, response};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -37,18 +37,16 @@ fn catalogue() -> Origin {
 
 /// A node that takes a client's address from a PROXY header.
 fn start(origin: &Origin, memory: &'static str, limits: &str) -> TestNode {
-    let mut setup = Setup { memory, ..Setup::of(origin) }.and(limits);
-    setup.listen = "[[listen]]\naddress = \"127.0.0.1:0\"\nproxy_protocol = true\n".into();
-    setup.start()
+    Setup { memory, ..Setup::of(origin) }.behind_proxy().and(limits).start()
 }
 
-const ATTACKER: &str = "PROXY TCP4 192.0.2.1 192.0.2.254 1000 80\r\n";
-const OTHER: &str = "PROXY TCP4 192.0.2.2 192.0.2.254 1000 80\r\n";
+const ATTACKER: &str = "192.0.2.1";
+const OTHER: &str = "192.0.2.2";
 
 /// A GET of a client that has nothing to do with those who read slowly.
 async fn get(node: &TestNode, target: &str) -> Answer {
     let mut client = Client::to(node).await;
-    client.send(OTHER).await;
+    client.send(proxied(OTHER)).await;
     client.get(target).await
 }
 
@@ -78,13 +76,13 @@ async fn narrow(node: &TestNode) -> Client {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     let mut client = Client::over(socket.connect(node.address()).await.unwrap());
-    client.send(ATTACKER).await;
+    client.send(proxied(ATTACKER)).await;
     client
 }
 
 /// An HTTP/2 connection of which streams have this window.
 async fn frames(node: &TestNode, window_bytes: u32) -> Frames {
-    Frames::connect_as(node, ATTACKER, window_bytes).await
+    Frames::connect_as(node, &proxied(ATTACKER), window_bytes).await
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use crate::client::{Client, get};
 use crate::h2_frames::{END_STREAM, Frames};
-use crate::harness::{Setup, TestNode, run, until};
+use crate::harness::{Setup, TestNode, proxied, run, until};
 use crate::origin::{Asked, Origin, fresh, head, response};
 use std::time::Duration;
 
@@ -12,8 +12,7 @@ const PRIVATE: &[&str] = &["Cache-Control: no-store"];
 /// A node that takes the client's address from a PROXY header, with so many connections to its
 /// origin, of which a network may have half.
 fn shared_out(origin: &Origin, connections_max: u32) -> TestNode {
-    let mut setup = Setup { workers: 1, ..Setup::of(origin) };
-    setup.listen = "[[listen]]\naddress = \"127.0.0.1:0\"\nproxy_protocol = true\n".into();
+    let mut setup = Setup { workers: 1, ..Setup::of(origin) }.behind_proxy();
     setup.origins.push_str(&format!("connections_max = {connections_max}\n"));
     setup.start()
 }
@@ -21,7 +20,7 @@ fn shared_out(origin: &Origin, connections_max: u32) -> TestNode {
 /// A connection of a client at this address.
 async fn from(node: &TestNode, address: &str) -> Client {
     let mut client = Client::to(node).await;
-    client.send(format!("PROXY TCP4 {address} 192.0.2.254 1000 80\r\n")).await;
+    client.send(proxied(address)).await;
     client
 }
 
