@@ -24,12 +24,14 @@ use freshet_router::kernel::{Object, Options, Programs, Running, config};
 use serde_json::json;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
-use world::{CONFIG, N3, ORIGIN, World, missing};
+use world::{CONFIG, N3, N6, ORIGIN, World, missing};
 
 /// Tells this program, started again, to take what arrives at an interface.
 const SINK: &str = "FRESHET_ROUTER_SINK";
 /// Tells this program, started again, where to send frames to: `MAC`.
 const SEND: &str = "FRESHET_ROUTER_SEND";
+/// Tells it, where it is not empty, that packets are in no tunnels.
+const PLAIN: &str = "FRESHET_ROUTER_PLAIN";
 const SIZES: [usize; 10] = [64, 64, 128, 256, 256, 512, 1024, 1024, 1500, 1500];
 const FRAMES_OF_A_SIZE: u32 = 40_000;
 const ROUNDS: usize = 5;
@@ -57,6 +59,10 @@ fn main() {
     (bridge.gnb, bridge.upf) = (None, None);
     measure(&mut bridge, "bridge alone", "core", "core0");
     drop(bridge);
+    let mut kernel = World::new(N6);
+    forward(&kernel);
+    measure(&mut kernel, KERNEL, "core", "core0");
+    drop(kernel);
     let mut world = World::new(N3);
     world.pair("app", "probe", "tap0", N3.mtu);
     let apps = format!(
@@ -84,6 +90,20 @@ fn main() {
     measure(&mut world, "tap, decapsulated", "app", "probe");
 }
 
+/// What forwards packets without tunnels, which the kernel does not know.
+const KERNEL: &str = "the kernel's forwarding";
+
+/// Has the kernel forward from one end of the wire to the other, in place of the bridge.
+fn forward(world: &World) {
+    world.sysctl("rtr", "net.ipv4.ip_forward=1");
+    world.ip("rtr", "link set acc0 nomaster");
+    world.ip("rtr", "link set cor0 nomaster");
+    world.ip("rtr", "addr add 10.201.0.1/24 dev cor0");
+    let mac = world.mac("core", "core0");
+    world.ip("rtr", &format!("neigh add 10.201.0.2 lladdr {mac} dev cor0 nud permanent"));
+    world.ip("rtr", "route add 203.0.113.0/24 via 10.201.0.2 dev cor0");
+}
+
 /// The best of some rounds, by what arrived at an interface.
 fn measure(world: &mut World, name: &str, ns: &str, device: &str) {
     let sent = u64::from(FRAMES_OF_A_SIZE) * SIZES.len() as u64;
@@ -94,11 +114,14 @@ fn measure(world: &mut World, name: &str, ns: &str, device: &str) {
     let _sinks: Vec<world::Running> =
         ends.into_iter().map(|(ns, device)| start_sink(world, ns, device)).collect();
     for _ in 0..ROUNDS {
+        let next =
+            if name == KERNEL { world.mac("rtr", "acc0") } else { world.mac("core", "core0") };
         let before = world.received(ns, device);
         let output = Command::new("ip")
             .args(["netns", "exec", &world.ns("ran")])
             .arg(std::env::current_exe().unwrap())
-            .env(SEND, world.mac("core", "core0"))
+            .env(SEND, next)
+            .env(PLAIN, if name == KERNEL { "1" } else { "" })
             .stdin(Stdio::null())
             .output()
             .unwrap();
@@ -200,6 +223,10 @@ fn frame(bytes: usize, macs: [[u8; 6]; 2]) -> Vec<u8> {
         Wrapping { addresses: [end(1), end(240)], teid: 100, qfi: 9, form: Form::GtpContainer };
     let mut frame = macs.concat();
     frame.extend([8, 0]);
+    if std::env::var_os(PLAIN).is_some_and(|is| !is.is_empty()) {
+        frame.extend(packet);
+        return frame;
+    }
     frame.extend(wrapping.headers(&packet, 0, None));
     frame.extend(packet);
     frame

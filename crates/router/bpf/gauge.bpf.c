@@ -47,7 +47,7 @@ INLINE int put_back(struct xdp_md *context)
 	if (!content)
 		return 0;
 	copy(content, first->content, 64);
-	if (first->head > 64) {
+	if (first->head >= 80) {
 		content = at(context, 64, 16, frame_bytes(context));
 		if (!content)
 			return 0;

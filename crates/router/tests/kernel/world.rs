@@ -314,7 +314,7 @@ impl World {
     }
 
     /// Sets what `sysctl` would, such as `net.ipv4.ip_forward=1`.
-    fn sysctl(&self, ns: &str, setting: &str) {
+    pub(crate) fn sysctl(&self, ns: &str, setting: &str) {
         let (name, value) = setting.split_once('=').unwrap();
         let command = format!("echo {value} > /proc/sys/{}", name.replace('.', "/"));
         let output = run("ip", &["netns", "exec", &self.ns(ns), "sh", "-c", &command]);
