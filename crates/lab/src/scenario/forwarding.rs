@@ -533,6 +533,13 @@ impl Beside {
     }
 }
 
+impl Drop for Beside {
+    /// Also where the scenario ends early.
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Gives a process, or this thread, the lowest priority.
 fn lower(process: Option<u32>) -> Result<(), LabError> {
     let process = process.and_then(|pid| rustix::process::Pid::from_raw(pid as i32));
