@@ -12,7 +12,7 @@ ARGS ?=
 # The folder with the checkouts of the conformance suites.
 SUITES ?=
 
-.PHONY: help setup run node test lint format bench audit conformance clean
+.PHONY: help setup run node package test lint format bench audit conformance clean
 
 help: ## list the targets
 	@echo 'make TARGET, where TARGET is one of'
@@ -29,6 +29,9 @@ run: ## show the whole thing: an origin, a node, viewers, live figures (ARGS='--
 node: ## build the program for production: no demo, lab and planner in it
 	@tools/setup run
 	@cargo build --release -p freshet-cli --bin freshet --no-default-features
+
+package: ## make packages: for Debian, an archive, a container image (into target/packages)
+	@tools/package
 
 test: ## run every test
 	@tools/test $(ARGS)

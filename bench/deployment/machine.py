@@ -11,11 +11,12 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 # What the machine has besides the least: a service manager, and what the page's commands use.
-PACKAGES = "systemd,systemd-sysv,dbus,ca-certificates,curl,openssl,procps"
+PACKAGES = "systemd,systemd-sysv,dbus,ca-certificates,curl,logrotate,openssl,procps"
 BOOT_SECONDS_MAX = 90
 
 
@@ -37,7 +38,8 @@ def give_up(why):
 
 def root_folder():
     """The machines' root, made where it is not there."""
-    folder = ROOT / ".cache/deployment/root"
+    # Another list of packages is another root.
+    folder = ROOT / f".cache/deployment/root-{zlib.crc32(PACKAGES.encode()):08x}"
     if not folder.is_dir():
         print("deployment: making a Debian 12 (about a minute)", file=sys.stderr)
         folder.parent.mkdir(parents=True, exist_ok=True)

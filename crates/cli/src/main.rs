@@ -24,6 +24,7 @@ mod runtime;
 mod self_signed;
 mod serve;
 mod settings;
+mod stop;
 mod store;
 mod tail;
 mod text;
@@ -86,6 +87,8 @@ enum Command {
     Reload(reload::Arguments),
     /// Have the program that is installed now take over.
     Upgrade(upgrade::Arguments),
+    /// Have a node end when its open requests have.
+    Stop(stop::Arguments),
     /// Print what a shell needs to complete commands and flags.
     Completions(manual::CompletionsArguments),
     /// Write man pages to a folder.
@@ -114,6 +117,7 @@ fn main() -> ExitCode {
         Command::Store(arguments) => store::run(arguments),
         Command::Reload(arguments) => reload::run(&arguments),
         Command::Upgrade(arguments) => upgrade::run(&arguments),
+        Command::Stop(arguments) => stop::run(&arguments),
         Command::Completions(arguments) => manual::completions(&arguments, Arguments::command()),
         Command::Man(arguments) => manual::man(&arguments, Arguments::command()),
     };

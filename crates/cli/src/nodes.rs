@@ -2,6 +2,7 @@
 
 use crate::runtime;
 use anyhow::{Context, Result, anyhow, bail};
+use clap::Args;
 use freshet_net::address::Address;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
@@ -68,7 +69,7 @@ pub(crate) fn check_free(directory: &Path) -> Result<()> {
 }
 
 /// Waits until a process has ended; false where it has not in that time.
-fn ends_within(pid: u32, limit: Duration) -> bool {
+pub(crate) fn ends_within(pid: u32, limit: Duration) -> bool {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return true };
     let process = match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(process) => process,
@@ -184,6 +185,40 @@ pub(crate) fn running() -> Vec<Node> {
         }
     }
     nodes
+}
+
+/// Flags that say which node of this machine is meant.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Which {
+    /// Node that is meant, where several run.
+    #[arg(long, value_name = "NAME", group = "which")]
+    name: Option<String>,
+    /// Its process.
+    #[arg(long, value_name = "PID", group = "which")]
+    pub(crate) pid: Option<u32>,
+    /// Its admin address, as 127.0.0.1:6080 or unix:/path.
+    #[arg(long, value_name = "ADDR", group = "which")]
+    admin: Option<Address>,
+}
+
+impl Which {
+    /// The node that is meant, where one runs.
+    ///
+    /// # Errors
+    /// When several run and none is named, or none is as named.
+    pub(crate) fn node(&self) -> Result<Option<Node>> {
+        let mut nodes = running();
+        if let Some(pid) = self.pid {
+            nodes.retain(|node| node.pid == pid);
+        }
+        if let Some(admin) = &self.admin {
+            nodes.retain(|node| node.admin().as_ref() == Some(admin));
+            if nodes.is_empty() {
+                bail!("no node runs here whose admin address is {admin}");
+            }
+        }
+        choose(nodes, self.name.as_deref())
+    }
 }
 
 /// The only one of `nodes`, or the one of this name: never a guess.

@@ -133,6 +133,9 @@ async fn control(
             }
         }
     };
+    // A service manager tells all processes of a service to end. For one that has handed over this is
+    // no news: it ends when what it has is answered, as it would anyway.
+    let mut words_ignored = u32::from(successor.is_some());
     match successor {
         Some(pid) => {
             tracing::info!(pid, "the new process serves; draining");
@@ -148,11 +151,23 @@ async fn control(
     node.drain();
     let draining = Arc::clone(node);
     let mut ended = tokio::task::spawn_blocking(move || draining.join());
-    tokio::select! {
-        _ = &mut ended => tracing::info!("drained"),
-        () = told_to_end(&mut terminate, &mut interrupt) => {
-            tracing::info!("told again: ending at once");
-            node.stop();
+    loop {
+        tokio::select! {
+            _ = &mut ended => {
+                tracing::info!("drained");
+                return;
+            }
+            () = told_to_end(&mut terminate, &mut interrupt) => match words_ignored.checked_sub(1) {
+                Some(left) => {
+                    words_ignored = left;
+                    tracing::info!("told to end with the service; draining already");
+                }
+                None => {
+                    tracing::info!("told again: ending at once");
+                    node.stop();
+                    return;
+                }
+            },
         }
     }
 }

@@ -6,7 +6,7 @@
 //! stops accepting, answers what it has and ends. Whatever goes wrong before that word leaves the old
 //! process serving.
 
-use crate::nodes::{self, Node};
+use crate::nodes::{Node, Which};
 use crate::runtime;
 use anyhow::{Context, Result, bail};
 use freshet_net::address::Address;
@@ -157,14 +157,10 @@ fn is_program(path: &Path) -> bool {
 /// `freshet upgrade`
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  freshet upgrade\n  freshet upgrade --name edge-2\n  \
-                        freshet upgrade --pid 4711")]
+                        freshet upgrade --admin 127.0.0.1:6080")]
 pub(crate) struct Arguments {
-    /// Node to ask, where several run.
-    #[arg(long, value_name = "NAME", conflicts_with = "pid")]
-    name: Option<String>,
-    /// Process to ask.
-    #[arg(long, value_name = "PID")]
-    pid: Option<u32>,
+    #[command(flatten)]
+    which: Which,
 }
 
 /// Has a running node hand over to the program that is installed now, and waits until it has.
@@ -172,12 +168,8 @@ pub(crate) struct Arguments {
 /// # Errors
 /// When there is no such process, or it goes on as before.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let mut running = nodes::running();
-    if let Some(pid) = arguments.pid {
-        running.retain(|node| node.pid == pid);
-    }
-    let found = nodes::choose(running, arguments.name.as_deref())?;
-    let pid = match (arguments.pid, &found) {
+    let found = arguments.which.node()?;
+    let pid = match (arguments.which.pid, &found) {
         (_, Some(node)) => node.pid,
         (Some(pid), None) => pid,
         (None, None) => bail!("no node runs here as this user: name its process with --pid"),

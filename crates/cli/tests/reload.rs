@@ -75,7 +75,9 @@ fn the_command_tells_how_a_reload_went_also_without_an_admin_interface() {
         assert!(said.contains("did you mean `grace`?") && said.contains("nothing was changed"));
         configuration("");
         assert!(reload().status.success());
-        node.signal(Signal::TERM);
+        let stopped = run(freshet().arg("stop").env("RUNTIME_DIRECTORY", home.path()));
+        let said = String::from_utf8_lossy(&stopped.stdout).into_owned();
+        assert!(stopped.status.success() && said.ends_with(" has ended\n"), "{stopped:?}");
         assert!(support::is_clean(node.end().0));
     }
 }

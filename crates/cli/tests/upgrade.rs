@@ -5,10 +5,10 @@ mod drill;
 mod support;
 
 use drill::{Client, Load, Node, Origin};
-use rustix::process::Signal;
+use rustix::process::{Signal, kill_process};
 use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};
-use support::PATIENCE;
+use support::{PATIENCE, pid};
 
 #[test]
 fn no_request_fails_while_processes_take_over() {
@@ -80,6 +80,26 @@ fn an_idle_connection_is_answered_once_more() {
     node.wait_for("draining");
     // Its worker may hear of it a little later than we do.
     while !client.ask("/object").unwrap().closes {}
+}
+
+#[test]
+fn a_process_that_handed_over_answers_what_it_has_when_the_whole_service_is_told_to_end() {
+    let origin = Origin::start();
+    let mut node = Node::start(&origin, "workers = 2\n", &[]);
+    let before = node.pid();
+    let mut client = Client { address: node.address, keep: false, connection: None };
+    let download = std::thread::spawn(move || client.ask("/slow"));
+    origin.halves.reach(1);
+    node.signal(Signal::USR2);
+    let next = node.takes_over();
+    node.wait_for("the new process serves");
+    for process in [before, next] {
+        kill_process(pid(process), Signal::TERM).unwrap();
+    }
+    node.wait_for("told to end with the service");
+    origin.go_on();
+    assert_eq!(download.join().unwrap().unwrap().status, 200);
+    node.wait_for("drained");
 }
 
 #[test]

@@ -201,14 +201,20 @@ impl Node {
         let before = self.pid();
         let ended = pidfd_open(pid(before), PidfdFlags::empty()).unwrap();
         self.signal(Signal::USR2);
-        let next = ready(&mut self.process);
-        assert_ne!(next, before);
-        self.pids.push(next);
+        self.takes_over();
         self.wait_for("the new process serves");
         self.wait_for("drained");
         let limit = Timespec::try_from(PATIENCE).unwrap();
         let mut polled = [PollFd::new(&ended, PollFlags::IN)];
         assert_eq!(poll(&mut polled, Some(&limit)).unwrap(), 1, "process {before} does not end");
+    }
+
+    /// Waits until another process says that it serves; that process.
+    pub fn takes_over(&mut self) -> u32 {
+        let next = ready(&mut self.process);
+        assert_ne!(next, self.pid());
+        self.pids.push(next);
+        next
     }
 
     /// Descriptors that the serving process has open.

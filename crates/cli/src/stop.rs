@@ -1,0 +1,37 @@
+//! `freshet stop`: has a node end, and waits until it has.
+
+use crate::nodes::{self, Which};
+use crate::text::print;
+use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// `freshet stop`
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  freshet stop\n  freshet stop --name edge-2\n  \
+                        freshet stop --admin 127.0.0.1:6080")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// How long one look at the process takes; there is no limit to how many.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// Tells a node to end, which it does when open requests have or `drain` is over, and waits for it.
+///
+/// # Errors
+/// When several run and none is named, or it may not be told.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let Some(node) = arguments.which.node()? else {
+        print("no node runs here as this user\n")?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let process = i32::try_from(node.pid).ok().and_then(Pid::from_raw).context("its process")?;
+    let named = format!("node {}: process {}", node.name(), node.pid);
+    kill_process(process, Signal::TERM).with_context(|| named.clone())?;
+    while !nodes::ends_within(node.pid, LOOK) {}
+    print(&format!("{named} has ended\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
