@@ -57,7 +57,8 @@ pub(crate) struct Banned {
 /// this is answered.
 #[utoipa::path(post, path = "/v1/bans", tag = "purge", security(("token" = [])),
     request_body = BanToAdd,
-    responses((status = OK, body = Banned), (status = BAD_REQUEST, body = Problem)))]
+    responses((status = OK, body = Banned, description = "The ban"), (status = BAD_REQUEST, body = Problem,
+        content_type = "application/problem+json", description = "The request is wrong")))]
 pub(crate) async fn add_ban(
     State(context): State<Arc<Context>>,
     Input(input): Input<BanToAdd>,
@@ -79,7 +80,7 @@ pub(crate) async fn add_ban(
 
 /// Lists the bans in force, newest first.
 #[utoipa::path(get, path = "/v1/bans", tag = "purge", security(("token" = [])),
-    responses((status = OK, body = BanList)))]
+    responses((status = OK, body = BanList, description = "The bans")))]
 pub(crate) async fn bans(State(context): State<Arc<Context>>) -> Json<BanList> {
     Json(listed(&context))
 }

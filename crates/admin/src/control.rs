@@ -19,8 +19,9 @@ pub(crate) struct Reloaded {
 
 /// Reads the configuration again, as SIGHUP does. What is wrong leaves the old one in force.
 #[utoipa::path(post, path = "/v1/reload", tag = "control", security(("token" = [])), responses(
-    (status = OK, body = Reloaded),
-    (status = UNPROCESSABLE_ENTITY, body = Problem, description = "Wrong; nothing was changed"),
+    (status = OK, body = Reloaded, description = "The configuration was read"),
+    (status = UNPROCESSABLE_ENTITY, body = Problem,
+        content_type = "application/problem+json", description = "Wrong; nothing was changed"),
 ))]
 pub(crate) async fn reload(State(context): State<Arc<Context>>) -> Result<Json<Reloaded>, Problem> {
     beside(move || {

@@ -90,7 +90,8 @@ impl From<CurvePoint> for Point {
         ("disk" = Option<Vec<u64>>, Query, description =
         "The same of all disks together, up to 8 times the present one; \
          half the present one to four times as much if not given")),
-    responses((status = OK, body = Curve), (status = BAD_REQUEST, body = Problem)))]
+    responses((status = OK, body = Curve, description = "The curve"), (status = BAD_REQUEST, body = Problem,
+        content_type = "application/problem+json", description = "The request is wrong")))]
 pub(crate) async fn curve(
     State(context): State<Arc<Context>>,
     query: Pairs,

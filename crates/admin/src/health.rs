@@ -10,7 +10,8 @@ use freshet_origin::health::Health;
 use std::sync::Arc;
 
 /// Says that the process is alive.
-#[utoipa::path(get, path = "/healthz", tag = "health", responses((status = OK, body = String)))]
+#[utoipa::path(get, path = "/healthz", tag = "health",
+    responses((status = OK, body = String, description = "It runs")))]
 pub(crate) async fn healthz() -> &'static str {
     "alive\n"
 }

@@ -21,7 +21,7 @@ pub(crate) const NEXT: HeaderName = HeaderName::from_static("log-next");
         ("since" = Option<u64>, Query, description = "`Log-Next` of the response before"),
         ("format" = Option<String>, Query, description = "As log.format; `json` if not given"),
     ),
-    responses((status = OK, body = String, content_type = "application/x-ndjson")))]
+    responses((status = OK, body = String, content_type = "application/x-ndjson", description = "A line for each request")))]
 pub(crate) async fn log(
     State(context): State<Arc<Context>>,
     query: Pairs,

@@ -127,7 +127,8 @@ pub(crate) struct Objects {
         ("from" = Option<String>, Query, description = "`next` of the page before"),
         ("count" = Option<u64>, Query, description = "Objects on a page, 100 if not given, 1000 at most"),
     ),
-    responses((status = OK, body = Objects), (status = BAD_REQUEST, body = Problem)))]
+    responses((status = OK, body = Objects, description = "The objects"), (status = BAD_REQUEST, body = Problem,
+        content_type = "application/problem+json", description = "The request is wrong")))]
 pub(crate) async fn objects(
     State(context): State<Arc<Context>>,
     query: Pairs,

@@ -62,7 +62,7 @@ pub(crate) struct OriginState {
 
 /// Lists the origins.
 #[utoipa::path(get, path = "/v1/origins", tag = "origins", security(("token" = [])),
-    responses((status = OK, body = [OriginView])))]
+    responses((status = OK, body = [OriginView], description = "The origins")))]
 pub(crate) async fn origins(State(context): State<Arc<Context>>) -> Json<Vec<OriginView>> {
     let snapshot = context.node.snapshot();
     Json(snapshot.sites.origins().map(|(name, origin)| view(&name, origin)).collect())
@@ -73,7 +73,8 @@ pub(crate) async fn origins(State(context): State<Arc<Context>>) -> Json<Vec<Ori
 #[utoipa::path(post, path = "/v1/origins/{name}", tag = "origins", security(("token" = [])),
     params(("name" = String, Path, description = "Name of the origin")),
     request_body = OriginState,
-    responses((status = OK, body = OriginView), (status = NOT_FOUND, body = Problem)))]
+    responses((status = OK, body = OriginView, description = "The origin as it is now"), (status = NOT_FOUND, body = Problem,
+        content_type = "application/problem+json", description = "There is none of this name")))]
 pub(crate) async fn set_origin(
     State(context): State<Arc<Context>>,
     Path(name): Path<String>,

@@ -3,27 +3,42 @@
 use axum::Json;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
-/// What went wrong and what to do about it.
+/// What went wrong and what to do about it: a problem of RFC 9457.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Problem {
-    #[serde(skip)]
+    /// `about:blank`: the status says the kind (RFC 9457 §4.2.1).
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// The words for the status.
+    title: &'static str,
+    /// The status of the response.
+    #[serde(serialize_with = "as_number")]
+    #[schema(value_type = u16)]
     status: StatusCode,
     /// What is wrong, where.
-    pub(crate) error: String,
+    pub(crate) detail: String,
     /// What to do.
-    pub(crate) hint: String,
+    pub(crate) help: String,
+}
+
+/// The media type of a problem.
+pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
+
+fn as_number<S: Serializer>(status: &StatusCode, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u16(status.as_u16())
 }
 
 impl Problem {
     pub(crate) fn new(
         status: StatusCode,
-        error: impl Into<String>,
-        hint: impl Into<String>,
+        detail: impl Into<String>,
+        help: impl Into<String>,
     ) -> Self {
-        Self { status, error: error.into(), hint: hint.into() }
+        let title = status.canonical_reason().unwrap_or("");
+        Self { kind: "about:blank", title, status, detail: detail.into(), help: help.into() }
     }
 
     /// The request is wrong.
@@ -62,6 +77,8 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = self.status;
         let mut response = (status, Json(self)).into_response();
+        let media_type = header::HeaderValue::from_static(MEDIA_TYPE);
+        response.headers_mut().insert(header::CONTENT_TYPE, media_type);
         if status == StatusCode::UNAUTHORIZED {
             let scheme = header::HeaderValue::from_static("Bearer");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);

@@ -69,7 +69,8 @@ pub(crate) struct Purged {
 /// Purges one resource with all its variants.
 #[utoipa::path(post, path = "/v1/purge", tag = "purge", security(("token" = [])),
     request_body = ResourceToPurge,
-    responses((status = OK, body = Purged), (status = BAD_REQUEST, body = Problem)))]
+    responses((status = OK, body = Purged, description = "What was purged"), (status = BAD_REQUEST, body = Problem,
+        content_type = "application/problem+json", description = "The request is wrong")))]
 pub(crate) async fn purge(
     State(context): State<Arc<Context>>,
     Input(input): Input<ResourceToPurge>,
@@ -92,7 +93,8 @@ pub(crate) async fn purge(
 /// Purges everything that has a tag. What is being fetched and turns out to have it is not kept.
 #[utoipa::path(post, path = "/v1/purge/tag", tag = "purge", security(("token" = [])),
     request_body = TagToPurge,
-    responses((status = OK, body = Purged), (status = BAD_REQUEST, body = Problem)))]
+    responses((status = OK, body = Purged, description = "What was purged"), (status = BAD_REQUEST, body = Problem,
+        content_type = "application/problem+json", description = "The request is wrong")))]
 pub(crate) async fn purge_tag(
     State(context): State<Arc<Context>>,
     Input(input): Input<TagToPurge>,
@@ -115,7 +117,8 @@ pub(crate) async fn purge_tag(
 /// Purges everything, or all that one site has.
 #[utoipa::path(post, path = "/v1/purge/all", tag = "purge", security(("token" = [])),
     request_body = AllToPurge,
-    responses((status = OK, body = Purged), (status = BAD_REQUEST, body = Problem)))]
+    responses((status = OK, body = Purged, description = "What was purged"), (status = BAD_REQUEST, body = Problem,
+        content_type = "application/problem+json", description = "The request is wrong")))]
 pub(crate) async fn purge_all(
     State(context): State<Arc<Context>>,
     Input(input): Input<AllToPurge>,

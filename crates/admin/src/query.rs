@@ -92,6 +92,6 @@ mod tests {
         assert_eq!(pairs.get("y"), Some("%zz%4"));
         assert_eq!(pairs.get("z"), None);
         assert_eq!(pairs.number("none", 7).unwrap(), 7);
-        assert!(pairs.number("url", 7).unwrap_err().error.contains("whole number"));
+        assert!(pairs.number("url", 7).unwrap_err().detail.contains("whole number"));
     }
 }

@@ -5,7 +5,7 @@ use crate::error::AdminError;
 use crate::guard::{Refusals, check_token, guard};
 use crate::limits::THREADS_MAX;
 use crate::metrics::Metrics;
-use crate::problem::Problem;
+use crate::problem::{self, Problem};
 use crate::token::Token;
 use crate::{
     bans, control, curve, explain, health, log, metrics, objects, origins, purge, settings, stats,
@@ -23,7 +23,10 @@ use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use tokio::sync::watch;
 use utoipa::OpenApi;
+use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::response::{Response as OpenApiResponse, ResponseBuilder};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{ContentBuilder, Ref};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -173,7 +176,7 @@ fn router(context: Arc<Context>) -> Router {
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
         .split_for_parts();
-    let (closed, closed_description) = OpenApiRouter::<Arc<Context>>::new()
+    let (closed, mut closed_description) = OpenApiRouter::<Arc<Context>>::new()
         .routes(routes!(purge::purge))
         .routes(routes!(purge::purge_tag))
         .routes(routes!(purge::purge_all))
@@ -190,6 +193,9 @@ fn router(context: Arc<Context>) -> Router {
         .routes(routes!(control::reload))
         .routes(routes!(settings::config))
         .split_for_parts();
+    for operation in closed_description.paths.paths.values_mut().flat_map(operations) {
+        operation.responses.responses.insert("default".to_owned(), problem_response().into());
+    }
     description.merge(closed_description);
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
     let components = description.components.get_or_insert_default();
@@ -205,6 +211,20 @@ fn router(context: Arc<Context>) -> Router {
         .layer(DefaultBodyLimit::disable())
         .layer(from_fn_with_state(Arc::clone(&context), guard))
         .with_state(context)
+}
+
+/// What a path takes.
+fn operations(path: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    [&mut path.get, &mut path.post].into_iter().flatten()
+}
+
+/// Every path may answer with a problem: no token, another host, too long a body.
+fn problem_response() -> OpenApiResponse {
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+    ResponseBuilder::new()
+        .description("What is wrong and what to do (RFC 9457)")
+        .content(problem::MEDIA_TYPE, content)
+        .build()
 }
 
 async fn unknown_path(uri: Uri) -> Problem {

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Shows the configuration in force, defaults and flags included: keys as in the file, sizes in
 /// bytes, times as the file takes them. A `[[site]]` shows what it says itself.
 #[utoipa::path(get, path = "/v1/config", tag = "control", security(("token" = [])),
-    responses((status = OK, body = Object)))]
+    responses((status = OK, body = Object, description = "The settings")))]
 pub(crate) async fn config(State(context): State<Arc<Context>>) -> Json<Value> {
     Json(shown(&context.node.snapshot().settings))
 }

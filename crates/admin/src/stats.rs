@@ -62,6 +62,7 @@ struct Times {
     /// 99 of 100 are below, µs.
     p99_us: u64,
     /// Largest value of each bucket that is not empty, µs, and its count.
+    #[schema(value_type = Vec<[u64; 2]>)]
     buckets: Vec<(u64, u64)>,
 }
 
@@ -112,7 +113,7 @@ struct ReasonCount {
 
 /// Gives all figures at once.
 #[utoipa::path(get, path = "/v1/stats", tag = "look", security(("token" = [])),
-    responses((status = OK, body = Stats)))]
+    responses((status = OK, body = Stats, description = "The figures")))]
 pub(crate) async fn stats(State(context): State<Arc<Context>>) -> Json<Stats> {
     let node = &context.node;
     let sums = node.sums();

@@ -68,7 +68,7 @@ pub(crate) struct StoreView {
 
 /// Lists the disks.
 #[utoipa::path(get, path = "/v1/stores", tag = "look", security(("token" = [])),
-    responses((status = OK, body = [StoreView])))]
+    responses((status = OK, body = [StoreView], description = "The stores")))]
 pub(crate) async fn stores(State(context): State<Arc<Context>>) -> Json<Vec<StoreView>> {
     let disks = context.node.shared.disks.as_ref();
     Json(

@@ -55,7 +55,7 @@ mod tests {
     fn what_is_wrong_is_said_with_an_example() {
         for url in ["/a", "ftp://a/", "http:///a", "http://a b/", "http://a/ü", "http://u@a/"] {
             let problem = request_for(url).unwrap_err();
-            assert!(problem.error.contains(url) && problem.hint.contains("http://"), "{url}");
+            assert!(problem.detail.contains(url) && problem.help.contains("http://"), "{url}");
         }
     }
 }

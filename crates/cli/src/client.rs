@@ -189,8 +189,8 @@ impl Target {
             return anyhow!(text);
         }
         let problem: Value = serde_json::from_str(body).unwrap_or_default();
-        match (problem["error"].as_str(), problem["hint"].as_str()) {
-            (Some(error), Some(hint)) => anyhow!("{error}\n  {hint}"),
+        match (problem["detail"].as_str(), problem["help"].as_str()) {
+            (Some(detail), Some(help)) => anyhow!("{detail}\n  {help}"),
             _ => anyhow!("{}: answered {}", self.admin, status.unwrap_or(0)),
         }
     }

@@ -60,6 +60,7 @@ impl SettingsArguments {
     ///
     /// # Errors
     /// All that is wrong, with its place in the file: a [`Wrong`] where the file can be read.
+    #[cfg(feature = "lab")]
     pub(crate) fn settings(&self) -> Result<Settings> {
         self.load().map(|(settings, _)| settings)
     }

@@ -74,7 +74,8 @@ struct Known<'a> {
         ("method" = Option<String>, Query, description = "GET if not given"),
         ("header" = Option<Vec<String>>, Query, description = "A field of the request, as `Accept-Encoding: br`; may be repeated"),
     ),
-    responses((status = OK, body = Explanation), (status = BAD_REQUEST, body = Problem)))]
+    responses((status = OK, body = Explanation, description = "What is known of it"), (status = BAD_REQUEST, body = Problem,
+        content_type = "application/problem+json", description = "The request is wrong")))]
 pub(crate) async fn explain(
     State(context): State<Arc<Context>>,
     query: Pairs,

@@ -45,7 +45,7 @@ impl Metrics {
 
 /// Gives all metrics in OpenMetrics text.
 #[utoipa::path(get, path = "/metrics", tag = "health", responses(
-    (status = OK, body = String, content_type = "application/openmetrics-text"),
+    (status = OK, body = String, content_type = "application/openmetrics-text", description = "The metrics"),
 ))]
 pub(crate) async fn metrics(
     State(context): State<Arc<Context>>,

@@ -16,7 +16,7 @@ fn changes_need_the_token() {
     for fields in ["", "Authorization: Bearer wrong\r\n", "Authorization: Basic eDp5\r\n"] {
         let answer = node.ask_admin("/v1/stats", fields);
         assert_eq!(status(&answer), "401", "{fields}");
-        assert!(answer.contains("www-authenticate: Bearer") && answer.contains("\"hint\""));
+        assert!(answer.contains("www-authenticate: Bearer") && answer.contains("\"help\""));
     }
     let token = fs::read_to_string(&node.token).unwrap();
     let right = format!("Authorization: Bearer {}\r\n", token.trim());
