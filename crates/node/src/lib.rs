@@ -29,6 +29,7 @@ pub mod expiry;
 mod fetch;
 mod handover;
 pub mod ids;
+mod keepers;
 pub mod ledger;
 pub mod log;
 mod lower;

@@ -2,9 +2,8 @@
 
 use crate::config::Settings;
 use crate::config::lower::LowerMemory;
-use crate::policy::Storage;
-use crate::sites::SiteRef;
-use freshet_cache::{Cache, Key, LowerTakes};
+use crate::keepers::{Admission, Candidate, Keeper, class_of};
+use freshet_cache::{Cache, LowerTakes, Object};
 use freshet_store::{Arena, StoreError};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -106,16 +105,23 @@ fn takes(lower: &LowerMemory) -> LowerTakes {
     }
 }
 
-/// Whether a rule or a policy sends a response to the lower class.
-pub(crate) fn is_named(site: &SiteRef, key: &Key, storage: &Storage) -> bool {
-    let Some(lower) = &site.node().settings.lower_memory else { return false };
-    let by_rule;
-    let storage = match storage {
-        Storage::Configured => {
-            by_rule = site.settings.storage_of(crate::disk::target_of(key));
-            &by_rule
-        }
-        chosen => chosen,
-    };
-    matches!(storage, Storage::Class(class) if **class == *lower.class)
+/// The lower class as a keeper of responses: of those a rule or a policy sends there. What it gets
+/// otherwise is the cache's to say, and found by look-up as all memory is.
+pub(crate) struct LowerKeeper(pub(crate) Arc<Cache>);
+
+/// A response for the lower class.
+struct Placed(Arc<Cache>);
+
+impl Keeper for LowerKeeper {
+    fn admit(&self, candidate: &Candidate<'_>) -> Option<Box<dyn Admission>> {
+        let lower = candidate.site.node().settings.lower_memory.as_ref()?;
+        let class = class_of(candidate).ok()??;
+        (*class == *lower.class).then(|| Box::new(Placed(Arc::clone(&self.0))) as _)
+    }
+}
+
+impl Admission for Placed {
+    fn whole(self: Box<Self>, object: &Arc<Object>) {
+        self.0.place_lower(object);
+    }
 }

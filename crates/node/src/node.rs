@@ -5,12 +5,14 @@ use crate::config::Mistake;
 use crate::config::Settings;
 use crate::config::listeners::Listener as ListenerSettings;
 use crate::decisions::Decisions;
+use crate::disk::DiskKeeper;
 use crate::expiry::Expiry;
 use crate::handover::{self, Giving};
 use crate::ids::Ids;
+use crate::keepers::{Keeper, Keepers};
 use crate::ledger::requests::RequestMemory;
 use crate::log::{AccessLog, Opened};
-use crate::lower::Mover;
+use crate::lower::{LowerKeeper, Mover};
 use crate::preflight::{Prepared, no_address, no_log, no_store};
 use crate::snapshot::{Draft, Snapshot};
 use crate::stats::{Sums, WorkerStats};
@@ -29,6 +31,7 @@ use freshet_net::tls::ticket::{ROTATION, TicketKeys};
 use freshet_net::tls::{ALPN_HTTP_1_1, ALPN_HTTP_2};
 use freshet_net::topology::{Topology, pin_current_thread};
 use freshet_net::trust::TrustedPeers;
+use freshet_store::disk::Disks;
 use freshet_store::{Arena, StoreError};
 use rustls::ServerConfig;
 use std::io;
@@ -132,9 +135,10 @@ impl Node {
             .map_err(|error| refuse(no_log(&settings, &error)))?;
         let bans = Bans::new(disks.clone());
         let shared = Arc::new(Shared {
-            cache,
             requests: Arc::new(RequestMemory::new(Arc::clone(&arena))),
             arena,
+            keepers: keepers(disks.as_ref(), &cache, mover.is_some()),
+            cache,
             disks,
             connections: AtomicUsize::new(0),
             all_closed: Notify::new(),
@@ -424,6 +428,13 @@ fn lines(mistakes: &[Mistake]) -> String {
 
 fn limit_fills(arena: &Arena, settings: &Settings) {
     arena.set_fill_limit(arena.limit_bytes() / 100 * settings.limits.fills_percent);
+}
+
+/// What keeps responses besides the memory they arrive in.
+fn keepers(disks: Option<&Arc<Disks>>, cache: &Arc<Cache>, has_lower: bool) -> Keepers {
+    let disks = disks.map(|disks| Box::new(DiskKeeper(Arc::clone(disks))) as Box<dyn Keeper>);
+    let lower = has_lower.then(|| Box::new(LowerKeeper(Arc::clone(cache))) as Box<dyn Keeper>);
+    Keepers::new(disks.into_iter().chain(lower))
 }
 
 fn tls_config(

@@ -7,6 +7,7 @@ use crate::decisions::Decisions;
 use crate::expiry::Expiry;
 use crate::handover::{Giving, Taking};
 use crate::ids::{Ids, Share};
+use crate::keepers::Keepers;
 use crate::ledger::network::Network;
 use crate::ledger::readers::ReaderMemory;
 use crate::ledger::requests::{ConnectionMemory, RequestMemory};
@@ -65,6 +66,8 @@ pub struct Shared {
     pub arena: Arc<Arena>,
     /// Disks, if there are any.
     pub disks: Option<Arc<Disks>>,
+    /// What keeps responses besides that memory.
+    pub(crate) keepers: Keepers,
     /// What requests under way hold.
     pub requests: Arc<RequestMemory>,
     /// Client connections now open, over all workers.

@@ -43,7 +43,7 @@ mod prefetch;
 mod wake;
 
 pub use arena::{Arena, ArenaStats, Placement};
-pub use body::{Body, BodyReader, BodyWriter, Moved, Next};
+pub use body::{Body, BodyReader, BodyWriter, Bringing, Moved, Next, Source, SourceError};
 pub use error::{BodyError, DiskError, StoreError};
 pub use piece::{Lease, Piece, PieceMut, WeakLease};
 pub use prefetch::prefetch;

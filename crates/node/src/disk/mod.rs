@@ -5,16 +5,16 @@
 //! needs is read when it needs it, and what the disk cannot give is asked from an origin by range.
 
 mod durability;
-mod fill;
 mod intake;
+mod keeper;
 pub(crate) mod meta;
 mod promote;
 mod purge;
+mod source;
 
+pub(crate) use crate::keepers::fill;
 pub use durability::Durability;
-pub(crate) use fill::{fill, response_body};
-pub(crate) use intake::{Candidate, Intake, Tee, objective_of, offer_used, target_of};
-pub(crate) use promote::promote;
+pub(crate) use keeper::DiskKeeper;
 pub use purge::Purged;
 
 use crate::config::Settings;

@@ -1,56 +1,44 @@
 //! A response on a disk becomes an object in memory.
 
-use super::intake::objective_of;
 use super::meta::{self, Meta};
+use super::source::OnDisk;
+use crate::keepers::{Wanted, objective_of};
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{Key, ObjectSpec, Ticket};
+use freshet_cache::ObjectSpec;
 use freshet_http::freshness::Freshness;
 use freshet_http::message::RequestHead;
 use freshet_store::disk::{Disks, Stored};
 use freshet_store::{Arena, Body};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a client waits for a disk to say what it has, before an origin is asked instead.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Looks for a response to `request` on the disks and puts it into the index, with its first bytes
-/// where `whole`. The caller looks up again then; what is found may be stale.
-///
-/// # Errors
-/// The ticket, where there is none.
-pub(crate) async fn promote(
-    worker: &Rc<Worker>,
-    key: &Key,
-    request: &RequestHead,
-    whole: bool,
-    ticket: Ticket,
-) -> Result<(), Ticket> {
-    let shared = &worker.shared;
-    let Some(disks) = shared.disks.as_ref().filter(|disks| disks.may_have(key.hash())) else {
-        return Err(ticket);
-    };
+/// Looks for a response on the disks, with its first bytes where they are wanted.
+pub(super) async fn restore(
+    disks: &Disks,
+    worker: &Worker,
+    wanted: Wanted<'_>,
+) -> Option<ObjectSpec> {
+    let (shared, Wanted { key, request, whole }) = (&worker.shared, wanted);
     let found = find(disks, key.hash(), whole, &shared.arena).await;
     let selected = found.into_iter().find_map(|stored| {
         let meta = meta::read(&stored.meta).filter(|meta| *meta.key == *key.text())?;
         selects(&meta, request).then_some((stored, meta))
     });
-    let Some((mut stored, mut meta)) = selected else { return Err(ticket) };
+    let (mut stored, mut meta) = selected?;
     let (head, now) = ((key, &meta.head, stored.born), UnixMillis::now());
-    if shared.bans.bans_stored(&shared.cache, head, request, now) {
+    let is_banned = shared.bans.bans_stored(&shared.cache, head, request, now);
+    if is_banned || !stored.may_have(0..stored.total) {
         stored.forget();
-        return Err(ticket);
-    }
-    if !stored.may_have(0..stored.total) {
-        stored.forget();
-        return Err(ticket);
+        return None;
     }
     if stored.volume().is_suspect() && !is_whole(&stored) && !may_be_continued(&meta) {
         // Nobody else could go on where the disk is late.
         stored.volume().note_late();
-        return Err(ticket);
+        return None;
     }
     if let Some(at) = stored.soft_ms {
         meta.head.freshness = stale_since(meta.head.freshness, UnixMillis(at));
@@ -58,13 +46,12 @@ pub(crate) async fn promote(
     let body = Body::new(&shared.arena, Some(stored.total));
     put_payload(&body, &mut stored).await;
     let tags = stored.tags.clone();
-    body.set_source(stored);
+    body.set_source(Arc::new(OnDisk(stored)));
     worker.stats.disk_hits.increment();
     let objective =
         worker.snapshot().sites.of_key(key).and_then(|site| objective_of(&site.settings, key));
     let (head, variation) = (meta.head, meta.variation);
-    ticket.insert(ObjectSpec { head, body, variation, tags, objective });
-    Ok(())
+    Some(ObjectSpec { head, body, variation, tags, objective })
 }
 
 /// The responses of a resource, newest first. Disks that fail or are late are passed over.
@@ -95,7 +82,7 @@ fn may_be_continued(meta: &Meta) -> bool {
     meta.head.etag.as_deref().is_some_and(|etag| etag.starts_with(b"\""))
 }
 
-/// The bytes that came along with the head.
+/// Takes the bytes that came along with the head.
 async fn put_payload(body: &Arc<Body>, stored: &mut Stored) {
     match stored.payload.take() {
         Some(payload) => {

@@ -1,12 +1,12 @@
-//! Purges and bans, in memory and on the disks.
+//! Purges and bans, in memory and wherever else responses are kept.
 
 use super::Durability;
 use crate::bans::BanSettings;
-use crate::handover::{Forwarded, Giving};
+use crate::handover::Giving;
+use crate::keepers::Purgeable;
 use crate::worker::Shared;
 use freshet_cache::{Key, Purge};
 use freshet_store::disk::Pending;
-use freshet_store::disk::purges::Target;
 use std::sync::{Arc, PoisonError};
 
 /// A purge that was carried out in memory and is being made durable.
@@ -19,39 +19,31 @@ pub struct Purged {
 }
 
 impl Shared {
-    /// Purges all variants of a resource, in memory and on the disks.
+    /// Purges all variants of a resource, in memory and wherever else it is kept.
     pub fn purge(&self, key: &Key, how: Purge) -> Purged {
-        let was_on_disk = self.disks.as_ref().is_some_and(|disks| disks.may_have(key.hash()));
-        let durable = self.disks.as_ref().map(|disks| disks.purge_key(key.hash(), soft_ms(how)));
-        let objects = self.cache.purge(key, how).max(was_on_disk.into());
-        self.purged(objects, durable, &Forwarded::Key(key), how)
+        let (what, was_kept) = (Purgeable::Key(key), self.keepers.may_have(key));
+        let pending = self.keepers.evict(&what, soft_ms(how));
+        let objects = self.cache.purge(key, how).max(was_kept.into());
+        self.purged(objects, pending, &what, how)
     }
 
-    /// Purges everything with a tag, in memory and on the disks.
+    /// Purges everything with a tag, in memory and wherever else it is kept.
     pub fn purge_tag(&self, tag: u64, how: Purge) -> Purged {
-        let target = Target::Tag(tag);
-        let durable = self.disks.as_ref().map(|disks| disks.purge(target, soft_ms(how)));
-        let objects = self.cache.purge_tag(tag, how);
-        self.purged(objects, durable, &Forwarded::Tag(tag), how)
+        let what = Purgeable::Tag(tag);
+        let pending = self.keepers.evict(&what, soft_ms(how));
+        self.purged(self.cache.purge_tag(tag, how), pending, &what, how)
     }
 
-    /// Purges everything, in memory and on the disks.
+    /// Purges everything, in memory and wherever else it is kept.
     pub fn purge_all(&self, how: Purge) -> Purged {
-        let durable = self.disks.as_ref().map(|disks| disks.purge(Target::All, soft_ms(how)));
-        let objects = self.cache.purge_all(how);
-        self.purged(objects, durable, &Forwarded::All, how)
+        let pending = self.keepers.evict(&Purgeable::All, soft_ms(how));
+        self.purged(self.cache.purge_all(how), pending, &Purgeable::All, how)
     }
 
     /// Tells the process that takes over as well, if one does.
-    fn purged(
-        &self,
-        objects: usize,
-        pending: Option<Pending>,
-        what: &Forwarded<'_>,
-        how: Purge,
-    ) -> Purged {
+    fn purged(&self, objects: usize, pending: Pending, what: &Purgeable<'_>, how: Purge) -> Purged {
         let told = self.giving().and_then(|giving| giving.purge(what, how));
-        let durability = Durability::from(pending.unwrap_or_default()).and(told);
+        let durability = Durability::from(pending).and(told);
         Purged { objects, durability }
     }
 

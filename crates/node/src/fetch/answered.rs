@@ -5,7 +5,7 @@ use super::coded::Incoming;
 use super::entry::{self, Place};
 use super::fill::{Broken, Flow};
 use super::records;
-use crate::disk::{Candidate, Tee};
+use crate::keepers::{Candidate, Passing};
 use crate::policy::Answer;
 use crate::transcript::Tag;
 use freshet_cache::{Form, Variation};
@@ -33,7 +33,7 @@ pub(super) struct Answered {
 enum Verdict {
     /// It is kept, under a rule of `Vary` where it has one.
     Keep(Place, Option<Variation>),
-    /// One client gets it, as there is no room for it in memory, and a disk where it goes there.
+    /// One client gets it, as there is no room for it in memory, and who else keeps it.
     LetThrough(Reason, Place),
     /// One client gets it.
     Give(Reason),
@@ -96,14 +96,14 @@ impl Answered {
         }
     }
 
-    /// Gives an answer that memory has no room for to its client, and to a disk where it may go there.
+    /// Gives an answer that memory has no room for to its client, and to who else keeps it.
     async fn let_through(self: Box<Self>, reason: Reason, place: &Place) -> Step {
         let tee = self.tee(place);
         self.give(reason, tee).await
     }
 
-    /// Where a response too large for memory is written while it passes, if it may be.
-    fn tee(&self, place: &Place) -> Option<Tee> {
+    /// Who gets a copy of a response while it passes, where somebody keeps it.
+    fn tee(&self, place: &Place) -> Option<Box<dyn Passing>> {
         let (asked, answer, form) = (&self.asked, &self.answer, self.incoming.form);
         if place.partial || form != Form::default() {
             return None;
@@ -122,7 +122,7 @@ impl Answered {
             born: asked.born,
             storage: &answer.storage,
         };
-        candidate.admit(&asked.worker)?.tee(place.total)
+        asked.worker.shared.keepers.let_through(&candidate, place.total)
     }
 }
 

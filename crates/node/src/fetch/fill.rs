@@ -3,7 +3,7 @@
 use super::coded::Source;
 use super::failure::Cause;
 use crate::coding::CodingError;
-use crate::disk::Tee;
+use crate::keepers::Passing;
 use crate::shares::loan_of;
 use crate::worker::Worker;
 use freshet_cache::Failure;
@@ -80,7 +80,7 @@ pub(super) struct Flow {
     /// A body that grows over this streams through and is not kept.
     bytes_max: u64,
     /// Where it is written while it passes.
-    tee: Option<Tee>,
+    tee: Option<Box<dyn Passing>>,
 }
 
 impl Flow {
@@ -103,7 +103,7 @@ impl Flow {
 
     /// The same with somebody who gets a copy of each byte, where they come as they are.
     #[must_use]
-    pub(super) fn teed(self, tee: Option<Tee>) -> Self {
+    pub(super) fn teed(self, tee: Option<Box<dyn Passing>>) -> Self {
         let tee = tee.filter(|_| matches!(self.source, Source::Plain(_)));
         Self { tee, ..self }
     }
@@ -202,7 +202,7 @@ async fn read(
     from: &mut OriginBody,
     writer: &mut BodyWriter,
     end: Option<u64>,
-    tee: Option<&mut Tee>,
+    tee: Option<&mut Box<dyn Passing>>,
 ) -> Result<usize, Broken> {
     if Some(writer.position()) == end {
         // The framing ends here as well, or the origin sent more than it said.

@@ -8,7 +8,7 @@ use super::fill::{Broken, Flow};
 use super::{Fetched, Made};
 use crate::decisions::{NotStored, deciding_field};
 use crate::delivery::StoredBody;
-use crate::disk::Tee;
+use crate::keepers::Passing;
 use crate::policy::{FetchKind, Synthetic};
 use freshet_http::message::ResponseHead;
 use freshet_http::reason::Reason;
@@ -31,7 +31,11 @@ pub(super) struct Given {
 impl Answered {
     /// Gives the answer to the client that asked, and lets requests for it not wait for one
     /// another for a while.
-    pub(super) async fn give(self: Box<Self>, reason: Reason, tee: Option<Tee>) -> Step {
+    pub(super) async fn give(
+        self: Box<Self>,
+        reason: Reason,
+        tee: Option<Box<dyn Passing>>,
+    ) -> Step {
         let Self { mut asked, answer, incoming } = *self;
         let Incoming { source, framing, length, form, loan } = incoming;
         let has_body = !matches!(framing, Framing::None | Framing::Length(0));

@@ -7,10 +7,9 @@ use super::fill::{self, Broken, Flow};
 use super::range::Filler;
 use super::road::Road;
 use super::{Fetched, SentPart};
-use crate::disk::{Candidate, Intake, objective_of};
 use crate::expiry::Upkeep;
-use crate::lower;
-use crate::policy::{Storage, Synthetic};
+use crate::keepers::{Admitted, Candidate, objective_of};
+use crate::policy::Synthetic;
 use crate::shares::{Loan, loan_of};
 use freshet_cache::{Object, ObjectSpec, Ticket, VARIANTS_MAX, Variation};
 use freshet_http::freshness::Freshness;
@@ -31,8 +30,8 @@ pub(super) struct Kept {
     rest: Rest,
     /// Who is asked for what is missing, where bytes of others may join.
     filler: Option<Filler>,
-    intake: Option<Intake>,
-    is_lower: bool,
+    /// Who else is to have it.
+    admitted: Admitted,
     framing: Framing,
 }
 
@@ -86,12 +85,7 @@ impl Answered {
             born: asked.born,
             storage: &answer.storage,
         };
-        let intake = candidate.admit(&asked.worker);
-        if answer.storage != Storage::Configured {
-            // What a policy decided is not asked again when the object is used.
-            memory.note_offer();
-        }
-        let is_lower = lower::is_named(&asked.plan.site, &asked.plan.key, &answer.storage);
+        let admitted = asked.worker.shared.keepers.admit(&candidate, &memory);
         let objective = objective_of(&asked.plan.site.settings, &asked.plan.key);
         let object =
             asked.insert(ticket, ObjectSpec { head, body: memory, variation, tags, objective });
@@ -111,7 +105,7 @@ impl Answered {
         };
         asked.reply(fetched);
         let framing = incoming.framing;
-        Step::Kept(Box::new(Kept { asked, object, rest, filler, intake, is_lower, framing }))
+        Step::Kept(Box::new(Kept { asked, object, rest, filler, admitted, framing }))
     }
 }
 
@@ -194,16 +188,13 @@ impl Kept {
             Rest::Came(is_whole) => is_whole,
             Rest::Coming(flow) => self.complete(*flow).await,
         };
-        let Self { asked, object, intake, is_lower, framing, .. } = *self;
+        let Self { asked, object, admitted, framing, .. } = *self;
         fill::give_back(object.body());
-        if let Some(loan) = loan_of(object.body()).filter(|_| is_whole && object.is_indexed()) {
-            loan.offer(&object);
-        }
-        if let Some(intake) = intake.filter(|_| is_whole) {
-            intake.offer(&object);
-        }
-        if is_whole && is_lower {
-            asked.worker.shared.cache.place_lower(&object);
+        if is_whole {
+            if let Some(loan) = loan_of(object.body()).filter(|_| object.is_indexed()) {
+                loan.offer(&object);
+            }
+            admitted.whole(&object);
         }
         asked.note_body_ended(framing, object.body().total().unwrap_or(0));
     }

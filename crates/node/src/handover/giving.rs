@@ -2,8 +2,9 @@
 
 use super::frame::{self, BANS, Kind, MAGIC, PIECE_BYTES_MAX, VERSION};
 use super::object;
+use crate::keepers::Purgeable;
 use crate::worker::Shared;
-use freshet_cache::{Key, Object, Purge};
+use freshet_cache::{Object, Purge};
 use freshet_store::Next;
 use freshet_store::disk::block::Buffer;
 use freshet_store::disk::device::{Completion, Finish, IoError};
@@ -25,16 +26,6 @@ const SETTLED_AFTER: Duration = Duration::from_secs(3);
 const BANS_EVERY: Duration = Duration::from_millis(50);
 /// What is buffered before it is sent.
 const BUFFER_BYTES: usize = 256 << 10;
-
-/// What a purge is of, as the other process understands it: secrets and numbers differ.
-pub(crate) enum Forwarded<'a> {
-    /// A resource.
-    Key(&'a Key),
-    /// A tag.
-    Tag(u64),
-    /// Everything.
-    All,
-}
 
 /// A hand-over under way. Dropping it ends it.
 pub(crate) struct Giving {
@@ -96,11 +87,11 @@ impl Giving {
 
     /// Tells the other process of a purge; the completion ends when it holds there. `None` where
     /// there is nobody to tell any more.
-    pub(crate) fn purge(&self, what: &Forwarded<'_>, how: Purge) -> Option<Completion> {
+    pub(crate) fn purge(&self, what: &Purgeable<'_>, how: Purge) -> Option<Completion> {
         let (kind, number, text) = match what {
-            Forwarded::Key(key) => (0, 0, key.text()),
-            Forwarded::Tag(tag) => (1, *tag, &[][..]),
-            Forwarded::All => (2, 0, &[][..]),
+            Purgeable::Key(key) => (0, 0, key.text()),
+            Purgeable::Tag(tag) => (1, *tag, &[][..]),
+            Purgeable::All => (2, 0, &[][..]),
         };
         let soft_ms = match how {
             Purge::Hard => u64::MAX,

@@ -21,7 +21,7 @@ mod giving;
 mod object;
 mod taking;
 
-pub(crate) use giving::{Forwarded, Giving};
+pub(crate) use giving::Giving;
 pub(crate) use taking::Taking;
 
 use crate::sites::Sites;

@@ -3,7 +3,8 @@
 use super::frame::{self, BANS, Kind, MAGIC, VERSION};
 use super::object::{self, Described};
 use crate::bans::Handed;
-use crate::disk::{Durability, objective_of};
+use crate::disk::Durability;
+use crate::keepers::objective_of;
 use crate::sites::Sites;
 use crate::worker::Shared;
 use freshet_base::clock::UnixMillis;

@@ -137,10 +137,10 @@ impl Machine<'_> {
         if found._hold.is_none() && self.hold.is_none() && !object.is_indexed() {
             return self.again();
         }
-        let from_disk = object.body().source().is_some() && !object.body().is_complete();
+        let is_restored = object.body().source().is_some() && !object.body().is_complete();
         // A sparse object may turn out to be of another representation than the origin has by now;
         // that has to be known before the head is sent.
-        let may_fail = stored.partial || (from_disk && self.task.request.method != Method::Head);
+        let may_fail = stored.partial || (is_restored && self.task.request.method != Method::Head);
         if let (true, ResponseBody::Stored(first)) = (may_fail, &mut body)
             && first.first_byte().await.is_err()
         {
@@ -395,7 +395,7 @@ impl Machine<'_> {
             return ResponseBody::Held(HeldBytes::new(lease));
         }
         let kept_bytes_max = self.worker.shared.cache.object_bytes_max();
-        let stored = crate::disk::response_body(body, range, filler, kept_bytes_max);
+        let stored = crate::keepers::response_body(body, range, filler, kept_bytes_max);
         ResponseBody::Stored(stored)
     }
 

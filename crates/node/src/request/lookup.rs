@@ -2,10 +2,10 @@
 
 use super::{Found, Machine, State};
 use crate::body::RequestBody;
-use crate::disk::offer_used;
 use crate::exchange::Reply;
 use crate::expiry::keep_of;
 use crate::fetch::{self, Cause, Plan};
+use crate::keepers::{Used, Wanted};
 use crate::policy::{Hit, Miss};
 use crate::transcript::Tag;
 use freshet_base::clock::UnixMillis;
@@ -30,7 +30,7 @@ impl Machine<'_> {
         let key = self.key();
         let cache = Arc::clone(&self.worker.shared.cache);
         let mut collapsed = false;
-        let mut asked_disks = self.task.hash_always_miss;
+        let mut asked_keepers = self.task.hash_always_miss;
         loop {
             self.hold = None;
             let asked = Asked::new(&self.task, collapsed);
@@ -56,8 +56,8 @@ impl Machine<'_> {
                         self.keep_body().await;
                         self.refresh(ticket, &object);
                     }
-                    let fields = &self.task.request.fields;
-                    offer_used(self.worker, &self.task.site, &object, fields);
+                    let (site, request) = (&self.task.site, &self.task.request.fields);
+                    self.worker.shared.keepers.used(Used { site, object: &object, request });
                     if let Some(taking) = self.worker.shared.taking.get() {
                         taking.want(&object);
                     }
@@ -81,7 +81,7 @@ impl Machine<'_> {
                         MissWhy::Request => Reason::MissRequest,
                     };
                     let is_new = matches!(why, MissWhy::UriMiss | MissWhy::VaryMiss);
-                    let ticket = match self.ask_disks(ticket, is_new, &mut asked_disks).await {
+                    let ticket = match self.ask_keepers(ticket, is_new, &mut asked_keepers).await {
                         Ok(()) => continue,
                         Err(ticket) => ticket,
                     };
@@ -91,7 +91,7 @@ impl Machine<'_> {
                 Lookup::HitForMiss { ticket, stale } => {
                     self.task.reason = Reason::HitForMiss;
                     let is_new = stale.is_none();
-                    let ticket = match self.ask_disks(ticket, is_new, &mut asked_disks).await {
+                    let ticket = match self.ask_keepers(ticket, is_new, &mut asked_keepers).await {
                         Ok(()) => continue,
                         Err(ticket) => ticket,
                     };
@@ -122,8 +122,8 @@ impl Machine<'_> {
         }
     }
 
-    /// Brings what a disk has of the resource into memory, once for a request.
-    async fn ask_disks(
+    /// Brings what else keeps the resource into memory, once for a request.
+    async fn ask_keepers(
         &mut self,
         ticket: Ticket,
         is_new: bool,
@@ -135,7 +135,8 @@ impl Machine<'_> {
         let key = self.key();
         let request = &self.task.request;
         let whole = request.method != Method::Head && !request.fields.contains("range");
-        crate::disk::promote(self.worker, &key, request, whole, ticket).await
+        let wanted = Wanted { key: &key, request, whole };
+        self.worker.shared.keepers.restore(self.worker, wanted, ticket).await
     }
 
     /// Keeps a stale object's bytes from being dropped by others while the origin is asked; `None`

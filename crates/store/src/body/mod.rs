@@ -22,6 +22,7 @@ mod migration;
 mod reader;
 mod readers;
 mod sizing;
+mod source;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -29,11 +30,11 @@ mod writer;
 
 pub use migration::Moved;
 pub use reader::BodyReader;
+pub use source::{Bringing, Source, SourceError};
 pub use state::Next;
 pub use writer::BodyWriter;
 
 use crate::arena::Arena;
-use crate::disk::Stored;
 use crate::limits::TRANSIT_PIECE_BYTES_MAX;
 use crate::piece::Lease;
 use freshet_http::fields::Fields;
@@ -51,7 +52,7 @@ pub struct Body {
     is_transit: AtomicBool,
     trailers: OnceLock<Box<Fields>>,
     /// Where its bytes can be read, where that is not memory alone.
-    source: OnceLock<Box<Stored>>,
+    source: OnceLock<source::Kept>,
     was_offered: AtomicBool,
     /// What its owner wants to go with it.
     attached: OnceLock<Arc<dyn Any + Send + Sync>>,
@@ -267,17 +268,15 @@ impl Body {
         self.trailers.get().map(|fields| &**fields)
     }
 
-    /// Says where its bytes are on a disk; only the first call counts. Bytes that came along with
-    /// the head are let go: put them into the body.
-    pub fn set_source(&self, mut stored: Stored) {
-        stored.payload = None;
+    /// Says where its bytes are besides in memory; only the first call counts.
+    pub fn set_source(&self, source: Arc<dyn Source>) {
         self.was_offered.store(true, Release);
-        let _ = self.source.set(Box::new(stored));
+        let _ = self.source.set(Box::new(source::Known(source)));
     }
 
-    /// Where its bytes are on a disk.
-    pub fn source(&self) -> Option<&Stored> {
-        self.source.get().map(|stored| &**stored)
+    /// Where its bytes are besides in memory.
+    pub fn source(&self) -> Option<&Arc<dyn Source>> {
+        self.source.get().map(|known| &known.0)
     }
 
     /// Notes that it was given to a disk; whether it was noted before. For an owner who offers it

@@ -4,6 +4,7 @@ mod dependencies;
 mod layers;
 mod links;
 mod safety;
+mod seams;
 mod size;
 mod time;
 mod words;

@@ -1,0 +1,248 @@
+//! What keeps responses besides the memory they arrive in.
+//!
+//! An answer comes into memory, and an index finds it there. Whatever else keeps it stands behind
+//! [`Keeper`]: a lower class of memory and disks; the memory of a parent or of peers would. A fetch
+//! asks all of them at once and knows none; a body knows the [`Source`](freshet_store::Source) it can
+//! be read from, and not what that is.
+//!
+//! | moment | asked |
+//! |---|---|
+//! | an answer came that memory takes | [`Keepers::admit`], and when it is whole [`Admitted::whole`] |
+//! | one came that memory has no room for | [`Keepers::let_through`] |
+//! | a look-up found nothing in memory | [`Keepers::restore`] |
+//! | an object was used again | [`Keepers::used`] |
+//! | something is purged | [`Keepers::evict`] |
+
+mod missing;
+
+pub(crate) use missing::{fill, response_body};
+
+use crate::config::SiteSettings;
+use crate::policy::Storage;
+use crate::sites::SiteRef;
+use crate::worker::Worker;
+use freshet_cache::{Key, Object, ObjectSpec, Objective, StoredHead, Ticket, Variation};
+use freshet_http::fields::Fields;
+use freshet_http::message::RequestHead;
+use freshet_store::Body;
+use freshet_store::disk::Pending;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Something that keeps responses.
+pub(crate) trait Keeper: Send + Sync {
+    /// What it is about to do with a response of which the head is known; `None` where it does not
+    /// want it. It is asked once for each, before the body has come.
+    fn admit(&self, candidate: &Candidate<'_>) -> Option<Box<dyn Admission>>;
+
+    /// An object that memory has was used. One that was not wanted when it came may be now.
+    fn used(&self, used: &Used<'_>) {
+        let _ = used;
+    }
+
+    /// Whether it may have responses of a resource. It looks at memory only.
+    fn may_have(&self, key: &Key) -> bool {
+        let _ = key;
+        false
+    }
+
+    /// Looks for a response to a request, where it may have one. The body has a source, or all its
+    /// bytes.
+    fn restore<'a>(&'a self, worker: &'a Rc<Worker>, wanted: Wanted<'a>) -> Restoring<'a> {
+        let _ = (worker, wanted);
+        Box::pin(async { None })
+    }
+
+    /// Lets go what it has of this from before now, and says what is to be waited for until that
+    /// holds over a power cut. What was only softly purged, at `soft_ms`, may still be validated.
+    fn evict(&self, what: &Purgeable<'_>, soft_ms: Option<u64>) -> Option<Pending> {
+        let _ = (what, soft_ms);
+        None
+    }
+}
+
+/// A response a keeper wants.
+pub(crate) trait Admission {
+    /// It is in memory, all of it.
+    fn whole(self: Box<Self>, object: &Arc<Object>);
+
+    /// It only passes, as memory has no room for it: who takes its bytes on the way. `length` is that
+    /// of the whole, where it is known.
+    fn passing(self: Box<Self>, length: Option<u64>) -> Option<Box<dyn Passing>> {
+        let _ = length;
+        None
+    }
+}
+
+/// Takes a copy of a response that passes.
+pub(crate) trait Passing {
+    /// The next bytes. A keeper that cannot keep up leaves the response out, and nobody waits for it.
+    fn push(&mut self, bytes: &[u8]);
+
+    /// That was the last byte. One that is dropped instead is forgotten.
+    fn finish(self: Box<Self>);
+}
+
+/// A response, and what decides whether and where it is kept.
+#[derive(Clone, Copy)]
+pub(crate) struct Candidate<'a> {
+    pub(crate) site: &'a SiteRef,
+    pub(crate) key: &'a Key,
+    pub(crate) head: &'a StoredHead,
+    pub(crate) variation: Option<&'a Variation>,
+    pub(crate) tags: &'a [u64],
+    /// The request's fields.
+    pub(crate) request: &'a Fields,
+    /// The beginning of its fetch in the order of purges on disks.
+    pub(crate) born: u64,
+    /// Where a policy wants it: what it wants in memory only never goes elsewhere.
+    pub(crate) storage: &'a Storage,
+}
+
+/// An object that was used, and by which request.
+#[derive(Clone, Copy)]
+pub(crate) struct Used<'a> {
+    pub(crate) site: &'a SiteRef,
+    pub(crate) object: &'a Arc<Object>,
+    /// The request's fields.
+    pub(crate) request: &'a Fields,
+}
+
+/// A response that is looked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) key: &'a Key,
+    pub(crate) request: &'a RequestHead,
+    /// Whether its first bytes are wanted too.
+    pub(crate) whole: bool,
+}
+
+/// What may be purged.
+pub(crate) enum Purgeable<'a> {
+    /// A resource.
+    Key(&'a Key),
+    /// All with a tag.
+    Tag(u64),
+    /// Everything.
+    All,
+}
+
+/// What is found of a response, in time.
+pub(crate) type Restoring<'a> = Pin<Box<dyn Future<Output = Option<ObjectSpec>> + 'a>>;
+
+/// The keepers of a node, in the order in which they are asked.
+#[derive(Default)]
+pub(crate) struct Keepers(Vec<Box<dyn Keeper>>);
+
+/// A response with those that want it.
+pub(crate) struct Admitted(Vec<Box<dyn Admission>>);
+
+impl Keepers {
+    /// These.
+    pub(crate) fn new(all: impl IntoIterator<Item = Box<dyn Keeper>>) -> Self {
+        Self(all.into_iter().collect())
+    }
+
+    /// Asks all about a response whose body is about to come.
+    pub(crate) fn admit(&self, candidate: &Candidate<'_>, body: &Body) -> Admitted {
+        let admitted = self.0.iter().filter_map(|keeper| keeper.admit(candidate)).collect();
+        if *candidate.storage != Storage::Configured {
+            // What a policy decided is not asked again when the object is used.
+            body.note_offer();
+        }
+        Admitted(admitted)
+    }
+
+    /// Asks who takes a response that passes; the first that does.
+    pub(crate) fn let_through(
+        &self,
+        candidate: &Candidate<'_>,
+        length: Option<u64>,
+    ) -> Option<Box<dyn Passing>> {
+        self.0.iter().find_map(|keeper| keeper.admit(candidate)?.passing(length))
+    }
+
+    /// Tells all that an object was used.
+    pub(crate) fn used(&self, used: Used<'_>) {
+        self.0.iter().for_each(|keeper| keeper.used(&used));
+    }
+
+    /// Whether one may have responses of a resource. It looks at memory only.
+    pub(crate) fn may_have(&self, key: &Key) -> bool {
+        self.0.iter().any(|keeper| keeper.may_have(key))
+    }
+
+    /// Looks for a response and puts it into the index. The caller looks up again then; what is found
+    /// may be stale.
+    ///
+    /// # Errors
+    /// The ticket, where there is none.
+    pub(crate) async fn restore(
+        &self,
+        worker: &Rc<Worker>,
+        wanted: Wanted<'_>,
+        ticket: Ticket,
+    ) -> Result<(), Ticket> {
+        for keeper in self.0.iter().filter(|keeper| keeper.may_have(wanted.key)) {
+            if let Some(found) = keeper.restore(worker, wanted).await {
+                ticket.insert(found);
+                return Ok(());
+            }
+        }
+        Err(ticket)
+    }
+
+    /// Has all let something go, and says what is to be waited for.
+    pub(crate) fn evict(&self, what: &Purgeable<'_>, soft_ms: Option<u64>) -> Pending {
+        let mut all = Pending::default();
+        for pending in self.0.iter().filter_map(|keeper| keeper.evict(what, soft_ms)) {
+            all.completions.extend(pending.completions);
+            all.away += pending.away;
+        }
+        all
+    }
+}
+
+impl Admitted {
+    /// The response is in memory, all of it.
+    pub(crate) fn whole(self, object: &Arc<Object>) {
+        self.0.into_iter().for_each(|admission| admission.whole(object));
+    }
+}
+
+/// The path and query of a resource: the part of its key that is one, wherever a policy puts it.
+pub(crate) fn target_of(key: &Key) -> &str {
+    let mut parts = key.text().split(|byte| *byte == 0);
+    let target = parts.find(|part| part.starts_with(b"/"));
+    target.and_then(|target| std::str::from_utf8(target).ok()).unwrap_or_default()
+}
+
+/// What memory is to have the most of of such responses, where a rule of the configuration says so.
+pub(crate) fn objective_of(settings: &SiteSettings, key: &Key) -> Option<Objective> {
+    settings.objective_of(target_of(key))
+}
+
+/// The class of keepers a response is for, where a policy or a rule names one.
+///
+/// # Errors
+/// It is for memory only.
+pub(crate) fn class_of(candidate: &Candidate<'_>) -> Result<Option<Arc<str>>, MemoryOnly> {
+    let by_rule;
+    let storage = match candidate.storage {
+        Storage::Configured => {
+            by_rule = candidate.site.settings.storage_of(target_of(candidate.key));
+            &by_rule
+        }
+        chosen => chosen,
+    };
+    match storage {
+        Storage::Configured => Ok(None),
+        Storage::Memory => Err(MemoryOnly),
+        Storage::Class(class) => Ok(Some(Arc::clone(class))),
+    }
+}
+
+/// A response that is to be in memory only.
+#[derive(Debug)]
+pub(crate) struct MemoryOnly;

@@ -1,0 +1,85 @@
+//! Who may know whom within the node: each seam of `ARCHITECTURE.md` that a line of code can break.
+
+use freshet_tidy::{code_of, expect_none, files, product_lines};
+
+/// A part of the node, and what it may not name.
+struct Seam {
+    /// Where: the beginning of a path.
+    within: &'static str,
+    /// Except there.
+    but: &'static [&'static str],
+    /// What.
+    never: &'static [&'static str],
+    /// What to do instead.
+    advice: &'static str,
+}
+
+const SEAMS: [Seam; 5] = [
+    Seam {
+        within: "crates/node/src/session/",
+        but: &[],
+        never: &["freshet_cache", "shared.cache", "crate::fetch", "crate::keepers", "crate::disk"],
+        advice: "a session turns bytes into requests and replies into bytes and knows no caching",
+    },
+    Seam {
+        within: "crates/node/src/",
+        but: &["crates/node/src/session/", "crates/node/src/worker.rs"],
+        never: &["crate::session"],
+        advice: "only workers know sessions: what they share with the rest is in `exchange.rs` and \
+                 `body.rs`, for a further protocol too",
+    },
+    Seam {
+        within: "crates/node/src/fetch/",
+        but: &[],
+        never: &["freshet_store::disk", "DiskKeeper", "place_lower"],
+        advice: "a fetch asks `keepers`, and never a disk or another class of memory by itself",
+    },
+    Seam {
+        within: "crates/node/src/policy/",
+        but: &[],
+        never: &[".await", "async fn", "spawn_local"],
+        advice: "a policy answers: it never waits",
+    },
+    Seam {
+        within: "crates/store/src/body/",
+        but: &[],
+        never: &["crate::disk"],
+        advice: "a body knows a `Source`, and never what that is",
+    },
+];
+
+#[test]
+fn nobody_knows_more_than_the_seams_allow() {
+    let mut places = Vec::new();
+    for file in &files() {
+        let is_of = |seam: &&Seam| {
+            file.path.starts_with(seam.within)
+                && !seam.but.iter().any(|other| file.path.starts_with(other))
+        };
+        for seam in SEAMS.iter().filter(is_of) {
+            for (number, line) in product_lines(file) {
+                let code = code_of(line);
+                if let Some(found) = seam.never.iter().find(|word| code.contains(**word)) {
+                    places.push(format!("{}:{number}: {found}; {}", file.path, seam.advice));
+                }
+            }
+        }
+    }
+    expect_none(
+        &places,
+        "a part of the node knows what it should not",
+        "`ARCHITECTURE.md` says who knows whom. Go through the seam, or move it for a reason and say \
+         so there.",
+    );
+}
+
+#[test]
+fn every_seam_is_of_files_that_are_there() {
+    let all = files();
+    for seam in &SEAMS {
+        assert!(all.iter().any(|file| file.path.starts_with(seam.within)), "{}", seam.within);
+        for but in seam.but {
+            assert!(all.iter().any(|file| file.path.starts_with(but)), "{but}");
+        }
+    }
+}
