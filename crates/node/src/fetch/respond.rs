@@ -7,7 +7,7 @@ use super::prepare::is_for_all;
 use super::{Fetched, entry, records};
 use crate::coding::heads;
 use crate::expiry::upkeep_of;
-use crate::policy::{Answer, BackendError, BackendResponse, FetchKind, Synthetic};
+use crate::policy::{Answer, BackendError, BackendResponse, FetchKind, Synthetic, resource};
 use crate::transcript::Tag;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Failure, Key, Lookup, Purge, StoredHead, Use};
@@ -294,7 +294,8 @@ impl Asked {
             forget(&self.plan.key);
         }
         for (authority, target) in method::invalidated(client, head.status, &head.fields) {
-            forget(&shared.cache.key(&authority, &target));
+            let key = self.plan.site.name.key(shared.cache.secret());
+            forget(&resource(key, self.plan.site.node(), &authority, &target).build());
         }
     }
 

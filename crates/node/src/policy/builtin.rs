@@ -7,6 +7,7 @@ use super::{
     Recv,
 };
 use crate::coding::heads::{Wish, filters_for};
+use crate::snapshot::Snapshot;
 use freshet_cache::{KeyBuilder, Object};
 use freshet_http::cdn_loop::{self, CdnLoop};
 use freshet_http::fields::Fields;
@@ -61,9 +62,7 @@ impl Policy for Builtin {
     }
 
     fn hash<'a>(&self, task: &mut ClientTask, key: KeyBuilder<'a>) -> KeyBuilder<'a> {
-        let target = target::key_target(&task.request.target);
-        let authority = key_authority(&task.request.authority, &task.site.node().own_ports);
-        key.part(authority.as_bytes()).part(target.as_bytes())
+        resource(key, task.site.node(), &task.request.authority, &task.request.target)
     }
 
     fn hit(&self, _: &mut ClientTask, _: &Object) -> Hit {
@@ -177,6 +176,17 @@ pub(crate) fn allows_upgrade(allowed: &[String], protocol: &[u8]) -> bool {
     let name = protocol.split(|byte| *byte == b'/').next().unwrap_or_default();
     let is = |text: &[u8], known: &str| text.eq_ignore_ascii_case(known.as_bytes());
     allowed.iter().any(|known| is(protocol, known) || is(name, known))
+}
+
+/// The key of a resource, by what a request for it says.
+pub(crate) fn resource<'a>(
+    key: KeyBuilder<'a>,
+    node: &Snapshot,
+    authority: &str,
+    target: &str,
+) -> KeyBuilder<'a> {
+    let target = target::key_target(target);
+    key.part(key_authority(authority, &node.own_ports).as_bytes()).part(target.as_bytes())
 }
 
 /// The part of an authority that tells resources apart.

@@ -11,7 +11,7 @@ mod task;
 pub mod vcl;
 
 pub use builtin::Builtin;
-pub(crate) use builtin::{allows_upgrade, key_authority};
+pub(crate) use builtin::{allows_upgrade, key_authority, resource};
 pub use task::{
     Answer, ClientTask, FetchKind, FetchTask, OriginChoice, Served, Shaping, Storage, Synthetic,
 };

@@ -299,3 +299,29 @@ fn requests_are_counted_and_explained_by_site() {
         assert_eq!(key.unwrap().to_string(), "b b.example /x");
     });
 }
+
+#[test]
+fn a_write_invalidates_what_it_names_within_its_site() {
+    run(async {
+        let writable = |name: &'static str| {
+            Origin::serve(move |asked| match asked.method() {
+                "POST" => response("201 Created", &["Location: /list"], "made"),
+                _ => response("200 OK", &["Cache-Control: max-age=3600"], format!("{name} list")),
+            })
+        };
+        let (one, two) = (writable("one"), writable("two"));
+        let node = sites(&[&one, &two], &[("a", "\"a.example\"", ""), ("b", "\"*\"", "")]).start();
+        for host in ["a.example", "b.example"] {
+            ask(&node, host, "/list", &[]).await;
+        }
+        let mut client = Client::to(&node).await;
+        let head = "POST /new HTTP/1.1\r\nHost: a.example\r\nContent-Length: 0\r\n\r\n";
+        client.send(head).await;
+        assert_eq!(client.answer("POST").await.status, 201);
+        for host in ["a.example", "b.example"] {
+            ask(&node, host, "/list", &[]).await;
+        }
+        // What the write names was asked for anew, and the other site's was not.
+        assert_eq!((one.count(), two.count()), (3, 1));
+    });
+}
