@@ -129,6 +129,9 @@ pub(crate) enum Without {
     GoesOn,
     /// It breaks off where something is evicted.
     MayBreak,
+    /// It lets go what was read ahead of its client, and reads it again: it cannot go on from less
+    /// than this.
+    ReadsAgain { least_bytes: u64 },
     /// It ends: its bytes come only once. The least it gets on with.
     Ends { least_bytes: u64 },
 }
@@ -317,24 +320,46 @@ impl StoredBody {
     fn holding(&self) -> Option<Holding> {
         let id = Arc::as_ptr(&self.body).addr();
         let bytes = self.body.held_bytes();
+        let is_there_again = self.is_there_again();
         if self.body.is_transit() {
+            if is_there_again && self.reader.is_none() {
+                return None;
+            }
             // The window ahead of its reader and the piece it is in. It may have had more when it
             // began to pass.
             let wide_bytes = TRANSIT_WINDOW_BYTES + u64::from(TRANSIT_PIECE_BYTES_MAX);
             let held = Held { id, bytes: bytes.max(wide_bytes) };
             let least_bytes = bytes.max(self.body.transit_bytes());
-            return Some(Holding { held, without: Without::Ends { least_bytes } });
+            let without = match is_there_again {
+                true => Without::ReadsAgain { least_bytes },
+                false => Without::Ends { least_bytes },
+            };
+            return Some(Holding { held, without });
         }
-        let is_there_again = self.filler.is_some() || self.body.source().is_some();
         let without = if is_there_again { Without::GoesOn } else { Without::MayBreak };
         (!self.is_loose).then_some(Holding { held: Held { id, bytes }, without })
     }
 
+    /// Whether a disk or an origin gives its bytes once more.
+    fn is_there_again(&self) -> bool {
+        self.body.trailers().is_none() && (self.filler.is_some() || self.body.source().is_some())
+    }
+
     fn loosen(&mut self) {
-        self.is_loose = true;
-        if !self.body.is_transit() {
-            let given_back = self.first.take().map_or(0, |first| first.len());
-            self.rewind(given_back);
+        let is_transit = self.body.is_transit();
+        self.is_loose |= !is_transit;
+        if is_transit && !self.is_there_again() {
+            return;
+        }
+        let given_back = self.first.take().map_or(0, |first| first.len());
+        self.rewind(given_back);
+        if is_transit {
+            // What was read ahead goes; the rest comes into a body of its own.
+            let passing = Body::transit(self.body.arena(), self.body.total());
+            if let Some(source) = self.body.source() {
+                passing.set_source(source.clone());
+            }
+            self.body = passing;
         }
     }
 
@@ -381,7 +406,7 @@ impl StoredBody {
                         self.body.enter_transit();
                     }
                     let (body, end) = (&self.body, self.end);
-                    let fills = crate::disk::fill(body, &hole, self.filler.as_ref())
+                    let fills = crate::keepers::fill(body, &hole, self.filler.as_ref())
                         || self.filler.as_mut().is_some_and(|filler| filler.fill(body, hole, end));
                     if !fills {
                         return Poll::Ready(Err(BodyBroken));

@@ -12,7 +12,6 @@ mod promote;
 mod purge;
 mod source;
 
-pub(crate) use crate::keepers::fill;
 pub use durability::Durability;
 pub(crate) use keeper::DiskKeeper;
 pub use purge::Purged;

@@ -49,8 +49,9 @@ impl Keeping {
         let held = holding.held;
         let counted = self.hold.as_ref().map(Hold::held);
         let comes_once = matches!(holding.without, Without::Ends { .. });
+        let passes = comes_once || matches!(holding.without, Without::ReadsAgain { .. });
         let is_counted =
-            |counted: Held| counted.id == held.id && (comes_once || counted.bytes >= held.bytes);
+            |counted: Held| counted.id == held.id && (passes || counted.bytes >= held.bytes);
         if !is_lost && counted.is_some_and(is_counted) {
             return Settled::Kept;
         }
@@ -80,7 +81,7 @@ impl Keeping {
         let readers = &worker.shared.readers;
         if let Some(hold) = readers.hold(client.network, held, limits) {
             self.hold = Some(hold);
-            if matches!(without, Without::Ends { .. }) {
+            if matches!(without, Without::Ends { .. } | Without::ReadsAgain { .. }) {
                 body.widen();
             }
             return true;
@@ -89,7 +90,9 @@ impl Keeping {
             Without::GoesOn => return false,
             Without::MayBreak => held,
             // It gets on with few bytes ahead of the client.
-            Without::Ends { least_bytes } => Held { bytes: least_bytes, ..held },
+            Without::Ends { least_bytes } | Without::ReadsAgain { least_bytes } => {
+                Held { bytes: least_bytes, ..held }
+            }
         };
         self.hold = readers.hold_instead(client.network, least, limits);
         self.hold.is_some()
