@@ -21,6 +21,8 @@ import servers  # noqa: E402
 # Resident memory besides `--memory` and what an idle node has: parts of the program that were not used before, the
 # allocator's slack and two workers' buffers (docs/operations.md, What clients can make a node hold).
 BESIDES_MB = 32
+# The least time that others are watched for.
+VICTIM_SECONDS_MIN = 0.5
 # And for each connection an attacker keeps open, requests under way and TLS included.
 CONNECTION_KB = 64
 # Attackers come from networks of their own, so that shares by network can tell them from others.
@@ -314,6 +316,7 @@ class Bed:
             command = [sys.executable, str(pathlib.Path(__file__).with_name("victim.py")), str(self.clear_port)]
             self.victim = subprocess.Popen(command, stdout=subprocess.PIPE)
             self.victim.stdout.readline()  # It has the hot objects.
+            self.victim_began = time.monotonic()
 
     def watch(self):
         while self.watching:
@@ -386,6 +389,8 @@ class Bed:
     def end_victim(self, failures_max=0, delay_ms_max=5000, miss_ms_max=None):
         """Ends the well-behaved client and holds the server to what it saw meanwhile. `miss_ms_max` is for what has to
         wait for an origin that the attack keeps busy."""
+        # What is over at once is to show what it left.
+        time.sleep(max(0, self.victim_began + VICTIM_SECONDS_MIN - time.monotonic()))
         self.victim.send_signal(signal.SIGTERM)
         seen = json.loads(self.victim.communicate(timeout=60)[0])
         self.victim = None
