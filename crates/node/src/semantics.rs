@@ -106,6 +106,8 @@ pub struct Manners {
     pub shows_broken_bodies: bool,
     /// Responses may have no more fields than requests, as policies leave them.
     pub limits_response_fields: bool,
+    /// The `Server` of what a policy makes itself.
+    pub server: Option<&'static str>,
 }
 
 /// As the protocols ask, and helpful where they leave it open.
@@ -116,6 +118,7 @@ pub const PLAIN: Manners = Manners {
     reads_unwanted_bodies: false,
     shows_broken_bodies: false,
     limits_response_fields: false,
+    server: None,
 };
 
 /// As Varnish does.
@@ -126,4 +129,5 @@ pub const VARNISH: Manners = Manners {
     reads_unwanted_bodies: true,
     shows_broken_bodies: true,
     limits_response_fields: true,
+    server: Some("Varnish"),
 };

@@ -17,7 +17,7 @@ sub vcl_builtin_recv {
 
 # A request of HTTP/1.1 names its host (RFC 9112 section 3.2), and host names have no case.
 sub vcl_req_host {
-    if (req.http.host != req.http.host.lower()) {
+    if (req.http.host && req.http.host != req.http.host.lower()) {
         set req.http.host = req.http.host.lower();
     }
     if (req.esi_level == 0 && !req.http.host && req.proto == "HTTP/1.1") {

@@ -42,6 +42,7 @@
 #![forbid(unsafe_code)]
 
 mod acl;
+mod calendar;
 mod check;
 mod diagnostic;
 mod explain;
@@ -60,10 +61,11 @@ mod types;
 pub mod variables;
 
 pub use acl::{Acl, Entry};
-pub use check::Settings;
+pub use check::{BACKEND_FIELDS, PROBE_FIELDS, Settings};
 pub use diagnostic::{DIAGNOSTICS_MAX, Diagnostic, Report, Severity, nearest};
 pub use explain::explain;
 pub use format::format;
+pub use modules::{Parameter, Signature};
 pub use policy::{Policy, Timeouts};
 pub use program::{Backend, BackendRef, Endpoint, ObjectSlot, Probe, Program, Sub};
 pub use regex::Pattern;

@@ -1,6 +1,7 @@
 //! Regular expressions: PCRE2, compiled once, with bounds on the work of one match.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 /// Steps of one match, as Varnish's `pcre2_match_limit`. Beyond, the match fails and with it the
 /// request: a pattern cannot hold a worker up.
@@ -21,9 +22,13 @@ const CODE_HEAP: i32 = -63;
 pub(crate) struct Regex {
     inner: pcre2::bytes::Regex,
     pattern: Box<str>,
+    /// Steps of one match.
+    steps_max: u32,
     /// What every match begins with, at the start of the text. Most patterns of policies are about
     /// the start of a URL, and most texts are others': those are told apart without PCRE2.
     prefix: Box<[u8]>,
+    /// The same, without matches of nothing; compiled where it is wanted.
+    non_empty: OnceLock<Option<pcre2::bytes::Regex>>,
 }
 
 /// What is wrong with a pattern.
@@ -62,20 +67,34 @@ impl fmt::Debug for Pattern {
     }
 }
 
+/// What bounds a match, as a pattern says it.
+fn limits(steps_max: u32) -> String {
+    format!(
+        "(*LIMIT_MATCH={steps_max})(*LIMIT_DEPTH={MATCH_DEPTH_MAX})\
+         (*LIMIT_HEAP={MATCH_HEAP_KIB_MAX})"
+    )
+}
+
+fn build(pattern: &str) -> Result<pcre2::bytes::Regex, pcre2::Error> {
+    pcre2::bytes::RegexBuilder::new().jit_if_available(true).build(pattern)
+}
+
 impl Regex {
     pub(crate) fn compile(pattern: &str, steps_max: u32) -> Result<Self, BadPattern> {
-        let limits = format!(
-            "(*LIMIT_MATCH={steps_max})(*LIMIT_DEPTH={MATCH_DEPTH_MAX})\
-             (*LIMIT_HEAP={MATCH_HEAP_KIB_MAX})"
-        );
-        let inner = pcre2::bytes::RegexBuilder::new()
-            .jit_if_available(true)
-            .build(&format!("{limits}{pattern}"))
-            .map_err(|error| BadPattern {
-                message: error.to_string(),
-                offset: error.offset().unwrap_or(0).saturating_sub(limits.len()).min(pattern.len()),
-            })?;
-        Ok(Self { inner, pattern: pattern.into(), prefix: prefix(pattern).into() })
+        let limits = limits(steps_max);
+        let inner = build(&format!("{limits}{pattern}")).map_err(|error| BadPattern {
+            message: error.to_string(),
+            offset: error.offset().unwrap_or(0).saturating_sub(limits.len()).min(pattern.len()),
+        })?;
+        let prefix = prefix(pattern).into();
+        Ok(Self { inner, pattern: pattern.into(), prefix, steps_max, non_empty: OnceLock::new() })
+    }
+
+    /// What finds further matches: one of nothing may only be the first.
+    fn further(&self) -> &pcre2::bytes::Regex {
+        let compile =
+            || build(&format!("{}(*NOTEMPTY){}", limits(self.steps_max), self.pattern)).ok();
+        self.non_empty.get_or_init(compile).as_ref().unwrap_or(&self.inner)
     }
 
     pub(crate) fn is_match(&self, text: &[u8]) -> Result<bool, Exceeded> {
@@ -86,15 +105,14 @@ impl Regex {
     }
 
     /// The first match and its groups; groups that took no part are `None`.
-    pub(crate) fn captures(
-        &self,
+    fn captures(
+        regex: &pcre2::bytes::Regex,
         text: &[u8],
         at: usize,
         groups: &mut Vec<Option<(usize, usize)>>,
     ) -> Result<bool, Exceeded> {
-        let mut places = self.inner.capture_locations();
-        let found = self
-            .inner
+        let mut places = regex.capture_locations();
+        let found = regex
             .captures_read_at(&mut places, text, at)
             .map_err(|error| exceeded(&error))?
             .is_some();
@@ -121,7 +139,8 @@ impl Regex {
         let mut copied = 0;
         let mut any = false;
         let start = out.len();
-        while at <= text.len() && self.captures(text, at, &mut groups)? {
+        let mut regex = &self.inner;
+        while at <= text.len() && Self::captures(regex, text, at, &mut groups)? {
             let Some(Some((from, to))) = groups.first().copied() else { break };
             // Look-behinds with \K can end a match before it begins.
             if to < from {
@@ -133,20 +152,11 @@ impl Regex {
             if out.len() - start > bytes_max {
                 return Err(Exceeded("the result of a substitution is too large".into()));
             }
-            copied = to;
+            (copied, at) = (to, to);
             if !all {
                 break;
             }
-            if to > from {
-                at = to;
-            } else {
-                // An empty match: go on behind the next byte.
-                if let Some(byte) = text.get(to) {
-                    out.push(*byte);
-                }
-                copied = to + 1;
-                at = to + 1;
-            }
+            regex = self.further();
         }
         if any {
             out.extend_from_slice(text.get(copied..).unwrap_or(&[]));
@@ -284,7 +294,8 @@ mod tests {
     #[test]
     fn substitution_knows_groups_and_empty_matches() {
         assert_eq!(replace("(b)(x)?", "abc", "[\\1\\2\\0\\&]", false), "a[bb&]c");
-        assert_eq!(replace("b*", "abc", "-", true), "-a--c-");
+        assert_eq!(replace("b*", "abc", "-", true), "-a-c");
+        assert_eq!(replace("", "abc", "-", true), "-abc");
         assert_eq!(replace("q", "abc", "-", true), "abc");
         assert_eq!(replace("(a)\\1", "xaay", "<\\1>", true), "x<a>y");
         assert_eq!(replace("(?<=x)a", "xaay", "b", true), "xbay");

@@ -34,6 +34,8 @@ pub(super) struct Asked {
     pub(super) body_error: Option<ClientBodyError>,
     /// Whether the last origin had no connection for the network of the client that began this.
     pub(super) is_crowded: bool,
+    /// Whether it had its last try, and the policy was told.
+    pub(super) is_spent: bool,
     /// Its beginning in the order of purges on disks.
     pub(super) born: u64,
     /// Whether the client's body went to an origin: it is there only once.
@@ -95,6 +97,7 @@ impl Asked {
             answered: None,
             body_error: None,
             is_crowded: false,
+            is_spent: false,
             body_sent: false,
             body_bytes_sent: 0,
             heads: Heads::default(),
@@ -109,6 +112,7 @@ impl Asked {
                 Step::Answered(answered) => answered.settle().await,
                 Step::Kept(kept) => return kept.fill().await,
                 Step::Given(given) => return given.fill().await,
+                Step::Again(asked) if asked.ends_with_page() => asked.spent().await,
                 Step::Again(asked) => match asked.renewed() {
                     Some(asked) => asked.ask().await,
                     None => return,
@@ -132,6 +136,22 @@ impl Asked {
             BackendFetch::Abandon => self.abandon(),
             BackendFetch::Error(status, reason) => self.made_up(status, reason).await,
         }
+    }
+
+    /// Whether a policy that has no try left is asked for a page, which it is once.
+    fn ends_with_page(&self) -> bool {
+        let site = &self.plan.site;
+        site.semantics.pages_failures
+            && !self.is_spent
+            && !self.body_sent
+            && self.task.retries >= site.settings.limits.retries_max
+    }
+
+    async fn spent(mut self: Box<Self>) -> Step {
+        self.is_spent = true;
+        let text = format_args!("Too many retries, delivering 503");
+        self.task.transcript.note(Tag::VCL_Error, text);
+        self.made_up(503, Some("Backend fetch failed".into())).await
     }
 
     /// The same fetch with one try less; `None` where that was the last.

@@ -10,6 +10,16 @@ use freshet_http::{hop_by_hop, target, unkeyed};
 use std::io::Write as _;
 use std::ops::Range;
 
+/// What a client says for its own response alone. Where a policy decides what goes to an origin, it
+/// looks at a request without them for what others may get.
+const OF_ONE: [&str; 5] = [
+    "Cache-Control",
+    "Accept-Ranges",
+    "Content-Range",
+    "Proxy-Authenticate",
+    "Proxy-Authorization",
+];
+
 /// A request that fills the cache: a GET for the whole, or for the one range the client wants
 /// where nothing is stored yet; conditional where `stale` has a validator (RFC 9111 §4.3.1).
 ///
@@ -21,6 +31,11 @@ pub(crate) fn for_miss(task: &ClientTask, stale: Option<&Object>) -> RequestHead
     if task.site.codes_gzip {
         // What is kept is for all, and unpacked for those who take no gzip.
         request.fields.set("Accept-Encoding", "gzip");
+    }
+    if task.site.semantics.forwards_as_it_is {
+        for name in OF_ONE {
+            request.fields.remove(name);
+        }
     }
     if let Some(stale) = stale {
         stale.with_head(|head| conditional::validate(&mut request.fields, &head.fields));

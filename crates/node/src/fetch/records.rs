@@ -4,7 +4,6 @@ use super::asked::Asked;
 use crate::coding::Filter;
 use crate::transcript::{Message, Tag, Transcript, head_bytes_of_request, head_bytes_of_response};
 use freshet_http::fields::Fields;
-use freshet_http::freshness::Freshness;
 use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_net::address::PeerAddress;
 use freshet_origin::error::FailureKind;
@@ -26,21 +25,6 @@ pub(super) fn answered(transcript: &Transcript, origin: &str, response: &OriginR
     transcript.timestamp_before("Bereq", facts.answered_after);
     transcript.timestamp("Beresp");
     transcript.response(Message::OriginResponse, &response.head);
-}
-
-/// How long the answer may be kept, before the policy says more.
-pub(super) fn lifetime(
-    transcript: &Transcript,
-    freshness: &Freshness,
-    now: freshet_base::clock::UnixMillis,
-    is_cacheable: bool,
-) {
-    if !transcript.is_on() {
-        return;
-    }
-    let ttl = freshness.ttl_ms(now).div_euclid(1000);
-    let (now, word) = (now.seconds(), if is_cacheable { "cacheable" } else { "uncacheable" });
-    transcript.note(Tag::TTL, format_args!("RFC {ttl} 10 0 {now} {now} {now} 0 0 {word}"));
 }
 
 /// An origin was asked in vain.
@@ -107,7 +91,8 @@ pub(super) fn body_begins(transcript: &Transcript, framing: Framing, (kind, name
         Framing::UntilClose => (4, "eof"),
     };
     transcript.note(Tag::Storage, format_args!("{kind} {name}"));
-    transcript.note(Tag::Fetch_Body, format_args!("{number} {word} stream"));
+    let how = if framing == Framing::None { "-" } else { "stream" };
+    transcript.note(Tag::Fetch_Body, format_args!("{number} {word} {how}"));
 }
 
 impl Asked {

@@ -179,9 +179,6 @@ impl Asked {
                 (Freshness::from_policy(now, Duration::ZERO), Some(reason))
             }
         };
-        if !is_pass {
-            records::lifetime(&self.task.transcript, &freshness, now, uncacheable.is_none());
-        }
         Answer { uncacheable, ..Answer::new(head, freshness) }
     }
 

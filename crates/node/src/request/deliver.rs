@@ -2,11 +2,14 @@
 
 use super::shape::Shape;
 use super::{Found, Machine, State};
+use crate::coding::Chain;
+use crate::coding::body::Coded;
 use crate::delivery::{HeldBytes, Parts, ResponseBody, StoredBody};
 use crate::exchange::{Facts, Reply, Response};
 use crate::fetch::prepare;
 use crate::fetch::range::Filler;
 use crate::fetch::{Fetched, Made, SentPart};
+use crate::policy::vcl::policy_phrase;
 use crate::policy::{Deliver, Served};
 use crate::transcript::Message;
 use bytes::Bytes;
@@ -126,8 +129,7 @@ impl Machine<'_> {
         let body = match self.body_of(&object, part, &mut head, total, shape) {
             Ok(body) => body,
             Err(status) => {
-                head.status = status;
-                head.reason = None;
+                self.name_status(&mut head, status);
                 (ResponseBody::Empty, Some(0))
             }
         };
@@ -463,10 +465,63 @@ impl Machine<'_> {
         if !matches!(head.status, 304 | 412) {
             body = self.shape_body(body, shape, 0..u64::MAX, &mut head);
         }
+        if shape == Shape::AsKept
+            && let Some(total) = length
+        {
+            (body, length) = self.part_of_passed(body, total, &mut head);
+        }
         let facts = Facts { reason, hit: false, origin, site: None };
         let is_packed = form.gzip && !shape.is_unpacked();
         let response = Response { is_packed, ..Response::new(head, body, length, facts) };
         State::Done(Reply::Response(Box::new(response)))
+    }
+
+    /// The part that is asked for of what came whole from an origin or was made here, where a policy
+    /// expects that. A range
+    /// in other units, or of several parts, is what the origin did not answer either.
+    pub(super) fn part_of_passed(
+        &self,
+        body: ResponseBody,
+        total: u64,
+        head: &mut ResponseHead,
+    ) -> (ResponseBody, Option<u64>) {
+        let request = &self.task.request.fields;
+        let judges = self.task.site.semantics.is_strict_with_ranges
+            && self.task.shaping.range
+            && self.task.site.serves_ranges;
+        let is_asked = judges && self.task.request.method == Method::Get && head.status == 200;
+        let wanted = request.get("range").filter(|_| is_asked);
+        let Some(wanted @ RangeRequest::One(_)) = wanted.and_then(RangeRequest::parse) else {
+            return (body, Some(total));
+        };
+        let validators = Validators::from_fields(&head.fields);
+        let if_range = request.get("if-range");
+        if if_range.is_some_and(|value| !conditional::if_range_matches(value, &validators)) {
+            return (body, Some(total));
+        }
+        let mut value = Vec::with_capacity(48);
+        if let Resolved::One(range) = wanted.resolve(total) {
+            ContentRange::part(&range, Some(total)).write(&mut value);
+            self.name_status(head, 206);
+            head.fields.set("Content-Range", value);
+            let length = range.end - range.start;
+            let is_empty = matches!(body, ResponseBody::Empty);
+            let cut = || Coded::new(body, Chain::new([]), range);
+            let body =
+                if is_empty { ResponseBody::Empty } else { ResponseBody::Coded(Box::new(cut())) };
+            return (body, Some(length));
+        }
+        ContentRange::Unsatisfied { total }.write(&mut value);
+        self.name_status(head, 416);
+        head.fields.set("Content-Range", value);
+        (ResponseBody::Empty, Some(0))
+    }
+
+    /// Gives a response a status, with the reason that goes with it.
+    fn name_status(&self, head: &mut ResponseHead, status: u16) {
+        let is_policys = self.task.site.semantics.is_strict_with_ranges;
+        head.status = status;
+        head.reason = policy_phrase(status).filter(|_| is_policys).map(Into::into);
     }
 
     fn ask_deliver(&mut self, head: &mut ResponseHead, served: Served<'_>) -> Option<State> {

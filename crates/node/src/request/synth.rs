@@ -48,7 +48,12 @@ impl Machine<'_> {
             let unsaid = Unsaid { status: page.head.status, facts: Facts::local(reason) };
             return State::Done(Reply::Hangup(unsaid));
         }
-        State::Done(Reply::Response(Box::new(response(self, page, reason))))
+        let mut response = response(self, page, reason);
+        if let Some(total) = response.length {
+            let body = std::mem::replace(&mut response.body, ResponseBody::Empty);
+            (response.body, response.length) = self.part_of_passed(body, total, &mut response.head);
+        }
+        State::Done(Reply::Response(Box::new(response)))
     }
 }
 

@@ -50,8 +50,13 @@ pub struct Varnishd {
 impl Varnishd {
     /// Starts one with these options, and waits until it listens to commands.
     pub fn start(options: &[&str]) -> Self {
+        Self::start_program(Path::new(env!("CARGO_BIN_EXE_varnishd")), options)
+    }
+
+    /// As [`Self::start`], for a `varnishd` of somebody else.
+    pub fn start_program(program: &Path, options: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_varnishd"))
+        let mut child = Command::new(program)
             .arg("-d")
             .arg("-n")
             .arg(directory.path().join("v"))

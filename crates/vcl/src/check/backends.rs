@@ -14,7 +14,8 @@ const NO_SOCKETS: &str = "Unix socket backends only supported in VCL4.1 and high
 /// Results of probes that are remembered.
 const WINDOW_MAX: i64 = 64;
 
-const BACKEND_FIELDS: [&str; 11] = [
+/// What a backend's declaration can say.
+pub const BACKEND_FIELDS: [&str; 11] = [
     "host",
     "port",
     "path",
@@ -27,7 +28,8 @@ const BACKEND_FIELDS: [&str; 11] = [
     "preamble",
     "probe",
 ];
-const PROBE_FIELDS: [&str; 8] = [
+/// What a probe's declaration can say.
+pub const PROBE_FIELDS: [&str; 8] = [
     "url",
     "request",
     "expected_response",
@@ -37,6 +39,7 @@ const PROBE_FIELDS: [&str; 8] = [
     "threshold",
     "initial",
 ];
+
 impl Checker<'_> {
     pub(super) fn define_backend(&mut self, backend: &syntax::Backend) {
         let Some(index) =

@@ -10,6 +10,8 @@ mod names;
 mod statements;
 mod uses;
 
+pub use backends::{BACKEND_FIELDS, PROBE_FIELDS};
+
 use crate::diagnostic::Report;
 use crate::modules::Module;
 use crate::parser::Tree;
@@ -17,6 +19,7 @@ use crate::program::{BackendRef, Program};
 use crate::source::{Sources, Span};
 use crate::syntax::Declaration;
 use crate::types::State;
+use crate::variables::Message;
 use std::collections::HashMap;
 use uses::SubUses;
 
@@ -98,7 +101,7 @@ struct Checker<'a> {
     program: Program,
     symbols: HashMap<Box<str>, Entry>,
     texts: HashMap<Box<[u8]>, u32>,
-    headers: HashMap<Box<str>, u32>,
+    headers: HashMap<(Message, Box<str>), u32>,
     regexes: HashMap<Box<str>, u32>,
     /// Of each subroutine.
     uses: Vec<SubUses>,
@@ -210,9 +213,10 @@ impl Checker<'_> {
         index
     }
 
-    /// The number of a header field's name.
-    fn header(&mut self, name: &str) -> u32 {
-        let key: Box<str> = name.to_ascii_lowercase().into();
+    /// The number of the name of a message's header field. It is spelled as it is where the policy
+    /// names it first.
+    fn header(&mut self, message: Message, name: &str) -> u32 {
+        let key = (message, name.to_ascii_lowercase().into());
         if let Some(index) = self.headers.get(&key) {
             return *index;
         }

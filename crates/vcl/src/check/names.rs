@@ -39,7 +39,7 @@ impl Checker<'_> {
             self.error(name.span, "A header field without a name");
             return None;
         }
-        Some(Some((message, self.header(&name.text))))
+        Some(Some((message, self.header(message, &name.text))))
     }
 
     /// A path as a value: what its names stand for, with the properties behind it.

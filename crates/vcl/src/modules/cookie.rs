@@ -1,7 +1,7 @@
 //! `cookie`: the cookies of a request, taken apart.
 
-use super::standard_convert::http_date;
 use super::{Arguments, Function, Module, NOTHING, fault, function};
+use crate::calendar::write_http_date;
 use crate::program::{Text, Value};
 use crate::runtime::{Fault, Result, Run};
 
@@ -179,5 +179,5 @@ fn get_string(run: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
 
 fn format_date(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let at = arguments.real(0) + arguments.real(1);
-    run.write(|out| http_date(at, out)).map(Value::Text)
+    run.write(|out| write_http_date(at, out)).map(Value::Text)
 }

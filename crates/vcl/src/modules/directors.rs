@@ -420,7 +420,7 @@ pub(super) fn hash32(text: &[u8]) -> u32 {
 
 fn lookup(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     if !States::HOUSEKEEPING.has(run.state) {
-        return fault("directors.lookup() may only be called from vcl_init/vcl_fini");
+        return fault("lookup() may only be called from vcl_init / vcl_fini");
     }
     let name = run.string(arguments.text(0)).into_owned();
     let program = run.program;

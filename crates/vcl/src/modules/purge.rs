@@ -34,7 +34,7 @@ fn has_object(run: &Run<'_>) -> Result<()> {
     if FOUND.has(run.state) {
         return Ok(());
     }
-    fault("purge.hard() and purge.soft() are only available in vcl_hit {} and vcl_miss {}")
+    fault("purge can only happen in vcl_hit{} or vcl_miss{}")
 }
 
 fn hard(run: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {

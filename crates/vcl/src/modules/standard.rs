@@ -82,7 +82,13 @@ fn round(_: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
 
 fn collect(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let Some((message, name)) = super::header::named(run, arguments.at(0)) else { return NOTHING };
-    if matches!(message, Message::Obj | Message::ReqTop) {
+    let message = match message {
+        // That of an include is another request's, and done with.
+        Message::ReqTop if run.is_included() => return NOTHING,
+        Message::ReqTop => Message::Req,
+        other => other,
+    };
+    if message == Message::Obj {
         return fault(format!("std.collect(): {}.http cannot be changed", message.name()));
     }
     let separator = run.bytes(arguments.text(1)).to_vec();

@@ -3,49 +3,42 @@
 //! Each takes one of several sources. Where it cannot be converted the fallback is the result, and
 //! without a fallback the policy fails.
 
-use super::{Arguments, fault};
-use crate::program::Value;
+use super::{Arguments, fault, number};
+use crate::calendar::{days_from_civil, format_time};
+use crate::program::{Text, Value};
 use crate::runtime::{Result, Run};
-use crate::types;
-use freshet_base::clock::UnixMillis;
 use freshet_http::date;
-use std::fmt::Write as _;
 
-/// Which source is given, of those at `places`; more than one is a mistake.
-fn source(arguments: &[Value], places: &[usize], name: &str) -> Result<Option<usize>> {
+/// Which source is given, of those at `places`. There has to be one.
+fn source(arguments: &[Value], places: &[usize], name: &str) -> Result<usize> {
     let mut given = places.iter().copied().filter(|place| arguments.is_given(*place));
-    let first = given.next();
-    match given.next() {
-        Some(_) => fault(format!("std.{name}(): more than one source")),
-        None => Ok(first),
+    match (given.next(), given.next()) {
+        (Some(only), None) => Ok(only),
+        (None, _) => fault(format!("std.{name}: not enough arguments")),
+        (Some(_), Some(_)) => fault(format!("std.{name}: too many arguments")),
     }
 }
 
-fn or_fallback(value: Option<Value>, arguments: &[Value], name: &str) -> Result<Value> {
+/// What came of a conversion, or the fallback, or else what is wrong.
+fn or_fallback(
+    value: std::result::Result<Value, Option<&'static str>>,
+    arguments: &[Value],
+    name: &str,
+) -> Result<Value> {
     match (value, arguments.at(1)) {
-        (Some(value), _) => Ok(value),
-        (None, Value::None) => fault(format!("std.{name}(): conversion failed")),
-        (None, fallback) => Ok(fallback),
+        (Ok(value), _) => Ok(value),
+        (Err(why), Value::None) => {
+            let why = why.map_or_else(String::new, |why| format!(": {why}"));
+            fault(format!("std.{name}: conversion failed{why}"))
+        }
+        (Err(_), fallback) => Ok(fallback),
     }
 }
 
-/// A number at the start of `text`, and what stands behind it.
-fn number(text: &str) -> Option<(f64, &str)> {
-    let text = text.trim_ascii_start();
-    let sign = usize::from(text.starts_with(['-', '+']));
-    let digits = |from: usize| text[from..].bytes().take_while(u8::is_ascii_digit).count();
-    let whole = digits(sign);
-    let mut end = sign + whole;
-    if text[end..].starts_with('.') {
-        let decimals = digits(end + 1);
-        if whole + decimals == 0 {
-            return None;
-        }
-        end += 1 + decimals;
-    } else if whole == 0 {
-        return None;
-    }
-    text[..end].parse().ok().map(|number| (number, text[end..].trim_ascii()))
+/// A text among arguments; none where it is unset.
+fn set_text(run: &Run<'_>, arguments: &[Value], place: usize) -> Option<String> {
+    let text = arguments.text(place);
+    (text != Text::Unset).then(|| run.string(text).into_owned())
 }
 
 fn text_at(run: &Run<'_>, arguments: &[Value], place: usize) -> String {
@@ -54,42 +47,32 @@ fn text_at(run: &Run<'_>, arguments: &[Value], place: usize) -> String {
 
 pub(super) fn duration(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let seconds = match source(arguments, &[0, 2, 3], "duration")? {
-        Some(0) => number(&text_at(run, arguments, 0))
-            .and_then(|(number, unit)| Some(number * types::duration_unit(unit)?)),
-        Some(place) => Some(arguments.real(place)),
-        None => None,
+        0 => set_text(run, arguments, 0).and_then(|text| number::duration(&text)),
+        place => Some(arguments.real(place)),
     };
-    let finite = seconds.filter(|seconds| seconds.is_finite());
-    or_fallback(finite.map(Value::Duration), arguments, "duration")
+    or_fallback(seconds.map(Value::Duration).ok_or(None), arguments, "duration")
 }
 
 pub(super) fn bytes(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let bytes = match source(arguments, &[0, 2, 3], "bytes")? {
-        Some(0) => number(&text_at(run, arguments, 0)).and_then(|(number, unit)| {
-            let factor = match unit.to_ascii_uppercase().as_str() {
-                "" => 1.0,
-                "P" | "PB" => 2_f64.powi(50),
-                "K" | "M" | "G" | "T" => types::bytes_unit(&format!("{unit}B"))?,
-                _ => types::bytes_unit(unit)?,
-            };
-            Some(number * factor)
-        }),
-        Some(place) => Some(arguments.real(place)),
-        None => None,
+        0 => set_text(run, arguments, 0).and_then(|text| number::bytes(&text)),
+        2 => Some(arguments.real(2).trunc()).filter(|bytes| bytes.is_finite()).map(|b| b as i64),
+        place => Some(arguments.int(place)),
     };
-    let valid = bytes.filter(|bytes| bytes.is_finite() && *bytes >= 0.0);
-    or_fallback(valid.map(|bytes| Value::Bytes(bytes as i64)), arguments, "bytes")
+    let valid = bytes.filter(|bytes| (0..1 << 53).contains(bytes));
+    or_fallback(valid.map(Value::Bytes).ok_or(None), arguments, "bytes")
 }
 
 pub(super) fn integer(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let whole = match source(arguments, &[0, 2, 3, 4, 5, 6], "integer")? {
-        Some(0) => number(&text_at(run, arguments, 0))
-            .filter(|(_, rest)| rest.is_empty())
-            .and_then(|(number, _)| rounded(number)),
-        Some(2) => Some(i64::from(arguments.truth(2))),
-        Some(3) => Some(arguments.int(3)),
-        Some(place) => rounded(arguments.real(place)),
-        None => None,
+        0 => match set_text(run, arguments, 0) {
+            None => Err(None),
+            Some(text) => number::whole_number(&text)
+                .and_then(|value| rounded(value).filter(|_| value.fract() == 0.0).ok_or(None)),
+        },
+        2 => Ok(i64::from(arguments.truth(2))),
+        3 => Ok(arguments.int(3)),
+        place => rounded(arguments.real(place)).ok_or(None),
     };
     or_fallback(whole.map(Value::Int), arguments, "integer")
 }
@@ -118,7 +101,8 @@ pub(super) fn ip(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value
         Err(_) if resolves => run.host.resolve(host).map(|ip| (ip, port)),
         Err(_) => None,
     });
-    or_fallback(found.map(|(ip, port)| Value::Ip(Some(ip), port)), arguments, "ip")
+    let found = found.map(|(ip, port)| Value::Ip(Some(ip), port));
+    or_fallback(found.ok_or(None), arguments, "ip")
 }
 
 /// A host and what stands behind it as a port: `a:80`, `a 80`, `[::1]:80`, `::1`.
@@ -149,34 +133,24 @@ fn port_number(text: &str) -> Option<u16> {
 
 pub(super) fn real(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let real = match source(arguments, &[0, 2, 3, 4, 5, 6], "real")? {
-        Some(0) => number(&text_at(run, arguments, 0))
-            .filter(|(_, rest)| rest.is_empty())
-            .map(|(number, _)| number),
-        Some(3) => Some(f64::from(u8::from(arguments.truth(3)))),
-        Some(4) => Some(arguments.int(4) as f64),
-        Some(place) => Some(arguments.real(place)),
-        None => None,
+        0 => set_text(run, arguments, 0).map_or(Err(None), |text| number::decimal(&text)),
+        3 => Ok(f64::from(u8::from(arguments.truth(3)))),
+        4 => Ok(arguments.int(4) as f64),
+        place => Ok(arguments.real(place)),
     };
-    or_fallback(real.filter(|real| real.is_finite()).map(Value::Real), arguments, "real")
+    or_fallback(real.map(Value::Real), arguments, "real")
 }
 
 pub(super) fn time(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let time = match source(arguments, &[0, 2, 3], "time")? {
-        Some(0) => {
-            let text = text_at(run, arguments, 0);
-            let text = text.trim();
-            date::parse(text.as_bytes())
-                .map(|at| at.0 as f64 / 1000.0)
-                .or_else(|| iso_date(text))
-                .or_else(|| {
-                    number(text).filter(|(_, rest)| rest.is_empty()).map(|(number, _)| number)
-                })
-        }
-        Some(place) => Some(arguments.real(place)),
-        None => None,
+        0 => set_text(run, arguments, 0).and_then(|text| {
+            let date = date::parse(text.as_bytes()).map(|at| at.0 as f64 / 1000.0);
+            let number = || number::whole_number(&text).ok().filter(|seconds| *seconds > 0.0);
+            date.or_else(|| iso_date(&text)).or_else(number)
+        }),
+        place => Some(arguments.real(place)),
     };
-    let valid = time.filter(|time| time.is_finite() && *time >= 0.0);
-    or_fallback(valid.map(Value::Time), arguments, "time")
+    or_fallback(time.map(Value::Time).ok_or(None), arguments, "time")
 }
 
 /// `2026-11-20T12:00:00`, as ISO 8601 has it, in UTC.
@@ -197,45 +171,6 @@ fn iso_date(text: &str) -> Option<f64> {
     valid.then(|| (days * 86_400 + hour * 3600 + minute * 60) as f64 + second)
 }
 
-/// Days from 1970-01-01 to a date of the Gregorian calendar.
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let of_era = year - era * 400;
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
-}
-
-/// Year, month and day of a count of days since 1970-01-01.
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let of_era = days - era * 146_097;
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    (year + era * 400 + i64::from(month <= 2), month, day)
-}
-
-const DAYS: [&str; 7] =
-    ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-
 pub(super) fn strftime(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let seconds = arguments.real(0) as i64;
     let format = text_at(run, arguments, 1);
@@ -244,79 +179,13 @@ pub(super) fn strftime(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result
     run.store(out.as_bytes()).map(Value::Text)
 }
 
-/// strftime(3) in UTC and the C locale.
-fn format_time(seconds: i64, format: &str, out: &mut String, depth: u32) {
-    let days = seconds.div_euclid(86_400);
-    let of_day = seconds.rem_euclid(86_400);
-    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-    let (year, month, day) = civil_from_days(days);
-    let weekday = (days + 4).rem_euclid(7);
-    let day_name = DAYS.get(weekday as usize).copied().unwrap_or("");
-    let month_name = MONTHS.get(month as usize - 1).copied().unwrap_or("");
-    let mut rest = format.chars();
-    while let Some(sign) = rest.next() {
-        if sign != '%' {
-            out.push(sign);
-            continue;
-        }
-        let Some(code) = rest.next() else {
-            out.push('%');
-            return;
-        };
-        let combined = match code {
-            'D' => "%m/%d/%y",
-            'F' => "%Y-%m-%d",
-            'R' => "%H:%M",
-            'T' => "%H:%M:%S",
-            'c' => "%a %b %e %H:%M:%S %Y",
-            'r' => "%I:%M:%S %p",
-            'x' => "%m/%d/%y",
-            'X' => "%H:%M:%S",
-            _ => "",
-        };
-        if !combined.is_empty() && depth == 0 {
-            format_time(seconds, combined, out, 1);
-            continue;
-        }
-        // Writing to a String cannot fail.
-        let _ = match code {
-            'a' => write!(out, "{}", &day_name[..3.min(day_name.len())]),
-            'A' => write!(out, "{day_name}"),
-            'b' | 'h' => write!(out, "{}", &month_name[..3.min(month_name.len())]),
-            'B' => write!(out, "{month_name}"),
-            'C' => write!(out, "{:02}", year / 100),
-            'd' => write!(out, "{day:02}"),
-            'e' => write!(out, "{day:2}"),
-            'H' => write!(out, "{hour:02}"),
-            'I' => write!(out, "{:02}", (hour + 11) % 12 + 1),
-            'j' => write!(out, "{:03}", days - days_from_civil(year, 1, 1) + 1),
-            'm' => write!(out, "{month:02}"),
-            'M' => write!(out, "{minute:02}"),
-            'n' => writeln!(out),
-            'p' => write!(out, "{}", if hour < 12 { "AM" } else { "PM" }),
-            's' => write!(out, "{seconds}"),
-            'S' => write!(out, "{second:02}"),
-            't' => write!(out, "\t"),
-            'u' => write!(out, "{}", if weekday == 0 { 7 } else { weekday }),
-            'w' => write!(out, "{weekday}"),
-            'y' => write!(out, "{:02}", year.rem_euclid(100)),
-            'Y' => write!(out, "{year}"),
-            'z' => write!(out, "+0000"),
-            'Z' => write!(out, "GMT"),
-            '%' => write!(out, "%"),
-            other => write!(out, "%{other}"),
-        };
-    }
-}
-
 pub(super) fn real2integer(_: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     Ok(rounded(arguments.real(0).round()).map_or_else(|| arguments.at(1), Value::Int))
 }
 
 pub(super) fn real2time(_: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let seconds = arguments.real(0);
-    let valid = seconds.is_finite() && seconds >= 0.0;
-    Ok(if valid { Value::Time(seconds) } else { arguments.at(1) })
+    Ok(if seconds.is_finite() { Value::Time(seconds) } else { arguments.at(1) })
 }
 
 pub(super) fn time2integer(_: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
@@ -325,9 +194,4 @@ pub(super) fn time2integer(_: &mut Run<'_>, _: u32, arguments: &[Value]) -> Resu
 
 pub(super) fn time2real(_: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     Ok(Value::Real(arguments.real(0)))
-}
-
-/// An instant as a header field has it.
-pub(super) fn http_date(seconds: f64, out: &mut Vec<u8>) {
-    date::write(UnixMillis((seconds * 1000.0) as u64), out);
 }

@@ -182,8 +182,9 @@ impl Run<'_> {
     /// Takes a storage by its name, where there is one.
     pub(crate) fn set_storage_hint(&mut self, value: Value) -> Result<()> {
         let Value::Text(text) = value else { return Ok(()) };
-        let name = self.string(text).into_owned();
-        let found = self.program.storages.iter().position(|known| *known == name);
+        let text = self.string(text);
+        let name = text.strip_prefix("storage.").unwrap_or(&text);
+        let found = self.program.storages.iter().position(|known| *known == *name);
         let found = found.and_then(|index| u32::try_from(index).ok());
         if let (Some(answer), Some(storage)) = (&mut self.view.answer, found) {
             answer.storage = Some(storage);

@@ -2,6 +2,7 @@
 
 use super::values::{arithmetic, holds, order, write_value};
 use super::{Event, Fault, Result, Run};
+use crate::calendar::SECONDS_MAX;
 use crate::modules::Function;
 use crate::program::{Expr, Text, Value};
 use crate::variables::Variable;
@@ -12,8 +13,6 @@ const ARGUMENTS_MAX: usize = 12;
 const INTEGER_MAX: u64 = 1_000_000_000_000_000;
 /// ... and numbers below 10^12 with three decimals (RFC 8941 §3.3.2).
 const REAL_MAX: f64 = 1e12;
-/// The last second of the year 9999.
-const TIME_MAX: f64 = 253_402_300_799.0;
 
 impl Run<'_> {
     pub(crate) fn evaluate(&mut self, expression: &Expr) -> Result<Value> {
@@ -78,6 +77,7 @@ impl Run<'_> {
             }
             Value::None => Text::Unset,
             // As the language writes one: base64 between colons.
+            Value::Blob(Text::Unset) => Text::Unset,
             Value::Blob(bytes) => {
                 let text = format!(":{}:", crate::modules::to_base64(self.bytes(bytes)));
                 self.store(text.as_bytes())?
@@ -88,7 +88,7 @@ impl Run<'_> {
             Value::Int(number) | Value::Bytes(number) if number.unsigned_abs() >= INTEGER_MAX => {
                 return Err(Fault::new("INT overflow converting to string (0x-0)"));
             }
-            Value::Time(at) if !(0.0..=TIME_MAX).contains(&at) => {
+            Value::Time(at) if at.is_nan() || at.abs() > SECONDS_MAX => {
                 return Err(Fault::new("Unformatable VCL_TIME"));
             }
             Value::Backend(backend) => {

@@ -39,6 +39,11 @@ impl Run<'_> {
         top.map(|(head, _)| head).or(self.view.req.as_deref())
     }
 
+    /// Whether the request is one of a page's includes.
+    pub(crate) fn is_included(&self) -> bool {
+        self.view.client.as_deref().is_some_and(|client| client.top.is_some())
+    }
+
     /// The authority of a request, which stands for its `Host` field.
     fn authority(&self, message: Message) -> Option<&str> {
         let head = match message {
@@ -182,15 +187,22 @@ impl Run<'_> {
 
     /// Tells those who watch which lines of a field are about to go.
     fn trace_removal(&mut self, message: Message, name: &str) {
-        let values: Vec<Vec<u8>> = match self.is_host(message, name) {
-            true => self.authority(message).map(|host| host.into()).into_iter().collect(),
-            false => self
-                .fields(message)
-                .map(|fields| fields.get_all(name).map(<[u8]>::to_vec).collect())
-                .unwrap_or_default(),
-        };
-        for value in values {
-            self.host.trace(Event::FieldUnset { message, name, value: &value });
+        if self.is_host(message, name) {
+            let host = self.authority(message).map(str::to_owned);
+            if let Some(host) = host {
+                self.host.trace(Event::FieldUnset { message, name, value: host.as_bytes() });
+            }
+            return;
+        }
+        let Some(fields) = self.fields(message) else { return };
+        // As they were spelled when they came.
+        let lines: Vec<(String, Vec<u8>)> = fields
+            .iter()
+            .filter(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes()))
+            .map(|(known, value)| (String::from_utf8_lossy(known).into_owned(), value.to_vec()))
+            .collect();
+        for (name, value) in &lines {
+            self.host.trace(Event::FieldUnset { message, name, value });
         }
     }
 

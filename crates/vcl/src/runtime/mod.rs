@@ -298,9 +298,10 @@ impl Run<'_> {
                         why => format!("return({what}()) status code ({number}) {why}"),
                     })?;
                 }
+                (_, Value::Text(Text::Unset)) => {}
                 (_, Value::Text(text)) => {
                     let text = String::from_utf8_lossy(self.bytes(text)).into_owned();
-                    reason = Some(text.into_boxed_str()).filter(|text| !text.is_empty());
+                    reason = Some(text.into_boxed_str());
                 }
                 _ => {}
             }

@@ -1,8 +1,7 @@
 //! Values as text, and arithmetic on them.
 
+use crate::calendar::write_http_date;
 use crate::program::{Arithmetic, Comparison, Value};
-use freshet_base::clock::UnixMillis;
-use freshet_http::date;
 use std::cmp::Ordering;
 use std::io::Write as _;
 
@@ -15,19 +14,13 @@ pub(crate) fn write_value(value: Value, out: &mut Vec<u8>) {
         Value::Int(number) | Value::Bytes(number) => write!(out, "{number}"),
         Value::Real(number) | Value::Duration(number) => write!(out, "{number:.3}"),
         Value::Time(seconds) => {
-            date::write(unix_millis(seconds), out);
+            write_http_date(seconds, out);
             Ok(())
         }
         Value::Ip(Some(address), _) => write!(out, "{}", address.to_canonical()),
         Value::Word(word) => write!(out, "{word}"),
         _ => Ok(()),
     };
-}
-
-/// Seconds since 1970 as the node's time.
-pub(crate) fn unix_millis(seconds: f64) -> UnixMillis {
-    // Saturates: what is negative or no number is 0.
-    UnixMillis((seconds * 1000.0) as u64)
 }
 
 /// The result of an operation the checker allowed; `None` for a division by zero or a whole number

@@ -204,7 +204,8 @@ impl Run<'_> {
         let program = self.program;
         let storage = self.view.answer.as_ref().and_then(|answer| answer.storage);
         let name = storage.and_then(|index| program.storages.get(index as usize));
-        self.stored(name.map_or(&[][..], |name| name.as_bytes()))
+        let name = name.map(|name| format!("storage.{name}")).unwrap_or_default();
+        self.stored(name.as_bytes())
     }
 
     pub(crate) fn beresp_filters(&mut self) -> Result<Value> {

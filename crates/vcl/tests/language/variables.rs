@@ -140,7 +140,7 @@ fn what_is_set_reads_back() {
     for definition in VARIABLES {
         let (value, expected) = match definition.of {
             Type::String if definition.name.ends_with("proto") => ("\"HTTP/1.0\"", "HTTP/1.0"),
-            Type::String if definition.name == "beresp.storage_hint" => ("\"s0\"", "s0"),
+            Type::String if definition.name == "beresp.storage_hint" => ("\"s0\"", "storage.s0"),
             Type::String => ("\"/set\"", "/set"),
             Type::Int => ("404", "404"),
             Type::Bool => ("true", "true"),

@@ -1,18 +1,15 @@
 //! The states of a client's request.
 
+use super::deliver::object_view;
 use super::host::NodeHost;
 use super::{FAILED, VclPolicy, fetch::FetchState, seconds, span};
-use crate::client::{Client, End};
+use crate::client::Client;
 use crate::coding::accepts_gzip;
-use crate::expiry::keep_of;
-use crate::fetch::Made;
 use crate::fetch::prepare::append_to_list;
-use crate::policy::{
-    ClientTask, Deliver, FetchKind, Hit, Miss, Pass, Pipe, Purge, Recv, Served, Shaping, Synthetic,
-};
-use crate::shares::{Loan, loan_of};
-use crate::transcript::{Message, Tag};
-use freshet_cache::{KeyBuilder, Object, StoredHead};
+use crate::policy::{ClientTask, FetchKind, Hit, Miss, Pass, Pipe, Purge, Recv};
+use crate::shares::Loan;
+use crate::transcript::Tag;
+use freshet_cache::{KeyBuilder, Object};
 use freshet_http::fields::Fields;
 use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_http::reason::Reason;
@@ -23,34 +20,31 @@ use freshet_vcl::{
 use std::io::Write as _;
 use std::sync::Arc;
 
-/// Places of Varnish's table of header lines that the first line takes.
-const START_LINE_SLOTS: usize = 6;
-
 /// What a policy keeps for a client's request.
-struct ClientState {
+pub(super) struct ClientState {
     /// The policy the request was handed over to.
     other: Option<Arc<VclPolicy>>,
-    knobs: ClientKnobs,
+    pub(super) knobs: ClientKnobs,
     task: Task,
     session: Session,
     /// What `vcl_hash` hashed: parts, each followed by a NUL.
     parts: Vec<u8>,
     /// Whether a state failed.
-    failed: bool,
+    pub(super) failed: bool,
     /// Whether an object was found, whatever became of it.
-    was_hit: bool,
+    pub(super) was_hit: bool,
     /// What a share of the memory lends for the request's body.
     loan: Option<Arc<Loan>>,
 }
 
 /// What a state works on besides the request itself.
 #[derive(Default)]
-struct With<'a> {
-    resp: Option<&'a mut ResponseHead>,
-    delivery: Option<&'a mut Delivery>,
-    object: Option<ObjectView<'a>>,
-    body: Option<&'a mut Vec<u8>>,
-    bereq: Option<&'a mut RequestHead>,
+pub(super) struct With<'a> {
+    pub(super) resp: Option<&'a mut ResponseHead>,
+    pub(super) delivery: Option<&'a mut Delivery>,
+    pub(super) object: Option<ObjectView<'a>>,
+    pub(super) body: Option<&'a mut Vec<u8>>,
+    pub(super) bereq: Option<&'a mut RequestHead>,
 }
 
 impl ClientState {
@@ -85,7 +79,7 @@ impl ClientState {
     }
 
     /// Runs a state and notes its failure.
-    fn run(
+    pub(super) fn run(
         &mut self,
         policy: &VclPolicy,
         state: State,
@@ -129,8 +123,12 @@ impl ClientState {
             policy.tell(&failure, task.now);
         }
         if outcome == Outcome::Fail && !std::mem::replace(&mut self.failed, true) {
-            // What it had used up is not to keep the page from being made that tells of it.
+            // What it had used up is not to keep the page from being made that tells of it, nor is
+            // what it had done to the request.
             self.task.renew_workspace();
+            if let Some(original) = &self.knobs.original {
+                task.request.clone_from(original);
+            }
         }
         outcome
     }
@@ -163,7 +161,7 @@ fn session(client: &Client, policy: &VclPolicy) -> Session {
 }
 
 /// Runs `act` with the request's state, which is made where there is none yet.
-fn with_state<T>(
+pub(super) fn with_state<T>(
     policy: &VclPolicy,
     task: &mut ClientTask,
     act: impl FnOnce(&mut ClientState, &mut ClientTask) -> T,
@@ -185,7 +183,13 @@ fn before_recv(task: &mut ClientTask) {
     let fields = &mut task.request.fields;
     // Varnish has this address for clients without one.
     let text = address.map_or_else(|| "0.0.0.0".into(), |a| a.ip().to_canonical().to_string());
+    if let Some(before) = fields.get("x-forwarded-for") {
+        task.transcript.field(Tag::ReqUnset, b"X-Forwarded-For", before);
+    }
     append_to_list(fields, "X-Forwarded-For", text.as_bytes());
+    if let Some(now) = fields.get("x-forwarded-for") {
+        task.transcript.field(Tag::ReqHeader, b"X-Forwarded-For", now);
+    }
     if tls {
         fields.set("X-Forwarded-Proto", "https");
     }
@@ -203,12 +207,15 @@ pub(super) fn join_lines(fields: &mut Fields, name: &str) {
 
 pub(super) fn recv(policy: &VclPolicy, task: &mut ClientTask) -> Recv {
     let is_first = task.state.is_none();
+    let keeps = is_first && policy.policy.program().rolls_back;
+    // As it came, before anything is added to it.
+    let original = keeps.then(|| Box::new(task.request.clone()));
     if is_first {
         before_recv(task);
     }
     with_state(policy, task, |state, task| {
-        if is_first && policy.policy.program().rolls_back {
-            state.knobs.original = Some(Box::new(task.request.clone()));
+        if original.is_some() {
+            state.knobs.original = original;
         }
         forget(state);
         let mut outcome = state.run(policy, State::Recv, task, With::default());
@@ -248,16 +255,23 @@ fn finish_recv(
     // One coding, so that there are two variants of what can be compressed and not one for each
     // way of asking.
     if task.site.codes_gzip
-        && !matches!(outcome, Outcome::Pass(_) | Outcome::Pipe)
+        && !matches!(outcome, Outcome::Pass(_) | Outcome::Pipe | Outcome::Restart | Outcome::Fail)
         && task.request.fields.contains("accept-encoding")
     {
-        if task.request.fields.get("accept-encoding").is_some_and(accepts_gzip) {
-            task.request.fields.set("Accept-Encoding", "gzip");
-        } else {
-            task.request.fields.remove("accept-encoding");
+        let (fields, transcript) = (&mut task.request.fields, &task.transcript);
+        let value = fields.get("accept-encoding").unwrap_or_default();
+        let accepts = accepts_gzip(value);
+        if value != b"gzip" {
+            transcript.field(Tag::ReqUnset, b"Accept-Encoding", value);
+        }
+        if accepts && value != b"gzip" {
+            transcript.field(Tag::ReqHeader, b"Accept-Encoding", b"gzip");
+            fields.set("Accept-Encoding", "gzip");
+        } else if !accepts {
+            fields.remove("accept-encoding");
         }
     }
-    if !matches!(outcome, Outcome::Restart | Outcome::Fail) {
+    if outcome != Outcome::Fail {
         state.task.clear_hash();
         let hashed = state.run(policy, State::Hash, task, With::default());
         state.parts.clear();
@@ -331,59 +345,6 @@ pub(super) fn hash<'a>(
         let _ = recv(policy, task);
     }
     with_state(policy, task, |state, _| build_key(key, &state.parts))
-}
-
-/// What a policy sees of an object.
-fn object_view<'a>(
-    head: &'a StoredHead,
-    object: &Object,
-    task: &ClientTask,
-    policy: &VclPolicy,
-) -> ObjectView<'a> {
-    let freshness = object.freshness();
-    let received = seconds(freshness.received);
-    ObjectView {
-        fields: &head.fields,
-        status: head.status,
-        reason: head
-            .reason
-            .as_deref()
-            .unwrap_or_else(|| freshet_http::message::reason_phrase(head.status)),
-        age: freshness.age(task.now).as_secs_f64(),
-        ttl: freshness.ttl_ms(task.now) as f64 / 1000.0,
-        grace: freshness.stale_while_revalidate.as_secs_f64(),
-        keep: keep_of(object).as_secs_f64(),
-        time: received,
-        hits: object.hits(),
-        uncacheable: false,
-        can_esi: head.form.parts,
-        storage: loan_of(object.body()).and_then(|loan| policy.storage_index(loan.share().name())),
-    }
-}
-
-/// What a policy sees of a response that was not kept.
-fn passed_view<'a>(
-    made: &Made,
-    fields: &'a Fields,
-    status: u16,
-    served: Served<'_>,
-    task: &ClientTask,
-) -> ObjectView<'a> {
-    let freshness = &made.freshness;
-    ObjectView {
-        fields,
-        status,
-        reason: freshet_http::message::reason_phrase(status),
-        age: freshness.age(task.now).as_secs_f64(),
-        ttl: freshness.ttl_ms(task.now) as f64 / 1000.0,
-        grace: freshness.stale_while_revalidate.as_secs_f64(),
-        keep: 0.0,
-        time: seconds(freshness.received),
-        hits: 0,
-        uncacheable: true,
-        can_esi: served.form.parts,
-        storage: None,
-    }
 }
 
 pub(super) fn hit(policy: &VclPolicy, task: &mut ClientTask, object: &Object) -> Hit {
@@ -461,143 +422,6 @@ pub(super) fn purge(policy: &VclPolicy, task: &mut ClientTask) -> Purge {
             Outcome::Synth(status, reason) => Purge::Synth(status, reason),
             _ => Purge::Synth(503, Some(FAILED.into())),
         }
-    })
-}
-
-pub(super) fn deliver(
-    policy: &VclPolicy,
-    task: &mut ClientTask,
-    response: &mut ResponseHead,
-    served: Served<'_>,
-) -> Deliver {
-    with_state(policy, task, |state, task| {
-        let head = served.object.map(Object::head);
-        let mut ids = task.id.to_string();
-        match &head {
-            Some(head) if served.hit => ids = format!("{ids} {}", head.fetch_id),
-            // A hit that was passed: what it brought has a number of its own.
-            None if state.was_hit => {
-                if let Some(made) = served.made {
-                    ids = format!("{ids} {}", made.id);
-                }
-            }
-            _ => {}
-        }
-        let says_length = policy.policy.program().names("content-length");
-        if let Some(length) = served.length.filter(|_| says_length) {
-            response.fields.set("Content-Length", length.to_string());
-        }
-        task.transcript.field(Tag::RespHeader, b"X-Varnish", ids.as_bytes());
-        response.fields.append("X-Varnish", ids);
-        if served.object.is_some() && response.status == 200 {
-            match task.site.serves_ranges {
-                true if response.fields.contains("accept-ranges") => {}
-                true => response.fields.append("Accept-Ranges", "bytes"),
-                false => {
-                    response.fields.remove("accept-ranges");
-                }
-            }
-        }
-        if !response.fields.contains("age") {
-            task.transcript.field(Tag::RespHeader, b"Age", b"0");
-            response.fields.append("Age", "0");
-        }
-        let passed = served.made.map(|made| (made, response.fields.clone(), response.status));
-        let object = match (&head, served.object) {
-            (Some(head), Some(object)) => Some(object_view(head, object, task, policy)),
-            _ => passed
-                .as_ref()
-                .map(|(made, fields, status)| passed_view(made, fields, *status, served, task)),
-        };
-        // A hit was counted when it was found; what is delivered to the first is its zeroth.
-        let object = object
-            .map(|object| ObjectView { hits: if served.hit { object.hits } else { 0 }, ..object });
-        let streams = served.object.is_none_or(|object| !object.body().is_complete());
-        let has_parts = served.form.parts && state.knobs.esi;
-        let mut delivery = Delivery {
-            time: seconds(task.now),
-            is_streaming: streams,
-            do_esi: has_parts,
-            may_gunzip: served.form.gzip && task.site.codes_gzip && !state.knobs.can_gzip,
-            ..Delivery::default()
-        };
-        let with =
-            With { resp: Some(response), delivery: Some(&mut delivery), object, ..With::default() };
-        let outcome = state.run(policy, State::Deliver, task, with);
-        delivery.do_esi &= state.knobs.esi;
-        task.shaping = shaping(&delivery);
-        response.status %= 1000;
-        let node = task.site.node();
-        let has_room = !node.manners.limits_response_fields
-            || response.fields.len() + START_LINE_SLOTS <= node.h1_limits.fields_max;
-        match outcome {
-            Outcome::Deliver if !has_room => Deliver::Synth(500, None),
-            Outcome::Deliver => Deliver::Deliver,
-            Outcome::Restart => Deliver::Restart,
-            Outcome::Synth(status, reason) => Deliver::Synth(status, reason),
-            _ => Deliver::Synth(503, Some(FAILED.into())),
-        }
-    })
-}
-
-/// What the policy leaves of the filters on the way to a client.
-fn shaping(delivery: &Delivery) -> Shaping {
-    let Some(filters) = &delivery.filters else {
-        return Shaping { esi: delivery.do_esi, ..Shaping::default() };
-    };
-    let has = |name: &[u8]| filters.split(u8::is_ascii_whitespace).any(|filter| filter == name);
-    Shaping { esi: has(b"esi"), gunzip: has(b"gunzip"), range: has(b"range"), is_chosen: true }
-}
-
-pub(super) fn synth(
-    policy: &VclPolicy,
-    task: &mut ClientTask,
-    response: &mut Synthetic,
-) -> Deliver {
-    with_state(policy, task, |state, task| {
-        response.head.fields.clear();
-        let mut date = Vec::with_capacity(29);
-        freshet_http::date::write(task.now, &mut date);
-        response.head.fields.append("Date", date);
-        response.head.fields.append("X-Varnish", task.id.to_string());
-        if response.head.reason.is_none() && response.head.status == 422 {
-            // Its name before RFC 9110, which policies know.
-            response.head.reason = Some("Unprocessable Entity".into());
-        }
-        if response.head.reason_phrase().is_empty() {
-            response.head.reason = Some("Unknown HTTP Status".into());
-        }
-        task.transcript.response(Message::Response, &response.head);
-        let mut body = Vec::new();
-        let mut delivery = Delivery { time: seconds(task.now), ..Delivery::default() };
-        let with = With {
-            resp: Some(&mut response.head),
-            delivery: Some(&mut delivery),
-            body: Some(&mut body),
-            ..With::default()
-        };
-        let outcome = state.run(policy, State::Synth, task, with);
-        response.head.status %= 1000;
-        let next = match outcome {
-            Outcome::Deliver => {
-                response.body = body.into();
-                Deliver::Deliver
-            }
-            Outcome::Restart => {
-                response.body = body.into();
-                Deliver::Restart
-            }
-            // A synthetic response that fails has none of its own to fall back to.
-            _ => {
-                *response = Synthetic::page(500, None);
-                Deliver::Deliver
-            }
-        };
-        if state.failed {
-            response.head.fields.set("Connection", "close");
-            task.client.end.set(End::PolicyFailed);
-        }
-        next
     })
 }
 

@@ -10,6 +10,7 @@ use crate::policy::{
 };
 use crate::transcript::{Tag, Transcript};
 use freshet_base::clock::UnixMillis;
+use freshet_http::cache_control::CacheControl;
 use freshet_http::date;
 use freshet_http::freshness::Freshness;
 use freshet_http::message::{RequestHead, ResponseHead, Version};
@@ -226,6 +227,8 @@ pub(super) fn backend_response(
         let mut knobs = freshet_vcl::lifetime(head, now, policy.defaults);
         if task.kind == FetchKind::Pass {
             (knobs.ttl, knobs.grace, knobs.keep) = (0.0, 0.0, 0.0);
+        } else {
+            note_lifetime(task, &knobs, head, now);
         }
         knobs.was_304 = answer.was_not_modified;
         knobs.uncacheable = state.knobs.uncacheable;
@@ -285,6 +288,31 @@ pub(super) fn backend_response(
     })
 }
 
+/// Records how long a response would be kept, before the policy says more.
+fn note_lifetime(
+    task: &FetchTask,
+    knobs: &freshet_vcl::Answer,
+    head: &ResponseHead,
+    now: UnixMillis,
+) {
+    if !task.transcript.is_on() {
+        return;
+    }
+    let at = |name| head.fields.get(name).and_then(date::parse).map_or(0, UnixMillis::seconds);
+    let control = CacheControl::from_fields(&head.fields);
+    let most = control.s_maxage.or(control.max_age).map_or(0, |span| span.as_secs());
+    let (grace, keep, age) = (knobs.grace, knobs.keep, knobs.age);
+    let (ttl, now) = (knobs.ttl + if most > 0 { age } else { 0.0 }, now.seconds());
+    let (date, expires) = (at("date"), at("expires"));
+    let origin = now - age as i64;
+    task.transcript.note(
+        Tag::TTL,
+        format_args!(
+            "RFC {ttl:.0} {grace:.0} {keep:.0} {now} {origin} {date} {expires} {most} cacheable"
+        ),
+    );
+}
+
 /// What is done to the body: what the policy names, or what follows from its other wishes.
 fn filters(
     knobs: &freshet_vcl::Answer,
@@ -342,6 +370,7 @@ pub(super) fn backend_error(
         let mut value = Vec::with_capacity(29);
         date::write(now, &mut value);
         head.fields.append("Date", value);
+        super::deliver::name_server(&mut head.fields, task.site.node());
         let mut knobs = freshet_vcl::Answer {
             time: seconds(now),
             backend: state.asked,

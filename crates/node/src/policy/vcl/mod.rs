@@ -6,12 +6,14 @@
 
 mod barrier;
 mod client;
+mod deliver;
 mod fetch;
 mod files;
 mod host;
 mod load;
 mod passes;
 
+pub(crate) use deliver::policy_phrase;
 pub use files::Files;
 pub use load::{LoadError, language};
 
@@ -181,11 +183,11 @@ impl Policy for VclPolicy {
         response: &mut ResponseHead,
         served: Served<'_>,
     ) -> Deliver {
-        client::deliver(self, task, response, served)
+        deliver::deliver(self, task, response, served)
     }
 
     fn synth(&self, task: &mut ClientTask, response: &mut Synthetic) -> Deliver {
-        client::synth(self, task, response)
+        deliver::synth(self, task, response)
     }
 
     fn begin_fetch(&self, task: &mut ClientTask, kind: FetchKind) -> Option<Box<dyn Any>> {

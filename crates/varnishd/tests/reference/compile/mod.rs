@@ -2,13 +2,11 @@
 //! with the others is found in the same lines.
 //!
 //! The short form takes a few hundred; `bench/vcl/differential` takes as many as wanted.
-#![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
 
-mod draw;
-mod grammar;
 mod shrink;
 mod varnish;
 
+use crate::{grammar, support::skip};
 use freshet_vcl::{NoFiles, Settings, Severity, Source};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -162,8 +160,7 @@ fn policies_compile_where_they_do_under_varnish() {
         None => grammar::policy(seed),
     };
     let Some(found) = differences(count.unwrap_or(POLICIES_SHORT), &policies) else {
-        println!("skipped: there is no varnishd here");
-        assert!(std::env::var("FRESHET_IS_SET_UP").is_err(), "varnishd is not installed");
+        skip::missing("varnishd");
         return;
     };
     let differing: u64 = found.kinds.values().map(|(count, _)| count).sum();

@@ -1,6 +1,6 @@
 //! Smaller policies that show the same difference, and policies with one token changed.
 
-use crate::compare;
+use super::compare;
 use crate::draw::Draw;
 use std::path::Path;
 

@@ -1,0 +1,286 @@
+//! Random policies to be run: right ones, that do the same each time, and in which most of what
+//! they do can be seen from outside.
+
+use super::Grammar;
+use super::values::STRINGS;
+use freshet_vcl::variables::Definition;
+use freshet_vcl::{Action, State, Type};
+
+/// Values that mean something to a cache.
+const MEANT: [&str; 20] = [
+    "\"max-age=10\"",
+    "\"s-maxage=5, max-age=2\"",
+    "\"no-cache\"",
+    "\"private\"",
+    "\"no-store, max-age=60\"",
+    "\"max-age=0, stale-while-revalidate=30\"",
+    "\"gzip\"",
+    "\"gzip;q=0\"",
+    "\"deflate, gzip\"",
+    "\"\\\"tag\\\"\"",
+    "\"W/\\\"tag\\\"\"",
+    "\"bytes=0-2\"",
+    "\"bytes=-3\"",
+    "\"Accept-Encoding\"",
+    "\"A, b\"",
+    "\"close\"",
+    "\"text/html\"",
+    "\"Thu, 01 Jan 1970 00:00:00 GMT\"",
+    "\"a=1; b=2; c\"",
+    "\"192.0.2.1, 10.0.0.1\"",
+];
+/// Fields that mean something to a cache.
+const MEANING: [&str; 13] = [
+    "Cache-Control",
+    "Expires",
+    "Age",
+    "Vary",
+    "ETag",
+    "Last-Modified",
+    "If-None-Match",
+    "If-Modified-Since",
+    "Accept-Encoding",
+    "Set-Cookie",
+    "Surrogate-Control",
+    "Location",
+    "X-Forwarded-For",
+];
+/// States a request or a fetch is in, with how many of 8 policies say something there.
+const STATES: [(State, usize); 12] = [
+    (State::Recv, 7),
+    (State::Hash, 2),
+    (State::Hit, 3),
+    (State::Miss, 2),
+    (State::Pass, 3),
+    (State::Pipe, 2),
+    (State::Purge, 2),
+    (State::Deliver, 6),
+    (State::Synth, 4),
+    (State::BackendFetch, 4),
+    (State::BackendResponse, 6),
+    (State::BackendError, 3),
+];
+
+/// A policy for each seed. `ORIGIN` in it is the port of the origin and `SEED` what keeps its
+/// objects apart from those of others.
+pub(crate) fn running(seed: u64) -> String {
+    let mut grammar = Grammar::new(seed);
+    grammar.is_run = true;
+    grammar.runs();
+    grammar.out
+}
+
+/// Whether two servers cannot be expected to read the same from it.
+pub(super) fn is_unsteady(one: &Definition) -> bool {
+    let name = one.name;
+    one.of == Type::Time
+        || name.ends_with(".xid")
+        || name.ends_with("endpoint")
+        || matches!(name, "resp.is_streaming" | "obj.ttl" | "obj.age" | "server.hostname")
+}
+
+/// Whether to set it makes two servers wait, drop who asked, or look for what there is not.
+pub(super) fn is_untimely(one: &Definition) -> bool {
+    one.name.starts_with("sess.") || one.name.contains("timeout") || one.name.ends_with("filters")
+}
+
+impl Grammar {
+    fn runs(&mut self) {
+        self.line(&format!("vcl {};", self.version));
+        self.import("std");
+        for module in ["blob", "cookie", "directors", "purge"] {
+            if self.draw.once_in(3) {
+                self.import(module);
+            }
+        }
+        for name in ["b0", "b1"] {
+            self.line(&format!("backend {name} {{ .host = \"127.0.0.1\"; .port = \"ORIGIN\"; }}"));
+        }
+        self.line("backend gone none;");
+        self.acl();
+        self.line("sub vcl_hash { hash_data(\"SEED\"); }");
+        self.directors();
+        if self.draw.once_in(3) {
+            self.own = vec![State::Recv, State::BackendResponse, State::Deliver];
+            self.first_own = self.own.len();
+            for index in 0..self.own.len() {
+                self.state = self.own[index];
+                self.written(&format!("own{index}"));
+            }
+            self.first_own = 0;
+        }
+        for (state, often) in STATES {
+            if self.draw.below(8) < often {
+                self.state = state;
+                self.written(state.subroutine());
+            }
+        }
+        // Where a policy rolls back, a failure does as well, as it always does under Varnish.
+        self.line("sub vcl_synth { if (req.restarts > 99) { std.rollback(req); } }");
+        if self.draw.once_in(2) {
+            // Not to be cached for cookies alone would make most requests alike.
+            self.line("sub vcl_recv { unset req.http.Cookie; }");
+        }
+    }
+
+    fn directors(&mut self) {
+        if !self.modules.contains(&"directors") {
+            return;
+        }
+        self.line("sub vcl_init {");
+        for (object, class) in [("rr", "round_robin"), ("fb", "fallback"), ("sh", "shard")] {
+            if !self.draw.once_in(2) {
+                continue;
+            }
+            self.line(&format!("new {object} = directors.{class}();"));
+            self.objects.push((object, "directors", class));
+            for backend in ["b0", "b1"] {
+                self.line(&format!("{object}.add_backend({backend});"));
+            }
+            if class == "shard" {
+                self.line("sh.reconfigure();");
+            }
+        }
+        self.line("}");
+    }
+
+    fn written(&mut self, name: &str) {
+        self.line(&format!("sub {name} {{"));
+        for _ in 0..1 + self.draw.below(4) {
+            self.run_statement();
+        }
+        if self.draw.once_in(2) && name.starts_with("vcl_") {
+            self.leaves();
+        }
+        self.line("}");
+    }
+
+    fn run_statement(&mut self) {
+        match self.draw.below(12) {
+            0..=3 if self.has_fields(true) => self.shows(),
+            4 | 5 => self.set(),
+            6 if self.has_fields(true) => {
+                let field = self.field(true);
+                self.line(&format!("unset {field};"));
+            }
+            7 => {
+                let condition = self.expression(Type::Bool, 2);
+                self.line(&format!("if ({condition}) {{"));
+                self.run_statement();
+                if self.draw.once_in(2) {
+                    self.line("} else {");
+                    self.run_statement();
+                }
+                self.line("}");
+            }
+            8 if matches!(self.state, State::Synth | State::BackendError | State::Hash) => {
+                self.builtin();
+            }
+            9 => {
+                if let Some(call) = self.call(None, 2) {
+                    self.line(&format!("{call};"));
+                }
+            }
+            10 => {
+                let of_state = |at: &usize| self.own[*at] == self.state;
+                let fitting = (self.first_own..self.own.len()).find(of_state);
+                if let Some(index) = fitting {
+                    self.line(&format!("call own{index};"));
+                }
+            }
+            _ => self.set(),
+        }
+    }
+
+    /// Puts a value of any type where it can be seen.
+    fn shows(&mut self) {
+        let field = self.field(true);
+        let of = *self.draw.of(&[
+            &Type::String,
+            &Type::String,
+            &Type::Int,
+            &Type::Real,
+            &Type::Duration,
+            &Type::Bool,
+            &Type::Bytes,
+            &Type::Ip,
+            &Type::Backend,
+            &Type::Blob,
+            &Type::Time,
+        ]);
+        let value = self.expression(of, 3);
+        let operator = self.draw.of(&["=", "=", "+="]);
+        self.line(&format!("set {field} {operator} \"\" + {value};"));
+    }
+
+    /// Leaves the state, for some requests.
+    fn leaves(&mut self) {
+        let actions: Vec<_> = self
+            .state
+            .actions()
+            .iter()
+            .filter(|one| !matches!(one, Action::Vcl | Action::Fail))
+            .map(|one| one.name())
+            .collect();
+        if actions.is_empty() {
+            return;
+        }
+        let action = self.draw.of(&actions);
+        let text = match action {
+            "synth" | "error" => {
+                let status = self.status();
+                let reason = self.expression(Type::String, 1);
+                self.draw
+                    .of(&[
+                        &*format!("return ({action}({status}));"),
+                        &*format!("return ({action}({status}, {reason}));"),
+                    ])
+                    .to_owned()
+            }
+            _ => self.returned(action),
+        };
+        let condition = match self.state {
+            state if state.is_client() => {
+                format!("req.http.R == \"{}\"", self.draw.below(4))
+            }
+            _ => format!("bereq.http.R == \"{}\"", self.draw.below(4)),
+        };
+        self.line(&format!("if ({condition}) {{ {text} }}"));
+    }
+
+    /// What a first line may have without being no first line any more.
+    pub(super) fn start_line_word(&mut self, name: &str) -> Option<String> {
+        let words: &[&str] = match name.rsplit('.').next()? {
+            "status" => return Some(self.status()),
+            "method" => &["\"GET\"", "\"HEAD\"", "\"POST\"", "\"FOO\"", "req_top.method"],
+            "url" => &["\"/1\"", "\"/22?c\"", "\"/333?b=1&a\"", "\"/a/4.css\""],
+            _ => return None,
+        };
+        let word = self.draw.of(words);
+        let of_client = word.starts_with("req_top") && !self.state.is_client();
+        Some(if of_client { "bereq.method" } else { word }.to_owned())
+    }
+
+    /// A status, mostly one there is.
+    pub(super) fn status(&mut self) -> String {
+        match self.draw.below(12) {
+            0 => self.draw.of(&["7", "99", "65536", "1200"]).to_owned(),
+            1 => self.draw.of(&["204", "206", "304", "416", "600", "999", "1404"]).to_owned(),
+            _ => self.draw.of(&["200", "201", "301", "403", "404", "410", "500", "503"]).to_owned(),
+        }
+    }
+
+    /// A text as it is written, of those that mean something now and then.
+    pub(super) fn literal(&mut self) -> &'static str {
+        if self.is_run && self.draw.once_in(2) {
+            self.draw.of(&MEANT)
+        } else {
+            self.draw.of(&STRINGS)
+        }
+    }
+
+    /// A name of a field that means something to a cache.
+    pub(super) fn meaning(&mut self) -> Option<&'static str> {
+        (self.is_run && self.draw.once_in(3)).then(|| self.draw.of(&MEANING))
+    }
+}

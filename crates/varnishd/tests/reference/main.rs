@@ -1,0 +1,14 @@
+//! Random policies here and with Debian's Varnish: what its compiler says of them, and what they do.
+#![allow(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "all of it is tests, helpers included"
+)]
+
+mod compile;
+mod draw;
+mod grammar;
+mod run;
+#[path = "../support/mod.rs"]
+mod support;

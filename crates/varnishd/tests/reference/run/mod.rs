@@ -1,0 +1,311 @@
+//! Random policies run here and by Debian's Varnish: the same requests get the same answers, and
+//! the same is asked of the origin, logged and counted.
+//!
+//! The short form takes a few; `bench/vcl/differential run` takes as many as wanted.
+
+mod message;
+mod origin;
+mod records;
+mod requests;
+mod server;
+mod shrink;
+
+use crate::support;
+use crate::{grammar, run::requests::Ask};
+use message::read;
+use server::Server;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const POLICIES_SHORT: u64 = 12;
+const REQUESTS: usize = 8;
+/// Kinds of differences shown whole.
+const SHOWN_MAX: usize = 25;
+/// What is compared where nothing else is said; `log` and `count` are the others.
+const PARTS: &str = "answer asked";
+/// Lines shown before and behind where a difference begins.
+const BEFORE: usize = 8;
+const AFTER: usize = 5;
+/// How long an answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How often a policy is run that seems to differ: what is not the same each time is chance.
+const TRIES: usize = 3;
+
+/// Counters that both have, and that count what a policy does.
+fn is_counted(name: &str) -> bool {
+    let name = name.trim_start_matches("MAIN.");
+    if name.ends_with("bytes") {
+        return false;
+    }
+    let prefixes = ["client_req", "cache_", "s_", "fetch_", "esi_", "n_purges", "n_obj_purged"];
+    prefixes.iter().any(|prefix| name.starts_with(prefix))
+        || matches!(name, "bans_added" | "sess_conn" | "backend_fail" | "losthdr" | "vcl_fail")
+}
+
+/// Two servers, and how often each policy was made anew.
+struct Pair {
+    ours: Server,
+    debians: Server,
+    /// Debian's.
+    program: PathBuf,
+    runs: usize,
+    /// How often Debian's ended by an assertion of its own.
+    panics: usize,
+}
+
+/// What was seen of a policy.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    answers: Vec<String>,
+    asked: Vec<String>,
+    records: Vec<String>,
+    counts: Vec<String>,
+}
+
+impl Seen {
+    /// The first thing that is not in both.
+    fn difference(&self, debians: &Self) -> Option<String> {
+        let parts = [
+            ("answer", &self.answers, &debians.answers),
+            ("asked", &self.asked, &debians.asked),
+            ("log", &self.records, &debians.records),
+            ("count", &self.counts, &debians.counts),
+        ];
+        parts.iter().filter(|(of, ..)| is_compared(of)).find_map(|(of, ours, debians)| {
+            let longest = ours.len().max(debians.len());
+            let line = |lines: &[String], at: usize| lines.get(at).cloned().unwrap_or_default();
+            let at = (0..longest).find(|at| ours.get(*at) != debians.get(*at))?;
+            let around = |lines: &[String]| {
+                let part = lines.iter().skip(at.saturating_sub(BEFORE)).take(BEFORE + AFTER);
+                part.map(|line| format!("\n    {line}")).collect::<String>()
+            };
+            let (first, second) = (line(debians, at), line(ours, at));
+            let (theirs, our) = (around(debians), around(ours));
+            Some(format!("{of}: {first} / {second}\n  Varnish:{theirs}\n  here:{our}"))
+        })
+    }
+}
+
+fn is_compared(part: &str) -> bool {
+    let compared = std::env::var("FRESHET_PARTS").unwrap_or_else(|_| PARTS.into());
+    compared.split(' ').any(|one| one == part)
+}
+
+/// A line without what tells one run from another.
+fn plain_line(line: &str) -> String {
+    let name = line.split(':').next().unwrap_or("").trim().to_ascii_lowercase();
+    match &*name {
+        // Kept apart from other fields, and by the name it has in standards.
+        "host" => format!("Host{}", &line[4..]),
+        "date" => "Date: now".into(),
+        "x-varnish" => {
+            format!(
+                "X-Varnish: {}",
+                ["an id", "two ids"][usize::from(line.matches(' ').count() > 1)]
+            )
+        }
+        // What is made here has the number of its request in it.
+        "content-range" => line.split('/').next().unwrap_or("").to_owned(),
+        "<p>xid" => "<p>XID: id</p>".into(),
+        _ => line.trim_end().to_owned(),
+    }
+}
+
+/// A difference without what is only in this one.
+fn kind(difference: &str) -> String {
+    let mut out = String::new();
+    let first = difference.lines().next().unwrap_or("");
+    let is_short = |word: &&str| word.len() < 24;
+    let words: Vec<_> = first.split(' ').filter(is_short).collect();
+    for c in words.join(" ").chars() {
+        match c {
+            '0'..='9' if out.ends_with('0') => {}
+            '0'..='9' => out.push('0'),
+            other => out.push(other),
+        }
+    }
+    out.chars().take(110).collect()
+}
+
+impl Pair {
+    fn started() -> Option<Self> {
+        let program = support::program("varnishd")?;
+        support::program("varnishlog")?;
+        let (ours, debians) = (Server::ours(), Server::debians(&program));
+        Some(Self { ours, debians, program, runs: 0, panics: 0 })
+    }
+
+    /// How a policy differs, if it does each time.
+    fn difference(&mut self, policy: &str, asks: &[Ask]) -> Option<String> {
+        let mut found = None;
+        for _ in 0..TRIES {
+            found = Some(self.once(policy, asks)?);
+        }
+        found
+    }
+
+    fn once(&mut self, policy: &str, asks: &[Ask]) -> Option<String> {
+        self.runs += 1;
+        let text = policy.replace("SEED", &self.runs.to_string());
+        let (debians, ours) = std::thread::scope(|scope| {
+            let ours = scope.spawn(|| seen(&mut self.ours, &text, asks));
+            (seen(&mut self.debians, &text, asks), ours.join().unwrap())
+        });
+        // What is not taken by both is compared where policies are compiled.
+        let difference = ours.ok()?.difference(&debians.ok()?)?;
+        if self.debians.has_panicked() {
+            self.debians = Server::debians(&self.program);
+            self.panics += 1;
+            return None;
+        }
+        Some(difference)
+    }
+}
+
+/// Runs a policy, if it is taken.
+fn seen(server: &mut Server, policy: &str, asks: &[Ask]) -> Result<Seen, String> {
+    server.load(policy)?;
+    server.origin.asked();
+    // What is fetched behind an answer has to be there when the next is asked for.
+    let waits = policy.contains("grace") || policy.contains("ttl");
+    let mut answers = Vec::new();
+    let mut sessions = 0;
+    let mut connection: Option<(TcpStream, Vec<u8>)> = None;
+    let mut is_logged = true;
+    let mut answered = 0;
+    for ask in asks {
+        if connection.is_none() {
+            // One that has panicked listens no more.
+            let socket = TcpStream::connect(&server.address).map_err(|error| error.to_string());
+            connection = socket.ok().map(|socket| (socket, Vec::new()));
+            sessions += 1;
+        }
+        let Some((socket, bytes)) = &mut connection else { break };
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_nodelay(true).unwrap();
+        let _ = socket.write_all(ask.text.as_bytes());
+        let mut closes = true;
+        loop {
+            match read(socket, bytes, Some(&ask.method)) {
+                Ok(message) => {
+                    closes = message.field("connection").is_some_and(|value| value == "close")
+                        || message.head.starts_with("HTTP/1.0")
+                        || message.head.contains(" 500 Internal")
+                        || message.end != "whole";
+                    // Whether what was not read of a request is read to its end is the server's.
+                    let message =
+                        match ask.text.ends_with("\r\n\r\n") && !ask.text.contains("chunked") {
+                            true => message,
+                            false => message.without("connection"),
+                        };
+                    let is_last = !message.head.starts_with("HTTP/1.1 1");
+                    answers.push(visible(message));
+                    if is_last {
+                        answered += 1;
+                        break;
+                    }
+                }
+                Err(error) => {
+                    answers.push(format!("no answer: {}", error.kind()));
+                    break;
+                }
+            }
+        }
+        if closes || ask.text.contains("HTTP/1.0") {
+            connection = None;
+        }
+        if waits && is_logged {
+            is_logged = server.logs(0, answered);
+        }
+    }
+    drop(connection);
+    if is_compared("log") || is_compared("count") {
+        is_logged &= server.logs(sessions, answered);
+        if !is_logged {
+            answers.push("the log has no end".into());
+        }
+    }
+    let counts = if is_compared("count") { server.counts() } else { BTreeMap::new() };
+    let counts = counts.into_iter().map(|(name, by)| format!("{name} {by}")).collect();
+    let records = server.records.lines();
+    let asked = server.origin.asked().iter().flat_map(|head| lines(head)).collect();
+    Ok(Seen {
+        answers: answers.iter().flat_map(|text| lines(text)).collect(),
+        asked,
+        records,
+        counts,
+    })
+}
+
+/// A message in lines, its fields by name: in which order different ones are means nothing. How long
+/// a body was said to be is compared by the body.
+fn lines(text: &str) -> Vec<String> {
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((text, ""));
+    let mut lines: Vec<String> =
+        head.lines().map(plain_line).filter(|line| !is_framing(line)).collect();
+    if lines.first().is_some_and(|line| line.contains("500 Internal")) && body.starts_with('\n') {
+        // Ours says when it was, and that it is the last.
+        lines.truncate(1);
+    }
+    if let Some(fields) = lines.get_mut(1..) {
+        fields.sort();
+    }
+    lines.extend(body.lines().map(plain_line));
+    lines
+}
+
+/// Whether a line says how a body is sent, which depends on how much of it is there.
+fn is_framing(line: &str) -> bool {
+    let name = line.split(':').next().unwrap_or("").to_ascii_lowercase();
+    matches!(&*name, "content-length" | "transfer-encoding")
+}
+
+/// An answer as text; a packed body is unpacked.
+fn visible(message: message::Message) -> String {
+    let mut body = message.body;
+    if message.head.to_ascii_lowercase().contains("content-encoding: gzip") {
+        let mut unpacked = Vec::new();
+        let mut decoder = flate2::read::GzDecoder::new(&*body);
+        if std::io::Read::read_to_end(&mut decoder, &mut unpacked).is_ok() {
+            unpacked.extend_from_slice(b" (unpacked)");
+            body = unpacked;
+        }
+    }
+    if message.end != "whole" {
+        // How much of it has come by then is chance.
+        body.clear();
+    }
+    let body: String = body.into_iter().map(char::from).collect();
+    format!("{}{body}\n({})\n", message.head, message.end)
+}
+
+#[test]
+fn policies_do_what_they_do_under_varnish() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let Some(mut pair) = Pair::started() else { return };
+    let first = number("FRESHET_SEED").unwrap_or(0);
+    let count = number("FRESHET_POLICIES").unwrap_or(POLICIES_SHORT);
+    let mut kinds: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for seed in first..first + count {
+        let (policy, asks) = (grammar::running(seed), requests::requests(seed, REQUESTS));
+        if let Some(difference) = pair.difference(&policy, &asks) {
+            println!("seed {seed}: {}", kind(&difference));
+            kinds.entry(kind(&difference)).or_insert((0, seed)).0 += 1;
+        }
+    }
+    let differing: u64 = kinds.values().map(|(count, _)| count).sum();
+    println!("{count} policies, {differing} differ, Varnish panicked {} times", pair.panics);
+    let mut kinds: Vec<_> = kinds.into_iter().collect();
+    kinds.sort_by_key(|(_, (count, _))| std::cmp::Reverse(*count));
+    for (at, (kind, (count, seed))) in kinds.iter().enumerate() {
+        println!("\n== {count} × {kind} (seed {seed})");
+        if at < SHOWN_MAX {
+            let asks = requests::requests(*seed, REQUESTS);
+            println!("{}", shrink::shrunk(&mut pair, &grammar::running(*seed), asks, kind));
+        }
+    }
+    assert_eq!(differing, 0);
+}

@@ -1,0 +1,128 @@
+//! An origin that answers the same request the same way, and remembers what it was asked.
+
+use super::message::{Message, read};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How long it waits for the rest of a request.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What it says, by the last digits of the hash of what it is asked for.
+const ANSWERS: [&str; 28] = [
+    "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+    "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nCache-Control: max-age=60\r\n\r\nhello",
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nCache-Control: s-maxage=60\r\n\r\n3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nETag: \"tag\"\r\nContent-Length: 12\r\n\r\n<p>hello</p>",
+    "HTTP/1.1 200 OK\r\nLast-Modified: Thu, 01 Jan 2015 00:00:00 GMT\r\nContent-Length: 3\r\n\r\nold",
+    "HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\nuntil the end",
+    "HTTP/1.1 200 OK\r\nSet-Cookie: a=1\r\nContent-Length: 6\r\n\r\ncookie",
+    "HTTP/1.1 200 OK\r\nCache-Control: private, max-age=10\r\nContent-Length: 4\r\n\r\nmine",
+    "HTTP/1.1 200 OK\r\nCache-Control: no-store\r\nContent-Length: 4\r\n\r\nnone",
+    "HTTP/1.1 200 OK\r\nVary: Accept-Encoding\r\nContent-Length: 4\r\n\r\nvary",
+    "HTTP/1.1 200 OK\r\nVary: *\r\nContent-Length: 4\r\n\r\nstar",
+    "HTTP/1.1 200 OK\r\nVary: A, b\r\nCache-Control: max-age=30\r\nContent-Length: 2\r\n\r\nab",
+    "HTTP/1.1 301 Moved\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n",
+    "HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n",
+    "HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\ngone",
+    "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 5\r\n\r\nerror",
+    "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: 4\r\n\r\nbusy",
+    "HTTP/1.1 204 No Content\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nAge: 20\r\nCache-Control: max-age=30\r\nContent-Length: 4\r\n\r\naged",
+    "HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 2015 00:00:00 GMT\r\nExpires: Thu, 01 Jan 2015 00:01:00 GMT\r\nContent-Length: 4\r\n\r\nlong",
+    "HTTP/1.1 200 OK\r\nExpires: 0\r\nContent-Length: 4\r\n\r\nzero",
+    "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 63\r\n\r\n<p>in: <esi:include src=\"/esi/1\"/><esi:remove>x</esi:remove>",
+    "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 47\r\n\r\n<html>a<esi:include src=\"/inner\"/>b<!--esi c-->",
+    "HTTP/1.1 200 OK\r\nX-A: 1\r\nX-A: 2\r\nCookie: b=2\r\nA: from origin\r\nContent-Length: 3\r\n\r\ntwo",
+    "HTTP/1.1 200 Fine\r\nContent-Length: 5\r\n\r\nempty",
+    "HTTP/1.1 410 Gone\r\nCache-Control: max-age=5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "",
+    "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nbroken off",
+];
+
+pub(super) struct Origin {
+    pub(super) port: u16,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Origin {
+    pub(super) fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&asked);
+        std::thread::spawn(move || {
+            for socket in listener.incoming().flatten() {
+                let asked = Arc::clone(&kept);
+                std::thread::spawn(move || serve(socket, &asked));
+            }
+        });
+        Self { port, asked }
+    }
+
+    /// What it was asked since it was last looked at, a head for each.
+    pub(super) fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut *self.asked.lock().unwrap())
+    }
+}
+
+fn serve(socket: TcpStream, asked: &Mutex<Vec<String>>) {
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let _ = socket.set_nodelay(true);
+    let mut bytes = Vec::new();
+    let mut socket = socket;
+    while let Ok(Message { head, .. }) = read(&mut socket, &mut bytes, None) {
+        asked.lock().unwrap().push(head.clone());
+        let mut words = head.split(' ');
+        let (method, target) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+        let answer = ANSWERS[hash(target) as usize % ANSWERS.len()];
+        // What may be asked again by itself is, and nothing is said of how often.
+        let answer = if answer.is_empty() && method != "GET" { ANSWERS[0] } else { answer };
+        let answer = if is_fresh(&head) && answer.contains("ETag") {
+            "HTTP/1.1 304 Not Modified\r\nETag: \"tag\"\r\n\r\n"
+        } else {
+            answer
+        };
+        let (top, body) = answer.split_at(answer.find("\r\n\r\n").map_or(0, |at| at + 4));
+        let body = if method == "HEAD" || top.contains(" 304 ") { "" } else { body };
+        let (top, body) = if top.contains("Vary: Accept-Encoding") && head.contains("gzip") {
+            packed(top, body)
+        } else {
+            (top.to_owned(), body.as_bytes().to_vec())
+        };
+        let ends = !top.contains("Content-Length")
+            && !top.contains("chunked")
+            && !top.contains(" 304 ")
+            && !top.contains(" 204 ");
+        if socket.write_all(&[top.as_bytes(), &body].concat()).is_err() {
+            return;
+        }
+        // Where bytes are only carried, nobody else ends it.
+        let is_last = head.to_ascii_lowercase().contains("\nconnection: close\r");
+        if ends || is_last || top.contains("Length: 50") {
+            break;
+        }
+    }
+    let _ = socket.shutdown(Shutdown::Write);
+    // What is still to come is read, or closing would throw away what was sent.
+    let _ = socket.read_to_end(&mut Vec::new());
+}
+
+/// An answer with its body packed.
+fn packed(top: &str, body: &str) -> (String, Vec<u8>) {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(body.as_bytes()).unwrap();
+    let packed = encoder.finish().unwrap();
+    let length = format!("Content-Encoding: gzip\r\nContent-Length: {}", packed.len());
+    (top.replace("Content-Length: 4", &length), if body.is_empty() { Vec::new() } else { packed })
+}
+
+fn is_fresh(head: &str) -> bool {
+    head.lines().any(|line| line.to_ascii_lowercase().starts_with("if-none-match: \"tag\""))
+}
+
+/// FNV-1a.
+fn hash(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}

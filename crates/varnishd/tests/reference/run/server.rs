@@ -1,0 +1,178 @@
+//! A `varnishd`, ours or Debian's, with what it logs and counts.
+
+use super::origin::Origin;
+use super::records::{Record, Records};
+use crate::support::Varnishd;
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+const OPTIONS: [&str; 24] = [
+    "-a",
+    "127.0.0.1:0",
+    "-i",
+    "tester",
+    "-s",
+    "s0=malloc,64m",
+    "-l",
+    "8m",
+    "-p",
+    "vcc_err_unref=off",
+    "-p",
+    "default_grace=0",
+    "-p",
+    "first_byte_timeout=2",
+    "-p",
+    "connect_timeout=1",
+    "-p",
+    "timeout_idle=20",
+    "-p",
+    "max_restarts=2",
+    "-p",
+    "max_retries=2",
+    "-p",
+    "vsl_reclen=4000",
+];
+/// Only Debian's compiles C; `tcc` takes a quarter of the time where it is installed.
+const COMPILERS: [&str; 2] = ["tcc -shared -o %o %s", "gcc -O0 -pipe -fpic -shared -o %o %s"];
+/// How long the log is waited for.
+const LOGGED_WITHIN: Duration = Duration::from_millis(1500);
+
+pub(super) struct Server {
+    varnishd: Varnishd,
+    pub(super) address: String,
+    pub(super) origin: Origin,
+    reader: Child,
+    lines: Receiver<String>,
+    pub(super) records: Records,
+    counted: BTreeMap<String, i64>,
+    policies: usize,
+}
+
+impl Server {
+    pub(super) fn ours() -> Self {
+        Self::started(Varnishd::start(&OPTIONS))
+    }
+
+    /// Debian's, where there is one.
+    pub(super) fn debians(program: &Path) -> Self {
+        let has_tcc = Command::new("tcc").arg("-v").stdout(Stdio::null()).status().is_ok();
+        let compiler = format!("cc_command={}", COMPILERS[usize::from(!has_tcc)]);
+        let mut options = vec!["-j", "none", "-p", &compiler];
+        options.extend(OPTIONS);
+        Self::started(Varnishd::start_program(program, &options))
+    }
+
+    fn started(mut varnishd: Varnishd) -> Self {
+        let origin = Origin::start();
+        let policy = format!("backend b {{ .host = \"127.0.0.1\"; .port = \"{}\"; }}", origin.port);
+        varnishd.ok(&format!("vcl.inline boot \"vcl 4.1; {}\"", policy.replace('"', "\\\"")));
+        varnishd.ok("vcl.use boot");
+        varnishd.ok("start");
+        let address = varnishd.address();
+        let mut reader = Command::new("varnishlog")
+            .arg("-n")
+            .arg(varnishd.name())
+            .args(["-g", "raw", "-t", "20"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (sender, lines) = channel();
+        let out = BufReader::new(reader.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            for line in out.split(b'\n').map_while(Result::ok) {
+                let line = line.into_iter().map(char::from).collect();
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut server = Self {
+            varnishd,
+            address,
+            origin,
+            reader,
+            lines,
+            records: Records::default(),
+            counted: BTreeMap::new(),
+            policies: 0,
+        };
+        server.counts();
+        server
+    }
+
+    /// Loads a policy and has it serve; what the compiler says otherwise.
+    pub(super) fn load(&mut self, text: &str) -> Result<(), String> {
+        self.records = Records::default();
+        while self.lines.try_recv().is_ok() {}
+        let name = format!("p{}", self.policies);
+        let file = self.file();
+        let text = text.replace("ORIGIN", &self.origin.port.to_string());
+        std::fs::write(&file, text).unwrap();
+        let (status, said) = self.varnishd.command(&format!("vcl.load {name} {}", file.display()));
+        if status != 200 {
+            return Err(said);
+        }
+        self.varnishd.ok(&format!("vcl.use {name}"));
+        if self.policies > 0 {
+            self.varnishd.ok(&format!("vcl.discard p{}", self.policies - 1));
+        }
+        self.policies += 1;
+        Ok(())
+    }
+
+    /// Whether it ended by an assertion of its own.
+    pub(super) fn has_panicked(&mut self) -> bool {
+        self.varnishd.command("panic.show").0 == 200
+    }
+
+    fn file(&self) -> PathBuf {
+        self.varnishd.directory.path().join("policy.vcl")
+    }
+
+    /// Takes in what is logged until all that has begun has ended, for so many sessions and
+    /// requests. Whether that was so in time.
+    pub(super) fn logs(&mut self, sessions: usize, requests: usize) -> bool {
+        let end = Instant::now() + LOGGED_WITHIN;
+        while !self.records.are_complete(sessions, requests) {
+            let left = end.saturating_duration_since(Instant::now());
+            let Ok(line) = self.lines.recv_timeout(left) else { return false };
+            if let Some(record) = Record::parse(&line) {
+                self.records.push(record);
+            }
+        }
+        true
+    }
+
+    /// Counters that have changed since it was asked last, with by how much.
+    pub(super) fn counts(&mut self) -> BTreeMap<String, i64> {
+        let out = Command::new("varnishstat")
+            .arg("-n")
+            .arg(self.varnishd.name())
+            .args(["-1", "-f", "MAIN.*"])
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&out.stdout);
+        let mut changed = BTreeMap::new();
+        for line in text.lines() {
+            let mut words = line.split_whitespace();
+            let (Some(name), Some(value)) = (words.next(), words.next()) else { continue };
+            let value: i64 = value.parse().unwrap_or(0);
+            let before = self.counted.insert(name.to_owned(), value).unwrap_or(0);
+            if value != before && super::is_counted(name) {
+                changed.insert(name.to_owned(), value - before);
+            }
+        }
+        changed
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.reader.kill();
+        let _ = self.reader.wait();
+    }
+}
