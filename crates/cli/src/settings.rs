@@ -201,7 +201,12 @@ impl fmt::Display for Wrong {
             write!(f, "{}:{line}: ", self.source.file)?;
         }
         let message = first.map_or("", |mistake| mistake.message.lines().next().unwrap_or(""));
-        write!(f, "{message}\n{}", self.shown().trim_end())
+        write!(f, "{message}")?;
+        match self.shown().trim_end() {
+            // Nothing more is known of it.
+            shown if shown == format!("error: {message}") => Ok(()),
+            shown => write!(f, "\n{shown}"),
+        }
     }
 }
 

@@ -18,6 +18,9 @@ use std::task::{Context, Poll, Waker};
 /// connection's other buffers have.
 const LOOSE_BYTES_MAX: usize = 16 << 10;
 
+/// What a body whose length is not known is taken to come to, at least.
+const UNKNOWN_BYTES: u64 = 1 << 20;
+
 /// A piece of a body: a lease on cached memory, or bytes of its own.
 pub enum Chunk {
     /// Cached bytes; they stay as long as this lives.
@@ -337,7 +340,20 @@ impl StoredBody {
             return Some(Holding { held, without });
         }
         let without = if is_there_again { Without::GoesOn } else { Without::MayBreak };
-        (!self.is_loose).then_some(Holding { held: Held { id, bytes }, without })
+        let held = Held { id, bytes: self.bytes_to_come(bytes) };
+        (!self.is_loose).then_some(Holding { held, without })
+    }
+
+    /// What a body that holds so many bytes will hold while this is read: who is waited for is not asked
+    /// again when more has come.
+    fn bytes_to_come(&self, held_bytes: u64) -> u64 {
+        if self.body.is_complete() {
+            return held_bytes;
+        }
+        let Some(total) = self.body.total() else { return held_bytes.max(UNKNOWN_BYTES) };
+        let position = self.reader.as_ref().map_or(self.position, BodyReader::position);
+        let missing = self.end.min(total).saturating_sub(position);
+        held_bytes.saturating_add(missing).min(total)
     }
 
     /// Whether a disk or an origin gives its bytes once more.

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 const LIMIT: u64 = 32 * MIB;
+/// As a node has it where nothing else is said; with a quarter some of what is hot may leave.
+const SHARE: u64 = LIMIT / 100 * 15;
 const HOT: usize = 8;
 const HOT_BYTES: usize = 400_000;
 /// Fills at a time: more than memory, of any length.
@@ -73,7 +75,8 @@ impl Fill {
 fn assert_bounded(arena: &Arena) {
     let stats = arena.stats();
     assert!(stats.committed_bytes + stats.metadata_bytes <= stats.limit_bytes, "{stats:?}");
-    assert!(stats.filling_bytes <= LIMIT / 2 + 2 * MIB, "{stats:?}");
+    // What is not known to be long goes on while twice the share is free.
+    assert!(stats.filling_bytes <= LIMIT - 2 * SHARE + 2 * MIB, "{stats:?}");
 }
 
 proptest! {
@@ -87,7 +90,7 @@ proptest! {
         steps in prop::collection::vec(step(), 1..200),
     ) {
         let cache = cache(LIMIT);
-        cache.arena().set_fill_limit(LIMIT / 4);
+        cache.arena().set_fill_limit(SHARE);
         for number in 0..HOT {
             store(&cache, &format!("/hot/{number}"), 1000, HOT_BYTES);
         }
