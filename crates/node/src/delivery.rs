@@ -139,6 +139,16 @@ pub(crate) enum Without {
     Ends { least_bytes: u64 },
 }
 
+impl Without {
+    /// Of a body in transit: the least it gets on with.
+    pub(crate) fn least_bytes(self) -> Option<u64> {
+        match self {
+            Self::GoesOn | Self::MayBreak => None,
+            Self::ReadsAgain { least_bytes } | Self::Ends { least_bytes } => Some(least_bytes),
+        }
+    }
+}
+
 /// The parts of a `multipart/byteranges` body (RFC 9110 §14.6).
 pub struct Parts {
     body: Arc<Body>,

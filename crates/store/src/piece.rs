@@ -211,7 +211,7 @@ impl Lease {
         let inner = &self.piece.0;
         self.len as usize >= LEND_BYTES_MIN
             && inner.slab == Run::PAGES
-            && inner.arena.mapping().may_lend()
+            && inner.arena.mapping().is_anonymous()
             && (inner.marks.load(Relaxed) != 0 || inner.marks.fetch_or(OFFERED, Relaxed) != 0)
     }
 

@@ -5,7 +5,7 @@ use super::coded::Incoming;
 use super::entry::{self, Place};
 use super::fill::{Broken, Flow};
 use super::records;
-use crate::keepers::{Candidate, Passing};
+use crate::keepers::Passing;
 use crate::policy::Answer;
 use crate::transcript::Tag;
 use freshet_cache::{Form, Variation};
@@ -112,16 +112,7 @@ impl Answered {
         let client = &asked.plan.client.fields;
         let variation = entry::variation(&answer.head.fields, form, client).ok()?;
         let tags = entry::tags(&asked.plan.site.name, &answer.head.fields);
-        let candidate = Candidate {
-            site: &asked.plan.site,
-            key: &asked.plan.key,
-            head: &head,
-            variation: variation.as_ref(),
-            tags: &tags,
-            request: client,
-            born: asked.born,
-            storage: &answer.storage,
-        };
+        let candidate = asked.candidate(&head, variation.as_ref(), &tags, &answer.storage);
         asked.worker.shared.keepers.let_through(&candidate, place.total)
     }
 }

@@ -5,7 +5,8 @@ use super::SentPart;
 use super::asked::Asked;
 use super::prepare::append_to_list;
 use crate::disk::meta;
-use crate::policy::Answer;
+use crate::keepers::Candidate;
+use crate::policy::{Answer, Storage};
 use crate::sites::SiteName;
 use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
@@ -80,6 +81,26 @@ impl SentPart {
 }
 
 impl Asked {
+    /// A response as those who keep responses besides memory are asked about it.
+    pub(super) fn candidate<'a>(
+        &'a self,
+        head: &'a StoredHead,
+        variation: Option<&'a Variation>,
+        tags: &'a [u64],
+        storage: &'a Storage,
+    ) -> Candidate<'a> {
+        Candidate {
+            site: &self.plan.site,
+            key: &self.plan.key,
+            head,
+            variation,
+            tags,
+            request: &self.plan.client.fields,
+            born: self.born,
+            storage,
+        }
+    }
+
     /// The head as it is kept: complete but for what each response adds.
     pub(super) fn stored_head(
         &self,

@@ -8,7 +8,7 @@ use super::range::Filler;
 use super::road::Road;
 use super::{Fetched, SentPart};
 use crate::expiry::Upkeep;
-use crate::keepers::{Admitted, Candidate, objective_of};
+use crate::keepers::{Admitted, objective_of};
 use crate::policy::Synthetic;
 use crate::shares::{Loan, loan_of};
 use freshet_cache::{Object, ObjectSpec, Ticket, VARIANTS_MAX, Variation};
@@ -75,16 +75,7 @@ impl Answered {
                 }
             }
         }
-        let candidate = Candidate {
-            site: &asked.plan.site,
-            key: &asked.plan.key,
-            head: &head,
-            variation: variation.as_ref(),
-            tags: &tags,
-            request: &asked.plan.client.fields,
-            born: asked.born,
-            storage: &answer.storage,
-        };
+        let candidate = asked.candidate(&head, variation.as_ref(), &tags, &answer.storage);
         let admitted = asked.worker.shared.keepers.admit(&candidate, &memory);
         let objective = objective_of(&asked.plan.site.settings, &asked.plan.key);
         let object =

@@ -477,8 +477,8 @@ impl Machine<'_> {
     }
 
     /// The part that is asked for of what came whole from an origin or was made here, where a policy
-    /// expects that. A range
-    /// in other units, or of several parts, is what the origin did not answer either.
+    /// expects that. A range in other units, or of several parts, is what the origin did not answer
+    /// either.
     pub(super) fn part_of_passed(
         &self,
         body: ResponseBody,

@@ -48,8 +48,7 @@ impl Keeping {
         };
         let held = holding.held;
         let counted = self.hold.as_ref().map(Hold::held);
-        let comes_once = matches!(holding.without, Without::Ends { .. });
-        let passes = comes_once || matches!(holding.without, Without::ReadsAgain { .. });
+        let passes = holding.without.least_bytes().is_some();
         let is_counted =
             |counted: Held| counted.id == held.id && (passes || counted.bytes >= held.bytes);
         if !is_lost && counted.is_some_and(is_counted) {
@@ -60,7 +59,7 @@ impl Keeping {
             return Settled::Kept;
         }
         self.hold = None;
-        if comes_once {
+        if matches!(holding.without, Without::Ends { .. }) {
             worker.stats.readers_ended.increment();
             return Settled::Ended;
         }
@@ -81,19 +80,16 @@ impl Keeping {
         let readers = &worker.shared.readers;
         if let Some(hold) = readers.hold(client.network, held, limits) {
             self.hold = Some(hold);
-            if matches!(without, Without::Ends { .. } | Without::ReadsAgain { .. }) {
+            if without.least_bytes().is_some() {
                 body.widen();
             }
             return true;
         }
-        let least = match without {
-            Without::GoesOn => return false,
-            Without::MayBreak => held,
-            // It gets on with few bytes ahead of the client.
-            Without::Ends { least_bytes } | Without::ReadsAgain { least_bytes } => {
-                Held { bytes: least_bytes, ..held }
-            }
-        };
+        if without == Without::GoesOn {
+            return false;
+        }
+        // In transit it gets on with few bytes ahead of the client.
+        let least = Held { bytes: without.least_bytes().unwrap_or(held.bytes), ..held };
         self.hold = readers.hold_instead(client.network, least, limits);
         self.hold.is_some()
     }

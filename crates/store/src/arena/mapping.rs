@@ -79,14 +79,9 @@ impl Mapping {
         unsafe { self.base.add(start as usize) }
     }
 
-    /// Whether the kernel may be given references to the pages: those of a file cannot be exchanged
-    /// for others while it holds them.
-    pub(crate) fn may_lend(&self) -> bool {
-        self.file.is_none()
-    }
-
-    /// Whether pages that are given back are the kernel's: a file keeps those that were reserved.
-    pub(crate) fn may_discard(&self) -> bool {
+    /// Whether pages can be exchanged for others: the kernel may be given references to such, and gets
+    /// back what is given back. Those of a file were reserved for good.
+    pub(crate) fn is_anonymous(&self) -> bool {
         self.file.is_none()
     }
 
@@ -114,7 +109,7 @@ impl Mapping {
     /// that ends. References the kernel holds itself keep the old pages, which are no longer ours. A
     /// file keeps its pages: they were reserved for good.
     pub(crate) fn discard(&self, start: u64, bytes: u32) {
-        if !self.may_discard() {
+        if !self.is_anonymous() {
             return;
         }
         let at = self.pointer(start, bytes);

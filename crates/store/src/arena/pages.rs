@@ -40,27 +40,25 @@ impl Pages {
     pub(crate) fn take(&mut self, pages: u32) -> Option<PageRun> {
         let sets = self.with_free.iter().skip(order_of(pages) as usize);
         let at = sets.filter_map(FrameSet::first).next()?;
-        let page = self.change(at, |frame| frame.take(pages));
-        let page = page.expect("the set of frames says that a block is free");
-        self.used += u64::from(pages);
-        Some(PageRun { page: at * FRAME_PAGES + page, pages })
+        Some(self.take_in(at, pages))
     }
 
-    /// Takes the longest run of at least `least` and at most `most` pages that the highest frames have,
-    /// both powers of two.
-    pub(crate) fn take_highest(&mut self, most: u32, least: u32) -> Option<PageRun> {
-        let (lowest, highest) = (order_of(least), order_of(most));
-        let sets = (lowest..=ORDER_MAX).map(|order| (order, &self.with_free[order as usize]));
-        // Such as need not be cut; else the longest.
-        let whole = sets.clone().filter(|(order, _)| *order >= highest);
-        let (order, at) = whole
-            .chain(sets.rev().filter(|(order, _)| *order < highest))
-            .find_map(|(order, set)| Some((order.min(highest), set.last()?)))?;
-        let pages = 1 << order;
+    /// Takes a run of `most` pages, a power of two, out of the shortest block that has them, or else
+    /// the longest block there is; of the highest frame with such a block.
+    pub(crate) fn take_highest(&mut self, most: u32) -> Option<PageRun> {
+        let enough = order_of(most);
+        let mut orders = (enough..=ORDER_MAX).chain((0..enough).rev());
+        let last = |order: u32| Some((order.min(enough), self.with_free[order as usize].last()?));
+        let (order, at) = orders.find_map(last)?;
+        Some(self.take_in(at, 1 << order))
+    }
+
+    /// Takes a run of a frame that has it.
+    fn take_in(&mut self, at: u32, pages: u32) -> PageRun {
         let page = self.change(at, |frame| frame.take(pages));
         let page = page.expect("the set of frames says that a block is free");
         self.used += u64::from(pages);
-        Some(PageRun { page: at * FRAME_PAGES + page, pages })
+        PageRun { page: at * FRAME_PAGES + page, pages }
     }
 
     /// Takes the longest run of at least `least` and at most `best` pages from committed frames.

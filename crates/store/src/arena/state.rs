@@ -147,9 +147,7 @@ impl State {
     fn make_room(&mut self, mapping: &Mapping, bytes: u64) -> bool {
         loop {
             let total_bytes = self.committed_bytes() + self.metadata_bytes + bytes;
-            let Some(lacking_bytes) = total_bytes.checked_sub(self.limit_bytes) else {
-                return true;
-            };
+            let lacking_bytes = total_bytes.saturating_sub(self.limit_bytes);
             if lacking_bytes == 0 {
                 return true;
             }
@@ -163,12 +161,12 @@ impl State {
 
     /// Gives a free run of a frame in use to the kernel; false where there is none.
     fn make_hollow(&mut self, mapping: &Mapping, wanted_bytes: u64) -> bool {
-        if self.hollow.len() == HOLLOW_RUNS_MAX || !mapping.may_discard() {
+        if self.hollow.len() == HOLLOW_RUNS_MAX || !mapping.is_anonymous() {
             return false;
         }
         let most_bytes = wanted_bytes.clamp(HOLLOW_BYTES_MIN, FRAME_BYTES).next_power_of_two();
         let most = ((most_bytes / PAGE_BYTES) as u32).min(FRAME_PAGES);
-        let Some(run) = self.pages.take_highest(most, 1) else { return false };
+        let Some(run) = self.pages.take_highest(most) else { return false };
         let (start, bytes) = (u64::from(run.page) * PAGE_BYTES, run.pages * PAGE_BYTES as u32);
         mapping.hollow(start, bytes);
         self.hollow.push(run);

@@ -87,10 +87,11 @@ fn what_one_alone_keeps_goes_before_what_a_crowd_keeps_and_that_goes_whole() {
     let new = |last, id| holds.hold_instead(network(last), Held { id, bytes: 300 }, LIMITS);
     let _first = new(5, 5).expect("a place");
     assert_eq!(lost(&old), [4]);
-    let _second = new(6, 6).expect("a place");
-    let _third = new(7, 7).expect("a place");
-    let _fourth = new(8, 8).expect("a place");
     assert!(holds.stats().bytes <= 1000);
+    drop(old);
+    let crowd = [hold(1, 1), hold(2, 1), hold(2, 1)];
+    let insists = holds.hold_instead(network(6), Held { id: 6, bytes: 700 }, LIMITS);
+    assert!(insists.is_some() && crowd.iter().all(Hold::is_lost));
 }
 
 #[test]
