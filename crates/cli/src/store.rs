@@ -184,9 +184,14 @@ fn check(arguments: &CheckArguments) -> Result<ExitCode> {
             .and_then(|device| recovery::inspect(&device, &common));
         match found {
             Ok((superblock, report)) => print(&format!(
-                "{}: good\n  device {}  set {}  format {}\n  {} records, stopped {}; {} after the \
+                "{}: {}\n  device {}  set {}  format {}\n  {} records, stopped {}; {} after the \
                  checkpoint,\n  {} segments to be read through, {} purges\n",
                 path.display(),
+                if report.lost_purges {
+                    "good, but the journal of purges is not whole: none of it will be served"
+                } else {
+                    "good"
+                },
                 superblock.device,
                 superblock.set,
                 superblock.version,

@@ -43,7 +43,9 @@ mod prefetch;
 mod wake;
 
 pub use arena::{Arena, ArenaStats, Placement};
-pub use body::{Body, BodyReader, BodyWriter, Bringing, Moved, Next, Source, SourceError};
+pub use body::{
+    Body, BodyReader, BodyWriter, Bringing, Moved, Next, Source, SourceError, Standing,
+};
 pub use error::{BodyError, DiskError, StoreError};
 pub use piece::{Lease, Piece, PieceMut, WeakLease};
 pub use prefetch::prefetch;

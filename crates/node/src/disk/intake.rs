@@ -4,6 +4,7 @@ use super::meta;
 use crate::keepers::{Admission, Candidate, Passing, Used, class_of};
 use crate::policy::Storage;
 use freshet_cache::Object;
+use freshet_store::Standing;
 use freshet_store::disk::budget::Use;
 use freshet_store::disk::{Description, Disks, ObjectStream, Wish};
 use std::sync::Arc;
@@ -56,9 +57,7 @@ impl Admission for Intake {
         }
         let shown = Use { hits: object.hits(), ..self.shown };
         let wish = Wish { bytes: body.total(), ..self.wish };
-        if self.disks.offer(self.description, body, shown, &wish) {
-            body.note_offer();
-        }
+        self.disks.offer(self.description, body, shown, &wish);
     }
 
     fn passing(self: Box<Self>, length: Option<u64>) -> Option<Box<dyn Passing>> {
@@ -93,12 +92,26 @@ impl Passing for Tee {
     }
 }
 
-/// Offers an object again that was not let in when it came and has been used since.
+/// Offers an object that has been used and is on no disk: it was not let in when it came, or the log
+/// went round since.
 pub(super) fn offer_used(disks: &Arc<Disks>, used: &Used<'_>) {
     let Used { site, object, request } = *used;
-    if object.body().was_offered() || !OFFERED_AT_HITS.contains(&object.hits()) {
-        return;
+    let (body, generation) = (object.body(), disks.generation());
+    match body.standing() {
+        Standing::Waits | Standing::Exempt => return,
+        Standing::Kept(seen) if seen == generation => return,
+        Standing::Kept(_) if disks.may_have(object.key().hash()) => {
+            return body.set_standing(Standing::Kept(generation));
+        }
+        Standing::Refused(seen)
+            if seen == generation && !OFFERED_AT_HITS.contains(&object.hits()) =>
+        {
+            return;
+        }
+        Standing::Kept(_) | Standing::Refused(_) => {}
     }
+    // Whatever comes of it, it is not asked at each use.
+    body.set_standing(Standing::Refused(generation));
     let head = object.head();
     // Its fetch began before it was received; a purge since then took it out of the index.
     let born = head.freshness.received.0.saturating_sub(FETCH_MAX.as_millis() as u64) * 1000;

@@ -9,7 +9,7 @@ use freshet_cache::ObjectSpec;
 use freshet_http::freshness::Freshness;
 use freshet_http::message::RequestHead;
 use freshet_store::disk::{Disks, Stored};
-use freshet_store::{Arena, Body};
+use freshet_store::{Arena, Body, Standing};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,6 +47,7 @@ pub(super) async fn restore(
     put_payload(&body, &mut stored).await;
     let tags = stored.tags.clone();
     body.set_source(Arc::new(OnDisk(stored)));
+    body.set_standing(Standing::Kept(0));
     worker.stats.disk_hits.increment();
     let objective =
         worker.snapshot().sites.of_key(key).and_then(|site| objective_of(&site.settings, key));

@@ -6,12 +6,15 @@ use freshet_base::clock::UnixMillis;
 use freshet_cache::{Object, Past, StoredHead, Variation};
 use freshet_http::fields::Fields;
 use freshet_http::vary::{Vary, VaryKey};
+use freshet_store::Standing;
 use std::io;
 use std::sync::Arc;
 
-const OFFERED: u64 = 1;
+const EXEMPT_OR_KEPT: u64 = 1;
 const SOFTLY_PURGED: u64 = 2;
 const VARIES: u64 = 4;
+/// Beside [`EXEMPT_OR_KEPT`]; programs from before it take what is on a disk for exempt.
+const KEPT: u64 = 8;
 
 /// An object, described.
 pub(super) struct Described {
@@ -25,8 +28,8 @@ pub(super) struct Described {
     pub(super) past: Past,
     /// The last ban of the old process it was tested against, or that came before it.
     pub(super) bans_seen: u64,
-    /// Whether a disk has it, or need not be asked to take it.
-    pub(super) was_offered: bool,
+    /// Whether a disk has it; a disk of the old process is the new one's too.
+    pub(super) standing: Standing,
 }
 
 /// Describes an object that can be given; `None` for what is not whole, for what has trailers, and
@@ -50,8 +53,10 @@ pub(super) fn describe(object: &Object) -> Option<Vec<u8>> {
         (Some(_), _) => return None,
     };
     let past = Past::of(object);
+    let is_kept = matches!(body.standing(), Standing::Kept(_) | Standing::Waits);
     let flags = [
-        (OFFERED, body.was_offered()),
+        (EXEMPT_OR_KEPT, matches!(body.standing(), Standing::Exempt) || is_kept),
+        (KEPT, is_kept),
         (SOFTLY_PURGED, past.soft_purged_at.is_some()),
         (VARIES, variation.is_some()),
     ];
@@ -111,6 +116,10 @@ pub(super) fn read(bytes: &[u8]) -> io::Result<Described> {
             born_seq: 0,
         },
         bans_seen,
-        was_offered: flags & OFFERED != 0,
+        standing: match flags & (EXEMPT_OR_KEPT | KEPT) {
+            EXEMPT_OR_KEPT => Standing::Exempt,
+            0 => Standing::Refused(0),
+            _ => Standing::Kept(0),
+        },
     })
 }

@@ -243,13 +243,11 @@ impl Receiver {
 
     /// Puts an object into the index, with a body that is being filled.
     fn object(&mut self, shared: &Arc<Shared>, described: Described) {
-        let Described { id, total, key, head, variation, tags, mut past, bans_seen, was_offered } =
+        let Described { id, total, key, head, variation, tags, mut past, bans_seen, standing } =
             described;
         past.born_seq = self.born_seq;
         let body = Body::new(&shared.arena, Some(total));
-        if was_offered {
-            body.note_offer();
-        }
+        body.set_standing(standing);
         let mut writer = body.writer(0, None);
         // A body in transit would be no object any more.
         writer.set_allow_transit(false);

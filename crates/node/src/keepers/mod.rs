@@ -24,8 +24,8 @@ use crate::worker::Worker;
 use freshet_cache::{Key, Object, ObjectSpec, Objective, StoredHead, Ticket, Variation};
 use freshet_http::fields::Fields;
 use freshet_http::message::RequestHead;
-use freshet_store::Body;
 use freshet_store::disk::Pending;
+use freshet_store::{Body, Standing};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -149,7 +149,7 @@ impl Keepers {
         let admitted = self.0.iter().filter_map(|keeper| keeper.admit(candidate)).collect();
         if *candidate.storage != Storage::Configured {
             // What a policy decided is not asked again when the object is used.
-            body.note_offer();
+            body.set_standing(Standing::Exempt);
         }
         Admitted(admitted)
     }

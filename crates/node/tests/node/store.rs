@@ -95,3 +95,58 @@ fn little_memory_before_a_disk_slows_readers_and_fails_none() {
         assert!(used <= limit, "{used} of {limit}");
     });
 }
+
+/// Lengths of the objects of `/hot/`: short ones, and ones of several records.
+fn hot_bytes(seed: u64) -> u64 {
+    seed + if seed % 5 == 0 { 700_000 } else { 30_000 }
+}
+
+/// A disk of 48 MiB behind more memory than that, on which short records are 256 KiB at most.
+fn wrapped(path: &std::path::Path, memory: &'static str, keeps: bool, origin: &Origin) -> Setup {
+    let store = format!(
+        "[[store]]\npath = \"{}\"\nsize = \"48MiB\"\nobject_size = \"32KiB\"\nkeep_used = {keeps}\ndrive_writes = \"1000\"\n",
+        path.display()
+    );
+    Setup { memory, ..Setup::of(origin).and(&store) }
+}
+
+#[test]
+fn what_memory_serves_is_on_the_disk_however_often_the_log_wraps() {
+    const HOT: u64 = 30;
+    for keeps in [false, true] {
+        run_within(Duration::from_secs(120), async {
+            let folder = tempfile::tempdir().unwrap();
+            let origin = Origin::serve(|asked| {
+                let (kind, seed) = asked.target()[1..].split_once('/').unwrap();
+                let seed: u64 = seed.parse().unwrap();
+                fresh(pattern(seed, 0..if kind == "hot" { hot_bytes(seed) } else { 150_000 }))
+            });
+            let path = folder.path().join("store");
+            let node = wrapped(&path, "96MiB", keeps, &origin).start();
+            let mut client = Client::to(&node).await;
+            for seed in 0..1000 {
+                assert_eq!(client.get(&format!("/cold/{seed}")).await.body.len(), 150_000);
+                if seed % 10 == 0 {
+                    for seed in 0..HOT {
+                        client.get(&format!("/hot/{seed}")).await;
+                    }
+                }
+            }
+            assert_eq!(node.count("disk_hits"), 0, "memory has what is used");
+            for disk in node.node.shared.disks.as_ref().unwrap().disks() {
+                disk.drain().wait(Duration::from_secs(10)).result.unwrap();
+            }
+            // As after `kill -9`: nothing is told that it ends.
+            let copy = folder.path().join("copy");
+            std::fs::copy(&path, &copy).unwrap();
+            let again = wrapped(&copy, "96MiB", keeps, &origin).start();
+            let mut client = Client::to(&again).await;
+            for seed in 0..HOT {
+                let body = client.get(&format!("/hot/{seed}")).await.body;
+                assert!(body == pattern(seed, 0..hot_bytes(seed)), "{seed}");
+            }
+            let hits = again.count("disk_hits");
+            assert!(hits >= HOT - 1, "{hits} of {HOT} were on the disk");
+        });
+    }
+}

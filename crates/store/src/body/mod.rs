@@ -23,6 +23,7 @@ mod reader;
 mod readers;
 mod sizing;
 mod source;
+mod standing;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ mod writer;
 pub use migration::Moved;
 pub use reader::BodyReader;
 pub use source::{Bringing, Source, SourceError};
+pub use standing::Standing;
 pub use state::Next;
 pub use writer::BodyWriter;
 
@@ -53,7 +55,7 @@ pub struct Body {
     trailers: OnceLock<Box<Fields>>,
     /// Where its bytes can be read, where that is not memory alone.
     source: OnceLock<source::Kept>,
-    was_offered: AtomicBool,
+    standing: standing::SharedStanding,
     /// What its owner wants to go with it.
     attached: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
@@ -270,7 +272,6 @@ impl Body {
 
     /// Says where its bytes are besides in memory; only the first call counts.
     pub fn set_source(&self, source: Arc<dyn Source>) {
-        self.was_offered.store(true, Release);
         let _ = self.source.set(Box::new(source::Known(source)));
     }
 
@@ -279,15 +280,14 @@ impl Body {
         self.source.get().map(|known| &known.0)
     }
 
-    /// Notes that it was given to a disk; whether it was noted before. For an owner who offers it
-    /// once.
-    pub fn note_offer(&self) -> bool {
-        self.was_offered.swap(true, Release)
+    /// Whether a disk has it, as its owner said last.
+    pub fn standing(&self) -> Standing {
+        self.standing.get()
     }
 
-    /// Whether [`Body::note_offer`] or [`Body::set_source`] was called.
-    pub fn was_offered(&self) -> bool {
-        self.was_offered.load(Acquire)
+    /// Says whether a disk has it.
+    pub fn set_standing(&self, standing: Standing) {
+        self.standing.set(standing);
     }
 
     /// Keeps something of the owner's for as long as the body; only the first call counts.
@@ -318,7 +318,7 @@ impl Body {
             state: Mutex::new(state),
             trailers: OnceLock::new(),
             source: OnceLock::new(),
-            was_offered: AtomicBool::new(false),
+            standing: standing::SharedStanding::default(),
             attached: OnceLock::new(),
         })
     }

@@ -26,12 +26,12 @@ use super::superblock::{Superblock, Uuid};
 use super::takes::Takes;
 use super::volume::{Common, Volume, VolumeStats};
 use super::writer::Writer;
-use crate::body::{Body, BodyReader};
+use crate::body::{Body, BodyReader, Standing};
 use crate::error::DiskError;
 use freshet_base::counter::SharedCounter;
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -70,7 +70,7 @@ pub struct DiskSpec {
 
 /// What is to be written.
 pub(super) enum Job {
-    Object { description: Description, body: Arc<Body>, _hold: BodyReader },
+    Object { description: Description, offered: Offered },
     Chunk { key: u128, object: u128, number: u32, chunk_bytes: u32, len: usize, block: Block },
     Head { description: Description, object: u128, total: u64, chunk_bytes: u32, last: Last },
     Drain(Finish),
@@ -82,9 +82,25 @@ impl Job {
     /// Bytes of what would be new on the disk, where it is that.
     fn new_bytes(&self) -> Option<u64> {
         match self {
-            Self::Object { body, .. } => Some(body.total().unwrap_or(0)),
+            Self::Object { offered, .. } => Some(offered.body.total().unwrap_or(0)),
             Self::Chunk { len, .. } | Self::Head { last: (_, len), .. } => Some(*len as u64),
             Self::Drain(_) | Self::Release | Self::Stop => None,
+        }
+    }
+}
+
+/// A body that waits to be written. Where it is dropped before that, it was refused.
+pub(super) struct Offered {
+    body: Arc<Body>,
+    generation: Arc<AtomicU32>,
+    /// Its bytes stay.
+    _hold: BodyReader,
+}
+
+impl Drop for Offered {
+    fn drop(&mut self) {
+        if self.body.standing() == Standing::Waits {
+            self.body.set_standing(Standing::Refused(self.generation.load(Relaxed)));
         }
     }
 }
@@ -280,7 +296,10 @@ impl Disk {
             self.counts.refused_busy.add(1);
             return false;
         }
-        self.push(Job::Object { description, body: Arc::clone(body), _hold: hold }, total);
+        body.set_standing(Standing::Waits);
+        let generation = Arc::clone(&self.common.generation);
+        let offered = Offered { body: Arc::clone(body), generation, _hold: hold };
+        self.push(Job::Object { description, offered }, total);
         true
     }
 
@@ -368,6 +387,12 @@ impl Disk {
                 Ok(Opened { volume, mut writer, report, last_mark }) => {
                     let begun = Instant::now();
                     tracing::info!(disk = %self.spec.path.display(), ?report, "opened");
+                    if report.lost_purges {
+                        tracing::warn!(
+                            disk = %self.spec.path.display(),
+                            "its journal of purges is not whole: what was on it is not served"
+                        );
+                    }
                     let left = self.serve(&volume, &mut writer, last_mark, &mut pace);
                     if matches!(left, Left::Released) {
                         tracing::info!(disk = %self.spec.path.display(), "left to the new process");
@@ -375,6 +400,7 @@ impl Disk {
                         self.await_stop();
                     }
                     *self.volume.write().unwrap_or_else(PoisonError::into_inner) = None;
+                    self.common.begin_generation();
                     volume.device().close();
                     if begun.elapsed() > RETRY_FORGOTTEN {
                         retry = RETRY_FIRST;
@@ -555,9 +581,13 @@ impl Disk {
     fn carry_out(&self, writer: &mut Writer, job: Job) -> Result<(), DiskError> {
         self.step_back(writer);
         match job {
-            Job::Object { description, body, _hold } => {
-                let bytes = body.total().unwrap_or(0);
-                let result = writer.store(description, &body);
+            Job::Object { description, offered } => {
+                let bytes = offered.body.total().unwrap_or(0);
+                let generation = self.common.generation.load(Relaxed);
+                let result = writer.store(description, &offered.body);
+                if result.is_ok() {
+                    offered.body.set_standing(Standing::Kept(generation));
+                }
                 self.queued_bytes.fetch_sub(bytes, Relaxed);
                 result
             }

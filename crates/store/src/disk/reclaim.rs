@@ -4,9 +4,9 @@ use super::codec::round_up;
 use super::device::IoError;
 use super::geometry::Geometry;
 use super::index::KIND_CHUNK;
-use super::limits::BLOCK_BYTES;
+use super::limits::{BLOCK_BYTES, RECORD_BYTES_MAX};
 use super::purges::Verdict;
-use super::record::{Kind, RecordHead};
+use super::record::{Bad, Kind, RecordHead, chunk_hash, key_hash};
 use super::segment::{Entry, TRAILER_BYTES, footer_bytes, parse_footer, parse_trailer};
 use super::table::SegmentState;
 use super::volume::Volume;
@@ -59,6 +59,9 @@ impl Writer {
         {
             self.keep_used(segment, entries)?;
         }
+        if let Ok(Some(entries)) = &entries {
+            forget_heads_of_chunks(&volume, base, entries);
+        }
         let mut books = volume.books();
         match entries {
             Ok(Some(entries)) => {
@@ -79,6 +82,7 @@ impl Writer {
         });
         drop(books);
         volume.counts.segments_reclaimed.add(1);
+        volume.common.begin_generation();
         Ok(true)
     }
 
@@ -104,6 +108,52 @@ impl Writer {
             self.append(Stream::Kept, head, &[&payload])?;
         }
         self.drain()
+    }
+}
+
+/// Forgets the heads of long objects of which a chunk is about to go: what is not whole is not found,
+/// and who has it in memory sees that it has to be written again.
+fn forget_heads_of_chunks(volume: &Volume, base: u64, entries: &[Entry]) {
+    let unit = u64::from(volume.geometry().unit_bytes);
+    // Chunks of an object come one after another: one of them is looked at.
+    let mut last: Option<RecordHead> = None;
+    for entry in entries.iter().filter(|entry| entry.kind == KIND_CHUNK) {
+        let at = base + u64::from(entry.units_at);
+        if volume.index.at(entry.hash, at).is_none() {
+            continue;
+        }
+        if let Some(last) = &mut last
+            && chunk_hash(last.object, last.chunk + 1) == entry.hash
+        {
+            last.chunk += 1;
+            continue;
+        }
+        let Some(chunk) = read_head(volume, at * unit) else { continue };
+        let hash = key_hash(chunk.key);
+        for slot in volume.index.heads(hash).iter() {
+            let head = read_head(volume, slot.units_at() * unit);
+            if head.is_some_and(|head| head.object == chunk.object) {
+                volume.forget(hash, slot.units_at());
+            }
+        }
+        last = Some(chunk);
+    }
+}
+
+/// What describes the record at `offset`.
+fn read_head(volume: &Volume, offset: u64) -> Option<RecordHead> {
+    let start = offset & !(BLOCK_BYTES - 1);
+    let mut wanted = BLOCK_BYTES as usize;
+    loop {
+        let end = round_up(offset + wanted as u64, BLOCK_BYTES);
+        let block = volume.device.read(start, (end - start) as usize).ok()?;
+        match RecordHead::parse(block.get((offset - start) as usize..)?) {
+            Ok(head) => return Some(head),
+            Err(Bad::Longer(bytes)) if bytes > wanted && bytes <= RECORD_BYTES_MAX as usize => {
+                wanted = bytes;
+            }
+            Err(_) => return None,
+        }
     }
 }
 

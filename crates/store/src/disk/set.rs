@@ -18,10 +18,11 @@ use super::stream::ObjectStream;
 use super::superblock::{Superblock, Uuid, contents};
 use super::takes::Wish;
 use super::volume::{Common, Volume};
-use crate::body::Body;
+use crate::body::{Body, Standing};
 use crate::error::DiskError;
 use rustix::fs::Access;
 use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -173,8 +174,17 @@ impl Disks {
         shown: Use,
         wish: &Wish,
     ) -> bool {
-        let Some(disk) = self.place(description.key, wish) else { return false };
-        disk.admits(shown) && disk.offer(description, body)
+        let disk = self.place(description.key, wish).filter(|disk| disk.admits(shown));
+        let is_taken = disk.is_some_and(|disk| disk.offer(description, body));
+        if !is_taken {
+            body.set_standing(Standing::Refused(self.generation()));
+        }
+        is_taken
+    }
+
+    /// A number that changes whenever something that was stored may have gone; never 0.
+    pub fn generation(&self) -> u32 {
+        self.common.generation.load(Relaxed)
     }
 
     /// Begins to write an object while its bytes arrive, to a disk that takes it.

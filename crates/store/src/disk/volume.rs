@@ -22,7 +22,7 @@ use freshet_base::counter::SharedCounter;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{
-    AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+    AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -36,6 +36,8 @@ pub struct Common {
     pub notes: Arc<Notes>,
     /// The order of purges and insertions.
     pub sequence: Arc<Sequence>,
+    /// Changes whenever something that was stored may have gone. Never 0.
+    pub(crate) generation: Arc<AtomicU32>,
     /// Microseconds of the wall clock.
     pub now_us: fn() -> u64,
 }
@@ -47,6 +49,7 @@ impl Common {
             purges: Arc::new(Purges::new(MARKS_MAX as usize)),
             notes: Arc::default(),
             sequence: Arc::default(),
+            generation: Arc::new(AtomicU32::new(1)),
             now_us,
         }
     }
@@ -54,6 +57,13 @@ impl Common {
     /// The next number in the order of purges and insertions.
     pub fn next_seq(&self) -> u64 {
         self.sequence.next((self.now_us)())
+    }
+
+    /// Says that something that was stored may have gone.
+    pub(crate) fn begin_generation(&self) {
+        if self.generation.fetch_add(1, Relaxed) == u32::MAX {
+            self.generation.store(1, Relaxed);
+        }
     }
 
     /// Notes what was found on a disk.

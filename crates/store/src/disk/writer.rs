@@ -201,12 +201,16 @@ impl Writer {
     pub fn tend(&mut self) -> Result<(), DiskError> {
         self.reap(false)?;
         self.volume.commit_journal()?;
+        if self.is_checkpoint_due() { self.checkpoint(false) } else { Ok(()) }
+    }
+
+    /// Whether a checkpoint has to come before more is written: the journal is a ring, and what is
+    /// overwritten in it before it is in a checkpoint is lost, purges too.
+    fn is_checkpoint_due(&self) -> bool {
         let ring = Journal::ring_blocks(self.volume.geometry());
         let journal = self.volume.books().journal.next();
-        let is_due = self.sealed_since
-            >= CHECKPOINT_SEGMENTS.min(self.volume.geometry().segments / 4)
-            || journal.saturating_sub(self.checkpoint_journal) > ring * 3 / 4;
-        if is_due { self.checkpoint(false) } else { Ok(()) }
+        self.sealed_since >= CHECKPOINT_SEGMENTS.min(self.volume.geometry().segments / 4)
+            || journal.saturating_sub(self.checkpoint_journal) > ring * 3 / 4
     }
 
     /// Whether bytes wait for more to be written with them.
@@ -327,6 +331,9 @@ impl Writer {
     }
 
     fn open_segment(&mut self, stream: Stream) -> Result<(), DiskError> {
+        if self.is_checkpoint_due() {
+            self.checkpoint(false)?;
+        }
         let geometry = *self.volume.geometry();
         // One is kept free for the other stream.
         let wanted = if stream == Stream::New { FREE_WANTED } else { 1 };
