@@ -8,8 +8,10 @@ use axum::Json;
 use axum::extract::State;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Key, KeyBuilder, Purge};
+use freshet_http::applied::Position;
 use freshet_node::preview::key_of;
 use freshet_node::sites::SiteName;
+use freshet_node::worker::Shared;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Instant;
@@ -26,6 +28,8 @@ pub(crate) struct ResourceToPurge {
     /// Keep it as stale, to be served while it is refreshed, instead of forgetting it.
     #[serde(default)]
     soft: bool,
+    /// Its place in an order of purges that other nodes carry out as well, as `news.17`.
+    sequence: Option<String>,
 }
 
 /// All resources with a tag.
@@ -39,6 +43,8 @@ pub(crate) struct TagToPurge {
     /// Keep them as stale.
     #[serde(default)]
     soft: bool,
+    /// Its place in an order of purges that other nodes carry out as well.
+    sequence: Option<String>,
 }
 
 /// Everything.
@@ -50,6 +56,8 @@ pub(crate) struct AllToPurge {
     soft: bool,
     /// Only what this site has.
     site: Option<String>,
+    /// Its place in an order of purges that other nodes carry out as well.
+    sequence: Option<String>,
 }
 
 /// What a purge did.
@@ -85,9 +93,13 @@ pub(crate) async fn purge(
             ));
         }
     };
-    beside(move || carry_out(input.soft, |how| context.node.shared.purge(&key, how)))
-        .await
-        .map(Json)
+    let place = Place::of(input.soft, input.sequence.as_deref())?;
+    beside(move || {
+        let shared = &context.node.shared;
+        place.carry_out(shared, |how| shared.purge(&key, how))
+    })
+    .await
+    .map(Json)
 }
 
 /// Purges everything that has a tag. What is being fetched and turns out to have it is not kept.
@@ -106,9 +118,10 @@ pub(crate) async fn purge_tag(
         ));
     }
     let site = site_of(&context, input.site.as_deref())?;
+    let place = Place::of(input.soft, input.sequence.as_deref())?;
     beside(move || {
-        let number = site.tag(input.tag.as_bytes());
-        carry_out(input.soft, |how| context.node.shared.purge_tag(number, how))
+        let (shared, number) = (&context.node.shared, site.tag(input.tag.as_bytes()));
+        place.carry_out(shared, |how| shared.purge_tag(number, how))
     })
     .await
     .map(Json)
@@ -127,10 +140,12 @@ pub(crate) async fn purge_all(
         Some(name) => site_of(&context, Some(name))?.tag_of_all(),
         None => None,
     };
+    let place = Place::of(input.soft, input.sequence.as_deref())?;
     beside(move || {
-        carry_out(input.soft, |how| match site {
-            Some(tag) => context.node.shared.purge_tag(tag, how),
-            None => context.node.shared.purge_all(how),
+        let shared = &context.node.shared;
+        place.carry_out(shared, |how| match site {
+            Some(tag) => shared.purge_tag(tag, how),
+            None => shared.purge_all(how),
         })
     })
     .await
@@ -164,13 +179,36 @@ fn key_of_text(context: &Context, text: &str) -> Key {
     text.split(' ').fold(builder, |builder, part| builder.part(part.as_bytes())).build()
 }
 
-/// On a thread that may block: it waits for the disks.
-fn carry_out(soft: bool, purge: impl FnOnce(Purge) -> freshet_node::Purged) -> Purged {
-    let how = if soft { Purge::Soft(UnixMillis::now()) } else { Purge::Hard };
-    let begun = Instant::now();
-    let done = purge(how);
-    let (purged, durable) = (done.objects, done.durability.wait());
-    let took_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-    tracing::info!(purged, soft, durable, took_us, "purged by the admin interface");
-    Purged { purged, soft, durable, took_us }
+/// How a purge is carried out, and where it stands among those of other nodes.
+struct Place {
+    soft: bool,
+    position: Option<Position>,
+}
+
+impl Place {
+    fn of(soft: bool, sequence: Option<&str>) -> Result<Self, Problem> {
+        let position = sequence.map(str::parse).transpose().map_err(|error: String| {
+            Problem::bad_request(error, "a purge without other nodes has no sequence")
+        })?;
+        Ok(Self { soft, position })
+    }
+
+    /// On a thread that may block: it waits for the disks.
+    fn carry_out(
+        self,
+        shared: &Shared,
+        purge: impl FnOnce(Purge) -> freshet_node::Purged,
+    ) -> Purged {
+        let Self { soft, position } = self;
+        let how = if soft { Purge::Soft(UnixMillis::now()) } else { Purge::Hard };
+        let begun = Instant::now();
+        let done = purge(how);
+        let (purged, durable) = (done.objects, done.durability.wait());
+        if let Some(position) = position {
+            shared.applied.advance(position);
+        }
+        let took_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        tracing::info!(purged, soft, durable, took_us, "purged by the admin interface");
+        Purged { purged, soft, durable, took_us }
+    }
 }

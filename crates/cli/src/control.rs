@@ -30,6 +30,9 @@ pub(crate) struct PurgeArguments {
     /// Keep it as stale, to be served while it is refreshed.
     #[arg(long)]
     soft: bool,
+    /// Its place in an order of purges that other nodes carry out as well, as `news.17`.
+    #[arg(long, value_name = "ORDER.NUMBER")]
+    sequence: Option<String>,
     /// Answer in JSON, one line for each.
     #[arg(long)]
     json: bool,
@@ -52,7 +55,13 @@ pub(crate) fn purge(arguments: PurgeArguments) -> Result<ExitCode> {
     });
     let what = site.as_deref().unwrap_or("everything");
     let all = arguments.all.then(|| ("/v1/purge/all", what, json!({"soft": soft, "site": site})));
-    for (path, what, body) in urls.chain(tags).chain(all) {
+    let all: Vec<_> = urls.chain(tags).chain(all).collect();
+    let last = all.len().saturating_sub(1);
+    for (index, (path, what, mut body)) in all.into_iter().enumerate() {
+        // All of them together are one place in the order.
+        if let Some(sequence) = arguments.sequence.as_deref().filter(|_| index == last) {
+            body["sequence"] = sequence.into();
+        }
         let answer = arguments.node.post(path, &body)?.json()?;
         if arguments.json {
             print(&format!("{answer}\n"))?;

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | is the target sound, and what is its cache key? | [`target`] |
 //! | has the request been here before? | [`cdn_loop`] |
+//! | which purges has the cache behind that it comes from? | [`applied`] |
 //! | what of it may reach an origin that is asked for all? | [`unkeyed`] |
 //! | which stored variant does this request select? | [`vary`] |
 //! | may the stored response be used now? | [`freshness`] |
@@ -46,6 +47,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod applied;
 pub mod cache_control;
 pub mod cache_status;
 pub mod cdn_loop;

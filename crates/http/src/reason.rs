@@ -136,6 +136,8 @@ reasons! {
         "Requests like this one go to the origin.";
     PassPolicy, Lookup, "pass-policy", "",
         "The policy sends this request to the origin.";
+    PassBehind, Lookup, "pass-behind", "",
+        "The cache that asked has carried out a purge that is still to come here, so it was answered from nothing stored.";
     Bypass, Lookup, "bypass", "",
         "What is stored could not be read for this request, so it went to the origin.";
     Pipe, Lookup, "pipe", "RFC 9110 §7.8",
@@ -217,7 +219,9 @@ impl Reason {
             Self::MissRequest => Forward::Request,
             Self::MissPartial => Forward::Partial,
             Self::PassMethod => Forward::Method,
-            Self::PassRequest | Self::PassPolicy | Self::Bypass | Self::Pipe => Forward::Bypass,
+            Self::PassRequest | Self::PassPolicy | Self::PassBehind | Self::Bypass | Self::Pipe => {
+                Forward::Bypass
+            }
             _ => return None,
         })
     }

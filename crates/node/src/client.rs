@@ -97,6 +97,12 @@ pub struct Timeouts {
 pub(crate) struct Endpoint<'a>(&'a Client);
 
 impl Client {
+    /// The names in the certificate it showed, where it did.
+    pub fn certificate_names(&self) -> impl Iterator<Item = &str> {
+        let names = self.tls.as_ref().and_then(|tls| tls.client_names.as_deref());
+        names.unwrap_or_default().iter().map(|name| &**name)
+    }
+
     /// Notes that the connection was opened, and between which addresses.
     pub(crate) fn note_opened(&self) {
         let local = self.local_address;

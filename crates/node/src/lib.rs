@@ -15,6 +15,7 @@
 //! | start, reload, drain, hand-over | [`node`] |
 #![forbid(unsafe_code)]
 
+pub mod applied;
 pub mod bans;
 pub mod body;
 pub mod client;

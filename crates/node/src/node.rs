@@ -1,5 +1,6 @@
 //! A node as a whole: its start, reload, drain and hand-over.
 
+use crate::applied::Applied;
 use crate::bans::Bans;
 use crate::config::Mistake;
 use crate::config::Settings;
@@ -26,6 +27,7 @@ use freshet_net::address::Address;
 use freshet_net::handover::Inherited;
 use freshet_net::listener::{ListenOptions, Listener};
 use freshet_net::tls::certificate::CertificateStore;
+use freshet_net::tls::client_auth::ClientAuth;
 use freshet_net::tls::server::{MinVersion, ServerOptions, server_config};
 use freshet_net::tls::ticket::{ROTATION, TicketKeys};
 use freshet_net::tls::{ALPN_HTTP_1_1, ALPN_HTTP_2};
@@ -110,7 +112,10 @@ impl Node {
         let settings = Arc::clone(&draft.settings);
         let refuse = |mistake| NodeError::Config(vec![mistake]);
         let cpus = Topology::read().worker_cpus(Some(settings.workers).filter(|count| *count > 0));
-        let tls = certificates.as_ref().map(|store| tls_config(store, &settings)).transpose()?;
+        let tls = |auth: Option<&ClientAuth>| {
+            certificates.as_ref().map(|store| tls_config(store, &settings, auth)).transpose()
+        };
+        let anybodys = tls(None)?;
         let arena = Arena::new(settings.memory_bytes)?;
         limit_fills(&arena, &settings);
         let predecessor = inherited.predecessor();
@@ -153,6 +158,7 @@ impl Node {
             scribe,
             taking: OnceLock::new(),
             giving: Mutex::default(),
+            applied: Applied::default(),
         });
         if let Some(line) = predecessor {
             handover::take_over(line, &shared, &draft.sites);
@@ -162,6 +168,10 @@ impl Node {
         let mut ports: Vec<Vec<Port>> = cpus.iter().map(|_| Vec::new()).collect();
         for (index, listener) in settings.listeners.iter().enumerate() {
             let name = listener.name.clone().unwrap_or_else(|| format!("a{index}")).into();
+            let tls = match &listener.client_auth {
+                None => anybodys.clone(),
+                auth @ Some(_) => tls(auth.as_ref())?,
+            };
             open(listener, &name, tls.as_ref(), inherited, &mut ports, &mut listeners)?;
         }
         let own_ports =
@@ -440,6 +450,7 @@ fn keepers(disks: Option<&Arc<Disks>>, cache: &Arc<Cache>, has_lower: bool) -> K
 fn tls_config(
     store: &Arc<CertificateStore>,
     settings: &Settings,
+    client_auth: Option<&ClientAuth>,
 ) -> Result<Arc<ServerConfig>, NodeError> {
     Ok(server_config(
         Arc::clone(store),
@@ -447,6 +458,7 @@ fn tls_config(
             alpn: vec![ALPN_HTTP_2.into(), ALPN_HTTP_1_1.into()],
             tickets: Some(TicketKeys::random(ROTATION)),
             min_version: if settings.tls13_only { MinVersion::Tls13 } else { MinVersion::Tls12 },
+            client_auth: client_auth.cloned(),
         },
     )?)
 }

@@ -16,6 +16,7 @@ use freshet_net::NetError;
 use freshet_net::address::Address;
 use freshet_net::listener::Listener;
 use freshet_net::tls::certificate::{CertificateSource, CertificateStore};
+use freshet_net::tls::client_auth::ClientAuth;
 use freshet_net::tls::validity::Validity;
 use freshet_store::{DiskError, Placement, disk};
 use rustix::fs::{Access, access};
@@ -74,6 +75,7 @@ impl Read {
         let mut found = Vec::new();
         memory(settings, &mut found);
         let certificates = certificates(settings, &mut found);
+        client_authorities(settings, &mut found);
         let format = Format::parse(&settings.log.format).map_err(|error| {
             let place = settings.document.at("log.format");
             found.push(Mistake::error(place, format!("log.format: {error}")));
@@ -229,6 +231,20 @@ fn certificates(settings: &Settings, found: &mut Vec<Mistake>) -> Option<Arc<Cer
                 });
             }
             None
+        }
+    }
+}
+
+/// What is wrong with the authorities whose certificates clients are asked for.
+fn client_authorities(settings: &Settings, found: &mut Vec<Mistake>) {
+    for listener in &settings.listeners {
+        let verifier = listener.client_auth.as_ref().map(ClientAuth::verifier);
+        if let Some(Err(error)) = verifier {
+            let mistake = Mistake::error(listener.place, format!("client_ca: {error}"));
+            found.push(match cure(&error) {
+                Some(help) => mistake.help(help),
+                None => mistake,
+            });
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::config::cache::Cache;
 use crate::config::origins::{self as settings, Director as DirectorSetting};
+use crate::config::parents::Parents;
 use crate::config::{Mistake, SiteSettings};
 use crate::policy::vcl::{Files, VclPolicy};
 use crate::policy::{Builtin, Policy};
@@ -10,8 +11,9 @@ use crate::shares::Shares;
 use crate::sites::SiteName;
 use freshet_base::clock::UnixMillis;
 use freshet_http::freshness::{self, SetCookie};
-use freshet_origin::director::{Director, LoadBound, Member};
+use freshet_origin::director::{Director, LoadBound, Member, TRIED_OF_GROUP_MAX, Wanted};
 use freshet_origin::health::HealthBoard;
+use freshet_origin::hot::HotKeys;
 use freshet_origin::probe::ProbeSettings;
 use freshet_origin::{Origin, OriginId, OriginSettings};
 use freshet_vcl::{Defaults, Timeouts};
@@ -67,7 +69,8 @@ impl Default for Tunnels {
     }
 }
 
-/// Origins with their health, and the rule that chooses among them.
+/// Origins with their health, and the rule that chooses among them. Caches between this node and the
+/// origins are among them.
 pub struct Upstreams {
     /// Origins and their health.
     pub board: HealthBoard,
@@ -75,7 +78,18 @@ pub struct Upstreams {
     pub director: Director,
     /// Origins that are asked how they are, and how.
     pub probes: Vec<(Arc<Origin>, ProbeSettings)>,
+    /// How many of them are asked for one request before it fails.
+    pub tried_max: usize,
+    /// Those that are caches.
+    parents: Vec<OriginId>,
+    /// Keys that have several homes among those.
+    hot: HotKeys,
+    /// How many.
+    hot_copies: u32,
 }
+
+/// Origins asked for one request before it fails, where there are no parents.
+const ORIGINS_TRIED_MAX: usize = 3;
 
 impl Site {
     /// Makes a site, for a node with stores of these classes. Origins whose settings did not change
@@ -93,41 +107,7 @@ impl Site {
                 .map_err(|error| Mistake::error(settings.vcl_place, error))?;
             return Ok(Self::with_vcl(Arc::clone(settings), vcl));
         }
-        let mut origins = Vec::new();
-        for setting in &settings.origins {
-            let refuse = |error: String| Mistake::error(setting.place, error);
-            let wanted = origin_settings(setting, settings).map_err(refuse)?;
-            // Without checks nothing would ever take back what the last one said.
-            let ends_checks =
-                |before: &&Self| settings.health.is_some() || before.settings.health.is_none();
-            let known = before
-                .filter(ends_checks)
-                .and_then(|before| {
-                    before.upstreams.board.origins().iter().find(|origin| origin.settings == wanted)
-                })
-                .cloned();
-            let origin = match known {
-                Some(origin) => origin,
-                None => Origin::new(wanted).map_err(|error| refuse(error.to_string()))?,
-            };
-            origins.push((origin, setting.weight));
-        }
-        let members: Vec<_> = origins
-            .iter()
-            .map(|(origin, weight)| {
-                Member::new(origin.id, origin.settings.name.clone()).weight(*weight)
-            })
-            .collect();
-        let director = match settings.director {
-            DirectorSetting::RoundRobin => Director::round_robin(members),
-            DirectorSetting::Hash => Director::hash(members, Some(LoadBound::default())),
-            DirectorSetting::Fallback => Director::fallback(members),
-        };
-        let board = HealthBoard::new(origins.into_iter().map(|(origin, _)| origin));
-        let probe = settings.health.as_ref().map(probe_settings);
-        let all = board.origins().iter().cloned();
-        let probes = probe.map(|probe| all.map(|origin| (origin, probe.clone())).collect());
-        let upstreams = Upstreams { board, director, probes: probes.unwrap_or_default() };
+        let upstreams = Upstreams::new(settings, before)?;
         Ok(Self::assemble(Arc::clone(settings), Arc::new(Builtin), None, upstreams))
     }
 
@@ -139,6 +119,10 @@ impl Site {
             director: Director::fallback([]),
             probes: vcl.probes().to_vec(),
             board: HealthBoard::new(origins),
+            tried_max: ORIGINS_TRIED_MAX,
+            parents: Vec::new(),
+            hot: HotKeys::new(0),
+            hot_copies: 1,
         };
         let policy: Arc<dyn Policy> = Arc::<VclPolicy>::clone(&vcl);
         Self::assemble(settings, policy, Some(vcl), upstreams)
@@ -211,21 +195,98 @@ fn probe_settings(health: &settings::Health) -> ProbeSettings {
 }
 
 impl Upstreams {
-    /// An origin for the request whose key has this hash, leaving out `tried`.
+    /// What a configuration names. What did not change since `before` stays the same one.
+    fn new(settings: &SiteSettings, before: Option<&Site>) -> Result<Self, Mistake> {
+        let mut all = Vec::new();
+        let mut add = |setting: &settings::Origin, kept: Option<&Site>| {
+            let refuse = |error: String| Mistake::error(setting.place, error);
+            let wanted = origin_settings(setting, settings).map_err(refuse)?;
+            let known = kept.and_then(|kept| {
+                kept.upstreams.board.origins().iter().find(|origin| origin.settings == wanted)
+            });
+            let origin = match known.cloned() {
+                Some(origin) => origin,
+                None => Origin::new(wanted).map_err(|error| refuse(error.to_string()))?,
+            };
+            let member = Member::new(origin.id, origin.settings.name.clone());
+            all.push(origin);
+            Ok(member.weight(setting.weight))
+        };
+        // Without checks nothing would ever take back what the last one said.
+        let ends_checks = |now: bool, then: fn(&Site) -> bool| before.filter(|b| now || !then(b));
+        let Parents { groups, direct, health, .. } = &settings.parents;
+        let kept = ends_checks(health.is_some(), |site| site.settings.parents.health.is_some());
+        let groups: Vec<Vec<_>> = groups
+            .iter()
+            .map(|group| group.iter().map(|parent| add(parent, kept)).collect())
+            .collect::<Result<_, _>>()?;
+        let kept = ends_checks(settings.health.is_some(), |site| site.settings.health.is_some());
+        let origins: Vec<_> =
+            settings.origins.iter().map(|one| add(one, kept)).collect::<Result<_, _>>()?;
+        let parents: Vec<_> = groups.iter().flatten().map(|member| member.origin).collect();
+        let probes = all
+            .iter()
+            .filter_map(|origin| {
+                let is_parent = parents.contains(&origin.id);
+                let health = if is_parent { health } else { &settings.health };
+                Some((Arc::clone(origin), probe_settings(health.as_ref()?)))
+            })
+            .collect();
+        let tried_max = match groups.len() {
+            0 => ORIGINS_TRIED_MAX,
+            groups => (groups + usize::from(*direct)) * TRIED_OF_GROUP_MAX,
+        };
+        Ok(Self {
+            board: HealthBoard::new(all),
+            director: director(settings, groups, origins),
+            probes,
+            tried_max,
+            parents,
+            hot: HotKeys::new(settings.parents.hot_rate),
+            hot_copies: settings.parents.hot_copies,
+        })
+    }
+
+    /// A parent or an origin for the request whose key has this hash, leaving out `tried`.
     pub fn choose(
         &self,
         key_hash: u64,
         tried: &[OriginId],
         now: UnixMillis,
     ) -> Option<&Arc<Origin>> {
-        let id = self.director.choose(key_hash, tried, &self.board.at(now))?;
+        let mut wanted = Wanted::from(key_hash);
+        if !self.parents.is_empty() && tried.is_empty() && self.hot.ask(key_hash, now) {
+            wanted.copies = self.hot_copies;
+        }
+        let id = self.director.choose(wanted, tried, &self.board.at(now))?;
         self.board.origin(id)
+    }
+
+    /// Whether an origin is a parent.
+    pub fn is_parent(&self, origin: OriginId) -> bool {
+        self.parents.contains(&origin)
     }
 
     /// The origin of this name.
     pub fn named(&self, name: &str) -> Option<&Arc<Origin>> {
         self.board.origins().iter().find(|origin| origin.settings.name == name)
     }
+}
+
+/// The rule of a configuration: the groups of parents one after the other, by key, then the origins.
+fn director(settings: &SiteSettings, groups: Vec<Vec<Member>>, origins: Vec<Member>) -> Director {
+    let of_origins = |members| match settings.director {
+        DirectorSetting::RoundRobin => Director::round_robin(members),
+        DirectorSetting::Hash => Director::hash(members, Some(LoadBound::default())),
+        DirectorSetting::Fallback => Director::fallback(members),
+    };
+    if groups.is_empty() {
+        return of_origins(origins);
+    }
+    let factor = f64::from(settings.parents.load_bound_percent) / 100.0;
+    let bound = Some(LoadBound { factor, ..LoadBound::default() });
+    let direct = settings.parents.direct.then(|| of_origins(origins));
+    Director::groups(groups.into_iter().map(|group| Director::hash(group, bound)).chain(direct))
 }
 
 fn origin_settings(
@@ -240,6 +301,7 @@ fn origin_settings(
         tls.server_name.clone_from(&setting.sni);
         tls.verify = setting.verify;
         tls.ca.clone_from(&setting.ca);
+        tls.client_certificate.clone_from(&setting.client_certificate);
     }
     out.timeouts.connect = settings.origin_timeouts.connect;
     out.timeouts.first_byte = settings.origin_timeouts.first_byte;

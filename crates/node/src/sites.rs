@@ -107,6 +107,19 @@ impl FromStr for HostPattern {
     }
 }
 
+impl HostPattern {
+    /// Whether it is for this name, which is in lower case.
+    pub fn covers(&self, name: &str) -> bool {
+        match self {
+            Self::Exact(host) => **host == *name,
+            Self::Below(host) => {
+                name.strip_suffix(&**host).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'))
+            }
+            Self::Any => true,
+        }
+    }
+}
+
 impl fmt::Display for HostPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,6 +1,7 @@
 //! A worker: one thread pinned to a core, with connections, origin pool and counters of its own.
 //! Workers share the cache, the arena and the configuration.
 
+use crate::applied::Applied;
 use crate::bans::Bans;
 use crate::client::{Client, End, Timeouts};
 use crate::decisions::Decisions;
@@ -92,6 +93,8 @@ pub struct Shared {
     pub expiry: Expiry,
     /// Who takes transcripts, if somebody does.
     pub scribe: Option<Arc<dyn Scribe>>,
+    /// How far purges that nodes have in one order are carried out here.
+    pub applied: Applied,
     /// What is coming from the process before, where there was one.
     pub(crate) taking: OnceLock<Arc<Taking>>,
     /// What goes to the process that takes over, while one does.

@@ -1,9 +1,10 @@
 //! Which origin a request goes to.
 //!
-//! A director is an ordered list of origins and a rule. Choosing is a function of its arguments
-//! (and, for round robin, of a counter): it opens nothing and waits for nothing. An origin that
-//! was tried for this request is left out; one that is [`Health::Suspect`] is taken only when none
-//! is [`Health::Up`]; one that is [`Health::Down`] never is.
+//! A director is an ordered list of origins and a rule, or a list of directors that are asked one
+//! after the other. Choosing is a function of its arguments (and of a counter, where origins take
+//! turns): it opens nothing and waits for nothing. An origin that was tried for this request is left
+//! out; one that is [`Health::Suspect`] is taken only when none is [`Health::Up`]; one that is
+//! [`Health::Down`] never is.
 
 use crate::definition::OriginId;
 use crate::health::Health;
@@ -52,6 +53,22 @@ impl Default for LoadBound {
     }
 }
 
+/// What a request asks for, as far as a director looks at it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Wanted {
+    /// Hash of its key (see [`stable_hash`]). Only [`Director::Hash`] looks at it.
+    pub key_hash: u64,
+    /// Over how many members the key is spread, at least 1: the best ones for it take turns.
+    pub copies: u32,
+}
+
+impl From<u64> for Wanted {
+    /// A key with one home.
+    fn from(key_hash: u64) -> Self {
+        Self { key_hash, copies: 1 }
+    }
+}
+
 /// A rule over a list of origins.
 #[derive(Debug)]
 pub enum Director {
@@ -61,7 +78,13 @@ pub enum Director {
     Hash(HashRing),
     /// The first that is healthy.
     Fallback(Box<[Member]>),
+    /// The first of these that has somebody: parents near by, parents far away, the origins.
+    Groups(Box<[Self]>),
 }
+
+/// Members of one group that are tried for a request before the next group is: one that refuses may
+/// be alone in that, and of two the whole site is likely to be gone.
+pub const TRIED_OF_GROUP_MAX: usize = 2;
 
 /// State of a round robin.
 #[derive(Debug)]
@@ -80,6 +103,8 @@ pub struct RoundRobin {
 pub struct HashRing {
     members: Box<[(Member, u64)]>,
     bound: Option<LoadBound>,
+    /// Whose turn it is for keys with several homes.
+    turn: AtomicU64,
 }
 
 impl Director {
@@ -97,7 +122,7 @@ impl Director {
             .map(|member| (stable_hash(member.name.as_bytes()), member.clamped()))
             .map(|(seed, member)| (member, seed))
             .collect();
-        Self::Hash(HashRing { members, bound })
+        Self::Hash(HashRing { members, bound, turn: AtomicU64::new(0) })
     }
 
     /// The first healthy of `members`, in their order.
@@ -105,32 +130,62 @@ impl Director {
         Self::Fallback(members.into_iter().collect())
     }
 
-    /// The origin for a request whose key hashes to `key_hash` (see [`stable_hash`]; only
-    /// [`Director::Hash`] looks at it), leaving out those in `tried`. `None` when none is left
-    /// that is not down. O(members × tried), no allocation.
-    pub fn choose(&self, key_hash: u64, tried: &[OriginId], view: &impl View) -> Option<OriginId> {
-        [Health::Up, Health::Suspect].into_iter().find_map(|wanted| {
-            let usable = |member: &Member| {
-                !tried.contains(&member.origin) && view.health(member.origin) == wanted
-            };
-            match self {
-                Self::RoundRobin(robin) => robin.choose(usable),
-                Self::Hash(ring) => ring.choose(key_hash, usable, view),
-                Self::Fallback(members) => {
-                    members.iter().find(|member| usable(member)).map(|member| member.origin)
-                }
-            }
-        })
+    /// The first of `groups` that has somebody for a request, [`TRIED_OF_GROUP_MAX`] of each group.
+    pub fn groups(groups: impl IntoIterator<Item = Self>) -> Self {
+        Self::Groups(groups.into_iter().collect())
     }
 
-    /// The origins of this director, in their order.
-    pub fn members(&self) -> impl Iterator<Item = &Member> {
-        let (plain, hashed): (&[Member], &[(Member, u64)]) = match self {
-            Self::RoundRobin(robin) => (&robin.members, &[]),
-            Self::Fallback(members) => (members, &[]),
-            Self::Hash(ring) => (&[], &ring.members),
+    /// The origin for a request, leaving out those in `tried`. `None` when none is left that is not
+    /// down. O(members × (tried + copies)), no allocation.
+    pub fn choose(
+        &self,
+        wanted: impl Into<Wanted>,
+        tried: &[OriginId],
+        view: &impl View,
+    ) -> Option<OriginId> {
+        let wanted = wanted.into();
+        [Health::Up, Health::Suspect]
+            .into_iter()
+            .find_map(|health| self.choose_of(health, wanted, tried, view))
+    }
+
+    /// The origin among those of this health.
+    fn choose_of(
+        &self,
+        health: Health,
+        wanted: Wanted,
+        tried: &[OriginId],
+        view: &impl View,
+    ) -> Option<OriginId> {
+        let usable = |member: &Member| {
+            !tried.contains(&member.origin) && view.health(member.origin) == health
         };
-        plain.iter().chain(hashed.iter().map(|(member, _)| member))
+        match self {
+            Self::RoundRobin(robin) => robin.choose(usable),
+            Self::Hash(ring) => ring.choose(wanted, usable, view),
+            Self::Fallback(members) => {
+                members.iter().find(|member| usable(member)).map(|member| member.origin)
+            }
+            Self::Groups(groups) => groups
+                .iter()
+                .filter(|group| group.tried_len(tried) < TRIED_OF_GROUP_MAX)
+                .find_map(|group| group.choose_of(health, wanted, tried, view)),
+        }
+    }
+
+    /// How many of `tried` are of this director.
+    fn tried_len(&self, tried: &[OriginId]) -> usize {
+        tried.iter().filter(|id| self.has(**id)).count()
+    }
+
+    /// Whether an origin is one of this director's.
+    pub fn has(&self, origin: OriginId) -> bool {
+        match self {
+            Self::RoundRobin(robin) => robin.members.iter().any(|one| one.origin == origin),
+            Self::Hash(ring) => ring.members.iter().any(|(one, _)| one.origin == origin),
+            Self::Fallback(members) => members.iter().any(|one| one.origin == origin),
+            Self::Groups(groups) => groups.iter().any(|group| group.has(origin)),
+        }
     }
 }
 
@@ -172,18 +227,30 @@ impl RoundRobin {
 impl HashRing {
     fn choose(
         &self,
-        key_hash: u64,
+        wanted: Wanted,
         usable: impl Fn(&Member) -> bool,
         view: &impl View,
     ) -> Option<OriginId> {
         let candidates = || self.members.iter().filter(|(member, _)| usable(member));
-        let best = |fits: &dyn Fn(&Member) -> bool| {
-            candidates()
-                .filter(|(member, _)| fits(member))
-                .max_by(|a, b| score(a, key_hash).total_cmp(&score(b, key_hash)))
-                .map(|(member, _)| member.origin)
+        // The best that fits, or the one so many places behind it, as far as there are any.
+        let ranked = |places: u64, fits: &dyn Fn(&Member) -> bool| {
+            let fitting = || candidates().filter(|(member, _)| fits(member));
+            let scored = || fitting().map(|one| (score(one, wanted.key_hash), one.0.origin));
+            let mut chosen = scored().max_by(better)?;
+            for _ in 0..places {
+                let Some(next) = scored().filter(|one| better(one, &chosen).is_lt()).max_by(better)
+                else {
+                    break;
+                };
+                chosen = next;
+            }
+            Some(chosen.1)
         };
-        let Some(bound) = self.bound else { return best(&|_| true) };
+        let places = match u64::from(wanted.copies).min(candidates().count() as u64) {
+            0 | 1 => 0,
+            copies => self.turn.fetch_add(1, Relaxed) % copies,
+        };
+        let Some(bound) = self.bound else { return ranked(places, &|_| true) };
         let (mut load, mut weights) = (1, 0);
         for (member, _) in candidates() {
             load += view.in_flight(member.origin);
@@ -196,8 +263,13 @@ impl HashRing {
         };
         // Some member is below its share, so one always fits; the second look guards against loads
         // that changed between the two reads.
-        best(&fits).or_else(|| best(&|_| true))
+        ranked(places, &fits).or_else(|| ranked(places, &|_| true))
     }
+}
+
+/// By score, and by identity where two are the same.
+fn better(a: &(f64, OriginId), b: &(f64, OriginId)) -> std::cmp::Ordering {
+    a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
 }
 
 /// A hash that is the same on every node and in every version: for [`Director::choose`], where

@@ -1,8 +1,9 @@
 //! Origins: who is asked for what the cache does not have, over which connection, and what came
 //! back.
 //!
-//! A [`director::Director`] picks one of several origins by turn, by key or by order, looking at
-//! their health ([`health::HealthBoard`]); that is a decision without I/O. [`exchange()`] then sends
+//! A [`director::Director`] picks one of several origins by turn, by key or by order, group after
+//! group, looking at their health ([`health::HealthBoard`]) and at which keys are asked for often
+//! ([`hot::HotKeys`]); that is a decision without I/O. [`exchange()`] then sends
 //! a request over a connection of the worker's [`pool::Pool`] and hands back the head of the
 //! response with its body still to be read. What goes wrong is an [`OriginError`], which knows
 //! whose fault it was and what to answer for it.
@@ -54,6 +55,7 @@ pub mod director;
 pub mod error;
 mod exchange;
 pub mod health;
+pub mod hot;
 mod idle;
 mod outage;
 pub mod pool;

@@ -34,6 +34,13 @@ pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     out.gauge("freshet_workers", "Worker threads.", workers)?;
     let uptime = UnixMillis::now().since(node.started).as_secs_f64();
     out.gauge("freshet_uptime_seconds", "Time since the node started.", uptime)?;
+    if let Some(position) = node.shared.applied.position() {
+        let name = "freshet_applied_sequence";
+        let help =
+            "The last purge carried out here, in the order the nodes around this one follow.";
+        let value = [(position.stream(), position.sequence() as f64)];
+        out.gauges(name, help, "stream", value)?;
+    }
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     let help = "The program; always 1.";
     let mut info = out.0.encode_descriptor("freshet_build_info", help, None, MetricType::Gauge)?;

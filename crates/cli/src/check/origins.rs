@@ -76,7 +76,11 @@ fn asked(draft: &Draft) -> Vec<Asked> {
 
 /// Where the origin of this name is written: a policy's own is where the policy is named.
 fn place_of(site: &SiteSettings, name: &str) -> Place {
-    let row = site.origins.iter().find(|origin| origin.name == name && site.vcl.is_none());
+    let row = site
+        .origins
+        .iter()
+        .chain(site.parents.all())
+        .find(|origin| origin.name == name && site.vcl.is_none());
     row.map_or(site.vcl_place, |origin| origin.place)
 }
 

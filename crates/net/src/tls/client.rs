@@ -9,9 +9,7 @@ use crate::tls::{ALPN_HTTP_1_1, pem, provider};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
-};
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -62,7 +60,9 @@ pub fn client_config(options: &ClientOptions) -> Result<Arc<ClientConfig>, NetEr
         .with_safe_default_protocol_versions()
         .map_err(tls)?;
     let verifier: Arc<dyn ServerCertVerifier> = if options.verify {
-        let roots = authorities(options.ca.as_deref())?;
+        let roots = pem::authorities(
+            options.ca.as_deref().unwrap_or_else(|| Path::new(SYSTEM_AUTHORITIES)),
+        )?;
         WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider()))
             .build()
             .map_err(|error| NetError::ConfigTls { why: error.to_string() })?
@@ -108,16 +108,6 @@ pub async fn connect(
         Ok(Err(failure)) => Err(NetError::OriginHandshake { why: failure.why() }),
         Err(_) => Err(NetError::OriginHandshakeTimeout),
     }
-}
-
-fn authorities(file: Option<&Path>) -> Result<RootCertStore, NetError> {
-    let path = file.unwrap_or_else(|| Path::new(SYSTEM_AUTHORITIES));
-    let mut roots = RootCertStore::empty();
-    let (added, _) = roots.add_parsable_certificates(pem::certificates(path)?);
-    if added == 0 {
-        return Err(NetError::file(path, "no usable authority in it"));
-    }
-    Ok(roots)
 }
 
 /// Takes any certificate, but still wants the peer to own its key.

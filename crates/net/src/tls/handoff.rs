@@ -66,7 +66,7 @@ impl Handoff {
 
     /// The connection after its handshake.
     pub(crate) fn into_records(self) -> Result<Box<Records>, rustls::Error> {
-        let info = TlsInfo::of(&self.connection, self.server_name);
+        let info = TlsInfo::of_server(&self.connection, self.server_name);
         let mut unsent = self.output;
         unsent.drain(..self.sent_bytes);
         Records::new(self.connection, self.socket, info, unsent, self.input)

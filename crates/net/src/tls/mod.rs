@@ -4,10 +4,12 @@
 //! `handoff` takes the keys over when the handshake is done, and `records` seals and opens from
 //! there on; towards origins rustls does its own records, in `session`. [`server`] and [`client`]
 //! make configurations and run handshakes, [`certificate`] keeps what a server proves its names
-//! with and [`ticket`] lets clients come back without a full handshake.
+//! with, [`client_auth`] checks what clients prove theirs with and [`ticket`] lets clients come back
+//! without a full handshake.
 
 pub mod certificate;
 pub mod client;
+pub mod client_auth;
 mod handoff;
 mod handshake;
 mod mask;
@@ -42,9 +44,20 @@ pub struct TlsInfo {
     pub alpn: Option<Box<[u8]>>,
     /// Whether the session continues an earlier one.
     pub resumed: bool,
+    /// The names in the client's certificate, where it showed one, which is verified then. Known on
+    /// the server side only.
+    pub client_names: Option<Box<[Box<str>]>>,
 }
 
 impl TlsInfo {
+    /// What `state` agreed on as a server, with the name the client asked for.
+    fn of_server(state: &CommonState, sni: Option<Box<str>>) -> Self {
+        Self {
+            client_names: state.peer_certificates().map(client_auth::names),
+            ..Self::of(state, sni)
+        }
+    }
+
     /// What `state` agreed on, with the name the client asked for.
     fn of(state: &CommonState, sni: Option<Box<str>>) -> Self {
         Self {
@@ -60,6 +73,7 @@ impl TlsInfo {
             sni,
             alpn: state.alpn_protocol().map(Into::into),
             resumed: state.handshake_kind() == Some(HandshakeKind::Resumed),
+            client_names: None,
         }
     }
 }

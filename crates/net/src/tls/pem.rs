@@ -2,6 +2,7 @@
 
 use crate::error::NetError;
 use crate::limits::PEM_BYTES_MAX;
+use rustls::RootCertStore;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::fs::File;
@@ -29,6 +30,16 @@ pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
         return Err(NetError::file(path, "no certificate (`-----BEGIN CERTIFICATE-----`) in it"));
     }
     Ok(chain)
+}
+
+/// The authorities in a PEM file, at least one.
+pub(crate) fn authorities(path: &Path) -> Result<RootCertStore, NetError> {
+    let mut roots = RootCertStore::empty();
+    let (added, _) = roots.add_parsable_certificates(certificates(path)?);
+    if added == 0 {
+        return Err(NetError::file(path, "no usable authority in it"));
+    }
+    Ok(roots)
 }
 
 /// The first private key in a PEM file: PKCS #8, PKCS #1 or SEC 1.

@@ -4,6 +4,7 @@ use crate::error::NetError;
 use crate::socket::Socket;
 use crate::stream::Stream;
 use crate::tls::certificate::CertificateStore;
+use crate::tls::client_auth::ClientAuth;
 use crate::tls::handoff::Handoff;
 use crate::tls::handshake::Failure;
 use crate::tls::session::Session;
@@ -36,12 +37,21 @@ pub struct ServerOptions {
     pub tickets: Option<Arc<TicketKeys>>,
     /// Oldest version accepted.
     pub min_version: MinVersion,
+    /// Whose certificates clients are asked for; `None` asks for none. Where they are, sessions are
+    /// not continued whatever `tickets` says: a certificate that has expired, or that another
+    /// listener asked for, would be good for as long as the ticket.
+    pub client_auth: Option<ClientAuth>,
 }
 
 impl Default for ServerOptions {
-    /// `http/1.1`, TLS 1.2 and 1.3, no tickets.
+    /// `http/1.1`, TLS 1.2 and 1.3, no tickets, no certificates of clients.
     fn default() -> Self {
-        Self { alpn: vec![ALPN_HTTP_1_1.into()], tickets: None, min_version: MinVersion::default() }
+        Self {
+            alpn: vec![ALPN_HTTP_1_1.into()],
+            tickets: None,
+            min_version: MinVersion::default(),
+            client_auth: None,
+        }
     }
 }
 
@@ -49,7 +59,7 @@ impl Default for ServerOptions {
 /// by the next handshake.
 ///
 /// # Errors
-/// [`NetError::ConfigTls`].
+/// [`NetError::ConfigTls`], and [`NetError::ConfigFile`] for the authorities of clients.
 pub fn server_config(
     certificates: Arc<CertificateStore>,
     options: &ServerOptions,
@@ -58,11 +68,14 @@ pub fn server_config(
         MinVersion::Tls12 => &[&rustls::version::TLS13, &rustls::version::TLS12],
         MinVersion::Tls13 => &[&rustls::version::TLS13],
     };
-    let mut config = ServerConfig::builder_with_provider(Arc::clone(provider()))
+    let builder = ServerConfig::builder_with_provider(Arc::clone(provider()))
         .with_protocol_versions(versions)
-        .map_err(|error| NetError::ConfigTls { why: error.to_string() })?
-        .with_no_client_auth()
-        .with_cert_resolver(certificates);
+        .map_err(|error| NetError::ConfigTls { why: error.to_string() })?;
+    let builder = match &options.client_auth {
+        None => builder.with_no_client_auth(),
+        Some(auth) => builder.with_client_cert_verifier(auth.verifier()?),
+    };
+    let mut config = builder.with_cert_resolver(certificates);
     config.alpn_protocols.clone_from(&options.alpn);
     // OpenSSL's clients ask for AES-256 first, which nobody needs and everybody pays for. A client
     // without AES in hardware would rather have ChaCha20, which costs us four times as much.
@@ -71,7 +84,7 @@ pub fn server_config(
     config.enable_secret_extraction = true;
     // Tickets hold the session's state; a store here would be memory per client and per process.
     config.session_storage = Arc::new(NoServerSessionStorage {});
-    match &options.tickets {
+    match options.tickets.as_ref().filter(|_| options.client_auth.is_none()) {
         Some(keys) => config.ticketer = Arc::clone(keys) as _,
         None => config.send_tls13_tickets = 0,
     }

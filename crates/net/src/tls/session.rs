@@ -131,12 +131,13 @@ impl Session {
     }
 
     pub(crate) fn info(&self) -> TlsInfo {
-        let connection = &self.connection;
-        let sni = match connection {
-            Connection::Server(server) => server.server_name(),
-            Connection::Client(_) => None,
-        };
-        TlsInfo::of(connection, sni.map(|name| name.to_ascii_lowercase().into()))
+        match &self.connection {
+            Connection::Server(server) => {
+                let sni = server.server_name().map(|name| name.to_ascii_lowercase().into());
+                TlsInfo::of_server(server, sni)
+            }
+            Connection::Client(client) => TlsInfo::of(client, None),
+        }
     }
 
     /// Plaintext that is already open, the end included; `None` when more input is needed.

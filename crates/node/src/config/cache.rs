@@ -4,6 +4,7 @@ use super::document::Document;
 use super::mistake::Mistake;
 use super::stores::objective;
 use super::values::{name, networks, size};
+use crate::sites::HostPattern;
 use freshet_cache::Objective;
 use freshet_http::freshness::SetCookie;
 use freshet_net::trust::Network;
@@ -32,8 +33,10 @@ pub struct Cache {
     pub set_cookie: SetCookie,
     /// Unkeyed fields that origins get all the same.
     pub forward: Vec<String>,
-    /// Caches behind this one.
+    /// Caches behind this one, by address.
     pub peers: Vec<Network>,
+    /// Caches behind this one, by a name in their certificates.
+    pub peer_names: Vec<HostPattern>,
     /// Name in CDN-Loop; `None` is one made up at the start.
     pub loop_id: Option<String>,
     /// Obey clients.
@@ -76,6 +79,7 @@ pub(super) fn cache(document: &Document, memory_bytes: u64, wrong: &mut Vec<Mist
         },
         forward: list("cache.forward"),
         peers: networks(document, "cache.peers", wrong),
+        peer_names: peer_names(document, wrong),
         loop_id: match text("cache.loop_id").as_str() {
             "auto" => None,
             _ => Some(name(document, "cache.loop_id", wrong)),
@@ -87,4 +91,16 @@ pub(super) fn cache(document: &Document, memory_bytes: u64, wrong: &mut Vec<Mist
         gzip: bool("cache.gzip").then_some(true),
         esi: bool("cache.esi"),
     }
+}
+
+fn peer_names(document: &Document, wrong: &mut Vec<Mistake>) -> Vec<HostPattern> {
+    let path = "cache.peer_names";
+    let mut out = Vec::new();
+    for text in document.value(path).list() {
+        match text.parse() {
+            Ok(pattern) => out.push(pattern),
+            Err(error) => wrong.push(Mistake::error(document.at(path), format!("{path}: {error}"))),
+        }
+    }
+    out
 }

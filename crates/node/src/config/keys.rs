@@ -210,6 +210,20 @@ pub const KEYS: &[Key] = &[
     ),
     key("listen[].tls", Kind::Bool, "false", "Whether clients speak TLS here."),
     key(
+        "listen[].client_ca",
+        Kind::Text,
+        "",
+        "PEM file of the authorities whose certificates clients are asked for here. A new file takes \
+         effect with a restart or an upgrade.",
+    ),
+    key(
+        "listen[].client_certificates",
+        Kind::Choice(&["required", "optional"]),
+        "required",
+        "Whether a client without a certificate is refused, where `client_ca` is given. One with a \
+         certificate of somebody else always is.",
+    ),
+    key(
         "listen[].proxy_protocol",
         Kind::Bool,
         "false",
@@ -251,6 +265,13 @@ pub const KEYS: &[Key] = &[
         "PEM file of authorities to trust instead of the system's.",
     ),
     per_site(
+        "origin[].certificate",
+        Kind::Text,
+        "",
+        "PEM file with the certificate chain this node shows where the origin asks for one.",
+    ),
+    per_site("origin[].key", Kind::Text, "", "PEM file with its private key."),
+    per_site(
         "origin[].weight",
         Kind::Count { min: 1, max: 100 },
         "1",
@@ -261,6 +282,81 @@ pub const KEYS: &[Key] = &[
         Kind::Count { min: 1, max: 1_000_000 },
         "1024",
         "Connections to this origin over all workers; further requests wait for one.",
+    ),
+    per_site("parent[].name", Kind::Text, "", "Name in logs and metrics; default is the host."),
+    per_site(
+        "parent[].url",
+        Kind::Text,
+        "",
+        "A cache that is asked before the origins are: `http://host:port`, `https://host` or \
+         `unix:/path`. A key goes to the same parent from every node that lists the same names.",
+    ),
+    per_site(
+        "parent[].group",
+        Kind::Count { min: 1, max: 8 },
+        "1",
+        "Parents of a higher number are asked where those of the lower ones fail.",
+    ),
+    per_site("parent[].host", Kind::Text, "", "`Host` to send instead of the client's."),
+    per_site("parent[].sni", Kind::Text, "", "Name to ask for in TLS; default is the URL's host."),
+    per_site("parent[].verify", Kind::Bool, "true", "Whether the parent's certificate is checked."),
+    per_site(
+        "parent[].ca",
+        Kind::Text,
+        "",
+        "PEM file of authorities to trust instead of the system's.",
+    ),
+    per_site(
+        "parent[].certificate",
+        Kind::Text,
+        "",
+        "PEM file with the certificate chain this node shows where the parent asks for one.",
+    ),
+    per_site("parent[].key", Kind::Text, "", "PEM file with its private key."),
+    per_site(
+        "parent[].weight",
+        Kind::Count { min: 1, max: 100 },
+        "1",
+        "Share of keys beside the other parents of its group.",
+    ),
+    per_site(
+        "parent[].connections_max",
+        Kind::Count { min: 1, max: 1_000_000 },
+        "1024",
+        "Connections to this parent over all workers; further requests wait for one.",
+    ),
+    per_site(
+        "parents.direct",
+        Kind::Bool,
+        "true",
+        "Whether the origins are asked where no parent can be.",
+    ),
+    per_site(
+        "parents.health_path",
+        Kind::Text,
+        "",
+        "Path to ask each parent for, as often as `[health]` says; without it parents are judged by \
+         real requests only.",
+    ),
+    per_site(
+        "parents.load_bound",
+        Kind::Count { min: 100, max: 10_000 },
+        "125",
+        "How many percent of its fair share of a group's requests under way a parent may have, above \
+         32 of them; what is more goes to the key's next parent.",
+    ),
+    per_site(
+        "parents.hot_rate",
+        Kind::Count { min: 0, max: 1_000_000 },
+        "100",
+        "Requests a second of this node to its parents from which on a key has several homes; 0 is \
+         never.",
+    ),
+    per_site(
+        "parents.hot_copies",
+        Kind::Count { min: 1, max: 64 },
+        "2",
+        "How many parents of a group then take turns.",
     ),
     per_site(
         "origins.director",
@@ -397,7 +493,14 @@ pub const KEYS: &[Key] = &[
         Kind::TextList,
         "",
         "Networks of caches behind this one. They get Surrogate-Key, Cache-Tag and Surrogate-Control \
-         with a response, which other clients do not.",
+         with a response, which other clients do not, and what they say in Freshet-Applied counts.",
+    ),
+    per_site(
+        "cache.peer_names",
+        Kind::TextList,
+        "",
+        "Names in certificates of clients, as `edge-1.example` or `*.edge.example`, by which they are \
+         caches behind this one, wherever they are. For listeners with `client_ca`.",
     ),
     key(
         "cache.loop_id",

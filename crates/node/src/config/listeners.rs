@@ -4,6 +4,7 @@ use super::document::Row;
 use super::mistake::{Mistake, Place};
 use super::values::{networks, optional, parse_address};
 use freshet_net::address::Address;
+use freshet_net::tls::client_auth::ClientAuth;
 use freshet_net::trust::Network;
 use std::path::PathBuf;
 
@@ -20,6 +21,8 @@ pub struct Listener {
     pub proxy_protocol: bool,
     /// Networks whose peers may send one; those on a Unix socket always may.
     pub proxy_from: Vec<Network>,
+    /// Whose certificates clients are asked for.
+    pub client_auth: Option<ClientAuth>,
     /// Where its address is written.
     pub place: Place,
 }
@@ -40,12 +43,22 @@ pub struct Certificate {
 }
 
 pub(super) fn listener(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Listener> {
+    let tls = row.value("listen[].tls").bool();
+    let client_auth = optional(row.value("listen[].client_ca").text()).map(|ca| ClientAuth {
+        ca: ca.into(),
+        required: row.value("listen[].client_certificates").text() == "required",
+    });
+    if client_auth.is_some() && !tls {
+        let message = "client_ca is for listeners with TLS: add `tls = true`";
+        wrong.push(Mistake::error(row.at("listen[].client_ca"), message));
+    }
     Some(Listener {
         name: None,
         address: parse_address(row, "listen[].address", wrong)?,
-        tls: row.value("listen[].tls").bool(),
+        tls,
         proxy_protocol: row.value("listen[].proxy_protocol").bool(),
         proxy_from: networks(row, "listen[].proxy_from", wrong),
+        client_auth,
         place: row.at("listen[].address"),
     })
 }

@@ -8,6 +8,7 @@ pub mod listeners;
 pub mod lower;
 pub mod mistake;
 pub mod origins;
+pub mod parents;
 pub mod reference;
 pub mod rules;
 pub mod settings;

@@ -1,4 +1,5 @@
-//! `[[origin]]`, `[origins]` and `[health]`: where content comes from.
+//! `[[origin]]`, `[origins]` and `[health]`: where content comes from, and what is the same for every
+//! server that is asked for it.
 
 use super::document::{Document, Row};
 use super::mistake::{Mistake, Place};
@@ -7,7 +8,7 @@ use freshet_origin::OriginSettings;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// `[[origin]]`
+/// `[[origin]]`, and what `[[parent]]` has in common with it.
 #[derive(Clone, Debug)]
 pub struct Origin {
     /// Name in logs and metrics.
@@ -22,6 +23,8 @@ pub struct Origin {
     pub verify: bool,
     /// Trusted authorities.
     pub ca: Option<PathBuf>,
+    /// Files of the certificate chain and key it is shown.
+    pub client_certificate: Option<(PathBuf, PathBuf)>,
     /// Share.
     pub weight: u32,
     /// Limit over all workers.
@@ -76,7 +79,7 @@ pub struct Health {
 /// The rows of `[[origin]]`; what is wrong is listed.
 pub(super) fn origins(document: &Document, wrong: &mut Vec<Mistake>) -> Vec<Origin> {
     let rows = document.rows("origin");
-    let origins: Vec<_> = rows.iter().filter_map(|row| origin(row, wrong)).collect();
+    let origins: Vec<_> = rows.iter().filter_map(|row| upstream(row, "origin", wrong)).collect();
     for (index, origin) in origins.iter().enumerate() {
         if origins.iter().take(index).any(|other| other.name == origin.name) {
             let message = format!(
@@ -111,33 +114,40 @@ pub(super) fn timeouts(document: &Document) -> OriginTimeouts {
 
 /// Active checks, where a path is given.
 pub(super) fn health(document: &Document) -> Option<Health> {
+    Some(health_by(document, optional(document.value("health.path").text())?))
+}
+
+/// Checks that ask for this path.
+pub(super) fn health_by(document: &Document, path: String) -> Health {
     let span = |path: &str| document.value(path).span();
     let number = |path: &str| document.value(path).number();
-    Some(Health {
-        path: optional(document.value("health.path").text())?,
+    Health {
+        path,
         interval: span("health.interval"),
         timeout: span("health.timeout"),
         status: u16::try_from(number("health.status")).unwrap_or(200),
         window: u32::try_from(number("health.window")).unwrap_or(8),
         threshold: u32::try_from(number("health.threshold")).unwrap_or(3),
-    })
+    }
 }
 
-fn origin(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Origin> {
-    let text = |path: &str| row.value(path).text();
-    let url = text("origin[].url");
-    let place = row.at("origin[].url");
+/// A row of `[[origin]]` or `[[parent]]`, which is `table`; what is wrong is listed.
+pub(super) fn upstream(row: &Row<'_>, table: &str, wrong: &mut Vec<Mistake>) -> Option<Origin> {
+    let value = |name: &str| row.value(&format!("{table}[].{name}"));
+    let text = |name: &str| value(name).text();
+    let url = text("url");
+    let place = row.at(&format!("{table}[].url"));
     let rest = ["http://", "https://", "unix:"].iter().find_map(|scheme| url.strip_prefix(scheme));
     let Some(rest) = rest.filter(|rest| !rest.is_empty()) else {
         let message = format!(
-            "origin.url is `http://host:port`, `https://host` or `unix:/path`, not `{url}`"
+            "{table}.url is `http://host:port`, `https://host` or `unix:/path`, not `{url}`"
         );
         wrong.push(Mistake::error(place, message));
         return None;
     };
     let host = rest.split('/').next().unwrap_or(rest).to_owned();
     if !url.starts_with("unix:") && rest.trim_end_matches('/').contains('/') {
-        let message = format!("origin.url has a path, which requests bring themselves: `{url}`");
+        let message = format!("{table}.url has a path, which requests bring themselves: `{url}`");
         wrong.push(Mistake::error(place, message));
         return None;
     }
@@ -145,16 +155,28 @@ fn origin(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Origin> {
         wrong.push(Mistake::error(place, error.to_string()));
         return None;
     }
+    let client_certificate = match (optional(text("certificate")), optional(text("key"))) {
+        (Some(certificate), Some(key)) => Some((certificate.into(), key.into())),
+        (None, None) => None,
+        _ => {
+            let message = format!(
+                "{table}.certificate and {table}.key go together: give both PEM files, or none"
+            );
+            wrong.push(Mistake::error(place, message));
+            return None;
+        }
+    };
     Some(Origin {
-        name: optional(text("origin[].name"))
+        name: optional(text("name"))
             .unwrap_or_else(|| if host.is_empty() { url.clone() } else { host }),
         url: url.trim_end_matches('/').to_owned(),
-        host: optional(text("origin[].host")),
-        sni: optional(text("origin[].sni")),
-        verify: row.value("origin[].verify").bool(),
-        ca: optional(text("origin[].ca")).map(Into::into),
-        weight: u32::try_from(row.value("origin[].weight").number()).unwrap_or(1),
-        connections_max: count(row.value("origin[].connections_max").number()),
+        host: optional(text("host")),
+        sni: optional(text("sni")),
+        verify: value("verify").bool(),
+        ca: optional(text("ca")).map(Into::into),
+        client_certificate,
+        weight: u32::try_from(value("weight").number()).unwrap_or(1),
+        connections_max: count(value("connections_max").number()),
         place,
     })
 }

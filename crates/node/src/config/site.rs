@@ -11,6 +11,7 @@ use super::mistake::{Mistake, Place};
 use super::origins::{
     Director, Health, Origin, OriginTimeouts, director, health, origins, timeouts,
 };
+use super::parents::{Parents, parents};
 use super::rules::{Rules, rules};
 use super::settings::Settings;
 use super::stores::{StorageRule, storage_rule};
@@ -46,8 +47,10 @@ pub struct SiteSettings {
     pub store_ttl_min: Duration,
     /// Where responses may be kept; the first that fits counts.
     pub storage_rules: Vec<StorageRule>,
-    /// Origins, at least one where there is no VCL.
+    /// Origins, at least one where there is neither VCL nor a parent.
     pub origins: Vec<Origin>,
+    /// Caches that are asked before them.
+    pub parents: Parents,
     /// How an origin is chosen.
     pub director: Director,
     /// Timeouts towards origins.
@@ -72,6 +75,7 @@ pub(super) fn site_of(
     memory_bytes: u64,
     wrong: &mut Vec<Mistake>,
 ) -> SiteSettings {
+    let origins = origins(document, wrong);
     SiteSettings {
         name: String::new(),
         place: Place::default(),
@@ -81,7 +85,8 @@ pub(super) fn site_of(
         certificates: document.own_rows("certificate").iter().map(certificate).collect(),
         store_ttl_min: document.value("stores.ttl_min").span(),
         storage_rules: document.rows("storage").iter().map(storage_rule).collect(),
-        origins: origins(document, wrong),
+        parents: parents(document, &origins, wrong),
+        origins,
         director: director(document),
         origin_timeouts: timeouts(document),
         upgrades: document.value("origins.upgrades").list(),
@@ -160,8 +165,13 @@ impl SiteSettings {
 
     /// What one site cannot be without.
     fn check(&self, wrong: &mut Vec<Mistake>) {
+        let site = match self.name.as_str() {
+            "" => String::new(),
+            name => format!("site `{name}`: "),
+        };
         if self.vcl.is_none() {
-            if self.origins.is_empty() {
+            let has_parents = !self.parents.groups.is_empty();
+            if self.origins.is_empty() && !has_parents {
                 let message = match self.name.as_str() {
                     "" => "no origin: give --origin URL, --vcl FILE, or [[origin]] with url in \
                            the file"
@@ -170,11 +180,13 @@ impl SiteSettings {
                 };
                 wrong.push(Mistake::error(self.place, message));
             }
+        } else if let Some(parent) = self.parents.all().next() {
+            let message = format!(
+                "{site}[[parent]] is for sites without VCL; the policy in vcl names its backends \
+                 itself"
+            );
+            wrong.push(Mistake::error(parent.place, message));
         } else if !self.rules.is_empty() {
-            let site = match self.name.as_str() {
-                "" => String::new(),
-                name => format!("site `{name}`: "),
-            };
             let message = format!(
                 "{site}header, path, redirect and cors are for sites without VCL; the policy in \
                  vcl does that itself"

@@ -10,6 +10,7 @@ use crate::transcript::Tag;
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Failure, Key, Ticket};
+use freshet_http::message::{Method, ResponseHead};
 use freshet_origin::director::stable_hash;
 use freshet_origin::request_body::{BodyFailure, BodyProvider};
 use freshet_origin::{Origin, OriginError, OriginId, OriginResponse, exchange_within};
@@ -19,16 +20,13 @@ use std::time::Duration;
 use tokio::sync::oneshot::Sender;
 use tokio::time::sleep;
 
-/// Origins asked for one request before it fails.
-pub(super) const ORIGINS_TRIED_MAX: usize = 3;
-
 impl Asked {
     /// Sends the request. `None` when nobody wants the answer any more.
     pub(super) async fn exchange(&mut self) -> Option<Result<OriginResponse, Failure>> {
         self.task.transcript.timestamp("Fetch");
         let mut tried = Vec::new();
         let mut last = None;
-        while tried.len() < ORIGINS_TRIED_MAX {
+        while tried.len() < self.task.site.upstreams.tried_max {
             let (task, key) = (&self.task, &self.plan.key);
             let chosen = choose(&task.origin, &task.site, key, &tried, task.now);
             let Some(origin) = chosen else { break };
@@ -36,6 +34,8 @@ impl Asked {
             self.origin = Some(origin.settings.name.as_str().into());
             self.request_time = UnixMillis::now();
             match self.ask_one(&origin).await? {
+                // A parent that cannot help itself is one of several.
+                Ok(response) if self.may_ask_another(&origin, &response, &tried) => {}
                 Ok(response) => {
                     self.answered = Some(origin);
                     return Some(Ok(response));
@@ -73,12 +73,14 @@ impl Asked {
             error: None,
             bytes: 0,
         });
-        let mut on_interim = |head: freshet_http::message::ResponseHead| {
+        let mut on_interim = |head: ResponseHead| {
             // The client was told to continue when its body was first read.
             if let (Some(interim), true) = (&interim, head.status != 100) {
                 interim.send(stripped(head));
             }
         };
+        let is_parent = self.task.site.upstreams.is_parent(origin.id);
+        self.worker.shared.applied.put_into(&mut self.task.request.fields, is_parent);
         super::prepare::without_spaces(&mut self.task.request);
         let provider = body.as_mut().map(|body| body as &mut dyn BodyProvider);
         let (request, terms) = (&self.task.request, self.task.terms());
@@ -116,6 +118,23 @@ impl Asked {
         Some(result)
     }
 
+    /// Whether what a parent answers is that it cannot, and somebody else can be asked.
+    fn may_ask_another(
+        &self,
+        parent: &Origin,
+        response: &OriginResponse,
+        tried: &[OriginId],
+    ) -> bool {
+        let (task, upstreams) = (&self.task, &self.task.site.upstreams);
+        upstreams.is_parent(parent.id)
+            && is_own_failure(&response.head)
+            && matches!(task.request.method, Method::Get | Method::Head)
+            && self.plan.body.is_none()
+            && !self.body_sent
+            && tried.len() < upstreams.tried_max
+            && choose(&task.origin, &task.site, &self.plan.key, tried, task.now).is_some()
+    }
+
     fn failed(&self, error: &OriginError) -> Failure {
         self.worker.stats.fetches_failed.increment();
         tracing::debug!(%error, origin = self.origin.as_deref(), "a fetch failed");
@@ -151,6 +170,20 @@ pub(super) fn choose(
     .cloned()
 }
 
+/// Whether a cache says that it has no way to an origin itself: it is overloaded, its origins are
+/// down, or it is asked in a circle. An origin's own 503 says nothing of that, and a failure of the
+/// origin would be the same for the next one.
+fn is_own_failure(head: &ResponseHead) -> bool {
+    let last = head.fields.get_all("Proxy-Status").last();
+    match head.status {
+        503 => last.is_some_and(|line| {
+            line.split(|byte| *byte == b';').any(|part| part.trim_ascii().starts_with(b"error="))
+        }),
+        508 => true,
+        _ => false,
+    }
+}
+
 /// Waits until nobody waits for a fetch any more, neither who began it nor others, and has not for
 /// `limit`.
 async fn abandoned(reply: &mut Sender<Fetched>, ticket: Option<&Ticket>, limit: Duration) {
@@ -164,7 +197,7 @@ async fn abandoned(reply: &mut Sender<Fetched>, ticket: Option<&Ticket>, limit: 
 }
 
 /// An interim response as it may be forwarded.
-fn stripped(mut head: freshet_http::message::ResponseHead) -> freshet_http::message::ResponseHead {
+fn stripped(mut head: ResponseHead) -> ResponseHead {
     freshet_http::hop_by_hop::strip(&mut head.fields);
     head
 }

@@ -1,6 +1,6 @@
 //! How the origin of an object's bytes is asked for more of them: always as its policy says.
 
-use super::exchange::{ORIGINS_TRIED_MAX, choose};
+use super::exchange::choose;
 use crate::policy::{BackendFetch, ClientTask, FetchKind, FetchTask, OriginChoice};
 use crate::sites::SiteRef;
 use crate::transcript::{Message, Side, Tag, Transcript};
@@ -53,14 +53,17 @@ impl Question {
     ) -> Option<OriginResponse> {
         let pool = worker.pool.clone();
         let mut tried = Vec::new();
-        while tried.len() < ORIGINS_TRIED_MAX {
+        while tried.len() < self.site.upstreams.tried_max {
             let now = UnixMillis::now();
             let chosen = || choose(&self.choice, &self.site, &self.key, &tried, now);
             let first = self.answered.clone().filter(|_| tried.is_empty());
             let origin = first.or_else(chosen)?;
             tried.push(origin.id);
+            let is_parent = self.site.upstreams.is_parent(origin.id);
+            let mut request = request.clone();
+            worker.shared.applied.put_into(&mut request.fields, is_parent);
             let asking =
-                exchange_within(&pool, &origin, request, None, &mut |_| {}, self.terms).await;
+                exchange_within(&pool, &origin, &request, None, &mut |_| {}, self.terms).await;
             match asking {
                 Ok(response) => return Some(response),
                 Err(error) if error.not_sent() => {}

@@ -60,6 +60,8 @@ pub enum Value {
     Site,
     /// `%{origin}x`
     Origin,
+    /// `%{client_name}x`
+    ClientName,
     /// `%{id}x`
     Id,
 }
@@ -85,6 +87,7 @@ const NAMES: &[(&str, Value)] = &[
     ("%{reason}x", Value::ReasonCode),
     ("%{site}x", Value::Site),
     ("%{origin}x", Value::Origin),
+    ("%{client_name}x", Value::ClientName),
     ("%{id}x", Value::Id),
 ];
 
@@ -162,6 +165,9 @@ fn json(record: &Record<'_>, out: &mut String) {
     if !record.site.is_empty() {
         text("site", record.site);
     }
+    if !record.client_name.is_empty() {
+        text("client_name", record.client_name);
+    }
     text("user_agent", record.user_agent);
     text("referer", record.referer);
     let _ = write!(
@@ -202,6 +208,7 @@ fn write_value(value: Value, record: &Record<'_>, out: &mut String) {
         Value::UserAgent => return text(record.user_agent, out),
         Value::Referer => return text(record.referer, out),
         Value::Site => return text(record.site, out),
+        Value::ClientName => return text(record.client_name, out),
         Value::Origin => return text(record.origin, out),
         Value::Status => write!(out, "{}", record.status),
         Value::BodyBytes => write!(out, "{}", record.body_bytes),

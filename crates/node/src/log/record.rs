@@ -47,6 +47,8 @@ pub struct Record<'a> {
     pub origin: &'a str,
     /// Name of the site, where there are several.
     pub site: &'a str,
+    /// First name in the client's certificate, where it showed one.
+    pub client_name: &'a str,
 }
 
 impl Record<'_> {
@@ -90,6 +92,7 @@ impl Record<'_> {
             self.referer,
             self.origin,
             self.site,
+            self.client_name,
         ] {
             let text = cut(text);
             out.extend_from_slice(&(text.len() as u16).to_le_bytes());
@@ -138,6 +141,7 @@ pub fn decode<'a>(input: &mut &'a [u8]) -> Option<Record<'a>> {
         referer: text()?,
         origin: text()?,
         site: text()?,
+        client_name: text()?,
         time,
         first_byte_us,
         total_us,
@@ -190,6 +194,7 @@ pub(crate) fn sample() -> Record<'static> {
         referer: "",
         origin: "a",
         site: "",
+        client_name: "",
     }
 }
 

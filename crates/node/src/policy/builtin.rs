@@ -7,6 +7,7 @@ use super::{
     Recv,
 };
 use crate::coding::heads::{Wish, filters_for};
+use crate::request::is_peer;
 use crate::snapshot::Snapshot;
 use freshet_cache::{KeyBuilder, Object};
 use freshet_http::cdn_loop::{self, CdnLoop};
@@ -161,13 +162,6 @@ fn is_text(fields: &Fields) -> bool {
     let name = value.split(|byte| *byte == b';').next().unwrap_or(b"").trim_ascii();
     let name = name.to_ascii_lowercase();
     name.starts_with(b"text/") || TYPES.contains(&&*name)
-}
-
-/// Whether a client is a cache that may have what is for caches.
-fn is_peer(task: &ClientTask) -> bool {
-    let peers = &task.site.settings.cache.peers;
-    let address = task.client.address;
-    address.is_some_and(|address| peers.iter().any(|network| network.contains(address.ip())))
 }
 
 /// Whether `protocol`, a member of `Upgrade`, is one of those that are allowed. Its version may

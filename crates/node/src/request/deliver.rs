@@ -435,7 +435,11 @@ impl Machine<'_> {
         let request = &self.task.request;
         let was_pass = matches!(
             self.task.reason,
-            Reason::PassMethod | Reason::PassPolicy | Reason::Bypass | Reason::Pipe
+            Reason::PassMethod
+                | Reason::PassPolicy
+                | Reason::PassBehind
+                | Reason::Bypass
+                | Reason::Pipe
         );
         // An origin that does not look at conditions may be behind a policy.
         let looked_at = was_pass

@@ -18,9 +18,11 @@ mod pass;
 mod purge;
 mod shape;
 mod synth;
+mod tier;
 
 pub(crate) use lookup::use_of;
 pub(crate) use synth::{failure_page, refusal};
+pub(crate) use tier::is_peer;
 
 use crate::body::{ClientBodyError, RequestBody};
 use crate::exchange::{Interim, Reply, Request};
@@ -105,8 +107,18 @@ pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Reply {
     let includes = task.site.policy.includes();
     let original = includes.then(|| Box::new(task.request.clone()));
     let interim = request.interim;
-    let mut machine =
-        Machine { worker, task, body, interim, key: None, hold: None, lost: 0, original };
+    let mut machine = Machine {
+        worker,
+        task,
+        body,
+        interim,
+        key: None,
+        hold: None,
+        lost: 0,
+        original,
+        is_behind: false,
+    };
+    machine.meet_child().await;
     let mut state = first;
     loop {
         state = match state {
@@ -145,6 +157,9 @@ struct Machine<'a> {
     lost: u32,
     /// The request as it came, where it may be a page's that has includes.
     original: Option<Box<RequestHead>>,
+    /// Whether it comes from a cache that has carried out a purge that this node has not: what is
+    /// kept here is too old for it, and so is what another's fetch brings.
+    is_behind: bool,
 }
 
 /// Where a request is.
@@ -189,6 +204,10 @@ impl Machine<'_> {
         let next = policy.recv(&mut self.task);
         self.key = None;
         match next {
+            Recv::Hash if self.is_behind => {
+                self.task.reason = Reason::PassBehind;
+                State::Pass
+            }
             Recv::Hash => State::Lookup,
             Recv::Pass => State::Pass,
             Recv::Pipe => State::Pipe,

@@ -13,10 +13,10 @@ use std::time::Instant;
 
 /// Facts of one request, gathered while it is served.
 pub(super) struct Sent {
-    /// Method, authority, target, user agent and referer, one after another: the head itself goes
-    /// to the machine, which may change it.
+    /// Method, authority, target, user agent, referer and the name in the client's certificate, one
+    /// after another: the head itself goes to the machine, which may change it.
     text: String,
-    ends: [usize; 5],
+    ends: [usize; 6],
     client: Option<std::net::IpAddr>,
     tls: bool,
     version: Version,
@@ -61,9 +61,11 @@ impl Sent {
         }
         let user_agent = head.fields.get_str("user-agent").unwrap_or("");
         let referer = head.fields.get_str("referer").unwrap_or("");
-        let parts = [head.method.as_str(), &head.authority, &head.target, user_agent, referer];
+        let client_name = client.certificate_names().next().unwrap_or("");
+        let parts =
+            [head.method.as_str(), &head.authority, &head.target, user_agent, referer, client_name];
         let mut text = String::with_capacity(parts.iter().map(|part| part.len()).sum());
-        let mut ends = [0; 5];
+        let mut ends = [0; 6];
         for (end, part) in ends.iter_mut().zip(parts) {
             text.push_str(part);
             *end = text.len();
@@ -184,6 +186,7 @@ impl Sent {
             referer: part(4),
             origin: facts.origin.as_deref().unwrap_or(""),
             site: facts.site.as_ref().map_or("", |site| site.name.as_str()),
+            client_name: part(5),
         });
     }
 }

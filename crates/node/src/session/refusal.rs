@@ -83,6 +83,7 @@ impl Refusal {
             version: head.map_or("", |head| head.version.as_str()),
             user_agent: field("user-agent"),
             referer: field("referer"),
+            client_name: client.certificate_names().next().unwrap_or(""),
             origin: "",
             site: "",
         });

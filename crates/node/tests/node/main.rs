@@ -32,6 +32,7 @@ mod skip;
 mod splice;
 mod stale;
 mod store;
+mod tiers;
 mod tls;
 mod unkeyed;
 mod unusual;

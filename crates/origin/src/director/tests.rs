@@ -120,7 +120,77 @@ fn placement_is_the_same_on_every_node_and_in_every_version() {
 /// Written down once; a change here moves every key of every tier in the field.
 const PLACEMENT: [u32; 8] = [1, 3, 1, 1, 4, 1, 2, 3];
 
+/// Two groups by key and one origin behind them.
+fn tiers() -> Director {
+    let hash = |ids| Director::hash(members(ids), None);
+    Director::groups([hash(0..3), hash(10..13), Director::fallback(members([20]))])
+}
+
+#[test]
+fn a_group_is_asked_when_those_before_it_have_nobody() {
+    let director = tiers();
+    let key = stable_hash(b"a");
+    let OriginId(home) = director.choose(key, &[], &Scene::default()).expect("all are up");
+    assert!(home < 3);
+    let mut tried = Vec::new();
+    while let Some(next) = director.choose(key, &tried, &Scene::default()) {
+        tried.push(next);
+    }
+    let groups: Vec<_> = tried.iter().map(|id| id.0 / 10).collect();
+    assert_eq!(groups, [0, 0, 1, 1, 2], "two of each, then the origin");
+    let away = (0..3).fold(Scene::default(), |scene, id| scene.with(id, Health::Down));
+    assert_eq!(director.choose(key, &[], &away).map(|id| id.0 / 10), Some(1));
+    // One that is well far away goes before one near by that just failed.
+    let sick = (0..3).fold(Scene::default(), |scene, id| scene.with(id, Health::Suspect));
+    assert_eq!(director.choose(key, &[], &sick).map(|id| id.0 / 10), Some(1));
+    assert!(director.has(OriginId(12)) && !director.has(OriginId(13)));
+}
+
+#[test]
+fn a_key_with_copies_takes_turns_among_its_best_members() {
+    let director = Director::hash(members(0..8), None);
+    let key = stable_hash(b"hot");
+    let mut ranking = Vec::new();
+    while let Some(next) = director.choose(key, &ranking, &Scene::default()) {
+        ranking.push(next);
+    }
+    let scene = Scene::default().with(ranking[1].0, Health::Down);
+    let counts = |copies, scene: &Scene| {
+        let mut counts = HashMap::<OriginId, u64>::new();
+        for _ in 0..300 {
+            let wanted = Wanted { key_hash: key, copies };
+            *counts
+                .entry(director.choose(wanted, &[], scene).expect("some are up"))
+                .or_default() += 1;
+        }
+        counts
+    };
+    assert_eq!(counts(1, &Scene::default()), HashMap::from([(ranking[0], 300)]));
+    let three = ranking[..3].iter().map(|id| (*id, 100)).collect();
+    assert_eq!(counts(3, &Scene::default()), three);
+    assert_eq!(counts(2, &scene), HashMap::from([(ranking[0], 150), (ranking[2], 150)]));
+    assert_eq!(counts(100, &Scene::default()).len(), 8);
+}
+
 proptest! {
+    #[test]
+    fn adding_a_member_takes_its_share_of_keys_and_moves_no_others(len in 1_u32..40) {
+        let before = Director::hash(members(0..len), None);
+        let after = Director::hash(members(0..=len), None);
+        let keys = 20_000_u64;
+        let mut moved = 0;
+        for key in 0..keys {
+            let key = stable_hash(&key.to_le_bytes());
+            let now = after.choose(key, &[], &Scene::default());
+            if now != before.choose(key, &[], &Scene::default()) {
+                prop_assert_eq!(now, Some(OriginId(len)));
+                moved += 1;
+            }
+        }
+        let most = keys / u64::from(len + 1) + keys / 50;
+        prop_assert!(moved <= most, "{} of {} moved to one of {}", moved, keys, len + 1);
+    }
+
     #[test]
     fn losing_a_member_moves_only_its_own_keys(
         len in 2_u32..12, gone in 0_u32..12, keys in prop::collection::vec(any::<u64>(), 1..200),

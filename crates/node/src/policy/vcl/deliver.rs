@@ -96,7 +96,11 @@ pub(super) fn deliver(
         response.fields.append("X-Varnish", ids);
         let is_private = matches!(
             task.reason,
-            Reason::PassMethod | Reason::PassPolicy | Reason::Bypass | Reason::Pipe
+            Reason::PassMethod
+                | Reason::PassPolicy
+                | Reason::PassBehind
+                | Reason::Bypass
+                | Reason::Pipe
         );
         if !is_private && response.status == 200 {
             match task.site.serves_ranges {

@@ -1,0 +1,36 @@
+//! Requests that come from caches behind this one.
+
+use super::Machine;
+use crate::policy::ClientTask;
+use freshet_http::applied::{NAME, Position};
+
+impl Machine<'_> {
+    /// Looks at what a cache behind this one has carried out. The field goes, unless it is ahead of
+    /// this node even after a moment: then it stays for the parents of this one.
+    pub(super) async fn meet_child(&mut self) {
+        let Some(value) = self.task.request.fields.get(NAME) else { return };
+        // Anybody else could have every request sent past the cache.
+        let position = Position::parse(value).filter(|_| is_peer(&self.task));
+        let is_ahead = match position {
+            Some(position) => !self.worker.shared.applied.reaches(&position).await,
+            None => false,
+        };
+        if is_ahead {
+            self.is_behind = true;
+        } else {
+            self.task.request.fields.remove(NAME);
+        }
+    }
+}
+
+/// Whether a client is a cache that may have what is for caches: by its address, or by a name in its
+/// certificate.
+pub(crate) fn is_peer(task: &ClientTask) -> bool {
+    let cache = &task.site.settings.cache;
+    let is_at = |ip| cache.peers.iter().any(|network| network.contains(ip));
+    task.client.address.is_some_and(|address| is_at(address.ip()))
+        || task
+            .client
+            .certificate_names()
+            .any(|name| cache.peer_names.iter().any(|pattern| pattern.covers(name)))
+}
