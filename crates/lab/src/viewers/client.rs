@@ -3,6 +3,8 @@
 use super::Target;
 use super::meter::Meter;
 use bytes::Bytes;
+use freshet_media::Unreadable;
+use freshet_media::limits::MANIFEST_BYTES_MAX;
 use freshet_net::socket::Socket;
 use freshet_net::stream::Stream;
 use freshet_net::tls;
@@ -24,9 +26,6 @@ const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// How long a response may take as a whole; the longest segments here last half as long.
 const RESPONSE_MAX: Duration = Duration::from_secs(60);
 
-/// The largest manifest; a long title's playlist is 200 KB.
-const MANIFEST_BYTES_MAX: usize = 4 << 20;
-
 /// Why a viewer did not get what it asked for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Fault {
@@ -38,6 +37,12 @@ pub(super) enum Fault {
     Transfer,
     /// A manifest that makes no sense.
     Manifest,
+}
+
+impl From<Unreadable> for Fault {
+    fn from(_: Unreadable) -> Self {
+        Self::Manifest
+    }
 }
 
 /// The client of one viewer.
@@ -59,14 +64,14 @@ impl Client {
     }
 
     /// Fetches a manifest.
-    pub(super) async fn text(&mut self, path: &str) -> Result<String, Fault> {
+    pub(super) async fn manifest(&mut self, path: &str) -> Result<Vec<u8>, Fault> {
         let mut bytes = Vec::new();
         self.fetch(path, |piece| {
             bytes.extend_from_slice(piece);
             if bytes.len() > MANIFEST_BYTES_MAX { Err(Fault::Manifest) } else { Ok(()) }
         })
         .await?;
-        String::from_utf8(bytes).map_err(|_| Fault::Manifest)
+        Ok(bytes)
     }
 
     /// Fetches something only to have fetched it; how many bytes it had.

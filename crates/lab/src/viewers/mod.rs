@@ -7,12 +7,10 @@
 mod adaptive;
 mod client;
 mod dash;
-mod hls;
 mod meter;
 mod player;
 mod source;
 mod uri;
-mod xml;
 
 pub use meter::{Errors, Figures, Latency};
 

@@ -2,8 +2,9 @@
 
 use super::client::{Client, Fault};
 use super::dash::{self, Live, Representation};
-use super::{Format, Quality, Viewing, hls, uri};
+use super::{Format, Quality, Viewing, uri};
 use freshet_base::clock::UnixMillis;
+use freshet_media::hls::{self, Multivariant, Playlist};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -118,7 +119,7 @@ pub(super) struct Hls {
 #[derive(Debug)]
 struct Track {
     path: String,
-    playlist: hls::Media,
+    playlist: Playlist,
     loaded: Instant,
     /// The number of the segment to fetch next.
     next: u64,
@@ -128,7 +129,7 @@ impl Track {
     /// Reads the playlist at `reference` and the track header it names.
     async fn open(client: &mut Client, base: &str, reference: &str) -> Result<Self, Fault> {
         let path = resolve(client, base, reference)?;
-        let playlist = hls::parse_media(&client.text(&path).await?)?;
+        let playlist = Playlist::read(&client.manifest(&path).await?)?;
         if let Some(map) = &playlist.map {
             let map = resolve(client, &path, map)?;
             client.discard(&map).await?;
@@ -148,7 +149,7 @@ impl Hls {
         quality: Quality,
         choice: u64,
     ) -> Result<Self, Fault> {
-        let master = hls::parse_master(&client.text(path).await?)?;
+        let master = Multivariant::read(&client.manifest(path).await?)?;
         let mut variants = master.variants;
         variants.sort_by_key(|variant| variant.bandwidth);
         let playing =
@@ -194,7 +195,7 @@ impl Hls {
                 if now < due {
                     return Ok(Next::Wait(due - now));
                 }
-                track.playlist = hls::parse_media(&client.text(&track.path).await?)?;
+                track.playlist = Playlist::read(&client.manifest(&track.path).await?)?;
                 track.loaded = Instant::now();
                 // Whoever fell out of the window goes on where it begins now.
                 track.next = track.next.max(track.playlist.first);
@@ -236,7 +237,7 @@ impl Dash {
         quality: Quality,
         choice: u64,
     ) -> Result<Self, Fault> {
-        let presentation = dash::parse(&client.text(path).await?)?;
+        let presentation = dash::read(&client.manifest(path).await?)?;
         let (mut pictures, sound): (Vec<_>, Vec<_>) =
             presentation.representations.into_iter().partition(|track| track.is_video);
         pictures.sort_by_key(|track| track.bandwidth);
@@ -291,7 +292,7 @@ impl Dash {
         let Some(segment) = duration else { return Ok(Next::End) };
         if let Some(live) = self.live {
             if live.update.is_some_and(|update| self.loaded.elapsed() >= update) {
-                self.live = dash::parse(&client.text(&self.path).await?)?.live;
+                self.live = dash::read(&client.manifest(&self.path).await?)?.live;
                 self.loaded = Instant::now();
             }
             let ended_ms = (segment.as_millis() as u64).saturating_mul(self.next + 1);
@@ -315,6 +316,34 @@ impl Dash {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ladder::find;
+    use crate::manifest;
+    use crate::programme::{Kind, Schedule};
+
+    const SCHEDULE: Schedule = Schedule { segment_ms: 2000, window_segments: 5, title_segments: 3 };
+
+    #[test]
+    fn our_own_multivariant_playlist_reads_as_meant() {
+        let read = Multivariant::read(manifest::hls::master(&SCHEDULE).as_bytes()).unwrap();
+        assert_eq!(read.variants.len(), 4);
+        let sound = "variant01/hlsha/405KB/playlist.m3u8".to_owned();
+        assert_eq!(read.sounds, [("sound".to_owned(), sound)]);
+        assert!(read.variants.iter().all(|v| v.sound_group.as_deref() == Some("sound")));
+    }
+
+    #[test]
+    fn our_own_playlists_read_as_meant() {
+        let rung = find("variant02/hlshv/4770KB").unwrap();
+        let text = manifest::hls::playlist(Kind::Live, rung, &SCHEDULE, SCHEDULE.live_start(50));
+        let live = Playlist::read(text.as_bytes()).unwrap();
+        assert_eq!((live.first, live.end(), live.ended), (45, 50, false));
+        assert_eq!(live.map.as_deref(), Some("init.mp4"));
+        assert_eq!(live.segment(49).unwrap().uri, "49.m4s");
+        let text = manifest::hls::playlist(Kind::OnDemand, rung, &SCHEDULE, SCHEDULE.live_start(0));
+        let title = Playlist::read(text.as_bytes()).unwrap();
+        assert!(title.ended);
+        assert_eq!(title.segments[2].duration, Duration::from_secs(2));
+    }
 
     #[test]
     fn a_quality_is_picked_by_bandwidth() {

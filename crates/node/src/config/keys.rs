@@ -774,7 +774,13 @@ pub const KEYS: &[Key] = &[
          preflights are answered here, and the origin server's own CORS fields are replaced.",
     ),
     per_site("cors.methods", Kind::TextList, "GET,HEAD", "Methods that a preflight is told."),
-    per_site("cors.headers", Kind::TextList, "Range", "Request fields that a preflight is told."),
+    per_site(
+        "cors.headers",
+        Kind::TextList,
+        "Range",
+        "Request fields that a preflight is told, besides those in which players say how they are \
+         doing (`CMCD-*`).",
+    ),
     per_site(
         "cors.expose",
         Kind::TextList,

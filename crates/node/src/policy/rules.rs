@@ -9,6 +9,9 @@ use freshet_http::target;
 /// Longest `Location` a redirect makes; what is longer is not redirected.
 const LOCATION_BYTES_MAX: usize = 8 << 10;
 
+/// Fields in which players say how they are doing (CTA-5004 §2.1).
+const CMCD_FIELDS: [&str; 4] = ["CMCD-Object", "CMCD-Request", "CMCD-Session", "CMCD-Status"];
+
 /// What is kept of a request between its states, where rules concern it.
 #[derive(Debug, Default)]
 pub(super) struct Ruled {
@@ -182,18 +185,26 @@ fn allow(cors: &Cors, request: &Fields, is_preflight: bool, fields: &mut Fields)
     };
     if is_preflight {
         list("Access-Control-Allow-Methods", &cors.methods);
-        let echoed = request.get_str("access-control-request-headers").unwrap_or_default();
-        match cors.headers.iter().any(|name| name == "*") {
-            true if !echoed.is_empty() => {
-                list("Access-Control-Allow-Headers", &[echoed.to_owned()]);
-            }
-            true => {}
-            false => list("Access-Control-Allow-Headers", &cors.headers),
+        let asked = request.get_str("access-control-request-headers").unwrap_or_default();
+        if !cors.headers.iter().any(|name| name == "*") {
+            list("Access-Control-Allow-Headers", &allowed_fields(cors, asked));
+        } else if !asked.is_empty() {
+            list("Access-Control-Allow-Headers", &[asked.to_owned()]);
         }
         fields.append("Access-Control-Max-Age", cors.max_age.as_secs().to_string());
     } else {
         list("Access-Control-Expose-Headers", &cors.expose);
     }
+}
+
+/// The fields a preflight is told: those of the configuration, and those of the asked ones in which
+/// players say how they are doing (CTA-5004 §2.1). They stay here, so no page can do harm with them.
+fn allowed_fields(cors: &Cors, asked: &str) -> Vec<String> {
+    let of_players = asked.split(',').map(str::trim).filter(|name| {
+        CMCD_FIELDS.iter().any(|known| name.eq_ignore_ascii_case(known))
+            && !cors.headers.iter().any(|known| name.eq_ignore_ascii_case(known))
+    });
+    cors.headers.iter().cloned().chain(of_players.map(str::to_owned)).collect()
 }
 
 #[cfg(test)]
@@ -260,6 +271,14 @@ mod tests {
         assert_eq!(preflight.get_str("access-control-allow-headers"), Some("range, x-token"));
         assert_eq!(preflight.get_str("access-control-max-age"), Some("60"));
         assert_eq!(preflight.get_str("access-control-expose-headers"), None);
+        let some = Cors { headers: vec!["Range".into()], ..cors.clone() };
+        let words = "range, cmcd-session, x-token, CMCD-Object, cmcd-evil";
+        let asks = [("origin", "https://a.example"), ("access-control-request-headers", words)];
+        let preflight = allowed(&some, &asks, true);
+        assert_eq!(
+            preflight.get_str("access-control-allow-headers"),
+            Some("Range, cmcd-session, CMCD-Object")
+        );
         let all = Cors { origins: vec!["*".into()], credentials: false, ..cors };
         let anybody = allowed(&all, &[], false);
         assert_eq!(anybody.get_str("access-control-allow-origin"), Some("*"));

@@ -105,3 +105,29 @@ fn pages_of_other_origins_are_answered_as_cors_says() {
         assert_eq!(origin.count(), 1);
     });
 }
+
+#[test]
+fn players_on_pages_of_other_origins_may_say_how_they_are_doing() {
+    run(async {
+        let origin = echo();
+        let node = Setup::of(&origin).and("[cors]\norigins = [\"*\"]\n").start();
+        let fields = "cmcd-object,cmcd-request,cmcd-session,cmcd-status";
+        let asks = [
+            "Origin: https://player.example",
+            "Access-Control-Request-Method: GET",
+            &format!("Access-Control-Request-Headers: {fields}"),
+        ];
+        let preflight = request(&node, "OPTIONS", "/a.m4s", &asks).await;
+        let allowed = preflight.field("access-control-allow-headers").unwrap();
+        assert_eq!(
+            (preflight.status, allowed),
+            (204, &*format!("Range, {}", fields.replace(',', ", ")))
+        );
+        assert_eq!(origin.count(), 0);
+        // And what they say goes no further.
+        let says = ["Origin: https://player.example", "CMCD-Session: sid=\"secret\""];
+        assert_eq!(get_with(&node, "/a.m4s?CMCD=sid%3D%22secret%22", &says).await.status, 200);
+        let asked = &origin.requests()[0];
+        assert_eq!((asked.target(), asked.field("cmcd-session")), ("/a.m4s", None));
+    });
+}

@@ -59,7 +59,7 @@ const ALLOWED: [(&str, &[&str]); 19] = [
 ];
 
 /// Rooms that do no I/O: time is an argument, there are no sockets and no runtime.
-pub(crate) const SANS_IO: [&str; 6] = ["http", "wire", "vcl", "cache", "plan", "report"];
+pub(crate) const SANS_IO: [&str; 7] = ["http", "wire", "vcl", "media", "cache", "plan", "report"];
 
 /// Crates that bring sockets, files or a runtime.
 const IO_CRATES: [&str; 9] =

@@ -1,0 +1,271 @@
+//! What a playlist says, for who keeps what it names.
+
+use super::attributes::attribute;
+use super::lines::{Line, lines, milliseconds};
+use crate::error::Unreadable;
+use crate::limits::{REFERENCE_BYTES_MAX, WINDOW_MAX};
+use crate::manifest::{Course, Edge, Kind, Manifest, Name};
+use std::time::Duration;
+
+/// Reads a playlist of either kind.
+///
+/// # Errors
+/// [`Unreadable`]
+pub fn read(bytes: &[u8]) -> Result<Manifest, Unreadable> {
+    let mut reading = Reading::new(bytes);
+    for line in lines(bytes)? {
+        match line? {
+            Line::Tag(name, value) => reading.tag(name, value),
+            Line::Reference(reference) => reading.reference(reference),
+        }
+    }
+    Ok(reading.finish())
+}
+
+/// How far the reading is.
+struct Reading<'a> {
+    manifest: Manifest,
+    bytes: &'a [u8],
+    /// The number of the segment that is read.
+    sequence: u64,
+    /// The duration of the segment whose reference comes next.
+    segment_ms: Option<u64>,
+    /// The next reference is another playlist.
+    is_variant: bool,
+    /// What the segments so far last.
+    sum_ms: u64,
+    longest_ms: u64,
+    target_ms: Option<u64>,
+    part_ms: Option<u64>,
+    /// Parts of the segment that is read, and what they last.
+    parts: u32,
+    parts_of_ms: u64,
+    is_multivariant: bool,
+}
+
+impl<'a> Reading<'a> {
+    fn new(bytes: &'a [u8]) -> Self {
+        Self {
+            manifest: Manifest::new(Course::Sliding),
+            bytes,
+            sequence: 0,
+            segment_ms: None,
+            is_variant: false,
+            sum_ms: 0,
+            longest_ms: 0,
+            target_ms: None,
+            part_ms: None,
+            parts: 0,
+            parts_of_ms: 0,
+            is_multivariant: false,
+        }
+    }
+
+    fn tag(&mut self, name: &str, value: &str) {
+        match name {
+            "EXTINF" => {
+                self.segment_ms = milliseconds(value.split(',').next().unwrap_or_default().trim());
+            }
+            "EXT-X-PART" => self.part(value),
+            "EXT-X-TARGETDURATION" => self.target_ms = milliseconds(value.trim()),
+            "EXT-X-MEDIA-SEQUENCE" => self.sequence = value.trim().parse().unwrap_or(0),
+            "EXT-X-PART-INF" => {
+                self.part_ms = attribute(value, "PART-TARGET").and_then(milliseconds);
+            }
+            "EXT-X-SERVER-CONTROL" => {
+                self.manifest.can_block = attribute(value, "CAN-BLOCK-RELOAD") == Some("YES");
+            }
+            "EXT-X-SKIP" => self.skip(value),
+            "EXT-X-PRELOAD-HINT" if attribute(value, "TYPE") == Some("PART") => {
+                self.name_of(value, Kind::Hint, self.part_ms.unwrap_or(0));
+            }
+            "EXT-X-MAP" => self.name_of(value, Kind::Init, 0),
+            "EXT-X-RENDITION-REPORT" => self.name_of(value, Kind::Playlist, 0),
+            "EXT-X-ENDLIST" => self.manifest.course = Course::Ended,
+            "EXT-X-PLAYLIST-TYPE" => match value.trim() {
+                "VOD" => self.manifest.course = Course::Ended,
+                "EVENT" if self.manifest.course == Course::Sliding => {
+                    self.manifest.course = Course::Growing;
+                }
+                _ => {}
+            },
+            "EXT-X-STREAM-INF" => (self.is_multivariant, self.is_variant) = (true, true),
+            "EXT-X-MEDIA" | "EXT-X-I-FRAME-STREAM-INF" => {
+                self.is_multivariant = true;
+                self.name_of(value, Kind::Playlist, 0);
+            }
+            _ => {}
+        }
+    }
+
+    fn reference(&mut self, reference: &str) {
+        if std::mem::take(&mut self.is_variant) {
+            return self.name(reference, Kind::Playlist, 0);
+        }
+        // Without a duration it is none of the playlist's (RFC 8216 §4.3.2.1), though players play it.
+        let segment_ms = self.segment_ms.take().unwrap_or(0);
+        self.manifest.last_parts = std::mem::take(&mut self.parts);
+        self.parts_of_ms = 0;
+        self.name(reference, Kind::Segment, segment_ms);
+        self.sum_ms = self.sum_ms.saturating_add(segment_ms);
+        self.longest_ms = self.longest_ms.max(segment_ms);
+        self.sequence = self.sequence.saturating_add(1);
+    }
+
+    fn part(&mut self, value: &str) {
+        let part_ms = attribute(value, "DURATION").and_then(milliseconds).unwrap_or(0);
+        self.name_of(value, Kind::Part, part_ms);
+        self.parts = self.parts.saturating_add(1);
+        self.parts_of_ms = self.parts_of_ms.saturating_add(part_ms);
+    }
+
+    /// Segments that a delta update leaves out: about as long as the target.
+    fn skip(&mut self, value: &str) {
+        let count = attribute(value, "SKIPPED-SEGMENTS").and_then(|count| count.parse().ok());
+        let count: u64 = count.unwrap_or(0);
+        self.sequence = self.sequence.saturating_add(count);
+        let skipped_ms = count.saturating_mul(self.target_ms.unwrap_or(0));
+        self.sum_ms = self.sum_ms.saturating_add(skipped_ms);
+    }
+
+    fn name_of(&mut self, attributes: &str, kind: Kind, duration_ms: u64) {
+        if let Some(reference) = attribute(attributes, "URI") {
+            self.name(reference, kind, duration_ms);
+        }
+    }
+
+    fn name(&mut self, reference: &str, kind: Kind, duration_ms: u64) {
+        // What has a variable of `EXT-X-DEFINE` in it is not what it says.
+        let is_plain = !(reference.contains('{') && reference.contains("{$"));
+        if reference.is_empty() || reference.len() > REFERENCE_BYTES_MAX || !is_plain {
+            return;
+        }
+        let start = reference.as_ptr().addr() - self.bytes.as_ptr().addr();
+        let Ok(start) = u32::try_from(start) else { return };
+        let end = start.saturating_add(u32::try_from(reference.len()).unwrap_or(u32::MAX));
+        let before_ms = self.sum_ms.saturating_add(self.parts_of_ms);
+        self.manifest.names.push(Name { kind, reference: start..end, duration_ms, before_ms });
+    }
+
+    fn finish(self) -> Manifest {
+        let mut manifest = self.manifest;
+        if self.is_multivariant {
+            return Manifest { course: Course::OfOthers, ..manifest };
+        }
+        let span = |ms: u64| Duration::from_millis(ms).min(WINDOW_MAX);
+        manifest.target = span(self.target_ms.unwrap_or(0).max(self.longest_ms));
+        manifest.part_target = self.part_ms.map(span);
+        manifest.window = span(self.sum_ms);
+        manifest.edge = Some(Edge { sequence: self.sequence, parts: self.parts });
+        manifest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Class;
+
+    const LOW_LATENCY: &str = "#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXT-X-VERSION:9\n\
+        #EXT-X-SERVER-CONTROL:CAN-BLOCK-RELOAD=YES,PART-HOLD-BACK=1.0,CAN-SKIP-UNTIL=24\n\
+        #EXT-X-PART-INF:PART-TARGET=0.33334\n#EXT-X-MEDIA-SEQUENCE:266\n\
+        #EXT-X-MAP:URI=\"init.mp4\"\n\
+        #EXTINF:4.00008,\nfile266.mp4\n\
+        #EXT-X-PART:DURATION=2.00004,URI=\"file267.1.mp4\",INDEPENDENT=YES\n\
+        #EXT-X-PART:DURATION=2.00004,URI=\"file267.2.mp4\"\n\
+        #EXTINF:4.00008,\nfile267.mp4\n\
+        #EXT-X-PART:DURATION=0.33334,URI=\"file268.1.mp4\"\n\
+        #EXT-X-PRELOAD-HINT:TYPE=PART,URI=\"file268.2.mp4\"\n\
+        #EXT-X-RENDITION-REPORT:URI=\"../1M/list.m3u8\",LAST-MSN=268,LAST-PART=0\n";
+
+    fn named(manifest: &Manifest, text: &str, kind: Kind) -> Vec<String> {
+        let of_kind = manifest.names.iter().filter(|name| name.kind == kind);
+        of_kind.map(|name| manifest.reference(name, text.as_bytes()).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_low_latency_playlist_says_how_far_it_has_come() {
+        let read = read(LOW_LATENCY.as_bytes()).unwrap();
+        assert_eq!(read.class(Duration::from_secs(600)), Some(Class::Live));
+        assert_eq!(read.class(Duration::from_secs(7)), Some(Class::Dvr));
+        assert_eq!((read.target.as_millis(), read.window.as_millis()), (4000, 8000));
+        assert_eq!(read.part_target, Some(Duration::from_millis(333)));
+        assert_eq!(read.edge, Some(Edge { sequence: 268, parts: 1 }));
+        assert!(read.can_block);
+        assert_eq!(named(&read, LOW_LATENCY, Kind::Segment), ["file266.mp4", "file267.mp4"]);
+        assert_eq!(named(&read, LOW_LATENCY, Kind::Part).len(), 3);
+        assert_eq!(named(&read, LOW_LATENCY, Kind::Hint), ["file268.2.mp4"]);
+        assert_eq!(named(&read, LOW_LATENCY, Kind::Init), ["init.mp4"]);
+        assert_eq!(named(&read, LOW_LATENCY, Kind::Playlist), ["../1M/list.m3u8"]);
+        let before: Vec<_> = read.names.iter().map(|name| name.before_ms).collect();
+        assert_eq!(before, [0, 0, 4000, 6000, 4000, 8000, 8333, 8333]);
+        for (sequence, part, is_there) in [
+            (267, None, true),
+            (268, None, false),
+            (268, Some(0), true),
+            (268, Some(1), false),
+            (267, Some(1), true),
+            (267, Some(2), true),
+            (269, Some(0), false),
+            (1, Some(99), true),
+        ] {
+            assert_eq!(read.has(sequence, part), is_there, "{sequence} {part:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_beyond_the_last_is_the_first_of_the_next() {
+        let text = LOW_LATENCY.replace("#EXT-X-PART:DURATION=0.33334", "#EXT-X-OTHER:DURATION=1");
+        let read = read(text.as_bytes()).unwrap();
+        assert_eq!(read.edge, Some(Edge { sequence: 268, parts: 0 }));
+        assert!(read.has(267, Some(1)));
+        assert!(!read.has(267, Some(2)));
+    }
+
+    #[test]
+    fn courses_are_told_apart() {
+        let course = |tags: &str| {
+            read(format!("#EXTM3U\n{tags}\n#EXTINF:2,\na.ts\n").as_bytes()).unwrap().course
+        };
+        assert_eq!(course(""), Course::Sliding);
+        assert_eq!(course("#EXT-X-PLAYLIST-TYPE:EVENT"), Course::Growing);
+        assert_eq!(course("#EXT-X-PLAYLIST-TYPE:VOD"), Course::Ended);
+        assert_eq!(course("#EXT-X-ENDLIST\n#EXT-X-PLAYLIST-TYPE:EVENT"), Course::Ended);
+        assert_eq!(course("#EXT-X-STREAM-INF:BANDWIDTH=1\nv.m3u8"), Course::OfOthers);
+    }
+
+    #[test]
+    fn a_multivariant_playlist_names_all_of_its_playlists() {
+        let text = "#EXTM3U\n#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"a\",URI=\"a.m3u8\"\n\
+                    #EXT-X-MEDIA:TYPE=CLOSED-CAPTIONS,GROUP-ID=\"c\"\n\
+                    #EXT-X-STREAM-INF:BANDWIDTH=1\nv1.m3u8\n#EXT-X-STREAM-INF:BANDWIDTH=2\nv2.m3u8\n\
+                    #EXT-X-I-FRAME-STREAM-INF:BANDWIDTH=1,URI=\"i.m3u8\"\n";
+        let read = read(text.as_bytes()).unwrap();
+        assert_eq!(read.class(Duration::ZERO), None);
+        assert_eq!(named(&read, text, Kind::Playlist), ["a.m3u8", "v1.m3u8", "v2.m3u8", "i.m3u8"]);
+    }
+
+    #[test]
+    fn a_delta_update_counts_what_it_leaves_out() {
+        let text = "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXT-X-MEDIA-SEQUENCE:10\n\
+                    #EXT-X-SKIP:SKIPPED-SEGMENTS=5\n#EXTINF:2,\n15.ts\n";
+        let read = read(text.as_bytes()).unwrap();
+        assert_eq!(read.edge, Some(Edge { sequence: 16, parts: 0 }));
+        assert_eq!(read.window, Duration::from_secs(12));
+        assert_eq!(read.names[0].before_ms, 10_000);
+    }
+
+    #[test]
+    fn lines_that_make_no_sense_are_left_out() {
+        let long = "x".repeat(REFERENCE_BYTES_MAX + 1);
+        let text = format!(
+            "#EXTM3U\n#EXT-X-TARGETDURATION:nan\n#EXT-X-MEDIA-SEQUENCE:-3\n\
+             #EXTINF:-2,\na.ts\n#EXTINF:1e99,\nb.ts\n#EXTINF:1,\n{long}\n#EXTINF:3,\n{{$v}}/c.ts\n\
+             #EXT-X-SKIP:SKIPPED-SEGMENTS=18446744073709551615\n#EXTINF:2,\nd.ts\n"
+        );
+        let read = read(text.as_bytes()).unwrap();
+        assert_eq!(named(&read, &text, Kind::Segment), ["a.ts", "b.ts", "d.ts"]);
+        assert_eq!(read.target, Duration::from_secs(3));
+        assert!(read.window <= WINDOW_MAX);
+    }
+}

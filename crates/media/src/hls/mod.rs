@@ -1,0 +1,11 @@
+//! Playlists of HLS: RFC 8216, its second edition (draft-pantos-hls-rfc8216bis) and low latency.
+
+mod attributes;
+mod facts;
+mod lines;
+mod players;
+
+pub use attributes::attribute;
+pub use facts::read;
+pub use lines::{Line, Lines, lines, milliseconds};
+pub use players::{Multivariant, Playlist, Segment, Variant};

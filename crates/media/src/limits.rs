@@ -1,0 +1,30 @@
+//! How much of a manifest is read, and why so much.
+
+use std::time::Duration;
+
+/// Longest manifest: a day of two-second segments with long names has 4 MiB.
+pub const MANIFEST_BYTES_MAX: usize = 4 << 20;
+
+/// Lines of a playlist: a day of one-second segments.
+pub const LINES_MAX: usize = 200_000;
+
+/// Longest reference; servers refuse longer ones.
+pub const REFERENCE_BYTES_MAX: usize = 8 << 10;
+
+/// Longest time a manifest is believed to span, and any duration in it.
+pub const WINDOW_MAX: Duration = Duration::from_hours(48);
+
+/// Elements of an MPD inside each other; the schema has about ten.
+pub const XML_DEPTH_MAX: usize = 64;
+
+/// Attributes of one element; the schema has about thirty.
+pub const XML_ATTRIBUTES_MAX: usize = 64;
+
+/// Elements of an MPD: a day of two-second segments, each listed, for some tracks.
+pub const XML_ELEMENTS_MAX: usize = 200_000;
+
+/// Qualities of all tracks in all periods.
+pub const REPRESENTATIONS_MAX: usize = 1024;
+
+/// Runs in all timelines of one MPD, with what each representation inherits counted once.
+pub const RUNS_MAX: usize = 100_000;

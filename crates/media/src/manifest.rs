@@ -1,0 +1,160 @@
+//! What a manifest says about the presentation it is of, whatever its format.
+
+use std::ops::Range;
+use std::time::Duration;
+
+/// What a cache does with what belongs to a presentation.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Class {
+    /// It does not change any more: a film.
+    Vod,
+    /// It goes on, and what is old can be seen for long: start-over, catch-up.
+    Dvr,
+    /// It goes on, and what is old leaves soon.
+    Live,
+}
+
+impl Class {
+    /// `live`, `dvr` or `vod`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Dvr => "dvr",
+            Self::Vod => "vod",
+        }
+    }
+}
+
+/// How a presentation goes on.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Course {
+    /// What is new takes the place of what is old.
+    Sliding,
+    /// What is new is added.
+    Growing,
+    /// Nothing changes any more.
+    Ended,
+    /// It names others that say so: a multivariant playlist.
+    OfOthers,
+}
+
+/// How far a playlist has come: all of the segments before `sequence` and, of that one, `parts`.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Edge {
+    /// The media sequence number of the segment that is not whole yet.
+    pub sequence: u64,
+    /// Parts of it that are there.
+    pub parts: u32,
+}
+
+/// What is named.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Kind {
+    /// Another manifest.
+    Playlist,
+    /// A segment.
+    Segment,
+    /// A part of a segment (low-latency HLS).
+    Part,
+    /// A part that does not exist yet, and can be asked for.
+    Hint,
+    /// What a decoder wants first: `EXT-X-MAP`, `Initialization`.
+    Init,
+}
+
+/// Something a manifest names.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Name {
+    /// What it is.
+    pub kind: Kind,
+    /// Where its reference is in the bytes of the manifest; in `Manifest::made` for what is not
+    /// written there as it is.
+    pub reference: Range<u32>,
+    /// How long it lasts, in milliseconds; 0 where that has no meaning.
+    pub duration_ms: u64,
+    /// How much there is before it in the manifest, in milliseconds: so long it stays in the window.
+    pub before_ms: u64,
+}
+
+/// A manifest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Manifest {
+    /// How it goes on.
+    pub course: Course,
+    /// Its longest segment; zero where it has none.
+    pub target: Duration,
+    /// The longest part, where it has parts.
+    pub part_target: Option<Duration>,
+    /// How much it spans: the sum of its segments, or what an MPD says.
+    pub window: Duration,
+    /// When it wants to be asked for again, where it says so.
+    pub refresh: Option<Duration>,
+    /// How far it has come, of a media playlist.
+    pub edge: Option<Edge>,
+    /// Parts of the last whole segment that are listed.
+    pub last_parts: u32,
+    /// Whether a request for what is not there yet is answered when it is (`CAN-BLOCK-RELOAD`).
+    pub can_block: bool,
+    /// What it names, in its order.
+    pub names: Vec<Name>,
+    /// References with numbers or times in them, relative to the manifest (DASH).
+    pub templates: Vec<String>,
+    /// Text of references that were put together.
+    pub made: String,
+}
+
+impl Manifest {
+    pub(crate) fn new(course: Course) -> Self {
+        Self {
+            course,
+            target: Duration::ZERO,
+            part_target: None,
+            window: Duration::ZERO,
+            refresh: None,
+            edge: None,
+            last_parts: 0,
+            can_block: false,
+            names: Vec::new(),
+            templates: Vec::new(),
+            made: String::new(),
+        }
+    }
+
+    /// Its class, where what spans more than `dvr_after` is not live but dvr. `None` where others say.
+    pub fn class(&self, dvr_after: Duration) -> Option<Class> {
+        match self.course {
+            Course::Ended => Some(Class::Vod),
+            Course::Growing => Some(Class::Dvr),
+            Course::Sliding if self.window > dvr_after => Some(Class::Dvr),
+            Course::Sliding => Some(Class::Live),
+            Course::OfOthers => None,
+        }
+    }
+
+    /// The reference of a name, in a manifest that was read from `bytes`.
+    pub fn reference<'a>(&'a self, name: &Name, bytes: &'a [u8]) -> &'a str {
+        let range = name.reference.start as usize..name.reference.end as usize;
+        let text = if self.made.is_empty() { bytes } else { self.made.as_bytes() };
+        text.get(range).and_then(|text| std::str::from_utf8(text).ok()).unwrap_or_default()
+    }
+
+    /// Whether a request for a playlist that has this segment, or this part of it, is answered by it
+    /// (draft-pantos-hls-rfc8216bis §6.2.5.2).
+    pub fn has(&self, sequence: u64, part: Option<u32>) -> bool {
+        let Some(edge) = self.edge else { return false };
+        has(edge, self.last_parts, sequence, part)
+    }
+}
+
+/// Whether a playlist that has come to `edge`, with `last_parts` of its last whole segment, has a
+/// segment or a part of one. A part beyond the last of a segment is the first of the next.
+pub fn has(edge: Edge, last_parts: u32, sequence: u64, part: Option<u32>) -> bool {
+    match part {
+        None => sequence < edge.sequence,
+        Some(part) if sequence == edge.sequence => part < edge.parts,
+        Some(part) if sequence.checked_add(1) == Some(edge.sequence) => {
+            part < last_parts || edge.parts > 0
+        }
+        Some(_) => sequence < edge.sequence,
+    }
+}

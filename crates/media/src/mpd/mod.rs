@@ -1,0 +1,169 @@
+//! Manifests of DASH (ISO/IEC 23009-1).
+
+mod presentation;
+mod reader;
+mod template;
+pub mod time;
+
+pub use presentation::{Presentation, Representation, Run};
+pub use template::{expand, matches};
+
+use crate::error::Unreadable;
+use crate::limits::WINDOW_MAX;
+use crate::manifest::{Course, Kind, Manifest, Name};
+use std::time::Duration;
+
+/// Reads a presentation as players use it.
+///
+/// # Errors
+/// [`Unreadable`]
+pub fn presentation(bytes: &[u8]) -> Result<Presentation, Unreadable> {
+    reader::read(bytes)
+}
+
+/// Reads an MPD, for who keeps what it names.
+///
+/// # Errors
+/// [`Unreadable`]
+pub fn read(bytes: &[u8]) -> Result<Manifest, Unreadable> {
+    let presentation = reader::read(bytes)?;
+    let mut manifest = Manifest::new(match (presentation.is_dynamic, presentation.time_shift) {
+        (false, _) => Course::Ended,
+        (true, Some(_)) => Course::Sliding,
+        (true, None) => Course::Growing,
+    });
+    let longest = presentation.representations.iter().filter_map(Representation::longest).max();
+    let span = |span: Duration| span.min(WINDOW_MAX);
+    manifest.target = span(presentation.segment_max.or(longest).unwrap_or_default());
+    manifest.window = span(presentation.time_shift.or(presentation.length).unwrap_or_default());
+    manifest.refresh = presentation.update;
+    for representation in presentation.representations {
+        let span = representation.longest().unwrap_or_default();
+        let span_ms = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        if let Some(reference) = &representation.initialization {
+            manifest.name(reference, Kind::Init, 0);
+        }
+        for reference in &representation.listed {
+            manifest.name(reference, Kind::Segment, span_ms);
+        }
+        manifest.templates.extend(representation.media.filter(|media| media.contains('$')));
+    }
+    manifest.templates.sort_unstable();
+    manifest.templates.dedup();
+    Ok(manifest)
+}
+
+impl Manifest {
+    /// Names what is written nowhere as it is.
+    fn name(&mut self, reference: &str, kind: Kind, duration_ms: u64) {
+        let Ok(start) = u32::try_from(self.made.len()) else { return };
+        self.made.push_str(reference);
+        let Ok(end) = u32::try_from(self.made.len()) else { return };
+        self.names.push(Name { kind, reference: start..end, duration_ms, before_ms: 0 });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Class;
+
+    const LIVE: &str = "<?xml version=\"1.0\"?><!-- a > b -->\
+        <MPD xmlns=\"urn:mpeg:dash:schema:mpd:2011\" type='dynamic' \
+        availabilityStartTime=\"2025-01-01T00:00:00Z\" minimumUpdatePeriod='PT2S' \
+        timeShiftBufferDepth=\"PT30S\" suggestedPresentationDelay='PT6S'><Period id='p' start='PT0S'>\
+        <AdaptationSet mimeType='video/mp4'><SegmentTemplate timescale='1000' duration='2000' \
+        initialization='$RepresentationID$/init.mp4' media='$RepresentationID$/$Number%05d$.m4s'/>\
+        <Representation id='v1' bandwidth='100'/><Representation id='v2' bandwidth='200'/>\
+        </AdaptationSet></Period></MPD>";
+
+    #[test]
+    fn a_channel_names_its_headers_and_templates() {
+        let read = read(LIVE.as_bytes()).unwrap();
+        assert_eq!(read.class(Duration::from_secs(600)), Some(Class::Live));
+        assert_eq!((read.target.as_secs(), read.window.as_secs()), (2, 30));
+        assert_eq!(read.refresh, Some(Duration::from_secs(2)));
+        assert_eq!(read.templates, ["v1/$Number%05d$.m4s", "v2/$Number%05d$.m4s"]);
+        let names: Vec<_> = read.names.iter().map(|name| read.reference(name, b"")).collect();
+        assert_eq!(names, ["v1/init.mp4", "v2/init.mp4"]);
+    }
+
+    #[test]
+    fn representations_inherit_from_what_is_around_them() {
+        let text = "<MPD><BaseURL>a/</BaseURL><BaseURL>other/</BaseURL><Period>\
+                    <SegmentTemplate timescale='10' duration='15'/>\
+                    <AdaptationSet mimeType='audio/mp4'><SegmentTemplate initialization='i-$Bandwidth$'/>\
+                    <Representation id='r' bandwidth='9'><BaseURL> b&amp;c/ </BaseURL>\
+                    <SegmentTemplate media='$RepresentationID$-$Number%05d$.m4s'/>\
+                    </Representation><Representation bandwidth='3'/></AdaptationSet></Period></MPD>";
+        let read = presentation(text.as_bytes()).unwrap();
+        let [first, second] = &read.representations[..] else { panic!("two") };
+        assert_eq!(first.initialization.as_deref(), Some("a/b&c/i-9"));
+        assert_eq!(first.media(40).as_deref(), Some("a/b&c/r-00041.m4s"));
+        assert_eq!(first.duration(0), Some(Duration::from_millis(1500)));
+        assert!(!first.is_video);
+        assert_eq!(second.initialization.as_deref(), Some("a/i-3"));
+        assert_eq!(second.media, None);
+    }
+
+    #[test]
+    fn timelines_and_lists_say_how_long_each_segment_is() {
+        let text = "<MPD type='dynamic'><Period><AdaptationSet><Representation bandwidth='1'>\
+                    <SegmentTemplate timescale='10' media='$Time$'><SegmentTimeline>\
+                    <S t='0' d='20' r='2'/><S d='7'/><S d='20' r='-1'/></SegmentTimeline>\
+                    </SegmentTemplate></Representation><Representation><SegmentList duration='3'>\
+                    <Initialization sourceURL='i'/><SegmentURL media='1.m4s'/><SegmentURL media='2.m4s'/>\
+                    </SegmentList></Representation></AdaptationSet></Period></MPD>";
+        let of = presentation(text.as_bytes()).unwrap().representations;
+        let lengths: Vec<_> = (0..6).map(|at| of[0].duration(at)).collect();
+        let ms = |ms| Some(Duration::from_millis(ms));
+        assert_eq!(lengths, [ms(2000), ms(2000), ms(2000), ms(700), ms(2000), None]);
+        assert_eq!(of[1].listed, ["1.m4s", "2.m4s"]);
+        let read = read(text.as_bytes()).unwrap();
+        assert_eq!(read.class(Duration::MAX), Some(Class::Dvr));
+        assert_eq!((read.target.as_secs(), read.templates.len(), read.names.len()), (3, 1, 3));
+    }
+
+    #[test]
+    fn films_and_odd_elements() {
+        let film = "<x:MPD xmlns:x='u' type=\"static\" mediaPresentationDuration='PT1H'><x:Period>\
+                    <EventStream><Event>&lt;</Event></EventStream></x:Period></x:MPD>\n";
+        let read = read(film.as_bytes()).unwrap();
+        assert_eq!(read.class(Duration::ZERO), Some(Class::Vod));
+        assert_eq!(read.window, Duration::from_secs(3600));
+    }
+
+    #[test]
+    fn what_is_no_mpd_or_a_trap_is_refused() {
+        let deep = "<MPD>".to_owned() + &"<a>".repeat(1000);
+        let wide = format!("<MPD {}/>", (0..100).map(|n| format!("a{n}='' ")).collect::<String>());
+        let bomb = "<!DOCTYPE m [<!ENTITY a \"aaaa\"><!ENTITY b \"&a;&a;\">]><MPD>&b;</MPD>";
+        for (text, want) in [
+            ("", Unreadable::OriginNoManifest),
+            ("hello", Unreadable::OriginNoManifest),
+            ("<html/>", Unreadable::OriginNoManifest),
+            ("<MPD/><MPD/>", Unreadable::OriginNoManifest),
+            ("<MPD>", Unreadable::OriginNoXml),
+            ("<MPD><Period></MPD>", Unreadable::OriginNoXml),
+            ("<MPD a=b/>", Unreadable::OriginNoXml),
+            ("<MPD><BaseURL>&evil;</BaseURL></MPD>", Unreadable::OriginEntities),
+            ("<MPD type='&evil;'/>", Unreadable::OriginEntities),
+            (bomb, Unreadable::OriginEntities),
+            (&deep, Unreadable::OriginTooDeep),
+            (&wide, Unreadable::OriginTooMany),
+        ] {
+            assert_eq!(read(text.as_bytes()), Err(want), "{}", &text[..text.len().min(60)]);
+        }
+    }
+
+    #[test]
+    fn a_timeline_that_every_quality_inherits_is_counted_for_each() {
+        let runs = "<S d='1'/>".repeat(50_000);
+        let text = format!(
+            "<MPD><Period><AdaptationSet><SegmentTemplate><SegmentTimeline>{runs}</SegmentTimeline>\
+             </SegmentTemplate>{}</AdaptationSet></Period></MPD>",
+            "<Representation/>".repeat(100)
+        );
+        assert_eq!(read(text.as_bytes()), Err(Unreadable::OriginTooMany));
+    }
+}

@@ -1,0 +1,92 @@
+//! A presentation, with what each representation inherits from the elements around it.
+
+use freshet_base::clock::UnixMillis;
+use std::time::Duration;
+
+/// An MPD.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Presentation {
+    /// Whether it goes on (`type="dynamic"`).
+    pub is_dynamic: bool,
+    /// Where its time begins on the clock.
+    pub start: Option<UnixMillis>,
+    /// How long to use it.
+    pub update: Option<Duration>,
+    /// How far behind the newest segment to play.
+    pub delay: Option<Duration>,
+    /// How long what is old can be seen; none is from the start.
+    pub time_shift: Option<Duration>,
+    /// The longest segment, where it says so.
+    pub segment_max: Option<Duration>,
+    /// The length of all of it.
+    pub length: Option<Duration>,
+    /// Qualities of all tracks in all periods, in their order.
+    pub representations: Vec<Representation>,
+}
+
+/// One quality of one track.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Representation {
+    /// Whether it is pictures.
+    pub is_video: bool,
+    /// Bits a second; 0 where it does not say.
+    pub bandwidth: u64,
+    /// The reference of the track header, relative to the MPD.
+    pub initialization: Option<String>,
+    /// The reference of a segment, relative to the MPD, with `$Number$` or `$Time$` in it.
+    pub media: Option<String>,
+    /// References of segments that are listed one by one.
+    pub listed: Vec<String>,
+    /// The number of the first segment.
+    pub start_number: u64,
+    /// Units of time in a second.
+    pub timescale: u64,
+    /// How long each segment lasts, in such units.
+    pub duration: Option<u64>,
+    /// How long segments last, one run after the other.
+    pub timeline: Vec<Run>,
+}
+
+/// Segments that last as long as each other.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Run {
+    /// How long, in units of the timescale.
+    pub duration: u64,
+    /// How many. What goes on to the next run or for good counts as one.
+    pub count: u64,
+}
+
+impl Representation {
+    /// How long segment `index` lasts, from 0; `None` where it lists all and this is not among them, or
+    /// says nothing that makes sense.
+    pub fn duration(&self, index: u64) -> Option<Duration> {
+        if self.timeline.is_empty() {
+            return self.span(self.duration?);
+        }
+        let mut left = index;
+        for run in &self.timeline {
+            if left < run.count {
+                return self.span(run.duration);
+            }
+            left -= run.count;
+        }
+        None
+    }
+
+    /// The longest segment.
+    pub fn longest(&self) -> Option<Duration> {
+        let listed = self.timeline.iter().map(|run| run.duration).max();
+        self.span(listed.or(self.duration)?)
+    }
+
+    /// The reference of segment `index`, from 0, where they are numbered.
+    pub fn media(&self, index: u64) -> Option<String> {
+        let template = self.media.as_deref()?;
+        Some(super::expand(template, "Number", self.start_number.saturating_add(index)))
+    }
+
+    fn span(&self, units: u64) -> Option<Duration> {
+        let seconds = units as f64 / self.timescale.max(1) as f64;
+        Duration::try_from_secs_f64(seconds).ok().filter(|span| !span.is_zero())
+    }
+}

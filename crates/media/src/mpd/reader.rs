@@ -1,0 +1,386 @@
+//! From XML to a presentation, element by element: nothing is kept but what representations inherit.
+
+use super::presentation::{Presentation, Representation, Run};
+use super::time;
+use crate::error::Unreadable;
+use crate::limits::{
+    REFERENCE_BYTES_MAX, REPRESENTATIONS_MAX, RUNS_MAX, XML_ATTRIBUTES_MAX, XML_DEPTH_MAX,
+    XML_ELEMENTS_MAX,
+};
+use quick_xml::events::attributes::Attribute;
+use quick_xml::events::{BytesStart, Event};
+use quick_xml::{Reader, XmlVersion};
+use std::borrow::Cow;
+use std::time::Duration;
+
+/// Reads an MPD.
+///
+/// # Errors
+/// [`Unreadable`]
+pub(super) fn read(bytes: &[u8]) -> Result<Presentation, Unreadable> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Unreadable::OriginNoText)?;
+    let mut xml = Reader::from_str(text);
+    let mut reading = Reading::default();
+    loop {
+        let event = xml.read_event().map_err(|_| reading.refusal())?;
+        match event {
+            Event::Start(element) => reading.start(&element)?,
+            Event::Empty(element) => {
+                reading.start(&element)?;
+                reading.end()?;
+            }
+            Event::End(_) => reading.end()?,
+            Event::Text(text) => reading.text(&text),
+            Event::CData(text) => reading.text(&text),
+            Event::GeneralRef(name) => reading.reference(&name)?,
+            Event::DocType(_) => return Err(Unreadable::OriginEntities),
+            Event::Eof => return reading.finish(),
+            Event::Comment(_) | Event::Decl(_) | Event::PI(_) => {}
+        }
+    }
+}
+
+/// The elements that mean something here.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Element {
+    Mpd,
+    Period,
+    AdaptationSet,
+    Representation,
+    BaseUrl,
+    SegmentBase,
+    SegmentTemplate,
+    SegmentList,
+    SegmentTimeline,
+    Initialization,
+    SegmentUrl,
+    S,
+    Other,
+}
+
+/// What an element hands on to those in it.
+#[derive(Clone, Debug, Default)]
+struct Level {
+    base: String,
+    /// Whether a `BaseURL` of this element was there: further ones are alternatives.
+    has_base: bool,
+    id: String,
+    is_video: bool,
+    bandwidth: u64,
+    initialization: Option<String>,
+    media: Option<String>,
+    listed: Vec<String>,
+    start_number: Option<u64>,
+    timescale: Option<u64>,
+    duration: Option<u64>,
+    timeline: Vec<Run>,
+}
+
+#[derive(Default)]
+struct Reading {
+    presentation: Presentation,
+    open: Vec<Element>,
+    levels: Vec<Level>,
+    elements: usize,
+    runs: usize,
+    /// Text of the `BaseURL` that is open.
+    text: String,
+    is_one: bool,
+}
+
+impl Reading {
+    fn start(&mut self, start: &BytesStart<'_>) -> Result<(), Unreadable> {
+        self.elements += 1;
+        if self.elements > XML_ELEMENTS_MAX {
+            return Err(Unreadable::OriginTooMany);
+        }
+        if self.open.len() >= XML_DEPTH_MAX {
+            return Err(Unreadable::OriginTooDeep);
+        }
+        let element = element(start.local_name().as_ref());
+        if self.open.is_empty() && (element != Element::Mpd || self.is_one) {
+            return Err(Unreadable::OriginNoManifest);
+        }
+        self.is_one = true;
+        self.open.push(element);
+        match element {
+            Element::Mpd | Element::Period | Element::AdaptationSet | Element::Representation => {
+                let mut level = self.levels.last().cloned().unwrap_or_default();
+                level.has_base = false;
+                self.levels.push(level);
+                self.level_attributes(element, start)
+            }
+            Element::SegmentTemplate | Element::SegmentList | Element::SegmentBase => {
+                self.template(start)
+            }
+            Element::SegmentTimeline => {
+                self.level().timeline.clear();
+                Ok(())
+            }
+            Element::S => self.run(start),
+            Element::Initialization => {
+                let source = attribute(start, "sourceURL")?;
+                let level = self.level();
+                if let Some(source) = source {
+                    level.initialization = Some(source);
+                }
+                Ok(())
+            }
+            Element::SegmentUrl => {
+                let media = attribute(start, "media")?;
+                self.runs += 1;
+                if self.runs > RUNS_MAX {
+                    return Err(Unreadable::OriginTooMany);
+                }
+                self.level().listed.extend(media);
+                Ok(())
+            }
+            Element::BaseUrl => {
+                self.text.clear();
+                Ok(())
+            }
+            Element::Other => attributes(start, |_, _| {}),
+        }
+    }
+
+    fn level_attributes(
+        &mut self,
+        element: Element,
+        start: &BytesStart<'_>,
+    ) -> Result<(), Unreadable> {
+        let mut presentation = std::mem::take(&mut self.presentation);
+        let level = self.level();
+        let span = |text: &str| time::duration_ms(text).map(Duration::from_millis);
+        let result = attributes(start, |name, value| match (element, name) {
+            (Element::Mpd, "type") => presentation.is_dynamic = value == "dynamic",
+            (Element::Mpd, "availabilityStartTime") => presentation.start = time::instant(value),
+            (Element::Mpd, "minimumUpdatePeriod") => presentation.update = span(value),
+            (Element::Mpd, "suggestedPresentationDelay") => presentation.delay = span(value),
+            (Element::Mpd, "timeShiftBufferDepth") => presentation.time_shift = span(value),
+            (Element::Mpd, "maxSegmentDuration") => presentation.segment_max = span(value),
+            (Element::Mpd, "mediaPresentationDuration") => presentation.length = span(value),
+            (Element::AdaptationSet | Element::Representation, "mimeType") => {
+                level.is_video = value.starts_with("video/");
+            }
+            (Element::AdaptationSet, "contentType") => level.is_video |= value == "video",
+            (Element::Representation, "id") => level.id = value.to_owned(),
+            (Element::Representation, "bandwidth") => level.bandwidth = value.parse().unwrap_or(0),
+            _ => {}
+        });
+        self.presentation = presentation;
+        result
+    }
+
+    fn template(&mut self, start: &BytesStart<'_>) -> Result<(), Unreadable> {
+        let level = self.level();
+        attributes(start, |name, value| match name {
+            "initialization" => level.initialization = Some(value.to_owned()),
+            "media" => level.media = Some(value.to_owned()),
+            "startNumber" => level.start_number = value.parse().ok(),
+            "timescale" => level.timescale = value.parse().ok(),
+            "duration" => level.duration = value.parse().ok(),
+            _ => {}
+        })
+    }
+
+    fn run(&mut self, start: &BytesStart<'_>) -> Result<(), Unreadable> {
+        let (mut duration, mut repeats) = (None, 0_i64);
+        attributes(start, |name, value| match name {
+            "d" => duration = value.parse::<u64>().ok(),
+            "r" => repeats = value.parse().unwrap_or(0),
+            _ => {}
+        })?;
+        self.runs += 1;
+        if self.runs > RUNS_MAX {
+            return Err(Unreadable::OriginTooMany);
+        }
+        if let Some(duration) = duration {
+            // A negative number goes on to the next run: how far, its start would say.
+            let count = u64::try_from(repeats).unwrap_or(0).saturating_add(1);
+            self.level().timeline.push(Run { duration, count });
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, text: &str) {
+        if self.open.last() == Some(&Element::BaseUrl) && self.text.len() < REFERENCE_BYTES_MAX {
+            self.text.push_str(text);
+        }
+    }
+
+    /// A reference to an entity or a character.
+    fn reference(&mut self, name: &str) -> Result<(), Unreadable> {
+        let text = match name {
+            "amp" => "&",
+            "lt" => "<",
+            "gt" => ">",
+            "quot" => "\"",
+            "apos" => "'",
+            // No character of a reference that a cache could know is written by its number.
+            name if name.starts_with('#') => "\u{fffd}",
+            _ => return Err(Unreadable::OriginEntities),
+        };
+        self.text(text);
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Unreadable> {
+        match self.open.pop() {
+            Some(Element::Representation) => {
+                let level = self.levels.pop().unwrap_or_default();
+                if self.presentation.representations.len() >= REPRESENTATIONS_MAX {
+                    return Err(Unreadable::OriginTooMany);
+                }
+                self.runs += level.timeline.len() + level.listed.len();
+                if self.runs > RUNS_MAX {
+                    return Err(Unreadable::OriginTooMany);
+                }
+                self.presentation.representations.push(level.into_representation());
+            }
+            Some(Element::Mpd | Element::Period | Element::AdaptationSet) => {
+                self.levels.pop();
+            }
+            Some(Element::BaseUrl) => {
+                let base = std::mem::take(&mut self.text);
+                let level = self.level();
+                if !std::mem::replace(&mut level.has_base, true) {
+                    level.base = joined(&level.base, base.trim());
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn level(&mut self) -> &mut Level {
+        if self.levels.is_empty() {
+            self.levels.push(Level::default());
+        }
+        let last = self.levels.len() - 1;
+        &mut self.levels[last]
+    }
+
+    /// Why what the XML reader refuses is refused.
+    fn refusal(&self) -> Unreadable {
+        if self.is_one { Unreadable::OriginNoXml } else { Unreadable::OriginNoManifest }
+    }
+
+    fn finish(self) -> Result<Presentation, Unreadable> {
+        if !self.is_one || !self.open.is_empty() {
+            return Err(self.refusal());
+        }
+        Ok(self.presentation)
+    }
+}
+
+impl Level {
+    fn into_representation(self) -> Representation {
+        let whole = |reference: &str| {
+            let reference = reference.replace("$RepresentationID$", &self.id);
+            let reference = super::expand(&reference, "Bandwidth", self.bandwidth);
+            Some(joined(&self.base, &reference))
+                .filter(|reference| reference.len() <= REFERENCE_BYTES_MAX)
+        };
+        Representation {
+            is_video: self.is_video,
+            bandwidth: self.bandwidth,
+            initialization: self.initialization.as_deref().and_then(whole),
+            media: self.media.as_deref().and_then(whole),
+            listed: self.listed.iter().filter_map(|reference| whole(reference)).collect(),
+            start_number: self.start_number.unwrap_or(1),
+            timescale: self.timescale.unwrap_or(1),
+            duration: self.duration,
+            timeline: self.timeline,
+        }
+    }
+}
+
+/// `reference` seen from `base`, both relative to the manifest or absolute (RFC 3986 §5.2, dots left).
+fn joined(base: &str, reference: &str) -> String {
+    let has_scheme = reference
+        .split_once("://")
+        .is_some_and(|(scheme, _)| scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+    if has_scheme || reference.starts_with("//") || base.is_empty() {
+        return reference.to_owned();
+    }
+    let authority = base
+        .split_once("://")
+        .map_or(0, |(scheme, rest)| scheme.len() + 3 + rest.find('/').unwrap_or(rest.len()));
+    let path = base.get(..base.find('?').unwrap_or(base.len())).unwrap_or_default();
+    let kept = if reference.starts_with('/') {
+        base.get(..authority).unwrap_or_default()
+    } else {
+        let folder = path.rfind('/').map_or(0, |at| at + 1);
+        path.get(..folder.max(authority)).unwrap_or_default()
+    };
+    format!("{kept}{reference}")
+}
+
+fn element(name: &str) -> Element {
+    match name {
+        "MPD" => Element::Mpd,
+        "Period" => Element::Period,
+        "AdaptationSet" => Element::AdaptationSet,
+        "Representation" => Element::Representation,
+        "BaseURL" => Element::BaseUrl,
+        "SegmentBase" => Element::SegmentBase,
+        "SegmentTemplate" => Element::SegmentTemplate,
+        "SegmentList" => Element::SegmentList,
+        "SegmentTimeline" => Element::SegmentTimeline,
+        "Initialization" => Element::Initialization,
+        "SegmentURL" => Element::SegmentUrl,
+        "S" => Element::S,
+        _ => Element::Other,
+    }
+}
+
+/// Shows each attribute: its name without a prefix, and its value.
+fn attributes(start: &BytesStart<'_>, mut see: impl FnMut(&str, &str)) -> Result<(), Unreadable> {
+    for (at, attribute) in start.attributes().with_checks(false).enumerate() {
+        if at >= XML_ATTRIBUTES_MAX {
+            return Err(Unreadable::OriginTooMany);
+        }
+        let attribute = attribute.map_err(|_| Unreadable::OriginNoXml)?;
+        see(attribute.key.local_name().as_ref(), &value(&attribute)?);
+    }
+    Ok(())
+}
+
+fn attribute(start: &BytesStart<'_>, wanted: &str) -> Result<Option<String>, Unreadable> {
+    let mut found = None;
+    attributes(start, |name, value| {
+        if name == wanted && value.len() <= REFERENCE_BYTES_MAX {
+            found = Some(value.to_owned());
+        }
+    })?;
+    Ok(found)
+}
+
+fn value<'a>(attribute: &Attribute<'a>) -> Result<Cow<'a, str>, Unreadable> {
+    if !attribute.value.contains('&') {
+        return Ok(attribute.value.clone());
+    }
+    attribute.normalized_value(XmlVersion::Implicit1_0).map_err(|_| Unreadable::OriginEntities)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::joined;
+
+    #[test]
+    fn bases_follow_one_another() {
+        for (base, reference, want) in [
+            ("", "a/", "a/"),
+            ("a/", "b/", "a/b/"),
+            ("a/x", "b", "a/b"),
+            ("http://h/a/", "b", "http://h/a/b"),
+            ("http://h/a/", "/b", "http://h/b"),
+            ("http://h", "b", "http://hb"),
+            ("a/", "http://h/", "http://h/"),
+            ("/a/?q=/x", "b", "/a/b"),
+            ("a/", "//h/b", "//h/b"),
+        ] {
+            assert_eq!(joined(base, reference), want, "{base} {reference}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Times as MPDs write them: XML Schema durations and instants.
+
+use freshet_base::clock::UnixMillis;
+
+/// The milliseconds in a duration of days, hours, minutes and seconds (`P1DT1H2M3.5S`); `None` when it
+/// is anything else, such as one with months, whose length is nobody's knowledge.
+pub fn duration_ms(text: &str) -> Option<u64> {
+    let text = text.strip_prefix('P')?;
+    let (days, mut rest) = match text.split_once('T') {
+        Some((days, time)) if !time.is_empty() => (days, time),
+        Some(_) => return None,
+        None => (text, ""),
+    };
+    if days.is_empty() && rest.is_empty() {
+        return None;
+    }
+    let mut millis = match days.strip_suffix('D') {
+        Some(days) => days.parse::<u32>().ok().map(f64::from)? * 86_400_000.0,
+        None if days.is_empty() => 0.0,
+        None => return None,
+    };
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let number: f64 = rest.get(..end)?.parse().ok()?;
+        let unit_ms = match rest.as_bytes().get(end)? {
+            b'H' => 3_600_000.0,
+            b'M' => 60_000.0,
+            b'S' => 1000.0,
+            _ => return None,
+        };
+        millis += number * unit_ms;
+        rest = rest.get(end + 1..)?;
+    }
+    // The comparison is false for what is no number.
+    (millis < 1e15).then_some(millis.round() as u64)
+}
+
+/// The instant in `text`, which is UTC with `Z` or without, with or without a fraction of a second;
+/// `None` when it is anything else.
+pub fn instant(text: &str) -> Option<UnixMillis> {
+    let (date, time) = text.strip_suffix('Z').unwrap_or(text).split_once('T')?;
+    let mut date = date.splitn(3, '-').map(|part| part.parse::<u64>().ok());
+    let (year, month, day) = (date.next()??, date.next()??, date.next()??);
+    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    let days = days_since_epoch(year, month, day);
+    Some(UnixMillis(days * 86_400_000 + clock_ms(time)?))
+}
+
+fn clock_ms(text: &str) -> Option<u64> {
+    let mut parts = text.splitn(3, ':');
+    let hour: u64 = parts.next()?.parse().ok()?;
+    let minute: u64 = parts.next()?.parse().ok()?;
+    let second: f64 = parts.next()?.parse().ok()?;
+    if hour > 23 || minute > 59 || !(0.0..61.0).contains(&second) {
+        return None;
+    }
+    Some((hour * 60 + minute) * 60_000 + (second * 1000.0).round() as u64)
+}
+
+/// Days from 1970-01-01, for years from 1970. Counted in years that begin in March, so that the leap
+/// day is the last of its year.
+fn days_since_epoch(year: u64, month: u64, day: u64) -> u64 {
+    let year = year - u64::from(month <= 2);
+    let month_from_march = (month + 9) % 12;
+    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
+    let (era, year_of_era) = (year / 400, year % 400);
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    (era * 146_097 + day_of_era).saturating_sub(719_468)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn durations_have_units_of_fixed_length() {
+        for (text, want) in [
+            ("PT6S", Some(6000)),
+            ("PT1H2M3.5S", Some(3_723_500)),
+            ("P0DT0H0M2.000S", Some(2000)),
+            ("P1D", Some(86_400_000)),
+            ("P1M", None),
+            ("P", None),
+            ("PT", None),
+            ("PT5", None),
+            ("PT-5S", None),
+            ("PT..S", None),
+            ("PT99999999999999999999S", None),
+        ] {
+            assert_eq!(duration_ms(text), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn instants_are_utc() {
+        assert_eq!(instant("2025-01-01T00:00:00Z"), Some(UnixMillis(1_735_689_600_000)));
+        assert_eq!(instant("2024-02-29T12:34:56.789"), Some(UnixMillis(1_709_210_096_789)));
+        for text in ["", "2025-01-01", "2025-13-01T00:00:00Z", "2025-01-01T24:00:00Z"] {
+            assert_eq!(instant(text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_breaks_the_readers(text in "[-PTHMSDZ:.0-9é]{0,40}") {
+            let _ = instant(&text);
+            let _ = duration_ms(&text);
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Shared by the fuzz targets.
+
+use freshet_media::limits::WINDOW_MAX;
+use freshet_media::{Format, read};
+use std::time::Duration;
+
+/// One target runs this long under `cargo test`; a fuzzer runs as long as it is told.
+pub(crate) const TEST_TIME: Duration = Duration::from_millis(1000);
+
+/// Inputs are short: what is long is of many lines that are read alike.
+pub(crate) const INPUT_BYTES_MAX: usize = 512;
+
+/// Reads the input as it is, and the text that its bytes pick from `words`.
+pub(crate) fn as_bytes_and_words(format: Format, input: &[u8], words: &[&str]) {
+    check(format, input);
+    let picked = input.iter().filter_map(|byte| words.get(usize::from(*byte) % words.len()));
+    let text: Vec<u8> = picked.flat_map(|word| word.bytes()).collect();
+    check(format, &text);
+    check(format, &[words.first().unwrap_or(&"").as_bytes(), &text].concat());
+}
+
+/// What is read is within its bounds, and every name is text of the manifest or made of it.
+fn check(format: Format, bytes: &[u8]) {
+    let Ok(manifest) = read(format, bytes) else { return };
+    assert!(manifest.window <= WINDOW_MAX && manifest.target <= WINDOW_MAX);
+    for name in &manifest.names {
+        let reference = manifest.reference(name, bytes);
+        assert!(!reference.is_empty() || name.reference.is_empty());
+    }
+    if let Some(edge) = manifest.edge {
+        assert!(!manifest.has(edge.sequence, None) && !manifest.has(u64::MAX, Some(u32::MAX)));
+    }
+}
