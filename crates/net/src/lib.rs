@@ -9,8 +9,8 @@
 //! Every worker is one thread with its own tokio `LocalRuntime`; sockets belong to the runtime they
 //! were first used in. What workers share is read-mostly: certificates and ticket keys are swapped
 //! whole. This crate parses no HTTP, reads no configuration file and formats no access log. Unsafe
-//! code is found in [`handover`], where file descriptors come out of an environment variable, and
-//! at one call in [`listener`].
+//! code is found in [`handover`], where file descriptors come out of an environment variable, at one
+//! call in [`listener`], and in [`quic`], at calls of the kernel that nobody else has.
 //!
 //! ```
 //! use freshet_net::{address::Address, listener::{ListenOptions, Listener}};
@@ -40,6 +40,7 @@ pub mod handover;
 pub mod limits;
 pub mod listener;
 pub mod proxy;
+pub mod quic;
 pub mod readiness;
 pub mod socket;
 pub mod stream;

@@ -63,3 +63,21 @@ pub const LINGER_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes of a certificate, key, authority or staple file. The bundle of all public authorities has
 /// about 220 KB.
 pub const PEM_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Bytes of datagrams taken from a UDP socket by one read: what the kernel joins of one sender.
+pub const UDP_READ_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes of datagrams asked to be kept by the kernel in each direction while a worker does something
+/// else: some 5 ms at 10 Gbit/s.
+pub const UDP_BUFFER_BYTES: usize = 8 << 20;
+
+/// Handshakes of QUIC that are open on one worker before clients have to show where they are first:
+/// more than come together by chance, and some 4 MB of memory.
+pub const HANDSHAKES_UNASKED_MAX: usize = 100;
+
+/// Handshakes of QUIC that are open on one worker before no more begin.
+pub const HANDSHAKES_OPEN_MAX: usize = 2000;
+
+/// Stateless resets that one worker sends in a second. Each is shorter than what it answers, so it is
+/// of little use to an attacker; this bounds the rest.
+pub const RESETS_PER_SECOND_MAX: u32 = 200;

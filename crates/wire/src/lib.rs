@@ -31,8 +31,14 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod calm;
 mod error_table;
 pub mod h1;
 pub mod h2;
+pub mod h3;
+mod head;
+mod priority;
 pub mod proxy_protocol;
+pub mod quic;
+mod scheduler;
 pub mod tls;

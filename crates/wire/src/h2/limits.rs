@@ -42,6 +42,3 @@ pub const CONTROL_BYTES_MAX: usize = 64 << 10;
 /// Closed streams of which it is remembered how they were closed: those a client may still send to
 /// without being wrong.
 pub const CLOSED_STREAMS_KEPT: usize = 256;
-
-/// Bytes of a `priority` field that are looked at; `u=0, i` and some unknown parameters.
-pub const PRIORITY_BYTES_MAX: usize = 256;

@@ -13,19 +13,16 @@ mod calm;
 pub mod conduct;
 mod connection;
 mod frame;
-mod head;
 pub mod hpack;
 pub mod limits;
-mod priority;
-mod scheduler;
 mod settings;
 mod window;
 
+pub use crate::head::Request;
+pub use crate::priority::Priority;
 pub use conduct::Conduct;
 pub use connection::{Connection, DataFrame, Event, Failed, Received};
 pub use frame::{FRAME_HEADER_BYTES, data_frame_header};
-pub use head::Request;
-pub use priority::Priority;
 pub use settings::Local;
 
 /// What a client with prior knowledge, or after ALPN, sends first (RFC 9113 §3.4).

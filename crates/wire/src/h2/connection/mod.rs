@@ -10,14 +10,14 @@ mod tests;
 
 use super::calm::Calm;
 use super::frame::{FRAME_HEADER_BYTES, Header, STREAM_MAX, kind, number, write};
-use super::head::Request;
 use super::hpack::{Decoder, Encoder};
 use super::limits::{CONTROL_BYTES_MAX, FRAME_BYTES_MAX, HEADER_TABLE_BYTES};
-use super::priority::Priority;
-use super::scheduler::Scheduler;
 use super::settings::{Local, Peer, WINDOW_DEFAULT};
 use super::window::{ReceiveWindow, SendWindow};
 use super::{Code, PREFACE};
+use crate::head::Request;
+use crate::priority::Priority;
+use crate::scheduler::Scheduler;
 use freshet_http::message::Scheme;
 use receive::Block;
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ pub struct Connection {
     foretold: BTreeMap<u32, Priority>,
     receive: ReceiveWindow,
     send: SendWindow,
-    scheduler: Scheduler,
+    scheduler: Scheduler<u32>,
     /// Bytes of responses' bodies that are there and not sent, of all streams.
     queued: usize,
     /// Our frames but for DATA, in order.

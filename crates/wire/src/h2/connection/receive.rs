@@ -1,12 +1,12 @@
 //! Frames of requests: HEADERS, CONTINUATION, DATA, RST_STREAM.
 
 use super::super::frame::{FRAME_HEADER_BYTES, Header, flag, number, without_padding};
-use super::super::head::{HeadBuilder, Wrong};
 use super::super::limits::{BLOCK_FACTOR, BLOCK_FRAMES_MAX};
 use super::super::window::{ReceiveWindow, SendWindow};
 use super::super::{Code, Priority};
 use super::{Closed, Connection, End, Event, Leaving, Stream};
-use freshet_http::message::ResponseHead;
+use crate::head::{HeadBuilder, Wrong};
+use freshet_http::message::{ResponseHead, Version};
 use std::time::Duration;
 
 /// Compressed fields of one head.
@@ -146,7 +146,7 @@ impl Connection {
         if self.streams.len() >= self.local.streams_max as usize {
             return self.refuse(number, Code::RefusedStream);
         }
-        match builder.finish(self.scheme, block.ends, head_bytes) {
+        match builder.finish(Version::Http2, self.scheme, block.ends, head_bytes) {
             Ok(request) => {
                 self.calm.useful_frame();
                 let priority = foretold.unwrap_or(request.priority);

@@ -2,10 +2,10 @@
 
 use super::super::Code;
 use super::super::frame::{FRAME_HEADER_BYTES, Header, flag, kind, write};
-use super::super::head::is_of_connection;
 use super::super::hpack::Indexing;
 use super::super::limits::DATA_BYTES_MAX;
 use super::{Closed, Connection, End};
+use crate::head::is_of_connection;
 use freshet_http::fields::Fields;
 use freshet_http::hop_by_hop;
 use freshet_http::message::ResponseHead;

@@ -1,8 +1,8 @@
 //! One request and its response, and what is remembered of those that are over.
 
 use super::super::limits::CLOSED_STREAMS_KEPT;
-use super::super::priority::Priority;
 use super::super::window::{ReceiveWindow, SendWindow};
+use crate::priority::Priority;
 use freshet_http::fields::Fields;
 use std::collections::VecDeque;
 

@@ -7,7 +7,7 @@ const VALUE_MAX: usize = 1 << 24;
 
 /// Reads a number whose first part is the low `prefix_bits` of the first byte. Returns it and what
 /// follows.
-pub(super) fn read(input: &[u8], prefix_bits: u32) -> Result<(usize, &[u8]), HpackError> {
+pub(crate) fn read(input: &[u8], prefix_bits: u32) -> Result<(usize, &[u8]), HpackError> {
     let (first, mut rest) = input.split_first().ok_or(HpackError::ClientTruncated)?;
     let mask = (1_usize << prefix_bits) - 1;
     let mut value = usize::from(*first) & mask;
@@ -30,7 +30,7 @@ pub(super) fn read(input: &[u8], prefix_bits: u32) -> Result<(usize, &[u8]), Hpa
 }
 
 /// Appends `value` behind the bits of `pattern` above the prefix.
-pub(super) fn write(pattern: u8, prefix_bits: u32, value: usize, out: &mut Vec<u8>) {
+pub(crate) fn write(pattern: u8, prefix_bits: u32, value: usize, out: &mut Vec<u8>) {
     let mask = (1_usize << prefix_bits) - 1;
     if value < mask {
         return out.push(pattern | value as u8);

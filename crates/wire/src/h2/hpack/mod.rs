@@ -3,7 +3,7 @@
 mod decode;
 mod encode;
 pub mod huffman;
-mod integer;
+pub(crate) mod integer;
 mod table;
 
 #[cfg(test)]

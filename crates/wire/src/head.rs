@@ -1,7 +1,8 @@
-//! Fields of HEADERS frames into heads of requests (RFC 9113 §8).
+//! Fields of HEADERS frames into heads of requests, of HTTP/2 (RFC 9113 §8) and HTTP/3 (RFC 9114
+//! §4.3), which have the same rules.
 
-use super::priority::Priority;
 use crate::h1::Limits;
+use crate::priority::Priority;
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, RequestHead, Scheme, Version};
 use freshet_http::target;
@@ -28,12 +29,12 @@ pub struct Request {
     /// refers to by number are here and not in `head_bytes`.
     pub list_bytes: usize,
     /// What it says about the order of responses.
-    pub(super) priority: Priority,
+    pub(crate) priority: Priority,
 }
 
 /// Why a request is not served.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Wrong {
+pub(crate) enum Wrong {
     /// Not a request: the stream is reset (RFC 9113 §8.1.1).
     Malformed,
     /// A request over a limit, or one that HTTP/1 would answer so.
@@ -41,7 +42,7 @@ pub(super) enum Wrong {
 }
 
 /// A head of which the fields come one by one. Fields over the limits are not kept.
-pub(super) struct HeadBuilder<'a> {
+pub(crate) struct HeadBuilder<'a> {
     limits: &'a Limits,
     is_trailers: bool,
     fields: Fields,
@@ -61,7 +62,7 @@ pub(super) struct HeadBuilder<'a> {
 
 impl<'a> HeadBuilder<'a> {
     /// For a request's head, or for its trailers.
-    pub(super) fn new(limits: &'a Limits, is_trailers: bool) -> Self {
+    pub(crate) fn new(limits: &'a Limits, is_trailers: bool) -> Self {
         Self {
             limits,
             is_trailers,
@@ -82,7 +83,7 @@ impl<'a> HeadBuilder<'a> {
     }
 
     /// Takes the next field.
-    pub(super) fn field(&mut self, name: &[u8], value: &[u8]) {
+    pub(crate) fn field(&mut self, name: &[u8], value: &[u8]) {
         // Counted before any of it is kept.
         self.list_bytes += name.len() + value.len() + FIELD_OVERHEAD_BYTES;
         if self.list_bytes > self.limits.head_bytes_max {
@@ -180,15 +181,16 @@ impl<'a> HeadBuilder<'a> {
     }
 
     /// Trailers are over.
-    pub(super) fn finish_trailers(self) -> Result<(), Wrong> {
+    pub(crate) fn finish_trailers(self) -> Result<(), Wrong> {
         // Those over the limit are dropped like all others.
         if self.is_malformed { Err(Wrong::Malformed) } else { Ok(()) }
     }
 
     /// The request, of which the fields took `head_bytes` on the wire. `ends` says that no body
     /// follows.
-    pub(super) fn finish(
+    pub(crate) fn finish(
         mut self,
+        version: Version,
         scheme: Scheme,
         ends: bool,
         head_bytes: usize,
@@ -212,7 +214,6 @@ impl<'a> HeadBuilder<'a> {
             self.fields.append("cookie", &self.cookies);
         }
         let priority = self.fields.get("priority").map(Priority::parse).unwrap_or_default();
-        let version = Version::Http2;
         let fields = self.fields;
         let head = RequestHead { method, scheme, authority, target, version, fields };
         let list_bytes = self.list_bytes;
@@ -259,8 +260,8 @@ impl<'a> HeadBuilder<'a> {
     }
 }
 
-/// Whether a response's field is about a connection and has no place in HTTP/2.
-pub(super) fn is_of_connection(name: &[u8]) -> bool {
+/// Whether a response's field is about a connection and has no place in HTTP/2 and HTTP/3.
+pub(crate) fn is_of_connection(name: &[u8]) -> bool {
     CONNECTION_FIELDS.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
@@ -284,7 +285,7 @@ mod tests {
         for (name, value) in fields {
             builder.field(name.as_bytes(), value.as_bytes());
         }
-        builder.finish(Scheme::Https, true, 0)
+        builder.finish(Version::Http2, Scheme::Https, true, 0)
     }
 
     fn strict(fields: &[(&str, &str)]) -> Result<Request, Wrong> {
@@ -363,7 +364,7 @@ mod tests {
             builder.field(b"a", large.as_bytes());
         }
         assert!(builder.fields.heap_bytes() < 2000);
-        assert_eq!(builder.finish(Scheme::Http, true, 0), Err(Wrong::Status(431)));
+        assert_eq!(builder.finish(Version::Http2, Scheme::Http, true, 0), Err(Wrong::Status(431)));
         assert_eq!(strict(&GET[..3]), Err(Wrong::Status(400)));
         assert_eq!(
             strict(&[GET[0], GET[1], GET[2], (":authority", "a@b")]),

@@ -1,7 +1,9 @@
 //! What a client says about the order of responses (RFC 9218).
 
-use super::limits::PRIORITY_BYTES_MAX;
 use freshet_http::structured::{BareItem, Dictionary, Member};
+
+/// Bytes of a `priority` field that are looked at; `u=0, i` and some unknown parameters.
+const PRIORITY_BYTES_MAX: usize = 256;
 
 /// The urgency of a response that nothing was said about.
 const URGENCY_DEFAULT: u8 = 3;

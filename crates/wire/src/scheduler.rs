@@ -1,6 +1,6 @@
 //! Which stream sends next (RFC 9218 §10).
 
-use super::priority::Priority;
+use crate::priority::Priority;
 use std::collections::{BTreeSet, VecDeque};
 
 /// The streams of a connection that could send at once, in their order: by urgency; within one those
@@ -8,24 +8,32 @@ use std::collections::{BTreeSet, VecDeque};
 /// Where an urgency has both, the first of the former has a place in the turn.
 ///
 /// A stream that has nothing to send, or no window, is not here, and so in nobody's way.
-#[derive(Debug, Default)]
-pub(super) struct Scheduler {
-    levels: [Level; Priority::URGENCIES],
+#[derive(Debug)]
+pub(crate) struct Scheduler<K> {
+    levels: [Level<K>; Priority::URGENCIES],
     /// A bit for each level that is not empty.
     occupied: u8,
 }
 
-#[derive(Debug, Default)]
-struct Level {
-    whole: BTreeSet<u32>,
-    parts: VecDeque<u32>,
+#[derive(Debug)]
+struct Level<K> {
+    whole: BTreeSet<K>,
+    parts: VecDeque<K>,
     /// Whether the next turn is one of `parts`.
     turn_of_parts: bool,
 }
 
-impl Scheduler {
+impl<K> Default for Scheduler<K> {
+    fn default() -> Self {
+        let level =
+            |_| Level { whole: BTreeSet::new(), parts: VecDeque::new(), turn_of_parts: false };
+        Self { levels: [(); Priority::URGENCIES].map(level), occupied: 0 }
+    }
+}
+
+impl<K: Copy + Ord> Scheduler<K> {
     /// A stream that was not here can send.
-    pub(super) fn add(&mut self, stream: u32, priority: Priority) {
+    pub(crate) fn add(&mut self, stream: K, priority: Priority) {
         let at = usize::from(priority.urgency);
         let Some(level) = self.levels.get_mut(at) else { return };
         if priority.incremental {
@@ -37,7 +45,7 @@ impl Scheduler {
     }
 
     /// A stream cannot send any more.
-    pub(super) fn remove(&mut self, stream: u32, priority: Priority) {
+    pub(crate) fn remove(&mut self, stream: K, priority: Priority) {
         let at = usize::from(priority.urgency);
         let Some(level) = self.levels.get_mut(at) else { return };
         if priority.incremental {
@@ -50,8 +58,13 @@ impl Scheduler {
         }
     }
 
+    /// Whether no stream can send.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.occupied == 0
+    }
+
     /// The stream whose turn it is. It stays, and has had its turn.
-    pub(super) fn next(&mut self) -> Option<u32> {
+    pub(crate) fn next(&mut self) -> Option<K> {
         let level = self.levels.get_mut(self.occupied.trailing_zeros() as usize)?;
         let takes_parts = level.whole.is_empty() || level.turn_of_parts;
         if takes_parts && let Some(stream) = level.parts.pop_front() {
@@ -74,13 +87,13 @@ mod tests {
         Priority { urgency, incremental }
     }
 
-    fn turns(scheduler: &mut Scheduler, count: usize) -> Vec<u32> {
+    fn turns(scheduler: &mut Scheduler<u32>, count: usize) -> Vec<u32> {
         (0..count).filter_map(|_| scheduler.next()).collect()
     }
 
     #[test]
     fn the_more_urgent_go_first_and_equals_one_after_another() {
-        let mut scheduler = Scheduler::default();
+        let mut scheduler = Scheduler::<u32>::default();
         for (stream, urgency) in [(1, 5), (3, 3), (5, 3), (7, 0)] {
             scheduler.add(stream, of(urgency, false));
         }
@@ -97,7 +110,7 @@ mod tests {
 
     #[test]
     fn incremental_ones_take_turns_and_the_others_have_one_together() {
-        let mut scheduler = Scheduler::default();
+        let mut scheduler = Scheduler::<u32>::default();
         for stream in [1, 3, 5] {
             scheduler.add(stream, of(2, true));
         }
@@ -113,7 +126,7 @@ mod tests {
         fn every_turn_is_of_the_most_urgent_and_shared(
             steps in proptest::collection::vec((0_u32..12, 0_u8..8, any::<bool>(), 0_usize..6), 1..60),
         ) {
-            let mut scheduler = Scheduler::default();
+            let mut scheduler = Scheduler::<u32>::default();
             let mut model: BTreeMap<u32, Priority> = BTreeMap::new();
             for (stream, urgency, incremental, count) in steps {
                 match model.remove(&stream) {

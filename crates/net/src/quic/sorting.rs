@@ -1,0 +1,332 @@
+//! Whose a datagram is. What is for no connection is answered here, or dropped.
+
+use super::steering::Steering;
+use super::token::TokenKey;
+use crate::limits::{HANDSHAKES_OPEN_MAX, HANDSHAKES_UNASKED_MAX, RESETS_PER_SECOND_MAX};
+use aws_lc_rs::hmac;
+use aws_lc_rs::rand;
+use freshet_wire::quic::limits::DATAGRAM_BYTES_MIN;
+use freshet_wire::quic::packet::{
+    Invariant, Kind, Protected, VERSION_1, write_version_negotiation,
+};
+use freshet_wire::quic::parameters::Names;
+use freshet_wire::quic::retry::write_retry;
+use freshet_wire::quic::{Accept, Id};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What all workers of a process share: secrets for tokens.
+#[derive(Debug)]
+pub struct Secrets {
+    retry: TokenKey,
+    reset: hmac::Key,
+}
+
+impl Secrets {
+    /// Random ones.
+    pub fn random() -> Self {
+        let mut bytes = [0; 32];
+        rand::fill(&mut bytes).expect("the system's random numbers do not fail once seeded");
+        Self { retry: TokenKey::random(), reset: hmac::Key::new(hmac::HMAC_SHA256, &bytes) }
+    }
+
+    /// What a packet ends with that says we know nothing of an id (RFC 9000 §10.3.2).
+    pub fn reset_token(&self, id: &Id) -> [u8; 16] {
+        let tag = hmac::sign(&self.reset, id.as_bytes());
+        tag.as_ref().first_chunk().copied().unwrap_or_default()
+    }
+}
+
+/// Whose a datagram is.
+#[derive(Debug)]
+pub enum Sorted<K> {
+    /// That of a connection.
+    Of(K),
+    /// That of one that begins with it.
+    First(Box<Accept>),
+    /// That of a connection of another worker.
+    Elsewhere(u8),
+    /// Nobody's; this is the answer to its sender.
+    Answer(Vec<u8>),
+    /// Nobody's.
+    Dropped,
+}
+
+/// The connections of a worker, by their ids.
+#[derive(Debug)]
+pub struct Sorting<K> {
+    steering: Steering,
+    secrets: Arc<Secrets>,
+    /// Ours, and those of clients' first packets while a handshake is open.
+    ids: HashMap<Id, K>,
+    /// Handshakes that are not over.
+    handshakes: usize,
+    /// Stateless resets that may still be sent, and when that was counted.
+    resets: (u32, Duration),
+}
+
+impl<K: Copy> Sorting<K> {
+    /// With no connections.
+    pub fn new(steering: Steering, secrets: Arc<Secrets>) -> Self {
+        let resets = (RESETS_PER_SECOND_MAX, Duration::ZERO);
+        Self { steering, secrets, ids: HashMap::new(), handshakes: 0, resets }
+    }
+
+    /// Says whose a datagram is. `is_accepting` tells whether there may be new connections; `now` is
+    /// since any moment.
+    pub fn sort(
+        &mut self,
+        from: SocketAddr,
+        datagram: &[u8],
+        is_accepting: bool,
+        now: Duration,
+    ) -> Sorted<K> {
+        let Some(invariant) = Invariant::read(datagram) else { return Sorted::Dropped };
+        if let Some(id) = Id::new(invariant.receiver)
+            && let Some(connection) = self.ids.get(&id)
+        {
+            return Sorted::Of(*connection);
+        }
+        let worker = self.steering.worker_of(invariant.receiver);
+        match invariant.version {
+            // Any worker can answer first packets, but only one should.
+            Some(_) | None if worker != self.steering.worker => Sorted::Elsewhere(worker),
+            None => self.reset(invariant.receiver, datagram.len(), now),
+            Some(VERSION_1) if is_accepting => self.first(from, datagram, now),
+            Some(VERSION_1 | 0) => Sorted::Dropped,
+            Some(_) if datagram.len() < DATAGRAM_BYTES_MIN => Sorted::Dropped,
+            Some(_) => {
+                let mut out = Vec::new();
+                let ids = (invariant.receiver, invariant.sender);
+                write_version_negotiation(ids, random::<1>()[0], &mut out);
+                Sorted::Answer(out)
+            }
+        }
+    }
+
+    /// A packet that may begin a connection.
+    fn first(&mut self, from: SocketAddr, datagram: &[u8], now: Duration) -> Sorted<K> {
+        let Some(packet) = Protected::read(datagram) else { return Sorted::Dropped };
+        // RFC 9000 §7.2, §14.1
+        let is_first = packet.kind == Kind::Initial
+            && datagram.len() >= DATAGRAM_BYTES_MIN
+            && packet.receiver.as_bytes().len() >= 8;
+        if !is_first || self.handshakes >= HANDSHAKES_OPEN_MAX {
+            return Sorted::Dropped;
+        }
+        let own = self.steering.draw_id();
+        let token = datagram.get(packet.token.clone()).unwrap_or(&[]);
+        let original = self.secrets.retry.open(from, &packet.receiver, token, now);
+        if original.is_none() && self.handshakes >= HANDSHAKES_UNASKED_MAX {
+            // The client has to show that it is where it says before more is done for it.
+            let token = self.secrets.retry.seal(from, &own, &packet.receiver, now);
+            let mut out = Vec::new();
+            let (client, unused) = (packet.sender, random::<1>()[0]);
+            let is_written = write_retry(&client, &own, &packet.receiver, &token, unused, &mut out);
+            return if is_written { Sorted::Answer(out) } else { Sorted::Dropped };
+        }
+        Sorted::First(Box::new(Accept {
+            names: Names {
+                original: original.unwrap_or(packet.receiver),
+                own,
+                retry: original.map(|_| packet.receiver),
+                reset_token: self.secrets.reset_token(&own),
+            },
+            receiver: packet.receiver,
+            client: packet.sender,
+            remote: from,
+            is_validated: original.is_some(),
+            seed: u64::from_ne_bytes(random()),
+        }))
+    }
+
+    /// Tells a client that we know nothing of its connection (RFC 9000 §10.3).
+    fn reset(&mut self, receiver: &[u8], datagram_bytes: usize, now: Duration) -> Sorted<K> {
+        /// The least that looks like a packet, and what a reset has at most.
+        const BYTES_MIN: usize = 21;
+        const BYTES_MAX: usize = 42;
+        let (left, counted) = &mut self.resets;
+        if now >= *counted + Duration::from_secs(1) {
+            (*left, *counted) = (RESETS_PER_SECOND_MAX, now);
+        }
+        let id = Id::new(receiver);
+        // Shorter than what it answers, so that two who know nothing come to an end.
+        let bytes = datagram_bytes.saturating_sub(1).min(BYTES_MAX);
+        let (Some(id), true) = (id, bytes >= BYTES_MIN && *left > 0) else {
+            return Sorted::Dropped;
+        };
+        *left -= 1;
+        let mut out = random::<BYTES_MAX>().to_vec();
+        out.truncate(bytes - 16);
+        if let Some(first) = out.first_mut() {
+            *first = *first & 0x3f | 0x40;
+        }
+        out.extend_from_slice(&self.secrets.reset_token(&id));
+        Sorted::Answer(out)
+    }
+
+    /// Datagrams for `id` are this connection's.
+    pub fn add(&mut self, id: Id, connection: K) {
+        self.ids.insert(id, connection);
+    }
+
+    /// They are nobody's any more.
+    pub fn remove(&mut self, id: &Id) {
+        self.ids.remove(id);
+    }
+
+    /// Another id for a connection, and its token.
+    pub fn draw_id(&mut self, connection: K) -> (Id, [u8; 16]) {
+        let id = self.steering.draw_id();
+        self.ids.insert(id, connection);
+        (id, self.secrets.reset_token(&id))
+    }
+
+    /// A handshake began.
+    pub fn handshake_began(&mut self) {
+        self.handshakes += 1;
+    }
+
+    /// One is over, or given up.
+    pub fn handshake_ended(&mut self) {
+        self.handshakes = self.handshakes.saturating_sub(1);
+    }
+
+    /// How many ids are known.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+}
+
+fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    rand::fill(&mut bytes).expect("the system's random numbers do not fail once seeded");
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::from_secs(10);
+
+    fn sorting() -> Sorting<u32> {
+        let steering = Steering::new(0, 1).unwrap();
+        Sorting::new(steering, Arc::new(Secrets::random()))
+    }
+
+    fn client() -> SocketAddr {
+        "192.0.2.9:5000".parse().unwrap()
+    }
+
+    fn initial(version: u32, receiver: &[u8], token: &[u8], bytes: usize) -> Vec<u8> {
+        let mut out = vec![0xc0];
+        out.extend(version.to_be_bytes());
+        out.push(receiver.len() as u8);
+        out.extend(receiver);
+        out.extend([3, 1, 2, 3]);
+        out.extend((token.len() as u16 | 0x4000).to_be_bytes());
+        out.extend(token);
+        let rest = bytes - out.len() - 2;
+        out.extend((rest as u16 | 0x4000).to_be_bytes());
+        out.resize(bytes, 0);
+        out
+    }
+
+    #[test]
+    fn first_packets_begin_connections_and_later_ones_find_them() {
+        let mut sorting = sorting();
+        let datagram = initial(VERSION_1, &[8; 8], &[], 1200);
+        let Sorted::First(accept) = sorting.sort(client(), &datagram, true, NOW) else {
+            panic!("it is a first packet");
+        };
+        assert!(!accept.is_validated && accept.names.retry.is_none());
+        sorting.add(accept.receiver, 7);
+        sorting.add(accept.names.own, 7);
+        assert!(matches!(sorting.sort(client(), &datagram, false, NOW), Sorted::Of(7)));
+        let short = [&[0x40], accept.names.own.as_bytes(), &[0; 30]].concat();
+        assert!(matches!(sorting.sort(client(), &short, false, NOW), Sorted::Of(7)));
+    }
+
+    #[test]
+    fn what_cannot_begin_one_is_dropped() {
+        let mut sorting = sorting();
+        for datagram in [
+            initial(VERSION_1, &[8; 8], &[], 1199),
+            initial(VERSION_1, &[8; 7], &[], 1200),
+            initial(0, &[8; 8], &[], 1200),
+            initial(5, &[8; 8], &[], 1199),
+            [&[0xe0, 0, 0, 0, 1][..], &[0xff; 1195]].concat(),
+            vec![0x40; 21],
+            vec![],
+        ] {
+            let sorted = sorting.sort(client(), &datagram, true, NOW);
+            assert!(matches!(sorted, Sorted::Dropped), "{sorted:?}");
+        }
+        let datagram = initial(VERSION_1, &[8; 8], &[], 1200);
+        assert!(matches!(sorting.sort(client(), &datagram, false, NOW), Sorted::Dropped));
+    }
+
+    #[test]
+    fn other_versions_are_told_ours() {
+        let datagram = initial(0xff00_001d, &[8; 9], &[], 1200);
+        let Sorted::Answer(answer) = sorting().sort(client(), &datagram, true, NOW) else {
+            panic!("there is an answer");
+        };
+        let read = Invariant::read(&answer).unwrap();
+        assert_eq!(
+            (read.version, read.receiver, read.sender),
+            (Some(0), &[1, 2, 3][..], &[8; 9][..])
+        );
+        assert!(answer.windows(4).any(|version| version == VERSION_1.to_be_bytes()));
+        assert!(answer.len() < 60);
+    }
+
+    #[test]
+    fn where_handshakes_are_many_a_client_has_to_come_again() {
+        let mut sorting = sorting();
+        (0..HANDSHAKES_UNASKED_MAX).for_each(|_| sorting.handshake_began());
+        let datagram = initial(VERSION_1, &[8; 8], &[], 1200);
+        let Sorted::Answer(retry) = sorting.sort(client(), &datagram, true, NOW) else {
+            panic!("it is asked to come again");
+        };
+        let packet = Protected::read(&retry).unwrap();
+        assert_eq!(packet.kind, Kind::Retry);
+        let token = &retry[packet.token.start..retry.len() - 16];
+        let again = initial(VERSION_1, packet.sender.as_bytes(), token, 1200);
+        let Sorted::First(accept) = sorting.sort(client(), &again, true, NOW) else {
+            panic!("it has come again");
+        };
+        assert!(accept.is_validated);
+        assert_eq!(accept.names.original, Id::new(&[8; 8]).unwrap());
+        assert_eq!(accept.names.retry, Some(packet.sender));
+        // Another client does not get in with it.
+        let other = "192.0.2.8:5000".parse().unwrap();
+        assert!(matches!(sorting.sort(other, &again, true, NOW), Sorted::Answer(_)));
+        (0..HANDSHAKES_OPEN_MAX).for_each(|_| sorting.handshake_began());
+        assert!(matches!(sorting.sort(client(), &again, true, NOW), Sorted::Dropped));
+    }
+
+    #[test]
+    fn who_speaks_of_what_is_forgotten_hears_so_and_not_too_often() {
+        let mut sorting = sorting();
+        let id = sorting.steering.draw_id();
+        let short = [&[0x40], id.as_bytes(), &[0; 30]].concat();
+        let Sorted::Answer(reset) = sorting.sort(client(), &short, true, NOW) else {
+            panic!("there is an answer");
+        };
+        assert!(reset.len() < short.len() && reset[0] & 0xc0 == 0x40);
+        assert!(reset.ends_with(&sorting.secrets.reset_token(&id)));
+        let answered = (0..10_000)
+            .filter(|_| matches!(sorting.sort(client(), &short, true, NOW), Sorted::Answer(_)))
+            .count();
+        assert_eq!(answered, RESETS_PER_SECOND_MAX as usize - 1);
+    }
+}

@@ -1,0 +1,96 @@
+//! Tokens of Retry packets: they show that a client is where it says (RFC 9000 §8.1.2).
+//!
+//! Form: a random nonce of 12 bytes, then AES-256-GCM-SIV of the time and the id of the client's very
+//! first packet, with the client's address and the id it was told to use as associated data.
+
+use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::rand;
+use freshet_wire::quic::Id;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// How long a token is good for: a client comes again at once.
+const LIFETIME: Duration = Duration::from_secs(15);
+
+/// The key that a process seals tokens with.
+pub struct TokenKey(LessSafeKey);
+
+impl TokenKey {
+    /// A random key.
+    pub fn random() -> Self {
+        let mut bytes = [0; 32];
+        rand::fill(&mut bytes).expect("the system's random numbers do not fail once seeded");
+        let key = UnboundKey::new(&AES_256_GCM_SIV, &bytes).expect("the key has the right length");
+        Self(LessSafeKey::new(key))
+    }
+
+    /// A token for a client that is to come again for `own`; `now` is since any moment.
+    pub fn seal(&self, client: SocketAddr, own: &Id, original: &Id, now: Duration) -> Vec<u8> {
+        let mut nonce = [0; NONCE_LEN];
+        rand::fill(&mut nonce).expect("the system's random numbers do not fail once seeded");
+        let mut sealed = (now.as_millis() as u64).to_be_bytes().to_vec();
+        sealed.extend_from_slice(original.as_bytes());
+        let bound = Aad::from(bound(client, own));
+        let nonce_value = Nonce::assume_unique_for_key(nonce);
+        self.0
+            .seal_in_place_append_tag(nonce_value, bound, &mut sealed)
+            .expect("a token is short enough");
+        [&nonce[..], &sealed].concat()
+    }
+
+    /// The id of the client's very first packet; `None` when the token is not one of ours, of another
+    /// client, for another id, or too old.
+    pub fn open(&self, client: SocketAddr, own: &Id, token: &[u8], now: Duration) -> Option<Id> {
+        let (nonce, sealed) = token.split_first_chunk::<NONCE_LEN>()?;
+        let mut sealed = sealed.to_vec();
+        let nonce = Nonce::assume_unique_for_key(*nonce);
+        let bound = Aad::from(bound(client, own));
+        let opened = self.0.open_in_place(nonce, bound, &mut sealed).ok()?;
+        let (millis, original) = opened.split_first_chunk::<8>()?;
+        let sealed_at = Duration::from_millis(u64::from_be_bytes(*millis));
+        (now.saturating_sub(sealed_at) <= LIFETIME).then(|| Id::new(original))?
+    }
+}
+
+impl std::fmt::Debug for TokenKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TokenKey(hidden)")
+    }
+}
+
+fn bound(client: SocketAddr, own: &Id) -> Vec<u8> {
+    let mut out = match client.ip() {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    };
+    out.extend_from_slice(&client.port().to_be_bytes());
+    out.extend_from_slice(own.as_bytes());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_good_for_one_client_one_id_and_a_while() {
+        let key = TokenKey::random();
+        let client: SocketAddr = "192.0.2.1:4000".parse().unwrap();
+        let (own, original) = (Id::new(&[1; 8]).unwrap(), Id::new(&[2; 11]).unwrap());
+        let now = Duration::from_secs(100);
+        let token = key.seal(client, &own, &original, now);
+        assert_eq!(key.open(client, &own, &token, now + LIFETIME), Some(original));
+        let late = now + LIFETIME + Duration::from_millis(1);
+        assert_eq!(key.open(client, &own, &token, late), None);
+        let other = "192.0.2.1:4001".parse().unwrap();
+        assert_eq!(key.open(other, &own, &token, now), None);
+        assert_eq!(key.open(client, &original, &token, now), None);
+        assert_eq!(TokenKey::random().open(client, &own, &token, now), None);
+        for at in 0..token.len() {
+            let mut changed = token.clone();
+            changed[at] ^= 1;
+            assert_eq!(key.open(client, &own, &changed, now), None);
+            assert_eq!(key.open(client, &own, &token[..at], now), None);
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! The state of a connection: streams in, requests out, and back.
+
+mod receive;
+mod send;
+
+pub use send::DataFrame;
+
+use super::limits::{
+    FED_BYTES_MAX, HEADS_BYTES_MAX, IDLE_FRAMES_MAX, IDLE_FRAMES_PER_SECOND, RESETS_MAX,
+    RESETS_PER_SECOND,
+};
+use super::one_way::Purpose;
+use super::{Code, frame};
+use crate::calm::Debt;
+use crate::h1;
+use crate::head::Request;
+use crate::priority::Priority;
+use crate::quic::{self, varint};
+use crate::scheduler::Scheduler;
+use freshet_http::fields::Fields;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// Our side's configuration.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Local {
+    /// What heads are held against.
+    pub limits: h1::Limits,
+}
+
+/// What a client did.
+#[derive(Debug, Eq, PartialEq)]
+pub enum Event {
+    /// A request. It is open until all of its response is sent, or it is [reset](Connection::reset).
+    Request(u64, Box<Request>),
+    /// What came was not a request, or one over a limit: it was answered.
+    Refused {
+        /// The stream.
+        stream: u64,
+        /// The status it was answered with; `None` where it was reset.
+        status: Option<u16>,
+    },
+    /// Bytes of a request's body. They have to be [taken](Connection::take_body) in the end.
+    Data(u64, Vec<u8>),
+    /// The body ended; trailers, if there were some, are dropped.
+    End(u64),
+    /// The stream is over before its time; what is queued for it will not be sent. `by_client` tells
+    /// a change of mind from a mistake.
+    Reset {
+        /// The stream.
+        stream: u64,
+        /// Whether the client said so.
+        by_client: bool,
+    },
+}
+
+/// A request.
+#[derive(Debug)]
+struct Stream {
+    place: Place,
+    /// Bytes that are left of the frame that is read, and whether they are of the body.
+    frame_left: u64,
+    is_data: bool,
+    /// Whether nothing follows.
+    is_read: bool,
+    /// When its first bytes came.
+    begun: Duration,
+    /// Bytes of the body that must still come, where its length was told.
+    length_left: Option<u64>,
+    /// Whether anybody takes the body.
+    is_body_wanted: bool,
+    /// Bytes of the body that were handed out and not taken yet.
+    untaken: u64,
+    /// Whether it is served: between the request and the end of its response.
+    is_open: bool,
+    priority: Priority,
+    /// Bytes of the response's body that are there and were not given to the stream.
+    queued: usize,
+    end: End,
+    is_scheduled: bool,
+}
+
+/// What comes next of a request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Place {
+    Head,
+    /// The body, or trailers.
+    Body,
+    /// Nothing but what we do not know: trailers were there.
+    Behind,
+}
+
+/// What is behind the bytes of a response's body that are there.
+#[derive(Debug)]
+enum End {
+    /// More of them.
+    More,
+    /// Nothing.
+    Last,
+    /// Trailers.
+    Trailers(Fields),
+    /// It was given to the stream.
+    Sent,
+}
+
+/// How far we are with telling the client to go (RFC 9114 §5.2).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Leaving {
+    No,
+    /// It was told to open no more streams, in what ends at this offset of the control stream.
+    Announced(u64),
+    /// Streams from this number on are not looked at.
+    From(u64),
+}
+
+/// The server's side of a connection.
+#[derive(Debug)]
+pub struct Connection<P> {
+    /// Packets and streams. Datagrams go in and out here.
+    pub quic: quic::Connection<P>,
+    local: Local,
+    /// Our control stream, and the end of what was said on it.
+    control: Option<u64>,
+    said: u64,
+    streams: BTreeMap<u64, Stream>,
+    one_way: BTreeMap<u64, Purpose>,
+    has_settings: bool,
+    /// How many pushes the client would take.
+    pushes: u64,
+    /// The number above the highest request.
+    next_stream: u64,
+    foretold: BTreeMap<u64, Priority>,
+    scheduler: Scheduler<u64>,
+    /// Bytes of responses' bodies that are there and were not given to streams, of all.
+    queued: usize,
+    events: VecDeque<Event>,
+    resets: Debt,
+    idle_frames: Debt,
+    leaving: Leaving,
+    is_peer_leaving: bool,
+    has_failed: bool,
+    now: Duration,
+}
+
+/// The number above all that a stream can have.
+const STREAM_END: u64 = varint::VARINT_MAX - 3;
+
+impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
+    /// HTTP/3 over a connection.
+    pub fn new(quic: quic::Connection<P>, local: Local) -> Self {
+        Self {
+            quic,
+            local,
+            control: None,
+            said: 0,
+            streams: BTreeMap::new(),
+            one_way: BTreeMap::new(),
+            has_settings: false,
+            pushes: 0,
+            next_stream: 0,
+            foretold: BTreeMap::new(),
+            scheduler: Scheduler::default(),
+            queued: 0,
+            events: VecDeque::new(),
+            resets: Debt::new(RESETS_MAX, RESETS_PER_SECOND),
+            idle_frames: Debt::new(IDLE_FRAMES_MAX, IDLE_FRAMES_PER_SECOND),
+            leaving: Leaving::No,
+            is_peer_leaving: false,
+            has_failed: false,
+            now: Duration::ZERO,
+        }
+    }
+
+    /// What happened next, of what datagrams brought.
+    pub fn next_event(&mut self, now: Duration) -> Option<Event> {
+        self.now = now;
+        self.begin();
+        self.go_on_leaving();
+        while self.events.is_empty() {
+            let event = self.quic.next_event()?;
+            if let Err(code) = self.stream_event(event) {
+                self.fail(code);
+                return None;
+            }
+        }
+        self.events.pop_front()
+    }
+
+    /// Opens our control stream, as soon as that may be.
+    fn begin(&mut self) {
+        if self.control.is_some() || !self.quic.is_established() {
+            return;
+        }
+        // Without the client's leave there is none; such a client cannot speak HTTP/3.
+        let Some(control) = self.quic.open() else { return self.fail(Code::GeneralProtocolError) };
+        self.control = Some(control);
+        // Before all bodies.
+        self.quic.prioritize(control, Priority { urgency: 0, incremental: false });
+        let mut settings = Vec::new();
+        varint::write_varint(0x06, &mut settings);
+        varint::write_varint(self.local.limits.head_bytes_max as u64, &mut settings);
+        // One that means nothing, so that clients keep to ignoring those (RFC 9114 §7.2.4.1).
+        varint::write_varint(0x1f * 7 + 0x21, &mut settings);
+        varint::write_varint(0, &mut settings);
+        let mut out = vec![0];
+        frame::write_head(frame::kind::SETTINGS, settings.len(), &mut out);
+        out.extend_from_slice(&settings);
+        self.say(out);
+    }
+
+    fn say(&mut self, bytes: Vec<u8>) {
+        if let Some(control) = self.control {
+            self.said += bytes.len() as u64;
+            self.quic.write(control, bytes.into());
+        }
+    }
+
+    /// Tells the client to go when its requests are done: first that no new ones should be sent, and
+    /// when it knows, up to which they are served.
+    pub fn shut_down(&mut self) {
+        if self.leaving == Leaving::No {
+            self.begin();
+            self.say_goaway(STREAM_END);
+            self.leaving = Leaving::Announced(self.said);
+        }
+    }
+
+    fn go_on_leaving(&mut self) {
+        let Leaving::Announced(end) = self.leaving else { return };
+        let arrived = self.control.and_then(|control| self.quic.arrived(control));
+        if arrived.is_some_and(|arrived| arrived >= end) {
+            self.say_goaway(self.next_stream);
+            self.leaving = Leaving::From(self.next_stream);
+        }
+    }
+
+    fn say_goaway(&mut self, stream: u64) {
+        let mut out = Vec::new();
+        frame::write_head(frame::kind::GOAWAY, varint::varint_bytes(stream), &mut out);
+        varint::write_varint(stream, &mut out);
+        self.say(out);
+    }
+
+    /// Ends the connection.
+    pub fn fail(&mut self, code: Code) {
+        if !self.has_failed {
+            self.has_failed = true;
+            self.quic.close(code as u64, self.now);
+        }
+    }
+
+    /// Whether the connection has nothing left to do.
+    pub fn is_done(&self) -> bool {
+        let is_leaving = self.is_peer_leaving || matches!(self.leaving, Leaving::From(_));
+        self.has_failed || self.quic.closed().is_some() || (is_leaving && self.is_quiet())
+    }
+
+    /// Whether no request is open and nothing of a response is on its way.
+    fn is_quiet(&self) -> bool {
+        self.streams.is_empty()
+    }
+
+    /// Whether the client reads what is said to it, so that another head may be added.
+    pub fn has_control_room(&self) -> bool {
+        self.quic.unsent_of_all() < HEADS_BYTES_MAX
+    }
+
+    /// Whether more of bodies may be given to streams.
+    pub fn has_room(&self) -> bool {
+        self.quic.unsent_of_all() < FED_BYTES_MAX
+    }
+
+    /// Bytes of responses' bodies that wait for their turn.
+    pub fn queued_of_all(&self) -> usize {
+        self.queued
+    }
+
+    /// The same of one stream.
+    pub fn queued(&self, number: u64) -> usize {
+        self.streams.get(&number).map_or(0, |stream| stream.queued)
+    }
+
+    /// Whether a stream's own window has no room.
+    pub fn is_shut(&self, number: u64) -> bool {
+        self.quic.is_shut(number)
+    }
+
+    /// Whether the client lets anything of a stream's body come.
+    pub fn has_window(&self, number: u64) -> bool {
+        self.quic.has_window(number)
+    }
+
+    /// Whether it ended because of what the client did.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// When the first bytes came of the oldest request of which the head is not there.
+    pub fn head_begun(&self) -> Option<Duration> {
+        let waiting = self.streams.values().filter(|stream| stream.place == Place::Head);
+        waiting.map(|stream| stream.begun).min()
+    }
+
+    /// How many requests are open.
+    pub fn streams(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// A frame that brings nothing, of which there may only be so many.
+    fn idle_frame(&mut self) -> Result<(), Code> {
+        if self.idle_frames.owe(self.now) { Ok(()) } else { Err(Code::ExcessiveLoad) }
+    }
+
+    /// A stream that ends before it is done, of which there may only be so many.
+    fn reset_seen(&mut self) -> Result<(), Code> {
+        if self.resets.owe(self.now) { Ok(()) } else { Err(Code::ExcessiveLoad) }
+    }
+
+    /// Forgets a request.
+    fn close(&mut self, number: u64) {
+        let Some(stream) = self.streams.remove(&number) else { return };
+        // What nobody will take any more is given back.
+        self.quic.take(number, stream.untaken);
+        if stream.is_scheduled {
+            self.scheduler.remove(number, stream.priority);
+        }
+        self.queued -= stream.queued;
+    }
+
+    /// Makes a stream known to the scheduler, or forgotten, as it can send or not.
+    fn schedule(&mut self, number: u64) {
+        let is_shut = self.quic.room(number) == 0;
+        let Some(stream) = self.streams.get_mut(&number) else { return };
+        let can_send = stream.queued > 0 && !is_shut;
+        if can_send != stream.is_scheduled {
+            stream.is_scheduled = can_send;
+            if can_send {
+                self.scheduler.add(number, stream.priority);
+            } else {
+                self.scheduler.remove(number, stream.priority);
+            }
+        }
+    }
+
+    /// Gives a stream another place.
+    fn prioritize(&mut self, number: u64, priority: Priority) {
+        let Some(stream) = self.streams.get_mut(&number) else { return };
+        if stream.is_scheduled && stream.priority != priority {
+            self.scheduler.remove(number, stream.priority);
+            self.scheduler.add(number, priority);
+        }
+        stream.priority = priority;
+        self.quic.prioritize(number, priority);
+    }
+}

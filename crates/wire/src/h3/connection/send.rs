@@ -1,0 +1,211 @@
+//! Responses into frames on streams.
+
+use super::super::frame::{FRAME_HEAD_BYTES_MAX, kind, write_head};
+use super::super::limits::DATA_BYTES_MAX;
+use super::super::{Code, qpack};
+use super::{Connection, End};
+use crate::head::is_of_connection;
+use freshet_http::fields::Fields;
+use freshet_http::hop_by_hop;
+use freshet_http::message::ResponseHead;
+use std::io::Write as _;
+
+/// A DATA frame of which the head was given to its stream; its bytes have to follow at once.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct DataFrame {
+    /// Whose bytes.
+    pub stream: u64,
+    /// How many.
+    pub bytes: usize,
+    /// How many of that stream are there and follow.
+    pub left: usize,
+}
+
+impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
+    /// Sends the head of a response, with `length` as its `content-length`; `ends` says that no body
+    /// follows. An interim response (1xx) may come before it. Returns the bytes of the compressed
+    /// fields; `None` when the stream is over.
+    pub fn respond(
+        &mut self,
+        number: u64,
+        head: &ResponseHead,
+        length: Option<u64>,
+        ends: bool,
+    ) -> Option<usize> {
+        let stream = self.streams.get(&number)?;
+        if let Some(said) = head.fields.get("priority") {
+            self.prioritize(number, stream.priority.with(said));
+        }
+        let mut block = Vec::with_capacity(256);
+        qpack::begin(&mut block);
+        let mut status = *b"000";
+        let _ = write!(&mut status[..], "{:03}", head.status.min(999));
+        qpack::encode(b":status", &status, false, &mut block);
+        encode(&head.fields, length.is_some(), &mut block);
+        if let Some(length) = length {
+            let mut digits = [0; 20];
+            let mut rest = &mut digits[..];
+            let _ = write!(rest, "{length}");
+            let left = rest.len();
+            let digits = &digits[..digits.len() - left];
+            qpack::encode(b"content-length", digits, false, &mut block);
+        }
+        let bytes = self.write_fields(number, &block);
+        if ends {
+            self.finish(number, None);
+        }
+        Some(bytes)
+    }
+
+    /// `bytes` more of a response's body are there. False when the stream is over.
+    pub fn queue(&mut self, number: u64, bytes: usize) -> bool {
+        let Some(stream) = self.streams.get_mut(&number) else { return false };
+        stream.queued += bytes;
+        self.queued += bytes;
+        self.schedule(number);
+        true
+    }
+
+    /// Takes back what is queued and was not given to the stream, which comes again later; says how
+    /// much.
+    pub fn unqueue(&mut self, number: u64) -> usize {
+        let Some(stream) = self.streams.get_mut(&number) else { return 0 };
+        let bytes = std::mem::take(&mut stream.queued);
+        self.queued -= bytes;
+        if bytes > 0 {
+            stream.end = End::More;
+        }
+        self.schedule(number);
+        bytes
+    }
+
+    /// What is queued is all of the body, and `trailers` are behind it.
+    pub fn finish(&mut self, number: u64, trailers: Option<Fields>) {
+        let Some(stream) = self.streams.get_mut(&number) else { return };
+        stream.end = trailers.map_or(End::Last, End::Trailers);
+        if stream.queued == 0 {
+            self.end(number);
+        }
+    }
+
+    /// Ends a stream that is not done. What is queued is forgotten.
+    pub fn reset(&mut self, number: u64, code: Code) {
+        if self.streams.contains_key(&number) {
+            self.quic.stop(number, code as u64);
+            self.quic.reset(number, code as u64);
+            self.close(number);
+        }
+    }
+
+    /// As [`reset`](Self::reset), unless the whole response was given to the stream.
+    pub fn abandon(&mut self, number: u64, code: Code) {
+        if self.streams.get(&number).is_some_and(|stream| !matches!(stream.end, End::Sent)) {
+            self.reset(number, code);
+        }
+    }
+
+    /// Refuses a request of which nothing was done yet: the client may ask again. False when there
+    /// were too many of them and the connection ends.
+    pub fn turn_away(&mut self, number: u64) -> bool {
+        self.reset(number, Code::RequestRejected);
+        let is_calm = self.reset_seen().is_ok();
+        if !is_calm {
+            self.fail(Code::ExcessiveLoad);
+        }
+        is_calm
+    }
+
+    /// The DATA frame whose turn it is; `None` when nothing can be sent. The session gives its bytes to
+    /// [`write`](Self::write) and then calls [`data_done`](Self::data_done).
+    pub fn next_data(&mut self) -> Option<DataFrame> {
+        while self.has_room() && !self.has_failed {
+            let number = self.scheduler.next()?;
+            let room = usize::try_from(self.quic.room(number)).unwrap_or(usize::MAX);
+            let room = room.saturating_sub(FRAME_HEAD_BYTES_MAX);
+            let stream = self.streams.get_mut(&number)?;
+            let bytes = stream.queued.min(room).min(DATA_BYTES_MAX);
+            if bytes == 0 {
+                // Its window is shut: it comes back when that opens.
+                stream.is_scheduled = false;
+                self.scheduler.remove(number, stream.priority);
+                continue;
+            }
+            stream.queued -= bytes;
+            self.queued -= bytes;
+            let left = stream.queued;
+            let mut head = Vec::with_capacity(FRAME_HEAD_BYTES_MAX);
+            write_head(kind::DATA, bytes, &mut head);
+            self.quic.write(number, head.into());
+            return Some(DataFrame { stream: number, bytes, left });
+        }
+        None
+    }
+
+    /// A piece of a DATA frame.
+    pub fn write(&mut self, frame: DataFrame, piece: P) {
+        self.quic.write(frame.stream, piece);
+    }
+
+    /// All bytes of a DATA frame were written.
+    pub fn data_done(&mut self, frame: DataFrame) {
+        self.schedule(frame.stream);
+        let Some(stream) = self.streams.get(&frame.stream) else { return };
+        if stream.queued == 0 && !matches!(stream.end, End::More) {
+            self.end(frame.stream);
+        }
+    }
+
+    /// Ends a stream whose body was given to it.
+    fn end(&mut self, number: u64) {
+        let Some(stream) = self.streams.get_mut(&number) else { return };
+        let end = std::mem::replace(&mut stream.end, End::Sent);
+        if let End::Trailers(trailers) = end {
+            let mut block = Vec::new();
+            qpack::begin(&mut block);
+            encode(&trailers, false, &mut block);
+            self.write_fields(number, &block);
+        }
+        self.quic.finish(number);
+        self.resets.forgive(1);
+        self.close_if_answered(number);
+    }
+
+    /// Forgets a request that is answered, once nobody wants more of its body.
+    pub(super) fn close_if_answered(&mut self, number: u64) {
+        let Some(stream) = self.streams.get(&number) else { return };
+        if !matches!(stream.end, End::Sent) || (!stream.is_read && stream.is_body_wanted) {
+            return;
+        }
+        if !stream.is_read {
+            // The client need not send the rest (RFC 9114 §4.1).
+            self.quic.stop(number, Code::NoError as u64);
+        }
+        self.close(number);
+    }
+
+    fn write_fields(&mut self, number: u64, block: &[u8]) -> usize {
+        let mut out = Vec::with_capacity(FRAME_HEAD_BYTES_MAX + block.len());
+        write_head(kind::HEADERS, block.len(), &mut out);
+        out.extend_from_slice(block);
+        self.quic.write(number, out.into());
+        block.len()
+    }
+}
+
+/// Appends compressed fields, but for those that are about a connection.
+fn encode(fields: &Fields, has_length: bool, out: &mut Vec<u8>) {
+    let stripped = fields.contains("connection").then(|| {
+        let mut fields = fields.clone();
+        hop_by_hop::strip(&mut fields);
+        fields
+    });
+    let mut lower = Vec::new();
+    for (name, value) in stripped.as_ref().unwrap_or(fields).iter() {
+        let is_length = has_length && name.eq_ignore_ascii_case(b"content-length");
+        if !is_length && !is_of_connection(name) {
+            lower.clear();
+            lower.extend(name.iter().map(u8::to_ascii_lowercase));
+            qpack::encode(&lower, value, lower == b"set-cookie", out);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Frames: a type, a length and a payload (RFC 9114 §7).
+
+use crate::quic::varint::{Reader, write_varint};
+
+/// Types of frames.
+pub mod kind {
+    /// Bytes of a body.
+    pub const DATA: u64 = 0x0;
+    /// Compressed fields.
+    pub const HEADERS: u64 = 0x1;
+    /// A push is not wanted.
+    pub const CANCEL_PUSH: u64 = 0x3;
+    /// What the sender says of itself.
+    pub const SETTINGS: u64 = 0x4;
+    /// A response nobody asked for, which only servers send.
+    pub const PUSH_PROMISE: u64 = 0x5;
+    /// The connection will end.
+    pub const GOAWAY: u64 = 0x7;
+    /// How many pushes may come.
+    pub const MAX_PUSH_ID: u64 = 0xd;
+    /// The priority of a request (RFC 9218 §7.2).
+    pub const PRIORITY_UPDATE: u64 = 0xf_0700;
+    /// The priority of a push.
+    pub const PRIORITY_UPDATE_PUSH: u64 = 0xf_0701;
+}
+
+/// The most bytes of a frame's head that we write.
+pub const FRAME_HEAD_BYTES_MAX: usize = 5;
+
+/// What is in front of a payload.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Head {
+    /// Its type.
+    pub kind: u64,
+    /// Bytes of its payload.
+    pub len: u64,
+    /// Bytes of the head itself.
+    pub bytes: usize,
+}
+
+impl Head {
+    /// The head at the start of `input`, once all of it is there.
+    pub fn read(input: &[u8]) -> Option<Self> {
+        let mut reader = Reader::new(input);
+        let (kind, len) = (reader.varint()?, reader.varint()?);
+        Some(Self { kind, len, bytes: input.len() - reader.rest().len() })
+    }
+
+    /// Whether HTTP/2 had a frame of this type that has no meaning here (RFC 9114 §7.2.8).
+    pub fn is_of_http2(self) -> bool {
+        matches!(self.kind, 0x2 | 0x6 | 0x8 | 0x9)
+    }
+}
+
+/// Appends the head of a frame with `len` bytes of payload.
+pub fn write_head(kind: u64, len: usize, out: &mut Vec<u8>) {
+    write_varint(kind, out);
+    write_varint(len as u64, out);
+}
+
+/// Reads the payload of SETTINGS; false when a setting comes twice, is one of HTTP/2, or cannot be
+/// read. None of them is of use to a server that never refers to a table.
+pub fn check_settings(payload: &[u8]) -> bool {
+    let mut reader = Reader::new(payload);
+    let mut seen = Vec::new();
+    while !reader.is_empty() {
+        let (Some(key), Some(_)) = (reader.varint(), reader.varint()) else { return false };
+        if matches!(key, 0x0 | 0x2..=0x5) || seen.contains(&key) {
+            return false;
+        }
+        // What is unknown may come twice for all we know.
+        if key < 0x40 {
+            seen.push(key);
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_come_back() {
+        for (kind, len) in [(0, 0), (1, 63), (7, 64), (kind::PRIORITY_UPDATE, 70_000)] {
+            let mut out = Vec::new();
+            write_head(kind, len, &mut out);
+            let head = Head { kind, len: len as u64, bytes: out.len() };
+            assert_eq!(Head::read(&out), Some(head));
+            assert_eq!(Head::read(&out[..out.len() - 1]), None);
+        }
+    }
+
+    #[test]
+    fn settings_are_said_once() {
+        assert!(check_settings(&[]) && check_settings(&[1, 0, 6, 9, 0x21, 0, 0x33, 1]));
+        for wrong in [&[1, 0, 1, 0][..], &[2, 0], &[5, 1], &[1], &[0x40]] {
+            assert!(!check_settings(wrong), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! The named maximums of HTTP/3, each with its reason.
+
+pub use crate::h2::limits::{
+    BLOCK_FACTOR, IDLE_FRAMES_MAX, IDLE_FRAMES_PER_SECOND, RESETS_MAX, RESETS_PER_SECOND,
+};
+
+/// Payload of a DATA frame we send: a batch of datagrams. A larger one would hold up nothing, but what
+/// is in it is no longer the session's to take back.
+pub const DATA_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes that were given to the streams of a connection and not sent, beyond which no more of bodies
+/// are: two batches, so that the second is there when the first is sent.
+pub const FED_BYTES_MAX: u64 = 128 << 10;
+
+/// The same beyond which no more heads are: a client that asks and does not listen waits for itself.
+pub const HEADS_BYTES_MAX: u64 = FED_BYTES_MAX + (64 << 10);
+
+/// Payload of a frame on the client's control stream. Those that are known have some 16 bytes, but
+/// for settings, of which there may be some that are not.
+pub const CONTROL_FRAME_BYTES_MAX: usize = 4096;
+
+/// Streams of which a priority is remembered before they begin.
+pub const FORETOLD_MAX: usize = 128;

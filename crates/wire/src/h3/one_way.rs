@@ -1,0 +1,166 @@
+//! The client's streams one way: control and QPACK's, each of which may be there once (RFC 9114 §6.2).
+
+use super::Code;
+use super::frame::{Head, check_settings, kind};
+use super::limits::CONTROL_FRAME_BYTES_MAX;
+use crate::priority::Priority;
+use crate::quic::varint::Reader;
+
+/// What a stream is for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Purpose {
+    Control,
+    Encoder,
+    Decoder,
+    /// Something we do not know; nothing of it is read.
+    Unknown,
+}
+
+impl Purpose {
+    /// Reads the type a stream begins with and says how many bytes it took; `None` when not all of it
+    /// is there.
+    ///
+    /// # Errors
+    /// The code: a stream that no client opens.
+    pub(super) fn read(input: &[u8]) -> Result<Option<(Self, usize)>, Code> {
+        let mut reader = Reader::new(input);
+        let Some(number) = reader.varint() else { return Ok(None) };
+        let purpose = match number {
+            0 => Self::Control,
+            1 => return Err(Code::StreamCreationError),
+            2 => Self::Encoder,
+            3 => Self::Decoder,
+            _ => Self::Unknown,
+        };
+        Ok(Some((purpose, input.len() - reader.rest().len())))
+    }
+}
+
+/// What a frame on the control stream says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Said {
+    Settings,
+    Goaway,
+    /// The priority of a request.
+    Priority(u64, Priority),
+    /// How many pushes may come, of which there are none.
+    MaxPush(u64),
+    Nothing,
+}
+
+/// Reads a frame of the control stream and says how many bytes it took; `None` when not all of it is
+/// there. `has_settings` tells whether it is not the first.
+///
+/// # Errors
+/// The code that the connection ends with.
+pub(super) fn control_frame(
+    input: &[u8],
+    has_settings: bool,
+) -> Result<Option<(Said, usize)>, Code> {
+    let Some(head) = Head::read(input) else { return Ok(None) };
+    match head.kind {
+        kind::SETTINGS if has_settings => return Err(Code::FrameUnexpected),
+        kind::SETTINGS => {}
+        _ if !has_settings => return Err(Code::MissingSettings),
+        kind::DATA | kind::HEADERS | kind::PUSH_PROMISE => return Err(Code::FrameUnexpected),
+        _ if head.is_of_http2() => return Err(Code::FrameUnexpected),
+        _ => {}
+    }
+    if head.len > CONTROL_FRAME_BYTES_MAX as u64 {
+        return Err(Code::ExcessiveLoad);
+    }
+    let end = head.bytes + head.len as usize;
+    let Some(payload) = input.get(head.bytes..end) else { return Ok(None) };
+    let number = || {
+        let mut reader = Reader::new(payload);
+        reader.varint().filter(|_| reader.is_empty()).ok_or(Code::FrameError)
+    };
+    let said = match head.kind {
+        kind::SETTINGS if check_settings(payload) => Said::Settings,
+        kind::SETTINGS => return Err(Code::SettingsError),
+        kind::GOAWAY => number().map(|_| Said::Goaway)?,
+        kind::MAX_PUSH_ID => Said::MaxPush(number()?),
+        // None was promised.
+        kind::CANCEL_PUSH => number().and(Err(Code::IdError))?,
+        kind::PRIORITY_UPDATE => {
+            let mut reader = Reader::new(payload);
+            let stream = reader.varint().ok_or(Code::FrameError)?;
+            // Only the client's requests have one (RFC 9218 §7.2).
+            if stream & 3 != 0 {
+                return Err(Code::IdError);
+            }
+            Said::Priority(stream, Priority::parse(reader.rest()))
+        }
+        kind::PRIORITY_UPDATE_PUSH => return Err(Code::IdError),
+        _ => Said::Nothing,
+    };
+    Ok(Some((said, end)))
+}
+
+/// Bytes of a stream's number in an instruction, at most.
+const NUMBER_BYTES_MAX: usize = 10;
+
+/// Looks through what came on a stream of QPACK and says how much of it is done: with no table there
+/// is next to nothing to say.
+///
+/// # Errors
+/// The code that the connection ends with.
+pub(super) fn qpack_instructions(purpose: Purpose, input: &[u8]) -> Result<usize, Code> {
+    if purpose == Purpose::Encoder {
+        // The capacity may be set to 0 again and again.
+        let is_idle = input.iter().all(|byte| *byte == 0x20);
+        return if is_idle { Ok(input.len()) } else { Err(Code::EncoderStreamError) };
+    }
+    let mut rest = input;
+    while let Some((first, after)) = rest.split_first() {
+        // A stream that is cancelled is told although nothing refers to it.
+        if first & 0xc0 != 0x40 {
+            return Err(Code::DecoderStreamError);
+        }
+        // Its number goes on in bytes with the highest bit, up to one without.
+        rest = match first & 0x3f {
+            0x3f => match after.iter().position(|byte| byte & 0x80 == 0) {
+                Some(end) => after.get(end + 1..).unwrap_or(&[]),
+                None if after.len() < NUMBER_BYTES_MAX => break,
+                None => return Err(Code::DecoderStreamError),
+            },
+            _ => after,
+        };
+    }
+    Ok(input.len() - rest.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_come_first_and_once() {
+        assert_eq!(control_frame(&[4, 0], false), Ok(Some((Said::Settings, 2))));
+        assert_eq!(control_frame(&[4, 0], true), Err(Code::FrameUnexpected));
+        assert_eq!(control_frame(&[7, 1, 0], false), Err(Code::MissingSettings));
+        assert_eq!(control_frame(&[4, 2, 2, 0], false), Err(Code::SettingsError));
+        assert_eq!(control_frame(&[7, 1, 0], true), Ok(Some((Said::Goaway, 3))));
+        assert_eq!(control_frame(&[7, 1], true), Ok(None));
+        assert_eq!(control_frame(&[7, 2, 0, 0], true), Err(Code::FrameError));
+        for unexpected in [0, 1, 2, 5, 6, 8, 9] {
+            assert_eq!(control_frame(&[unexpected, 0], true), Err(Code::FrameUnexpected));
+        }
+        assert_eq!(control_frame(&[0x21, 0x50, 1], true), Err(Code::ExcessiveLoad));
+        let update = [0x80, 0x0f, 0x07, 0, 4, 8, b'u', b'=', b'1'];
+        let priority = Priority { urgency: 1, incremental: false };
+        assert_eq!(control_frame(&update, true), Ok(Some((Said::Priority(8, priority), 9))));
+    }
+
+    #[test]
+    fn without_a_table_there_is_nothing_to_say_about_it() {
+        let (encoder, decoder) = (Purpose::Encoder, Purpose::Decoder);
+        assert_eq!(qpack_instructions(encoder, &[0x20, 0x20]), Ok(2));
+        assert_eq!(qpack_instructions(encoder, &[0x21]), Err(Code::EncoderStreamError));
+        assert_eq!(qpack_instructions(decoder, &[0x44, 0x7f, 0x85, 1, 0x48]), Ok(5));
+        assert_eq!(qpack_instructions(decoder, &[0x44, 0x7f, 0x85]), Ok(1));
+        assert_eq!(qpack_instructions(decoder, &[0xff; 12]), Err(Code::DecoderStreamError));
+        assert_eq!(qpack_instructions(decoder, &[0x84]), Err(Code::DecoderStreamError));
+        assert_eq!(qpack_instructions(decoder, &[0x01]), Err(Code::DecoderStreamError));
+    }
+}

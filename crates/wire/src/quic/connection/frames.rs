@@ -1,0 +1,138 @@
+//! What the frames of a packet come to.
+
+use super::super::error::{Error, code};
+use super::super::frame::Frame;
+use super::super::limits::ACKS_PER_PACKET_MAX;
+use super::super::packet::Protected;
+use super::super::space::Level;
+use super::super::varint::Reader;
+use super::{Closed, Connection};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// What the frames of a packet were.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    /// Whether the packet has to be acknowledged.
+    pub(super) is_eliciting: bool,
+    /// Whether it only asks about a way (RFC 9000 §9.1).
+    pub(super) is_probing: bool,
+}
+
+impl<P: AsRef<[u8]>> Connection<P> {
+    pub(super) fn frames(
+        &mut self,
+        level: Level,
+        payload: &[u8],
+        packet: &Protected,
+        remote: SocketAddr,
+        now: Duration,
+    ) -> Result<Seen, Error> {
+        if payload.is_empty() {
+            return Err(Error::violation("a packet is empty"));
+        }
+        let mut seen = Seen { is_eliciting: false, is_probing: true };
+        let mut acks = 0;
+        let mut reader = Reader::new(payload);
+        while !reader.is_empty() {
+            let frame = Frame::read(&mut reader)?;
+            if level != Level::OneRtt && !frame.is_of_handshake() {
+                return Err(Error::violation("a frame came in a packet that may not have it"));
+            }
+            seen.is_eliciting |= frame.is_eliciting();
+            seen.is_probing &= matches!(
+                frame,
+                Frame::Padding
+                    | Frame::PathChallenge(_)
+                    | Frame::PathResponse(_)
+                    | Frame::NewConnectionId { .. }
+            );
+            if matches!(frame, Frame::Ack(_)) {
+                acks += 1;
+                if acks > ACKS_PER_PACKET_MAX {
+                    return Err(Error::violation("a packet has many ACK frames"));
+                }
+            }
+            let is_useful = self.frame(level, frame, packet, remote, now)?;
+            if is_useful {
+                self.calm.forgive(1);
+            } else if !self.calm.owe(now) {
+                return Err(Error::violation("too many frames bring nothing"));
+            }
+            // Nothing behind the end counts.
+            if self.closed.is_some() {
+                break;
+            }
+        }
+        Ok(seen)
+    }
+
+    /// Takes a frame; false when it brought nothing.
+    fn frame(
+        &mut self,
+        level: Level,
+        frame: Frame<'_>,
+        packet: &Protected,
+        remote: SocketAddr,
+        now: Duration,
+    ) -> Result<bool, Error> {
+        match frame {
+            Frame::Padding => Ok(true),
+            Frame::Ping | Frame::Blocked { stream: None } => Ok(false),
+            Frame::Ack(ack) => self.acknowledged(level, &ack, now),
+            Frame::Crypto { offset, bytes } => {
+                self.crypto(level, offset, bytes, now).map(|()| !bytes.is_empty())
+            }
+            Frame::Stream { stream, offset, bytes, ends } => {
+                let result = self.streams.receive(stream, offset, bytes, ends);
+                result.map(|()| !bytes.is_empty() || ends)
+            }
+            Frame::ResetStream { stream, code, size } => {
+                self.streams.reset_by_peer(stream, code, size).map(|()| false)
+            }
+            Frame::StopSending { stream, code } => {
+                self.streams.stop_by_peer(stream, code).map(|()| false)
+            }
+            Frame::MaxData(bytes) => Ok(self.streams.max_data(bytes)),
+            Frame::MaxStreamData { stream, bytes } => self.streams.max_stream_data(stream, bytes),
+            Frame::MaxStreams { is_both_ways, count } => {
+                Ok(!is_both_ways && self.streams.max_own_streams(count))
+            }
+            Frame::Blocked { stream: Some(stream) } => self.streams.check(stream).map(|()| false),
+            Frame::NewConnectionId { sequence, retire_before, id, .. } => {
+                self.peer_ids.add(sequence, retire_before, id)
+            }
+            Frame::RetireConnectionId(sequence) => {
+                self.own_ids.retire(sequence, &packet.receiver).map(|_| false)
+            }
+            Frame::PathChallenge(bytes) => {
+                // Answered where it came from, if that is where we send to or have sent to.
+                if remote == self.path.remote {
+                    self.path.respond(bytes);
+                } else if let Some(old) = self.old_path.as_mut().filter(|old| old.remote == remote)
+                {
+                    old.respond(bytes);
+                }
+                Ok(false)
+            }
+            Frame::PathResponse(bytes) => {
+                let is_answer =
+                    self.path.challenge.is_some_and(|challenge| challenge.bytes == bytes);
+                if is_answer {
+                    self.path.challenge = None;
+                    self.path.is_challenge_due = false;
+                    self.path.is_validated = true;
+                    self.old_path = None;
+                }
+                Ok(is_answer)
+            }
+            Frame::ConnectionClose { is_application, code } => {
+                self.close_with(Closed::ByClient { is_application, code }, now);
+                Ok(true)
+            }
+            Frame::NewToken | Frame::HandshakeDone => {
+                Err(Error::new(code::PROTOCOL_VIOLATION, "only a server sends this frame"))
+            }
+        }
+    }
+}

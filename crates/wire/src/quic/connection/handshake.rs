@@ -1,0 +1,114 @@
+//! The handshake of TLS within CRYPTO frames (RFC 9001 §4).
+
+use super::super::error::{Error, code};
+use super::super::one_rtt::OneRtt;
+use super::super::parameters::Peer;
+use super::super::space::Level;
+use super::super::streams::Streams;
+use super::Connection;
+use rustls::quic::KeyChange;
+use std::time::Duration;
+
+impl<P: AsRef<[u8]>> Connection<P> {
+    /// Bytes of the handshake came.
+    pub(super) fn crypto(
+        &mut self,
+        level: Level,
+        offset: u64,
+        bytes: &[u8],
+        now: Duration,
+    ) -> Result<(), Error> {
+        let space = self.space(level);
+        if !space.takes_crypto(offset + bytes.len() as u64) {
+            let reason = "the handshake is too large";
+            return Err(Error::new(code::CRYPTO_BUFFER_EXCEEDED, reason));
+        }
+        let too_many = |_| Error::new(code::CRYPTO_BUFFER_EXCEEDED, "the handshake has gaps");
+        space.crypto_in.insert(offset, bytes).map_err(too_many)?;
+        let ready = space.crypto_in.readable().to_vec();
+        if ready.is_empty() {
+            return Ok(());
+        }
+        space.crypto_in.consume(ready.len());
+        // After the handshake a client has nothing to say (RFC 9001 §4.1.3, §6: no KeyUpdate).
+        let Some(tls) = self.tls.as_mut().filter(|_| level != Level::OneRtt) else {
+            let unexpected_message = 10;
+            let reason = "a message of TLS came after the handshake";
+            return Err(Error::new(code::CRYPTO_ERROR + unexpected_message, reason));
+        };
+        if tls.read_hs(&ready).is_err() {
+            let alert = tls.alert().map_or(40, u8::from);
+            let reason = "the handshake failed";
+            return Err(Error::new(code::CRYPTO_ERROR + u64::from(alert), reason));
+        }
+        self.read_parameters()?;
+        self.write_handshake(now);
+        let is_over = self.tls.as_ref().is_some_and(|tls| !tls.is_handshaking());
+        if is_over && !self.is_established {
+            self.is_established = true;
+            self.is_done_due = true;
+            // What comes after it, such as tickets.
+            self.write_handshake(now);
+        }
+        Ok(())
+    }
+
+    /// Takes what TLS has to say, and the keys it comes to.
+    fn write_handshake(&mut self, now: Duration) {
+        let mut level = if self.one_rtt.is_some() {
+            Level::OneRtt
+        } else if self.handshake.is_some() {
+            Level::Handshake
+        } else {
+            Level::Initial
+        };
+        loop {
+            let Some(tls) = &mut self.tls else { return };
+            let mut out = Vec::new();
+            let change = tls.write_hs(&mut out);
+            let is_over = out.is_empty() && change.is_none();
+            self.space(level).crypto_out.write(out);
+            match change {
+                Some(KeyChange::Handshake { keys }) => {
+                    self.handshake = Some(keys);
+                    level = Level::Handshake;
+                }
+                Some(KeyChange::OneRtt { keys, next }) => {
+                    self.one_rtt = Some(OneRtt::new(keys, next, now));
+                    level = Level::OneRtt;
+                }
+                None if is_over => return,
+                None => {}
+            }
+        }
+    }
+
+    /// Takes the client's parameters, as soon as they are there.
+    fn read_parameters(&mut self) -> Result<(), Error> {
+        let Some(tls) = self.tls.as_ref().filter(|_| !self.has_peer) else { return Ok(()) };
+        let Some(bytes) = tls.quic_transport_parameters() else { return Ok(()) };
+        let peer = Peer::read(bytes)?;
+        // Who changed the id on the way would be seen (RFC 9000 §7.3).
+        if peer.initial_source != Some(self.client) {
+            let reason = "the client's id is another in its parameters";
+            return Err(Error::new(code::TRANSPORT_PARAMETER_ERROR, reason));
+        }
+        self.has_peer = true;
+        Streams::set_peer(&mut self.streams, &peer);
+        self.own_ids.set_peer_max(peer.ids_max);
+        self.peer = peer;
+        Ok(())
+    }
+
+    /// Forgets a level: nothing of it is sent or taken any more (RFC 9001 §4.9).
+    pub(super) fn drop_level(&mut self, level: Level) {
+        match level {
+            Level::Initial if self.initial.take().is_some() => {}
+            Level::Handshake if self.handshake.take().is_some() => {}
+            _ => return,
+        }
+        let space = std::mem::replace(self.space(level), super::Space::new());
+        self.bytes_in_flight = self.bytes_in_flight.saturating_sub(space.sent.bytes());
+        self.probe_count = 0;
+    }
+}

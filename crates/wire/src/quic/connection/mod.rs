@@ -1,0 +1,447 @@
+//! The state of a connection: datagrams in, datagrams out.
+
+mod frames;
+mod handshake;
+mod receive;
+mod recovery;
+mod transmit;
+
+#[cfg(test)]
+mod tests;
+
+use super::cubic::Cubic;
+use super::error::{Error, code};
+use super::id::Id;
+use super::ids::{OwnIds, PeerIds};
+use super::keys::initial_keys;
+use super::limits::{IDLE_FRAMES_MAX, IDLE_FRAMES_PER_SECOND};
+use super::one_rtt::OneRtt;
+use super::pacer::Pacer;
+use super::parameters::{Local, Names, Peer};
+use super::path::Path;
+use super::rtt::Rtt;
+use super::space::{Level, Space};
+use super::streams::{StreamEvent, Streams};
+use crate::calm::Debt;
+use crate::priority::Priority;
+use rustls::quic::{Keys, ServerConnection, Version};
+use rustls::{ServerConfig, Side};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What all connections of a listener have in common.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Certificates, tickets and protocols. Its `max_early_data_size` has to be 0.
+    pub tls: Arc<ServerConfig>,
+    /// What is said to clients.
+    pub local: Local,
+}
+
+/// A client that wants a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Accept {
+    /// The ids that its parameters name.
+    pub names: Names,
+    /// Whom its first packet is for, which the first keys are made of.
+    pub receiver: Id,
+    /// Its own id.
+    pub client: Id,
+    /// Where it is.
+    pub remote: SocketAddr,
+    /// Whether a token has shown that it is there.
+    pub is_validated: bool,
+    /// Bits that nobody else knows.
+    pub seed: u64,
+}
+
+/// Why a connection is over.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Closed {
+    /// The client said so; whether in words of the application, and its code.
+    ByClient {
+        /// Whether the code is one of the application's.
+        is_application: bool,
+        /// The code.
+        code: u64,
+    },
+    /// We said so, for what the client did.
+    ByError(Error),
+    /// We said so in words of the application.
+    ByApplication(u64),
+    /// Nothing was heard for too long.
+    Idle,
+    /// The client does not know the connection any more.
+    Reset,
+}
+
+/// What a connection has counted.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Statistics {
+    /// Packets that were sent and taken for lost.
+    pub packets_lost: u64,
+    /// Packets that were sent.
+    pub packets_sent: u64,
+    /// Packets that came and were understood.
+    pub packets_received: u64,
+    /// Packets that came and were not.
+    pub packets_dropped: u64,
+    /// Times nothing was heard, so that something was sent to hear anything.
+    pub probes: u64,
+}
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Phase {
+    Open,
+    /// It was closed by us; packets are answered with that, until then.
+    Closing(Duration),
+    /// It was closed by the client; nothing is said any more, until then.
+    Draining(Duration),
+    Over,
+}
+
+/// The server's side of a connection. Times are since any moment, the same for all calls.
+pub struct Connection<P> {
+    local: Local,
+    peer: Peer,
+    client: Id,
+    tls: Option<Box<ServerConnection>>,
+    is_established: bool,
+    has_peer: bool,
+    initial: Option<Keys>,
+    handshake: Option<Keys>,
+    one_rtt: Option<OneRtt>,
+    /// Packets that came before the keys for them.
+    early: Vec<Vec<u8>>,
+    spaces: [Space; 3],
+    streams: Streams<P>,
+    own_ids: OwnIds,
+    peer_ids: PeerIds,
+    /// The way to the client, and the one before while the new one is not known to be good.
+    path: Path,
+    old_path: Option<Path>,
+    rtt: Rtt,
+    congestion: Cubic,
+    pacer: Pacer,
+    bytes_in_flight: u64,
+    /// Whether the window was what kept more from being sent.
+    is_window_limited: bool,
+    /// Probes since the last acknowledgement.
+    probe_count: u32,
+    /// Whether HANDSHAKE_DONE has to be sent.
+    is_done_due: bool,
+    /// When a packet came, or was sent in answer to one, last.
+    heard: Duration,
+    has_sent_since: bool,
+    phase: Phase,
+    closed: Option<Closed>,
+    /// Whether the client has to be told, and packets since it was told last.
+    is_close_due: bool,
+    closing_packets: u64,
+    calm: Debt,
+    /// Packets until a number is left out, and what that is drawn from.
+    until_skip: u64,
+    random: u64,
+    statistics: Statistics,
+}
+
+impl<P: AsRef<[u8]>> Connection<P> {
+    /// A connection for the client of a first packet, which has to be [received](Self::receive) then.
+    ///
+    /// # Errors
+    /// INTERNAL_ERROR: the configuration is not one for QUIC.
+    pub fn new(config: &Config, accept: &Accept, now: Duration) -> Result<Self, Error> {
+        let wrong = |reason| Error::new(code::INTERNAL_ERROR, reason);
+        let Accept { names, receiver, client, remote, is_validated, seed } = *accept;
+        let parameters = config.local.write(&names);
+        let tls = ServerConnection::new(Arc::clone(&config.tls), Version::V1, parameters)
+            .map_err(|_| wrong("the configuration of TLS does not fit"))?;
+        let provider = config.tls.crypto_provider();
+        let initial = initial_keys(provider, receiver.as_bytes(), Side::Server)
+            .ok_or_else(|| wrong("the provider of TLS does not fit"))?;
+        let mut connection = Self {
+            local: config.local.clone(),
+            peer: Peer::default(),
+            client,
+            tls: Some(Box::new(tls)),
+            is_established: false,
+            has_peer: false,
+            initial: Some(initial),
+            handshake: None,
+            one_rtt: None,
+            early: Vec::new(),
+            spaces: [Space::new(), Space::new(), Space::new()],
+            streams: Streams::new(&config.local),
+            own_ids: OwnIds::new(names.own, names.reset_token),
+            peer_ids: PeerIds::new(client),
+            path: Path::new(remote, is_validated),
+            old_path: None,
+            rtt: Rtt::new(),
+            congestion: Cubic::new(),
+            pacer: Pacer::new(),
+            bytes_in_flight: 0,
+            is_window_limited: false,
+            probe_count: 0,
+            is_done_due: false,
+            heard: now,
+            has_sent_since: false,
+            phase: Phase::Open,
+            closed: None,
+            is_close_due: false,
+            closing_packets: 0,
+            calm: Debt::new(IDLE_FRAMES_MAX, IDLE_FRAMES_PER_SECOND),
+            until_skip: 0,
+            random: seed | 1,
+            statistics: Statistics::default(),
+        };
+        connection.draw_skip();
+        Ok(connection)
+    }
+
+    /// Opens a stream one way; `None` while the client allows none.
+    pub fn open(&mut self) -> Option<u64> {
+        self.streams.open()
+    }
+
+    /// What happened to a stream next.
+    pub fn next_event(&mut self) -> Option<StreamEvent> {
+        self.streams.next_event()
+    }
+
+    /// The bytes of a stream that are next, and whether they are the last; `None` when it is over or
+    /// not wanted.
+    pub fn readable(&self, stream: u64) -> Option<(&[u8], bool)> {
+        self.streams.readable(stream)
+    }
+
+    /// `count` of these bytes are done. The client may send as many more only when they are
+    /// [taken](Self::take).
+    pub fn consume(&mut self, stream: u64, count: usize) {
+        self.streams.consume(stream, count);
+    }
+
+    /// Lets the client send `count` more bytes on a stream and on all.
+    pub fn take(&mut self, stream: u64, count: u64) {
+        self.streams.take(stream, count);
+    }
+
+    /// What comes of a stream is not wanted any more.
+    pub fn stop(&mut self, stream: u64, code: u64) {
+        self.streams.stop(stream, code);
+    }
+
+    /// Appends a piece to a stream; false when it is over.
+    pub fn write(&mut self, stream: u64, piece: P) -> bool {
+        self.streams.write(stream, piece)
+    }
+
+    /// All of a stream is written.
+    pub fn finish(&mut self, stream: u64) {
+        self.streams.finish(stream);
+    }
+
+    /// Takes back what was written and never sent; says how much.
+    pub fn unwrite(&mut self, stream: u64) -> u64 {
+        self.streams.unwrite(stream)
+    }
+
+    /// Ends a stream before its time.
+    pub fn reset(&mut self, stream: u64, code: u64) {
+        self.streams.reset(stream, code);
+    }
+
+    /// Gives a stream another place among those with something to send.
+    pub fn prioritize(&mut self, stream: u64, priority: Priority) {
+        self.streams.prioritize(stream, priority);
+    }
+
+    /// Ends the connection in words of the application; it is said when the next batch is filled.
+    pub fn close(&mut self, code: u64, now: Duration) {
+        self.close_with(Closed::ByApplication(code), now);
+    }
+
+    /// Lets the memory of the handshake go, once it is over and all about it was looked at.
+    pub fn forget_handshake(&mut self) {
+        if self.is_established {
+            self.tls = None;
+        }
+    }
+
+    /// Another id for the client to use; see [`ids_wanted`](Self::ids_wanted).
+    pub fn add_id(&mut self, id: Id, reset_token: [u8; 16]) {
+        self.own_ids.add(id, reset_token);
+    }
+
+    /// Our ids that mean nothing any more.
+    pub fn take_retired_ids(&mut self) -> Vec<Id> {
+        self.own_ids.take_retired()
+    }
+
+    /// How many more of our ids the client could use.
+    pub fn ids_wanted(&self) -> usize {
+        if self.is_established && self.phase == Phase::Open { self.own_ids.wanted() } else { 0 }
+    }
+
+    /// All our ids that mean this connection.
+    pub fn ids(&self) -> impl Iterator<Item = Id> {
+        self.own_ids.all()
+    }
+
+    /// Bytes of a stream that were written and not sent once.
+    pub fn unsent(&self, stream: u64) -> u64 {
+        let send = self.streams.sending_half(stream);
+        send.map_or(0, |send| send.buffer.end() - send.buffer.sent())
+    }
+
+    /// The same of all streams.
+    pub fn unsent_of_all(&self) -> u64 {
+        self.streams.unsent()
+    }
+
+    /// How many bytes more may be written to a stream so that the client's windows have room for all
+    /// of them.
+    pub fn room(&self, stream: u64) -> u64 {
+        let of_all = self.streams.window().saturating_sub(self.streams.unsent());
+        let send = self.streams.sending_half(stream);
+        send.map_or(0, |send| send.limit.saturating_sub(send.buffer.end())).min(of_all)
+    }
+
+    /// Bytes of a stream that were sent once.
+    pub fn sent(&self, stream: u64) -> u64 {
+        self.streams.sending_half(stream).map_or(0, |send| send.buffer.sent())
+    }
+
+    /// Bytes of a stream of which all before them arrived too; `None` when it is over.
+    pub fn arrived(&self, stream: u64) -> Option<u64> {
+        self.streams.sending_half(stream).map(|send| send.buffer.acked_front())
+    }
+
+    /// Whether all of a stream was sent once, its end included, or it is over.
+    pub fn is_sent(&self, stream: u64) -> bool {
+        self.streams.sending_half(stream).is_none_or(|send| send.is_sent())
+    }
+
+    /// Whether the client's own window for a stream is shut.
+    pub fn is_shut(&self, stream: u64) -> bool {
+        self.streams.sending_half(stream).is_some_and(|send| send.is_shut())
+    }
+
+    /// Whether the client lets anything new of a stream come, by its windows and what is in flight.
+    pub fn has_window(&self, stream: u64) -> bool {
+        self.streams.window() > 0
+            && self.bytes_in_flight < self.congestion.window()
+            && self.streams.sending_half(stream).is_some_and(|send| !send.is_shut())
+    }
+
+    /// Whether the handshake is over.
+    pub fn is_established(&self) -> bool {
+        self.is_established
+    }
+
+    /// The handshake, until it was [forgotten](Self::forget_handshake).
+    pub fn tls(&self) -> Option<&ServerConnection> {
+        self.tls.as_deref()
+    }
+
+    /// Where the client is.
+    pub fn remote(&self) -> SocketAddr {
+        self.path.remote
+    }
+
+    /// How many streams are open, of all kinds.
+    pub fn streams(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Why it is over, once it is.
+    pub fn closed(&self) -> Option<Closed> {
+        self.closed
+    }
+
+    /// Whether nothing of it has to be remembered.
+    pub fn is_over(&self) -> bool {
+        self.phase == Phase::Over
+    }
+
+    /// Bytes in flight.
+    pub fn bytes_in_flight(&self) -> u64 {
+        self.bytes_in_flight
+    }
+
+    /// What it has counted.
+    pub fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+
+    /// Ends the connection.
+    fn close_with(&mut self, closed: Closed, now: Duration) {
+        if self.phase != Phase::Open {
+            return;
+        }
+        self.closed = Some(closed);
+        // Long enough for packets on the way to be known (RFC 9000 §10.2).
+        let end = now + 3 * self.rtt.probe_timeout();
+        match closed {
+            Closed::Idle | Closed::Reset => self.phase = Phase::Over,
+            Closed::ByClient { .. } => self.phase = Phase::Draining(end),
+            Closed::ByError(_) | Closed::ByApplication(_) => {
+                self.phase = Phase::Closing(end);
+                self.is_close_due = true;
+            }
+        }
+    }
+
+    fn space(&mut self, level: Level) -> &mut Space {
+        let [initial, handshake, one_rtt] = &mut self.spaces;
+        match level {
+            Level::Initial => initial,
+            Level::Handshake => handshake,
+            Level::OneRtt => one_rtt,
+        }
+    }
+
+    fn has_keys(&self, level: Level) -> bool {
+        match level {
+            Level::Initial => self.initial.is_some(),
+            Level::Handshake => self.handshake.is_some(),
+            Level::OneRtt => self.one_rtt.is_some(),
+        }
+    }
+
+    /// How long a client may take to be heard; `None` for ever.
+    fn idle_timeout(&self) -> Option<Duration> {
+        let own = self.local.idle_timeout;
+        let least = match (own.is_zero(), self.peer.idle_timeout.is_zero()) {
+            (true, true) => return None,
+            (false, true) => own,
+            (true, false) => self.peer.idle_timeout,
+            (false, false) => own.min(self.peer.idle_timeout),
+        };
+        // Not shorter than it takes to notice losses (RFC 9000 §10.1).
+        Some(least.max(3 * self.rtt.probe_timeout()))
+    }
+
+    /// Draws after how many packets a number is left out.
+    fn draw_skip(&mut self) {
+        self.until_skip = 1 + self.draw() % (2 * super::limits::SKIPPED_NUMBERS_EVERY);
+    }
+
+    /// Bits that nobody else can guess without much work (xorshift64*).
+    fn draw(&mut self) -> u64 {
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 8
+    }
+}
+
+impl<P> std::fmt::Debug for Connection<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection")
+            .field("client", &self.client)
+            .field("phase", &self.phase)
+            .finish_non_exhaustive()
+    }
+}

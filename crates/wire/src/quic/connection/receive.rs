@@ -1,0 +1,206 @@
+//! Datagrams in.
+
+use super::super::error::{Error, code};
+use super::super::keys::{self, Opened};
+use super::super::limits::{EARLY_BYTES_MAX, FORGED_PACKETS_MAX, PACKETS_PER_DATAGRAM_MAX};
+use super::super::packet::{Kind, Protected};
+use super::super::path::{CHALLENGE_TRIES, Challenge, Path};
+use super::super::space::Level;
+use super::{Closed, Connection, Phase};
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::time::Duration;
+
+impl<P: AsRef<[u8]>> Connection<P> {
+    /// A datagram came from `remote`, which is deciphered in place. What it brought is told by
+    /// [`next_event`](Self::next_event); what there is to say by [`fill`](Self::fill).
+    pub fn receive(&mut self, remote: SocketAddr, datagram: &mut [u8], now: Duration) {
+        match self.phase {
+            Phase::Open => {}
+            Phase::Closing(_) => {
+                // Less and less often (RFC 9000 §10.2.1).
+                self.closing_packets += 1;
+                self.is_close_due |= self.closing_packets.is_power_of_two();
+                self.path.received(datagram.len());
+                return;
+            }
+            Phase::Draining(_) | Phase::Over => return,
+        }
+        if remote == self.path.remote {
+            self.path.received(datagram.len());
+        }
+        let was_established = self.is_established;
+        if let Err(error) = self.take_datagram(remote, datagram, now) {
+            self.close_with(Closed::ByError(error), now);
+        }
+        if self.is_established && !was_established {
+            for mut early in std::mem::take(&mut self.early) {
+                self.receive(remote, &mut early, now);
+            }
+        }
+    }
+
+    fn take_datagram(
+        &mut self,
+        remote: SocketAddr,
+        datagram: &mut [u8],
+        now: Duration,
+    ) -> Result<(), Error> {
+        let len = datagram.len();
+        let mut rest = datagram;
+        let mut receiver = None;
+        for _ in 0..PACKETS_PER_DATAGRAM_MAX {
+            let Some(packet) = Protected::read(rest) else { break };
+            // All packets of a datagram are for the same id (RFC 9000 §12.2).
+            if *receiver.get_or_insert(packet.receiver) != packet.receiver {
+                break;
+            }
+            let end = packet.end;
+            let (bytes, after) = std::mem::take(&mut rest).split_at_mut(end);
+            if self.phase != Phase::Open {
+                break;
+            }
+            self.packet(remote, bytes, &packet, now, len)?;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    fn packet(
+        &mut self,
+        remote: SocketAddr,
+        bytes: &mut [u8],
+        packet: &Protected,
+        now: Duration,
+        datagram_bytes: usize,
+    ) -> Result<(), Error> {
+        let level = match packet.kind {
+            Kind::Initial => Level::Initial,
+            Kind::Handshake => Level::Handshake,
+            Kind::OneRtt => Level::OneRtt,
+            // Nothing is taken before the handshake, and only servers send Retry.
+            Kind::ZeroRtt | Kind::Retry => {
+                self.statistics.packets_dropped += 1;
+                return Ok(());
+            }
+        };
+        // A client sends data as soon as it has the keys, which may be before its handshake arrives.
+        if level == Level::OneRtt && !self.is_established {
+            let held: usize = self.early.iter().map(Vec::len).sum();
+            if held + bytes.len() <= EARLY_BYTES_MAX {
+                self.early.push(bytes.to_vec());
+            }
+            return Ok(());
+        }
+        let is_too_short =
+            level == Level::Initial && datagram_bytes < super::super::limits::DATAGRAM_BYTES_MIN;
+        let opened = if is_too_short { None } else { self.open_packet(level, bytes, packet, now) };
+        let Some((opened, payload)) = opened else {
+            self.statistics.packets_dropped += 1;
+            if self.statistics.packets_dropped > FORGED_PACKETS_MAX {
+                return Err(Error::new(code::AEAD_LIMIT_REACHED, "too many packets are forged"));
+            }
+            return Ok(());
+        };
+        if opened.first & keys::reserved_bits(packet.kind) != 0 {
+            return Err(Error::violation("reserved bits are set"));
+        }
+        if self.space(level).received.is_known(opened.number) {
+            return Ok(());
+        }
+        self.statistics.packets_received += 1;
+        self.heard = now;
+        self.has_sent_since = false;
+        if level == Level::Handshake {
+            // Who can answer a packet of the handshake has received it (RFC 9000 §8.1).
+            self.path.is_validated = true;
+            self.drop_level(Level::Initial);
+        }
+        let expected = self.space(level).received.expected();
+        let payload = bytes.get(payload).unwrap_or(&[]);
+        let seen = self.frames(level, payload, packet, remote, now)?;
+        let delay_max = match level {
+            Level::OneRtt => self.local.ack_delay_max,
+            Level::Initial | Level::Handshake => Duration::ZERO,
+        };
+        // The level may be gone by what the packet brought.
+        if self.has_keys(level) {
+            let received = &mut self.space(level).received;
+            received.add(opened.number, seen.is_eliciting, now, delay_max);
+        }
+        if self.is_established {
+            self.drop_level(Level::Handshake);
+        }
+        let has_moved = remote != self.path.remote && level == Level::OneRtt;
+        if has_moved && opened.number >= expected && !seen.is_probing {
+            self.moved(remote, datagram_bytes, now)?;
+        }
+        Ok(())
+    }
+
+    fn open_packet(
+        &mut self,
+        level: Level,
+        bytes: &mut [u8],
+        packet: &Protected,
+        now: Duration,
+    ) -> Option<(Opened, Range<usize>)> {
+        let expected = self.space(level).received.expected();
+        // Three round trips between two updates (RFC 9001 §6.5).
+        let pause = 3 * self.rtt.probe_timeout();
+        let head = match level {
+            Level::Initial => &*self.initial.as_ref()?.remote.header,
+            Level::Handshake => &*self.handshake.as_ref()?.remote.header,
+            Level::OneRtt => self.one_rtt.as_ref()?.remote_head(),
+        };
+        let opened = keys::open_head(head, bytes, packet, expected)?;
+        let key = match level {
+            Level::Initial => &*self.initial.as_ref()?.remote.packet,
+            Level::Handshake => &*self.handshake.as_ref()?.remote.packet,
+            Level::OneRtt => {
+                let keys = self.one_rtt.as_mut()?;
+                let payload = keys.open(bytes, opened, packet.end, (now, pause))?;
+                return Some((opened, payload));
+            }
+        };
+        Some((opened, keys::open_payload(key, bytes, opened, packet.end)?))
+    }
+
+    /// The client sends from another address, or its network has given it another (RFC 9000 §9.3).
+    fn moved(
+        &mut self,
+        remote: SocketAddr,
+        datagram_bytes: usize,
+        now: Duration,
+    ) -> Result<(), Error> {
+        if !self.calm.owe(now) {
+            return Err(Error::violation("the client moves without end"));
+        }
+        let mut path = Path::new(remote, false);
+        path.received(datagram_bytes);
+        let bytes = self.challenge();
+        let until = now + 3 * self.rtt.probe_timeout();
+        path.challenge = Some(Challenge { bytes, until, tries_left: CHALLENGE_TRIES - 1 });
+        path.is_challenge_due = true;
+        let old = std::mem::replace(&mut self.path, path);
+        // Another port of the same address is a network's doing, and the way is the same.
+        if old.remote.ip() != remote.ip() {
+            self.congestion = super::Cubic::new();
+            self.rtt = super::Rtt::new();
+            self.peer_ids.change()?;
+        }
+        if old.is_validated {
+            self.old_path = Some(old);
+        }
+        Ok(())
+    }
+
+    /// Bytes that only who receives them can send back.
+    pub(super) fn challenge(&mut self) -> [u8; 8] {
+        let mut bytes = [0; 8];
+        if aws_lc_rs::rand::fill(&mut bytes).is_err() {
+            bytes = self.draw().to_be_bytes();
+        }
+        bytes
+    }
+}

@@ -1,0 +1,280 @@
+//! Acknowledgements, losses and time (RFC 9002).
+
+use super::super::error::Error;
+use super::super::frame::Ack;
+use super::super::limits::PROBES_MAX;
+use super::super::rtt::GRANULARITY;
+use super::super::sent::Carried;
+use super::super::space::{Level, Space};
+use super::super::streams::Due;
+use super::{Closed, Connection, Phase};
+use std::time::Duration;
+
+/// So many probe timeouts of nothing but losses mean that the way has changed (RFC 9002 §7.6.1).
+const COLLAPSE_TIMEOUTS: u32 = 3;
+
+impl<P: AsRef<[u8]>> Connection<P> {
+    /// Packets arrived. False when that was known.
+    pub(super) fn acknowledged(
+        &mut self,
+        level: Level,
+        ack: &Ack<'_>,
+        now: Duration,
+    ) -> Result<bool, Error> {
+        let never_sent = || Error::violation("a packet is acknowledged that was never sent");
+        let [initial, handshake, one_rtt] = &mut self.spaces;
+        let space = match level {
+            Level::Initial => initial,
+            Level::Handshake => handshake,
+            Level::OneRtt => one_rtt,
+        };
+        let Space { sent, received, crypto_out, .. } = space;
+        let (streams, path, congestion) = (&mut self.streams, &mut self.path, &mut self.congestion);
+        let rtt = self.rtt.smoothed;
+        let is_limited = self.is_window_limited;
+        let mut bytes_acknowledged = 0;
+        let (mut newest, mut is_eliciting, mut is_new) = (None, false, false);
+        let next = sent.next_number();
+        sent.acknowledge(ack, |number, packet, carried| {
+            is_new = true;
+            is_eliciting |= packet.is_eliciting;
+            if number == ack.largest {
+                newest = Some(packet.sent);
+            }
+            let bytes = u64::from(packet.bytes);
+            bytes_acknowledged += bytes;
+            if bytes > 0 {
+                congestion.acknowledged(now, packet.sent, bytes, rtt, is_limited);
+            }
+            if packet.is_probe {
+                path.probe_arrived(usize::from(packet.bytes));
+            }
+            for carried in carried {
+                match carried {
+                    Carried::Stream { stream, offset, len, ends } => {
+                        streams.acknowledge(stream, offset..offset + u64::from(len), ends);
+                    }
+                    Carried::Crypto { offset, len } => {
+                        crypto_out.acknowledge(offset..offset + u64::from(len));
+                    }
+                    Carried::Ack { largest } => received.settle(largest),
+                    Carried::ResetStream { stream } => streams.reset_arrived(stream),
+                    _ => {}
+                }
+            }
+        })
+        .map_err(|_| never_sent())?;
+        if !is_new {
+            return Ok(false);
+        }
+        self.bytes_in_flight = self.bytes_in_flight.saturating_sub(bytes_acknowledged);
+        if let Some(sent) = newest.filter(|_| is_eliciting) {
+            let held = match level {
+                Level::OneRtt => {
+                    let micros = ack.delay.saturating_mul(1 << self.peer.ack_delay_exponent);
+                    Duration::from_micros(micros).min(self.peer.ack_delay_max)
+                }
+                Level::Initial | Level::Handshake => Duration::ZERO,
+            };
+            let latest = now.saturating_sub(sent);
+            self.rtt.sample(latest, held);
+            if level == Level::OneRtt {
+                self.congestion.measured(latest, ack.largest, next);
+            }
+        }
+        // A client may not know that it is believed before the handshake is over.
+        if self.path.is_validated {
+            self.probe_count = 0;
+        }
+        self.detect_lost(level, now);
+        Ok(true)
+    }
+
+    /// Takes packets for lost that are by now.
+    fn detect_lost(&mut self, level: Level, now: Duration) {
+        let delay = self.rtt.loss_delay();
+        let collapse = self.rtt.probe_timeout() + self.peer.ack_delay_max;
+        let collapse = collapse * COLLAPSE_TIMEOUTS;
+        let mut bytes = 0;
+        let mut packets = 0;
+        // The first and the last of those lost in a row, and how long that lasts.
+        let mut row: Option<(u64, Duration, Duration)> = None;
+        let mut has_collapsed = false;
+        let mut lost = Vec::new();
+        let mut latest_lost: Option<Duration> = None;
+        let is_measured = self.rtt.is_known();
+        let mut probe_lost = false;
+        let space = self.space(level);
+        let loss_at = space.sent.detect_lost(now, delay, |number, packet, carried| {
+            bytes += u64::from(packet.bytes);
+            packets += 1;
+            lost.extend(carried);
+            if packet.is_probe {
+                probe_lost = true;
+                return;
+            }
+            if !packet.is_eliciting {
+                return;
+            }
+            latest_lost = Some(packet.sent);
+            let (last, since) = match row {
+                Some((last, since, _)) if last + 1 == number => (number, since),
+                _ => (number, packet.sent),
+            };
+            row = Some((last, since, packet.sent));
+            has_collapsed |= is_measured && packet.sent.saturating_sub(since) > collapse;
+        });
+        space.loss_at = loss_at;
+        self.statistics.packets_lost += packets;
+        self.bytes_in_flight = self.bytes_in_flight.saturating_sub(bytes);
+        if probe_lost {
+            self.path.probe_lost();
+        }
+        if let Some(sent) = latest_lost {
+            self.congestion.lost(now, sent);
+            if has_collapsed {
+                self.congestion.collapsed();
+            }
+        }
+        for carried in lost {
+            self.tell_again(level, carried);
+        }
+    }
+
+    /// What a packet carried has to be told again.
+    fn tell_again(&mut self, level: Level, carried: Carried) {
+        match carried {
+            Carried::Stream { stream, offset, len, ends } => {
+                self.streams.lose(stream, offset..offset + u64::from(len), ends);
+            }
+            Carried::Crypto { offset, len } => {
+                self.space(level).crypto_out.lose(offset..offset + u64::from(len));
+            }
+            Carried::Ack { .. } => {}
+            Carried::MaxData => self.streams.lose_due(Due::MaxData),
+            Carried::MaxStreamData { stream } => {
+                self.streams.lose_due(Due::MaxStreamData(stream));
+            }
+            Carried::MaxStreams { is_both_ways } => {
+                self.streams.lose_due(Due::MaxStreams { is_both_ways });
+            }
+            Carried::ResetStream { stream } => self.streams.lose_due(Due::ResetStream(stream)),
+            Carried::StopSending { stream } => self.streams.lose_due(Due::StopSending(stream)),
+            Carried::NewConnectionId { sequence } => self.own_ids.telling_lost(sequence),
+            Carried::RetireConnectionId { sequence } => self.peer_ids.retirement_lost(sequence),
+            Carried::HandshakeDone => self.is_done_due = true,
+        }
+    }
+
+    /// When [`on_timeout`](Self::on_timeout) has to be called; later is not wrong.
+    pub fn timeout(&self) -> Option<Duration> {
+        match self.phase {
+            Phase::Open => {}
+            Phase::Closing(end) | Phase::Draining(end) => return Some(end),
+            Phase::Over => return None,
+        }
+        let idle = self.idle_timeout().map(|timeout| self.heard + timeout);
+        let acks = self.spaces.iter().filter_map(|space| space.received.due());
+        let losses = self.spaces.iter().filter_map(|space| space.loss_at);
+        let path = self.path.challenge.map(|challenge| challenge.until);
+        let pace = self.paced_until();
+        let probe = self.probe_at().map(|(at, _)| at);
+        acks.chain(losses).chain(idle).chain(path).chain(pace).chain(probe).min()
+    }
+
+    /// When something has to be sent to hear from the client, and at which level.
+    fn probe_at(&self) -> Option<(Duration, Level)> {
+        // Without room there is nothing to probe with: the client has to come again.
+        if self.path.room() == 0 {
+            return None;
+        }
+        let backoff = 1 << self.probe_count.min(PROBES_MAX);
+        let mut first: Option<(Duration, Level)> = None;
+        for (level, space) in Level::ALL.into_iter().zip(&self.spaces) {
+            if space.sent.eliciting == 0 || space.loss_at.is_some() {
+                continue;
+            }
+            let mut wait = self.rtt.probe_timeout();
+            if level == Level::OneRtt {
+                if !self.is_established {
+                    continue;
+                }
+                wait += self.peer.ack_delay_max;
+            }
+            let at = space.sent.last_eliciting + wait * backoff;
+            if first.is_none_or(|(other, _)| at < other) {
+                first = Some((at, level));
+            }
+        }
+        first
+    }
+
+    /// Time has passed.
+    pub fn on_timeout(&mut self, now: Duration) {
+        match self.phase {
+            Phase::Open => {}
+            Phase::Closing(end) | Phase::Draining(end) => {
+                if now >= end {
+                    self.phase = Phase::Over;
+                }
+                return;
+            }
+            Phase::Over => return,
+        }
+        if self.idle_timeout().is_some_and(|timeout| now >= self.heard + timeout) {
+            return self.close_with(Closed::Idle, now);
+        }
+        self.challenge_again(now);
+        let mut has_lost = false;
+        for level in Level::ALL {
+            if self.space(level).loss_at.is_some_and(|at| now >= at) {
+                self.detect_lost(level, now);
+                has_lost = true;
+            }
+        }
+        if has_lost {
+            return;
+        }
+        if let Some((at, level)) = self.probe_at()
+            && now + GRANULARITY > at
+        {
+            self.probe(level);
+        }
+    }
+
+    /// Asks once more whether the client is where its packets came from, and at last goes back to
+    /// where it was (RFC 9000 §9.3.2).
+    fn challenge_again(&mut self, now: Duration) {
+        let wait = 3 * self.rtt.probe_timeout();
+        let Some(challenge) = self.path.challenge.as_mut().filter(|asked| now >= asked.until)
+        else {
+            return;
+        };
+        if let Some(left) = challenge.tries_left.checked_sub(1) {
+            challenge.tries_left = left;
+            challenge.until = now + wait;
+            self.path.is_challenge_due = true;
+            return;
+        }
+        self.path.challenge = None;
+        if let Some(old) = self.old_path.take() {
+            self.path = old;
+        }
+    }
+
+    /// Nothing was heard: the oldest packets are told again, whatever is in flight.
+    fn probe(&mut self, level: Level) {
+        self.statistics.probes += 1;
+        self.probe_count += 1;
+        let mut oldest = Vec::new();
+        let space = self.space(level);
+        space.probes = 2;
+        space.sent.oldest(2, |carried| oldest.push(carried));
+        for carried in oldest {
+            self.tell_again(level, carried);
+        }
+        if self.probe_count == 3 {
+            self.path.shrink();
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What a client that has the keys may send.
+
+use super::super::packet::Kind;
+use super::super::packet::Protected;
+use super::super::varint::write_varint;
+use super::*;
+use bolero::check;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use std::sync::OnceLock;
+
+fn config() -> &'static Config {
+    static CONFIG: OnceLock<Config> = OnceLock::new();
+    CONFIG.get_or_init(|| {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let tls = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        Config { tls: Arc::new(tls), local: Local { data_max: 4000, ..Local::default() } }
+    })
+}
+
+/// A connection as it is after the handshake, but without keys, so that nothing goes out.
+fn established() -> Connection<Vec<u8>> {
+    let id = Id::new(&[1; 8]).unwrap();
+    let names = Names { original: id, own: id, retry: None, reset_token: [0; 16] };
+    let remote = ([127, 0, 0, 1], 1).into();
+    let accept = Accept { names, receiver: id, client: id, remote, is_validated: true, seed: 1 };
+    let mut connection = Connection::new(config(), &accept, Duration::ZERO).unwrap();
+    connection.is_established = true;
+    let peer = Peer { data_max: 1000, stream_data_max: 500, ..Peer::default() };
+    connection.streams.set_peer(&peer);
+    connection.peer = peer;
+    for number in 0..20 {
+        if number % 7 == 3 {
+            connection.space(Level::OneRtt).sent.skip();
+        } else {
+            connection.note_sent(Level::OneRtt, 1200, true, false, Duration::ZERO);
+        }
+    }
+    connection
+}
+
+fn take(connection: &mut Connection<Vec<u8>>, payload: &[u8]) -> Result<(), Error> {
+    let packet = Protected {
+        kind: Kind::OneRtt,
+        receiver: Id::new(&[1; 8]).unwrap(),
+        sender: Id::default(),
+        token: 0..0,
+        number_at: 9,
+        end: 100,
+    };
+    let remote = connection.path.remote;
+    let now = Duration::from_millis(50);
+    connection.frames(Level::OneRtt, payload, &packet, remote, now).map(|_| ())
+}
+
+#[test]
+fn fuzz_quic_connection() {
+    check!()
+        .with_test_time(Duration::from_millis(1500))
+        .with_iterations(50_000)
+        .with_max_len(512)
+        .for_each(|input: &[u8]| {
+            let mut connection = established();
+            for payload in input.chunks(64) {
+                if take(&mut connection, payload).is_err() {
+                    return;
+                }
+                while let Some(event) = connection.next_event() {
+                    if let StreamEvent::Readable(stream) = event
+                        && let Some((bytes, _)) = connection.readable(stream)
+                    {
+                        let count = bytes.len();
+                        connection.consume(stream, count);
+                        connection.take(stream, count as u64);
+                        connection.write(stream, vec![0; 100]);
+                        connection.finish(stream);
+                    }
+                }
+                while connection.streams.next_due().is_some() {}
+                connection.timeout();
+                connection.on_timeout(Duration::from_millis(60));
+                assert!(connection.streams() <= 110 && connection.bytes_in_flight <= 24_000);
+            }
+        });
+}
+
+/// Takes a payload again and again until the connection ends; says after how many times.
+fn flood(payload: impl Fn(u64) -> Vec<u8>) -> Option<(u64, u64)> {
+    let mut connection = established();
+    (0..100_000).find_map(|at| {
+        let result = take(&mut connection, &payload(at));
+        while connection.next_event().is_some() {}
+        result.err().map(|error| (at, error.code))
+    })
+}
+
+#[test]
+fn frames_that_bring_nothing_have_an_end() {
+    let limit = u64::from(IDLE_FRAMES_MAX);
+    let end = |payload: &[u8]| flood(|_| payload.to_vec());
+    let violation = code::PROTOCOL_VIOLATION;
+    // Pings, challenges, repeated limits, ends of nothing, empty parts of streams.
+    for payload in [
+        &[0x01][..],
+        &[0x1a, 1, 2, 3, 4, 5, 6, 7, 8],
+        &[0x10, 1],
+        &[0x14, 1],
+        &[0x04, 0, 0, 0],
+        &[0x05, 0, 0],
+        &[0x0a, 0, 0],
+    ] {
+        let (count, code) = end(payload).expect("it ends");
+        assert!(count <= limit + 8 && code == violation, "{payload:?}: {count}");
+    }
+    // Bytes that are of use have none, but for the window.
+    assert_eq!(end(&[0x0a, 0, 1, 9]), None);
+}
+
+#[test]
+fn what_a_client_makes_us_keep_has_an_end() {
+    // New ids, each of which retires the others.
+    let ids = flood(|at| {
+        let mut out = vec![0x18];
+        write_varint(at + 1, &mut out);
+        write_varint(at + 1, &mut out);
+        out.push(8);
+        out.extend((at + 1).to_be_bytes());
+        out.extend([0; 16]);
+        out
+    });
+    assert_eq!(ids.map(|(_, code)| code), Some(code::CONNECTION_ID_LIMIT_ERROR));
+    // Parts of a stream with a gap between any two.
+    let gaps = flood(|at| {
+        let mut out = vec![0x0c | 2, 0];
+        write_varint(2 * at + 1, &mut out);
+        out.extend([1, 7]);
+        out
+    });
+    assert_eq!(gaps.map(|(_, code)| code), Some(code::INTERNAL_ERROR));
+    // The window of all streams.
+    let window = flood(|at| {
+        let mut out = vec![0x0c | 2];
+        write_varint(4 * at, &mut out);
+        write_varint(999, &mut out);
+        out.extend([1, 7]);
+        out
+    });
+    assert_eq!(window, Some((4, code::FLOW_CONTROL_ERROR)));
+    let crypto = flood(|at| {
+        let mut out = vec![0x06];
+        write_varint(20_000 + at, &mut out);
+        out.extend([1, 7]);
+        out
+    });
+    assert_eq!(crypto, Some((0, code::CRYPTO_BUFFER_EXCEEDED)));
+}
+
+#[test]
+fn who_acknowledges_what_never_was_is_a_liar() {
+    let mut connection = established();
+    // Up to the first number that was left out, and over it.
+    assert_eq!(take(&mut connection, &[0x02, 2, 0, 0, 2]), Ok(()));
+    let lie = take(&mut connection, &[0x02, 5, 0, 0, 5]);
+    assert_eq!(lie.map_err(|error| error.code), Err(code::PROTOCOL_VIOLATION));
+    let mut connection = established();
+    let ahead = take(&mut connection, &[0x02, 20, 0, 0, 0]);
+    assert_eq!(ahead.map_err(|error| error.code), Err(code::PROTOCOL_VIOLATION));
+    let acks = [0x02, 2, 0, 0, 0].repeat(5);
+    let many = take(&mut connection, &acks);
+    assert_eq!(many.map_err(|error| error.code), Err(code::PROTOCOL_VIOLATION));
+}

@@ -1,0 +1,61 @@
+//! Why a connection ends (RFC 9000 §20).
+
+/// A number that tells the peer why, and a word for logs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{reason} (code {code:#x})")]
+pub struct Error {
+    /// The code of RFC 9000 §20.1.
+    pub code: u64,
+    /// What was wrong, in ASCII; also told to the peer.
+    pub reason: &'static str,
+}
+
+/// The codes (RFC 9000 §20.1).
+pub mod code {
+    /// Nothing went wrong.
+    pub const NO_ERROR: u64 = 0x0;
+    /// Something failed on our side.
+    pub const INTERNAL_ERROR: u64 = 0x1;
+    /// The peer sent more than it was allowed to.
+    pub const FLOW_CONTROL_ERROR: u64 = 0x3;
+    /// The peer opened more streams than it was allowed to.
+    pub const STREAM_LIMIT_ERROR: u64 = 0x4;
+    /// A frame came for a stream that cannot have it.
+    pub const STREAM_STATE_ERROR: u64 = 0x5;
+    /// The end of a stream is not where it was said to be.
+    pub const FINAL_SIZE_ERROR: u64 = 0x6;
+    /// A frame cannot be read.
+    pub const FRAME_ENCODING_ERROR: u64 = 0x7;
+    /// Transport parameters cannot be read or may not be so.
+    pub const TRANSPORT_PARAMETER_ERROR: u64 = 0x8;
+    /// There are more connection ids than were allowed.
+    pub const CONNECTION_ID_LIMIT_ERROR: u64 = 0x9;
+    /// Another rule was broken.
+    pub const PROTOCOL_VIOLATION: u64 = 0xa;
+    /// The token is not one of ours.
+    pub const INVALID_TOKEN: u64 = 0xb;
+    /// The application ended it during the handshake.
+    pub const APPLICATION_ERROR: u64 = 0xc;
+    /// More of the handshake came out of order than is kept.
+    pub const CRYPTO_BUFFER_EXCEEDED: u64 = 0xd;
+    /// A key update that may not be.
+    pub const KEY_UPDATE_ERROR: u64 = 0xe;
+    /// The keys have been used as much as they may.
+    pub const AEAD_LIMIT_REACHED: u64 = 0xf;
+    /// Added to an alert of TLS.
+    pub const CRYPTO_ERROR: u64 = 0x100;
+}
+
+impl Error {
+    pub(super) const fn new(code: u64, reason: &'static str) -> Self {
+        Self { code, reason }
+    }
+
+    pub(super) const fn violation(reason: &'static str) -> Self {
+        Self::new(code::PROTOCOL_VIOLATION, reason)
+    }
+
+    pub(super) const fn encoding(reason: &'static str) -> Self {
+        Self::new(code::FRAME_ENCODING_ERROR, reason)
+    }
+}

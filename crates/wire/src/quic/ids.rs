@@ -1,0 +1,244 @@
+//! The ids under which both sides know a connection (RFC 9000 §5.1).
+
+use super::error::{Error, code};
+use super::id::Id;
+use super::limits::{OWN_IDS_MAX, PEER_IDS_MAX, RETIRED_IDS_MAX};
+
+/// The client's ids.
+#[derive(Debug)]
+pub(super) struct PeerIds {
+    active: (u64, Id),
+    spare: Vec<(u64, Id)>,
+    /// All below are retired.
+    retired_before: u64,
+    /// Retirements to be told.
+    retiring: Vec<u64>,
+}
+
+impl PeerIds {
+    pub(super) fn new(first: Id) -> Self {
+        Self { active: (0, first), spare: Vec::new(), retired_before: 0, retiring: Vec::new() }
+    }
+
+    /// Whom packets are for.
+    pub(super) fn active(&self) -> &Id {
+        &self.active.1
+    }
+
+    /// The client has another id. False when it was known.
+    ///
+    /// # Errors
+    /// CONNECTION_ID_LIMIT_ERROR, PROTOCOL_VIOLATION
+    pub(super) fn add(&mut self, sequence: u64, retire_before: u64, id: Id) -> Result<bool, Error> {
+        if self.active.1.as_bytes().is_empty() {
+            return Err(Error::violation("a client without ids has another"));
+        }
+        let mixes = |(other, bytes): &(u64, Id)| (*other == sequence) != (*bytes == id);
+        if mixes(&self.active) || self.spare.iter().any(mixes) {
+            return Err(Error::violation("a connection id is used twice"));
+        }
+        let is_known =
+            self.active.0 == sequence || self.spare.iter().any(|spare| spare.0 == sequence);
+        if sequence < self.retired_before {
+            return self.retire(sequence).map(|()| true);
+        }
+        if !is_known {
+            self.spare.push((sequence, id));
+        }
+        if retire_before > self.retired_before {
+            self.retired_before = retire_before;
+            let (gone, kept) = self.spare.iter().partition(|spare| spare.0 < retire_before);
+            self.spare = kept;
+            let gone: Vec<(u64, Id)> = gone;
+            for (sequence, _) in gone {
+                self.retire(sequence)?;
+            }
+            if self.active.0 < retire_before && !self.change()? {
+                return Err(Error::violation("all connection ids are retired"));
+            }
+        }
+        if self.spare.len() + 1 > PEER_IDS_MAX {
+            let reason = "there are too many connection ids";
+            return Err(Error::new(code::CONNECTION_ID_LIMIT_ERROR, reason));
+        }
+        Ok(!is_known)
+    }
+
+    /// Goes on with another id; false when there is none.
+    pub(super) fn change(&mut self) -> Result<bool, Error> {
+        if self.spare.is_empty() {
+            return Ok(false);
+        }
+        let old = std::mem::replace(&mut self.active, self.spare.remove(0));
+        self.retire(old.0).map(|()| true)
+    }
+
+    fn retire(&mut self, sequence: u64) -> Result<(), Error> {
+        if !self.retiring.contains(&sequence) {
+            self.retiring.push(sequence);
+        }
+        if self.retiring.len() > RETIRED_IDS_MAX {
+            let reason = "too many connection ids are retired";
+            return Err(Error::new(code::CONNECTION_ID_LIMIT_ERROR, reason));
+        }
+        Ok(())
+    }
+
+    /// A retirement to be told.
+    pub(super) fn take_retired(&mut self) -> Option<u64> {
+        self.retiring.pop()
+    }
+
+    /// That was lost.
+    pub(super) fn retirement_lost(&mut self, sequence: u64) {
+        if !self.retiring.contains(&sequence) {
+            self.retiring.push(sequence);
+        }
+    }
+
+    pub(super) fn has_due(&self) -> bool {
+        !self.retiring.is_empty()
+    }
+}
+
+/// Our ids.
+#[derive(Debug)]
+pub(super) struct OwnIds {
+    /// Those a client may use, by number.
+    issued: Vec<(u64, Id, [u8; 16])>,
+    next: u64,
+    /// How many it keeps.
+    peer_max: u64,
+    /// Those to be told.
+    telling: Vec<u64>,
+    /// Those that mean nothing from now on.
+    retired: Vec<Id>,
+}
+
+impl OwnIds {
+    pub(super) fn new(first: Id, reset_token: [u8; 16]) -> Self {
+        Self {
+            issued: vec![(0, first, reset_token)],
+            next: 1,
+            peer_max: 1,
+            telling: Vec::new(),
+            retired: Vec::new(),
+        }
+    }
+
+    pub(super) fn set_peer_max(&mut self, count: u64) {
+        self.peer_max = count;
+    }
+
+    /// The id of our first packets.
+    pub(super) fn first(&self) -> Id {
+        self.issued.first().map_or_else(Id::default, |issued| issued.1)
+    }
+
+    /// How many more the client could have.
+    pub(super) fn wanted(&self) -> usize {
+        self.peer_max.min(OWN_IDS_MAX).saturating_sub(self.issued.len() as u64) as usize
+    }
+
+    /// Another id, to be told.
+    pub(super) fn add(&mut self, id: Id, reset_token: [u8; 16]) {
+        self.issued.push((self.next, id, reset_token));
+        self.telling.push(self.next);
+        self.next += 1;
+    }
+
+    /// The client does not use one any more. `used` is the one the frame came under.
+    ///
+    /// # Errors
+    /// PROTOCOL_VIOLATION: it was never told, or is in use.
+    pub(super) fn retire(&mut self, sequence: u64, used: &Id) -> Result<bool, Error> {
+        if sequence >= self.next {
+            return Err(Error::violation("a connection id is retired that was never told"));
+        }
+        let Some(at) = self.issued.iter().position(|issued| issued.0 == sequence) else {
+            return Ok(false);
+        };
+        if self.issued.get(at).is_some_and(|issued| issued.1 == *used) {
+            return Err(Error::violation("a connection id is retired under itself"));
+        }
+        let (_, id, _) = self.issued.remove(at);
+        self.telling.retain(|telling| *telling != sequence);
+        self.retired.push(id);
+        Ok(true)
+    }
+
+    /// An id to be told.
+    pub(super) fn take_telling(&mut self) -> Option<(u64, Id, [u8; 16])> {
+        let sequence = self.telling.pop()?;
+        self.issued.iter().find(|issued| issued.0 == sequence).copied()
+    }
+
+    /// That was lost.
+    pub(super) fn telling_lost(&mut self, sequence: u64) {
+        let is_issued = self.issued.iter().any(|issued| issued.0 == sequence);
+        if is_issued && !self.telling.contains(&sequence) {
+            self.telling.push(sequence);
+        }
+    }
+
+    pub(super) fn has_due(&self) -> bool {
+        !self.telling.is_empty()
+    }
+
+    /// Ids that mean nothing from now on.
+    pub(super) fn take_retired(&mut self) -> Vec<Id> {
+        std::mem::take(&mut self.retired)
+    }
+
+    /// All ids that mean this connection.
+    pub(super) fn all(&self) -> impl Iterator<Item = Id> {
+        self.issued.iter().map(|issued| issued.1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: u8) -> Id {
+        Id::new(&[number; 8]).unwrap()
+    }
+
+    #[test]
+    fn a_client_has_so_many_ids_and_no_more() {
+        let mut ids = PeerIds::new(id(0));
+        for number in 1..4 {
+            assert_eq!(ids.add(u64::from(number), 0, id(number)), Ok(true));
+            assert_eq!(ids.add(u64::from(number), 0, id(number)), Ok(false));
+        }
+        assert!(ids.add(4, 0, id(4)).is_err());
+        let mut ids = PeerIds::new(id(0));
+        assert!(ids.add(1, 0, id(0)).is_err());
+        assert_eq!(ids.add(1, 1, id(1)), Ok(true));
+        assert_eq!((*ids.active(), ids.take_retired()), (id(1), Some(0)));
+        // One that was retired before it came is retired at once.
+        assert_eq!(ids.add(0, 0, id(9)), Ok(true));
+        assert_eq!(ids.take_retired(), Some(0));
+    }
+
+    #[test]
+    fn a_client_that_only_retires_is_stopped() {
+        let mut ids = PeerIds::new(id(0));
+        let flood = (1..100_u8).try_for_each(|number| {
+            ids.add(u64::from(number), u64::from(number), id(number)).map(|_| ())
+        });
+        assert_eq!(flood.map_err(|error| error.code), Err(code::CONNECTION_ID_LIMIT_ERROR));
+    }
+
+    #[test]
+    fn our_ids_are_replaced_as_they_are_retired() {
+        let mut ids = OwnIds::new(id(0), [0; 16]);
+        ids.set_peer_max(100);
+        assert_eq!(ids.wanted(), OWN_IDS_MAX as usize - 1);
+        ids.add(id(1), [1; 16]);
+        assert!(ids.retire(2, &id(0)).is_err() && ids.retire(0, &id(0)).is_err());
+        assert_eq!(ids.retire(0, &id(1)), Ok(true));
+        assert_eq!(ids.retire(0, &id(1)), Ok(false));
+        assert_eq!((ids.take_retired(), ids.wanted()), (vec![id(0)], 3));
+    }
+}

@@ -1,0 +1,42 @@
+//! QUIC version 1 (RFC 9000, 9001, 9002) for the server's side of a connection, without its sockets
+//! and its clock.
+//!
+//! [`Connection`] takes the datagrams a client sends and fills batches of datagrams for it. Handshakes
+//! and keys are those of rustls; packets, losses, congestion, flow control and streams are here.
+//!
+//! Sending is pull: a stream owns the pieces of a body, whatever they are, as long as they can be
+//! seen as bytes; a packet is cut from them when there is room on the way for it, and once more when
+//! it was lost. What arrived gives its piece back.
+//!
+//! Everything a client can make a connection remember is bounded by the [`limits`].
+
+mod batch;
+mod connection;
+mod cubic;
+pub mod error;
+pub mod frame;
+mod id;
+mod ids;
+pub mod keys;
+pub mod limits;
+mod one_rtt;
+mod pacer;
+pub mod packet;
+pub mod parameters;
+mod path;
+mod ranges;
+mod receive;
+pub mod retry;
+mod rtt;
+mod send;
+mod sent;
+mod space;
+mod stream;
+mod streams;
+pub mod varint;
+
+pub use batch::Batch;
+pub use connection::{Accept, Closed, Config, Connection, Statistics};
+pub use error::Error;
+pub use id::Id;
+pub use streams::StreamEvent;

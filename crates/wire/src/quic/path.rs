@@ -1,0 +1,160 @@
+//! The way to a client: where it is, whether that is known, and how large a datagram it takes.
+
+use super::limits::{AMPLIFICATION_FACTOR, CHALLENGES_MAX, DATAGRAM_BYTES_MAX, DATAGRAM_BYTES_MIN};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Losses of a probe before a size is given up.
+const PROBES_PER_SIZE: u8 = 3;
+
+/// What a client is asked to send back, to show that it is there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Challenge {
+    pub(super) bytes: [u8; 8],
+    /// When it is too late for an answer.
+    pub(super) until: Duration,
+    /// How often it may be sent again.
+    pub(super) tries_left: u8,
+}
+
+/// How often a challenge is sent in all.
+pub(super) const CHALLENGE_TRIES: u8 = 3;
+
+/// A way.
+#[derive(Clone, Debug)]
+pub(super) struct Path {
+    pub(super) remote: SocketAddr,
+    /// Whether the client is known to be there.
+    pub(super) is_validated: bool,
+    received: u64,
+    sent: u64,
+    /// What was asked to show that.
+    pub(super) challenge: Option<Challenge>,
+    /// Whether it has to be sent.
+    pub(super) is_challenge_due: bool,
+    /// Bytes to be sent back.
+    responses: Vec<[u8; 8]>,
+    datagram_bytes: usize,
+    probes_left: u8,
+    is_probing: bool,
+}
+
+impl Path {
+    pub(super) fn new(remote: SocketAddr, is_validated: bool) -> Self {
+        Self {
+            remote,
+            is_validated,
+            received: 0,
+            sent: 0,
+            challenge: None,
+            is_challenge_due: false,
+            responses: Vec::new(),
+            datagram_bytes: DATAGRAM_BYTES_MIN,
+            probes_left: PROBES_PER_SIZE,
+            is_probing: false,
+        }
+    }
+
+    /// Bytes came.
+    pub(super) fn received(&mut self, bytes: usize) {
+        self.received += bytes as u64;
+    }
+
+    /// Bytes were sent.
+    pub(super) fn sent(&mut self, bytes: usize) {
+        self.sent += bytes as u64;
+    }
+
+    /// Bytes that may be sent (RFC 9000 §8.1).
+    pub(super) fn room(&self) -> u64 {
+        if self.is_validated {
+            return u64::MAX;
+        }
+        (self.received * AMPLIFICATION_FACTOR).saturating_sub(self.sent)
+    }
+
+    /// Bytes of a full datagram.
+    pub(super) fn datagram_bytes(&self) -> usize {
+        self.datagram_bytes
+    }
+
+    /// The size of a datagram that asks whether larger ones arrive; `peer_max` is what the client
+    /// takes. It is on its way then.
+    pub(super) fn take_probe(&mut self, peer_max: usize) -> Option<usize> {
+        let size = DATAGRAM_BYTES_MAX.min(peer_max);
+        let is_due = !self.is_probing && self.probes_left > 0 && size > self.datagram_bytes;
+        is_due.then(|| {
+            self.is_probing = true;
+            size
+        })
+    }
+
+    /// A datagram of that size arrived.
+    pub(super) fn probe_arrived(&mut self, bytes: usize) {
+        self.is_probing = false;
+        self.datagram_bytes = self.datagram_bytes.max(bytes);
+    }
+
+    /// It did not.
+    pub(super) fn probe_lost(&mut self) {
+        self.is_probing = false;
+        self.probes_left = self.probes_left.saturating_sub(1);
+    }
+
+    /// Nothing arrives any more: perhaps because of the size.
+    pub(super) fn shrink(&mut self) {
+        self.datagram_bytes = DATAGRAM_BYTES_MIN;
+        self.probes_left = 0;
+    }
+
+    /// Bytes are to be sent back; false when there are too many already.
+    pub(super) fn respond(&mut self, bytes: [u8; 8]) -> bool {
+        let has_room = self.responses.len() < CHALLENGES_MAX;
+        if has_room {
+            self.responses.push(bytes);
+        }
+        has_room
+    }
+
+    /// The bytes to be sent back next.
+    pub(super) fn take_response(&mut self) -> Option<[u8; 8]> {
+        self.responses.pop()
+    }
+
+    /// Whether something about the way itself is to be said.
+    pub(super) fn has_due(&self) -> bool {
+        self.is_challenge_due || !self.responses.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_not_known_to_be_there_gets_three_times_what_it_sends() {
+        let mut path = Path::new(([127, 0, 0, 1], 1).into(), false);
+        assert_eq!(path.room(), 0);
+        path.received(1200);
+        path.sent(3000);
+        assert_eq!(path.room(), 600);
+        path.is_validated = true;
+        assert_eq!(path.room(), u64::MAX);
+    }
+
+    #[test]
+    fn a_larger_datagram_is_asked_for_a_few_times() {
+        let mut path = Path::new(([127, 0, 0, 1], 1).into(), true);
+        for _ in 0..PROBES_PER_SIZE {
+            assert_eq!(path.take_probe(65_527), Some(DATAGRAM_BYTES_MAX));
+            assert_eq!(path.take_probe(65_527), None);
+            path.probe_lost();
+        }
+        assert_eq!(path.take_probe(65_527), None);
+        let mut path = Path::new(([127, 0, 0, 1], 1).into(), true);
+        assert_eq!(path.take_probe(1200), None);
+        assert_eq!(path.take_probe(1300), Some(1300));
+        path.probe_arrived(1300);
+        assert_eq!((path.datagram_bytes(), path.take_probe(1300)), (1300, None));
+    }
+}

@@ -1,0 +1,190 @@
+//! The three spaces of packet numbers (RFC 9000 §12.3) and what belongs to each.
+
+use super::limits::{CRYPTO_BYTES_MAX, RANGES_MAX, SILENT_PACKETS_MAX};
+use super::packet::Kind;
+use super::ranges::Ranges;
+use super::receive::ReceiveBuffer;
+use super::send::SendBuffer;
+use super::sent::SentPackets;
+use std::time::Duration;
+
+/// Which keys a packet is under.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Level {
+    Initial,
+    Handshake,
+    OneRtt,
+}
+
+impl Level {
+    pub(super) const ALL: [Self; 3] = [Self::Initial, Self::Handshake, Self::OneRtt];
+
+    pub(super) fn kind(self) -> Kind {
+        match self {
+            Self::Initial => Kind::Initial,
+            Self::Handshake => Kind::Handshake,
+            Self::OneRtt => Kind::OneRtt,
+        }
+    }
+}
+
+/// Packets of one level, both ways, and its part of the handshake.
+#[derive(Debug)]
+pub(super) struct Space {
+    pub(super) sent: SentPackets,
+    pub(super) received: Received,
+    pub(super) crypto_out: SendBuffer<Vec<u8>>,
+    pub(super) crypto_in: ReceiveBuffer,
+    /// When a packet is lost, unless it is acknowledged before.
+    pub(super) loss_at: Option<Duration>,
+    /// Packets to be sent although nothing more may be in flight, to hear from the client.
+    pub(super) probes: u8,
+    /// Packets in a row that only acknowledged.
+    pub(super) silent: u32,
+}
+
+impl Space {
+    pub(super) fn new() -> Self {
+        Self {
+            sent: SentPackets::default(),
+            received: Received::default(),
+            crypto_out: SendBuffer::new(),
+            crypto_in: ReceiveBuffer::default(),
+            loss_at: None,
+            probes: 0,
+            silent: 0,
+        }
+    }
+
+    /// Whether a part of the handshake is to be sent.
+    pub(super) fn has_crypto(&self) -> bool {
+        self.crypto_out.has_lost() || self.crypto_out.sent() < self.crypto_out.end()
+    }
+
+    /// Whether a packet that would only acknowledge should ask to be acknowledged too.
+    pub(super) fn is_too_silent(&self) -> bool {
+        self.silent >= SILENT_PACKETS_MAX
+    }
+
+    /// Whether as much of the handshake may come.
+    pub(super) fn takes_crypto(&self, end: u64) -> bool {
+        end <= self.crypto_in.start() + CRYPTO_BYTES_MAX
+    }
+}
+
+/// Packets that came.
+#[derive(Debug, Default)]
+pub(super) struct Received {
+    ranges: Ranges,
+    /// Everything below counts as having come.
+    floor: u64,
+    /// Packets that ask for an acknowledgement and did not get one.
+    unacknowledged: u32,
+    /// When they have to.
+    due: Option<Duration>,
+    /// When the highest came.
+    highest_at: Duration,
+}
+
+/// Every so many packets an acknowledgement goes out at once (RFC 9000 §13.2.2).
+const PACKETS_PER_ACK: u32 = 2;
+
+impl Received {
+    /// Whether a packet came before.
+    pub(super) fn is_known(&self, number: u64) -> bool {
+        number < self.floor || self.ranges.contains(number)
+    }
+
+    /// The number above the highest.
+    pub(super) fn expected(&self) -> u64 {
+        self.ranges.end().unwrap_or(0)
+    }
+
+    /// A packet came. What it asks for may wait for `delay_max`.
+    pub(super) fn add(
+        &mut self,
+        number: u64,
+        is_eliciting: bool,
+        now: Duration,
+        delay_max: Duration,
+    ) {
+        let expected = self.expected();
+        self.ranges.insert(number..number + 1);
+        if self.ranges.len() > RANGES_MAX {
+            self.ranges.truncate_front(RANGES_MAX);
+            self.floor = self.ranges.first().map_or(self.floor, |first| first.start);
+        }
+        if number >= expected {
+            self.highest_at = now;
+        }
+        if !is_eliciting {
+            return;
+        }
+        self.unacknowledged += 1;
+        // The client learns of a gap at once (RFC 9000 §13.2.1).
+        let is_in_order = number == expected;
+        let due = if is_in_order && self.unacknowledged < PACKETS_PER_ACK {
+            now + delay_max
+        } else {
+            now
+        };
+        self.due = Some(self.due.map_or(due, |other| other.min(due)));
+    }
+
+    /// Packets up to `largest` do not have to be acknowledged any more: the client knows.
+    pub(super) fn settle(&mut self, largest: u64) {
+        // The highest range stays, so that there always is a number to expect.
+        let end = (largest + 1).min(self.expected().saturating_sub(1));
+        if end > self.floor {
+            self.ranges.remove(0..end);
+            self.floor = end;
+        }
+    }
+
+    /// The ranges to acknowledge and when the highest came; nothing is due then.
+    pub(super) fn acknowledge(&mut self) -> (&Ranges, Duration) {
+        self.unacknowledged = 0;
+        self.due = None;
+        (&self.ranges, self.highest_at)
+    }
+
+    /// When an acknowledgement has to go out.
+    pub(super) fn due(&self) -> Option<Duration> {
+        self.due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn the_second_packet_and_a_gap_are_acknowledged_at_once() {
+        let mut received = Received::default();
+        received.add(0, false, MS, 25 * MS);
+        assert_eq!(received.due(), None);
+        received.add(1, true, MS, 25 * MS);
+        assert_eq!(received.due(), Some(26 * MS));
+        received.add(2, true, 2 * MS, 25 * MS);
+        assert_eq!(received.due(), Some(2 * MS));
+        let (ranges, at) = received.acknowledge();
+        assert_eq!((ranges.iter().next(), at), (Some(&(0..3)), 2 * MS));
+        received.add(4, true, 3 * MS, 25 * MS);
+        assert_eq!(received.due(), Some(3 * MS));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_and_what_is_forgotten_counts_as_seen() {
+        let mut received = Received::default();
+        for number in 0..10_000 {
+            received.add(2 * number, true, MS, MS);
+        }
+        assert_eq!(received.ranges.len(), RANGES_MAX);
+        assert!(received.is_known(3) && received.is_known(19_998) && !received.is_known(19_997));
+        received.settle(19_998);
+        assert!(received.is_known(19_997) && received.is_known(19_998));
+        assert_eq!((received.ranges.len(), received.expected()), (1, 19_999));
+    }
+}

@@ -1,0 +1,56 @@
+//! Seeds that decide what is asked for and what happens on the way.
+
+use crate::world::{Dice, Way, World};
+use freshet_wire::quic::parameters::Local;
+use std::time::Duration;
+
+const SEEDS: u64 = 200;
+
+/// How many seeds: `FRESHET_QUIC_SEEDS` says for campaigns.
+fn seeds() -> u64 {
+    std::env::var("FRESHET_QUIC_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS)
+}
+
+#[test]
+fn every_byte_arrives_whatever_happens_on_the_way() {
+    let mut lost = 0;
+    for seed in 0..seeds() {
+        // What a failure prints last.
+        println!("seed {seed}");
+        let mut dice = Dice::new(seed + 1);
+        let is_bad = dice.below(4) > 0;
+        let way = Way {
+            delay: Duration::from_millis(1 + dice.below(60)),
+            jitter: Duration::from_micros(dice.below(20_000)),
+            lost: if is_bad { dice.below(150) } else { 0 },
+            repeated: dice.below(100),
+            changed: if is_bad { dice.below(50) } else { 0 },
+        };
+        let mut world = World::new(seed, way, Local { streams_max: 10, ..Local::default() });
+        world.piece_bytes = 1 + dice.below(40_000) as usize;
+        let requests = 1 + dice.below(30);
+        let mut left = requests;
+        let mut sizes = Dice::new(seed + 2);
+        world.run(Duration::from_secs(600), |world| {
+            while left > 0 {
+                let upload = [0, 100, 5000, 400_000][sizes.below(4) as usize];
+                let answer = [0, 1, 3000, 20_000, 500_000][sizes.below(5) as usize];
+                if world.ask(upload, answer).is_none() {
+                    break;
+                }
+                left -= 1;
+            }
+            assert_eq!(world.closed, None, "seed {seed}");
+            left == 0 && world.is_done()
+        });
+        let server = world.server.as_ref().expect("it was there");
+        assert_eq!(world.asked.len() as u64, requests);
+        lost += server.statistics().packets_lost;
+        // When the last acknowledgements are there nothing is left.
+        world.way = Way { lost: 0, changed: 0, ..way };
+        world.pass(Duration::from_secs(5));
+        let server = world.server.as_ref().expect("it was there");
+        assert_eq!((server.streams(), server.bytes_in_flight()), (0, 0), "seed {seed}");
+    }
+    assert!(lost > 0, "the way was too good");
+}

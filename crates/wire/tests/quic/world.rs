@@ -1,0 +1,439 @@
+//! A client, a server and what is between them.
+
+use bytes::{Bytes, BytesMut};
+use freshet_wire::quic::packet::Protected;
+use freshet_wire::quic::parameters::{Local, Names};
+use freshet_wire::quic::{Accept, Batch, Config, Connection, Id, StreamEvent};
+use quinn_proto::crypto::rustls::QuicClientConfig;
+use quinn_proto::{
+    ClientConfig, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event, ReadError,
+    StreamId, TransportConfig, VarInt,
+};
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{RootCertStore, ServerConfig};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// What happens on the way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    pub(crate) delay: Duration,
+    pub(crate) jitter: Duration,
+    /// Of a thousand datagrams.
+    pub(crate) lost: u64,
+    pub(crate) repeated: u64,
+    pub(crate) changed: u64,
+}
+
+impl Way {
+    pub(crate) const GOOD: Self = Self {
+        delay: Duration::from_millis(10),
+        jitter: Duration::ZERO,
+        lost: 0,
+        repeated: 0,
+        changed: 0,
+    };
+}
+
+/// Numbers that a seed decides.
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16) % bound.max(1)
+    }
+}
+
+/// A datagram on its way: when it arrives, a number that keeps equals in order, whether it goes to the
+/// server, and from where it comes.
+type Flying = Reverse<(Duration, u64, bool, SocketAddr, Vec<u8>)>;
+
+pub(crate) struct World {
+    pub(crate) now: Duration,
+    epoch: Instant,
+    pub(crate) way: Way,
+    pub(crate) dice: Dice,
+    flying: BinaryHeap<Flying>,
+    count: u64,
+    endpoint: Endpoint,
+    handle: ConnectionHandle,
+    pub(crate) client: quinn_proto::Connection,
+    pub(crate) client_address: SocketAddr,
+    config: Config,
+    pub(crate) server: Option<Connection<Vec<u8>>>,
+    /// Whether the client is a network's other side from now on.
+    pub(crate) is_cut: bool,
+    pub(crate) bytes_to_server: u64,
+    pub(crate) bytes_to_client: u64,
+    /// Requests: what the client still has to send, and what it got.
+    pub(crate) asked: BTreeMap<StreamId, Asked>,
+    pub(crate) closed: Option<String>,
+    served: BTreeMap<u64, Served>,
+    /// Pieces in which the server answers.
+    pub(crate) piece_bytes: usize,
+}
+
+pub(crate) struct Asked {
+    upload: Vec<u8>,
+    sent: usize,
+    is_finished: bool,
+    answer_bytes: usize,
+    pub(crate) got: Vec<u8>,
+    pub(crate) is_done: bool,
+}
+
+#[derive(Default)]
+struct Served {
+    upload: Vec<u8>,
+    /// How much the client wants, and how much of it is written.
+    wanted: Option<usize>,
+    written: usize,
+}
+
+const SERVER: &str = "192.0.2.1:443";
+
+/// The bytes of a stream, which are different on each.
+pub(crate) fn pattern(stream: u64, from: usize, to: usize) -> Vec<u8> {
+    (from..to).map(|at| (at as u64 * 31 + stream * 7 + (at as u64 >> 8)) as u8).collect()
+}
+
+fn tls() -> &'static (Arc<ServerConfig>, RootCertStore) {
+    static TLS: OnceLock<(Arc<ServerConfig>, RootCertStore)> = OnceLock::new();
+    TLS.get_or_init(|| {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut server = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        server.alpn_protocols = vec![b"h3".to_vec()];
+        let mut roots = RootCertStore::empty();
+        roots.add(made.cert.der().clone()).unwrap();
+        (Arc::new(server), roots)
+    })
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, way: Way, local: Local) -> Self {
+        let (server_tls, roots) = tls();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut tls = rustls::ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_root_certificates(roots.clone())
+            .with_no_client_auth();
+        tls.alpn_protocols = vec![b"h3".to_vec()];
+        let mut transport = TransportConfig::default();
+        transport.max_idle_timeout(Some(VarInt::from_u32(60_000).into()));
+        transport.stream_receive_window(VarInt::from_u32(200_000));
+        transport.receive_window(VarInt::from_u32(500_000));
+        let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
+        config.transport_config(Arc::new(transport));
+        let rng = [seed as u8; 32];
+        let mut endpoint =
+            Endpoint::new(Arc::new(EndpointConfig::default()), None, true, Some(rng));
+        let epoch = Instant::now();
+        let server = SERVER.parse().unwrap();
+        let (handle, client) = endpoint.connect(epoch, config, server, "localhost").unwrap();
+        Self {
+            now: Duration::ZERO,
+            epoch,
+            way,
+            dice: Dice::new(seed),
+            flying: BinaryHeap::new(),
+            count: 0,
+            endpoint,
+            handle,
+            client,
+            client_address: "198.51.100.7:4000".parse().unwrap(),
+            config: Config { tls: Arc::clone(server_tls), local },
+            server: None,
+            is_cut: false,
+            bytes_to_server: 0,
+            bytes_to_client: 0,
+            asked: BTreeMap::new(),
+            closed: None,
+            served: BTreeMap::new(),
+            piece_bytes: 10_000,
+        }
+    }
+
+    /// The client asks on a new stream: sends so many bytes and wants so many.
+    pub(crate) fn ask(&mut self, upload_bytes: usize, answer_bytes: usize) -> Option<StreamId> {
+        let stream = self.client.streams().open(Dir::Bi)?;
+        let mut upload = (upload_bytes as u64).to_be_bytes().to_vec();
+        upload.extend((answer_bytes as u64).to_be_bytes());
+        upload.extend(pattern(u64::from(VarInt::from(stream)), 0, upload_bytes));
+        let asked = Asked {
+            upload,
+            sent: 0,
+            is_finished: false,
+            answer_bytes,
+            got: Vec::new(),
+            is_done: false,
+        };
+        self.asked.insert(stream, asked);
+        Some(stream)
+    }
+
+    /// Whether all that was asked for came.
+    pub(crate) fn is_done(&self) -> bool {
+        self.asked.values().all(|asked| asked.is_done)
+    }
+
+    /// Goes on until `until` holds; panics when that takes more than `limit` of virtual time.
+    pub(crate) fn run(&mut self, limit: Duration, mut until: impl FnMut(&mut Self) -> bool) {
+        let end = self.now + limit;
+        let mut steps = 0_u64;
+        loop {
+            self.settle();
+            if until(self) {
+                return;
+            }
+            steps += 1;
+            assert!(steps < 3_000_000, "it goes round in circles at {:?}", self.now);
+            if !self.step(end) {
+                panic!("not over after {limit:?}: {} in flight", self.flying.len());
+            }
+        }
+    }
+
+    /// Lets time pass.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        self.settle();
+        while self.step(end) {
+            self.settle();
+        }
+        self.now = end;
+    }
+
+    /// Both sides do all they can do now.
+    fn settle(&mut self) {
+        self.serve();
+        self.drive_client();
+        self.transmit();
+    }
+
+    /// Does what is next; false when nothing is before `end`.
+    fn step(&mut self, end: Duration) -> bool {
+        let client = self.client.poll_timeout().map(|at| at.saturating_duration_since(self.epoch));
+        let server = self.server.as_ref().and_then(Connection::timeout);
+        let flying = self.flying.peek().map(|Reverse(flying)| flying.0);
+        let Some(next) = [client, server, flying].into_iter().flatten().min() else { return false };
+        if next > end {
+            return false;
+        }
+        self.now = self.now.max(next);
+        if flying.is_some_and(|at| at <= self.now) {
+            let Some(Reverse((_, _, to_server, from, bytes))) = self.flying.pop() else {
+                return true;
+            };
+            if to_server {
+                self.reach_server(from, bytes)
+            } else {
+                self.reach_client(bytes)
+            }
+            return true;
+        }
+        if client.is_some_and(|at| at <= self.now) {
+            self.client.handle_timeout(self.instant());
+        }
+        if let Some(connection) = &mut self.server
+            && connection.timeout().is_some_and(|at| at <= self.now)
+        {
+            connection.on_timeout(self.now);
+        }
+        true
+    }
+
+    fn instant(&self) -> Instant {
+        self.epoch + self.now
+    }
+
+    fn reach_server(&mut self, from: SocketAddr, mut bytes: Vec<u8>) {
+        self.bytes_to_server += bytes.len() as u64;
+        if self.server.is_none() {
+            let Some(packet) = Protected::read(&bytes) else { return };
+            let own = Id::new(&[9; 8]).unwrap();
+            let names = Names { original: packet.receiver, own, retry: None, reset_token: [7; 16] };
+            let accept = Accept {
+                names,
+                receiver: packet.receiver,
+                client: packet.sender,
+                remote: from,
+                is_validated: false,
+                seed: self.dice.below(u64::MAX),
+            };
+            self.server = Some(Connection::new(&self.config, &accept, self.now).unwrap());
+        }
+        let connection = self.server.as_mut().unwrap();
+        connection.receive(from, &mut bytes, self.now);
+        while connection.ids_wanted() > 0 {
+            let id: Vec<u8> = (0..8).map(|_| self.dice.below(256) as u8).collect();
+            connection.add_id(Id::new(&id).unwrap(), [3; 16]);
+        }
+    }
+
+    fn reach_client(&mut self, bytes: Vec<u8>) {
+        let (now, server) = (self.instant(), SERVER.parse().unwrap());
+        let mut out = Vec::new();
+        let bytes = BytesMut::from(&bytes[..]);
+        let event = self.endpoint.handle(now, server, None, None, bytes, &mut out);
+        if let Some(DatagramEvent::ConnectionEvent(handle, event)) = event {
+            assert_eq!(handle, self.handle);
+            self.client.handle_event(event);
+        }
+    }
+
+    /// Sends what both sides have to say.
+    fn transmit(&mut self) {
+        loop {
+            let mut out = Vec::new();
+            let Some(sent) = self.client.poll_transmit(self.instant(), 4, &mut out) else { break };
+            let size = sent.segment_size.unwrap_or(sent.size);
+            for datagram in out[..sent.size].chunks(size) {
+                self.send(true, datagram);
+            }
+        }
+        let mut batch = Batch::new();
+        while let Some(connection) = &mut self.server {
+            batch.clear();
+            let Some(remote) = connection.fill(self.now, &mut batch) else { break };
+            let is_there = remote == self.client_address;
+            let datagrams: Vec<Vec<u8>> = batch.datagrams().map(<[u8]>::to_vec).collect();
+            for datagram in datagrams {
+                assert!(datagram.len() <= 1452);
+                self.bytes_to_client += datagram.len() as u64;
+                if is_there {
+                    self.send(false, &datagram);
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, to_server: bool, datagram: &[u8]) {
+        let way = self.way;
+        if self.is_cut || self.dice.below(1000) < way.lost {
+            return;
+        }
+        let times = 1 + u64::from(self.dice.below(1000) < way.repeated);
+        for _ in 0..times {
+            let mut bytes = datagram.to_vec();
+            if self.dice.below(1000) < way.changed {
+                let at = self.dice.below(bytes.len() as u64) as usize;
+                bytes[at] ^= 1 << self.dice.below(8);
+            }
+            let jitter = Duration::from_micros(self.dice.below(way.jitter.as_micros() as u64 + 1));
+            self.count += 1;
+            let at = self.now + way.delay + jitter;
+            self.flying.push(Reverse((at, self.count, to_server, self.client_address, bytes)));
+        }
+    }
+
+    /// The client writes its requests and reads what comes.
+    fn drive_client(&mut self) {
+        while let Some(event) = self.client.poll_endpoint_events() {
+            if let Some(event) = self.endpoint.handle_event(self.handle, event) {
+                self.client.handle_event(event);
+            }
+        }
+        while let Some(event) = self.client.poll() {
+            if let Event::ConnectionLost { reason } = event {
+                self.closed = Some(reason.to_string());
+            }
+        }
+        if self.client.is_handshaking() {
+            return;
+        }
+        for (stream, asked) in &mut self.asked {
+            if !asked.is_finished {
+                let mut half = self.client.send_stream(*stream);
+                while let Some(rest) =
+                    asked.upload.get(asked.sent..).filter(|rest| !rest.is_empty())
+                {
+                    let piece = Bytes::copy_from_slice(&rest[..rest.len().min(3000)]);
+                    let Ok(count) = half.write(&piece) else { break };
+                    asked.sent += count;
+                }
+                if asked.sent == asked.upload.len() {
+                    asked.is_finished = half.finish().is_ok();
+                }
+            }
+            let mut half = self.client.recv_stream(*stream);
+            let Ok(mut chunks) = half.read(true) else { continue };
+            loop {
+                match chunks.next(usize::MAX) {
+                    Ok(Some(chunk)) => asked.got.extend_from_slice(&chunk.bytes),
+                    Ok(None) => {
+                        let number = u64::from(VarInt::from(*stream));
+                        assert!(asked.got == pattern(number, 0, asked.answer_bytes));
+                        asked.is_done = true;
+                        break;
+                    }
+                    Err(ReadError::Blocked) => break,
+                    Err(ReadError::Reset(_)) => {
+                        asked.is_done = true;
+                        break;
+                    }
+                }
+            }
+            let _ = chunks.finalize();
+        }
+    }
+
+    /// The server reads requests and answers them, a few pieces ahead of what is sent.
+    fn serve(&mut self) {
+        let Some(connection) = &mut self.server else { return };
+        while let Some(event) = connection.next_event() {
+            match event {
+                StreamEvent::Readable(stream) => {
+                    let Some((bytes, ends)) = connection.readable(stream) else { continue };
+                    let count = bytes.len();
+                    let served = self.served.entry(stream).or_default();
+                    served.upload.extend_from_slice(bytes);
+                    connection.consume(stream, count);
+                    connection.take(stream, count as u64);
+                    if ends {
+                        let (head, body) = served.upload.split_at(16);
+                        let bytes = u64::from_be_bytes(head[..8].try_into().unwrap());
+                        assert!(body == pattern(stream, 0, bytes as usize));
+                        let wanted = u64::from_be_bytes(head[8..].try_into().unwrap());
+                        served.wanted = Some(wanted as usize);
+                    }
+                }
+                StreamEvent::Reset(stream, _) => connection.reset(stream, 9),
+                StreamEvent::Closed(stream) => {
+                    self.served.remove(&stream);
+                }
+                StreamEvent::Stopped(..) | StreamEvent::Writable(_) | StreamEvent::Opened => {}
+            }
+        }
+        for (stream, served) in &mut self.served {
+            let Some(wanted) = served.wanted else { continue };
+            while served.written < wanted && connection.unsent(*stream) < 50_000 {
+                let end = wanted.min(served.written + self.piece_bytes);
+                if !connection.write(*stream, pattern(*stream, served.written, end)) {
+                    break;
+                }
+                served.written = end;
+            }
+            if served.written == wanted {
+                connection.finish(*stream);
+            }
+        }
+    }
+}
