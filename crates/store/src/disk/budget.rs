@@ -1,16 +1,27 @@
 //! Endurance: how much of its write budget a disk has used, and what that lets in.
+//!
+//! The account is a bucket that leaks: what is written fills it, and it empties at six sevenths of the
+//! budget, evenly over the day. It holds the last seventh. So no day, whenever it begins, sees more
+//! than the budget; a burst is taken for hours, and what is worth most is never locked out for long.
+//! The account is in the checkpoints, and what a crash left unsaid is charged when the disk is opened.
 
 use super::codec::mix;
-use std::collections::VecDeque;
+use super::geometry::Geometry;
+use super::limits::CHECKPOINT_EVERY;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-const DAY_MS: u64 = 24 * 3600 * 1000;
-/// How often the bytes written are noted.
-const SAMPLE_MS: u64 = 15 * 60 * 1000;
-/// Pressure up to which everything eligible is let in.
-const ALL_UP_TO: f64 = 0.7;
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const DAY_MS: f64 = DAY.as_millis() as f64;
+/// The part of a day's budget that may be written at once.
+const BURST_PART: f64 = 1.0 / 7.0;
+/// How full the account is up to which everything eligible is let in.
+const ALL_UP_TO: f64 = 0.5;
+/// Up to here, what was used or is fetched again; beyond, what was both.
+const USED_UP_TO: f64 = 0.8;
+/// The part of the budget that is left to the journal and to the heads of segments.
+const BOOKKEEPING_PART: f64 = 0.02;
 /// Fingerprints of what was seen: 4 MiB.
 const SEEN_SLOTS: usize = 1 << 20;
 /// A drive is made for its daily writes over this long.
@@ -19,12 +30,26 @@ const WARRANTY_DAYS: f64 = 5.0 * 365.0;
 /// The write budget of one disk.
 #[derive(Debug)]
 pub struct Budget {
-    /// Bytes of the drive.
-    bytes: u64,
+    /// Bytes for content, which may be written once without being charged.
+    fill_bytes: u64,
     /// Bytes that may be written in a day.
     day_bytes: f64,
-    /// When, and how many bytes had been written then; a day at most.
-    samples: Mutex<VecDeque<(u64, u64)>>,
+    /// Bytes the account holds.
+    room_bytes: f64,
+    account: Mutex<Account>,
+}
+
+/// What is remembered of writes, also over restarts.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Account {
+    /// Bytes in the bucket.
+    pub(crate) filled_bytes: f64,
+    /// Bytes written a day, averaged over about the last one.
+    pub(crate) daily_bytes: f64,
+    /// When that was so, Unix milliseconds.
+    pub(crate) at_ms: u64,
+    /// All bytes that ever were written then.
+    pub(crate) written_bytes: u64,
 }
 
 /// What is asked to be admitted has shown.
@@ -36,58 +61,91 @@ pub struct Use {
     pub was_seen: bool,
 }
 
+impl Use {
+    /// How full the account may be that takes it.
+    fn admitted_up_to(self) -> f64 {
+        match (self.hits, self.was_seen) {
+            (2.., true) => 1.0,
+            (0, false) => ALL_UP_TO,
+            _ => USED_UP_TO,
+        }
+    }
+}
+
 impl Budget {
-    /// A budget of `drive_writes` times `bytes` a day.
-    pub fn new(bytes: u64, drive_writes: f64) -> Self {
-        let day_bytes = (bytes as f64 * drive_writes).max(1.0);
-        Self { bytes, day_bytes, samples: Mutex::default() }
+    /// A budget of `drive_writes` times its content a day for a disk with this account.
+    pub(crate) fn new(geometry: &Geometry, drive_writes: f64, account: Account) -> Self {
+        let fill_bytes = geometry.log_bytes();
+        let day_bytes = (fill_bytes as f64 * drive_writes).max(1.0);
+        let checkpoints = DAY_MS / CHECKPOINT_EVERY.as_millis() as f64;
+        // Where checkpoints are much of it, the budget is less than such a disk can be used with.
+        let checkpoints_bytes =
+            (geometry.checkpoint_bytes as f64 * checkpoints).min(day_bytes / 2.0);
+        let content_bytes = day_bytes * (1.0 - BOOKKEEPING_PART) - checkpoints_bytes;
+        let room_bytes = content_bytes * BURST_PART;
+        Self { fill_bytes, day_bytes, room_bytes, account: Mutex::new(account) }
     }
 
-    /// Notes how many bytes were written in all; called now and then.
-    pub fn note(&self, now_ms: u64, written_bytes: u64) {
-        let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
-        if samples.back().is_some_and(|(at, _)| now_ms < at + SAMPLE_MS) {
-            return;
-        }
-        samples.push_back((now_ms, written_bytes));
-        while samples.front().is_some_and(|(at, _)| at + DAY_MS < now_ms) {
-            samples.pop_front();
-        }
+    /// Charges what was written since the last time; `written_bytes` is all that ever was. Of these,
+    /// `scheduled_bytes` are a checkpoint's, which the budget has room for.
+    pub(crate) fn note(&self, now_ms: u64, written_bytes: u64, scheduled_bytes: u64) {
+        let mut account = self.lock();
+        let now = self.at(*account, now_ms);
+        let new_bytes = written_bytes.saturating_sub(now.written_bytes);
+        let free_bytes = self.fill_bytes.saturating_sub(now.written_bytes).min(new_bytes);
+        let worn_bytes = new_bytes - free_bytes;
+        *account = Account {
+            filled_bytes: now.filled_bytes + worn_bytes.saturating_sub(scheduled_bytes) as f64,
+            daily_bytes: now.daily_bytes + worn_bytes as f64,
+            at_ms: now.at_ms,
+            written_bytes: now.written_bytes.max(written_bytes),
+        };
     }
 
-    /// Bytes written in the last day, or in what is known of it.
-    pub fn daily_bytes(&self, now_ms: u64, written_bytes: u64) -> f64 {
-        let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((at, before)) = samples.front().copied() else { return 0.0 };
-        let span_ms = now_ms.saturating_sub(at).max(DAY_MS);
-        written_bytes.saturating_sub(before) as f64 * DAY_MS as f64 / span_ms as f64
+    /// The account as it is now, to be kept.
+    pub(crate) fn account(&self, now_ms: u64) -> Account {
+        self.at(*self.lock(), now_ms)
     }
 
-    /// The part of the budget that is being used; above 1 the drive wears out before its time. To
-    /// fill the drive for the first time is free: it is one write of its whole life.
-    pub fn pressure(&self, now_ms: u64, written_bytes: u64) -> f64 {
-        if written_bytes <= self.bytes {
-            return 0.0;
-        }
-        self.daily_bytes(now_ms, written_bytes) / self.day_bytes
+    /// Whether `bytes` of an object that was used like this may be written after the `waiting_bytes`
+    /// that are let in already.
+    pub fn admits(&self, now_ms: u64, waiting_bytes: u64, bytes: u64, shown: Use) -> bool {
+        let account = self.account(now_ms);
+        let after_bytes = account.written_bytes + waiting_bytes + bytes;
+        let charged_bytes = after_bytes.saturating_sub(self.fill_bytes.max(account.written_bytes));
+        charged_bytes == 0
+            || account.filled_bytes + charged_bytes as f64
+                <= self.room_bytes * shown.admitted_up_to()
     }
 
-    /// Whether an object that was used like this is worth its writing.
-    pub fn admits(&self, pressure: f64, shown: Use) -> bool {
-        if pressure < ALL_UP_TO {
-            true
-        } else if pressure < 1.0 {
-            shown.hits > 0 || shown.was_seen
-        } else {
-            shown.was_seen && shown.hits >= 2
-        }
+    /// The part of the budget that was used in the last day.
+    pub fn pressure(&self, now_ms: u64) -> f64 {
+        self.account(now_ms).daily_bytes / self.day_bytes
     }
 
     /// How long the drive lasts at this rate, from now on.
-    pub fn life_left(&self, now_ms: u64, written_bytes: u64) -> Option<Duration> {
-        let daily = self.daily_bytes(now_ms, written_bytes);
+    pub fn life_left(&self, now_ms: u64) -> Option<Duration> {
+        let Account { daily_bytes, written_bytes, .. } = self.account(now_ms);
         let left = (self.day_bytes * WARRANTY_DAYS - written_bytes as f64).max(0.0);
-        (daily > 0.0).then(|| Duration::from_secs_f64((left / daily).min(100_000.0) * 86_400.0))
+        // Beyond this nobody plans.
+        let days = (left / daily_bytes).min(100_000.0);
+        (daily_bytes >= 1.0).then(|| Duration::from_secs_f64(days * DAY.as_secs_f64()))
+    }
+
+    /// An account some time later. A clock that was set back stands still for it.
+    fn at(&self, account: Account, now_ms: u64) -> Account {
+        let days = now_ms.saturating_sub(account.at_ms) as f64 / DAY_MS;
+        let leaked_bytes = self.room_bytes * (1.0 / BURST_PART - 1.0) * days;
+        Account {
+            filled_bytes: (account.filled_bytes - leaked_bytes).max(0.0),
+            daily_bytes: account.daily_bytes * (-days).exp(),
+            at_ms: account.at_ms.max(now_ms),
+            ..account
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Account> {
+        self.account.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -114,25 +172,102 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::geometry::FormatOptions;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    const HOUR_MS: u64 = 3_600_000;
+
+    fn geometry() -> Geometry {
+        Geometry::plan(4 << 30, FormatOptions::default()).expect("it is long enough")
+    }
+
+    const NEW: Use = Use { hits: 0, was_seen: false };
+    const USED: Use = Use { hits: 1, was_seen: false };
+    const WANTED: Use = Use { hits: 2, was_seen: true };
 
     #[test]
-    fn admission_tightens_as_the_budget_is_used() {
-        let budget = Budget::new(1000, 0.5);
-        budget.note(0, 10_000);
-        let at = DAY_MS;
-        assert!((budget.pressure(at, 10_250) - 0.5).abs() < 1e-9);
-        assert_eq!(budget.pressure(at, 1000), 0.0);
-        let (new, used, seen) =
-            (Use::default(), Use { hits: 1, was_seen: false }, Use { hits: 2, was_seen: true });
-        let admitted = |written| {
-            let pressure = budget.pressure(at, written);
-            [new, used, seen].map(|shown| budget.admits(pressure, shown))
-        };
-        assert_eq!(admitted(10_250), [true, true, true]);
-        assert_eq!(admitted(10_400), [false, true, true]);
-        assert_eq!(admitted(10_600), [false, false, true]);
-        let days = budget.life_left(at, 10_500).map(|left| left.as_secs() / 86_400);
-        assert_eq!(days, Some(1804));
+    fn admission_tightens_as_the_account_fills_and_opens_as_it_leaks() {
+        let geometry = geometry();
+        let budget = Budget::new(&geometry, 0.5, Account::default());
+        let filled = geometry.log_bytes();
+        let admitted = |at| [NEW, USED, WANTED].map(|shown| budget.admits(at, 0, 1000, shown));
+        budget.note(0, filled, 0);
+        assert_eq!(admitted(0), [true; 3], "the first filling is free");
+        assert_eq!(budget.pressure(0), 0.0);
+        let room = budget.room_bytes as u64;
+        budget.note(0, filled + room * 6 / 10, 0);
+        assert_eq!(admitted(0), [false, true, true]);
+        budget.note(0, filled + room * 9 / 10, 0);
+        assert_eq!(admitted(0), [false, false, true]);
+        assert!(!budget.admits(0, room / 10, 1000, WANTED), "what waits counts");
+        budget.note(0, filled + room, 0);
+        assert_eq!(admitted(0), [false; 3], "never above");
+        assert_eq!(admitted(HOUR_MS), [false, true, true]);
+        assert_eq!(admitted(3 * HOUR_MS), [true; 3], "nobody is locked out for a day");
+        let days = budget.life_left(0).map(|left| left.as_secs() / 86_400);
+        assert!(days.is_some_and(|days| days > 1000), "{days:?}");
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_gives_nothing_away() {
+        let budget = Budget::new(&geometry(), 0.5, Account::default());
+        let filled = geometry().log_bytes() + budget.room_bytes as u64;
+        budget.note(10 * HOUR_MS, filled, 0);
+        budget.note(HOUR_MS, filled, 0);
+        assert!(!budget.admits(HOUR_MS, 0, 1000, WANTED));
+        assert!(!budget.admits(10 * HOUR_MS, 0, 1000, WANTED));
+        assert!(budget.admits(11 * HOUR_MS, 0, 1000, WANTED));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        /// A month of any demand, with restarts in order and without: what is written in any day,
+        /// checkpoints included, is never more than the budget.
+        #[test]
+        fn no_day_sees_more_than_the_budget(
+            drive_writes in 0.05..1.0f64,
+            steps in prop::collection::vec((1..180u64, 0..400u64, 0..20u8), 400..1200),
+        ) {
+            let geometry = geometry();
+            let day_bytes = geometry.log_bytes() as f64 * drive_writes;
+            let mut budget = Budget::new(&geometry, drive_writes, Account::default());
+            let (mut now_ms, mut written) = (0, geometry.log_bytes());
+            budget.note(0, written, 0);
+            let mut kept = budget.account(0);
+            let (mut last_day, mut sum) = (VecDeque::new(), 0);
+            let mut checkpointed_ms = 0;
+            for (minutes, megabytes, what) in steps {
+                now_ms += minutes * 60_000;
+                let mut now_written = 0;
+                if now_ms >= checkpointed_ms + CHECKPOINT_EVERY.as_millis() as u64 {
+                    checkpointed_ms = now_ms;
+                    kept = budget.account(now_ms);
+                    written += geometry.checkpoint_bytes;
+                    now_written += geometry.checkpoint_bytes;
+                    budget.note(now_ms, written, geometry.checkpoint_bytes);
+                }
+                let bytes = megabytes << 20;
+                let shown = [NEW, USED, WANTED][usize::from(what % 3)];
+                if budget.admits(now_ms, 0, bytes, shown) {
+                    written += bytes;
+                    now_written += bytes;
+                    budget.note(now_ms, written, 0);
+                }
+                if what == 19 {
+                    // The power went: what came after the checkpoint is charged again.
+                    budget = Budget::new(&geometry, drive_writes, kept);
+                    budget.note(now_ms, written, 0);
+                }
+                last_day.push_back((now_ms, now_written));
+                sum += now_written;
+                while last_day.front().is_some_and(|(at, _)| at + 24 * HOUR_MS <= now_ms) {
+                    sum -= last_day.pop_front().map_or(0, |(_, bytes)| bytes);
+                }
+                prop_assert!(sum as f64 <= day_bytes, "{sum} of {day_bytes}");
+            }
+        }
     }
 
     #[test]

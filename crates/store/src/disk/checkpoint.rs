@@ -4,6 +4,7 @@
 //! so a checkpoint is whole or the one before is still there.
 
 use super::block::Block;
+use super::budget::Account;
 use super::codec::{Put, Reader, round_up};
 use super::device::Device;
 use super::geometry::{CHECKPOINT_PART_BYTES, Geometry, MARK_BYTES, SEGMENT_ENTRY_BYTES};
@@ -18,6 +19,8 @@ use crate::error::DiskError;
 const MAGIC: u64 = 0x5450_4b43_5352_4602;
 /// Of a header that says nothing of notes: there were none before version 3 of the format.
 const MAGIC_WITHOUT_NOTES: u64 = 0x5450_4b43_5352_4601;
+/// An account without its checksum.
+const ACCOUNT_BYTES: usize = 32;
 const PART: usize = CHECKPOINT_PART_BYTES as usize;
 
 /// Bytes written to a device since it was formatted, by cause.
@@ -57,6 +60,8 @@ pub(crate) struct Header {
     pub(crate) parts: u32,
     pub(crate) parts_sum: u32,
     pub(crate) notes_bytes: u32,
+    /// What its write budget remembers.
+    pub(crate) account: Account,
 }
 
 /// What a checkpoint is of.
@@ -103,7 +108,29 @@ fn encode(header: &Header, device: Uuid, lines: u64) -> Block {
     out.put_u32(header.notes_bytes);
     let sum = crc32c::crc32c(&out);
     out.put_u32(sum);
+    let account_at = out.len();
+    out.put_u64(header.account.filled_bytes as u64);
+    out.put_u64(header.account.daily_bytes as u64);
+    out.put_u64(header.account.at_ms);
+    out.put_u64(header.account.written_bytes);
+    let sum = crc32c::crc32c(out.get(account_at..).unwrap_or_default());
+    out.put_u32(sum);
     Block::from_bytes(&out)
+}
+
+/// The account after a header; programs from before there was one left zeroes there.
+fn parse_account(bytes: &[u8], written: &Written) -> Account {
+    let mut from = Reader::new(bytes);
+    let mut read = || {
+        let account = Account {
+            filled_bytes: from.u64()? as f64,
+            daily_bytes: from.u64()? as f64,
+            at_ms: from.u64()?,
+            written_bytes: from.u64()?,
+        };
+        (from.u32()? == crc32c::crc32c(bytes.get(..ACCOUNT_BYTES)?)).then_some(account)
+    };
+    read().unwrap_or(Account { written_bytes: written.total(), ..Account::default() })
 }
 
 fn parse(bytes: &[u8], device: Uuid, geometry: &Geometry) -> Option<Header> {
@@ -116,7 +143,7 @@ fn parse(bytes: &[u8], device: Uuid, geometry: &Geometry) -> Option<Header> {
     if from.id()? != device.0 || from.u64()? != geometry.lines {
         return None;
     }
-    let header = Header {
+    let mut header = Header {
         seq: from.u64()?,
         journal: from.u64()?,
         floors: Floors { any: from.u64()?, looked_up: from.u64()? },
@@ -132,8 +159,10 @@ fn parse(bytes: &[u8], device: Uuid, geometry: &Geometry) -> Option<Header> {
         parts: from.u32()?,
         parts_sum: from.u32()?,
         notes_bytes: if has_notes { from.u32()? } else { 0 },
+        account: Account::default(),
     };
-    let summed = bytes.get(..if has_notes { 124 } else { 120 })?;
+    let (summed, rest) = bytes.split_at_checked(if has_notes { 124 } else { 120 })?;
+    header.account = parse_account(rest.get(4..)?, &header.written);
     let fits = from.u32()? == crc32c::crc32c(summed)
         && u64::from(header.marks) * MARK_BYTES + u64::from(header.notes_bytes)
             <= geometry.marks_bytes()
@@ -227,6 +256,7 @@ pub(crate) fn write(
     written += sums.len() as u64;
     device.write(offset, sums)?;
     device.flush()?;
+    header.written.metadata_bytes += written;
     device.write(at, encode(&header, id, geometry.lines))?;
     device.flush()?;
     Ok(written)

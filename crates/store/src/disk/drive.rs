@@ -223,9 +223,8 @@ impl Disk {
     }
 
     fn put_in_use(&self, volume: &Arc<Volume>) -> Arc<Budget> {
-        let bytes = volume.geometry().log_bytes();
-        let budget = Arc::new(Budget::new(bytes, self.spec.drive_writes));
-        budget.note((self.common.now_us)() / 1000, volume.stats().written.total());
+        let account = volume.books().account;
+        let budget = Arc::new(Budget::new(volume.geometry(), self.spec.drive_writes, account));
         *self.budget.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&budget));
         *self.volume.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(volume));
         self.set_health(Health::Healthy);
@@ -257,15 +256,14 @@ impl Disk {
     /// What it is like.
     pub fn stats(&self) -> DiskStats {
         let volume = self.volume().map(|volume| volume.stats());
-        let now_ms = (self.common.now_us)() / 1000;
-        let written = volume.map_or(0, |volume| volume.written.total());
+        let now_ms = self.common.now_ms();
         let budget = self.budget();
         DiskStats {
             path: self.spec.path.clone(),
             health: self.health(),
             volume,
-            pressure: budget.as_ref().map_or(0.0, |budget| budget.pressure(now_ms, written)),
-            life_left: budget.as_ref().and_then(|budget| budget.life_left(now_ms, written)),
+            pressure: budget.as_ref().map_or(0.0, |budget| budget.pressure(now_ms)),
+            life_left: budget.as_ref().and_then(|budget| budget.life_left(now_ms)),
             queued_bytes: self.queued_bytes.load(Relaxed),
             read_time: self.levels.of(self.number),
         }
@@ -275,12 +273,11 @@ impl Disk {
         self.budget.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether the write budget lets an object in that was used like this.
-    pub(super) fn admits(&self, shown: Use) -> bool {
-        let (Some(budget), Some(volume)) = (self.budget(), self.volume()) else { return false };
-        let written = volume.books().written.total();
-        let pressure = budget.pressure((self.common.now_us)() / 1000, written);
-        let admitted = budget.admits(pressure, shown);
+    /// Whether the write budget lets so many bytes in of an object that was used like this.
+    pub(super) fn admits(&self, bytes: u64, shown: Use) -> bool {
+        let Some(budget) = self.budget() else { return false };
+        let waiting_bytes = self.queued_bytes.load(Relaxed);
+        let admitted = budget.admits(self.common.now_ms(), waiting_bytes, bytes, shown);
         self.counts.refused_budget.add(u64::from(!admitted));
         admitted
     }
@@ -472,7 +469,7 @@ impl Disk {
         pace: &mut Pace,
     ) -> Left {
         writer.set_keeps(self.spec.keeps);
-        let budget = self.put_in_use(volume);
+        writer.set_budget(self.put_in_use(volume));
         self.counts.opened.add(1);
         // Purges that came between its opening and now.
         volume.catch_up(last_mark);
@@ -495,13 +492,19 @@ impl Disk {
                         _ => Left::Released,
                     };
                 }
-                Some(job) => match job.new_bytes() {
-                    Some(bytes) if space.is_short(Instant::now()) => {
-                        self.refuse(bytes);
+                Some(job) => {
+                    let bytes = job.new_bytes();
+                    let result = if bytes.is_some() && space.is_short(Instant::now()) {
+                        self.counts.refused_busy.add(1);
                         Ok(())
-                    }
-                    _ => self.carry_out(writer, job),
-                },
+                    } else {
+                        self.carry_out(writer, job)
+                    };
+                    // It is charged before it is no longer what waits.
+                    writer.charge(0);
+                    self.queued_bytes.fetch_sub(bytes.unwrap_or(0), Relaxed);
+                    result
+                }
                 None => Ok(()),
             };
             let mut result = result.and_then(|()| if has_purges { writer.tend() } else { Ok(()) });
@@ -519,13 +522,11 @@ impl Disk {
             }
             if result.is_ok() && flushed.elapsed() >= FLUSH_EVERY {
                 flushed = Instant::now();
-                let now_ms = (self.common.now_us)() / 1000;
-                budget.note(now_ms, volume.books().written.total());
                 result = writer.flush().and_then(|()| writer.tend());
             }
             if result.is_ok() && checkpointed.elapsed() >= CHECKPOINT_EVERY {
                 checkpointed = Instant::now();
-                result = writer.checkpoint(false);
+                result = writer.checkpoint_in_time();
             }
             space.note(&result, writer, Instant::now());
             if let Err(error) = &result
@@ -572,36 +573,24 @@ impl Disk {
         (job, has_purges)
     }
 
-    /// Drops what was to be written.
-    fn refuse(&self, bytes: u64) {
-        self.counts.refused_busy.add(1);
-        self.queued_bytes.fetch_sub(bytes, Relaxed);
-    }
-
     fn carry_out(&self, writer: &mut Writer, job: Job) -> Result<(), DiskError> {
         self.step_back(writer);
         match job {
             Job::Object { description, offered } => {
-                let bytes = offered.body.total().unwrap_or(0);
                 let generation = self.common.generation.load(Relaxed);
                 let result = writer.store(description, &offered.body);
                 if result.is_ok() {
                     offered.body.set_standing(Standing::Kept(generation));
                 }
-                self.queued_bytes.fetch_sub(bytes, Relaxed);
                 result
             }
             Job::Chunk { key, object, number, chunk_bytes, len, block } => {
                 let bytes = block.get(..len).unwrap_or(&[]);
-                let result = writer.store_chunk(key, object, number, chunk_bytes, &[bytes]);
-                self.queued_bytes.fetch_sub(len as u64, Relaxed);
-                result
+                writer.store_chunk(key, object, number, chunk_bytes, &[bytes])
             }
             Job::Head { description, object, total, chunk_bytes, last: (block, len) } => {
                 let bytes = block.get(..len).unwrap_or(&[]);
-                let result = writer.store_head(description, object, (total, chunk_bytes), &[bytes]);
-                self.queued_bytes.fetch_sub(len as u64, Relaxed);
-                result
+                writer.store_head(description, object, (total, chunk_bytes), &[bytes])
             }
             Job::Drain(finish) => {
                 let result = writer.drain().and_then(|()| writer.flush());

@@ -1,5 +1,6 @@
 //! Freeing the oldest segment, keeping what is used.
 
+use super::budget::Use;
 use super::codec::round_up;
 use super::device::IoError;
 use super::geometry::Geometry;
@@ -86,6 +87,14 @@ impl Writer {
         Ok(true)
     }
 
+    /// Whether the write budget has room for a record that was used.
+    fn may_keep(&self, bytes: u64) -> bool {
+        self.charge(0);
+        let used = Use { hits: 1, was_seen: true };
+        let now_ms = self.volume.common.now_ms();
+        self.budget.as_ref().is_none_or(|budget| budget.admits(now_ms, 0, bytes, used))
+    }
+
     /// Writes again what was used since it was written, as far as it is good and not too much.
     fn keep_used(&mut self, segment: u32, entries: &[Entry]) -> Result<(), DiskError> {
         let volume = Arc::clone(&self.volume);
@@ -97,7 +106,7 @@ impl Writer {
             let at = base + u64::from(entry.units_at);
             let bytes = u64::from(entry.units) * unit;
             let used = volume.index.at(entry.hash, at).is_some_and(|slot| slot.uses() > 0);
-            if !used || bytes > room || !self.has_room_to_keep(bytes) {
+            if !used || bytes > room || !self.has_room_to_keep(bytes) || !self.may_keep(bytes) {
                 continue;
             }
             let Some((head, payload)) = read_record(&volume, at * unit, bytes, entry) else {
@@ -175,7 +184,6 @@ fn read_record(
         && (head.kind == Kind::Chunk) == (entry.kind == KIND_CHUNK)
         && volume.common.purges.verdict(entry.hash, &head.tags, head.born) != Verdict::Purged
         && head.verify(volume.geometry().check_bytes, 0, payload);
-    let now_ms = (volume.common.now_us)() / 1000;
-    let is_wanted = is_it && head.expires_ms > now_ms;
+    let is_wanted = is_it && head.expires_ms > volume.common.now_ms();
     is_wanted.then(|| (head, payload.to_vec()))
 }

@@ -10,6 +10,7 @@
 //! were open, however the store ended. Payload is not looked at: a torn record fails its checksum
 //! when it is read, and is a miss. Without any checkpoint all footers are read.
 
+use super::budget::Account;
 use super::checkpoint::{self, Content, Loaded, Written};
 use super::codec::round_up;
 use super::device::{Device, IoError};
@@ -21,7 +22,7 @@ use super::notes::Note;
 use super::purges::{Floors, Mark, Target, Verdict};
 use super::reclaim::read_footer;
 use super::record::{Bad, Kind, RecordHead, place};
-use super::segment::{self, Entry};
+use super::segment::{self, Entry, footer_bytes};
 use super::superblock::{Superblock, Uuid};
 use super::table::{SegmentInfo, SegmentState, SegmentTable};
 use super::volume::{Books, Common, Volume};
@@ -110,7 +111,7 @@ pub fn open(device: Arc<dyn Device>, common: Common) -> Result<Opened, DiskError
     let Recovered { index, table, journal, written, formatted_ms, to_seal, report, .. } = recovered;
     let (place, journal_from) = (recovered.place, recovered.journal_from);
     let journal = Journal::new(superblock.device, superblock.geometry, journal);
-    let mut books = Books::new(table, journal, written, formatted_ms);
+    let mut books = Books::new(table, journal, written, formatted_ms, recovered.account);
     books.has_notes(&recovered.notes);
     let volume = Arc::new(Volume::new(device, superblock, common.clone(), index, books));
     let last_mark = volume.catch_up(recovered.last_mark);
@@ -139,6 +140,7 @@ struct Recovered {
     /// The first block of the journal the checkpoint does not know.
     journal_from: u64,
     written: Written,
+    account: Account,
     formatted_ms: u64,
     place: usize,
     to_seal: Vec<(u32, u64, Vec<Entry>)>,
@@ -210,6 +212,7 @@ fn recover(
             segment.is_none_or(|segment| reopened.get(segment as usize) == Some(&true))
         });
     }
+    let mut written = header.written;
     let mut to_seal = Vec::new();
     let mut entries: Vec<(u32, Entry)> = Vec::new();
     for (segment, from_seq) in unknown {
@@ -221,6 +224,13 @@ fn recover(
             scan(device, geometry, segment, info.seq)
         });
         let used = found.iter().map(|entry| entry.units).sum();
+        // What was written after the checkpoint wore the drive whether it is known there or not.
+        let unit = u64::from(geometry.unit_bytes);
+        let new = found.iter().filter(|entry| entry.seq >= from_seq);
+        written.admitted_bytes += new.map(|entry| u64::from(entry.units) * unit).sum::<u64>();
+        if is_sealed {
+            written.metadata_bytes += footer_bytes(found.len());
+        }
         let heads = found.iter().filter(|entry| entry.kind != KIND_CHUNK);
         let oldest_born = heads.map(|entry| entry.born).min().unwrap_or(u64::MAX);
         let retired = info.state == SegmentState::Retired;
@@ -258,7 +268,8 @@ fn recover(
         table,
         journal: replay.next,
         journal_from: header.journal,
-        written: header.written,
+        written,
+        account: header.account,
         formatted_ms: header.formatted_ms,
         place,
         to_seal,

@@ -174,7 +174,8 @@ impl Disks {
         shown: Use,
         wish: &Wish,
     ) -> bool {
-        let disk = self.place(description.key, wish).filter(|disk| disk.admits(shown));
+        let bytes = body.total().unwrap_or(0);
+        let disk = self.place(description.key, wish).filter(|disk| disk.admits(bytes, shown));
         let is_taken = disk.is_some_and(|disk| disk.offer(description, body));
         if !is_taken {
             body.set_standing(Standing::Refused(self.generation()));
@@ -190,7 +191,7 @@ impl Disks {
     /// Begins to write an object while its bytes arrive, to a disk that takes it.
     pub fn stream(&self, key: u128, shown: Use, wish: &Wish) -> Option<ObjectStream> {
         let disk = self.place(key, wish)?;
-        disk.admits(shown).then(|| disk.stream(key)).flatten()
+        disk.admits(wish.bytes.unwrap_or(0), shown).then(|| disk.stream(key)).flatten()
     }
 
     /// Purges on all disks, those that are away included once they are back.

@@ -1,6 +1,7 @@
 //! Writing an object while its bytes arrive.
 
 use super::block::Block;
+use super::budget::Use;
 use super::drive::{Disk, Job};
 use super::intake::{Description, chunk_bytes_max, object_id};
 use super::volume::Volume;
@@ -49,8 +50,7 @@ impl ObjectStream {
             if self.filled == chunk {
                 self.send();
             }
-            if self.block.is_none() && !self.disk.has_room(u64::from(self.chunk_bytes)) {
-                self.disk.counts.refused_busy.add(1);
+            if self.block.is_none() && !self.may_go_on() {
                 return false;
             }
             let block = self.block.get_or_insert_with(|| Block::new(chunk));
@@ -80,6 +80,18 @@ impl ObjectStream {
         let queued = self.filled as u64;
         self.disk.push(Job::Head { description, object, total, chunk_bytes, last }, queued);
         true
+    }
+
+    /// Whether there is room for another chunk, in the queue and in the write budget: what was begun
+    /// has the whole of it.
+    fn may_go_on(&self) -> bool {
+        const BEGUN: Use = Use { hits: 2, was_seen: true };
+        let bytes = u64::from(self.chunk_bytes);
+        if !self.disk.has_room(bytes) {
+            self.disk.counts.refused_busy.add(1);
+            return false;
+        }
+        self.disk.admits(bytes, BEGUN)
     }
 
     fn is_same_volume(&self) -> bool {

@@ -5,6 +5,7 @@
 //! have to agree with it. It is held for memory operations only, never over I/O.
 
 use super::block::{Block, Buffer};
+use super::budget::Account;
 use super::checkpoint::Written;
 use super::device::{Completion, Device, Finish, IoError};
 use super::geometry::Geometry;
@@ -52,6 +53,11 @@ impl Common {
             generation: Arc::new(AtomicU32::new(1)),
             now_us,
         }
+    }
+
+    /// Milliseconds of the wall clock.
+    pub(crate) fn now_ms(&self) -> u64 {
+        (self.now_us)() / 1000
     }
 
     /// The next number in the order of purges and insertions.
@@ -109,6 +115,8 @@ pub(crate) struct Books {
     pub(crate) journal: Journal,
     pub(crate) written: Written,
     pub(crate) formatted_ms: u64,
+    /// What the write budget remembered when the volume was opened.
+    pub(crate) account: Account,
     /// Numbers of the notes that are in its journal or its checkpoint, or will be next.
     noted: BTreeSet<u64>,
     /// Who waits for a block of the journal to be durable.
@@ -475,9 +483,10 @@ impl Books {
         journal: Journal,
         written: Written,
         formatted_ms: u64,
+        account: Account,
     ) -> Self {
         let (noted, waiting) = (BTreeSet::new(), Vec::new());
-        Self { table, journal, written, formatted_ms, noted, waiting }
+        Self { table, journal, written, formatted_ms, account, noted, waiting }
     }
 
     /// Adds an event; the number of the block it will be in.

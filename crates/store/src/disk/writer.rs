@@ -6,6 +6,7 @@
 //! its own, keep what is new apart from what was kept because it is used.
 
 use super::block::{Block, Buffer};
+use super::budget::Budget;
 use super::checkpoint::{self, Content, Header};
 use super::codec::round_up;
 use super::device::{Completion, Io, IoError, Op};
@@ -50,6 +51,7 @@ pub struct Writer {
     sealed_since: u32,
     is_dirty: bool,
     pub(crate) keeps: bool,
+    pub(crate) budget: Option<Arc<Budget>>,
 }
 
 /// A segment that is being written.
@@ -94,6 +96,7 @@ impl Writer {
             sealed_since: 0,
             is_dirty: false,
             keeps: false,
+            budget: None,
         }
     }
 
@@ -105,6 +108,21 @@ impl Writer {
     /// Whether records that were used are written again when their segment is freed.
     pub fn set_keeps(&mut self, keeps: bool) {
         self.keeps = keeps;
+    }
+
+    /// Charges a budget with what is written, and keeps its account.
+    pub(crate) fn set_budget(&mut self, budget: Arc<Budget>) {
+        self.budget = Some(budget);
+        self.charge(0);
+    }
+
+    /// Charges what was written since the last time, of which so many bytes are a checkpoint's whose
+    /// time had come.
+    pub(crate) fn charge(&self, scheduled_bytes: u64) {
+        if let Some(budget) = &self.budget {
+            let written_bytes = self.volume.books().written.total();
+            budget.note(self.volume.common.now_ms(), written_bytes, scheduled_bytes);
+        }
     }
 
     /// Appends a record. `head` gets its segment and its number here; its lengths and checksums
@@ -219,6 +237,19 @@ impl Writer {
         self.open.iter().any(waits) || !self.in_flight.is_empty()
     }
 
+    /// Writes a checkpoint because its time has come.
+    ///
+    /// # Errors
+    /// As [`Writer::checkpoint`].
+    pub(crate) fn checkpoint_in_time(&mut self) -> Result<(), DiskError> {
+        self.drain()?;
+        self.charge(0);
+        let before = self.volume.books().written.metadata_bytes;
+        let result = self.checkpoint(false);
+        self.charge(self.volume.books().written.metadata_bytes - before);
+        result
+    }
+
     /// Writes a checkpoint: after it, what came before is not read when the store starts.
     ///
     /// # Errors
@@ -238,6 +269,10 @@ impl Writer {
                 written: books.written,
                 formatted_ms: books.formatted_ms,
                 is_clean,
+                account: self
+                    .budget
+                    .as_ref()
+                    .map_or(books.account, |budget| budget.account(volume.common.now_ms())),
                 ..Header::default()
             },
             books.table.clone(),

@@ -71,6 +71,23 @@ fn the_log_goes_round_and_keeps_the_newest() {
     assert!(stats.live_bytes <= stats.log_bytes);
 }
 
+#[test]
+fn a_crash_forgets_nothing_of_what_was_written() {
+    let mut world = World::new(16 << 20, 4, SMALL);
+    for resource in 0..1500 {
+        world.insert(resource, 20_000, 0).expect("old segments are freed");
+        if resource % 370 == 0 {
+            world.opened().writer.drain().expect("the drive works");
+            let before = world.opened().volume.stats().written;
+            let report = world.open().expect("it is whole");
+            assert!(!report.was_clean && !report.lost_purges, "{report:?}");
+            let after = world.opened().volume.stats().written;
+            assert!(after.admitted_bytes >= before.admitted_bytes, "{before:?} {after:?}");
+            assert!(after.total() <= before.total() * 21 / 20 + (1 << 20), "{before:?} {after:?}");
+        }
+    }
+}
+
 /// Writes objects of `len` bytes until the log has gone round, and asks for all that must be there.
 fn fill_and_ask(options: FormatOptions, bytes: u64, len: u64) -> (World, u64) {
     let mut world = World::new(bytes, 31, options);
