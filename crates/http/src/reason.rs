@@ -102,6 +102,13 @@ reasons! {
     Outdated, Storage, "outdated", "RFC 9111 §4.4",
         "The target was purged or changed while the response was on its way.";
 
+    MediaLive, Storage, "media-live", "",
+        "It is of a channel that goes on, so it is in memory only, and no longer than it is of use.";
+    MediaWindow, Storage, "media-window", "",
+        "It is of a channel that goes on, and leaves when the channel's window has left it behind.";
+    MediaLate, Storage, "media-late", "",
+        "It may be there in a moment, so its absence is kept for a moment only.";
+
     Hit, Lookup, "hit", "RFC 9111 §4",
         "A fresh stored response was used.";
     HitStale, Lookup, "hit-stale", "RFC 5861 §3",
@@ -171,6 +178,8 @@ reasons! {
         "The client may not do this.";
     ClientTooMany, Error, "client-too-many", "RFC 6585 §4",
         "The client sent too many requests.";
+    MediaAhead, Error, "media-ahead", "",
+        "The version of the playlist that is asked for is too far ahead to be waited for.";
     UnknownHost, Error, "unknown-host", "RFC 9110 §15.5.20",
         "No site is for the host that was asked for.";
     Loop, Error, "loop", "RFC 8586 §2",

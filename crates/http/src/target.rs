@@ -161,20 +161,39 @@ fn rooted(path: &str) -> Cow<'_, str> {
     if path.starts_with('/') { Cow::Borrowed(path) } else { Cow::Owned(format!("/{path}")) }
 }
 
-/// The target as it stands in a cache key: without the `CMCD` query parameter, which says how the
-/// player is doing and does not change the response (CTA-5004 §2.2). Borrowed where there is none.
+/// The target as it stands in a cache key, and as an origin gets it that is asked for the cache:
+/// without the `CMCD` query parameter, which says how the player is doing and does not change the
+/// response (CTA-5004 §2.2), and with the directives of low-latency HLS in one order, as they are
+/// written in any (draft-pantos-hls-rfc8216bis §6.2.5). Borrowed where nothing changes.
 pub fn key_target(target: &str) -> Cow<'_, str> {
     let Some((path, query)) = target.split_once('?') else { return Cow::Borrowed(target) };
-    if !query.contains("CMCD=") || !query.split('&').any(is_cmcd) {
+    let has_cmcd = query.contains("CMCD=") && query.split('&').any(is_cmcd);
+    if !has_cmcd && has_ordered_directives(query) {
         return Cow::Borrowed(target);
     }
+    let kept = || query.split('&').filter(|parameter| !is_cmcd(parameter));
+    let others = kept().filter(|parameter| directive(parameter).is_none());
+    let mut directives: Vec<_> = kept().filter(|one| directive(one).is_some()).collect();
+    directives.sort_by_key(|one| directive(one));
     let mut out = String::with_capacity(target.len());
     out.push_str(path);
-    for (at, parameter) in query.split('&').filter(|parameter| !is_cmcd(parameter)).enumerate() {
+    for (at, parameter) in others.chain(directives).enumerate() {
         out.push(if at == 0 { '?' } else { '&' });
         out.push_str(parameter);
     }
     Cow::Owned(out)
+}
+
+/// The place of a directive among the directives.
+fn directive(parameter: &str) -> Option<usize> {
+    const IN_ORDER: [&str; 3] = ["_HLS_msn=", "_HLS_part=", "_HLS_skip="];
+    IN_ORDER.iter().position(|name| parameter.starts_with(name))
+}
+
+/// Whether the directives stand behind all else, in their order.
+fn has_ordered_directives(query: &str) -> bool {
+    !query.contains("_HLS_")
+        || query.split('&').map(|one| directive(one).map_or(0, |at| at + 1)).is_sorted()
 }
 
 fn is_cmcd(parameter: &str) -> bool {
@@ -363,7 +382,12 @@ mod tests {
             ("/a.m4s?a=1&CMCD=bl&b=2", "/a.m4s?a=1&b=2"),
             ("/a.m4s?CMCD=1&b=2&CMCD=3", "/a.m4s?b=2"),
             ("/a?", "/a?"),
+            ("/a?_HLS_part=2&_HLS_msn=1", "/a?_HLS_msn=1&_HLS_part=2"),
+            ("/a?_HLS_skip=YES&t=1&CMCD=2&_HLS_msn=1", "/a?t=1&_HLS_msn=1&_HLS_skip=YES"),
+            ("/a?t=1&_HLS_msn=1&_HLS_part=2", "/a?t=1&_HLS_msn=1&_HLS_part=2"),
+            ("/a?_HLS_other=1&_HLS_msn=1", "/a?_HLS_other=1&_HLS_msn=1"),
         ] {
+            assert_eq!(key_target(key_target(target).as_ref()), key);
             assert_eq!(key_target(target), key);
         }
     }

@@ -93,6 +93,11 @@ pub fn strip(fields: &mut Fields, keeps: impl Fn(&[u8]) -> bool) {
     fields.retain(|name, _| !is_unkeyed(name) || keeps(name));
 }
 
+/// Whether it is a field in which a player says how it is doing (CTA-5004 §2.1).
+pub fn is_cmcd(name: &[u8]) -> bool {
+    name.get(..5).is_some_and(|start| same(start, b"cmcd-"))
+}
+
 /// Whether a field describes the content of a request (RFC 9110 §8).
 pub fn is_about_content(name: &[u8]) -> bool {
     name.get(..8).is_some_and(|start| same(start, b"content-"))

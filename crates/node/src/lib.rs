@@ -34,6 +34,7 @@ mod keepers;
 pub mod ledger;
 pub mod log;
 mod lower;
+pub mod media;
 pub mod node;
 pub mod policy;
 pub mod preflight;

@@ -14,6 +14,7 @@ use crate::keepers::{Keeper, Keepers};
 use crate::ledger::requests::RequestMemory;
 use crate::log::{AccessLog, Opened};
 use crate::lower::{LowerKeeper, Mover};
+use crate::media::Channels;
 use crate::preflight::{Prepared, no_address, no_log, no_store};
 use crate::snapshot::{Draft, Snapshot};
 use crate::stats::{Sums, WorkerStats};
@@ -150,6 +151,7 @@ impl Node {
             stats: cpus.iter().map(|_| Arc::new(WorkerStats::default())).collect(),
             log,
             decisions: Decisions::default(),
+            channels: Channels::default(),
             proxy_refusals: LogLimit::new(),
             ids: Ids::default(),
             bans,

@@ -2,6 +2,7 @@
 //! purges by URL. Nothing is counted, fetched or kept.
 
 use crate::client::Client;
+use crate::media;
 use crate::policy::{ClientTask, Recv, Shaping};
 use crate::request::use_of;
 use crate::sites::{SiteName, SiteRef};
@@ -30,6 +31,8 @@ pub struct Preview {
     pub selected: Option<Arc<Object>>,
     /// How the request would be answered.
     pub reason: Reason,
+    /// What is known of the channel it belongs to, where it does.
+    pub channel: Option<String>,
 }
 
 /// The key of a request, as the policy in force makes it; `None` where no site is for its host.
@@ -67,7 +70,11 @@ pub fn preview(
         Recv::Purge => Reason::Purge,
         Recv::Synth(..) => Reason::Synthetic,
     };
-    Some(Preview { site: site.name.clone(), key, recv, peek, selected, reason })
+    let RequestHead { authority, target, .. } = &task.request;
+    let of_channel =
+        media::key_of(&site, shared.cache.secret(), authority, &media::without_directives(target));
+    let channel = shared.channels.explain(&of_channel, now);
+    Some(Preview { site: site.name.clone(), key, recv, peek, selected, reason, channel })
 }
 
 fn task(site: SiteRef, request: RequestHead, now: UnixMillis) -> ClientTask {

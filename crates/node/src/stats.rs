@@ -98,6 +98,20 @@ counters! {
     fetches_widened,
     /// Requests that were passed because what is stored could not be read for them.
     bypasses,
+    /// Playlists and manifests read.
+    media_manifests,
+    /// Responses that say they are one and could not be read; clients got them all the same.
+    media_unreadable,
+    /// Responses of channels kept in memory only.
+    media_live,
+    /// Responses of channels that stay until the channel's window has left them behind.
+    media_window,
+    /// Errors of channels kept for a moment only, as what is missing may be there soon.
+    media_late,
+    /// Requests for news of a playlist answered by the newest stored version of it.
+    media_reloads,
+    /// Requests for news of a playlist refused as too far ahead.
+    media_ahead,
     /// Body bytes received from origins.
     origin_body_bytes,
     /// Bodies put under gzip.

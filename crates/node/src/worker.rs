@@ -13,6 +13,7 @@ use crate::ledger::network::Network;
 use crate::ledger::readers::ReaderMemory;
 use crate::ledger::requests::{ConnectionMemory, RequestMemory};
 use crate::log::{AccessLog, LogBuffer, Record};
+use crate::media::Channels;
 use crate::session;
 use crate::site_stats::SiteCounters;
 use crate::sites::SiteRef;
@@ -83,6 +84,8 @@ pub struct Shared {
     pub decisions: Decisions,
     /// When connections that were refused for their PROXY header were last logged.
     pub(crate) proxy_refusals: LogLimit,
+    /// What manifests say of what goes on.
+    pub channels: Channels,
     /// Numbers for connections, requests and fetches.
     pub ids: Ids,
     /// Bans.

@@ -217,6 +217,7 @@ fn settings(state: &State) -> Result<Settings, String> {
             proxy_protocol: endpoint.proxy,
             // As Varnish does it: whoever reaches the port is a proxy.
             proxy_from: everywhere.clone(),
+            client_auth: None,
             place: Place::default(),
         })
         .collect();
@@ -234,6 +235,8 @@ fn settings(state: &State) -> Result<Settings, String> {
     settings.site.cache.name = NAME.into();
     settings.site.cache.cache_status = false;
     settings.site.cache.client_cache_control = false;
+    // Varnish knows no manifests.
+    settings.site.media.read = false;
     settings.site.cache.grace = span("default_grace");
     settings.site.cache.gzip = Some(parameters.bool("http_gzip_support"));
     settings.bans = ban_settings(parameters);

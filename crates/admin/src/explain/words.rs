@@ -89,6 +89,9 @@ pub(super) fn facts(known: &Known<'_>) -> Vec<Fact> {
             ),
         );
     }
+    if let Some(text) = &known.preview.channel {
+        add("media", text.clone());
+    }
     if let Some(text) = vary(known) {
         add("vary", text);
     }
@@ -115,7 +118,7 @@ pub(super) fn facts(known: &Known<'_>) -> Vec<Fact> {
 
 fn key(known: &Known<'_>) -> String {
     let target = &known.request.target;
-    let left_out = if key_target(target) == target.as_str() { "" } else { " (CMCD left out)" };
+    let left_out = if key_target(target).len() == target.len() { "" } else { " (CMCD left out)" };
     format!("{}{left_out}", known.preview.key)
 }
 

@@ -3,6 +3,7 @@
 //! Parsing, defaults, messages, `--help` and the reference page all read this table. `[[x]]` tables
 //! may appear any number of times; their keys are written `x[].key`.
 
+pub use super::nearest::nearest;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -789,6 +790,33 @@ pub const KEYS: &[Key] = &[
     ),
     per_site("cors.credentials", Kind::Bool, "false", "Whether pages may ask with cookies."),
     per_site("cors.max_age", Kind::Span, "1d", "How long a browser may keep a preflight."),
+    per_site(
+        "media.read",
+        Kind::Bool,
+        "true",
+        "Whether playlists (HLS) and manifests (DASH) are read as they pass, so that live streams \
+         stay off disks and leave with their window. No body is changed.",
+    ),
+    per_site(
+        "media.dvr_after",
+        Kind::Span,
+        "10m",
+        "A channel that can be seen for longer than this is kept on disks too, behind its live edge.",
+    ),
+    per_site(
+        "media.override",
+        Kind::Bool,
+        "false",
+        "Whether playlists of channels are shared for a moment, as half a segment or a part, though \
+         their origin says `no-cache`, `no-store` or `max-age=0`.",
+    ),
+    per_site(
+        "media.cmcd_forward",
+        Kind::Bool,
+        "false",
+        "Whether origins get what players say of themselves (`CMCD` in the query, `CMCD-*` fields). It \
+         is in no key: what an origin copies from it into a response, others get too.",
+    ),
     key(
         "site[].name",
         Kind::Text,
@@ -820,38 +848,6 @@ pub fn table(name: &str) -> Option<&'static str> {
     names.into_iter().find(|known| *known == name)
 }
 
-/// The name among `known` that `word` most likely means, if one is near enough.
-pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = (word.len() / 3).clamp(1, 3);
-    known
-        .map(|name| (distance(word, name), name))
-        .filter(|(distance, _)| *distance <= limit)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, name)| name)
-}
-
-/// Edits (insert, delete, replace, swap neighbours) from `a` to `b`.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
-    for i in 0..=a.len() {
-        for j in 0..=b.len() {
-            rows[i][j] = if i == 0 || j == 0 {
-                i + j
-            } else {
-                let change = usize::from(a[i - 1] != b[j - 1]);
-                let mut best = (rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
-                best = best.min(rows[i - 1][j - 1] + change);
-                if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                    best = best.min(rows[i - 2][j - 2] + 1);
-                }
-                best
-            };
-        }
-    }
-    rows[a.len()][b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -862,13 +858,5 @@ mod tests {
         paths.sort_unstable();
         paths.dedup();
         assert_eq!(paths.len(), KEYS.len());
-    }
-
-    #[test]
-    fn a_slip_finds_the_name_and_nonsense_finds_none() {
-        let names = ["memory", "workers", "listen"];
-        assert_eq!(nearest("memroy", names.into_iter()), Some("memory"));
-        assert_eq!(nearest("worker", names.into_iter()), Some("workers"));
-        assert_eq!(nearest("zebra", names.into_iter()), None);
     }
 }

@@ -7,6 +7,7 @@ use super::cache::{Cache, cache};
 use super::document::Document;
 use super::limits::{SiteLimits, site_limits};
 use super::listeners::{Certificate, certificate};
+use super::media::{Media, media};
 use super::mistake::{Mistake, Place};
 use super::origins::{
     Director, Health, Origin, OriginTimeouts, director, health, origins, timeouts,
@@ -63,6 +64,8 @@ pub struct SiteSettings {
     pub cache: Cache,
     /// How pages with includes are read.
     pub esi: EsiSettings,
+    /// Playlists and manifests.
+    pub media: Media,
     /// Limits.
     pub limits: SiteLimits,
     /// What becomes of requests and responses, where no VCL decides that.
@@ -99,6 +102,7 @@ pub(super) fn site_of(
             timeout: document.value("esi.timeout").span(),
             ..EsiSettings::default()
         },
+        media: media(document),
         limits: site_limits(document),
         rules: rules(document, wrong),
     }

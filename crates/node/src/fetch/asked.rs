@@ -127,6 +127,7 @@ impl Asked {
         let site = self.plan.site.clone();
         self.task.now = UnixMillis::now();
         self.task.transcript.request(Message::OriginRequest, &self.task.request);
+        self.await_news();
         match site.policy.backend_fetch(&mut self.task) {
             BackendFetch::Fetch => match self.exchange().await {
                 Some(Ok(response)) => self.response(response).await,

@@ -36,7 +36,7 @@ impl Answered {
         reason: Reason,
         tee: Option<Box<dyn Passing>>,
     ) -> Step {
-        let Self { mut asked, answer, incoming } = *self;
+        let Self { mut asked, mut answer, incoming } = *self;
         let Incoming { source, framing, length, form, loan } = incoming;
         let has_body = !matches!(framing, Framing::None | Framing::Length(0));
         let arena = &asked.worker.shared.arena;
@@ -49,10 +49,13 @@ impl Answered {
         let mut flow = flow.teed(tee.filter(|_| answer.stream));
         let mut is_whole = false;
         if !answer.stream && has_body {
-            match flow.ahead(asked.worker.shared.cache.object_bytes_max()).await {
+            match flow.ahead(asked.ahead_bytes_max(&answer)).await {
                 Ok(all) => is_whole = all,
                 Err(broken) => return asked.body_failed(broken, Some(flow)).await,
             }
+        }
+        if is_whole {
+            asked.read_manifest(&mut answer, form, &memory, flow.position(), None);
         }
         if let Some(ticket) = asked.plan.ticket.take() {
             let span = asked.plan.site.settings.cache.hit_for_miss;

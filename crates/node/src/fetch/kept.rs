@@ -50,13 +50,14 @@ impl Answered {
         variation: Option<Variation>,
         writer: BodyWriter,
     ) -> Step {
-        let Self { mut asked, answer, incoming } = *self;
+        let Self { mut asked, mut answer, incoming } = *self;
         let Some(ticket) = asked.plan.ticket.take() else { return Step::Over };
         let memory = Arc::clone(writer.body());
         let sent = SentPart::of(&answer.head, &place);
         let tags = entry::tags(&asked.plan.site.name, &answer.head.fields);
-        let head = asked.stored_head(&answer.head, answer.freshness, incoming.form, place.partial);
-        if incoming.loan.is_some() || answer.keep.is_some() {
+        let freshness = answer.freshness.clone();
+        let mut head = asked.stored_head(&answer.head, freshness, incoming.form, place.partial);
+        if incoming.loan.is_some() || answer.keep.is_some() || answer.manifest.is_some() {
             memory.attach(asked.upkeep(answer.keep, incoming.loan));
         }
         let bytes_max = asked.worker.shared.cache.object_bytes_max();
@@ -67,13 +68,17 @@ impl Answered {
         let hold = memory.reader(..);
         let mut is_whole = false;
         if !answer.stream {
-            match flow.ahead(bytes_max).await {
+            match flow.ahead(asked.ahead_bytes_max(&answer)).await {
                 Ok(all) => is_whole = all,
                 Err(broken) => {
                     asked.plan.ticket = Some(ticket);
                     return asked.body_failed(broken, Some(flow)).await;
                 }
             }
+        }
+        if is_whole {
+            let (length, stored) = (flow.position(), Some(&mut head));
+            asked.read_manifest(&mut answer, incoming.form, &memory, length, stored);
         }
         let candidate = asked.candidate(&head, variation.as_ref(), &tags, &answer.storage);
         let admitted = asked.worker.shared.keepers.admit(&candidate, &memory);

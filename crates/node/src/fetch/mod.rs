@@ -20,6 +20,7 @@ pub(crate) mod failure;
 mod fill;
 mod given;
 mod kept;
+mod media;
 mod plan;
 pub(crate) mod prepare;
 pub(crate) mod range;

@@ -85,13 +85,16 @@ pub(crate) fn for_all(task: &ClientTask) -> RequestHead {
     if task.site.semantics.forwards_as_it_is {
         return request;
     }
-    let target = target::key_target(&request.target).into_owned();
-    request.target = target;
+    let forwards_cmcd = task.site.settings.media.cmcd_forward;
+    if !forwards_cmcd {
+        request.target = target::key_target(&request.target).into_owned();
+    }
     let authority = key_authority(&request.authority, &task.site.node().own_ports).to_owned();
     request.authority = authority;
     let kept = &task.site.settings.cache.forward;
     unkeyed::strip(&mut request.fields, |name| {
-        kept.iter().any(|kept| kept.as_bytes().eq_ignore_ascii_case(name))
+        (forwards_cmcd && unkeyed::is_cmcd(name))
+            || kept.iter().any(|kept| kept.as_bytes().eq_ignore_ascii_case(name))
     });
     request
 }

@@ -80,6 +80,8 @@ impl Asked {
             self.invalidate(&head);
         }
         let mut answer = self.judge(head);
+        self.advise(&mut answer);
+        let advised = answer.freshness.clone();
         if self.depends_on_range(&answer) {
             // Others would get what only a part was refused with.
             self.task.request.fields.remove("range");
@@ -95,6 +97,7 @@ impl Asked {
                     body.close_after();
                 }
                 hop_by_hop::strip(&mut answer.head.fields);
+                self.hold_manifest(&mut answer, &framing, &advised);
                 match Answered::new(self, answer, framing, body).await {
                     Ok(answered) => Step::Answered(answered),
                     Err((asked, broken)) => asked.body_failed(broken, None).await,
@@ -239,6 +242,7 @@ impl Asked {
         let fields = updated.fields;
         let head = ResponseHead { status: stored.status, fields, ..ResponseHead::default() };
         let mut answer = Answer { was_not_modified: true, ..Answer::new(head, freshness) };
+        self.advise(&mut answer);
         let site = self.plan.site.clone();
         let policy = &*site.policy;
         match policy.backend_response(&mut self.task, &mut answer) {

@@ -7,6 +7,7 @@ use crate::esi::assemble::Nesting;
 use crate::fetch::Made;
 use crate::ledger::network::Network;
 use crate::ledger::requests::Charge;
+use crate::media::{Advice, Seen};
 use crate::shares::Share;
 use crate::sites::SiteRef;
 use crate::transcript::Transcript;
@@ -194,6 +195,10 @@ pub struct Answer {
     pub share: Option<Arc<Share>>,
     /// What is done to the body before it is kept, in this order.
     pub filters: Vec<Filter>,
+    /// What follows from the channel it belongs to, where it does.
+    pub(crate) media: Option<Advice>,
+    /// That it is held to be read as a manifest.
+    pub(crate) manifest: Option<Seen>,
     /// Whether clients get it in a coding they take whichever it is kept in, so that
     /// `Accept-Encoding` does not select it.
     pub any_coding: bool,
@@ -213,6 +218,8 @@ impl Answer {
             keep: None,
             share: None,
             filters: Vec::new(),
+            media: None,
+            manifest: None,
             any_coding: false,
         }
     }

@@ -28,6 +28,9 @@ impl Machine<'_> {
     /// Finds an object, waits for another's fetch, or gets the turn to fetch.
     pub(super) async fn lookup(&mut self) -> State {
         let key = self.key();
+        if let Some(state) = self.reload() {
+            return state;
+        }
         let cache = Arc::clone(&self.worker.shared.cache);
         let mut collapsed = false;
         let mut asked_keepers = self.task.hash_always_miss;
@@ -148,7 +151,7 @@ impl Machine<'_> {
     }
 
     /// Takes an object that is banned out of the cache; whether it is.
-    fn forget_banned(&self, object: &Arc<Object>) -> bool {
+    pub(super) fn forget_banned(&self, object: &Arc<Object>) -> bool {
         let shared = &self.worker.shared;
         let is_banned = shared.bans.bans(object, &self.task.request, self.task.now);
         if is_banned {
@@ -206,7 +209,7 @@ impl Machine<'_> {
         }
     }
 
-    fn note_hit(&self, object: &Object) {
+    pub(super) fn note_hit(&self, object: &Object) {
         let transcript = &self.task.transcript;
         if !transcript.is_on() {
             return;
@@ -270,7 +273,7 @@ pub(crate) fn use_of(task: &crate::policy::ClientTask, object: &Object) -> Use {
 }
 
 /// What a request wants of stored objects.
-struct Asked<'a> {
+pub(super) struct Asked<'a> {
     request: &'a RequestHead,
     now: UnixMillis,
     always_miss: bool,
@@ -284,7 +287,7 @@ struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    fn new(task: &'a crate::policy::ClientTask, collapsed: bool) -> Self {
+    pub(super) fn new(task: &'a crate::policy::ClientTask, collapsed: bool) -> Self {
         let has_directives = task.request.fields.contains("cache-control");
         let client = if has_directives {
             RequestCacheControl::from_fields(&task.request.fields)
@@ -345,7 +348,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    fn classify(&self, object: &Object) -> Use {
+    pub(super) fn classify(&self, object: &Object) -> Use {
         if self.always_miss && !self.collapsed {
             return Use::Ignore;
         }

@@ -16,6 +16,7 @@ mod deliver;
 mod lookup;
 mod pass;
 mod purge;
+mod reload;
 mod shape;
 mod synth;
 mod tier;

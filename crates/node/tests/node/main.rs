@@ -17,6 +17,7 @@ mod harness;
 mod instructions;
 mod limits;
 mod loops;
+mod media;
 mod memory;
 mod origin;
 mod proxy;

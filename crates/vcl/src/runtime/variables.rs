@@ -208,6 +208,14 @@ impl Run<'_> {
         self.stored(name.as_bytes())
     }
 
+    pub(crate) fn beresp_media_class(&mut self) -> Result<Value> {
+        let class = self.view.answer.as_ref().and_then(|answer| answer.media_class);
+        match class {
+            Some(class) => self.stored(class.as_bytes()),
+            None => Ok(Value::None),
+        }
+    }
+
     pub(crate) fn beresp_filters(&mut self) -> Result<Value> {
         let Some(answer) = self.view.answer.as_deref() else { return Ok(Value::None) };
         if let Some(set) = answer.filters.clone() {

@@ -203,6 +203,8 @@ pub struct Answer {
     pub do_stream: bool,
     /// `beresp.was_304`
     pub was_304: bool,
+    /// `beresp.media_class`: `live`, `dvr`, or nothing where no manifest names it.
+    pub media_class: Option<&'static str>,
     /// `beresp.backend`
     pub backend: BackendRef,
     /// Where the answer came from.

@@ -340,6 +340,9 @@ variables! {
     BerespWas304 "beresp.was_304" Bool Any {
         get R = of!(answer => Bool(answer.was_304));
     }
+    BerespMediaClass "beresp.media_class" String Any {
+        get R = |run| run.beresp_media_class();
+    }
     BerespBackend "beresp.backend" Backend Any {
         get R = of!(answer => Backend(answer.backend));
     }

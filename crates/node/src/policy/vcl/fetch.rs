@@ -231,6 +231,9 @@ pub(super) fn backend_response(
             note_lifetime(task, &knobs, head, now);
         }
         knobs.was_304 = answer.was_not_modified;
+        if let Some(advice) = &answer.media {
+            advice.shorten_knobs(&mut knobs);
+        }
         knobs.uncacheable = state.knobs.uncacheable;
         knobs.backend = state.asked;
         knobs.backend_address = task.origin_address;
@@ -245,7 +248,10 @@ pub(super) fn backend_response(
         apply(&knobs, now, answer);
         let storages = &policy.policy.program().storages;
         let storage = knobs.storage.and_then(|index| storages.get(index as usize));
-        answer.storage = storage.map_or_else(Storage::default, |name| Storage::named(name));
+        // What a manifest says about where it belongs stands where the policy says nothing.
+        if let Some(name) = storage {
+            answer.storage = Storage::named(name);
+        }
         answer.share = shares.map(|shares| {
             let life = knobs.ttl.max(0.0) + knobs.grace + knobs.keep;
             let is_short = knobs.uncacheable || span(life) < shares.shortlived();

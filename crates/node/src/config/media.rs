@@ -1,0 +1,27 @@
+//! `[media]`: what is made of playlists and manifests, and of what players say.
+
+use super::document::Document;
+use std::time::Duration;
+
+/// `[media]`
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Media {
+    /// Whether they are read.
+    pub read: bool,
+    /// The longest window of what is live.
+    pub dvr_after: Duration,
+    /// Whether playlists of channels are shared against their origin's word.
+    pub overrides: bool,
+    /// Whether origins get what players say of themselves.
+    pub cmcd_forward: bool,
+}
+
+/// What a document says of it.
+pub(super) fn media(document: &Document) -> Media {
+    Media {
+        read: document.value("media.read").bool(),
+        dvr_after: document.value("media.dvr_after").span(),
+        overrides: document.value("media.override").bool(),
+        cmcd_forward: document.value("media.cmcd_forward").bool(),
+    }
+}

@@ -1,0 +1,167 @@
+//! An answer that belongs to a presentation, and one that is its manifest.
+
+use super::asked::Asked;
+use crate::expiry::upkeep_of;
+use crate::media::{
+    Advice, Directives, Seen, Version, bytes_of, format_of, key_of, without_directives,
+};
+use crate::policy::{Answer, FetchKind, Storage};
+use freshet_cache::{Form, Key, StoredHead};
+use freshet_http::freshness::Freshness;
+use freshet_http::reason::Reason;
+use freshet_http::target;
+use freshet_media::limits::MANIFEST_BYTES_MAX;
+use freshet_media::{Class, Manifest, read};
+use freshet_store::Body;
+use freshet_wire::h1::Framing;
+use std::sync::Arc;
+
+impl Asked {
+    /// Waits longer for an answer that a packager holds back until there is news.
+    pub(super) fn await_news(&mut self) {
+        let target = &self.plan.client.target;
+        if self.reads_media() && Directives::of(target).sequence.is_some() {
+            let id = self.key_of(&self.plan.client.authority, &without_directives(target));
+            let wait = self.worker.shared.channels.wait_of(&id);
+            let own = self.plan.site.settings.origin_timeouts.first_byte;
+            self.task.waits.first_byte = wait.filter(|wait| *wait > own);
+        }
+    }
+
+    /// Brings an answer in line with the channel it belongs to, where it does.
+    pub(super) fn advise(&self, answer: &mut Answer) {
+        let channels = &self.worker.shared.channels;
+        if channels.count() == 0 || !self.reads_media() || self.plan.kind == FetchKind::Pass {
+            return;
+        }
+        let (authority, target) = (&self.plan.client.authority, &self.plan.client.target);
+        let now = self.task.now;
+        let key = self.key_of(authority, &without_directives(target));
+        let belongs = channels.of(&key, now);
+        let advice =
+            belongs.and_then(|belongs| Advice::of(belongs, target, answer.head.status, now));
+        if let Some(advice) = advice {
+            advice.apply(answer, self.plan.site.settings.media.overrides, now);
+            self.leave_to_rules(answer);
+            self.count(&advice, answer);
+        }
+    }
+
+    /// Holds an answer until it is whole that is a manifest, to read it. `advised`: how long it was to
+    /// be kept before its policy was asked.
+    pub(super) fn hold_manifest(
+        &self,
+        answer: &mut Answer,
+        framing: &Framing,
+        advised: &Freshness,
+    ) {
+        let is_whole = answer.head.status == 200 && answer.filters.is_empty();
+        if !is_whole || !self.reads_media() || self.plan.ticket.is_none() {
+            return;
+        }
+        let format = format_of(&answer.head.fields, framing, &self.plan.client.target);
+        if let Some(format) = format {
+            answer.manifest = Some(Seen { format, may_shorten: answer.freshness == *advised });
+            answer.stream = false;
+        }
+    }
+
+    /// How much of an answer is read before anybody sees it.
+    pub(super) fn ahead_bytes_max(&self, answer: &Answer) -> u64 {
+        let bytes_max = self.worker.shared.cache.object_bytes_max();
+        if answer.manifest.is_some() { bytes_max.min(MANIFEST_BYTES_MAX as u64) } else { bytes_max }
+    }
+
+    /// Reads a manifest of which `length` bytes are all there are, and brings in line how it is kept
+    /// itself. `stored`: its head, where it is kept.
+    pub(super) fn read_manifest(
+        &self,
+        answer: &mut Answer,
+        form: Form,
+        body: &Arc<Body>,
+        length: u64,
+        stored: Option<&mut StoredHead>,
+    ) {
+        let Some(seen) = answer.manifest else { return };
+        let coding = answer.head.fields.get("content-encoding");
+        let is_gzip =
+            form.gzip || coding.is_some_and(|coding| coding.eq_ignore_ascii_case(b"gzip"));
+        let is_other = coding.is_some() && !is_gzip;
+        let bytes = bytes_of(body, length, is_gzip).filter(|_| !is_other);
+        let stats = &self.worker.stats;
+        let manifest = bytes.as_deref().map(|bytes| read(seen.format, bytes));
+        let (bytes, manifest) = match (bytes, manifest) {
+            (Some(bytes), Some(Ok(manifest))) => (bytes, manifest),
+            (_, unread) => {
+                stats.media_unreadable.increment();
+                let why = unread.and_then(Result::err).map(|why| why.to_string());
+                let why = why.as_deref().unwrap_or("its coding is none that is taken off here");
+                tracing::debug!(key = %self.plan.key, "a manifest was not read: {why}");
+                return;
+            }
+        };
+        stats.media_manifests.increment();
+        let Some(advice) = self.note_manifest(&manifest, &bytes, stored.is_some()) else { return };
+        answer.media = Some(advice);
+        let Some(head) = stored.filter(|_| seen.may_shorten) else { return };
+        advice.shorten(&mut head.freshness, self.task.now);
+        advice.place(&mut answer.storage, &mut answer.keep);
+        self.leave_to_rules(answer);
+        if let Some((upkeep, keep)) = upkeep_of(body).zip(answer.keep) {
+            upkeep.set_keep(keep);
+        }
+    }
+
+    /// Takes over what a manifest says of its channel; what follows for the manifest itself.
+    fn note_manifest(&self, manifest: &Manifest, bytes: &[u8], is_stored: bool) -> Option<Advice> {
+        let (authority, target) = (&self.plan.client.authority, &self.plan.client.target);
+        let class = manifest.class(self.plan.site.settings.media.dvr_after)?;
+        let id = self.key_of(authority, &without_directives(target));
+        let channels = &self.worker.shared.channels;
+        if class == Class::Vod {
+            channels.end(&id);
+            return None;
+        }
+        let resolved = |reference: &str| match target::resolve(authority, target, reference) {
+            Some((authority, target)) => self.key_of(&authority, &target),
+            // Of no use, and in its place.
+            None => self.key_of("", reference),
+        };
+        let names = manifest.names.iter();
+        let names = names.map(|name| resolved(manifest.reference(name, bytes))).collect();
+        let templates = manifest.templates.iter().map(|template| resolved(template)).collect();
+        let stored = is_stored.then(|| (Arc::clone(&self.plan.key), Directives::of(target).skips));
+        let now = self.task.now;
+        let version = Version { id: &id, manifest, class, names, templates, stored, now };
+        channels.note(&version);
+        Advice::manifest(version.about(), target)
+    }
+
+    /// What a rule of the configuration says about where it is kept goes before what is found out.
+    fn leave_to_rules(&self, answer: &mut Answer) {
+        let rules = &self.plan.site.settings;
+        if answer.storage == Storage::Memory
+            && rules.storage_of(&self.plan.client.target) != Storage::Configured
+        {
+            answer.storage = Storage::Configured;
+        }
+    }
+
+    fn count(&self, advice: &Advice, answer: &Answer) {
+        let stats = &self.worker.stats;
+        match advice.reason {
+            _ if answer.uncacheable.is_some() => {}
+            Reason::MediaLate => stats.media_late.increment(),
+            Reason::MediaWindow => stats.media_window.increment(),
+            _ => stats.media_live.increment(),
+        }
+    }
+
+    fn reads_media(&self) -> bool {
+        self.plan.site.settings.media.read
+    }
+
+    fn key_of(&self, authority: &str, target: &str) -> Key {
+        key_of(&self.plan.site, self.worker.shared.cache.secret(), authority, target)
+    }
+}

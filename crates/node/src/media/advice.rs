@@ -1,0 +1,168 @@
+//! What follows for an answer from the channel it belongs to.
+
+use super::channels::{About, Belongs};
+use super::directives::Directives;
+use super::limits::{LATE_LIFETIME_MAX, PARTS_LIFETIME_MAX, TARGETS_OF_PARTS};
+use crate::policy::{Answer, Storage};
+use freshet_base::clock::UnixMillis;
+use freshet_http::freshness::{Freshness, LifetimeSource};
+use freshet_http::reason::Reason;
+use freshet_media::Class;
+use std::time::Duration;
+
+/// The shortest time in which an MPD is asked for again, whatever it says.
+const REFRESH_MIN: Duration = Duration::from_secs(1);
+
+/// How an answer is kept that belongs to a channel. It only ever shortens what the origin allows,
+/// unless that said nothing, or a site overrides it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Advice {
+    pub(crate) class: Class,
+    /// Why, for people.
+    pub(crate) reason: Reason,
+    /// How long it may be fresh from now on.
+    lifetime_max: Duration,
+    /// How long it may be stale while it is refreshed.
+    stale_max: Duration,
+    /// How long it may be stale while the origin fails.
+    error_max: Duration,
+    /// How long it is of use after that.
+    keep: Duration,
+    is_memory_only: bool,
+    is_manifest: bool,
+}
+
+impl Advice {
+    /// For an answer of this status to a request for `target`, which belongs to a channel like this.
+    pub(crate) fn of(belongs: Belongs, target: &str, status: u16, now: UnixMillis) -> Option<Self> {
+        let is_late = matches!(status, 404 | 410);
+        match belongs {
+            Belongs::Manifest(about) | Belongs::Named(about, _) | Belongs::Beside(about)
+                if is_late =>
+            {
+                Self::late(about)
+            }
+            Belongs::Manifest(about) if status == 200 => Self::manifest(about, target),
+            Belongs::Named(about, until) if matches!(status, 200 | 206) => {
+                Some(Self::named(about, until, now))
+            }
+            _ => None,
+        }
+    }
+
+    /// A playlist or manifest.
+    pub(crate) fn manifest(about: About, target: &str) -> Option<Self> {
+        if about.target.is_zero() {
+            return None;
+        }
+        let lifetime_max = if Directives::of(target).sequence.is_some() {
+            about.target * TARGETS_OF_PARTS
+        } else if let Some(part) = about.part_target.filter(|part| !part.is_zero()) {
+            part.min(PARTS_LIFETIME_MAX)
+        } else if let Some(refresh) = about.refresh {
+            refresh.max(REFRESH_MIN)
+        } else {
+            about.target / 2
+        };
+        Some(Self {
+            class: about.class,
+            reason: Reason::MediaLive,
+            lifetime_max,
+            // Together with its lifetime no longer than a player waits for the next segment.
+            stale_max: lifetime_max.min(about.target / 2),
+            // What it names is gone then.
+            error_max: about.window,
+            keep: about.window,
+            is_memory_only: true,
+            is_manifest: true,
+        })
+    }
+
+    /// A segment, a part, or what starts a decoder.
+    fn named(about: About, until: UnixMillis, now: UnixMillis) -> Self {
+        let reason = about.reason(until, now);
+        Self {
+            class: about.class,
+            reason,
+            lifetime_max: Duration::from_millis(until.0.saturating_sub(now.0)),
+            stale_max: about.target,
+            error_max: about.target,
+            keep: Duration::ZERO,
+            is_memory_only: reason == Reason::MediaLive,
+            is_manifest: false,
+        }
+    }
+
+    /// What is not there, and may be in a moment: packagers are late by milliseconds.
+    fn late(about: About) -> Option<Self> {
+        let part = about.part_target.filter(|part| !part.is_zero()).unwrap_or(Duration::MAX);
+        let lifetime_max = part.min(about.target / 2).min(LATE_LIFETIME_MAX);
+        (!about.target.is_zero()).then_some(Self {
+            class: about.class,
+            reason: Reason::MediaLate,
+            lifetime_max,
+            stale_max: Duration::ZERO,
+            error_max: Duration::ZERO,
+            keep: Duration::ZERO,
+            is_memory_only: true,
+            is_manifest: false,
+        })
+    }
+
+    /// Brings an answer in line, before its policy sees it. `overrides`: what an origin says against
+    /// keeping a manifest does not count.
+    pub(crate) fn apply(&self, answer: &mut Answer, overrides: bool, now: UnixMillis) {
+        answer.media = Some(*self);
+        if self.is_manifest {
+            self.allow(answer, overrides, now);
+        }
+        self.shorten(&mut answer.freshness, now);
+        self.place(&mut answer.storage, &mut answer.keep);
+    }
+
+    /// Gives a manifest the lifetime about which its origin says nothing, or nothing that counts.
+    fn allow(&self, answer: &mut Answer, overrides: bool, now: UnixMillis) {
+        let is_free = match answer.uncacheable {
+            Some(Reason::NoFreshness) => true,
+            Some(Reason::NoCacheNoValidator | Reason::NoStore | Reason::StaleOnArrival) => {
+                overrides
+            }
+            Some(_) => false,
+            None => {
+                let freshness = &answer.freshness;
+                overrides && (freshness.no_cache || freshness.ttl_ms(now) <= 0)
+            }
+        };
+        if is_free {
+            answer.uncacheable = None;
+            answer.freshness = Freshness {
+                source: LifetimeSource::Policy,
+                ..Freshness::from_policy(now, self.lifetime_max)
+            };
+        }
+    }
+
+    /// Shortens what is allowed.
+    pub(crate) fn shorten(&self, freshness: &mut Freshness, now: UnixMillis) {
+        let until = freshness.age(now).saturating_add(self.lifetime_max);
+        freshness.lifetime = freshness.lifetime.min(until);
+        freshness.stale_while_revalidate = freshness.stale_while_revalidate.min(self.stale_max);
+        freshness.stale_if_error = freshness.stale_if_error.min(self.error_max);
+    }
+
+    /// The same for a policy, which may lengthen it again.
+    pub(crate) fn shorten_knobs(&self, knobs: &mut freshet_vcl::Answer) {
+        knobs.media_class = Some(self.class.name());
+        knobs.ttl = knobs.ttl.min(self.lifetime_max.as_secs_f64());
+        knobs.grace = knobs.grace.min(self.stale_max.as_secs_f64());
+        knobs.keep = knobs.keep.min(self.keep.as_secs_f64());
+    }
+
+    /// Says where it is kept, and that it leaves when it is of no use any more.
+    pub(crate) fn place(&self, storage: &mut Storage, keep: &mut Option<Duration>) {
+        if self.is_memory_only && *storage == Storage::Configured {
+            *storage = Storage::Memory;
+        }
+        keep.get_or_insert(self.keep);
+    }
+}

@@ -1,0 +1,416 @@
+//! The channels that are known, and what belongs to them.
+
+use super::directives::{Directives, Reload};
+use super::limits::{
+    BYTES_MAX, CHANNEL_BYTES, CHANNELS_MAX, FOLDERS_MAX, INIT_LIFETIME, NAME_BYTES, NAMES_MAX,
+    SEGMENTS_AHEAD_MAX, TARGETS_OF_EDGE, TARGETS_OF_PARTS, TARGETS_OF_WAIT,
+};
+use freshet_base::clock::UnixMillis;
+use freshet_cache::Key;
+use freshet_http::reason::Reason;
+use freshet_media::{Class, Edge, Kind, Manifest, mpd};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What goes on, by its playlists and manifests.
+#[derive(Default)]
+pub struct Channels {
+    table: Mutex<Table>,
+    /// How many there are, to be asked before any work.
+    count: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Table {
+    by_key: HashMap<u128, Channel>,
+    /// What a playlist names, by the key of that.
+    named: HashMap<u128, Named>,
+    /// Channels with something in a folder: a playlist, or what a template stands for.
+    folders: HashMap<Box<str>, HashSet<u128>>,
+    bytes: usize,
+}
+
+struct Channel {
+    /// Key of its playlist, for people.
+    text: Box<str>,
+    about: About,
+    can_block: bool,
+    /// The newest version: the whole one, and the one that leaves out what players know.
+    newest: [Option<Newest>; 2],
+    /// What its playlist named, with the time until which it is of use.
+    names: VecDeque<(UnixMillis, u128)>,
+    /// Keys of segments with numbers or times in the place of what is between dollar signs.
+    templates: Vec<Box<str>>,
+    folders: Vec<Box<str>>,
+    bytes: usize,
+}
+
+/// A version that is stored.
+struct Newest {
+    key: Arc<Key>,
+    edge: Edge,
+    last_parts: u32,
+    read: UnixMillis,
+}
+
+/// What is known of a channel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct About {
+    pub(crate) class: Class,
+    /// Its longest segment.
+    pub(crate) target: Duration,
+    /// The longest part, where it has parts.
+    pub(crate) part_target: Option<Duration>,
+    pub(crate) window: Duration,
+    /// When its manifest wants to be asked for again.
+    pub(crate) refresh: Option<Duration>,
+    /// When it was read last.
+    pub(crate) read: UnixMillis,
+}
+
+#[derive(Clone, Copy)]
+struct Named {
+    channel: u128,
+    class: Class,
+    until: UnixMillis,
+}
+
+/// How something that is fetched belongs to a channel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Belongs {
+    /// It is its playlist or manifest.
+    Manifest(About),
+    /// It is named there, and of use until then.
+    Named(About, UnixMillis),
+    /// It is beside something of it.
+    Beside(About),
+}
+
+/// A version of a manifest of a channel.
+pub(crate) struct Version<'a> {
+    /// The key of the manifest itself, without directives.
+    pub(crate) id: &'a Key,
+    pub(crate) manifest: &'a Manifest,
+    pub(crate) class: Class,
+    /// Keys of what it names, in its order, and of its templates.
+    pub(crate) names: Vec<Key>,
+    pub(crate) templates: Vec<Key>,
+    /// Where it is stored, and whether it leaves out what players know.
+    pub(crate) stored: Option<(Arc<Key>, bool)>,
+    pub(crate) now: UnixMillis,
+}
+
+impl Channels {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count.load(Relaxed)
+    }
+
+    /// Takes over what a version says.
+    pub(crate) fn note(&self, version: &Version<'_>) {
+        let mut table = self.table();
+        table.note(version);
+        self.count.store(table.by_key.len(), Relaxed);
+    }
+
+    /// Forgets a channel that has ended; what was its own is as the configuration says from now on.
+    pub(crate) fn end(&self, id: &Key) {
+        if self.count() == 0 {
+            return;
+        }
+        let mut table = self.table();
+        table.remove(id.hash());
+        self.count.store(table.by_key.len(), Relaxed);
+    }
+
+    /// The channel something belongs to.
+    pub(crate) fn of(&self, key: &Key, now: UnixMillis) -> Option<Belongs> {
+        if self.count() == 0 { None } else { self.table().of(key, now) }
+    }
+
+    /// What can be said of a request for the playlist `id`.
+    pub(crate) fn reload(&self, id: &Key, asked: Directives, now: UnixMillis) -> Reload {
+        if self.count() == 0 { Reload::Unknown } else { self.table().reload(id, asked, now) }
+    }
+
+    /// How long an answer is waited for that the origin of the playlist `id` holds back.
+    pub(crate) fn wait_of(&self, id: &Key) -> Option<Duration> {
+        let table = self.table();
+        let channel = table.by_key.get(&id.hash())?;
+        Some(channel.about.target * TARGETS_OF_WAIT)
+    }
+
+    /// What is known of the channel something belongs to, for people.
+    pub fn explain(&self, key: &Key, now: UnixMillis) -> Option<String> {
+        let belongs = self.of(key, now)?;
+        let (about, reason, what) = match belongs {
+            Belongs::Manifest(about) => {
+                (about, Reason::MediaLive, "this is its manifest".to_owned())
+            }
+            Belongs::Named(about, until) => {
+                let left = Duration::from_millis(until.0.saturating_sub(now.0));
+                (about, about.reason(until, now), format!("this is of use for {}", seconds(left)))
+            }
+            Belongs::Beside(about) => {
+                (about, Reason::MediaLate, "this is beside its segments".to_owned())
+            }
+        };
+        let read = now.since(about.read);
+        Some(format!(
+            "{} channel, window {}, target {}; {what}; its manifest was read {} ago ({reason})",
+            about.class.name(),
+            seconds(about.window),
+            seconds(about.target),
+            seconds(read),
+        ))
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn note(&mut self, version: &Version<'_>) {
+        let (id, manifest) = (version.id.hash(), version.manifest);
+        let about = version.about();
+        let text = String::from_utf8_lossy(version.id.text()).into_owned();
+        let mut channel = match self.take(id) {
+            Some(known) => Channel { about, can_block: manifest.can_block, ..known },
+            None => Channel {
+                text: text.clone().into(),
+                about,
+                can_block: manifest.can_block,
+                newest: [None, None],
+                names: VecDeque::new(),
+                templates: Vec::new(),
+                folders: Vec::new(),
+                bytes: 0,
+            },
+        };
+        channel.newer(version);
+        self.name(id, &mut channel, version);
+        channel.templates =
+            version.templates.iter().map(|key| text_of(key).into()).collect::<Vec<Box<str>>>();
+        channel.folders = folders_of(&text, &channel.templates, &version.names);
+        self.put(id, channel);
+        self.make_room(id);
+    }
+
+    /// Registers what a version names that was not named before.
+    fn name(&mut self, id: u128, channel: &mut Channel, version: &Version<'_>) {
+        let (manifest, now) = (version.manifest, version.now);
+        while let Some((_, name)) = channel.names.pop_front_if(|(until, _)| *until <= now) {
+            if self.named.get(&name).is_some_and(|known| known.until <= now) {
+                self.named.remove(&name);
+            }
+        }
+        let old = manifest.names.len().saturating_sub(NAMES_MAX);
+        for (name, key) in manifest.names.iter().zip(&version.names).skip(old) {
+            let ms = Duration::from_millis;
+            let span = match name.kind {
+                Kind::Playlist => continue,
+                // RFC 8216 §6.2.2: as long as the longest playlist it was in, and its own length.
+                Kind::Segment => ms(name.before_ms) + ms(name.duration_ms) * 2 + manifest.window,
+                Kind::Part | Kind::Hint => manifest.target * TARGETS_OF_PARTS,
+                Kind::Init => INIT_LIFETIME.max(manifest.window),
+            };
+            let new = Named { channel: id, class: version.class, until: now.plus(span) };
+            let hash = key.hash();
+            match self.named.get_mut(&hash) {
+                // What it is named for stays: the window moved as time did.
+                Some(known) if known.channel == id && name.kind != Kind::Init => {
+                    known.class = version.class;
+                }
+                Some(known) if known.channel == id => *known = new,
+                Some(known) => {
+                    known.class = known.class.max(new.class);
+                    known.until = known.until.min(new.until);
+                }
+                None => {
+                    self.named.insert(hash, new);
+                    channel.names.push_back((new.until, hash));
+                }
+            }
+        }
+    }
+
+    fn of(&self, key: &Key, now: UnixMillis) -> Option<Belongs> {
+        if let Some(channel) = self.by_key.get(&key.hash()) {
+            return Some(Belongs::Manifest(channel.about));
+        }
+        if let Some(named) = self.named.get(&key.hash())
+            && let Some(channel) = self.by_key.get(&named.channel)
+        {
+            let about = About { class: named.class, ..channel.about };
+            return Some(Belongs::Named(about, named.until));
+        }
+        let text = std::str::from_utf8(key.text()).ok()?;
+        let mut beside = None;
+        let ends = text.match_indices('/').map(|(at, _)| at + 1);
+        let ends: Vec<_> = ends.collect();
+        for end in ends.iter().rev().take(FOLDERS_MAX) {
+            let Some(channels) = self.folders.get(text.get(..*end)?) else { continue };
+            let channels = channels.iter().filter_map(|id| self.by_key.get(id));
+            for channel in channels {
+                if channel.templates.iter().any(|template| mpd::matches(template, text)) {
+                    let about = channel.about;
+                    let span = about.window + about.target * 2;
+                    return Some(Belongs::Named(about, now.plus(span)));
+                }
+                beside.get_or_insert(channel.about);
+            }
+        }
+        beside.map(Belongs::Beside)
+    }
+
+    fn reload(&self, id: &Key, asked: Directives, now: UnixMillis) -> Reload {
+        let (Some(channel), Some(sequence)) = (self.by_key.get(&id.hash()), asked.sequence) else {
+            return Reload::Unknown;
+        };
+        // A version from before may be far behind by now.
+        let is_new = |newest: &&Newest| now.since(newest.read) <= channel.about.target;
+        let newest = channel.newest[usize::from(asked.skips)].as_ref().filter(is_new);
+        if let Some(newest) = newest.filter(|newest| asked.are_met(newest.edge, newest.last_parts))
+        {
+            return Reload::Has(Arc::clone(&newest.key));
+        }
+        let known = channel.newest.iter().flatten().filter(is_new).map(|newest| newest.edge).max();
+        let is_far = known.is_some_and(|edge| {
+            sequence > edge.sequence.saturating_add(SEGMENTS_AHEAD_MAX) && channel.can_block
+        });
+        if is_far { Reload::TooFar } else { Reload::Unknown }
+    }
+
+    /// Takes a channel out, with its names left.
+    fn take(&mut self, id: u128) -> Option<Channel> {
+        let channel = self.by_key.remove(&id)?;
+        self.bytes -= channel.bytes;
+        for folder in &channel.folders {
+            if let Some(channels) = self.folders.get_mut(folder) {
+                channels.remove(&id);
+                if channels.is_empty() {
+                    self.folders.remove(folder);
+                }
+            }
+        }
+        Some(channel)
+    }
+
+    fn put(&mut self, id: u128, mut channel: Channel) {
+        let texts = channel.templates.iter().chain(&channel.folders).map(|text| text.len() + 32);
+        channel.bytes = CHANNEL_BYTES
+            + channel.text.len()
+            + channel.names.len() * NAME_BYTES
+            + 2 * texts.sum::<usize>();
+        self.bytes += channel.bytes;
+        for folder in &channel.folders {
+            self.folders.entry(folder.clone()).or_default().insert(id);
+        }
+        self.by_key.insert(id, channel);
+    }
+
+    /// Takes a channel out with all it named.
+    fn remove(&mut self, id: u128) {
+        let Some(channel) = self.take(id) else { return };
+        for (_, name) in channel.names {
+            if self.named.get(&name).is_some_and(|named| named.channel == id) {
+                self.named.remove(&name);
+            }
+        }
+    }
+
+    /// Lets those go that were read longest ago, until there is room. O(channels), where there is none.
+    fn make_room(&mut self, newest: u128) {
+        while self.by_key.len() > CHANNELS_MAX || self.bytes > BYTES_MAX {
+            let others = self.by_key.iter().filter(|(id, _)| **id != newest);
+            let oldest = others.min_by_key(|(_, channel)| channel.about.read).map(|(id, _)| *id);
+            self.remove(oldest.unwrap_or(newest));
+            if oldest.is_none() {
+                return;
+            }
+        }
+    }
+}
+
+impl Channel {
+    /// Takes over how far a version has come, unless one that is further was just read: what two
+    /// packagers say in turn does not go back and forth.
+    fn newer(&mut self, version: &Version<'_>) {
+        let (Some(edge), Some((key, skips))) = (version.manifest.edge, &version.stored) else {
+            return;
+        };
+        let place = &mut self.newest[usize::from(*skips)];
+        let is_older = place.as_ref().is_some_and(|known| {
+            edge < known.edge && version.now.since(known.read) <= self.about.target
+        });
+        if !is_older {
+            let (key, last_parts) = (Arc::clone(key), version.manifest.last_parts);
+            *place = Some(Newest { key, edge, last_parts, read: version.now });
+        }
+    }
+}
+
+impl Version<'_> {
+    /// What it says of its channel.
+    pub(crate) fn about(&self) -> About {
+        let manifest = self.manifest;
+        About {
+            class: self.class,
+            target: manifest.target,
+            part_target: manifest.part_target,
+            window: manifest.window,
+            refresh: manifest.refresh,
+            read: self.now,
+        }
+    }
+}
+
+impl About {
+    /// Why what is of use until then is kept as it is. Near the newest all segments are live, however
+    /// long they can be seen.
+    pub(crate) fn reason(&self, until: UnixMillis, now: UnixMillis) -> Reason {
+        let left = Duration::from_millis(until.0.saturating_sub(now.0));
+        let is_at_edge = left + self.target * TARGETS_OF_EDGE >= self.window * 2;
+        if self.class == Class::Live || is_at_edge {
+            Reason::MediaLive
+        } else {
+            Reason::MediaWindow
+        }
+    }
+}
+
+/// The folders in which a channel has something.
+fn folders_of(text: &str, templates: &[Box<str>], names: &[Key]) -> Vec<Box<str>> {
+    let folder = |text: &str| {
+        let fixed = text.split('$').next().unwrap_or_default();
+        let path = fixed.split('?').next().unwrap_or_default();
+        path.rfind('/').map(|at| Box::from(&path[..=at]))
+    };
+    let texts = templates.iter().map(|text| &**text).chain([text]);
+    let named = names.last().map(text_of).unwrap_or_default();
+    let mut folders: Vec<_> = texts.chain([named]).filter_map(folder).collect();
+    folders.sort_unstable();
+    folders.dedup();
+    folders
+}
+
+fn text_of(key: &Key) -> &str {
+    std::str::from_utf8(key.text()).unwrap_or_default()
+}
+
+fn seconds(span: Duration) -> String {
+    if span.as_secs() >= 10 || span.subsec_millis() == 0 {
+        return format!("{} s", span.as_secs());
+    }
+    format!("{:.1} s", span.as_secs_f64())
+}
+
+impl fmt::Debug for Channels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Channels").field("count", &self.count()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,44 @@
+//! How much is known of channels.
+
+use std::time::Duration;
+
+/// Playlists and manifests of what goes on; the one that was read longest ago leaves first.
+pub const CHANNELS_MAX: usize = 4096;
+
+/// What all of them may take with what they name: half a million segments.
+pub const BYTES_MAX: usize = 32 << 20;
+
+/// What one name costs in the table, twice in maps that are half empty.
+pub(super) const NAME_BYTES: usize = 96;
+
+/// What a channel costs besides its names.
+pub(super) const CHANNEL_BYTES: usize = 512;
+
+/// Names of one version of a manifest that are remembered, the newest.
+pub(super) const NAMES_MAX: usize = 50_000;
+
+/// Folders above a target that are looked at for a channel's.
+pub(super) const FOLDERS_MAX: usize = 8;
+
+/// The most a playlist of what goes on is used without asking again, where it has parts.
+pub(super) const PARTS_LIFETIME_MAX: Duration = Duration::from_secs(1);
+
+/// How long what starts a decoder is of use after it was last named.
+pub(super) const INIT_LIFETIME: Duration = Duration::from_hours(1);
+
+/// Longest lifetime of an error about what a channel may have in a moment.
+pub(super) const LATE_LIFETIME_MAX: Duration = Duration::from_secs(1);
+
+/// Target durations for which a part, and an answer to a request that was held until there is news, is
+/// kept: "Reduce latency with HLS Blocking Playlist Reload", Apple, WWDC 2020.
+pub(super) const TARGETS_OF_PARTS: u32 = 6;
+
+/// Target durations for which an answer is waited for that an origin holds back until there is news
+/// (draft-pantos-hls-rfc8216bis §6.2.5.2).
+pub(super) const TARGETS_OF_WAIT: u32 = 3;
+
+/// Segments beyond the newest that may be asked for (draft-pantos-hls-rfc8216bis §6.2.5.2).
+pub(super) const SEGMENTS_AHEAD_MAX: u64 = 2;
+
+/// Target durations behind the newest segment in which what can be seen for long is live.
+pub(super) const TARGETS_OF_EDGE: u32 = 3;

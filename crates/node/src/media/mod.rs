@@ -1,0 +1,39 @@
+//! What a site's playlists and manifests say about what else is asked for.
+//!
+//! A manifest is held until it is whole, read once for each version that comes, and sent as it came.
+//! What it says is kept in [`Channels`], by the keys of what it names; an answer to a fetch is looked
+//! up there before a policy sees it ([`Advice`]). Only what goes on is remembered: a film is what the
+//! configuration says anyway.
+//!
+//! | file | |
+//! |---|---|
+//! | `channels` | the table: which channel there is, what belongs to it, how far it has come |
+//! | `advice` | what follows for an answer: how long, and whether in memory only |
+//! | `reading` | a manifest's bytes, unpacked where they are packed |
+//! | `directives` | requests for what a low-latency playlist does not have yet |
+//!
+//! No request waits for it: its lock is held for some look-ups in maps, and never while a manifest is
+//! read. All of it is bounded by [`limits`].
+
+mod advice;
+mod channels;
+mod directives;
+pub mod limits;
+mod reading;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use advice::Advice;
+pub use channels::Channels;
+pub(crate) use channels::Version;
+pub(crate) use directives::{Directives, Reload, without as without_directives};
+pub(crate) use reading::{Seen, bytes_of, format_of};
+
+use crate::policy::resource;
+use crate::sites::SiteRef;
+use freshet_cache::{Key, Secret};
+
+/// The key a resource of a site has in [`Channels`], whatever key its policy gives it in the cache.
+pub(crate) fn key_of(site: &SiteRef, secret: &Secret, authority: &str, target: &str) -> Key {
+    resource(site.name.key(secret), site.node(), authority, target).build()
+}

@@ -1,0 +1,50 @@
+//! The bytes of a manifest that has come.
+
+use freshet_http::fields::Fields;
+use freshet_media::Format;
+use freshet_media::limits::MANIFEST_BYTES_MAX;
+use freshet_store::{Body, Next};
+use freshet_wire::h1::Framing;
+use std::io::Read as _;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// A response that is held because it is a manifest.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) format: Format,
+    /// Whether its lifetime may be shortened by what it says: a policy's own word stands.
+    pub(crate) may_shorten: bool,
+}
+
+/// The format of a response of this framing, where it is a manifest that is short enough to be held.
+pub(crate) fn format_of(fields: &Fields, framing: &Framing, target: &str) -> Option<Format> {
+    let is_short = match framing {
+        Framing::None => false,
+        Framing::Length(bytes) => *bytes > 0 && *bytes <= MANIFEST_BYTES_MAX as u64,
+        _ => true,
+    };
+    if is_short { Format::of(fields.get("content-type"), target) } else { None }
+}
+
+/// The first `length` bytes of a body, which are all there, unpacked where `is_gzip`. `None` where
+/// they are not, or not to be unpacked, or too many.
+pub(crate) fn bytes_of(body: &Arc<Body>, length: u64, is_gzip: bool) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(usize::try_from(length).ok()?.min(MANIFEST_BYTES_MAX));
+    let mut reader = body.reader(..length);
+    while (bytes.len() as u64) < length {
+        let mut now = Context::from_waker(Waker::noop());
+        let Poll::Ready(Next::Data(piece)) = reader.poll_next(&mut now, MANIFEST_BYTES_MAX) else {
+            return None;
+        };
+        bytes.extend_from_slice(&piece);
+    }
+    if !is_gzip {
+        return Some(bytes);
+    }
+    let mut unpacked = Vec::new();
+    let most = MANIFEST_BYTES_MAX as u64 + 1;
+    let packed = flate2::read::MultiGzDecoder::new(&bytes[..]);
+    packed.take(most).read_to_end(&mut unpacked).ok()?;
+    (unpacked.len() <= MANIFEST_BYTES_MAX).then_some(unpacked)
+}

@@ -1,0 +1,291 @@
+//! Channels and advice, beside the code.
+
+use super::*;
+use crate::policy::{Answer, Storage};
+use freshet_base::clock::UnixMillis;
+use freshet_cache::{Key, Secret};
+use freshet_http::freshness::Freshness;
+use freshet_http::message::ResponseHead;
+use freshet_http::reason::Reason;
+use freshet_http::target;
+use freshet_media::{Class, Edge, Format, Manifest, read};
+use std::sync::Arc;
+use std::time::Duration;
+
+const NOW: UnixMillis = UnixMillis(1_800_000_000_000);
+const DVR_AFTER: Duration = Duration::from_secs(600);
+
+fn key(target: &str) -> Key {
+    Secret::from_bytes([1; 16]).key("tv", target)
+}
+
+fn after(ms: u64) -> UnixMillis {
+    NOW.plus(Duration::from_millis(ms))
+}
+
+/// Two-second segments from `first` on.
+fn playlist(first: u64, count: u64, tags: &str) -> String {
+    let mut out = format!(
+        "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXT-X-MEDIA-SEQUENCE:{first}\n{tags}\
+         #EXT-X-MAP:URI=\"init.mp4\"\n"
+    );
+    for number in first..first + count {
+        out.push_str(&format!("#EXTINF:2,\n{number}.m4s\n"));
+    }
+    out
+}
+
+/// Notes a version of the playlist `target`, as it is when it was stored at `now`.
+fn note(channels: &Channels, target: &str, text: &str, format: Format, now: UnixMillis) {
+    let manifest = read(format, text.as_bytes()).expect("it is a manifest");
+    note_read(channels, target, &manifest, text, now);
+}
+
+fn note_read(channels: &Channels, target: &str, manifest: &Manifest, text: &str, now: UnixMillis) {
+    let id = key(&directives::without(target));
+    let resolved = |reference: &str| {
+        let (_, target) = target::resolve("tv", target, reference).expect("it is a reference");
+        key(&target)
+    };
+    let names = manifest.names.iter();
+    let names = names.map(|name| resolved(manifest.reference(name, text.as_bytes()))).collect();
+    let templates = manifest.templates.iter().map(|template| resolved(template)).collect();
+    let Some(class) = manifest.class(DVR_AFTER).filter(|class| *class != Class::Vod) else {
+        return channels.end(&id);
+    };
+    let skips = Directives::of(target).skips;
+    let stored = Some((Arc::new(key(target)), skips));
+    channels.note(&Version { id: &id, manifest, class, names, templates, stored, now });
+}
+
+fn answer(status: u16, seconds: u64) -> Answer {
+    let head = ResponseHead { status, ..ResponseHead::default() };
+    Answer::new(head, Freshness::from_policy(NOW, Duration::from_secs(seconds)))
+}
+
+fn class_of(answer: &Answer) -> Option<Class> {
+    answer.media.map(|advice| advice.class)
+}
+
+fn advised(channels: &Channels, target: &str, answer: &mut Answer, now: UnixMillis) -> bool {
+    let belongs = channels.of(&key(target), now);
+    let advice = belongs.and_then(|belongs| Advice::of(belongs, target, answer.head.status, now));
+    if let Some(advice) = advice {
+        advice.apply(answer, false, now);
+    }
+    advice.is_some()
+}
+
+#[test]
+fn a_live_segment_is_in_memory_only_and_leaves_with_its_window() {
+    let channels = Channels::default();
+    note(&channels, "/c/v.m3u8", &playlist(10, 5, ""), Format::Hls, NOW);
+    // The first is next to leave, the last stays for as long as the window is.
+    for (name, seconds) in [("10", 14), ("14", 22)] {
+        let mut answer = answer(200, 3600);
+        assert!(advised(&channels, &format!("/c/{name}.m4s"), &mut answer, NOW));
+        assert_eq!(answer.freshness.lifetime, Duration::from_secs(seconds), "{name}");
+        assert_eq!((&answer.storage, answer.keep), (&Storage::Memory, Some(Duration::ZERO)));
+        assert_eq!(class_of(&answer), Some(Class::Live));
+    }
+    // The next version adds one, and what was named keeps its end.
+    note(&channels, "/c/v.m3u8", &playlist(11, 5, ""), Format::Hls, after(2000));
+    let mut late = answer(200, 3600);
+    late.freshness.received = after(2000);
+    assert!(advised(&channels, "/c/14.m4s", &mut late, after(2000)));
+    assert_eq!(late.freshness.lifetime, Duration::from_secs(20));
+    // What an origin allows for less stays so, and others are nobody's.
+    let mut short = answer(200, 5);
+    assert!(advised(&channels, "/c/15.m4s", &mut short, NOW));
+    assert_eq!(short.freshness.lifetime, Duration::from_secs(5));
+    assert!(!advised(&channels, "/c/99.m4s", &mut answer(200, 5), NOW));
+    assert!(!advised(&channels, "/d/15.m4s", &mut answer(404, 5), NOW));
+}
+
+#[test]
+fn what_is_not_there_yet_is_asked_for_again_soon() {
+    let channels = Channels::default();
+    note(&channels, "/c/v.m3u8", &playlist(10, 5, ""), Format::Hls, NOW);
+    for target in ["/c/14.m4s", "/c/15.m4s", "/c/v.m3u8", "/c/deep/16.m4s"] {
+        let mut late = answer(404, 60);
+        assert!(advised(&channels, target, &mut late, NOW), "{target}");
+        assert_eq!(late.freshness.lifetime, Duration::from_secs(1));
+    }
+    assert!(!advised(&channels, "/c/15.m4s", &mut answer(500, 60), NOW));
+}
+
+#[test]
+fn a_playlist_lives_for_half_its_target() {
+    let channels = Channels::default();
+    let parts = "#EXT-X-PART-INF:PART-TARGET=0.4\n#EXT-X-SERVER-CONTROL:CAN-BLOCK-RELOAD=YES\n";
+    note(&channels, "/c/v.m3u8", &playlist(10, 5, ""), Format::Hls, NOW);
+    note(&channels, "/c/ll.m3u8", &playlist(10, 5, parts), Format::Hls, NOW);
+    for (target, lifetime_ms) in [("/c/v.m3u8", 1000), ("/c/ll.m3u8", 400)] {
+        let mut playlist = answer(200, 3600);
+        playlist.freshness.stale_while_revalidate = Duration::from_secs(60);
+        playlist.freshness.stale_if_error = Duration::from_secs(86_400);
+        assert!(advised(&channels, target, &mut playlist, NOW));
+        let freshness = &playlist.freshness;
+        assert_eq!(freshness.lifetime.as_millis(), lifetime_ms);
+        let old = freshness.lifetime + freshness.stale_while_revalidate;
+        assert!(old <= Duration::from_secs(2), "{old:?}");
+        assert_eq!(freshness.stale_if_error, Duration::from_secs(10));
+    }
+}
+
+#[test]
+fn what_an_origin_says_against_sharing_counts_unless_a_site_overrides_it() {
+    let channels = Channels::default();
+    note(&channels, "/c/v.m3u8", &playlist(10, 5, ""), Format::Hls, NOW);
+    let belongs = channels.of(&key("/c/v.m3u8"), NOW).unwrap();
+    let advice = Advice::of(belongs, "/c/v.m3u8", 200, NOW).unwrap();
+    for (why, overrides, is_kept) in [
+        (Reason::NoFreshness, false, true),
+        (Reason::NoStore, false, false),
+        (Reason::NoCacheNoValidator, true, true),
+        (Reason::NoStore, true, true),
+        (Reason::Private, true, false),
+        (Reason::SetCookie, true, false),
+    ] {
+        let mut refused = Answer { uncacheable: Some(why), ..answer(200, 0) };
+        advice.apply(&mut refused, overrides, NOW);
+        assert_eq!(refused.uncacheable.is_none(), is_kept, "{why} {overrides}");
+        let lifetime = if is_kept { Duration::from_secs(1) } else { Duration::ZERO };
+        assert_eq!(refused.freshness.lifetime, lifetime);
+    }
+}
+
+#[test]
+fn a_channel_that_ends_is_a_film() {
+    let channels = Channels::default();
+    note(&channels, "/c/v.m3u8", &playlist(10, 5, ""), Format::Hls, NOW);
+    assert_eq!(channels.count(), 1);
+    let ended = playlist(10, 5, "#EXT-X-ENDLIST\n");
+    note(&channels, "/c/v.m3u8", &ended, Format::Hls, after(2000));
+    assert_eq!(channels.count(), 0);
+    assert_eq!(channels.of(&key("/c/14.m4s"), NOW), None);
+}
+
+#[test]
+fn what_can_be_seen_for_long_is_live_at_its_edge_only() {
+    let channels = Channels::default();
+    note(&channels, "/c/v.m3u8", &playlist(0, 1000, ""), Format::Hls, NOW);
+    for (number, storage, reason) in [
+        (999, Storage::Memory, Reason::MediaLive),
+        (996, Storage::Memory, Reason::MediaLive),
+        (500, Storage::Configured, Reason::MediaWindow),
+    ] {
+        let target = format!("/c/{number}.m4s");
+        let belongs = channels.of(&key(&target), NOW).unwrap();
+        let advice = Advice::of(belongs, &target, 200, NOW).unwrap();
+        let mut segment = answer(200, 86_400);
+        advice.apply(&mut segment, false, NOW);
+        assert_eq!((&segment.storage, advice.reason), (&storage, reason), "{number}");
+        assert_eq!(class_of(&segment), Some(Class::Dvr));
+    }
+}
+
+#[test]
+fn a_manifest_of_dash_knows_its_segments_by_template() {
+    let channels = Channels::default();
+    let text = "<MPD type='dynamic' timeShiftBufferDepth='PT30S' minimumUpdatePeriod='PT500S'><Period>\
+                <AdaptationSet><SegmentTemplate timescale='1' duration='2' \
+                media='$RepresentationID$/$Number%05d$.m4s' initialization='$RepresentationID$/i.mp4'/>\
+                <Representation id='v1'/><Representation id='v2'/></AdaptationSet></Period></MPD>";
+    note(&channels, "/c/live.mpd", text, Format::Mpd, NOW);
+    let mut segment = answer(200, 3600);
+    assert!(advised(&channels, "/c/v2/00041.m4s", &mut segment, NOW));
+    assert_eq!(segment.freshness.lifetime, Duration::from_secs(34));
+    assert_eq!(segment.storage, Storage::Memory);
+    let mut header = answer(200, 86_400);
+    assert!(advised(&channels, "/c/v1/i.mp4", &mut header, NOW));
+    assert_eq!(header.freshness.lifetime, Duration::from_secs(3600));
+    let mut manifest = answer(200, 3600);
+    assert!(advised(&channels, "/c/live.mpd", &mut manifest, NOW));
+    assert_eq!(manifest.freshness.lifetime, Duration::from_secs(500));
+    assert!(!advised(&channels, "/c/v2/x.m4s", &mut answer(200, 5), NOW));
+    assert!(advised(&channels, "/c/v2/x.m4s", &mut answer(404, 5), NOW));
+}
+
+#[test]
+fn a_reload_is_answered_by_what_is_further() {
+    let channels = Channels::default();
+    let control = "#EXT-X-SERVER-CONTROL:CAN-BLOCK-RELOAD=YES\n#EXT-X-PART-INF:PART-TARGET=0.5\n";
+    let parts = |count: usize| "#EXT-X-PART:DURATION=0.5,URI=\"p.m4s\"\n".repeat(count);
+    let version = |count| playlist(10, 5, control) + &parts(count);
+    let first = "/c/v.m3u8?_HLS_msn=15&_HLS_part=1";
+    note(&channels, first, &version(2), Format::Hls, NOW);
+    let id = key("/c/v.m3u8");
+    let asked = |sequence, part, skips| Directives { sequence: Some(sequence), part, skips };
+    let reload = |directives, now| channels.reload(&id, directives, now);
+    let newest = Reload::Has(Arc::new(key(first)));
+    assert_eq!(reload(asked(15, Some(0), false), NOW), newest);
+    assert_eq!(reload(asked(14, None, false), NOW), newest);
+    assert_eq!(reload(asked(14, Some(9), false), NOW), newest);
+    for unknown in [
+        asked(15, None, false),
+        asked(15, Some(2), false),
+        asked(15, Some(0), true),
+        asked(17, None, false),
+    ] {
+        assert_eq!(reload(unknown, NOW), Reload::Unknown, "{unknown:?}");
+    }
+    assert_eq!(reload(asked(18, None, false), NOW), Reload::TooFar);
+    assert_eq!(reload(asked(u64::MAX, Some(u32::MAX), true), NOW), Reload::TooFar);
+    // Nothing is said by what is older than a target.
+    assert_eq!(reload(asked(15, Some(0), false), after(2001)), Reload::Unknown);
+    assert_eq!(reload(asked(18, None, false), after(2001)), Reload::Unknown);
+    // A version that comes late does not take the place of one that is further.
+    note(&channels, "/c/v.m3u8?_HLS_msn=15&_HLS_part=0", &version(1), Format::Hls, after(10));
+    assert_eq!(reload(asked(15, Some(1), false), after(10)), newest);
+    assert_eq!(channels.wait_of(&id), Some(Duration::from_secs(6)));
+}
+
+#[test]
+fn the_table_is_bounded_and_the_oldest_leaves() {
+    let channels = Channels::default();
+    for number in 0..limits::CHANNELS_MAX as u64 + 10 {
+        note(
+            &channels,
+            &format!("/{number}/v.m3u8"),
+            &playlist(1, 2, ""),
+            Format::Hls,
+            after(number),
+        );
+    }
+    assert_eq!(channels.count(), limits::CHANNELS_MAX);
+    assert_eq!(channels.of(&key("/0/v.m3u8"), NOW), None);
+    assert_eq!(channels.of(&key("/0/1.m4s"), NOW), None);
+    // What names much leaves room for itself alone.
+    let channels = Channels::default();
+    for number in 0..12 {
+        let target = format!("/{number}/v.m3u8");
+        note(&channels, &target, &playlist(0, 49_000, ""), Format::Hls, after(number));
+    }
+    assert!(channels.count() < 12 && channels.count() > 3, "{}", channels.count());
+}
+
+#[test]
+fn two_playlists_that_name_one_segment_agree_on_the_shorter() {
+    let channels = Channels::default();
+    note(&channels, "/c/long.m3u8", &playlist(0, 1000, ""), Format::Hls, NOW);
+    note(&channels, "/c/short.m3u8", &playlist(990, 5, ""), Format::Hls, NOW);
+    let mut segment = answer(200, 86_400);
+    assert!(advised(&channels, "/c/990.m4s", &mut segment, NOW));
+    assert_eq!(class_of(&segment), Some(Class::Live));
+    assert_eq!(segment.freshness.lifetime, Duration::from_secs(14));
+}
+
+#[test]
+fn people_are_told_what_is_known() {
+    let channels = Channels::default();
+    note(&channels, "/c/v.m3u8", &playlist(10, 5, ""), Format::Hls, NOW);
+    let text = channels.explain(&key("/c/14.m4s"), after(800)).unwrap();
+    assert_eq!(
+        text,
+        "live channel, window 10 s, target 2 s; this is of use for 21 s; its manifest was read \
+         0.8 s ago (media-live)"
+    );
+    let edge = Edge { sequence: 15, parts: 0 };
+    assert!(read(Format::Hls, playlist(10, 5, "").as_bytes()).unwrap().edge == Some(edge));
+}

@@ -1,0 +1,361 @@
+//! Playlists and manifests that pass: what becomes of what they name, and of those that break.
+
+use crate::client::{Answer, Client, get, get_with};
+use crate::harness::{Setup, TestNode, pattern, run, until};
+use crate::origin::{Asked, Origin, Request, head, response};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+const HOUR: &str = "Cache-Control: max-age=3600";
+const HLS: &str = "Content-Type: application/vnd.apple.mpegurl";
+
+/// A playlist of two-second segments.
+fn playlist(first: u64, count: u64, tags: &str) -> String {
+    let mut out = format!(
+        "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXT-X-MEDIA-SEQUENCE:{first}\n{tags}\
+         #EXT-X-MAP:URI=\"init.mp4\"\n"
+    );
+    for number in first..first + count {
+        out.push_str(&format!("#EXTINF:2,\n{number}.m4s\n"));
+    }
+    out
+}
+
+/// A low-latency playlist that has come to this part of a segment.
+fn low_latency(first: u64, count: u64, parts: u64) -> String {
+    let control = "#EXT-X-SERVER-CONTROL:CAN-BLOCK-RELOAD=YES\n#EXT-X-PART-INF:PART-TARGET=0.5\n";
+    let mut out = playlist(first, count, control);
+    for part in 0..parts {
+        let number = first + count;
+        out.push_str(&format!("#EXT-X-PART:DURATION=0.5,URI=\"{number}.{part}.m4s\"\n"));
+    }
+    out
+}
+
+/// An origin of one channel, everything of it fresh for an hour.
+fn channel() -> Origin {
+    Origin::serve(|asked: &Request| match asked.target() {
+        "/c/v.m3u8" => response("200 OK", &[HOUR, HLS], playlist(10, 5, "")),
+        "/c/ended.m3u8" => response("200 OK", &[HOUR, HLS], playlist(0, 5, "#EXT-X-ENDLIST\n")),
+        target if target.ends_with(".m4s") && !target.ends_with("/15.m4s") => {
+            response("200 OK", &[HOUR], pattern(1, 0..20_000))
+        }
+        _ => response("404 Not Found", &["Cache-Control: max-age=60"], "no"),
+    })
+}
+
+/// Seconds of life that are left, by `Cache-Status`.
+fn ttl(answer: &Answer) -> i64 {
+    let status = answer.cache();
+    let ttl = status.split("ttl=").nth(1).and_then(|rest| rest.split(';').next());
+    ttl.and_then(|ttl| ttl.trim().parse().ok()).unwrap_or_else(|| panic!("no ttl: {status}"))
+}
+
+/// Asks twice: the second time it is a hit, with what is left of its life.
+async fn life(node: &TestNode, target: &str) -> i64 {
+    get(node, target).await;
+    let answer = get(node, target).await;
+    assert!(answer.cache().contains("hit"), "{target}: {}", answer.cache());
+    ttl(&answer)
+}
+
+#[test]
+fn live_segments_leave_with_their_window_and_films_stay() {
+    run(async {
+        let origin = channel();
+        let node = TestNode::before(&origin);
+        assert!(life(&node, "/c/10.m4s").await > 3000);
+        assert!(life(&node, "/c/ended.m3u8").await > 3000);
+        assert!(life(&node, "/c/v.m3u8").await <= 1);
+        assert!((15..=16).contains(&life(&node, "/c/11.m4s").await));
+        assert!((21..=22).contains(&life(&node, "/c/14.m4s").await));
+        // A film's segments, and what no playlist names, are as their origin says.
+        assert!(life(&node, "/c/1.m4s").await > 3000);
+        assert_eq!(node.count("media_manifests"), 2);
+        assert!(node.count("media_live") >= 2);
+        // What is to come is missing for a moment only.
+        assert!(life(&node, "/c/15.m4s").await <= 1);
+        assert_eq!(node.count("media_late"), 1);
+        assert_eq!(node.node.shared.channels.count(), 1);
+    });
+}
+
+#[test]
+fn a_site_that_reads_no_manifests_keeps_all_as_its_origin_says() {
+    run(async {
+        let origin = channel();
+        let node = Setup::of(&origin).and("[media]\nread = false\n").start();
+        for target in ["/c/v.m3u8", "/c/14.m4s"] {
+            assert!(life(&node, target).await > 3000);
+        }
+        assert_eq!(node.count("media_manifests"), 0);
+    });
+}
+
+/// Objects a node writes to its disk while a channel and a film are watched.
+async fn written(reads: bool, least: u64) -> u64 {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let origin = channel();
+    let store = format!("[[store]]\npath = \"{}\"\nsize = \"256MiB\"\n", path.display());
+    let node = Setup::of(&origin).and(&store).and(&format!("[media]\nread = {reads}\n")).start();
+    get(&node, "/c/v.m3u8").await;
+    for _ in 0..3 {
+        for number in 10..15 {
+            assert_eq!(get(&node, &format!("/c/{number}.m4s")).await.status, 200);
+        }
+    }
+    // What was before them is on the disk before them.
+    get(&node, "/c/ended.m3u8").await;
+    get(&node, "/c/1.m4s").await;
+    let disks = node.node.shared.disks.clone().unwrap();
+    let written = || {
+        let volumes = disks.disks().iter().filter_map(|disk| disk.volume());
+        volumes.map(|volume| volume.counts().objects_written.value()).sum::<u64>()
+    };
+    until(|| written() >= least).await;
+    written()
+}
+
+#[test]
+fn live_segments_are_on_no_disk_and_films_are() {
+    run(async {
+        assert_eq!(written(true, 2).await, 2, "the film's playlist and its segment");
+        assert_eq!(written(false, 8).await, 8, "all of it");
+    });
+}
+
+#[test]
+fn bodies_pass_as_they_are_whatever_they_are() {
+    run(async {
+        let live = playlist(10, 5, "");
+        let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+        packed.write_all(live.as_bytes()).unwrap();
+        let packed = packed.finish().unwrap();
+        let bomb = {
+            let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+            packed.write_all(b"#EXTM3U\n").unwrap();
+            packed.write_all(&vec![b'\n'; 20 << 20]).unwrap();
+            packed.finish().unwrap()
+        };
+        let huge = [live.as_bytes(), &b"# x\n".repeat(2 << 20)[..]].concat();
+        let entities = "<!DOCTYPE m [<!ENTITY a \"aaaa\">]><MPD>&a;</MPD>";
+        let bodies: Arc<Vec<(&str, Vec<u8>, bool)>> = Arc::new(vec![
+            ("/gzip.m3u8", packed, true),
+            ("/bomb.m3u8", bomb, false),
+            ("/none.m3u8", b"hello".to_vec(), false),
+            ("/bytes.m3u8", b"#EXTM3U\n\xff\xfe".to_vec(), false),
+            ("/entities.mpd", entities.into(), false),
+            ("/deep.mpd", ["<MPD>", &"<a>".repeat(100_000)].concat().into(), false),
+            ("/lines.m3u8", ["#EXTM3U\n", &"\n".repeat(300_000)].concat().into(), false),
+            ("/huge.m3u8", huge, false),
+            ("/empty.m3u8", Vec::new(), false),
+            ("/chunked.m3u8", live.into_bytes(), true),
+        ]);
+        let served = Arc::clone(&bodies);
+        let origin = Origin::serve(move |asked: &Request| {
+            let (name, body, _) = served.iter().find(|(name, ..)| *name == asked.target()).unwrap();
+            let gzip = ["/gzip.m3u8", "/bomb.m3u8"].contains(name);
+            let mut fields = vec![HOUR, "Content-Type: text/plain"];
+            fields.extend(gzip.then_some("Content-Encoding: gzip"));
+            if *name != "/chunked.m3u8" {
+                return response("200 OK", &fields, body);
+            }
+            fields.push("Transfer-Encoding: chunked");
+            let chunk = format!("{:x}\r\n", body.len());
+            [&head("200 OK", &fields, None)[..], chunk.as_bytes(), body, b"\r\n0\r\n\r\n"].concat()
+        });
+        let node = TestNode::before(&origin);
+        let mut read = 0;
+        for (name, body, is_read) in bodies.iter() {
+            for _ in 0..2 {
+                let answer = get_with(&node, name, &["Accept-Encoding: gzip"]).await;
+                assert!(answer.complete && answer.body == *body, "{name}");
+            }
+            read += u64::from(*is_read);
+            assert_eq!(node.count("media_manifests"), read, "{name}");
+        }
+        // What is too long to be held, or empty, is nobody's business.
+        assert_eq!(node.count("media_unreadable"), bodies.len() as u64 - read - 2);
+    });
+}
+
+#[test]
+fn a_playlist_without_a_lifetime_is_shared_once_it_is_known() {
+    run(async {
+        let count = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&count);
+        let origin = Origin::serve(move |asked: &Request| {
+            counted.fetch_add(1, SeqCst);
+            let mut fields = vec![HLS];
+            fields.extend(
+                asked.target().starts_with("/no-cache").then_some("Cache-Control: no-cache"),
+            );
+            response("200 OK", &fields, playlist(10, 5, ""))
+        });
+        for (target, overrides, most) in [
+            ("/plain/v.m3u8", false, 2),
+            ("/no-cache/v.m3u8", true, 2),
+            ("/no-cache/v.m3u8", false, 10),
+        ] {
+            let key = format!("[media]\noverride = {overrides}\n");
+            let node = Setup::of(&origin).and(&key).start();
+            let before = count.load(SeqCst);
+            for _ in 0..10 {
+                assert_eq!(get(&node, target).await.status, 200);
+            }
+            assert_eq!(count.load(SeqCst) - before, most, "{target} {overrides}");
+        }
+    });
+}
+
+#[test]
+fn rules_and_policies_have_the_last_word() {
+    run(async {
+        let origin = channel();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("policy.vcl");
+        let vcl = format!(
+            "vcl 4.1;\nbackend default {{ .host = \"{}\"; .port = \"{}\"; }}\n\
+             sub vcl_backend_response {{\n\
+               set beresp.http.X-Class = \"<\" + beresp.media_class + \">\" + beresp.ttl;\n\
+               if (bereq.url ~ \"/14\") {{ set beresp.ttl = 100s; }}\n\
+             }}\n\
+             sub vcl_deliver {{ set resp.http.X-Left = obj.ttl; }}\n",
+            "127.0.0.1",
+            origin.url().rsplit(':').next().unwrap()
+        );
+        std::fs::write(&path, vcl).unwrap();
+        let setup = Setup { origins: String::new(), ..Setup::of(&origin) };
+        let listen = format!("vcl = \"{}\"\n{}", path.display(), setup.listen);
+        let node = Setup { listen, ..setup }.start();
+        get(&node, "/c/v.m3u8").await;
+        let segment = get(&node, "/c/13.m4s").await;
+        let class = segment.field("x-class").unwrap();
+        assert!(class.starts_with("<live>19.") || class.starts_with("<live>20."), "{class}");
+        assert_eq!(get(&node, "/c/1.m4s").await.field("x-class"), Some("<>3600.000"));
+        get(&node, "/c/14.m4s").await;
+        let left = get(&node, "/c/14.m4s").await;
+        assert!(left.field("x-left").unwrap().starts_with("99."), "{:?}", left.field("x-left"));
+    });
+}
+
+/// The next request an origin gets for news of the playlist, which it holds back.
+async fn held(origin: &mut Origin, target: &str) -> Asked {
+    let asked = origin.next().await;
+    assert_eq!(asked.request.target(), target);
+    asked
+}
+
+const NEWS: &str = "Cache-Control: max-age=1";
+
+#[test]
+fn news_of_a_playlist_cost_one_request_a_part_for_any_number_of_players() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        let mut clients = Vec::new();
+        for _ in 0..50 {
+            clients.push(Client::to(&node).await);
+        }
+        let mut seen = 0;
+        for part in 0..4 {
+            let target = format!("/c/v.m3u8?_HLS_msn=15&_HLS_part={part}");
+            let odd = format!("/c/v.m3u8?CMCD=sid&_HLS_part={part}&_HLS_msn=15");
+            for (number, client) in clients.iter_mut().enumerate() {
+                client.ask("GET", if number % 2 == 0 { &target } else { &odd }, &[]).await;
+            }
+            let asked = held(&mut origin, &target).await;
+            node.counted("waits", 49 * (part + 1)).await;
+            let text = low_latency(10, 5, part + 1);
+            asked.send(response("200 OK", &[NEWS, HLS], &text));
+            for client in &mut clients {
+                let answer = client.answer("GET").await;
+                assert!(answer.status == 200 && answer.text() == text);
+            }
+            seen += 1;
+            assert_eq!(origin.count(), seen);
+        }
+        // Who asks for what is behind, or in other words, gets the newest at once.
+        let newest = low_latency(10, 5, 4);
+        for behind in ["_HLS_msn=15&_HLS_part=1", "_HLS_msn=14", "_HLS_msn=13&_HLS_part=9"] {
+            let answer = get(&node, &format!("/c/v.m3u8?{behind}")).await;
+            assert!(answer.status == 200 && answer.text() == newest, "{behind}");
+        }
+        assert_eq!(node.count("media_reloads"), 3);
+        // A version that leaves out what is known is another one.
+        let mut client = Client::to(&node).await;
+        client.ask("GET", "/c/v.m3u8?_HLS_msn=15&_HLS_part=1&_HLS_skip=YES", &[]).await;
+        let target = "/c/v.m3u8?_HLS_msn=15&_HLS_part=1&_HLS_skip=YES";
+        let asked = held(&mut origin, target).await;
+        asked.send(response("200 OK", &[NEWS, HLS], low_latency(12, 3, 4)));
+        assert_eq!(client.answer("GET").await.text(), low_latency(12, 3, 4));
+        // And what is far away is refused here.
+        for far in ["_HLS_msn=18", "_HLS_msn=18446744073709551615&_HLS_part=4294967295"] {
+            assert_eq!(get(&node, &format!("/c/v.m3u8?{far}")).await.status, 400, "{far}");
+        }
+        assert_eq!((node.count("media_ahead"), origin.count()), (2, 5));
+    });
+}
+
+#[test]
+fn a_part_is_relayed_as_it_comes_and_asked_for_once() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        let mut client = Client::to(&node).await;
+        client.ask("GET", "/c/v.m3u8", &[]).await;
+        let hint = low_latency(10, 5, 1) + "#EXT-X-PRELOAD-HINT:TYPE=PART,URI=\"15.1.m4s\"\n";
+        origin.next().await.send(response("200 OK", &[NEWS, HLS], &hint));
+        assert_eq!(client.answer("GET").await.text(), hint);
+        let mut viewers = Vec::new();
+        for _ in 0..10 {
+            let mut viewer = Client::to(&node).await;
+            viewer.ask("GET", "/c/15.1.m4s", &[]).await;
+            viewers.push(viewer);
+        }
+        let asked = origin.next().await;
+        asked.send(head("200 OK", &[HOUR, "Transfer-Encoding: chunked"], None));
+        for at in 0..3 {
+            let bytes = pattern(1, at * 1000..(at + 1) * 1000);
+            asked.send([b"3e8\r\n", &bytes[..], b"\r\n"].concat());
+            for viewer in &mut viewers {
+                if at == 0 {
+                    viewer.head().await.unwrap();
+                }
+                assert!(viewer.chunk().await.unwrap() == bytes);
+            }
+        }
+        asked.send("0\r\n\r\n");
+        for viewer in &mut viewers {
+            assert_eq!(viewer.chunk().await, Some(Vec::new()));
+        }
+        assert_eq!(origin.count(), 2);
+        let left = get(&node, "/c/15.1.m4s").await;
+        assert!((11..=12).contains(&ttl(&left)), "{}", left.cache());
+    });
+}
+
+#[test]
+fn what_players_say_reaches_an_origin_only_where_it_is_wanted() {
+    run(async {
+        let origin = Origin::serve(|_: &Request| response("200 OK", &[HOUR], "x"));
+        for wanted in [false, true] {
+            let key = format!("[media]\ncmcd_forward = {wanted}\n");
+            let node = Setup::of(&origin).and(&key).start();
+            let says = ["CMCD-Session: sid=\"secret\""];
+            let before = origin.count();
+            for number in 0..3 {
+                let target = format!("/a.m4s?x=1&CMCD=sid%3D{number}");
+                assert_eq!(get_with(&node, &target, &says).await.status, 200);
+            }
+            assert_eq!(origin.count(), before + 1, "it is in no key");
+            let asked = &origin.requests()[before];
+            assert_eq!(asked.target().contains("CMCD"), wanted);
+            assert_eq!(asked.field("cmcd-session").is_some(), wanted);
+        }
+    });
+}
