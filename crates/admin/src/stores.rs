@@ -40,10 +40,16 @@ pub(crate) struct StoreView {
     written_padding_bytes: u64,
     /// Its own bookkeeping.
     written_metadata_bytes: u64,
-    /// Part of its write budget in use; above 1 it wears out before its time.
+    /// Part of its write budget that the last day used.
     pressure: f64,
     /// How long it lasts at this rate.
     life_left_days: Option<f64>,
+    /// Records left out because the index was full and could not grow.
+    index_dropped: u64,
+    /// Objects not written because of the write budget.
+    refused_budget: u64,
+    /// Objects not written because too much waited or the disk was not healthy.
+    refused_busy: u64,
     /// Reads that failed since it was opened.
     read_errors: u64,
     /// Writes that failed.
@@ -101,6 +107,9 @@ pub(crate) fn view(disk: &Disk) -> StoreView {
         written_metadata_bytes: volume.written.metadata_bytes,
         pressure: stats.pressure,
         life_left_days: stats.life_left.map(|left| left.as_secs_f64() / 86_400.0),
+        index_dropped: count(|counts| counts.index_dropped.value()),
+        refused_budget: disk.counts.refused_budget.value(),
+        refused_busy: disk.counts.refused_busy.value(),
         read_errors: count(|counts| counts.read_errors.value()),
         write_errors: count(|counts| counts.write_errors.value()),
         no_space: count(|counts| counts.no_space.value()),
@@ -116,7 +125,7 @@ pub(crate) fn view(disk: &Disk) -> StoreView {
 
 impl StoreView {
     /// What is measured of it, by name and meaning.
-    pub(crate) fn figures(&self) -> [(&'static str, &'static str, f64); 21] {
+    pub(crate) fn figures(&self) -> [(&'static str, &'static str, f64); 24] {
         let is = |health: &str| u8::from(self.health == health).into();
         [
             ("healthy", "Whether the disk is read and written.", is("healthy")),
@@ -146,7 +155,10 @@ impl StoreView {
                 "Bytes written of bookkeeping.",
                 self.written_metadata_bytes as f64,
             ),
-            ("pressure", "Part of the write budget in use.", self.pressure),
+            ("pressure", "Part of the write budget that the last day used.", self.pressure),
+            ("index_dropped", "Records that a full index left out.", self.index_dropped as f64),
+            ("refused_budget", "Objects above the write budget.", self.refused_budget as f64),
+            ("refused_busy", "Objects the disk could not keep up with.", self.refused_busy as f64),
             ("read_errors", "Reads that failed.", self.read_errors as f64),
             ("write_errors", "Writes that failed.", self.write_errors as f64),
             ("no_space", "Writes there was no space for.", self.no_space as f64),

@@ -109,14 +109,16 @@ pub const KEYS: &[Key] = &[
         "store[].drive_writes",
         Kind::Text,
         "1",
-        "How often a day the drive is made to be written whole. As that is used, less is let in.",
+        "How often a day the drive may be written whole, beyond the first filling. As that is used, \
+         less is let in, and nothing above it.",
     ),
     key(
         "store[].object_size",
         Kind::Text,
         "512KiB",
-        "Mean length of what is stored, which decides the memory for its index: 9 bytes for each. \
-         Longer objects count as several of 1 MiB. Takes effect when the store is formatted.",
+        "Mean length of what is stored, which decides the memory of its index to begin with: 9 bytes \
+         for each. Longer objects count as several of 1 MiB; where they are shorter the index grows. \
+         Takes effect when the store is formatted.",
     ),
     key(
         "store[].keep_used",

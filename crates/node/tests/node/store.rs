@@ -1,7 +1,7 @@
 //! Content on a disk, with little memory before it.
 
 use crate::client::Client;
-use crate::harness::{Setup, TestNode, pattern, run_within, until};
+use crate::harness::{Setup, TestNode, pattern, run_within};
 use crate::origin::{Origin, fresh, ranged};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -107,7 +107,7 @@ fn hot_bytes(seed: u64) -> u64 {
 /// A disk of 48 MiB behind more memory than that, on which short records are 256 KiB at most.
 fn wrapped(path: &std::path::Path, memory: &'static str, keeps: bool, origin: &Origin) -> Setup {
     let store = format!(
-        "[[store]]\npath = \"{}\"\nsize = \"48MiB\"\nobject_size = \"32KiB\"\nkeep_used = {keeps}\ndrive_writes = \"1000\"\n",
+        "[[store]]\npath = \"{}\"\nsize = \"48MiB\"\nkeep_used = {keeps}\ndrive_writes = \"1000\"\n",
         path.display()
     );
     Setup { memory, ..Setup::of(origin).and(&store) }

@@ -8,7 +8,7 @@
 use super::codec::mix;
 use super::geometry::Geometry;
 use super::limits::CHECKPOINT_EVERY;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -34,8 +34,8 @@ pub struct Budget {
     fill_bytes: u64,
     /// Bytes that may be written in a day.
     day_bytes: f64,
-    /// Bytes the account holds.
-    room_bytes: f64,
+    /// Bytes the account holds, once it is known how long checkpoints are.
+    room_bytes: AtomicU64,
     account: Mutex<Account>,
 }
 
@@ -77,13 +77,27 @@ impl Budget {
     pub(crate) fn new(geometry: &Geometry, drive_writes: f64, account: Account) -> Self {
         let fill_bytes = geometry.log_bytes();
         let day_bytes = (fill_bytes as f64 * drive_writes).max(1.0);
+        let budget = Self {
+            fill_bytes,
+            day_bytes,
+            room_bytes: AtomicU64::new(0),
+            account: Mutex::new(account),
+        };
+        budget.expect_checkpoints(0);
+        budget
+    }
+
+    /// Sets apart what checkpoints of so many bytes need whose time has come; at most half, where the
+    /// budget is less than such a disk can be used with.
+    pub(crate) fn expect_checkpoints(&self, bytes: u64) {
         let checkpoints = DAY_MS / CHECKPOINT_EVERY.as_millis() as f64;
-        // Where checkpoints are much of it, the budget is less than such a disk can be used with.
-        let checkpoints_bytes =
-            (geometry.checkpoint_bytes as f64 * checkpoints).min(day_bytes / 2.0);
-        let content_bytes = day_bytes * (1.0 - BOOKKEEPING_PART) - checkpoints_bytes;
-        let room_bytes = content_bytes * BURST_PART;
-        Self { fill_bytes, day_bytes, room_bytes, account: Mutex::new(account) }
+        let checkpoints_bytes = (bytes as f64 * checkpoints).min(self.day_bytes / 2.0);
+        let content_bytes = self.day_bytes * (1.0 - BOOKKEEPING_PART) - checkpoints_bytes;
+        self.room_bytes.store((content_bytes * BURST_PART) as u64, Relaxed);
+    }
+
+    fn room_bytes(&self) -> f64 {
+        self.room_bytes.load(Relaxed) as f64
     }
 
     /// Charges what was written since the last time; `written_bytes` is all that ever was. Of these,
@@ -115,7 +129,7 @@ impl Budget {
         let charged_bytes = after_bytes.saturating_sub(self.fill_bytes.max(account.written_bytes));
         charged_bytes == 0
             || account.filled_bytes + charged_bytes as f64
-                <= self.room_bytes * shown.admitted_up_to()
+                <= self.room_bytes() * shown.admitted_up_to()
     }
 
     /// The part of the budget that was used in the last day.
@@ -135,7 +149,7 @@ impl Budget {
     /// An account some time later. A clock that was set back stands still for it.
     fn at(&self, account: Account, now_ms: u64) -> Account {
         let days = now_ms.saturating_sub(account.at_ms) as f64 / DAY_MS;
-        let leaked_bytes = self.room_bytes * (1.0 / BURST_PART - 1.0) * days;
+        let leaked_bytes = self.room_bytes() * (1.0 / BURST_PART - 1.0) * days;
         Account {
             filled_bytes: (account.filled_bytes - leaked_bytes).max(0.0),
             daily_bytes: account.daily_bytes * (-days).exp(),
@@ -195,7 +209,7 @@ mod tests {
         budget.note(0, filled, 0);
         assert_eq!(admitted(0), [true; 3], "the first filling is free");
         assert_eq!(budget.pressure(0), 0.0);
-        let room = budget.room_bytes as u64;
+        let room = budget.room_bytes() as u64;
         budget.note(0, filled + room * 6 / 10, 0);
         assert_eq!(admitted(0), [false, true, true]);
         budget.note(0, filled + room * 9 / 10, 0);
@@ -212,7 +226,7 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_back_gives_nothing_away() {
         let budget = Budget::new(&geometry(), 0.5, Account::default());
-        let filled = geometry().log_bytes() + budget.room_bytes as u64;
+        let filled = geometry().log_bytes() + budget.room_bytes() as u64;
         budget.note(10 * HOUR_MS, filled, 0);
         budget.note(HOUR_MS, filled, 0);
         assert!(!budget.admits(HOUR_MS, 0, 1000, WANTED));
@@ -232,7 +246,13 @@ mod tests {
         ) {
             let geometry = geometry();
             let day_bytes = geometry.log_bytes() as f64 * drive_writes;
-            let mut budget = Budget::new(&geometry, drive_writes, Account::default());
+            let checkpoint_bytes = geometry.lines * 64;
+            let budget_of = |account| {
+                let budget = Budget::new(&geometry, drive_writes, account);
+                budget.expect_checkpoints(checkpoint_bytes);
+                budget
+            };
+            let mut budget = budget_of(Account::default());
             let (mut now_ms, mut written) = (0, geometry.log_bytes());
             budget.note(0, written, 0);
             let mut kept = budget.account(0);
@@ -244,9 +264,9 @@ mod tests {
                 if now_ms >= checkpointed_ms + CHECKPOINT_EVERY.as_millis() as u64 {
                     checkpointed_ms = now_ms;
                     kept = budget.account(now_ms);
-                    written += geometry.checkpoint_bytes;
-                    now_written += geometry.checkpoint_bytes;
-                    budget.note(now_ms, written, geometry.checkpoint_bytes);
+                    written += checkpoint_bytes;
+                    now_written += checkpoint_bytes;
+                    budget.note(now_ms, written, checkpoint_bytes);
                 }
                 let bytes = megabytes << 20;
                 let shown = [NEW, USED, WANTED][usize::from(what % 3)];
@@ -257,7 +277,7 @@ mod tests {
                 }
                 if what == 19 {
                     // The power went: what came after the checkpoint is charged again.
-                    budget = Budget::new(&geometry, drive_writes, kept);
+                    budget = budget_of(kept);
                     budget.note(now_ms, written, 0);
                 }
                 last_day.push_back((now_ms, now_written));

@@ -46,6 +46,8 @@ impl Written {
 /// What a checkpoint says besides index and tables.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Header {
+    /// Lines of the index.
+    pub(crate) lines: u64,
     /// Records with this number or a higher one may not be in it.
     pub(crate) seq: u64,
     /// The first block of the journal with events it does not know.
@@ -87,11 +89,11 @@ pub(crate) struct Loaded {
     pub(crate) place: usize,
 }
 
-fn encode(header: &Header, device: Uuid, lines: u64) -> Block {
+fn encode(header: &Header, device: Uuid) -> Block {
     let mut out = Vec::with_capacity(BLOCK_BYTES as usize);
     out.put_u64(MAGIC);
     out.put(&device.0);
-    out.put_u64(lines);
+    out.put_u64(header.lines);
     out.put_u64(header.seq);
     out.put_u64(header.journal);
     out.put_u64(header.floors.any);
@@ -130,7 +132,7 @@ fn parse_account(bytes: &[u8], written: &Written) -> Account {
         };
         (from.u32()? == crc32c::crc32c(bytes.get(..ACCOUNT_BYTES)?)).then_some(account)
     };
-    read().unwrap_or(Account { written_bytes: written.total(), ..Account::default() })
+    read().unwrap_or_else(|| Account { written_bytes: written.total(), ..Account::default() })
 }
 
 fn parse(bytes: &[u8], device: Uuid, geometry: &Geometry) -> Option<Header> {
@@ -140,10 +142,13 @@ fn parse(bytes: &[u8], device: Uuid, geometry: &Geometry) -> Option<Header> {
         MAGIC_WITHOUT_NOTES => false,
         _ => return None,
     };
-    if from.id()? != device.0 || from.u64()? != geometry.lines {
+    if from.id()? != device.0 {
         return None;
     }
+    let lines =
+        from.u64().filter(|lines| (geometry.lines..=geometry.lines_max()).contains(lines))?;
     let mut header = Header {
+        lines,
         seq: from.u64()?,
         journal: from.u64()?,
         floors: Floors { any: from.u64()?, looked_up: from.u64()? },
@@ -171,7 +176,7 @@ fn parse(bytes: &[u8], device: Uuid, geometry: &Geometry) -> Option<Header> {
 }
 
 fn data_bytes(geometry: &Geometry, header: &Header) -> u64 {
-    geometry.lines * 64
+    header.lines * 64
         + u64::from(geometry.segments) * SEGMENT_ENTRY_BYTES
         + u64::from(header.marks) * MARK_BYTES
         + u64::from(header.notes_bytes)
@@ -226,6 +231,7 @@ pub(crate) fn write(
     let notes_bytes = notes::stored_bytes(notes);
     let marks = marks.get(marks.len().saturating_sub(marks_max(geometry, notes_bytes))..);
     let marks = marks.unwrap_or(&[]);
+    header.lines = index.lines();
     header.marks = marks.len() as u32;
     header.notes_bytes = notes_bytes as u32;
     header.parts = data_bytes(geometry, &header).div_ceil(PART as u64) as u32;
@@ -257,7 +263,7 @@ pub(crate) fn write(
     device.write(offset, sums)?;
     device.flush()?;
     header.written.metadata_bytes += written;
-    device.write(at, encode(&header, id, geometry.lines))?;
+    device.write(at, encode(&header, id))?;
     device.flush()?;
     Ok(written)
 }
@@ -283,7 +289,7 @@ pub(crate) fn load(
     place: usize,
     header: Header,
 ) -> Result<Option<Loaded>, DiskError> {
-    let index = Index::new(geometry.lines)?;
+    let index = Index::new(header.lines)?;
     let data_at = geometry.checkpoint_at[place % 2] + BLOCK_BYTES;
     let len = data_bytes(geometry, &header);
     let last_part = len - (u64::from(header.parts) - 1) * PART as u64;
@@ -297,7 +303,7 @@ pub(crate) fn load(
     if crc32c::crc32c(sums) != header.parts_sum {
         return Ok(None);
     }
-    let index_bytes = geometry.lines * 64;
+    let index_bytes = header.lines * 64;
     let mut rest = Vec::new();
     for (at, sum) in sums.chunks(4).enumerate() {
         let start = (at * PART) as u64;

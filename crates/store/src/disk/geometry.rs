@@ -12,9 +12,9 @@
 use super::codec::{Put, Reader, round_up};
 use super::index::LINE_SLOTS;
 use super::limits::{
-    BLOCK_BYTES, CHECK_BYTES, DEVICE_BYTES_MAX, DEVICE_BYTES_MIN, INDEX_LOAD, JOURNAL_BYTES_MAX,
-    MARKS_MAX, OBJECT_BYTES_DEFAULT, RECORD_BYTES_MAX, RECORD_BYTES_MIN, SEGMENT_BYTES_MAX,
-    SEGMENT_BYTES_MIN, SEGMENTS_WANTED,
+    BLOCK_BYTES, CHECK_BYTES, DEVICE_BYTES_MAX, DEVICE_BYTES_MIN, INDEX_LOAD, INDEX_OBJECT_BYTES,
+    JOURNAL_BYTES_MAX, MARKS_MAX, OBJECT_BYTES_DEFAULT, RECORD_BYTES_MAX, RECORD_BYTES_MIN,
+    SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENTS_WANTED,
 };
 use crate::error::DiskError;
 
@@ -62,7 +62,7 @@ pub struct Geometry {
     pub checkpoint_at: [u64; 2],
     /// The room of each.
     pub checkpoint_bytes: u64,
-    /// Lines of the index.
+    /// Lines of the index when it is formatted.
     pub lines: u64,
     /// Marks of purges a checkpoint has room for.
     pub marks_max: u32,
@@ -129,8 +129,13 @@ impl Geometry {
             segments_at: 0,
         };
         let segments_most = device_bytes / segment_bytes;
-        let data =
-            lines * 64 + segments_most * SEGMENT_ENTRY_BYTES + u64::from(marks_max) * MARK_BYTES;
+        // Where objects are shorter than was said, the index grows into this.
+        let least = options.object_bytes.unwrap_or(OBJECT_BYTES_DEFAULT).min(INDEX_OBJECT_BYTES);
+        let slots_most = (device_bytes / least.max(1)) as f64 / INDEX_LOAD;
+        let lines_most = lines.max((slots_most / LINE_SLOTS as f64).ceil() as u64);
+        let data = lines_most * 64
+            + segments_most * SEGMENT_ENTRY_BYTES
+            + u64::from(marks_max) * MARK_BYTES;
         let sums = (data / CHECKPOINT_PART_BYTES + 2) * 4;
         planned.checkpoint_bytes = round_up(data + sums, BLOCK_BYTES) + 2 * BLOCK_BYTES;
         let first = round_up(lead + journal_bytes, BLOCK_BYTES);
@@ -142,6 +147,15 @@ impl Geometry {
             return Err(DiskError::ConfigGeometry);
         }
         Ok(planned)
+    }
+
+    /// The most lines of an index that a checkpoint has room for.
+    pub fn lines_max(&self) -> u64 {
+        let others = u64::from(self.segments) * SEGMENT_ENTRY_BYTES + self.marks_bytes();
+        // The header, the end of the data and that of its checksums fill a block each at most.
+        let room = self.checkpoint_bytes.saturating_sub(3 * BLOCK_BYTES + others);
+        let sums = room / CHECKPOINT_PART_BYTES * 4 + 8;
+        (room.saturating_sub(sums) / 64).max(self.lines)
     }
 
     /// Where a segment begins.

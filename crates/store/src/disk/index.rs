@@ -10,7 +10,7 @@
 //! again.
 
 use super::codec::mix;
-use super::limits::VARIANTS_MAX;
+use super::limits::{INDEX_LOAD, VARIANTS_MAX};
 use super::lines::Lines;
 use crate::error::StoreError;
 use std::fmt;
@@ -168,6 +168,16 @@ impl Index {
         self.lines * 64
     }
 
+    /// Lines.
+    pub(crate) fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    /// Whether it gets slow with so many more entries, and drops some soon.
+    pub(crate) fn is_full_with(&self, more: u64) -> bool {
+        (self.entries() + more) as f64 > self.slots() as f64 * INDEX_LOAD
+    }
+
     /// Slots.
     pub(crate) fn slots(&self) -> u64 {
         self.lines * LINE_SLOTS as u64
@@ -253,6 +263,17 @@ impl Index {
         self.words_of(hash)
             .map(|word| Slot(word.load(Relaxed)))
             .find(|slot| slot.kind() != 0 && slot.tag() == tag && slot.units_at() == units_at)
+    }
+
+    /// Adds a record of another index, with its uses.
+    pub(crate) fn adopt(&self, hash: u64, slot: Slot, units: u32) -> Inserted {
+        let inserted = self.insert(hash, slot.kind(), slot.units_at(), units);
+        (0..slot.uses()).for_each(|_| {
+            if let Some(now) = self.at(hash, slot.units_at()) {
+                self.touch(hash, now);
+            }
+        });
+        inserted
     }
 
     /// Adds a record. A head takes the place of an older head of the same resource and kind.

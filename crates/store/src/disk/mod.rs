@@ -10,7 +10,7 @@
 //! | [`device`] | a device of blocks; [`mod@file`] and [`simulation`] are devices |
 //! | [`superblock`], [`geometry`] | whose a device is and how it is divided |
 //! | `record`, `segment`, `table` | what the log is made of |
-//! | `index` | where records are |
+//! | `index`, `growth` | where records are |
 //! | `journal`, `checkpoint`, [`purges`], [`notes`] | what must not be forgotten |
 //! | `writer`, `intake`, `reclaim`, `stream` | the one that writes, and what it is given |
 //! | `read`, `part`, `volume` | what all may ask of a disk |
@@ -27,6 +27,7 @@ pub mod device;
 mod drive;
 pub mod file;
 pub mod geometry;
+mod growth;
 mod health;
 mod index;
 mod intake;

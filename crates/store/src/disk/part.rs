@@ -110,7 +110,7 @@ impl Stored {
         let from = u64::from(number) * chunk;
         let len = chunk.min(self.payload_from - from);
         let hash = chunk_hash(self.object, number);
-        let slot = self.volume.index.chunks(hash).iter().nth(attempt).ok_or(ReadError::Miss)?;
+        let slot = self.volume.index().chunks(hash).iter().nth(attempt).ok_or(ReadError::Miss)?;
         let record_at = slot.units_at() * u64::from(self.volume.geometry().unit_bytes);
         let sums = sums_of(len, self.volume.geometry().check_bytes);
         let at = record_at + payload_offset(sums, 0, 0);
@@ -277,7 +277,7 @@ impl PartRead {
                         let good = head.verify(check_bytes, self.first_block, bytes)
                             && u64::from(head.chunk_bytes) == u64::from(stored.chunk_bytes);
                         if good {
-                            volume.index.touch(hash, *slot);
+                            volume.index().touch(hash, *slot);
                         }
                         good
                     }

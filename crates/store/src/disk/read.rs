@@ -196,7 +196,7 @@ impl Volume {
             }
         };
         self.counts.hits.add(1);
-        self.index.touch(key_hash(key), slot);
+        self.index().touch(key_hash(key), slot);
         Ok(Stored {
             volume: Arc::clone(self),
             object: head.object,
@@ -359,7 +359,7 @@ impl Stored {
         let step = ((last - first.min(last)) / 64 + 1) as usize;
         (first..=last).step_by(step).chain([last]).all(|number| {
             let hash = chunk_hash(self.object, u32::try_from(number).unwrap_or(u32::MAX));
-            self.volume.index.chunks(hash).iter().next().is_some()
+            self.volume.index().chunks(hash).iter().next().is_some()
         })
     }
 

@@ -67,13 +67,13 @@ impl Writer {
         match entries {
             Ok(Some(entries)) => {
                 for entry in entries {
-                    volume.index.remove(entry.hash, base + u64::from(entry.units_at));
+                    volume.index().remove(entry.hash, base + u64::from(entry.units_at));
                 }
             }
             // Without a footer the index itself says what leads there.
             Ok(None) | Err(_) => {
                 let end = base + geometry.segment_bytes / unit;
-                volume.index.remove_where(|slot| (base..end).contains(&slot.units_at()));
+                volume.index().remove_where(|slot| (base..end).contains(&slot.units_at()));
             }
         }
         books.table.change(segment, |info| {
@@ -105,7 +105,7 @@ impl Writer {
         for entry in entries {
             let at = base + u64::from(entry.units_at);
             let bytes = u64::from(entry.units) * unit;
-            let used = volume.index.at(entry.hash, at).is_some_and(|slot| slot.uses() > 0);
+            let used = volume.index().at(entry.hash, at).is_some_and(|slot| slot.uses() > 0);
             if !used || bytes > room || !self.has_room_to_keep(bytes) || !self.may_keep(bytes) {
                 continue;
             }
@@ -128,7 +128,7 @@ fn forget_heads_of_chunks(volume: &Volume, base: u64, entries: &[Entry]) {
     let mut last: Option<RecordHead> = None;
     for entry in entries.iter().filter(|entry| entry.kind == KIND_CHUNK) {
         let at = base + u64::from(entry.units_at);
-        if volume.index.at(entry.hash, at).is_none() {
+        if volume.index().at(entry.hash, at).is_none() {
             continue;
         }
         if let Some(last) = &mut last
@@ -139,7 +139,7 @@ fn forget_heads_of_chunks(volume: &Volume, base: u64, entries: &[Entry]) {
         }
         let Some(chunk) = read_head(volume, at * unit) else { continue };
         let hash = key_hash(chunk.key);
-        for slot in volume.index.heads(hash).iter() {
+        for slot in volume.index().heads(hash).iter() {
             let head = read_head(volume, slot.units_at() * unit);
             if head.is_some_and(|head| head.object == chunk.object) {
                 volume.forget(hash, slot.units_at());

@@ -15,9 +15,9 @@ use super::checkpoint::{self, Content, Loaded, Written};
 use super::codec::round_up;
 use super::device::{Device, IoError};
 use super::geometry::{FormatOptions, Geometry};
-use super::index::{Index, Inserted, KIND_CHUNK, head_kind};
+use super::index::{Index, Inserted, KIND_CHUNK, LINE_SLOTS, head_kind};
 use super::journal::{self, Event, Journal, Replay};
-use super::limits::{BLOCK_BYTES, FORMAT_VERSION};
+use super::limits::{BLOCK_BYTES, FORMAT_VERSION_AT_FIRST, INDEX_LOAD};
 use super::notes::Note;
 use super::purges::{Floors, Mark, Target, Verdict};
 use super::reclaim::read_footer;
@@ -76,8 +76,13 @@ pub fn format(
     now_ms: u64,
 ) -> Result<Superblock, DiskError> {
     let geometry = Geometry::plan(device.bytes(), options)?;
-    let superblock =
-        Superblock { version: FORMAT_VERSION, device: Uuid::random(), set, secret, geometry };
+    let superblock = Superblock {
+        version: FORMAT_VERSION_AT_FIRST,
+        device: Uuid::random(),
+        set,
+        secret,
+        geometry,
+    };
     let index = Index::new(geometry.lines)?;
     let table = SegmentTable::new(&geometry);
     let header = checkpoint::Header {
@@ -101,10 +106,10 @@ pub fn format(
 /// What the device holds instead of a store, or why it cannot be read.
 pub fn open(device: Arc<dyn Device>, common: Common) -> Result<Opened, DiskError> {
     let mut superblock = Superblock::read(&*device)?;
-    if superblock.version < FORMAT_VERSION {
+    if superblock.version < FORMAT_VERSION_AT_FIRST {
         // What was written before is read as it is; what is written from now on, programs that
         // know the version before do not understand.
-        superblock.version = FORMAT_VERSION;
+        superblock.version = FORMAT_VERSION_AT_FIRST;
         superblock.write(&*device)?;
     }
     let recovered = recover(&*device, &superblock, &common)?;
@@ -260,6 +265,11 @@ fn recover(
         common.purges.raise_floors(Floors { any: all, looked_up: all });
     }
     report.replayed = entries.len() as u64;
+    let index = match report.had_checkpoint {
+        true => index,
+        // All there is comes from the segments: how long the index had been is to be seen from that.
+        false => Index::new(lines_for(geometry, report.replayed))?,
+    };
     insert(&index, &mut table, geometry, common, &entries);
     report.was_clean = header.is_clean && report.replayed == 0 && report.scanned == 0;
     report.entries = index.entries();
@@ -354,7 +364,7 @@ fn headers(device: &dyn Device, id: Uuid, geometry: &Geometry) -> SegmentTable {
 }
 
 /// The records of a segment without a footer, as far as they follow one another.
-fn scan(device: &dyn Device, geometry: &Geometry, segment: u32, seq: u64) -> Vec<Entry> {
+pub(crate) fn scan(device: &dyn Device, geometry: &Geometry, segment: u32, seq: u64) -> Vec<Entry> {
     let unit = u64::from(geometry.unit_bytes);
     let mut window = Window {
         device,
@@ -427,6 +437,14 @@ impl Window<'_> {
         let from = (position - self.start) as usize;
         self.bytes.as_ref().and_then(|bytes| bytes.get(from..)).ok_or(IoError::Short)
     }
+}
+
+/// The lines of an index for so many records that has grown as far as it can from that of the format.
+fn lines_for(geometry: &Geometry, entries: u64) -> u64 {
+    let wanted = (entries as f64 / INDEX_LOAD / LINE_SLOTS as f64).ceil() as u64;
+    let grown = std::iter::successors(Some(geometry.lines), |lines| lines.checked_mul(2));
+    let mut grown = grown.take_while(|lines| *lines <= geometry.lines_max());
+    grown.find(|lines| *lines > wanted).unwrap_or_else(|| geometry.lines_max())
 }
 
 /// Puts records into the index in the order they were written.

@@ -8,7 +8,7 @@ use super::block::{Block, Buffer};
 use super::budget::Account;
 use super::checkpoint::Written;
 use super::device::{Completion, Device, Finish, IoError};
-use super::geometry::Geometry;
+use super::geometry::{Geometry, SEGMENT_ENTRY_BYTES};
 use super::index::{Found, Index, Inserted, KIND_CHUNK, Slot};
 use super::journal::{Event, Journal};
 use super::limits::{BLOCK_BYTES, HEDGE_AFTER, MARKS_MAX, SUSPECT_READS_MAX};
@@ -19,6 +19,7 @@ use super::segment::Entry;
 use super::superblock::Superblock;
 use super::table::{SegmentInfo, SegmentState, SegmentTable};
 use crate::error::DiskError;
+use arc_swap::{ArcSwap, Guard};
 use freshet_base::counter::SharedCounter;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -97,7 +98,7 @@ pub struct Volume {
     pub(crate) device: Arc<dyn Device>,
     pub(crate) superblock: Superblock,
     pub(crate) common: Common,
-    pub(crate) index: Index,
+    index: ArcSwap<Index>,
     pub(crate) counts: VolumeCounts,
     books: Mutex<Books>,
     /// The number of each segment's opening: what is read must be of it.
@@ -117,6 +118,8 @@ pub(crate) struct Books {
     pub(crate) formatted_ms: u64,
     /// What the write budget remembered when the volume was opened.
     pub(crate) account: Account,
+    /// Records that others than the writer took out of the index while a longer one is made.
+    pub(crate) removed: Option<Vec<(u64, u64)>>,
     /// Numbers of the notes that are in its journal or its checkpoint, or will be next.
     noted: BTreeSet<u64>,
     /// Who waits for a block of the journal to be durable.
@@ -197,7 +200,7 @@ impl Volume {
             device,
             superblock,
             common,
-            index,
+            index: ArcSwap::from_pointee(index),
             counts: VolumeCounts::default(),
             books: Mutex::new(books),
             segment_seqs: seqs,
@@ -205,6 +208,17 @@ impl Volume {
             is_gone: AtomicBool::new(false),
             is_suspect: AtomicBool::new(false),
         }
+    }
+
+    /// Where records are. A longer one may take its place at any time; it is changed under the lock of
+    /// the books.
+    pub(crate) fn index(&self) -> Guard<Arc<Index>> {
+        self.index.load()
+    }
+
+    /// Puts a longer index in the place of the one before, under the lock of the books.
+    pub(crate) fn set_index(&self, index: Index) {
+        self.index.store(Arc::new(index));
     }
 
     /// How the device is divided.
@@ -235,9 +249,9 @@ impl Volume {
         VolumeStats {
             log_bytes: self.geometry().log_bytes(),
             live_bytes: live * unit,
-            entries: self.index.entries(),
-            slots: self.index.slots(),
-            index_bytes: self.index.bytes(),
+            entries: self.index().entries(),
+            slots: self.index().slots(),
+            index_bytes: self.index().bytes(),
             segments_free: books.table.count(SegmentState::Free),
             segments_retired: books.table.count(SegmentState::Retired),
             segments: self.geometry().segments,
@@ -246,18 +260,23 @@ impl Volume {
         }
     }
 
+    /// The length of a checkpoint, but for marks and notes.
+    pub(crate) fn checkpoint_bytes(&self) -> u64 {
+        self.index().bytes() + u64::from(self.geometry().segments) * SEGMENT_ENTRY_BYTES
+    }
+
     /// Whether some response of this resource may be here. Looks at memory only.
     pub fn may_have(&self, key: u128) -> bool {
-        self.index.heads(key_hash(key)).iter().next().is_some()
+        self.index().heads(key_hash(key)).iter().next().is_some()
     }
 
     /// Says that this is about to be asked of a resource.
     pub fn prefetch(&self, key: u128) {
-        self.index.prefetch(key_hash(key));
+        self.index().prefetch(key_hash(key));
     }
 
     pub(crate) fn heads(&self, key: u128) -> Found {
-        self.index.heads(key_hash(key))
+        self.index().heads(key_hash(key))
     }
 
     /// Carries out a purge that was noted in the marks all volumes share. The completion ends when
@@ -266,7 +285,10 @@ impl Volume {
         let (completion, finish) = Completion::new();
         let mut books = self.books();
         if let Mark { target: Target::Key(hash), soft_ms: None, .. } = mark {
-            self.index.remove_heads(hash, |slot| books.left(slot, self.geometry()));
+            self.index().remove_heads(hash, |slot| {
+                books.left(slot, self.geometry());
+                books.removed_other(hash, slot);
+            });
         }
         let number = books.add_event(Event::Purged(mark));
         books.waiting.push((number, finish));
@@ -355,7 +377,7 @@ impl Volume {
                 continue;
             }
             let at = base + u64::from(entry.units_at);
-            match self.index.insert(entry.hash, entry.kind, at, entry.units) {
+            match self.index().insert(entry.hash, entry.kind, at, entry.units) {
                 Inserted::Known => continue,
                 Inserted::Added => {}
                 Inserted::Replaced(old) => books.left(old, self.geometry()),
@@ -376,8 +398,9 @@ impl Volume {
     /// Takes a record out that is not what it should be.
     pub(crate) fn forget(&self, hash: u64, units_at: u64) {
         let mut books = self.books();
-        if let Some(slot) = self.index.remove(hash, units_at) {
+        if let Some(slot) = self.index().remove(hash, units_at) {
             books.left(slot, self.geometry());
+            books.removed_other(hash, slot);
         }
     }
 
@@ -486,7 +509,7 @@ impl Books {
         account: Account,
     ) -> Self {
         let (noted, waiting) = (BTreeSet::new(), Vec::new());
-        Self { table, journal, written, formatted_ms, account, noted, waiting }
+        Self { table, journal, written, formatted_ms, account, removed: None, noted, waiting }
     }
 
     /// Adds an event; the number of the block it will be in.
@@ -497,6 +520,13 @@ impl Books {
     /// Says which notes it has.
     pub(crate) fn has_notes(&mut self, notes: &[Note]) {
         self.noted = notes.iter().map(|note| note.seq).collect();
+    }
+
+    /// Tells the writer of a longer index, if there is one, that a record was taken out.
+    fn removed_other(&mut self, hash: u64, slot: Slot) {
+        if let Some(removed) = &mut self.removed {
+            removed.push((hash, slot.units_at()));
+        }
     }
 
     /// Notes that the index leads to a record no more.
@@ -514,7 +544,7 @@ impl fmt::Debug for Volume {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Volume")
             .field("device", &self.superblock.device)
-            .field("index", &self.index)
+            .field("index", &*self.index())
             .finish_non_exhaustive()
     }
 }

@@ -52,6 +52,10 @@ pub struct Writer {
     is_dirty: bool,
     pub(crate) keeps: bool,
     pub(crate) budget: Option<Arc<Budget>>,
+    /// A checkpoint is to come before more is written.
+    pub(super) wants_checkpoint: bool,
+    /// Whether the index cannot grow any more.
+    pub(super) is_index_longest: bool,
 }
 
 /// A segment that is being written.
@@ -97,6 +101,8 @@ impl Writer {
             is_dirty: false,
             keeps: false,
             budget: None,
+            wants_checkpoint: false,
+            is_index_longest: false,
         }
     }
 
@@ -113,7 +119,28 @@ impl Writer {
     /// Charges a budget with what is written, and keeps its account.
     pub(crate) fn set_budget(&mut self, budget: Arc<Budget>) {
         self.budget = Some(budget);
+        self.expect_checkpoints();
         self.charge(0);
+    }
+
+    /// Tells the budget how long a checkpoint is.
+    pub(super) fn expect_checkpoints(&self) {
+        if let Some(budget) = &self.budget {
+            budget.expect_checkpoints(self.volume.checkpoint_bytes());
+        }
+    }
+
+    /// The records of a segment that is being written.
+    pub(super) fn open_entries(&self, segment: u32) -> Option<&[Entry]> {
+        let open = self.open.iter().flatten().find(|open| open.segment == segment);
+        open.map(|open| &*open.entries)
+    }
+
+    /// Records that are written or about to be, and not in the index yet.
+    pub(super) fn unindexed(&self) -> u64 {
+        let open = self.open.iter().flatten().map(|open| open.entries.len() - open.submitted);
+        let in_flight = self.in_flight.iter().map(|write| write.entries.len());
+        open.chain(in_flight).sum::<usize>() as u64
     }
 
     /// Charges what was written since the last time, of which so many bytes are a checkpoint's whose
@@ -133,6 +160,7 @@ impl Writer {
         mut head: RecordHead,
         payload: &[&[u8]],
     ) -> Result<(), DiskError> {
+        self.make_room_in_index()?;
         let geometry = *self.volume.geometry();
         head.lay_out(geometry.record_bytes_max);
         let bytes = head.bytes();
@@ -227,7 +255,8 @@ impl Writer {
     fn is_checkpoint_due(&self) -> bool {
         let ring = Journal::ring_blocks(self.volume.geometry());
         let journal = self.volume.books().journal.next();
-        self.sealed_since >= CHECKPOINT_SEGMENTS.min(self.volume.geometry().segments / 4)
+        self.wants_checkpoint
+            || self.sealed_since >= CHECKPOINT_SEGMENTS.min(self.volume.geometry().segments / 4)
             || journal.saturating_sub(self.checkpoint_journal) > ring * 3 / 4
     }
 
@@ -294,7 +323,8 @@ impl Writer {
         drop(books);
         let place = 1 - self.checkpoint_place;
         let journal = header.journal;
-        let content = Content { index: &volume.index, table: &table, marks: &marks, notes: &notes };
+        let index = volume.index();
+        let content = Content { index: &index, table: &table, marks: &marks, notes: &notes };
         let device = volume.superblock.device;
         let bytes = checkpoint::write(&*volume.device, device, &geometry, place, header, content)?;
         volume.books().written.metadata_bytes += bytes;
@@ -302,6 +332,7 @@ impl Writer {
         self.checkpoint_place = place;
         self.checkpoint_journal = journal;
         self.sealed_since = 0;
+        self.wants_checkpoint = false;
         Ok(())
     }
 

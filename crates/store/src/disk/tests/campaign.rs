@@ -4,8 +4,10 @@
 use super::engine::SMALL;
 use super::world::World;
 use crate::disk::codec::mix;
+use crate::disk::geometry::FormatOptions;
 use crate::disk::purges::Target;
 use crate::disk::simulation::Faults;
+use std::sync::Arc;
 
 /// What a life came to.
 #[derive(Debug, Default)]
@@ -17,6 +19,7 @@ struct Life {
     notes: u64,
     forgotten: u64,
     refused: u64,
+    grown: u64,
 }
 
 /// Lives one seed. Panics on a wrong byte, on purged content, on content that a lost note is about
@@ -29,7 +32,10 @@ fn live(seed: u64) -> Life {
     };
     let mut life = Life::default();
     let bytes = (6 + next(6)) << 20;
-    let mut world = World::new(bytes, seed, SMALL);
+    let grows = next(2) == 0;
+    let object_bytes = if grows { 64 << 10 } else { 8 << 10 };
+    let options = FormatOptions { object_bytes: Some(object_bytes), ..SMALL };
+    let mut world = World::new(bytes, seed, options);
     world.opened().writer.set_keeps(next(2) == 0);
     let kind = seed % 4;
     for _ in 0..2 + next(3) {
@@ -49,7 +55,13 @@ fn live(seed: u64) -> Life {
         if next(3) > 0 {
             world.device.cut_after(next(400));
         }
+        // Many short ones come among the others.
+        let mut short = if grows { next(200) } else { 0 };
         for _ in 0..60 + next(120) {
+            for _ in 0..short.min(4) {
+                short -= 1;
+                let _ = world.insert(60 + next(140), next(900), 0);
+            }
             let resource = next(60);
             match next(21) {
                 0..9 => {
@@ -88,6 +100,8 @@ fn live(seed: u64) -> Life {
             }
         }
         life.crashes += 1;
+        let volume = Arc::clone(&world.opened().volume);
+        life.grown += u64::from(volume.index().lines() > volume.geometry().lines);
         world.device.set_faults(Faults::default());
         match next(4) {
             0 => world.device.process_end(),
@@ -113,7 +127,7 @@ fn live(seed: u64) -> Life {
             }
         }
         world.opened().writer.set_keeps(next(2) == 0);
-        for resource in 0..60 {
+        for resource in 0..if grows { 200 } else { 60 } {
             life.looks += 1;
             life.hits += u64::from(world.look(resource, true, (0, u64::MAX)));
         }
@@ -138,9 +152,11 @@ fn no_seed_brings_wrong_bytes_or_what_was_purged_or_noted() {
         sum.notes += life.notes;
         sum.forgotten += life.forgotten;
         sum.refused += life.refused;
+        sum.grown += life.grown;
     }
     println!("{count} seeds: {sum:?}");
     assert!(sum.hits * 4 > sum.looks, "the campaign must find something to judge: {sum:?}");
+    assert!(sum.grown > count / 4, "too few indexes grew: {sum:?}");
     assert!(sum.crashes >= 2 * count && sum.purges > count && sum.notes > count);
 }
 

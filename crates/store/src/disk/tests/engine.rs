@@ -88,6 +88,36 @@ fn a_crash_forgets_nothing_of_what_was_written() {
     }
 }
 
+#[test]
+fn the_index_grows_by_what_arrives_and_a_start_finds_all_of_it() {
+    let options = FormatOptions { object_bytes: Some(64 << 10), ..SMALL };
+    let mut world = World::new(16 << 20, 5, options);
+    let lines = world.opened().volume.geometry().lines;
+    let log_bytes = world.opened().volume.geometry().log_bytes();
+    for (round, len) in [(0, 20_000), (1, 9_000)] {
+        let last = log_bytes * 8 / 10 / len;
+        for resource in 0..last {
+            let resource = round * 10_000 + resource;
+            world.insert(resource, len, 0).expect("old segments are freed");
+            if resource % 97 == 0 {
+                world.purge_resource(resource);
+            }
+        }
+        world.opened().writer.drain().expect("the drive works");
+        for is_again in [false, true] {
+            if is_again {
+                world.open().expect("it is whole");
+            }
+            let found = (0..last).filter(|at| world.look(round * 10_000 + at, true, (0, len)));
+            let purged = (0..last).filter(|at| (round * 10_000 + at) % 97 == 0).count();
+            assert_eq!(found.count() + purged, last as usize, "{len} again {is_again}");
+        }
+        assert_eq!(world.opened().volume.counts().index_dropped.value(), 0);
+    }
+    assert!(world.opened().volume.index().lines() > 3 * lines);
+    assert_eq!(Superblock::read(&**world.opened().volume.device()).map(|read| read.version), Ok(4));
+}
+
 /// Writes objects of `len` bytes until the log has gone round, and asks for all that must be there.
 fn fill_and_ask(options: FormatOptions, bytes: u64, len: u64) -> (World, u64) {
     let mut world = World::new(bytes, 31, options);
