@@ -5,11 +5,11 @@ use super::codec::round_up;
 use super::device::IoError;
 use super::geometry::Geometry;
 use super::index::KIND_CHUNK;
-use super::limits::{BLOCK_BYTES, RECORD_BYTES_MAX};
+use super::limits::{BLOCK_BYTES, RECORD_BYTES_MAX, WRITE_BYTES};
 use super::purges::Verdict;
 use super::record::{Bad, Kind, RecordHead, chunk_hash, key_hash};
 use super::segment::{Entry, TRAILER_BYTES, footer_bytes, parse_footer, parse_trailer};
-use super::table::SegmentState;
+use super::table::{SegmentInfo, SegmentState};
 use super::volume::Volume;
 use super::writer::{Stream, Writer};
 use crate::error::DiskError;
@@ -46,12 +46,16 @@ impl Writer {
     pub(crate) fn reclaim(&mut self) -> Result<bool, DiskError> {
         let volume = Arc::clone(&self.volume);
         let geometry = *volume.geometry();
-        let Some((segment, seq)) = ({
+        let Some((segment, SegmentInfo { seq, state, .. })) = ({
             let books = volume.books();
-            books.table.victim().map(|segment| (segment, books.table.get(segment).seq))
+            books.table.victim().map(|segment| (segment, books.table.get(segment)))
         }) else {
             return Ok(false);
         };
+        if state == SegmentState::Retired && !can_be_read(&volume, segment) {
+            volume.books().table.change(segment, |info| info.is_bad = true);
+            return Ok(true);
+        }
         let unit = u64::from(geometry.unit_bytes);
         let base = geometry.segment_at(segment) / unit;
         let entries = read_footer(&*volume.device, &geometry, segment, seq);
@@ -82,6 +86,9 @@ impl Writer {
             info.used_units = 0;
         });
         drop(books);
+        if state == SegmentState::Retired {
+            tracing::info!(device = %volume.superblock.device, segment, "a segment is used again");
+        }
         volume.counts.segments_reclaimed.add(1);
         volume.common.begin_generation();
         Ok(true)
@@ -118,6 +125,15 @@ impl Writer {
         }
         self.drain()
     }
+}
+
+/// Whether all of a segment can be read. What cannot be written after that is given up again.
+fn can_be_read(volume: &Volume, segment: u32) -> bool {
+    let (start, bytes) = (volume.geometry().segment_at(segment), volume.geometry().segment_bytes);
+    (0..bytes).step_by(WRITE_BYTES).all(|at| {
+        let count = (bytes - at).min(WRITE_BYTES as u64);
+        volume.device.read(start + at, count as usize).is_ok()
+    })
 }
 
 /// Forgets the heads of long objects of which a chunk is about to go: what is not whole is not found,

@@ -121,6 +121,7 @@ pub fn open(device: Arc<dyn Device>, common: Common) -> Result<Opened, DiskError
     let volume = Arc::new(Volume::new(device, superblock, common.clone(), index, books));
     let last_mark = volume.catch_up(recovered.last_mark);
     let mut writer = Writer::new(Arc::clone(&volume), place, journal_from);
+    writer.count_sealed(recovered.unknown);
     writer.seal_recovered(&to_seal)?;
     writer.tend()?;
     Ok(Opened { volume, writer, report, last_mark })
@@ -148,6 +149,8 @@ struct Recovered {
     account: Account,
     formatted_ms: u64,
     place: usize,
+    /// Segments the checkpoint does not know, which the next start would have to read again.
+    unknown: u32,
     to_seal: Vec<(u32, u64, Vec<Entry>)>,
     /// The newest purge it knows.
     last_mark: u64,
@@ -220,6 +223,7 @@ fn recover(
     let mut written = header.written;
     let mut to_seal = Vec::new();
     let mut entries: Vec<(u32, Entry)> = Vec::new();
+    let unknown_count = unknown.len() as u32;
     for (segment, from_seq) in unknown {
         let info = table.get(segment);
         let footer = read_footer(device, geometry, segment, info.seq).ok().flatten();
@@ -282,6 +286,7 @@ fn recover(
         account: header.account,
         formatted_ms: header.formatted_ms,
         place,
+        unknown: unknown_count,
         to_seal,
         last_mark,
         notes,

@@ -13,7 +13,7 @@ pub(crate) enum SegmentState {
     Open,
     /// It is whole.
     Sealed,
-    /// A part of it cannot be read or written.
+    /// A part of it could not be read or written. It is tried when its turn comes.
     Retired,
 }
 
@@ -29,13 +29,15 @@ pub(crate) struct SegmentInfo {
     pub(crate) live_units: u32,
     /// Below the number at which the fetch of any object in it began; 0 where that is not known.
     pub(crate) oldest_born: u64,
+    /// Whether a part of it still failed when its turn came, in this process.
+    pub(crate) is_bad: bool,
 }
 
 impl SegmentInfo {
     /// Nothing was written yet since it was opened with this number.
     pub(crate) fn opened(seq: u64) -> Self {
         let state = SegmentState::Open;
-        Self { state, seq, used_units: 0, live_units: 0, oldest_born: u64::MAX }
+        Self { state, seq, used_units: 0, live_units: 0, oldest_born: u64::MAX, is_bad: false }
     }
 
     /// Notes that an object is in it whose fetch began then.
@@ -78,13 +80,17 @@ impl SegmentTable {
         self.iter().find(|(_, info)| info.state == SegmentState::Free).map(|(at, _)| at)
     }
 
-    /// The segment to be freed next: one of which less than a fifth is live, or the oldest.
+    /// The segment to be freed next: one of which less than a fifth is live, or the oldest. One that was
+    /// given up may be good again.
     pub(crate) fn victim(&self) -> Option<u32> {
-        let sealed = || self.iter().filter(|(_, info)| info.state == SegmentState::Sealed);
+        let of_state = |state| self.iter().filter(move |(_, info)| info.state == state);
+        let sealed = || of_state(SegmentState::Sealed);
+        let given_up = of_state(SegmentState::Retired).filter(|(_, info)| !info.is_bad);
         let dead = sealed()
             .filter(|(_, info)| u64::from(info.live_units) * 5 < u64::from(info.used_units))
             .min_by_key(|(_, info)| (info.live_units, info.seq));
-        dead.or_else(|| sealed().min_by_key(|(_, info)| info.seq)).map(|(at, _)| at)
+        let oldest = sealed().chain(given_up).min_by_key(|(_, info)| info.seq);
+        dead.or(oldest).map(|(at, _)| at)
     }
 
     /// The number at which the fetch of the oldest object began that may be found, or an earlier
@@ -151,6 +157,7 @@ impl SegmentTable {
                 used_units: from.u32()?,
                 live_units: from.u32()?,
                 oldest_born: from.u64()?,
+                is_bad: false,
             })
         });
         Some(Self { segments: segments.collect::<Option<_>>()? })

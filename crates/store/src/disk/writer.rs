@@ -111,6 +111,11 @@ impl Writer {
         &self.volume
     }
 
+    /// Notes segments that were sealed after the checkpoint, by a process before.
+    pub(crate) fn count_sealed(&mut self, segments: u32) {
+        self.sealed_since += segments;
+    }
+
     /// Whether records that were used are written again when their segment is freed.
     pub fn set_keeps(&mut self, keeps: bool) {
         self.keeps = keeps;

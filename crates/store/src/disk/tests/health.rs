@@ -86,6 +86,34 @@ fn bad_places_do_not_take_the_disk_away() {
 }
 
 #[test]
+fn a_segment_that_was_given_up_is_used_again_once_it_can_be_read() {
+    for stays_bad in [false, true] {
+        let mut world = filled(47);
+        let geometry = *world.opened().volume.geometry();
+        let at = geometry.segment_at(2);
+        world.device.set_bad(at..at + 2 * geometry.segment_bytes);
+        for resource in 0..100 {
+            world.look(resource, true, (0, 40_000));
+        }
+        let given_up = |world: &mut World| world.opened().volume.stats().segments_retired;
+        assert_eq!(given_up(&mut world), 2);
+        if !stays_bad {
+            world.device.repair();
+        }
+        // Until the log has gone round, then once more from what a restart knows.
+        for round in 0..2 {
+            for resource in 0..2 * geometry.log_bytes() / 40_000 {
+                world.insert(1000 * (round + 1) + resource, 40_000, 0).expect("there is room");
+            }
+            world.opened().writer.drain().expect("the drive works");
+            assert_eq!(given_up(&mut world), if stays_bad { 2 } else { 0 });
+            world.device.process_end();
+            world.open().expect("it is whole");
+        }
+    }
+}
+
+#[test]
 fn a_disk_that_fails_everywhere_is_left_and_not_trusted_before_it_works() {
     let mut world = filled(44);
     let (mut pace, mut now) = (Pace::new(), Instant::now());
