@@ -1,6 +1,6 @@
 //! The thread that serves the interface, and what its paths are.
 
-use crate::connection::{Door, PlaceOf, Places};
+use crate::connection::{Door, PlaceOf};
 use crate::error::AdminError;
 use crate::guard::{Refusals, check_token, guard};
 use crate::limits::THREADS_MAX;
@@ -132,7 +132,7 @@ impl Bound {
         let (stop, mut stopped) = watch::channel(false);
         let work = move || {
             runtime.block_on(async move {
-                let serve = axum::serve(Door::new(self.0, Arc::new(Places::default())), service);
+                let serve = axum::serve(Door::new(self.0), service);
                 tokio::select! {
                     result = async { serve.await } => {
                         if let Err(error) = result {

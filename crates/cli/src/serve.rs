@@ -30,12 +30,8 @@ pub(crate) struct Arguments {
     settings: SettingsArguments,
 }
 
-/// Runs a node until it is told to end: TERM and INT drain, a second one ends at once, HUP reads
-/// the configuration again, USR2 hands over to a new process.
-///
-/// # Errors
-/// Why it could not start.
-pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
+/// Has what happens written to the standard error, as far as `FRESHET_LOG` wants it.
+pub(crate) fn log() {
     tracing_subscriber::fmt()
         .with_env_filter(
             tracing_subscriber::EnvFilter::try_from_env("FRESHET_LOG")
@@ -43,6 +39,15 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         )
         .with_writer(std::io::stderr)
         .init();
+}
+
+/// Runs a node until it is told to end: TERM and INT drain, a second one ends at once, HUP reads
+/// the configuration again, USR2 hands over to a new process.
+///
+/// # Errors
+/// Why it could not start.
+pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
+    log();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // First of all: unhandled, HUP and USR2 would end a process that is about to start.
     let signals = {

@@ -39,6 +39,7 @@ pub mod error;
 pub mod handover;
 pub mod limits;
 pub mod listener;
+pub mod places;
 pub mod proxy;
 pub mod quic;
 pub mod readiness;
