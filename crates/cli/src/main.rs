@@ -11,6 +11,7 @@ mod demo;
 #[cfg(feature = "lab")]
 mod lab;
 mod manual;
+mod mec;
 mod nodes;
 #[cfg(feature = "lab")]
 mod plan;
@@ -81,6 +82,8 @@ enum Command {
     Plan(plan::Arguments),
     /// Break out a mobile network's traffic at its edge.
     Router(router::Arguments),
+    /// Serve apps at the edge of a mobile network (ETSI MEC).
+    Mec(mec::Arguments),
     /// Disks that keep what is cached: format, list, check, bench.
     Store(store::Arguments),
     /// Have the configuration read again.
@@ -114,6 +117,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "lab")]
         Command::Plan(arguments) => plan::run(arguments),
         Command::Router(arguments) => router::run(arguments),
+        Command::Mec(arguments) => mec::run(arguments),
         Command::Store(arguments) => store::run(arguments),
         Command::Reload(arguments) => reload::run(&arguments),
         Command::Upgrade(arguments) => upgrade::run(&arguments),

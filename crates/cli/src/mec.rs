@@ -1,0 +1,80 @@
+//! `freshet mec`: the platform for apps at the edge of a mobile network.
+
+use anyhow::{Context, Result, anyhow};
+use clap::{Args, Subcommand};
+use freshet_base::file;
+use freshet_mec::serve::{self, Config};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Largest configuration that is read.
+const FILE_BYTES_MAX: u64 = 8 << 20;
+
+/// Serve apps at the edge of a mobile network (ETSI MEC).
+#[derive(Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "docs/mec.md says how to set it up."
+)]
+pub(crate) struct Arguments {
+    /// Configuration of the platform to run.
+    #[arg(long, value_name = "FILE", required = true)]
+    config: Option<PathBuf>,
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Check a configuration, and touch nothing.
+    Check {
+        /// Configuration.
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+    },
+}
+
+/// Runs the platform, or what else was asked for.
+///
+/// # Errors
+/// What is wrong with the configuration, or what this machine refused.
+pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
+    match (arguments.what, arguments.config) {
+        (Some(What::Check { config: path }), _) => {
+            read(&path)?;
+            println!("{}: good", path.display());
+        }
+        (None, path) => serve(read(&path.context("--config is missing")?)?)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(path: &Path) -> Result<Config> {
+    let shown = path.display();
+    let text = file::read_text(path, FILE_BYTES_MAX).with_context(|| format!("{shown}"))?;
+    serve::read(&text).map_err(|what| anyhow!("{shown}: {what}"))
+}
+
+/// Serves until it is told to end.
+fn serve(config: Config) -> Result<()> {
+    crate::serve::log();
+    let bound = serve::bind(config).map_err(anyhow::Error::msg)?;
+    println!("the platform listens on {}", bound.address());
+    sd_notify::notify(&[sd_notify::NotifyState::Ready]).ok();
+    bound.run(told_to_end()).context("the platform did not start")
+}
+
+/// Until somebody ends it.
+async fn told_to_end() {
+    let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+    let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hang_up)] = kinds.map(signal) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        _ = hang_up.recv() => {}
+    }
+}

@@ -1,0 +1,222 @@
+//! App instances: those of the configuration and those that register, whether they are ready, and how
+//! they end (ETSI GS MEC 011 §5.2.2, §5.2.3).
+
+use super::{Stage, rules};
+use crate::platform::{Answer, App, Decision, Event};
+use crate::problem::Problem;
+use crate::tree::{Change, Changed, Tree, escape};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Where what the platform knows of app instances is.
+const ROOT: &str = "/mec_platform/v1";
+const SUPPORT: &str = "/mec_app_support/v1";
+const SERVICES: &str = "/mec_service_mgmt/v1";
+
+fn path(app: &str) -> String {
+    format!("{ROOT}/applications/{}", escape(app))
+}
+
+/// Whether there is an app instance of this name.
+pub(crate) fn is_app(tree: &Tree, app: &str) -> bool {
+    tree.get(&path(app)).is_some()
+}
+
+/// App instances of the configuration. What an app made of its rules holds until the configuration
+/// says something else.
+pub(super) fn begin(tree: &Tree, apps: &BTreeMap<String, App>) -> Result<Vec<Change>, String> {
+    let mut changes = Vec::new();
+    for (path, document) in tree.below(&format!("{ROOT}/applications/")) {
+        let name = document.value["appInstanceId"].as_str().unwrap_or_default();
+        if document.value["origin"] == "CONFIGURED" && !apps.contains_key(name) {
+            changes.extend(gone(tree, name));
+            changes.push(Change::remove(path));
+        }
+    }
+    for (name, app) in apps {
+        let given = json!({ "trafficRules": app.traffic_rules, "dnsRules": app.dns_rules });
+        let known = tree.get(&path(name));
+        if known.is_some_and(|known| known.value["descriptor"] == given) {
+            continue;
+        }
+        changes.extend(gone(tree, name));
+        let state = json!({ "appInstanceId": name, "origin": "CONFIGURED", "state": "STARTING", "descriptor": given });
+        changes.push(Change::put(path(name), state, None));
+        changes.extend(rules_of(name, app)?);
+    }
+    Ok(changes)
+}
+
+fn rules_of(name: &str, app: &App) -> Result<Vec<Change>, String> {
+    let place = |kind: &str, index: usize| format!("app.{name}.{kind}[{index}]");
+    let mut changes = Vec::new();
+    for (index, rule) in app.traffic_rules.iter().enumerate() {
+        rules::admit(rule)
+            .map_err(|problem| format!("{}: {}", place("traffic_rules", index), problem.detail))?;
+        changes.push(rule_change(name, "traffic_rules", &rule["trafficRuleId"], rule));
+    }
+    for (index, rule) in app.dns_rules.iter().enumerate() {
+        let whole = json!({ "dnsRuleId": "", "state": "" });
+        let missing = whole
+            .as_object()
+            .into_iter()
+            .flatten()
+            .find(|(name, _)| !rule[name.as_str()].is_string());
+        if let Some((name, _)) = missing {
+            return Err(format!("{}: {name} is missing", place("dns_rules", index)));
+        }
+        super::dns::admit(rule)
+            .map_err(|problem| format!("{}: {}", place("dns_rules", index), problem.detail))?;
+        changes.push(rule_change(name, "dns_rules", &rule["dnsRuleId"], rule));
+    }
+    Ok(changes)
+}
+
+fn rule_change(app: &str, kind: &str, id: &Value, rule: &Value) -> Change {
+    let id = escape(id.as_str().unwrap_or_default());
+    // Rules are the descriptor's: the app may change them, and whoever may act for the app.
+    Change::put(format!("{SUPPORT}/applications/{}/{kind}/{id}", escape(app)), rule.clone(), None)
+}
+
+/// The name of an app instance that registers: that of its token, or what it says it was made as.
+pub(super) fn id(stage: &Stage<'_>, value: &Value) -> Option<String> {
+    let said = value["appInstanceId"].as_str().map(str::to_owned);
+    stage.caller.app.clone().or(said)
+}
+
+/// An app instance registers, or tells anew what it is.
+pub(super) fn register(
+    stage: &Stage<'_>,
+    value: &Value,
+    old: Option<&Value>,
+) -> Result<Vec<Change>, Problem> {
+    let Some(name) = value["appInstanceId"].as_str().filter(|_| old.is_none()) else {
+        return Ok(Vec::new());
+    };
+    if is_app(stage.tree, name) {
+        return Ok(Vec::new());
+    }
+    let state = json!({ "appInstanceId": name, "origin": "REGISTERED", "state": "STARTING" });
+    Ok(vec![Change::put(path(name), state, None)])
+}
+
+/// What goes with an app instance: its services and subscriptions, and its rules.
+pub(super) fn gone(tree: &Tree, app: &str) -> Vec<Change> {
+    let app_path = escape(app);
+    let own = [SUPPORT, SERVICES].map(|root| format!("{root}/applications/{app_path}/"));
+    let mut changes: Vec<Change> = own
+        .iter()
+        .flat_map(|prefix| tree.below(prefix))
+        .map(|(path, _)| Change::remove(path))
+        .collect();
+    let is_registered =
+        tree.get(&path(app)).is_some_and(|state| state.value["origin"] == "REGISTERED");
+    if is_registered {
+        changes.push(Change::remove(path(app)));
+    }
+    changes
+}
+
+fn set(stage: &Stage<'_>, change: impl FnOnce(&mut Value)) -> Change {
+    let path = path(stage.app());
+    let mut state =
+        stage.tree.get(&path).map(|document| document.value.clone()).unwrap_or_default();
+    change(&mut state);
+    Change::put(path, state, None)
+}
+
+/// The app instance is up (§7.2.11).
+pub(super) fn confirm_ready(stage: &Stage<'_>, _: &Value) -> Result<Decision, Problem> {
+    let change = set(stage, |state| state["state"] = "READY".into());
+    Ok(Decision { changes: vec![change], ..Answer::nothing().into() })
+}
+
+/// The platform wants the app instance to end: it is told, and has some time.
+pub(super) fn terminate(stage: &Stage<'_>, body: &Value) -> Result<Decision, Problem> {
+    let grace_s = body["maxGracefulTimeout"].as_u64().unwrap_or(0);
+    let change = set(stage, |state| {
+        state["state"] = "TERMINATING".into();
+        state["termination"] = json!({
+            "operationAction": body["operationAction"],
+            "maxGracefulTimeout": grace_s,
+            "deadlineMs": stage.now_ms.saturating_add(grace_s.saturating_mul(1000)),
+        });
+    });
+    Ok(Decision { changes: vec![change], ..Answer::nothing().into() })
+}
+
+/// The app instance has ended what it did (§7.2.10).
+pub(super) fn confirm_termination(stage: &Stage<'_>, body: &Value) -> Result<Decision, Problem> {
+    let state = stage.tree.get(&path(stage.app())).map(|document| &document.value);
+    let pending = state.map(|state| &state["termination"]["operationAction"]);
+    match pending {
+        Some(action) if *action == body["operationAction"] => {}
+        Some(Value::String(action)) => {
+            return Err(Problem::new(409, format!("what is asked for is {action}")));
+        }
+        _ => return Err(Problem::new(409, "nobody has asked this app instance to end")),
+    }
+    Ok(Decision { changes: ended(stage.tree, stage.app()), ..Answer::nothing().into() })
+}
+
+/// App instances whose time to end is over.
+pub(super) fn due(tree: &Tree, now_ms: u64) -> Vec<Change> {
+    let prefix = format!("{ROOT}/applications/");
+    let over = tree.below(&prefix).filter(|(_, document)| {
+        document.value["termination"]["deadlineMs"].as_u64().is_some_and(|at_ms| at_ms <= now_ms)
+    });
+    over.flat_map(|(_, document)| {
+        ended(tree, document.value["appInstanceId"].as_str().unwrap_or_default())
+    })
+    .collect()
+}
+
+/// What is left of an app instance that has ended: its rules are inactive, its services are gone.
+fn ended(tree: &Tree, app: &str) -> Vec<Change> {
+    let own = format!("{SUPPORT}/applications/{}/", escape(app));
+    let rules = tree.below(&own).filter(|(_, document)| document.value["state"] == "ACTIVE");
+    let mut changes: Vec<Change> = rules
+        .map(|(path, document)| {
+            let mut rule = document.value.clone();
+            rule["state"] = "INACTIVE".into();
+            Change::put(path, rule, document.owner.clone())
+        })
+        .collect();
+    let services = format!("{SERVICES}/applications/{}/services/", escape(app));
+    changes.extend(tree.below(&services).map(|(path, _)| Change::remove(path)));
+    if let Some(document) = tree.get(&path(app)) {
+        let mut state = document.value.clone();
+        state["state"] = "TERMINATED".into();
+        if let Some(members) = state.as_object_mut() {
+            members.remove("termination");
+        }
+        changes.push(Change::put(path(app), state, None));
+    }
+    changes
+}
+
+/// An app instance is to end: who subscribed for it is told (§6.4.2).
+pub(super) fn events(change: &Changed, url: &str, _: u64) -> Vec<Event> {
+    let Some(state) = change.new.as_ref().filter(|_| change.path.starts_with(ROOT)) else {
+        return Vec::new();
+    };
+    let termination = &state["termination"];
+    let before = change.old.as_ref().map(|old| &old.value["termination"]);
+    if termination.is_null() || before == Some(termination) {
+        return Vec::new();
+    }
+    let app = state["appInstanceId"].as_str().unwrap_or_default();
+    let confirm = format!("{url}{SUPPORT}/applications/{}/confirm_termination", escape(app));
+    vec![Event {
+        root: format!("{SUPPORT}/applications/{}", escape(app)),
+        kind: "AppTerminationNotificationSubscription",
+        facts: Value::Null,
+        body: json!({
+            "notificationType": "AppTerminationNotification",
+            "operationAction": termination["operationAction"],
+            "maxGracefulTimeout": termination["maxGracefulTimeout"],
+            "_links": { "confirmTermination": { "href": confirm } },
+        }),
+        only: None,
+    }]
+}

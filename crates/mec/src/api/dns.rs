@@ -1,0 +1,51 @@
+//! DNS rules (ETSI GS MEC 011 §7.1.2.3): names that have another address at this edge.
+
+use crate::platform::Resolved;
+use crate::problem::Problem;
+use crate::table::Segment;
+use crate::tree::Tree;
+use serde_json::Value;
+use std::net::IpAddr;
+
+const ROOT: &str = "/mec_app_support/v1";
+/// How long an answer holds where its rule says nothing, in seconds.
+const TTL_S: u32 = 60;
+
+/// Checks that the name is one, and the address of its kind.
+pub(super) fn admit(value: &Value) -> Result<(), Problem> {
+    let text = |name: &str| value[name].as_str().unwrap_or_default();
+    let name = text("domainName").trim_end_matches('.');
+    if !freshet_router::dns::is_name(name) {
+        return Err(Problem::bad_request(format!("/domainName: `{name}` is no name of a host")));
+    }
+    let is_v6 = text("ipAddressType") == "IP_V6";
+    match text("ipAddress").parse::<IpAddr>() {
+        Ok(address) if address.is_ipv6() == is_v6 => Ok(()),
+        Ok(_) => Err(Problem::bad_request("/ipAddress is not of the kind that ipAddressType says")),
+        Err(_) => Err(Problem::bad_request("/ipAddress is no address")),
+    }
+}
+
+/// The address an active rule gives a name.
+pub(crate) fn resolve(tree: &Tree, name: &str, is_v6: bool) -> Option<Resolved> {
+    let word = |text: &str| Segment::Word(text.to_owned());
+    let part = |text: &str| Segment::Name(text.to_owned());
+    let pattern =
+        [word("applications"), part("appInstanceId"), word("dns_rules"), part("dnsRuleId")];
+    let rules = tree.matching(ROOT, &pattern, &[]).map(|(_, document)| &document.value);
+    let of_name = rules.filter(|rule| {
+        let known = rule["domainName"].as_str().unwrap_or_default().trim_end_matches('.');
+        rule["state"] == "ACTIVE" && known.eq_ignore_ascii_case(name)
+    });
+    let mut resolved: Option<Resolved> = None;
+    for rule in of_name {
+        let ttl_s = rule["ttl"].as_u64().and_then(|ttl| u32::try_from(ttl).ok()).unwrap_or(TTL_S);
+        let address: Option<IpAddr> = rule["ipAddress"].as_str().and_then(|text| text.parse().ok());
+        let address = address.filter(|address| address.is_ipv6() == is_v6);
+        if address.is_some() {
+            return Some(Resolved { address, ttl_s });
+        }
+        resolved = Some(Resolved { address: None, ttl_s });
+    }
+    resolved
+}

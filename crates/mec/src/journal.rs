@@ -1,0 +1,255 @@
+//! What outlives the process: each change on the disk before its client is told.
+//!
+//! A file of records: length, checksum, JSON. A record is whole or is not there, so that what a crash
+//! left half-written at the end is cut off; a mistake before the end is an error, as what came after
+//! it was promised. When much of it is of documents that are gone, it is written anew beside and
+//! renamed.
+
+use crate::limits::RECORD_BYTES_MAX;
+use crate::tree::{Change, Tree};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// First bytes of the file: its kind and version.
+const MAGIC: &[u8; 8] = b"fmecjnl1";
+/// Bytes before a record's JSON: its length and its checksum.
+const HEAD_BYTES: usize = 8;
+/// Records in the file for each document there is, beyond which it is written anew.
+const RECORDS_PER_DOCUMENT: u64 = 4;
+/// Records below which that is not worth it.
+const RECORDS_MIN: u64 = 1024;
+
+/// Changes that are all there or none, and the version after them.
+#[derive(Debug, Deserialize, Serialize)]
+struct Record {
+    version: u64,
+    changes: Vec<Change>,
+}
+
+/// A journal that is open.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    path: PathBuf,
+    file: File,
+    /// Where the last whole record ends.
+    end: u64,
+    records: u64,
+}
+
+impl Journal {
+    /// Opens a journal, or begins one, and has `tree` hold what it says.
+    ///
+    /// # Errors
+    /// Those of the file; [`io::ErrorKind::InvalidData`] where it is no journal, or is damaged.
+    pub(crate) fn open(path: &Path, tree: &mut Tree) -> io::Result<Self> {
+        let mut file =
+            File::options().read(true).write(true).create(true).truncate(false).open(path)?;
+        // Two platforms on one journal would each undo what the other promised.
+        file.try_lock().map_err(|error| {
+            io::Error::new(io::ErrorKind::ResourceBusy, format!("another process has it: {error}"))
+        })?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        let mut journal = Self { path: path.to_owned(), file, end: 0, records: 0 };
+        if bytes.len() < MAGIC.len() && MAGIC.starts_with(&bytes) {
+            journal.file.set_len(0)?;
+            journal.file.rewind()?;
+            journal.file.write_all(MAGIC)?;
+            journal.file.sync_all()?;
+            sync_folder(path)?;
+            journal.end = MAGIC.len() as u64;
+            return Ok(journal);
+        }
+        let records =
+            bytes.strip_prefix(MAGIC).ok_or_else(|| invalid("it is no journal of this program"))?;
+        let mut rest = records;
+        while let Some((record, after)) = next(rest)? {
+            for change in record.changes {
+                tree.apply(change);
+            }
+            tree.resume(record.version);
+            journal.records += 1;
+            rest = after;
+        }
+        journal.end = (bytes.len() - rest.len()) as u64;
+        journal.file.set_len(journal.end)?;
+        journal.file.seek(SeekFrom::Start(journal.end))?;
+        Ok(journal)
+    }
+
+    /// Puts changes on the disk; `version` is the tree's after them. When this returns they outlive
+    /// the machine's power.
+    ///
+    /// # Errors
+    /// Those of the file; then none of the changes is there.
+    pub(crate) fn append(&mut self, version: u64, changes: Vec<Change>) -> io::Result<()> {
+        let record = encode(&Record { version, changes })?;
+        let written = self.file.write_all(&record).and_then(|()| self.file.sync_data());
+        if let Err(error) = written {
+            // What is there of it must not come before what is written next.
+            self.file.set_len(self.end)?;
+            self.file.seek(SeekFrom::Start(self.end))?;
+            return Err(error);
+        }
+        self.end += record.len() as u64;
+        self.records += 1;
+        Ok(())
+    }
+
+    /// Writes it anew, with what there is alone, where much of it is of the past.
+    ///
+    /// # Errors
+    /// Those of the file; the old one is still there.
+    pub(crate) fn compact(&mut self, tree: &Tree) -> io::Result<()> {
+        let documents = tree.snapshot().count() as u64;
+        if self.records < RECORDS_MIN.max(documents * RECORDS_PER_DOCUMENT) {
+            return Ok(());
+        }
+        let beside = self.path.with_extension("new");
+        let mut file =
+            File::options().read(true).write(true).create(true).truncate(true).open(&beside)?;
+        file.lock()?;
+        let mut bytes = MAGIC.to_vec();
+        let mut records = 0;
+        for change in tree.snapshot() {
+            bytes.extend(encode(&Record { version: tree.version(), changes: vec![change] })?);
+            records += 1;
+        }
+        // Also where there is no document: versions go on.
+        bytes.extend(encode(&Record { version: tree.version(), changes: Vec::new() })?);
+        file.write_all(&bytes)?;
+        file.sync_all()?;
+        fs::rename(&beside, &self.path)?;
+        sync_folder(&self.path)?;
+        (self.file, self.end, self.records) = (file, bytes.len() as u64, records + 1);
+        Ok(())
+    }
+}
+
+fn encode(record: &Record) -> io::Result<Vec<u8>> {
+    let json = serde_json::to_vec(record)?;
+    if json.len() > RECORD_BYTES_MAX {
+        return Err(invalid(&format!(
+            "a record has {} bytes; {RECORD_BYTES_MAX} are the most",
+            json.len()
+        )));
+    }
+    let mut bytes = Vec::with_capacity(HEAD_BYTES + json.len());
+    bytes.extend((json.len() as u32).to_le_bytes());
+    bytes.extend(crc32c::crc32c(&json).to_le_bytes());
+    bytes.extend(json);
+    Ok(bytes)
+}
+
+/// The first record; none at the end, or where the last one is not whole.
+fn next(bytes: &[u8]) -> io::Result<Option<(Record, &[u8])>> {
+    let Some((head, rest)) = bytes.split_at_checked(HEAD_BYTES) else { return Ok(None) };
+    let (length, sum) = head.split_at(4);
+    let word = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("four bytes"));
+    let Some((json, after)) = rest.split_at_checked(word(length) as usize) else { return Ok(None) };
+    if crc32c::crc32c(json) != word(sum) {
+        // The last one may be long enough and not on the disk whole.
+        return if after.is_empty() { Ok(None) } else { Err(invalid("a record is damaged")) };
+    }
+    let record = serde_json::from_slice(json).map_err(|error| invalid(&error.to_string()))?;
+    Ok(Some((record, after)))
+}
+
+fn invalid(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why.to_owned())
+}
+
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn read(path: &Path) -> io::Result<Tree> {
+        let mut tree = Tree::default();
+        Journal::open(path, &mut tree)?;
+        Ok(tree)
+    }
+
+    fn shown(tree: &Tree) -> Vec<Change> {
+        tree.snapshot().collect()
+    }
+
+    proptest! {
+        /// Wherever a crash cuts the file, what is read is the state after some whole record, and all
+        /// that were promised before the cut are in it.
+        #[test]
+        fn a_cut_anywhere_leaves_whole_records(steps in prop::collection::vec((0..6_u8, any::<bool>()), 1..20), cut in 0..4096_usize) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("journal");
+            let mut tree = Tree::default();
+            let mut journal = Journal::open(&path, &mut tree).unwrap();
+            let mut states = vec![(journal.end, shown(&tree))];
+            for (name, puts) in steps {
+                let path = format!("/{name}");
+                let change = if puts { Change::put(path, json!({"n": name}), None) } else { Change::remove(path) };
+                tree.apply(change.clone());
+                journal.append(tree.version(), vec![change]).unwrap();
+                states.push((journal.end, shown(&tree)));
+            }
+            drop(journal);
+            let whole = fs::read(&path).unwrap();
+            let cut = cut.min(whole.len());
+            fs::write(&path, &whole[..cut]).unwrap();
+            let expected = states.iter().rev().find(|(end, _)| *end <= cut as u64);
+            let found = read(&path).unwrap();
+            prop_assert_eq!(shown(&found), expected.map(|(_, state)| state.clone()).unwrap_or_default());
+            // And it goes on from there.
+            prop_assert_eq!(shown(&read(&path).unwrap()), shown(&found));
+        }
+    }
+
+    #[test]
+    fn damage_before_the_end_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        let mut tree = Tree::default();
+        let mut journal = Journal::open(&path, &mut tree).unwrap();
+        for name in ["/a", "/b"] {
+            journal.append(1, vec![Change::put(name, json!({}), None)]).unwrap();
+        }
+        assert_eq!(read(&path).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+        drop(journal);
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[MAGIC.len() + HEAD_BYTES + 3] ^= 1;
+        fs::write(&path, &bytes).unwrap();
+        assert_eq!(read(&path).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        fs::write(&path, b"something else").unwrap();
+        assert_eq!(read(&path).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn it_does_not_grow_with_the_past() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        let mut tree = Tree::default();
+        let mut journal = Journal::open(&path, &mut tree).unwrap();
+        journal.records = RECORDS_MIN - 1;
+        for number in 0..2 {
+            let change = Change::put("/a", json!(number), Some("me".to_owned()));
+            tree.apply(change.clone());
+            journal.append(tree.version(), vec![change]).unwrap();
+        }
+        journal.compact(&tree).unwrap();
+        assert_eq!(journal.records, 2);
+        let change = Change::put("/b", json!(3), None);
+        tree.apply(change.clone());
+        journal.append(tree.version(), vec![change]).unwrap();
+        drop(journal);
+        let again = read(&path).unwrap();
+        assert_eq!((shown(&again), again.version()), (shown(&tree), tree.version()));
+        assert_eq!(again.owned("me"), 1);
+    }
+}

@@ -1,0 +1,49 @@
+//! The platform of a mobile edge host: the services, and the rules of traffic and names, that ETSI GS
+//! MEC has for applications at the edge of a mobile network.
+//!
+//! What it owns:
+//! - [`serve`]: the platform as a server;
+//! - the tables in `api/`: each interface's paths, types, scopes and attributes, from which routing,
+//!   checks and OpenAPI documents follow;
+//! - [`Platform`]: documents in one tree, and what requests make of them. It knows no clock and no sockets: a
+//!   request, the time and a random name go in, an [`Answer`] and changes come out;
+//! - [`callback`], [`notify`]: where notifications may go, and in which order they do;
+//! - [`token`], [`client`]: OAuth 2.0 client credentials and access tokens of RFC 9068.
+//!
+//! What it must never know: how packets are forwarded. Traffic rules are handed to the edge router as a
+//! whole, and count as made when it has them.
+//!
+//! ```
+//! use freshet_mec::{Call, Client, Issuer, Platform, Setup};
+//!
+//! let issuer = Issuer::new(&Issuer::new_key(), "http://mec.example", "mec").unwrap();
+//! let client = Client::new("secret", None, vec!["mec_app_support".into()]);
+//! let setup = Setup::new("http://mec.example", issuer, [("operator".to_owned(), client)].into());
+//! let platform = Platform::new(setup).unwrap();
+//! let call = Call::get("/mec_app_support/v1/timing/current_time", None);
+//! let refused = platform.decide(&call, "a fresh name", 1_800_000_000_000).unwrap_err();
+//! assert_eq!(refused.status, 401);
+//! ```
+#![forbid(unsafe_code)]
+
+mod api;
+pub mod callback;
+pub mod client;
+mod journal;
+pub mod limits;
+pub mod notify;
+mod platform;
+pub mod problem;
+mod query;
+pub mod serve;
+mod shape;
+mod table;
+mod time;
+pub mod token;
+mod tree;
+
+pub use callback::CallbackPolicy;
+pub use client::Client;
+pub use platform::{Answer, App, Call, Decision, Platform, Resolved, Setup};
+pub use problem::Problem;
+pub use token::Issuer;

@@ -1,0 +1,84 @@
+//! What a client is told when something is wrong: a problem of RFC 9457.
+
+use serde_json::{Value, json};
+
+/// The media type of a problem.
+pub const MEDIA_TYPE: &str = "application/problem+json";
+
+/// What went wrong.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Problem {
+    /// The status of the response.
+    pub status: u16,
+    /// What is wrong, where, and what to do.
+    pub detail: String,
+    /// `WWW-Authenticate`, of 401 and 403 (RFC 6750 §3).
+    pub challenge: Option<String>,
+    /// `Retry-After`, in seconds.
+    pub retry_after_s: Option<u64>,
+}
+
+impl Problem {
+    /// A problem by its status.
+    pub fn new(status: u16, detail: impl Into<String>) -> Self {
+        Self { status, detail: detail.into(), challenge: None, retry_after_s: None }
+    }
+
+    /// The request is wrong.
+    pub(crate) fn bad_request(detail: impl Into<String>) -> Self {
+        Self::new(400, detail)
+    }
+
+    /// What is named is not there.
+    pub(crate) fn not_found(path: &str) -> Self {
+        Self::new(404, format!("there is no {path}"))
+    }
+
+    /// The client may not do this.
+    pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
+        Self::new(403, detail)
+    }
+
+    /// The words for the status.
+    pub const fn title(&self) -> &'static str {
+        match self.status {
+            400 => "Bad Request",
+            401 => "Unauthorized",
+            403 => "Forbidden",
+            404 => "Not Found",
+            405 => "Method Not Allowed",
+            406 => "Not Acceptable",
+            409 => "Conflict",
+            412 => "Precondition Failed",
+            413 => "Content Too Large",
+            414 => "URI Too Long",
+            415 => "Unsupported Media Type",
+            422 => "Unprocessable Content",
+            429 => "Too Many Requests",
+            503 => "Service Unavailable",
+            507 => "Insufficient Storage",
+            _ => "Internal Server Error",
+        }
+    }
+
+    /// The body of the response.
+    pub fn body(&self) -> Value {
+        json!({
+            "type": "about:blank",
+            "title": self.title(),
+            "status": self.status,
+            "detail": self.detail,
+        })
+    }
+}
+
+/// The schema of a problem.
+pub(crate) fn schema() -> Value {
+    json!({ "type": "object", "properties": {
+        "type": { "type": "string", "format": "uri-reference" },
+        "title": { "type": "string" },
+        "status": { "type": "integer" },
+        "detail": { "type": "string" },
+        "instance": { "type": "string", "format": "uri-reference" },
+    } })
+}

@@ -1,0 +1,168 @@
+//! The configuration of a platform: a TOML file.
+
+use crate::client::Client;
+use crate::platform::App;
+use freshet_net::address::Address;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+/// A platform's configuration.
+#[derive(Debug)]
+pub struct Config {
+    /// Where clients connect.
+    pub listen: Address,
+    /// How they name it; by `listen` where it is not said.
+    pub url: Option<String>,
+    /// The folder of the journal and the key of tokens.
+    pub state: PathBuf,
+    /// Whom tokens are for.
+    pub audience: String,
+    /// The edge router's socket; without one, traffic rules that are active are refused.
+    pub router: Option<PathBuf>,
+    /// Addresses of callbacks that are allowed although they are this machine's.
+    pub callbacks_allowed: Vec<IpAddr>,
+    /// The resolver for clients of the mobile network.
+    pub dns: Option<Dns>,
+    /// Who may ask, by name.
+    pub clients: BTreeMap<String, Client>,
+    /// App instances, by name.
+    pub apps: BTreeMap<String, App>,
+}
+
+/// The resolver of DNS rules.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dns {
+    /// Where it is asked, by UDP.
+    pub listen: SocketAddr,
+    /// Who answers for other names; without one they are refused.
+    pub upstream: Option<SocketAddr>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    listen: String,
+    url: Option<String>,
+    state: PathBuf,
+    #[serde(default = "audience")]
+    audience: String,
+    router: Option<PathBuf>,
+    #[serde(default)]
+    callbacks_allowed: Vec<IpAddr>,
+    dns: Option<Dns>,
+    #[serde(default)]
+    client: BTreeMap<String, ClientFile>,
+    #[serde(default)]
+    app: BTreeMap<String, App>,
+}
+
+fn audience() -> String {
+    "mec".to_owned()
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClientFile {
+    secret_sha256: String,
+    app: Option<String>,
+    #[serde(default)]
+    scopes: Vec<String>,
+}
+
+/// Reads a configuration.
+///
+/// # Errors
+/// What is wrong, and where.
+pub fn read(text: &str) -> Result<Config, String> {
+    let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+    let listen = file.listen.parse().map_err(|error| format!("listen: {error}"))?;
+    if let Some(url) = &file.url {
+        let is_absolute =
+            crate::callback::Target::read(url).is_some_and(|target| target.path == "/");
+        if !is_absolute {
+            return Err(format!(
+                "url: `{url}` must be such as https://mec.example, without a path"
+            ));
+        }
+    }
+    let known: Vec<String> = crate::api::table().0.into_iter().map(|api| api.name).collect();
+    let clients = file.client.into_iter().map(|(name, client)| {
+        let wrong = |what: String| format!("client.{name}.{what}");
+        let secret_digest = digest(&client.secret_sha256)
+            .ok_or_else(|| wrong("secret_sha256: must be the 64 hexadecimal digits of `printf %s SECRET | sha256sum`".to_owned()))?;
+        for scope in &client.scopes {
+            let api = scope.split(':').next().unwrap_or_default();
+            if !known.iter().any(|name| name == api) {
+                return Err(wrong(format!("scopes: `{scope}` is of none of {}", known.join(", "))));
+            }
+        }
+        Ok((name, Client { secret_digest, app: client.app, scopes: client.scopes }))
+    });
+    Ok(Config {
+        listen,
+        url: file.url,
+        state: file.state,
+        audience: file.audience,
+        router: file.router,
+        callbacks_allowed: file.callbacks_allowed,
+        dns: file.dns,
+        clients: clients.collect::<Result<_, String>>()?,
+        apps: file.app,
+    })
+}
+
+fn digest(hex: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if hex.len() != 64 || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&hex[2 * index..][..2], 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: &str =
+        "secret_sha256 = \"2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b\"";
+
+    #[test]
+    fn a_configuration_is_read() {
+        let text = format!(
+            "listen = \"127.0.0.1:0\"\nstate = \"x\"\n[client.a]\n{SECRET}\nscopes = [\"mec_app_support\"]\n\
+             [[app.a.dns_rules]]\ndnsRuleId = \"www\"\nttl = 30\n"
+        );
+        let config = read(&text).unwrap();
+        assert_eq!(
+            config.clients["a"].secret_digest,
+            Client::new("secret", None, Vec::new()).secret_digest
+        );
+        assert_eq!(config.apps["a"].dns_rules[0]["ttl"], 30);
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_place() {
+        let whole = |rest: &str| format!("listen = \"127.0.0.1:0\"\nstate = \"x\"\n{rest}");
+        for (text, what) in [
+            ("state = \"x\"".to_owned(), "missing field `listen`"),
+            ("listen = \"here\"\nstate = \"x\"".to_owned(), "listen: "),
+            (whole("url = \"mec.example\""), "url: `mec.example` must"),
+            (whole("url = \"http://mec.example/x\""), "url: "),
+            (whole("ur = 1"), "unknown field `ur`"),
+            (whole("[client.a]\nsecret_sha256 = \"secret\""), "client.a.secret_sha256: must"),
+            (
+                whole(&format!("[client.a]\n{SECRET}\nscopes = [\"mec\"]")),
+                "client.a.scopes: `mec` is of none of mec_app_support",
+            ),
+        ] {
+            let said = read(&text).unwrap_err();
+            assert!(said.contains(what), "{said}");
+        }
+    }
+}

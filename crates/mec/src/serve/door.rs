@@ -1,0 +1,61 @@
+//! Connections of clients, for axum.
+
+use axum::extract::connect_info::Connected;
+use axum::serve::IncomingStream;
+use freshet_net::listener::Listener;
+use freshet_net::places::{Guarded, Place, Places};
+use freshet_net::stream::Stream;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// Pause before accepting again after the listener failed.
+const FAILED_PAUSE: Duration = Duration::from_secs(1);
+
+/// Accepts for axum.
+pub(super) struct Door {
+    listener: Listener,
+    places: Arc<Places>,
+}
+
+impl Door {
+    pub(super) fn new(listener: Listener, places: Arc<Places>) -> Self {
+        Self { listener, places }
+    }
+}
+
+impl axum::serve::Listener for Door {
+    type Io = Guarded;
+    type Addr = Option<Arc<Place>>;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        loop {
+            match self.listener.accept().await {
+                Ok((socket, _)) => {
+                    let admitted = self.places.admit(Stream::from(socket));
+                    let Some((stream, place)) = admitted else { continue };
+                    return (stream, Some(place));
+                }
+                Err(error) => {
+                    tracing::error!(%error, "the platform cannot accept");
+                    sleep(FAILED_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<Self::Addr> {
+        Ok(None)
+    }
+}
+
+/// How a handler finds the place of its connection.
+#[derive(Clone)]
+pub(super) struct PlaceOf(pub(super) Option<Arc<Place>>);
+
+impl Connected<IncomingStream<'_, Door>> for PlaceOf {
+    fn connect_info(stream: IncomingStream<'_, Door>) -> Self {
+        Self(stream.remote_addr().clone())
+    }
+}

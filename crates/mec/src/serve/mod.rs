@@ -1,0 +1,358 @@
+//! A platform that runs: HTTP for its clients, a resolver for names, the edge router behind it, and
+//! notifications on their way.
+//!
+//! One thread with a runtime of its own. What changes something is done one after the other: decided,
+//! handed to the edge router where it is about traffic rules, written to the journal, and answered. A
+//! write of the journal holds everything up for as long as the disk takes.
+
+mod config;
+mod deliver;
+mod door;
+mod key;
+mod machine;
+mod resolver;
+mod router;
+
+pub use config::{Config, read};
+pub use router::RouterError;
+
+use crate::limits::{BODY_BYTES_MAX, DELIVERIES_MAX, PATIENCE};
+use crate::notify::{Notice, Notified, Queue};
+use crate::platform::{Answer, Call, Platform, Setup};
+use crate::problem::Problem;
+use crate::token::Issuer;
+use aws_lc_rs::rand;
+use axum::Router as Axum;
+use axum::body::{Body, to_bytes};
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::response::Response;
+use door::{Door, PlaceOf};
+use freshet_base::clock::UnixMillis;
+use freshet_net::address::Address;
+use freshet_net::listener::{ListenOptions, Listener};
+use freshet_net::places::Places;
+use router::Router;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+/// How often is looked what is due by time.
+const TURN: Duration = Duration::from_millis(250);
+/// How often the edge router is asked whether it has our rules: it may have been started anew.
+const ROUTER_TURN: Duration = Duration::from_secs(2);
+
+/// A platform whose addresses are bound, and that answers nobody yet.
+#[derive(Debug)]
+pub struct Bound {
+    shared: Arc<Shared>,
+    listener: Listener,
+    resolver: Option<resolver::Resolver>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    platform: RwLock<Platform>,
+    /// Held while something is changed.
+    changing: tokio::sync::Mutex<()>,
+    router: Router,
+    queue: Mutex<Queue>,
+    /// Something was put into the queue, or is done.
+    moved: Notify,
+    courier: deliver::Courier,
+}
+
+/// Opens what a configuration says. `url` takes the place of the configuration's, for a port that the
+/// kernel chose.
+///
+/// # Errors
+/// What is wrong with it, or what this machine refused, with its place.
+pub fn bind(config: Config) -> Result<Bound, String> {
+    let listener = Listener::bind(&config.listen, &ListenOptions::default())
+        .map_err(|error| format!("listen: {error}"))?;
+    let url = match (&config.url, listener.local_address()) {
+        (Some(url), _) => url.clone(),
+        (None, Address::Tcp(address)) => format!("http://{address}"),
+        (None, Address::Unix(_)) => {
+            return Err("url: must be there, as `listen` is no address".to_owned());
+        }
+    };
+    let key = key::read_or_create(&config.state)?;
+    let issuer = Issuer::new(&key, &url, &config.audience).ok_or_else(|| {
+        format!("{}: this is no key for ES256", key::path(&config.state).display())
+    })?;
+    let mut setup = Setup::new(&url, issuer, config.clients);
+    setup.apps = config.apps;
+    setup.callbacks.own = machine::own_addresses();
+    setup.callbacks.allowed = config.callbacks_allowed;
+    let callbacks = setup.callbacks.clone();
+    let platform = Platform::open(setup, &config.state.join("journal"))?;
+    let resolver =
+        config.dns.map(|dns| resolver::Resolver::bind(dns.listen, dns.upstream)).transpose()?;
+    let shared = Shared {
+        platform: RwLock::new(platform),
+        changing: tokio::sync::Mutex::default(),
+        router: Router::new(config.router),
+        queue: Mutex::default(),
+        moved: Notify::new(),
+        courier: deliver::Courier::new(callbacks),
+    };
+    Ok(Bound { shared: Arc::new(shared), listener, resolver })
+}
+
+impl Bound {
+    /// Where it listens, with the port the kernel chose if 0 was asked for.
+    pub fn address(&self) -> &Address {
+        self.listener.local_address()
+    }
+
+    /// Where the resolver is asked, with the port the kernel chose if 0 was asked for.
+    pub fn resolver_address(&self) -> Option<std::net::SocketAddr> {
+        self.resolver.as_ref()?.address()
+    }
+
+    /// What became of notifications, at any time.
+    pub fn notified(&self) -> impl Fn() -> Notified + Send + use<> {
+        let shared = Arc::clone(&self.shared);
+        move || shared.queue().notified
+    }
+
+    /// Serves until the process ends, or what `over` waits for happens.
+    ///
+    /// # Errors
+    /// When the runtime cannot be made.
+    pub fn run(self, over: impl Future<Output = ()>) -> std::io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let Self { shared, listener, resolver } = self;
+            let door = Door::new(listener, Places::new(PATIENCE));
+            let service = Axum::new().fallback(answer).with_state(Arc::clone(&shared));
+            let serve = axum::serve(door, service.into_make_service_with_connect_info::<PlaceOf>());
+            let names = Arc::clone(&shared);
+            let resolving = async move {
+                match resolver {
+                    Some(resolver) => {
+                        resolver.run(move |name, is_v6| names.read().resolve(name, is_v6)).await
+                    }
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                _ = async { serve.await } => {}
+                () = resolving => {}
+                () = Arc::clone(&shared).deliver() => {}
+                () = Arc::clone(&shared).look_after() => {}
+                () = Arc::clone(&shared).keep_router() => {}
+                () = over => {}
+            }
+        });
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Platform> {
+        self.platform.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, notices: Vec<Notice>) {
+        if notices.is_empty() {
+            return;
+        }
+        let mut queue = self.queue();
+        notices.into_iter().for_each(|notice| queue.push(notice));
+        self.moved.notify_one();
+    }
+
+    /// What becomes of a request.
+    async fn decide(&self, call: &Call<'_>) -> Result<Answer, Problem> {
+        let (fresh, now_ms) = (fresh(), UnixMillis::now().0);
+        let decision = self.read().decide(call, &fresh, now_ms)?;
+        if decision.is_reading() {
+            return Ok(decision.answer().clone());
+        }
+        let _changing = self.changing.lock().await;
+        // What it was decided on may be another by now.
+        let decision = self.read().decide(call, &fresh, now_ms)?;
+        self.carry_out(decision).await
+    }
+
+    /// Does what was decided, while nothing else is changed.
+    async fn carry_out(&self, decision: crate::platform::Decision) -> Result<Answer, Problem> {
+        let rules = self.read().traffic_rules_after(&decision);
+        if let Some(rules) = rules {
+            self.router.set(&rules).await.map_err(|error| error.problem())?;
+        }
+        let done = {
+            let mut platform = self.platform.write().unwrap_or_else(PoisonError::into_inner);
+            platform.commit(decision, UnixMillis::now().0)
+        };
+        match done {
+            Ok((answer, notices)) => {
+                self.push(notices);
+                Ok(answer)
+            }
+            Err(error) => {
+                tracing::error!(%error, "the journal cannot be written");
+                // The packet path goes back to what was promised before.
+                let rules = self.read().traffic_rules();
+                if let Err(error) = self.router.set(&rules).await {
+                    tracing::error!(%error, "and the edge router has rules that nobody was promised");
+                }
+                Err(Problem::new(
+                    503,
+                    "this cannot be written down; the platform's own log says more",
+                ))
+            }
+        }
+    }
+
+    /// Does what is due by time.
+    async fn look_after(self: Arc<Self>) {
+        let mut turns = interval(TURN);
+        turns.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        loop {
+            turns.tick().await;
+            let _changing = self.changing.lock().await;
+            let due = self.read().due(UnixMillis::now().0);
+            if !due.is_reading()
+                && let Err(problem) = self.carry_out(due).await
+            {
+                tracing::warn!(why = problem.detail, "what is due could not be done");
+            }
+        }
+    }
+
+    /// Sees to it that the edge router has the rules.
+    async fn keep_router(self: Arc<Self>) {
+        loop {
+            let is_ours = self.router.has_ours().await;
+            if !is_ours {
+                let _changing = self.changing.lock().await;
+                let rules = self.read().traffic_rules();
+                match self.router.set(&rules).await {
+                    Ok(()) => tracing::info!("the edge router has the traffic rules"),
+                    Err(error) => {
+                        tracing::warn!(%error, "the edge router has not the traffic rules")
+                    }
+                }
+            }
+            sleep(ROUTER_TURN).await;
+        }
+    }
+
+    /// Delivers notifications.
+    async fn deliver(self: Arc<Self>) {
+        let mut under_way = tokio::task::JoinSet::new();
+        loop {
+            let now_ms = UnixMillis::now().0;
+            let next =
+                if under_way.len() < DELIVERIES_MAX { self.queue().next(now_ms) } else { None };
+            if let Some(notice) = next {
+                let shared = Arc::clone(&self);
+                under_way.spawn(async move {
+                    let taken = shared.courier.deliver(&notice).await;
+                    if let Err(why) = &taken {
+                        tracing::debug!(subscription = notice.subscription, why, "not delivered");
+                    }
+                    let authority = notice.target.authority();
+                    shared.queue().done(&authority, taken.is_ok(), UnixMillis::now().0);
+                    shared.moved.notify_one();
+                });
+                continue;
+            }
+            let wait = self.queue().due_ms().map_or(TURN, |due_ms| {
+                Duration::from_millis(due_ms.saturating_sub(now_ms)).min(TURN)
+            });
+            tokio::select! {
+                () = self.moved.notified() => {}
+                () = sleep(wait) => {}
+            }
+            while under_way.try_join_next().is_some() {}
+        }
+    }
+}
+
+/// A name unlike any other: 128 random bits.
+fn fresh() -> String {
+    let mut bytes = [0; 16];
+    rand::fill(&mut bytes).expect("the system has randomness");
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        write!(text, "{byte:02x}").expect("a string takes all");
+    }
+    text
+}
+
+/// Answers a request.
+async fn answer(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(PlaceOf(place)): ConnectInfo<PlaceOf>,
+    request: Request,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    let read = to_bytes(body, BODY_BYTES_MAX).await;
+    if let Some(place) = &place {
+        place.begin_work();
+    }
+    let answer = match read {
+        Err(_) => Problem::new(413, format!("{BODY_BYTES_MAX} bytes of body are the most")).into(),
+        Ok(body) => {
+            let field = |name: HeaderName| text(&parts.headers, &name);
+            let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
+            let call = Call {
+                method: parts.method.as_str(),
+                target,
+                authorization: field(header::AUTHORIZATION),
+                accept: field(header::ACCEPT),
+                content_type: field(header::CONTENT_TYPE),
+                if_match: field(header::IF_MATCH),
+                if_none_match: field(header::IF_NONE_MATCH),
+                body: &body,
+            };
+            shared.decide(&call).await.unwrap_or_else(Answer::from)
+        }
+    };
+    if let Some(place) = &place {
+        place.end_work();
+    }
+    response(&answer, parts.method == Method::HEAD)
+}
+
+/// A field that is there once; of several, none counts.
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?.to_str().ok()?;
+    values.next().is_none().then_some(value)
+}
+
+fn response(answer: &Answer, is_head: bool) -> Response {
+    let body = answer.body.as_ref().map(ToString::to_string);
+    let mut response = Response::new(match (&body, is_head) {
+        (Some(body), false) => Body::from(body.clone()),
+        _ => Body::empty(),
+    });
+    let status = StatusCode::from_u16(answer.status);
+    *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    if body.is_some() {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(answer.media_type()));
+    }
+    for (name, value) in &answer.fields {
+        if let (Ok(name), Ok(value)) =
+            (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value))
+        {
+            headers.insert(name, value);
+        }
+    }
+    // Documents have what clients sent: never to be taken for a page, and nobody else's to keep.
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("private, no-cache"));
+    response
+}

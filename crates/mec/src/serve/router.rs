@@ -1,0 +1,122 @@
+//! The edge router, at its socket: a line of JSON there, one back.
+
+use crate::problem::Problem;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+/// The version of what is said at the socket.
+const VERSION: u32 = 1;
+/// How long an answer may take: rules are compiled and swapped.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest answer, in bytes.
+const ANSWER_BYTES_MAX: u64 = 8 << 20;
+/// No generation: rules were not set yet.
+const NONE: u64 = u64::MAX;
+
+/// Why the edge router has not the rules.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RouterError {
+    /// It refuses them.
+    #[error("{0}")]
+    ClientRules(String),
+    /// No edge router is configured.
+    #[error("no edge router is configured: `router` names its socket")]
+    ConfigNone,
+    /// It cannot be asked.
+    #[error("{}: {why}", path.display())]
+    LocalSocket {
+        /// Its socket.
+        path: PathBuf,
+        /// What the system says.
+        why: String,
+    },
+}
+
+impl RouterError {
+    /// What a client is told.
+    pub(super) fn problem(&self) -> Problem {
+        match self {
+            Self::ClientRules(_) => {
+                Problem::new(422, format!("the edge router refuses the rules: {self}"))
+            }
+            _ => {
+                tracing::error!(error = %self, "the edge router cannot be asked");
+                Problem::new(503, "the rule is not in force: the edge router cannot be asked")
+            }
+        }
+    }
+}
+
+/// The way to the edge router.
+#[derive(Debug)]
+pub(super) struct Router {
+    socket: Option<PathBuf>,
+    /// What it calls the set of rules it got from here last.
+    generation: AtomicU64,
+}
+
+impl Router {
+    pub(super) fn new(socket: Option<PathBuf>) -> Self {
+        Self { socket, generation: AtomicU64::new(NONE) }
+    }
+
+    /// Has all rules replaced; when this returns, packets meet them. Without a router there is only a
+    /// set without active rules to be had.
+    pub(super) async fn set(&self, rules: &Value) -> Result<(), RouterError> {
+        let Some(socket) = &self.socket else {
+            let is_active =
+                rules.as_array().into_iter().flatten().any(|rule| rule["state"] == "ACTIVE");
+            return if is_active { Err(RouterError::ConfigNone) } else { Ok(()) };
+        };
+        let answer = ask(socket, &json!({ "ask": "set-rules", "rules": rules })).await?;
+        self.generation.store(answer["generation"].as_u64().unwrap_or(NONE), Relaxed);
+        Ok(())
+    }
+
+    /// Whether it has the rules that were set from here last.
+    pub(super) async fn has_ours(&self) -> bool {
+        let Some(socket) = &self.socket else { return true };
+        let known = self.generation.load(Relaxed);
+        let status = ask(socket, &json!({ "ask": "status" })).await;
+        status.is_ok_and(|status| known != NONE && status["generation"] == known)
+    }
+}
+
+async fn ask(socket: &Path, question: &Value) -> Result<Value, RouterError> {
+    let wrong = |why: String| RouterError::LocalSocket { path: socket.to_owned(), why };
+    let asking = async {
+        let mut stream = UnixStream::connect(socket).await?;
+        let mut question = question.clone();
+        question["version"] = VERSION.into();
+        stream.write_all(format!("{question}\n").as_bytes()).await?;
+        let mut line = Vec::new();
+        stream.take(ANSWER_BYTES_MAX).read_to_end(&mut line).await?;
+        Ok::<_, std::io::Error>(line)
+    };
+    let line = timeout(ANSWER_TIMEOUT, asking).await;
+    let line = line
+        .map_err(|_| wrong("it does not answer".to_owned()))?
+        .map_err(|error| wrong(error.to_string()))?;
+    let answer: Value =
+        serde_json::from_slice(&line).map_err(|error| wrong(format!("no answer: {error}")))?;
+    if let Some(error) = answer["error"].as_str() {
+        let mistakes = answer["mistakes"].as_array().into_iter().flatten();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let mistakes: Vec<String> = mistakes
+            .map(|one| format!("{}: {}", text(&one["place"]), text(&one["what"])))
+            .collect();
+        // Rules have mistakes; whatever else it says is not about them.
+        return Err(if mistakes.is_empty() {
+            wrong(error.to_owned())
+        } else {
+            RouterError::ClientRules(mistakes.join("; "))
+        });
+    }
+    Ok(answer["answer"].clone())
+}

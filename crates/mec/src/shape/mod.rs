@@ -1,0 +1,108 @@
+//! What documents look like: types as the tables in `api/` write them, and whether a document is of
+//! one.
+//!
+//! A type is a record of fields or a name for a shape. A field is written `name shape`: `name?` may be
+//! left out, `name=` is the platform's to give and is ignored in what clients send.
+
+mod check;
+mod document;
+mod read;
+
+pub(crate) use check::Direction;
+pub(crate) use read::shape;
+
+use std::collections::BTreeMap;
+
+/// What a value is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Shape {
+    /// Anything.
+    Any,
+    /// An object, with any members.
+    Object,
+    /// A string.
+    Text,
+    /// A string that is a URI reference.
+    Uri,
+    /// A string that is a time of RFC 3339.
+    Time,
+    /// A string that is one of these.
+    Choice(Vec<String>),
+    /// A number that is one of these.
+    Code(Vec<i64>),
+    /// A whole number between these, both included.
+    Integer(i64, i64),
+    /// A number.
+    Number,
+    /// `true` or `false`.
+    Boolean,
+    /// A list of so many.
+    List(Box<Self>, usize, usize),
+    /// A type by its name.
+    Named(String),
+    /// One of several.
+    Either(Vec<Self>),
+}
+
+/// Whether a field has to be there.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Presence {
+    Required,
+    Optional,
+    /// The platform sets it.
+    Given,
+}
+
+/// A member of a record.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Field {
+    pub(crate) name: String,
+    pub(crate) presence: Presence,
+    pub(crate) shape: Shape,
+}
+
+/// A named type.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Type {
+    Record(Vec<Field>),
+    Alias(Shape),
+}
+
+/// The types of one interface.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Types(pub(crate) BTreeMap<String, Type>);
+
+impl Types {
+    /// The fields of a record, through names.
+    pub(crate) fn fields<'a>(&'a self, shape: &'a Shape) -> Option<&'a [Field]> {
+        let Shape::Named(name) = shape else { return None };
+        match self.0.get(name)? {
+            Type::Record(fields) => Some(fields),
+            Type::Alias(shape) => self.fields(shape),
+        }
+    }
+
+    /// Names that are used and not there.
+    pub(crate) fn missing(&self) -> Vec<String> {
+        let mut used = Vec::new();
+        for one in self.0.values() {
+            match one {
+                Type::Record(fields) => {
+                    fields.iter().for_each(|field| names(&field.shape, &mut used))
+                }
+                Type::Alias(shape) => names(shape, &mut used),
+            }
+        }
+        used.retain(|name| !self.0.contains_key(name));
+        used
+    }
+}
+
+fn names(shape: &Shape, into: &mut Vec<String>) {
+    match shape {
+        Shape::Named(name) => into.push(name.clone()),
+        Shape::List(of, ..) => names(of, into),
+        Shape::Either(shapes) => shapes.iter().for_each(|shape| names(shape, into)),
+        _ => {}
+    }
+}

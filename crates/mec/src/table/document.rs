@@ -1,0 +1,92 @@
+//! The OpenAPI document of an interface, from its table.
+
+use super::{Act, Api, Operation, Resource, Segment};
+use serde_json::{Map, Value, json};
+
+impl Api {
+    /// The document; `url` is where the platform is reached.
+    pub(crate) fn document(&self, url: &str) -> Value {
+        let paths: Map<String, Value> = self
+            .resources
+            .iter()
+            .map(|resource| (resource.template(), self.path(resource)))
+            .collect();
+        let mut schemas = self.types.schemas();
+        schemas.insert("Problem".to_owned(), crate::problem::schema());
+        json!({
+            "openapi": "3.1.0",
+            "info": { "title": self.title, "version": self.version },
+            "servers": [{ "url": format!("{url}{}", self.root()) }],
+            "paths": paths,
+            "components": {
+                "schemas": schemas,
+                "securitySchemes": { "oauth2": { "type": "oauth2", "flows": { "clientCredentials": {
+                    "tokenUrl": format!("{url}/oauth2/token"), "scopes": self.scopes(),
+                } } } },
+            },
+        })
+    }
+
+    fn scopes(&self) -> Map<String, Value> {
+        let operations = self.resources.iter().flat_map(|resource| &resource.operations);
+        operations.map(|operation| (operation.scope.clone(), "".into())).collect()
+    }
+
+    fn path(&self, resource: &Resource) -> Value {
+        let names: Vec<Value> = resource
+            .segments
+            .iter()
+            .filter_map(|segment| match segment {
+                Segment::Name(name) => Some(json!({
+                    "name": name, "in": "path", "required": true, "schema": { "type": "string" },
+                })),
+                Segment::Word(_) => None,
+            })
+            .collect();
+        let mut path: Map<String, Value> = resource
+            .operations
+            .iter()
+            .map(|one| (one.method.name().to_ascii_lowercase(), operation(one)))
+            .collect();
+        path.insert("parameters".to_owned(), names.into());
+        path.into()
+    }
+}
+
+fn operation(one: &Operation) -> Value {
+    let parameters: Vec<Value> = one
+        .parameters
+        .iter()
+        .map(|parameter| {
+            json!({
+                "name": parameter.name, "in": "query", "required": parameter.is_required,
+                "schema": { "type": "string" },
+            })
+        })
+        .collect();
+    let status = match one.act {
+        Act::Create => "201",
+        Act::Remove => "204",
+        _ if one.answer.is_none() => "204",
+        _ => "200",
+    };
+    let content =
+        |shape: &crate::shape::Shape| json!({ "application/json": { "schema": shape.schema() } });
+    let mut success = json!({ "description": "Done" });
+    if let Some(answer) = one.answer.as_ref().filter(|_| status != "204") {
+        success["content"] = content(answer);
+    }
+    let problem = json!({
+        "description": "What is wrong (RFC 9457)",
+        "content": { "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
+    });
+    let mut text = json!({
+        "parameters": parameters,
+        "responses": { status: success, "default": problem },
+        "security": [{ "oauth2": [one.scope] }],
+    });
+    if let Some(body) = &one.body {
+        text["requestBody"] = json!({ "required": true, "content": content(body) });
+    }
+    text
+}

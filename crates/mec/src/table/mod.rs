@@ -1,0 +1,215 @@
+//! The table of all interfaces: paths, methods, types, scopes and what may be filtered by. Routing,
+//! checks and the OpenAPI documents follow from it.
+
+mod document;
+mod read;
+
+pub(crate) use read::read;
+
+use crate::shape::{Shape, Types};
+
+/// A part of a path.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Segment {
+    /// These characters.
+    Word(String),
+    /// Anything, by this name.
+    Name(String),
+}
+
+/// What a method does.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Act {
+    /// Gives the documents of a collection.
+    List(View),
+    /// Gives links to the subscriptions of a collection.
+    Links,
+    /// Makes a document.
+    Create,
+    /// Gives a document.
+    Read(View),
+    /// Puts another in a document's place.
+    Replace,
+    /// Changes some members of a document (RFC 7396).
+    Patch,
+    /// Removes a document.
+    Remove,
+    /// Something of the interface's own.
+    Own(String),
+}
+
+/// Which documents are looked at.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct View {
+    /// Their paths.
+    pub(crate) pattern: Vec<Segment>,
+    /// Whether clients see those of others.
+    pub(crate) is_public: bool,
+}
+
+impl Act {
+    /// Whether it changes nothing: decides the scope.
+    pub(crate) fn is_reading(&self, method: Method) -> bool {
+        matches!(self, Self::List(_) | Self::Links | Self::Read(_)) || method == Method::Get
+    }
+}
+
+/// A method.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Method {
+    Get,
+    Post,
+    Put,
+    Patch,
+    Delete,
+}
+
+impl Method {
+    /// By its name in the table or on the wire.
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        let all = [Self::Get, Self::Post, Self::Put, Self::Patch, Self::Delete];
+        all.into_iter().find(|method| method.name().eq_ignore_ascii_case(name))
+    }
+
+    /// As on the wire.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// A parameter of a query, and the attribute it stands for: a path through the document.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Parameter {
+    pub(crate) name: String,
+    pub(crate) attribute: String,
+    pub(crate) is_required: bool,
+}
+
+/// What can be done with a resource.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    pub(crate) method: Method,
+    pub(crate) act: Act,
+    pub(crate) body: Option<Shape>,
+    pub(crate) answer: Option<Shape>,
+    pub(crate) parameters: Vec<Parameter>,
+    /// `interface:noun:read` or `:write`; a token needs it or its beginning.
+    pub(crate) scope: String,
+}
+
+/// A path and what it takes.
+#[derive(Clone, Debug)]
+pub(crate) struct Resource {
+    pub(crate) segments: Vec<Segment>,
+    /// The attribute of a document that says the last name of its path.
+    pub(crate) id: Option<String>,
+    pub(crate) operations: Vec<Operation>,
+}
+
+impl Resource {
+    /// As in the table: `/applications/{appInstanceId}/services`.
+    pub(crate) fn template(&self) -> String {
+        let segment = |segment: &Segment| match segment {
+            Segment::Word(word) => format!("/{word}"),
+            Segment::Name(name) => format!("/{{{name}}}"),
+        };
+        self.segments.iter().map(segment).collect()
+    }
+}
+
+/// An interface.
+#[derive(Clone, Debug)]
+pub(crate) struct Api {
+    /// Its first segment.
+    pub(crate) name: String,
+    /// Its second segment.
+    pub(crate) version: String,
+    /// What it is, and by which standard.
+    pub(crate) title: String,
+    pub(crate) types: Types,
+    pub(crate) resources: Vec<Resource>,
+}
+
+impl Api {
+    /// What all its paths begin with.
+    pub(crate) fn root(&self) -> String {
+        format!("/{}/{}", self.name, self.version)
+    }
+
+    /// The collection that makes what `resource` is one of: its path without the last segment.
+    pub(crate) fn item_of(&self, collection: &Resource) -> Option<&Resource> {
+        let length = collection.segments.len() + 1;
+        self.resources.iter().find(|one| {
+            one.segments.len() == length
+                && one.segments.starts_with(&collection.segments)
+                && matches!(one.segments.last(), Some(Segment::Name(_)))
+        })
+    }
+}
+
+/// Where a request goes.
+#[derive(Clone, Debug)]
+pub(crate) struct Route<'a> {
+    pub(crate) api: &'a Api,
+    pub(crate) resource: &'a Resource,
+    /// Names of the path with what is there.
+    pub(crate) names: Vec<(&'a str, String)>,
+}
+
+impl Route<'_> {
+    /// Whether the path has a word.
+    pub(crate) fn template_has(&self, word: &str) -> bool {
+        self.resource.segments.iter().any(|segment| *segment == Segment::Word(word.to_owned()))
+    }
+
+    /// What is in the path under a name.
+    pub(crate) fn name(&self, name: &str) -> Option<&str> {
+        self.names.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// All interfaces.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table(pub(crate) Vec<Api>);
+
+impl Table {
+    /// The resource of a path, without its query, percent-decoded by segment.
+    pub(crate) fn route(&self, path: &str) -> Option<Route<'_>> {
+        let parts: Vec<String> =
+            path.strip_prefix('/')?.split('/').map(crate::query::decode).collect();
+        let (name, version) = (parts.first()?, parts.get(1)?);
+        let api = self.0.iter().find(|api| api.name == *name && api.version == *version)?;
+        // Words go before names: `/a/b` is not `/a/{id}`.
+        let fits = api.resources.iter().filter_map(|resource| {
+            let names = names(&resource.segments, &parts[2..])?;
+            Some(Route { api, resource, names })
+        });
+        fits.min_by_key(|route| route.names.len())
+    }
+}
+
+/// What a path has for the names of a pattern, if it is of the pattern.
+pub(crate) fn names<'a>(
+    pattern: &'a [Segment],
+    parts: &[impl AsRef<str>],
+) -> Option<Vec<(&'a str, String)>> {
+    if pattern.len() != parts.len() {
+        return None;
+    }
+    let mut found = Vec::new();
+    for (segment, part) in pattern.iter().zip(parts) {
+        match segment {
+            Segment::Word(word) if word == part.as_ref() => {}
+            Segment::Word(_) => return None,
+            Segment::Name(_) if part.as_ref().is_empty() => return None,
+            Segment::Name(name) => found.push((name.as_str(), part.as_ref().to_owned())),
+        }
+    }
+    Some(found)
+}

@@ -1,0 +1,221 @@
+//! What the platform holds: documents by their paths.
+
+use crate::limits::DOCUMENTS_MAX;
+use crate::table::{self, Segment};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// A document.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Document {
+    pub(crate) value: Value,
+    /// Which version of it this is: another one for each change, also after it was removed.
+    pub(crate) version: u64,
+    /// The client that made it; nobody where the platform did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) owner: Option<String>,
+}
+
+impl Document {
+    /// Its entity tag (RFC 9110 §8.8.3).
+    pub(crate) fn etag(&self) -> String {
+        format!("\"{:x}\"", self.version)
+    }
+}
+
+/// A change of a document: there is none any more, or this one.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Change {
+    pub(crate) path: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) value: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) owner: Option<String>,
+}
+
+impl Change {
+    /// Has a document there.
+    pub(crate) fn put(path: impl Into<String>, value: Value, owner: Option<String>) -> Self {
+        Self { path: path.into(), value: Some(value), owner }
+    }
+
+    /// Has none there.
+    pub(crate) fn remove(path: impl Into<String>) -> Self {
+        Self { path: path.into(), value: None, owner: None }
+    }
+}
+
+/// What a change did.
+#[derive(Clone, Debug)]
+pub(crate) struct Changed {
+    pub(crate) path: String,
+    pub(crate) old: Option<Document>,
+    pub(crate) new: Option<Value>,
+}
+
+/// Documents by their paths.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tree {
+    documents: BTreeMap<String, Document>,
+    version: u64,
+    /// How many documents each owner has.
+    owned: BTreeMap<String, usize>,
+}
+
+impl Tree {
+    /// Has versions go on where another process left them.
+    pub(crate) fn resume(&mut self, version: u64) {
+        self.version = self.version.max(version);
+    }
+
+    /// The last version that was given.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(crate) fn apply(&mut self, change: Change) -> Changed {
+        self.version += 1;
+        let old = self.documents.remove(&change.path);
+        if let Some(owner) = old.as_ref().and_then(|old| old.owner.as_ref())
+            && let Some(count) = self.owned.get_mut(owner)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.owned.remove(owner);
+            }
+        }
+        let (path, owner) = (change.path, change.owner);
+        if let Some(value) = change.value.clone() {
+            if let Some(owner) = &owner {
+                *self.owned.entry(owner.clone()).or_default() += 1;
+            }
+            self.documents.insert(path.clone(), Document { value, version: self.version, owner });
+        }
+        Changed { path, old, new: change.value }
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Option<&Document> {
+        self.documents.get(path)
+    }
+
+    /// Whether no more documents fit.
+    pub(crate) fn is_full(&self) -> bool {
+        self.documents.len() >= DOCUMENTS_MAX
+    }
+
+    /// How many documents an owner has.
+    pub(crate) fn owned(&self, owner: &str) -> usize {
+        self.owned.get(owner).copied().unwrap_or(0)
+    }
+
+    /// Documents whose path begins so, in the order of their paths.
+    pub(crate) fn below<'a>(
+        &'a self,
+        prefix: &'a str,
+    ) -> impl Iterator<Item = (&'a str, &'a Document)> {
+        self.documents
+            .range(prefix.to_owned()..)
+            .take_while(move |(path, _)| path.starts_with(prefix))
+            .map(|(path, document)| (path.as_str(), document))
+    }
+
+    /// Documents of a pattern of paths below `root`, with what is known of its names.
+    pub(crate) fn matching<'a>(
+        &'a self,
+        root: &str,
+        pattern: &'a [Segment],
+        known: &'a [(&'a str, String)],
+    ) -> impl Iterator<Item = (&'a str, &'a Document)> {
+        let mut prefix = format!("{root}/");
+        for segment in pattern {
+            let part = match segment {
+                Segment::Word(word) => word,
+                Segment::Name(name) => match known.iter().find(|(other, _)| other == name) {
+                    Some((_, value)) => value,
+                    None => break,
+                },
+            };
+            prefix.push_str(&escape(part));
+            prefix.push('/');
+        }
+        prefix.pop();
+        let skipped = root.len() + 1;
+        let range = self.documents.range(prefix.clone()..);
+        range.take_while(move |(path, _)| path.starts_with(&prefix)).filter_map(
+            move |(path, document)| {
+                let parts: Vec<String> =
+                    path.get(skipped..)?.split('/').map(crate::query::decode).collect();
+                let names = table::names(pattern, &parts)?;
+                let agrees = names.iter().all(|(name, value)| {
+                    known
+                        .iter()
+                        .find(|(other, _)| other == name)
+                        .is_none_or(|(_, known)| known == value)
+                });
+                agrees.then_some((path.as_str(), document))
+            },
+        )
+    }
+
+    /// Everything, as changes that make it anew.
+    pub(crate) fn snapshot(&self) -> impl Iterator<Item = Change> + '_ {
+        self.documents.iter().map(|(path, document)| Change {
+            path: path.clone(),
+            value: Some(document.value.clone()),
+            owner: document.owner.clone(),
+        })
+    }
+}
+
+/// A segment of a path, with what may not stand in one as `%XX`.
+pub(crate) fn escape(segment: &str) -> String {
+    let mut out = String::with_capacity(segment.len());
+    for byte in segment.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte) {
+            out.push(byte.into());
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Segment::{Name, Word};
+    use serde_json::json;
+
+    #[test]
+    fn documents_are_found_by_pattern() {
+        let mut tree = Tree::default();
+        for path in [
+            "/a/v1/apps/1/parts/x",
+            "/a/v1/apps/1%2F2/parts/y",
+            "/a/v1/apps/1/parts/x/z",
+            "/b/v1/apps/1/parts/x",
+        ] {
+            tree.apply(Change::put(path, json!({}), Some("me".to_owned())));
+        }
+        let pattern =
+            [Word("apps".into()), Name("app".into()), Word("parts".into()), Name("part".into())];
+        let found = |known: &[(&str, String)]| -> Vec<String> {
+            tree.matching("/a/v1", &pattern, known).map(|(path, _)| path.to_owned()).collect()
+        };
+        assert_eq!(found(&[]), ["/a/v1/apps/1%2F2/parts/y", "/a/v1/apps/1/parts/x"]);
+        assert_eq!(found(&[("app", "1/2".into())]), ["/a/v1/apps/1%2F2/parts/y"]);
+        assert_eq!(found(&[("part", "x".into())]), ["/a/v1/apps/1/parts/x"]);
+        assert_eq!(tree.owned("me"), 4);
+    }
+
+    #[test]
+    fn versions_never_come_again() {
+        let mut tree = Tree::default();
+        tree.apply(Change::put("/a", json!(1), None));
+        let first = tree.get("/a").unwrap().etag();
+        tree.apply(Change::remove("/a"));
+        tree.apply(Change::put("/a", json!(1), None));
+        assert_ne!(tree.get("/a").unwrap().etag(), first);
+    }
+}

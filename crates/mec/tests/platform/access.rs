@@ -1,0 +1,150 @@
+//! Who may do what: without a token, with a stranger's, with another app's.
+
+use crate::support::{SERVICES, SUPPORT, URL, World, location, service};
+use freshet_mec::Call;
+use freshet_mec::limits::TOKEN_S;
+use serde_json::{Value, json};
+
+/// Each operation with names that are there where they can be.
+fn operations(world: &World) -> Vec<(&'static str, String)> {
+    let operations = world.platform.operations().into_iter();
+    let named = operations.map(|(method, path, _)| {
+        (method, path.replace("{appInstanceId}", "camera").replace("{trafficRuleId}", "video"))
+    });
+    named.collect()
+}
+
+#[test]
+fn every_operation_needs_a_token_with_its_scope() {
+    let mut world = World::new();
+    let operations = operations(&world);
+    assert!(operations.len() > 30);
+    for (method, path) in operations {
+        let none = Call { method, target: &path, ..Call::default() };
+        let (answer, _) = world.call(&none);
+        assert_eq!(answer.status, 401, "{method} {path}");
+        assert_eq!(answer.field("WWW-Authenticate"), Some("Bearer realm=\"mec\""));
+        let (answer, _) = world.ask("stranger", method, &path, &Value::Null);
+        assert_eq!(answer.status, 403, "{method} {path}");
+        let challenge = answer.field("WWW-Authenticate").unwrap();
+        assert!(challenge.contains("insufficient_scope"), "{challenge}");
+        let forged = format!("{}x", world.token("operator"));
+        for authorization in
+            [forged.as_str(), "Bearer", "Bearer ", "Basic b3BlcmF0b3I6b3BlcmF0b3I=", "Bearer a.b.c"]
+        {
+            let call = Call { authorization: Some(authorization), ..none };
+            let (answer, _) = world.call(&call);
+            assert_eq!(answer.status, 401, "{method} {path} {authorization}");
+        }
+    }
+}
+
+#[test]
+fn an_app_instance_sees_its_own_alone() {
+    let mut world = World::new();
+    let about_apps = |path: &&(&'static str, String)| path.1.contains("/camera");
+    let operations = operations(&world);
+    let of_app: Vec<_> = operations.iter().filter(about_apps).collect();
+    assert!(of_app.len() > 20);
+    for (method, path) in of_app {
+        assert_eq!(
+            world.ask("viewer", method, path, &Value::Null).0.status,
+            403,
+            "{method} {path}"
+        );
+    }
+    let place = location(
+        &world
+            .ask("camera", "POST", &format!("{SERVICES}/applications/camera/services"), &service())
+            .0,
+    );
+    // The registry is for all to read, and its entries for their owners to change.
+    let id = place.rsplit('/').next().unwrap().to_owned();
+    assert_eq!(world.get("viewer", &format!("{SERVICES}/services/{id}")).status, 200);
+    assert_eq!(world.ask("viewer", "DELETE", &place, &Value::Null).0.status, 403);
+    assert_eq!(world.ask("operator", "DELETE", &place, &Value::Null).0.status, 204);
+}
+
+#[test]
+fn an_escaped_path_is_the_path_it_stands_for() {
+    let mut world = World::new();
+    for path in [
+        "/applications/%63amera/services",
+        "/applications/camera%2Fservices",
+        "/applications//services",
+        "/applications/../applications/camera/services",
+    ] {
+        let status = world.get("viewer", &format!("{SERVICES}{path}")).status;
+        assert!(matches!(status, 403 | 404), "{path}: {status}");
+    }
+    assert_eq!(
+        world.get("camera", &format!("{SERVICES}/applications/%63amera/services")).status,
+        200
+    );
+}
+
+#[test]
+fn tokens_hold_for_their_time() {
+    let mut world = World::new();
+    let path = format!("{SUPPORT}/timing/current_time");
+    assert_eq!(world.get("camera", &path).status, 200);
+    world.now_ms += TOKEN_S * 1000;
+    let late = world.get("camera", &path);
+    assert_eq!(late.status, 401);
+    assert!(late.field("WWW-Authenticate").unwrap().contains("invalid_token"));
+    world.renew("camera");
+    assert_eq!(world.get("camera", &path).status, 200);
+}
+
+#[test]
+fn a_token_holds_no_more_than_was_asked_for() {
+    let mut world = World::new();
+    let form = "grant_type=client_credentials&client_id=camera&client_secret=camera&scope=mec_app_support:timing:read";
+    let call =
+        Call { method: "POST", target: "/oauth2/token", body: form.as_bytes(), ..Call::default() };
+    let token = world.call(&call).0.body.unwrap()["access_token"].as_str().unwrap().to_owned();
+    let bearer = format!("Bearer {token}");
+    for (path, status) in
+        [("/timing/current_time", 403), ("/applications/camera/traffic_rules", 403)]
+    {
+        let path = format!("{SUPPORT}{path}");
+        assert_eq!(world.call(&Call::get(&path, Some(&bearer))).0.status, status, "{path}");
+    }
+    let form = form.replace("timing:read", "current_time:read");
+    let call = Call { body: form.as_bytes(), ..call };
+    let token = world.call(&call).0.body.unwrap()["access_token"].as_str().unwrap().to_owned();
+    let path = format!("{SUPPORT}/timing/current_time");
+    assert_eq!(world.call(&Call::get(&path, Some(&format!("bearer {token}")))).0.status, 200);
+}
+
+#[test]
+fn what_is_open_says_no_secret() {
+    let mut world = World::new();
+    for path in [
+        "/",
+        "/oauth2/keys",
+        "/.well-known/oauth-authorization-server",
+        "/mec_app_support/v1/openapi.json",
+    ] {
+        let (answer, _) = world.call(&Call::get(path, None));
+        assert_eq!(answer.status, 200, "{path}");
+        let key = &answer.body.unwrap()["keys"][0];
+        assert!(key.get("d").is_none(), "a private key");
+    }
+    let (answer, _) = world.call(&Call::get("/.well-known/oauth-authorization-server", None));
+    assert_eq!(answer.body.unwrap()["token_endpoint"], format!("{URL}/oauth2/token"));
+    assert_eq!(world.call(&Call::get("/none", None)).0.status, 401);
+    assert_eq!(world.get("stranger", "/none").status, 404);
+}
+
+#[test]
+fn documents_describe_every_operation() {
+    let mut world = World::new();
+    for (method, path, scope) in world.platform.operations() {
+        let root: String = path.split('/').take(3).collect::<Vec<_>>().join("/");
+        let (answer, _) = world.call(&Call::get(&format!("{root}/openapi.json"), None));
+        let document = answer.body.unwrap();
+        let operation = &document["paths"][&path[root.len()..]][method.to_ascii_lowercase()];
+        assert_eq!(operation["security"][0]["oauth2"], json!([scope]), "{method} {path}");
+    }
+}

@@ -1,0 +1,207 @@
+//! App instances: their registration, their rules, and how they end.
+
+use crate::support::{SERVICES, SUPPORT, URL, World, location, name, rule, service};
+use freshet_mec::Resolved;
+use serde_json::{Value, json};
+
+const APP: &str = "/mec_app_support/v1/applications/camera";
+
+#[test]
+fn a_rule_is_decided_with_the_whole_set_and_then_done() {
+    let mut world = World::new();
+    let mut active = rule();
+    active["state"] = "ACTIVE".into();
+    let body = active.to_string();
+    let token = world.token("camera").to_owned();
+    let path = format!("{APP}/traffic_rules/video");
+    let call = freshet_mec::Call {
+        method: "PUT",
+        target: &path,
+        authorization: Some(&token),
+        body: body.as_bytes(),
+        ..Default::default()
+    };
+    let decision = world.platform.decide(&call, "x", world.now_ms).unwrap();
+    let rules = world.platform.traffic_rules_after(&decision).expect("it is about a rule");
+    assert_eq!(
+        (&rules[0]["state"], &rules[0]["trafficRuleId"]),
+        (&json!("ACTIVE"), &json!("camera/video"))
+    );
+    // Nothing is done yet: the router may refuse it.
+    assert_eq!(world.platform.traffic_rules()[0]["state"], "INACTIVE");
+    world.platform.commit(decision, world.now_ms).unwrap();
+    assert_eq!(world.platform.traffic_rules(), rules);
+    assert_eq!(world.get("camera", &format!("{APP}/traffic_rules")).body.unwrap(), json!([active]));
+    let call = freshet_mec::Call::get(&path, Some(&token));
+    let decision = world.platform.decide(&call, "x", world.now_ms).unwrap();
+    assert!(decision.is_reading() && world.platform.traffic_rules_after(&decision).is_none());
+}
+
+#[test]
+fn wrong_rules_are_refused() {
+    let mut world = World::new();
+    for (change, place) in [
+        (json!({"priority": 256}), "/priority"),
+        (json!({"trafficFilter": []}), "/trafficFilter"),
+        (json!({"action": "FORWARD"}), "/action"),
+        (json!({"filterType": "BOTH"}), "/filterType"),
+        (json!({"unknown": 1}), "unknown"),
+    ] {
+        let mut wrong = rule();
+        for (name, value) in change.as_object().unwrap() {
+            wrong[name] = value.clone();
+        }
+        let (answer, _) = world.ask("camera", "PUT", &format!("{APP}/traffic_rules/video"), &wrong);
+        let detail = answer.body.unwrap()["detail"].to_string();
+        assert!(answer.status == 400 && detail.contains(place), "{detail}");
+    }
+    let (answer, _) = world.ask("camera", "PUT", &format!("{APP}/traffic_rules/none"), &rule());
+    assert_eq!(answer.status, 404);
+}
+
+#[test]
+fn an_active_name_has_the_address_of_its_rule() {
+    let mut world = World::new();
+    let found = world.platform.resolve("www.example.com", false);
+    let address = Some("10.99.0.2".parse().unwrap());
+    assert_eq!(found, Some(Resolved { address, ttl_s: 30 }));
+    let none = Resolved { address: None, ttl_s: 30 };
+    assert_eq!(world.platform.resolve("www.example.com", true), Some(none));
+    assert_eq!(world.platform.resolve("example.com", false), None);
+    for (member, value) in [
+        ("ipAddress", json!("2001:db8::1")),
+        ("domainName", json!("a..b")),
+        ("ipAddress", json!("x")),
+    ] {
+        let mut wrong = name();
+        wrong[member] = value;
+        assert_eq!(
+            world.ask("camera", "PUT", &format!("{APP}/dns_rules/www"), &wrong).0.status,
+            400
+        );
+    }
+    let mut inactive = name();
+    inactive["state"] = "INACTIVE".into();
+    assert_eq!(
+        world.ask("camera", "PUT", &format!("{APP}/dns_rules/www"), &inactive).0.status,
+        200
+    );
+    assert_eq!(world.platform.resolve("www.example.com", false), None);
+}
+
+#[test]
+fn an_app_instance_is_told_to_end_and_leaves_nothing() {
+    let mut world = World::new();
+    let subscription = json!({
+        "subscriptionType": "AppTerminationNotificationSubscription",
+        "callbackReference": "http://192.0.2.7/end", "appInstanceId": "camera",
+    });
+    let (made, _) = world.ask("camera", "POST", &format!("{APP}/subscriptions"), &subscription);
+    assert_eq!(made.status, 201, "{made:?}");
+    assert_eq!(
+        world
+            .ask("camera", "POST", &format!("{APP}/confirm_ready"), &json!({"indication": "READY"}))
+            .0
+            .status,
+        204
+    );
+    let mut active = rule();
+    active["state"] = "ACTIVE".into();
+    world.ask("camera", "PUT", &format!("{APP}/traffic_rules/video"), &active);
+    world.ask("camera", "POST", &format!("{SERVICES}/applications/camera/services"), &service());
+    let confirm = json!({"operationAction": "TERMINATING"});
+    let confirmation = format!("{APP}/confirm_termination");
+    assert_eq!(world.ask("camera", "POST", &confirmation, &confirm).0.status, 409);
+    let end = json!({"operationAction": "TERMINATING", "maxGracefulTimeout": 10});
+    let place = "/mec_platform/v1/applications/camera";
+    let (_, notices) = world.ask("operator", "POST", &format!("{place}/terminate"), &end);
+    assert_eq!(notices.len(), 1);
+    let told = &notices[0].body;
+    assert_eq!(
+        (&told["operationAction"], &told["maxGracefulTimeout"]),
+        (&json!("TERMINATING"), &json!(10))
+    );
+    assert_eq!(told["_links"]["confirmTermination"]["href"], format!("{URL}{confirmation}"));
+    assert_eq!(
+        world
+            .ask("camera", "POST", &confirmation, &json!({"operationAction": "STOPPING"}))
+            .0
+            .status,
+        409
+    );
+    assert_eq!(world.ask("camera", "POST", &confirmation, &confirm).0.status, 204);
+    assert_eq!(world.get("operator", place).body.unwrap()["state"], "TERMINATED");
+    assert_eq!(world.platform.traffic_rules()[0]["state"], "INACTIVE");
+    assert_eq!(world.platform.resolve("www.example.com", false), None);
+    assert_eq!(
+        world.get("camera", &format!("{SERVICES}/applications/camera/services")).body.unwrap(),
+        json!([])
+    );
+}
+
+#[test]
+fn an_app_instance_that_does_not_confirm_ends_all_the_same() {
+    let mut world = World::new();
+    let end = json!({"operationAction": "STOPPING", "maxGracefulTimeout": 10});
+    world.ask("operator", "POST", "/mec_platform/v1/applications/camera/terminate", &end);
+    world.wait(9_999);
+    assert_eq!(
+        world.get("operator", "/mec_platform/v1/applications/camera").body.unwrap()["state"],
+        "TERMINATING"
+    );
+    world.wait(1);
+    assert_eq!(
+        world.get("operator", "/mec_platform/v1/applications/camera").body.unwrap()["state"],
+        "TERMINATED"
+    );
+}
+
+#[test]
+fn app_instances_register_and_leave() {
+    let mut world = World::new();
+    let info = json!({"appName": "radar", "isInsByMec": false});
+    let (made, _) = world.ask("operator", "POST", &format!("{SUPPORT}/registrations"), &info);
+    let place = location(&made);
+    let app = made.body.unwrap()["appInstanceId"].as_str().unwrap().to_owned();
+    assert_eq!(place, format!("{SUPPORT}/registrations/{app}"));
+    let services = format!("{SERVICES}/applications/{app}/services");
+    assert_eq!(world.ask("operator", "POST", &services, &service()).0.status, 201);
+    assert_eq!(world.ask("operator", "DELETE", &place, &Value::Null).0.status, 204);
+    assert_eq!(world.get("operator", &services).status, 404);
+    assert_eq!(world.get("operator", &place).status, 404);
+    // An app is what its token says.
+    let (made, _) = world.ask("viewer", "POST", &format!("{SUPPORT}/registrations"), &info);
+    assert_eq!(location(&made), format!("{SUPPORT}/registrations/viewer"));
+    assert_eq!(
+        world.ask("viewer", "POST", &format!("{SUPPORT}/registrations"), &info).0.status,
+        409
+    );
+}
+
+#[test]
+fn a_silent_service_is_inactive_until_it_speaks() {
+    let mut world = World::new();
+    let mut one = service();
+    one["livenessInterval"] = 5.into();
+    let (made, _) =
+        world.ask("camera", "POST", &format!("{SERVICES}/applications/camera/services"), &one);
+    let place = location(&made);
+    let liveness = format!("{place}/liveness");
+    assert_eq!(made.body.unwrap()["_links"]["liveness"]["href"], format!("{URL}{liveness}"));
+    let sign = json!({"state": "ACTIVE"});
+    assert_eq!(world.ask("camera", "PATCH", &liveness, &sign).0.status, 200);
+    world.wait(10_000);
+    assert_eq!(world.get("camera", &liveness).body.unwrap()["state"], "ACTIVE");
+    world.wait(1);
+    assert_eq!(world.get("camera", &place).body.unwrap()["state"], "INACTIVE");
+    let (answer, _) = world.ask("camera", "PATCH", &liveness, &sign);
+    assert_eq!(answer.body.unwrap()["interval"], 5);
+    assert_eq!(world.get("camera", &place).body.unwrap()["state"], "ACTIVE");
+    let (made, _) = world.ask(
+        "camera",
+        "POST",
+        &format!("{SERVICES}/applications/camera/services"),
+        &service(),
+    );
+    assert_eq!(world.get("camera", &format!("{}/liveness", location(&made))).status, 404);
+}

@@ -1,0 +1,10 @@
+//! The platform as its clients see it, without sockets: requests go in, answers and notifications come
+//! out.
+
+#![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
+
+mod access;
+mod apps;
+mod judge;
+mod resources;
+mod support;

@@ -1,0 +1,268 @@
+//! Documents, as every interface has them: made, read, listed, replaced and removed.
+
+use crate::support::{SERVICES, SUPPORT, URL, World, location, service, setup};
+use freshet_mec::limits::{
+    BODY_BYTES_MAX, DEPTH_MAX, DOCUMENTS_PER_CLIENT_MAX, PAGE_MAX, SUBSCRIPTIONS_PER_CLIENT_MAX,
+};
+use freshet_mec::{Call, Platform};
+use serde_json::{Value, json};
+
+fn services() -> String {
+    format!("{SERVICES}/applications/camera/services")
+}
+
+fn subscription() -> Value {
+    json!({
+        "subscriptionType": "SerAvailabilityNotificationSubscription",
+        "callbackReference": "http://192.0.2.7/events",
+        "filteringCriteria": {"serNames": ["detector"]},
+    })
+}
+
+#[test]
+fn a_document_is_made_read_replaced_and_removed() {
+    let mut world = World::new();
+    let (made, _) = world.ask("camera", "POST", &services(), &service());
+    assert_eq!(made.status, 201, "{made:?}");
+    let place = location(&made);
+    let body = made.body.unwrap();
+    assert_eq!(body["_links"]["self"]["href"], format!("{URL}{place}"));
+    assert!(body.get("transportId").is_none() && body["transportInfo"]["id"] == "rest");
+    let read = world.get("camera", &place);
+    assert_eq!((read.status, read.body.as_ref()), (200, Some(&body)));
+    let mut other = service();
+    other["version"] = "2.0".into();
+    // The path's name wins.
+    other["serInstanceId"] = "elsewhere".into();
+    let (replaced, _) = world.ask("camera", "PUT", &place, &other);
+    let replaced = replaced.body.unwrap();
+    assert_eq!(
+        (&replaced["version"], &replaced["serInstanceId"]),
+        (&json!("2.0"), &body["serInstanceId"])
+    );
+    assert_eq!(world.ask("camera", "DELETE", &place, &Value::Null).0.status, 204);
+    assert_eq!(world.get("camera", &place).status, 404);
+    assert_eq!(world.ask("camera", "PUT", &place, &other).0.status, 404);
+}
+
+#[test]
+fn a_change_that_does_not_know_the_last_one_is_refused() {
+    let mut world = World::new();
+    let place = location(&world.ask("camera", "POST", &services(), &service()).0);
+    let etag = world.get("camera", &place).field("ETag").unwrap().to_owned();
+    let (token, body) = (world.token("camera").to_owned(), service().to_string());
+    let put = Call {
+        method: "PUT",
+        target: &place,
+        authorization: Some(&token),
+        if_match: Some(&etag),
+        body: body.as_bytes(),
+        ..Call::default()
+    };
+    assert_eq!(world.call(&put).0.status, 200);
+    assert_eq!(world.call(&put).0.status, 412);
+    let delete = Call { method: "DELETE", body: b"", ..put };
+    assert_eq!(world.call(&delete).0.status, 412);
+    let now = world.get("camera", &place).field("ETag").unwrap().to_owned();
+    let known = Call { if_none_match: Some(&now), ..Call::get(&place, Some(&token)) };
+    let (unchanged, _) = world.call(&known);
+    assert_eq!((unchanged.status, unchanged.body), (304, None));
+    assert_eq!(world.call(&Call { if_match: Some("*"), ..delete }).0.status, 204);
+}
+
+#[test]
+fn lists_are_filtered_and_come_in_pages() {
+    let mut world = World::new();
+    for number in 0..PAGE_MAX + 10 {
+        let mut one = service();
+        one["serName"] = format!("s{}", number % 2).into();
+        assert_eq!(world.ask("camera", "POST", &services(), &one).0.status, 201);
+    }
+    let all = |world: &mut World, query: &str| {
+        let (mut target, mut found) = (format!("{SERVICES}/services{query}"), Vec::new());
+        loop {
+            let answer = world.get("viewer", &target);
+            found.extend(answer.body.as_ref().unwrap().as_array().unwrap().clone());
+            let Some(link) = answer.field("Link") else { return found };
+            let next = link.strip_prefix(&format!("<{URL}")).unwrap();
+            target = next.strip_suffix(">; rel=\"next\"").unwrap().to_owned();
+        }
+    };
+    let odd = all(&mut world, "?ser_name=s1");
+    assert_eq!(odd.len(), PAGE_MAX / 2 + 5);
+    let ids: std::collections::BTreeSet<_> =
+        odd.iter().map(|one| one["serInstanceId"].to_string()).collect();
+    assert_eq!(ids.len(), odd.len());
+    // The platform's own are there too.
+    let own = all(&mut world, "?filter=(cont,serName,mec_)&fields=serName");
+    assert_eq!(
+        own,
+        [json!({"serName": "mec_app_support"}), json!({"serName": "mec_service_mgmt"})]
+    );
+    assert_eq!(all(&mut world, "?size=7&filter=(in,serName,s0,s1)").len(), PAGE_MAX + 10);
+    assert_eq!(world.get("viewer", &format!("{SERVICES}/services?sername=x")).status, 400);
+    assert_eq!(
+        world.get("viewer", &format!("{SERVICES}/services?nextpage_opaque_marker=*")).status,
+        400
+    );
+}
+
+#[test]
+fn wrong_bodies_are_refused_with_the_place_of_each_mistake() {
+    let mut world = World::new();
+    let mut wrong = service();
+    wrong["state"] = "GONE".into();
+    wrong["serializer"] = 7.into();
+    let (answer, _) = world.ask("camera", "POST", &services(), &wrong);
+    let body = answer.body.clone().unwrap();
+    assert_eq!((answer.status, answer.media_type()), (400, "application/problem+json"));
+    let detail = body["detail"].as_str().unwrap();
+    assert!(
+        detail.contains("/state must be one of ACTIVE") && detail.contains("/serializer"),
+        "{detail}"
+    );
+    let token = world.token("camera").to_owned();
+    let services = services();
+    let post =
+        Call { method: "POST", target: &services, authorization: Some(&token), ..Call::default() };
+    let body = service().to_string();
+    for (call, status) in [
+        (Call { body: b"{", ..post }, 400),
+        (Call { body: b"", ..post }, 400),
+        (Call { body: body.as_bytes(), content_type: Some("text/xml"), ..post }, 415),
+        (
+            Call { body: body.as_bytes(), accept: Some("text/html, application/json;q=0"), ..post },
+            406,
+        ),
+        (Call { body: body.as_bytes(), accept: Some("text/html, */*;q=0.1"), ..post }, 201),
+        (Call { method: "PATCH", ..post }, 405),
+        (Call { method: "BREW", ..post }, 405),
+    ] {
+        assert_eq!(world.call(&call).0.status, status, "{call:?}");
+    }
+}
+
+#[test]
+fn bodies_that_are_meant_to_hurt_are_refused() {
+    let mut world = World::new();
+    let token = world.token("camera").to_owned();
+    let services = services();
+    let mut post = |body: &[u8]| {
+        let call = Call {
+            method: "POST",
+            target: &services,
+            authorization: Some(&token),
+            body,
+            ..Call::default()
+        };
+        world.call(&call).0.status
+    };
+    assert_eq!(post(&vec![b' '; BODY_BYTES_MAX + 1]), 413);
+    for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
+        for depth in [DEPTH_MAX, 100, 127, 1000, BODY_BYTES_MAX / 16] {
+            let text = format!("{}0{}", open.repeat(depth + 1), close.repeat(depth + 1));
+            assert_eq!(post(text.as_bytes()), 400, "{depth}");
+        }
+    }
+    let mut one = service();
+    one["implSpecificInfo"] = Value::Null;
+    let many = format!("[{}]", "{},".repeat(20_000) + "{}");
+    assert_eq!(post(many.as_bytes()), 400);
+    assert_eq!(post(&[0xff; 64]), 400);
+}
+
+#[test]
+fn what_one_client_may_have_is_bounded() {
+    let mut world = World::new();
+    let place = format!("{SERVICES}/applications/camera/subscriptions");
+    let statuses: Vec<u16> = (0..=SUBSCRIPTIONS_PER_CLIENT_MAX)
+        .map(|_| world.ask("camera", "POST", &place, &subscription()).0.status)
+        .collect();
+    assert!(statuses[..SUBSCRIPTIONS_PER_CLIENT_MAX].iter().all(|status| *status == 201));
+    assert_eq!(statuses[SUBSCRIPTIONS_PER_CLIENT_MAX], 403);
+    // Others still may.
+    let other = place.replace("camera", "viewer");
+    assert_eq!(world.ask("viewer", "POST", &other, &subscription()).0.status, 201);
+    let services = services();
+    for _ in SUBSCRIPTIONS_PER_CLIENT_MAX..DOCUMENTS_PER_CLIENT_MAX {
+        assert_eq!(world.ask("camera", "POST", &services, &service()).0.status, 201);
+    }
+    assert_eq!(world.ask("camera", "POST", &services, &service()).0.status, 507);
+}
+
+#[test]
+fn a_callback_to_this_machine_is_refused() {
+    let mut world = World::new();
+    for uri in [
+        "http://127.0.0.1/x",
+        "http://[::1]:80/",
+        "http://169.254.169.254/",
+        "http://localhost/",
+        "file:///etc/passwd",
+    ] {
+        let mut one = subscription();
+        one["callbackReference"] = uri.into();
+        let place = format!("{SERVICES}/applications/camera/subscriptions");
+        assert_eq!(world.ask("camera", "POST", &place, &one).0.status, 400, "{uri}");
+    }
+}
+
+#[test]
+fn who_subscribed_is_told_what_the_filter_asks_for() {
+    let mut world = World::new();
+    let place = format!("{SERVICES}/applications/viewer/subscriptions");
+    let (made, _) = world.ask("viewer", "POST", &place, &subscription());
+    let subscribed = location(&made);
+    let links = world.get("viewer", &place).body.unwrap();
+    assert_eq!(links["_links"]["subscriptions"][0]["href"], format!("{URL}{subscribed}"));
+    let kinds = |notices: &[freshet_mec::notify::Notice]| -> Vec<Value> {
+        notices.iter().map(|one| one.body["serviceReferences"][0]["changeType"].clone()).collect()
+    };
+    let (made, notices) = world.ask("camera", "POST", &services(), &service());
+    assert_eq!(kinds(&notices), ["ADDED"]);
+    assert_eq!(notices[0].target.authority(), "192.0.2.7:80");
+    assert_eq!(notices[0].body["_links"]["subscription"]["href"], format!("{URL}{subscribed}"));
+    let place = location(&made);
+    let mut other = service();
+    other["state"] = "SUSPENDED".into();
+    assert_eq!(kinds(&world.ask("camera", "PUT", &place, &other).1), ["STATE_CHANGED"]);
+    assert_eq!(kinds(&world.ask("camera", "PUT", &place, &other).1), Vec::<Value>::new());
+    other["version"] = "3".into();
+    assert_eq!(kinds(&world.ask("camera", "PUT", &place, &other).1), ["ATTRIBUTES_CHANGED"]);
+    assert_eq!(kinds(&world.ask("camera", "DELETE", &place, &Value::Null).1), ["REMOVED"]);
+    other["serName"] = "else".into();
+    assert!(world.ask("camera", "POST", &services(), &other).1.is_empty());
+    assert_eq!(world.ask("viewer", "DELETE", &subscribed, &Value::Null).0.status, 204);
+    assert!(world.ask("camera", "POST", &services(), &service()).1.is_empty());
+}
+
+#[test]
+fn what_was_promised_outlives_the_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let mut world = World::with(Platform::open(setup(), &path).unwrap());
+    let place = location(&world.ask("camera", "POST", &services(), &service()).0);
+    let rule = format!("{SUPPORT}/applications/camera/traffic_rules/video");
+    let mut active = crate::support::rule();
+    active["state"] = "ACTIVE".into();
+    assert_eq!(world.ask("camera", "PUT", &rule, &active).0.status, 200);
+    let [document, etag] = {
+        let read = world.get("camera", &place);
+        [read.body.as_ref().unwrap().to_string(), read.field("ETag").unwrap_or("").to_owned()]
+    };
+    drop(world);
+    let mut world = World::with(Platform::open(setup(), &path).unwrap());
+    let read = world.get("camera", &place);
+    assert_eq!(read.body.as_ref().unwrap().to_string(), document);
+    assert_eq!(world.get("camera", &rule).body.unwrap()["state"], "ACTIVE");
+    // A version of before is never taken for another.
+    world.ask("camera", "PUT", &place, &service());
+    assert_ne!(world.get("camera", &place).field("ETag"), Some(etag.as_str()));
+    assert_eq!(world.platform.traffic_rules()[0]["trafficRuleId"], "camera/video");
+    drop(world);
+    // The configuration goes before what an app made of it.
+    let mut without = setup();
+    without.apps.remove("camera");
+    let world = World::with(Platform::open(without, &path).unwrap());
+    assert_eq!(world.platform.traffic_rules(), json!([]));
+}

@@ -1,0 +1,156 @@
+//! The platform as a server: real sockets, and a router that is one for the tests.
+
+#![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
+
+mod support;
+
+use freshet_mec::limits::BODY_BYTES_MAX;
+use serde_json::json;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::time::Duration;
+use support::{Running, TestRouter, read_request};
+
+const RULE: &str = "/mec_app_support/v1/applications/camera/traffic_rules/video";
+
+#[test]
+fn a_rule_is_answered_when_the_router_has_it() {
+    let router = TestRouter::start();
+    let running = Running::start(&router.config());
+    let token = running.token("camera");
+    let mut rule = support::rule();
+    rule["state"] = "ACTIVE".into();
+    let answer = running.ask("PUT", RULE, &token, &rule.to_string());
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    // Before the client was told.
+    let sets = router.sets();
+    assert_eq!(sets.last().unwrap()[0]["state"], "ACTIVE");
+    assert_eq!(sets.last().unwrap()[0]["trafficRuleId"], "camera/video");
+    router.refuse(true);
+    rule["priority"] = 9.into();
+    let answer = running.ask("PUT", RULE, &token, &rule.to_string());
+    assert_eq!(answer.status, 422);
+    assert!(answer.body.contains("rules[0].dstInterface"), "{}", answer.body);
+    let read = running.ask("GET", RULE, &token, "");
+    assert_eq!(read.json()["priority"], 1);
+}
+
+#[test]
+fn a_router_that_was_started_anew_gets_the_rules_again() {
+    let router = TestRouter::start();
+    let running = Running::start(&router.config());
+    let token = running.token("camera");
+    let mut rule = support::rule();
+    rule["state"] = "ACTIVE".into();
+    assert_eq!(running.ask("PUT", RULE, &token, &rule.to_string()).status, 200);
+    let before = router.sets().len();
+    router.forget();
+    assert!(support::until(|| router.sets().len() > before));
+    assert_eq!(router.sets().last().unwrap()[0]["state"], "ACTIVE");
+}
+
+#[test]
+fn without_a_router_no_rule_is_in_force() {
+    let running = Running::start("");
+    let token = running.token("camera");
+    let mut rule = support::rule();
+    rule["state"] = "ACTIVE".into();
+    assert_eq!(running.ask("PUT", RULE, &token, &rule.to_string()).status, 503);
+    assert_eq!(running.ask("GET", RULE, &token, "").json()["state"], "INACTIVE");
+}
+
+#[test]
+fn a_notification_is_delivered_once_and_tried_again_where_it_is_not_taken() {
+    let running = Running::start("");
+    let token = running.token("camera");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let callback = format!("http://{}/events", listener.local_addr().unwrap());
+    let subscription = json!({
+        "subscriptionType": "SerAvailabilityNotificationSubscription", "callbackReference": callback,
+    });
+    let place = "/mec_service_mgmt/v1/applications/camera/subscriptions";
+    assert_eq!(running.ask("POST", place, &token, &subscription.to_string()).status, 201);
+    let service = json!({
+        "serName": "detector", "version": "1", "state": "ACTIVE", "transportId": "rest", "serializer": "JSON",
+    });
+    let services = "/mec_service_mgmt/v1/applications/camera/services";
+    assert_eq!(running.ask("POST", services, &token, &service.to_string()).status, 201);
+    let take = |status: &str| {
+        let (mut stream, _) = listener.accept().unwrap();
+        let request = read_request(&mut stream);
+        write!(
+            stream,
+            "HTTP/1.1 {status}\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
+        )
+        .unwrap();
+        request
+    };
+    let first = take("500 Internal Server Error");
+    assert!(
+        first.starts_with("POST /events HTTP/1.1\r\n") && first.contains("\"ADDED\""),
+        "{first}"
+    );
+    assert_eq!(take("302 Found"), first);
+    assert_eq!(take("204 No Content"), first);
+    assert!(support::until(|| running.notified().delivered == 1));
+    assert_eq!(running.notified().given_up, 0);
+}
+
+#[test]
+fn names_of_rules_are_answered_and_others_are_passed_on() {
+    let upstream = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let config = format!(
+        "[dns]\nlisten = \"127.0.0.1:0\"\nupstream = \"{}\"\n",
+        upstream.local_addr().unwrap()
+    );
+    let running = Running::start(&config);
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let resolver = running.resolver.unwrap();
+    use freshet_router::dns::{self, Kind};
+    let mut bytes = [0; 1500];
+    client.send_to(&dns::question(7, "www.example.com", Kind::A), resolver).unwrap();
+    let count = client.recv(&mut bytes).unwrap();
+    let answer = dns::answer(&bytes[..count], 7, "www.example.com", Kind::A).unwrap();
+    assert_eq!((answer.addresses, answer.ttl_s), (vec!["10.99.0.2".parse().unwrap()], 30));
+    let question = dns::question(8, "other.example.com", Kind::A);
+    client.send_to(&question, resolver).unwrap();
+    upstream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let (count, from) = upstream.recv_from(&mut bytes).unwrap();
+    assert_eq!(bytes[2..count], question[2..]);
+    let mut reply = bytes[..count].to_vec();
+    reply[2] |= 0x80;
+    // Of another question: not taken for the answer.
+    let mut other = reply.clone();
+    other[13] ^= 1;
+    upstream.send_to(&other, from).unwrap();
+    upstream.send_to(&reply, from).unwrap();
+    let count = client.recv(&mut bytes).unwrap();
+    assert_eq!((&bytes[..2], &bytes[3..count]), (&[0, 8][..], &reply[3..]));
+}
+
+#[test]
+fn what_clients_may_cost_has_an_end() {
+    let running = Running::start("");
+    let token = running.token("camera");
+    let services = "/mec_service_mgmt/v1/applications/camera/services";
+    let huge = " ".repeat(BODY_BYTES_MAX + 1);
+    assert_eq!(running.ask("POST", services, &token, &huge).status, 413);
+    // A body without an end ends the connection, and nothing else.
+    let mut stream = TcpStream::connect(running.address).unwrap();
+    write!(stream, "POST {services} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        .unwrap();
+    let chunk = format!("10000\r\n{}\r\n", "x".repeat(0x10000));
+    while stream.write_all(chunk.as_bytes()).is_ok() {}
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest);
+    assert_eq!(running.ask("GET", services, &token, "").status, 200);
+}
+
+#[test]
+fn a_second_platform_on_one_state_is_refused() {
+    let running = Running::start("");
+    let config = std::fs::read_to_string(running.folder.path().join("mec.toml")).unwrap();
+    let refused = freshet_mec::serve::bind(freshet_mec::serve::read(&config).unwrap()).unwrap_err();
+    assert!(refused.contains("another process has it"), "{refused}");
+}
