@@ -77,7 +77,8 @@ pub fn preview(
     Some(Preview { site: site.name.clone(), key, recv, peek, selected, reason, channel })
 }
 
-fn task(site: SiteRef, request: RequestHead, now: UnixMillis) -> ClientTask {
+/// A request that came over no connection.
+pub(crate) fn task(site: SiteRef, request: RequestHead, now: UnixMillis) -> ClientTask {
     // The policy sees a client on this machine.
     let address = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
     ClientTask {

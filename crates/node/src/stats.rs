@@ -108,10 +108,14 @@ counters! {
     media_window,
     /// Errors of channels kept for a moment only, as what is missing may be there soon.
     media_late,
+    /// Fetches of what a playlist names that nobody had asked for yet.
+    media_ahead_fetches,
+    /// Such fetches that were left out because media.ahead were under way.
+    media_ahead_refused,
     /// Requests for news of a playlist answered by the newest stored version of it.
     media_reloads,
     /// Requests for news of a playlist refused as too far ahead.
-    media_ahead,
+    media_reloads_refused,
     /// Body bytes received from origins.
     origin_body_bytes,
     /// Bodies put under gzip.

@@ -141,6 +141,8 @@ pub struct Worker {
     draining: Cell<bool>,
     drain: Notify,
     ids: Share,
+    /// Fetches of what nobody has asked for yet that are under way.
+    pub(crate) errands: Rc<Cell<u64>>,
 }
 
 impl Worker {
@@ -155,6 +157,7 @@ impl Worker {
             draining: Cell::new(false),
             drain: Notify::new(),
             ids: Share::default(),
+            errands: Rc::default(),
         })
     }
 

@@ -813,6 +813,13 @@ pub const KEYS: &[Key] = &[
          their origin says `no-cache`, `no-store` or `max-age=0`.",
     ),
     per_site(
+        "media.ahead",
+        Kind::Count { min: 0, max: 1024 },
+        "8",
+        "How much of what playlists name a worker fetches at a time before players ask for it; 0 is \
+         nothing.",
+    ),
+    per_site(
         "media.cmcd_forward",
         Kind::Bool,
         "false",

@@ -12,6 +12,8 @@ pub struct Media {
     pub dvr_after: Duration,
     /// Whether playlists of channels are shared against their origin's word.
     pub overrides: bool,
+    /// Fetches of what nobody has asked for yet, at a time and by a worker.
+    pub ahead: u64,
     /// Whether origins get what players say of themselves.
     pub cmcd_forward: bool,
 }
@@ -22,6 +24,7 @@ pub(super) fn media(document: &Document) -> Media {
         read: document.value("media.read").bool(),
         dvr_after: document.value("media.dvr_after").span(),
         overrides: document.value("media.override").bool(),
+        ahead: document.value("media.ahead").number(),
         cmcd_forward: document.value("media.cmcd_forward").bool(),
     }
 }

@@ -133,7 +133,10 @@ impl Asked {
         let stored = is_stored.then(|| (Arc::clone(&self.plan.key), Directives::of(target).skips));
         let now = self.task.now;
         let version = Version { id: &id, manifest, class, names, templates, stored, now };
-        channels.note(&version);
+        let new = channels.note(&version);
+        let new = new.iter().filter_map(|at| manifest.names.get(*at).zip(version.names.get(*at)));
+        let new: Vec<_> = new.map(|(name, key)| (name.kind, key)).collect();
+        self.fetch_ahead(&new);
         Advice::manifest(version.about(), target)
     }
 

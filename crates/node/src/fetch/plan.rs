@@ -1,5 +1,6 @@
 //! What to fetch, and for whom.
 
+use super::ahead::Errand;
 use super::prepare;
 use crate::body::RequestBody;
 use crate::exchange::Interim;
@@ -41,6 +42,9 @@ pub(crate) struct Plan {
     /// What the request is charged of the memory: a fetch may outlive it.
     #[expect(dead_code, reason = "it is there until the fetch ends")]
     charge: Option<Rc<Charge>>,
+    /// What counts it, where nobody has asked for it yet.
+    #[expect(dead_code, reason = "it is there until the fetch ends")]
+    errand: Option<Errand>,
     /// Where interim responses go.
     pub(super) interim: Option<Interim>,
     pub(super) reason: Reason,
@@ -67,6 +71,13 @@ impl Plan {
         Self { request, ticket: Some(ticket), stale, reason: Reason::HitStale, ..begun }
     }
 
+    /// To fill the cache with what nobody has asked for yet.
+    pub(super) fn ahead(task: &mut ClientTask, key: Arc<Key>, ticket: Ticket) -> Self {
+        let begun = Self::begin(task, key, FetchKind::Background);
+        let request = prepare::for_miss(task, None);
+        Self { request, ticket: Some(ticket), reason: Reason::Miss, ..begun }
+    }
+
     /// For one client, of which nothing is kept.
     pub(crate) fn pass(task: &mut ClientTask, key: Arc<Key>) -> Self {
         let begun = Self::begin(task, key, FetchKind::Pass);
@@ -77,6 +88,12 @@ impl Plan {
     pub(crate) fn pipe(task: &mut ClientTask, key: Arc<Key>, request: RequestHead) -> Self {
         let begun = Self::begin(task, key, FetchKind::Pass);
         Self { request, reason: Reason::Pipe, ..begun }
+    }
+
+    /// Counted as fetched ahead.
+    #[must_use]
+    pub(super) fn on(self, errand: Errand) -> Self {
+        Self { errand: Some(errand), ..self }
     }
 
     /// With a body for the origin.
@@ -113,6 +130,7 @@ impl Plan {
             stale: None,
             body: None,
             charge: task.charge.clone(),
+            errand: None,
             interim: None,
             reason: task.reason,
         }

@@ -109,11 +109,12 @@ impl Channels {
         self.count.load(Relaxed)
     }
 
-    /// Takes over what a version says.
-    pub(crate) fn note(&self, version: &Version<'_>) {
+    /// Takes over what a version says. The places of the names that are new, in their order.
+    pub(crate) fn note(&self, version: &Version<'_>) -> Vec<usize> {
         let mut table = self.table();
-        table.note(version);
+        let new = table.note(version);
         self.count.store(table.by_key.len(), Relaxed);
+        new
     }
 
     /// Forgets a channel that has ended; what was its own is as the configuration says from now on.
@@ -174,7 +175,7 @@ impl Channels {
 }
 
 impl Table {
-    fn note(&mut self, version: &Version<'_>) {
+    fn note(&mut self, version: &Version<'_>) -> Vec<usize> {
         let (id, manifest) = (version.id.hash(), version.manifest);
         let about = version.about();
         let text = String::from_utf8_lossy(version.id.text()).into_owned();
@@ -192,24 +193,27 @@ impl Table {
             },
         };
         channel.newer(version);
-        self.name(id, &mut channel, version);
+        let new = self.name(id, &mut channel, version);
         channel.templates =
             version.templates.iter().map(|key| text_of(key).into()).collect::<Vec<Box<str>>>();
         channel.folders = folders_of(&text, &channel.templates, &version.names);
         self.put(id, channel);
         self.make_room(id);
+        new
     }
 
-    /// Registers what a version names that was not named before.
-    fn name(&mut self, id: u128, channel: &mut Channel, version: &Version<'_>) {
+    /// Registers what a version names that was not named before, and says where that is in it.
+    fn name(&mut self, id: u128, channel: &mut Channel, version: &Version<'_>) -> Vec<usize> {
         let (manifest, now) = (version.manifest, version.now);
+        let mut added = Vec::new();
         while let Some((_, name)) = channel.names.pop_front_if(|(until, _)| *until <= now) {
             if self.named.get(&name).is_some_and(|known| known.until <= now) {
                 self.named.remove(&name);
             }
         }
         let old = manifest.names.len().saturating_sub(NAMES_MAX);
-        for (name, key) in manifest.names.iter().zip(&version.names).skip(old) {
+        let both = manifest.names.iter().zip(&version.names).enumerate();
+        for (at, (name, key)) in both.skip(old) {
             let ms = Duration::from_millis;
             let span = match name.kind {
                 Kind::Playlist => continue,
@@ -233,9 +237,11 @@ impl Table {
                 None => {
                     self.named.insert(hash, new);
                     channel.names.push_back((new.until, hash));
+                    added.push(at);
                 }
             }
         }
+        added
     }
 
     fn of(&self, key: &Key, now: UnixMillis) -> Option<Belongs> {

@@ -27,7 +27,7 @@ impl Machine<'_> {
         let newest = match shared.channels.reload(&id, asked, self.task.now) {
             Reload::Unknown => return None,
             Reload::TooFar => {
-                self.worker.stats.media_ahead.increment();
+                self.worker.stats.media_reloads_refused.increment();
                 self.task.reason = Reason::MediaAhead;
                 return Some(State::Synth(400, None));
             }

@@ -40,7 +40,7 @@ fn channel() -> Origin {
     Origin::serve(|asked: &Request| match asked.target() {
         "/c/v.m3u8" => response("200 OK", &[HOUR, HLS], playlist(10, 5, "")),
         "/c/ended.m3u8" => response("200 OK", &[HOUR, HLS], playlist(0, 5, "#EXT-X-ENDLIST\n")),
-        target if target.ends_with(".m4s") && !target.ends_with("/15.m4s") => {
+        target if !target.ends_with("/15.m4s") => {
             response("200 OK", &[HOUR], pattern(1, 0..20_000))
         }
         _ => response("404 Not Found", &["Cache-Control: max-age=60"], "no"),
@@ -201,7 +201,7 @@ fn a_playlist_without_a_lifetime_is_shared_once_it_is_known() {
             ("/no-cache/v.m3u8", true, 2),
             ("/no-cache/v.m3u8", false, 10),
         ] {
-            let key = format!("[media]\noverride = {overrides}\n");
+            let key = format!("[media]\nahead = 0\noverride = {overrides}\n");
             let node = Setup::of(&origin).and(&key).start();
             let before = count.load(SeqCst);
             for _ in 0..10 {
@@ -256,7 +256,7 @@ const NEWS: &str = "Cache-Control: max-age=1";
 fn news_of_a_playlist_cost_one_request_a_part_for_any_number_of_players() {
     run(async {
         let mut origin = Origin::scripted();
-        let node = TestNode::before(&origin);
+        let node = Setup::of(&origin).and("[media]\nahead = 0\n").start();
         let mut clients = Vec::new();
         for _ in 0..50 {
             clients.push(Client::to(&node).await);
@@ -297,7 +297,7 @@ fn news_of_a_playlist_cost_one_request_a_part_for_any_number_of_players() {
         for far in ["_HLS_msn=18", "_HLS_msn=18446744073709551615&_HLS_part=4294967295"] {
             assert_eq!(get(&node, &format!("/c/v.m3u8?{far}")).await.status, 400, "{far}");
         }
-        assert_eq!((node.count("media_ahead"), origin.count()), (2, 5));
+        assert_eq!((node.count("media_reloads_refused"), origin.count()), (2, 5));
     });
 }
 
@@ -305,7 +305,7 @@ fn news_of_a_playlist_cost_one_request_a_part_for_any_number_of_players() {
 fn a_part_is_relayed_as_it_comes_and_asked_for_once() {
     run(async {
         let mut origin = Origin::scripted();
-        let node = TestNode::before(&origin);
+        let node = Setup::of(&origin).and("[media]\nahead = 0\n").start();
         let mut client = Client::to(&node).await;
         client.ask("GET", "/c/v.m3u8", &[]).await;
         let hint = low_latency(10, 5, 1) + "#EXT-X-PRELOAD-HINT:TYPE=PART,URI=\"15.1.m4s\"\n";
@@ -357,5 +357,77 @@ fn what_players_say_reaches_an_origin_only_where_it_is_wanted() {
             assert_eq!(asked.target().contains("CMCD"), wanted);
             assert_eq!(asked.field("cmcd-session").is_some(), wanted);
         }
+    });
+}
+
+/// A request an origin got, answered with `count` bytes that are fresh for an hour.
+fn send_segment(asked: &Asked, count: u64) {
+    asked.send(response("200 OK", &[HOUR], pattern(1, 0..count)));
+}
+
+#[test]
+fn what_comes_next_is_there_before_it_is_asked_for() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        let mut client = Client::to(&node).await;
+        let ask = async |client: &mut Client, origin: &mut Origin, first: u64, parts: u64| {
+            let target = format!("/c/v.m3u8?_HLS_msn={}&_HLS_part={parts}", first + 5);
+            client.ask("GET", &target, &["Accept: */*", "CMCD-Session: sid=\"s\""]).await;
+            let hint = format!("#EXT-X-PRELOAD-HINT:TYPE=PART,URI=\"{}.{parts}.m4s\"\n", first + 5);
+            let elsewhere = "#EXTINF:2,\nhttp://elsewhere.example/1.m4s\n";
+            let text = low_latency(first, 5, parts) + &hint;
+            let text = if parts == 3 { text + elsewhere } else { text };
+            let asked = origin.next().await;
+            assert_eq!(asked.request.target(), target);
+            asked.send(response("200 OK", &[NEWS, HLS], &text));
+            assert_eq!(client.answer("GET").await.text(), text);
+        };
+        ask(&mut client, &mut origin, 10, 1).await;
+        // The header, the part that is hinted at and the newest segment come by themselves.
+        let mut asked = Vec::new();
+        for _ in 0..3 {
+            let ahead = origin.next().await;
+            assert_eq!(ahead.request.field("cmcd-session"), None);
+            send_segment(&ahead, 5000);
+            asked.push(ahead.request.target().to_owned());
+        }
+        asked.sort();
+        assert_eq!(asked, ["/c/14.m4s", "/c/15.1.m4s", "/c/init.mp4"]);
+        for target in ["/c/init.mp4", "/c/14.m4s", "/c/15.1.m4s"] {
+            let answer = get(&node, target).await;
+            assert!(answer.body == pattern(1, 0..5000) && answer.cache().contains("hit"));
+        }
+        // Of a next version what is new, of the same host, once.
+        ask(&mut client, &mut origin, 10, 2).await;
+        let ahead = origin.next().await;
+        assert_eq!(ahead.request.target(), "/c/15.2.m4s");
+        // It is held back until it is there; who asks meanwhile waits for the same.
+        let mut viewer = Client::to(&node).await;
+        viewer.ask("GET", "/c/15.2.m4s", &[]).await;
+        node.counted("waits", 1).await;
+        send_segment(&ahead, 700);
+        assert!(viewer.answer("GET").await.body == pattern(1, 0..700));
+        ask(&mut client, &mut origin, 10, 3).await;
+        assert_eq!(origin.next().await.request.target(), "/c/15.3.m4s");
+        assert_eq!((node.count("media_ahead_fetches"), origin.count()), (5, 8));
+    });
+}
+
+#[test]
+fn no_more_is_fetched_ahead_than_a_site_allows() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = Setup { workers: 1, ..Setup::of(&origin).and("[media]\nahead = 1\n") }.start();
+        let mut client = Client::to(&node).await;
+        client.ask("GET", "/c/v.m3u8", &[]).await;
+        origin.next().await.send(response("200 OK", &[NEWS, HLS], low_latency(10, 5, 1)));
+        client.answer("GET").await;
+        let ahead = origin.next().await;
+        assert_eq!(ahead.request.target(), "/c/init.mp4");
+        node.counted("media_ahead_refused", 1).await;
+        send_segment(&ahead, 100);
+        assert_eq!(get(&node, "/c/init.mp4").await.status, 200);
+        assert_eq!((node.count("media_ahead_fetches"), origin.count()), (1, 2));
     });
 }
