@@ -14,7 +14,7 @@ use crate::keepers::{Keeper, Keepers};
 use crate::ledger::requests::RequestMemory;
 use crate::log::{AccessLog, Opened};
 use crate::lower::{LowerKeeper, Mover};
-use crate::media::Channels;
+use crate::media::{Channels, Sessions};
 use crate::preflight::{Prepared, no_address, no_log, no_store};
 use crate::snapshot::{Draft, Snapshot};
 use crate::stats::{Sums, WorkerStats};
@@ -152,6 +152,7 @@ impl Node {
             log,
             decisions: Decisions::default(),
             channels: Channels::default(),
+            sessions: Sessions::default(),
             proxy_refusals: LogLimit::new(),
             ids: Ids::default(),
             bans,

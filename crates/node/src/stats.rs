@@ -98,6 +98,16 @@ counters! {
     fetches_widened,
     /// Requests that were passed because what is stored could not be read for them.
     bypasses,
+    /// Requests in which a player said how it is doing.
+    cmcd_requests,
+    /// Times players said, in requests and reports, that they stood still.
+    cmcd_starvations,
+    /// Sessions of players heard of for the first time.
+    cmcd_sessions,
+    /// Reports of players taken.
+    cmcd_reports,
+    /// Reports of players that named no session.
+    cmcd_reports_refused,
     /// Playlists and manifests read.
     media_manifests,
     /// Responses that say they are one and could not be read; clients got them all the same.

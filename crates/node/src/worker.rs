@@ -13,7 +13,7 @@ use crate::ledger::network::Network;
 use crate::ledger::readers::ReaderMemory;
 use crate::ledger::requests::{ConnectionMemory, RequestMemory};
 use crate::log::{AccessLog, LogBuffer, Record};
-use crate::media::Channels;
+use crate::media::{Channels, Sessions};
 use crate::session;
 use crate::site_stats::SiteCounters;
 use crate::sites::SiteRef;
@@ -86,6 +86,8 @@ pub struct Shared {
     pub(crate) proxy_refusals: LogLimit,
     /// What manifests say of what goes on.
     pub channels: Channels,
+    /// How players say they are doing.
+    pub sessions: Sessions,
     /// Numbers for connections, requests and fetches.
     pub ids: Ids,
     /// Bans.

@@ -5,6 +5,7 @@ use crate::process::Process;
 use crate::stats::CLASSES;
 use freshet_base::clock::UnixMillis;
 use freshet_base::histogram::Totals;
+use freshet_node::media::Quality;
 use freshet_node::node::Node;
 use prometheus_client::encoding::NoLabelSet;
 use prometheus_client::metrics::MetricType;
@@ -41,11 +42,39 @@ pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
         let value = [(position.stream(), position.sequence() as f64)];
         out.gauges(name, help, "stream", value)?;
     }
+    players(node, out)?;
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     let help = "The program; always 1.";
     let mut info = out.0.encode_descriptor("freshet_build_info", help, None, MetricType::Gauge)?;
     info.encode_family(&version)?.encode_gauge(&1_i64)?;
     process(node, out)
+}
+
+/// How players say they are doing, of sessions heard of within a minute.
+fn players(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
+    let all = node.shared.sessions.quality(UnixMillis::now());
+    let mut of = |name: &str, help: &str, value: fn(&Quality) -> f64| {
+        let values = all.iter().map(|(stream, quality)| (*stream, value(quality)));
+        out.gauges(name, help, "stream", values)
+    };
+    of("freshet_players", "Sessions of players heard of within a minute.", |quality| {
+        quality.sessions as f64
+    })?;
+    of("freshet_players_starved", "Of these, those that ever said they stood still.", |quality| {
+        quality.starved as f64
+    })?;
+    of("freshet_players_bitrate_bits", "Mean bit rate of what they ask for.", |quality| {
+        quality.bitrate_kbps * 1000.0
+    })?;
+    of("freshet_players_buffer_seconds", "Mean of what they have buffered.", |quality| {
+        quality.buffer_ms / 1000.0
+    })?;
+    of("freshet_players_latency_seconds", "Mean distance from the event.", |quality| {
+        quality.latency_ms / 1000.0
+    })?;
+    of("freshet_players_start_seconds", "Mean time to the first picture.", |quality| {
+        quality.start_up_ms / 1000.0
+    })
 }
 
 /// One histogram by result, from buckets far finer than those written.

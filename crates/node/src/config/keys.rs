@@ -820,6 +820,13 @@ pub const KEYS: &[Key] = &[
          nothing.",
     ),
     per_site(
+        "media.cmcd_collector",
+        Kind::Text,
+        "",
+        "Path at which reports of players are taken by POST, as `/cmcd` (CTA-5004-B, event mode); \
+         without it they go on as any request.",
+    ),
+    per_site(
         "media.cmcd_forward",
         Kind::Bool,
         "false",

@@ -8,6 +8,12 @@ pub const CHANNELS_MAX: usize = 4096;
 /// What all of them may take with what they name: half a million segments.
 pub const BYTES_MAX: usize = 32 << 20;
 
+/// Sessions of players that are remembered, some 10 MiB of them.
+pub const SESSIONS_MAX: usize = 100_000;
+
+/// How long a session that is not heard of is taken to go on.
+pub(super) const SESSION_ACTIVE: Duration = Duration::from_secs(60);
+
 /// What one name costs in the table, twice in maps that are half empty.
 pub(super) const NAME_BYTES: usize = 96;
 

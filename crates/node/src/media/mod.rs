@@ -10,6 +10,7 @@
 //! | `channels` | the table: which channel there is, what belongs to it, how far it has come |
 //! | `advice` | what follows for an answer: how long, and whether in memory only |
 //! | `reading` | a manifest's bytes, unpacked where they are packed |
+//! | `sessions` | how players say they are doing |
 //! | `directives` | requests for what a low-latency playlist does not have yet |
 //!
 //! No request waits for it: its lock is held for some look-ups in maps, and never while a manifest is
@@ -20,6 +21,7 @@ mod channels;
 mod directives;
 pub mod limits;
 mod reading;
+mod sessions;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +30,8 @@ pub use channels::Channels;
 pub(crate) use channels::Version;
 pub(crate) use directives::{Directives, Reload, without as without_directives};
 pub(crate) use reading::{Seen, bytes_of, format_of};
+pub(crate) use sessions::Said;
+pub use sessions::{Quality, Sessions};
 
 use crate::policy::resource;
 use crate::sites::SiteRef;

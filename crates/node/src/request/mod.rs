@@ -12,6 +12,7 @@
 //!
 //! Each group of states has its file; each state is a function that returns the next one.
 
+mod collect;
 mod deliver;
 mod lookup;
 mod pass;
@@ -76,6 +77,11 @@ pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Reply {
                 request.transcript.note(Tag::FetchError, text);
             }
         }
+    }
+    if let Some(answer) =
+        collect::collect(worker, &site, &request.head, &mut body, request.charge.as_deref()).await
+    {
+        first = answer;
     }
     let kept_body = match &body {
         None => Some(Bytes::new()),

@@ -4,6 +4,8 @@ use super::tunnel::Moved;
 use crate::client::Client;
 use crate::exchange::Facts;
 use crate::log::Record;
+use crate::media::Said;
+use crate::site::Site;
 use crate::transcript::{Message, Side, Tag, Transcript};
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
@@ -33,6 +35,8 @@ pub(super) struct Sent {
     pub(super) request_body_bytes: u64,
     /// Body bytes sent so far.
     pub(super) body_bytes: u64,
+    /// What a player said of itself, where one did.
+    said: Option<Said>,
     /// Where the request was tunnelled: bytes of the head an origin got, and of what followed.
     piped: Option<(u64, Moved)>,
 }
@@ -85,6 +89,7 @@ impl Sent {
             first_byte_us: 0,
             head_bytes: 0,
             body_bytes: 0,
+            said: said(worker, head),
             piped: None,
         }
     }
@@ -148,6 +153,12 @@ impl Sent {
         if aborted {
             stats.responses_aborted.increment();
         }
+        if let Some(said) = &self.said {
+            let sessions = &worker.shared.sessions;
+            stats.cmcd_requests.increment();
+            stats.cmcd_starvations.add(u64::from(said.is_starved));
+            stats.cmcd_sessions.add(u64::from(sessions.note(said, body_bytes, UnixMillis::now())));
+        }
         if let Some(site) = &facts.site {
             worker.count_site(site, |count| {
                 count.requests.increment();
@@ -193,4 +204,18 @@ impl Sent {
 
 fn micros(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+/// What a player says of itself with a request, where its site looks at that.
+fn said(worker: &Worker, head: &RequestHead) -> Option<Said> {
+    if !Said::is_in(&head.target, &head.fields) {
+        return None;
+    }
+    let snapshot = worker.snapshot();
+    let said = |site: &Site| {
+        let reads = site.settings.media.read;
+        let sessions = &worker.shared.sessions;
+        reads.then(|| sessions.said(site.name.as_str(), &head.target, &head.fields)).flatten()
+    };
+    snapshot.sites.of(&head.authority).and_then(|site| said(site))
 }

@@ -1,0 +1,69 @@
+//! What players say of themselves: Common Media Client Data, version 1 (CTA-5004) and 2 (CTA-5004-B).
+//!
+//! Read leniently: of the keys that are known, those whose values make sense. Players disagree with the
+//! specification and with each other, so nothing is refused. A version 2 value may be a list with a
+//! parameter for each kind of object, `br=(3200;v 128;a)`; the first counts.
+
+mod reader;
+
+pub use reader::{decoded, read};
+
+/// The most that is looked at of what one request or report says.
+pub const BYTES_MAX: usize = 2048;
+
+/// Fields it comes in where it is not in the query (CTA-5004 §2.1).
+pub const FIELDS: [&str; 4] = ["CMCD-Object", "CMCD-Request", "CMCD-Session", "CMCD-Status"];
+
+/// What a player says. All of it is a claim.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cmcd<'a> {
+    /// `sid`: the session.
+    pub session: Option<&'a str>,
+    /// `cid`: the content.
+    pub content: Option<&'a str>,
+    /// `br`: encoded bit rate of what is asked for, in kbit/s.
+    pub bitrate_kbps: Option<u32>,
+    /// `tb`: the highest there is.
+    pub top_bitrate_kbps: Option<u32>,
+    /// `mtp`: throughput as the player measured it, in kbit/s.
+    pub throughput_kbps: Option<u32>,
+    /// `bl`: what is buffered, in milliseconds.
+    pub buffer_ms: Option<u32>,
+    /// `dl`: how long until the buffer runs dry, in milliseconds.
+    pub deadline_ms: Option<u32>,
+    /// `ltc`: how far behind the event, in milliseconds (version 2).
+    pub latency_ms: Option<u32>,
+    /// `msd`: from the start to the first picture, in milliseconds (version 2).
+    pub start_up_ms: Option<u32>,
+    /// `bsd`: how long the player stood still since it last said so, in milliseconds (version 2).
+    pub starved_ms: Option<u32>,
+    /// `bs`: that it stood still since the last request.
+    pub is_starved: bool,
+    /// `su`: that it is urgent, for a start, a seek or an empty buffer.
+    pub is_start_up: bool,
+    /// `st`: what kind of stream.
+    pub stream: Option<Stream>,
+    /// `sf`: the format: `d` for DASH, `h` for HLS, `s` for Smooth Streaming, `o` for others.
+    pub format: Option<u8>,
+    /// `ot`: the kind of object: `v`, `a`, `av`, `i`, `m` …
+    pub object: Option<&'a str>,
+    /// `nor`: what comes next, as it is written.
+    pub next: Option<&'a str>,
+    /// `e`: the event a report is of (version 2).
+    pub event: Option<&'a str>,
+    /// `ts`: when, in milliseconds since 1970 (version 2).
+    pub at_ms: Option<u64>,
+    /// `v`: the version it says; 1 where it says none.
+    pub version: Option<u8>,
+}
+
+/// Kinds of streams.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Stream {
+    /// `v`: a film.
+    Vod,
+    /// `l`: a channel.
+    Live,
+    /// `ll`: a channel with low latency.
+    LowLatency,
+}

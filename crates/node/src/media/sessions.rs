@@ -1,0 +1,322 @@
+//! How players say they are doing, by session.
+//!
+//! All of it is claimed by clients. It is counted, shown and believed by nobody: no answer depends on
+//! it, and a client that makes sessions up costs others their places here and nothing else.
+
+use super::limits::{SESSION_ACTIVE, SESSIONS_MAX};
+use freshet_base::clock::UnixMillis;
+use freshet_http::fields::Fields;
+use freshet_http::unkeyed;
+use freshet_media::cmcd::{self, Cmcd, Stream};
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Mutex, PoisonError};
+
+/// Parts of the table with a lock each.
+const SHARDS: usize = 16;
+
+/// The sessions that were heard of last, [`SESSIONS_MAX`] at most.
+pub struct Sessions {
+    shards: [Mutex<Shard>; SHARDS],
+    /// Names of sessions are hashed with a secret, and not kept.
+    secret: RandomState,
+}
+
+/// Sessions in two generations: when the young are many, the old are forgotten and the young are old.
+#[derive(Default)]
+struct Shard {
+    young: HashMap<u64, Session>,
+    old: HashMap<u64, Session>,
+}
+
+/// What is known of a session.
+#[derive(Clone, Copy, Debug)]
+struct Session {
+    last: UnixMillis,
+    body_bytes: u64,
+    starvations: u32,
+    said: Said,
+}
+
+/// What a player said with one request or report, as far as it is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Said {
+    /// Hash of the session's name; 0 where it has none.
+    session: u64,
+    bitrate_kbps: Option<u32>,
+    buffer_ms: Option<u32>,
+    latency_ms: Option<u32>,
+    start_up_ms: Option<u32>,
+    stream: Option<Stream>,
+    pub(crate) is_starved: bool,
+}
+
+/// What the sessions of one kind of stream come to, of those heard of within a minute.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Quality {
+    /// How many there are.
+    pub sessions: u64,
+    /// How many of them ever stood still.
+    pub starved: u64,
+    /// How often all of them stood still.
+    pub starvations: u64,
+    /// Mean bit rate of what they ask for, in kbit/s; of those that say it.
+    pub bitrate_kbps: f64,
+    /// Mean of what they have buffered, in milliseconds.
+    pub buffer_ms: f64,
+    /// Mean distance from the event, in milliseconds.
+    pub latency_ms: f64,
+    /// Mean time to the first picture, in milliseconds.
+    pub start_up_ms: f64,
+    /// Body bytes sent to them.
+    pub body_bytes: u64,
+}
+
+impl Said {
+    /// Whether a request says something: looked at for each.
+    pub(crate) fn is_in(target: &str, fields: &Fields) -> bool {
+        target.contains("CMCD=") || fields.iter().any(|(name, _)| unkeyed::is_cmcd(name))
+    }
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        Self { shards: Default::default(), secret: RandomState::new() }
+    }
+}
+
+impl Sessions {
+    /// What a request says, where it says something.
+    pub(crate) fn said(&self, site: &str, target: &str, fields: &Fields) -> Option<Said> {
+        let mut room = [0; cmcd::BYTES_MAX];
+        let mut read = Cmcd::default();
+        let mut is_said = false;
+        for (_, value) in fields.iter().filter(|(name, _)| unkeyed::is_cmcd(name)) {
+            if let Ok(text) = std::str::from_utf8(value) {
+                cmcd::read(text, &mut read);
+                is_said = true;
+            }
+        }
+        let query = target.split_once('?').map_or("", |(_, query)| query);
+        if query.contains("CMCD=") {
+            let mut values = query.split('&').filter_map(|one| one.strip_prefix("CMCD="));
+            if let Some(text) = values.next().and_then(|value| cmcd::decoded(value, &mut room)) {
+                cmcd::read(text, &mut read);
+                is_said = true;
+            }
+        }
+        is_said.then(|| self.of(site, &read))
+    }
+
+    /// What a line of a report says; `None` where it names no session.
+    pub(crate) fn reported(&self, site: &str, line: &str) -> Option<Said> {
+        let mut read = Cmcd::default();
+        cmcd::read(line, &mut read);
+        read.session?;
+        Some(self.of(site, &read))
+    }
+
+    fn of(&self, site: &str, read: &Cmcd<'_>) -> Said {
+        let session = read.session.map_or(0, |name| self.secret.hash_one((site, name)).max(1));
+        Said {
+            session,
+            bitrate_kbps: read.bitrate_kbps.filter(|_| is_of_pictures(read.object)),
+            buffer_ms: read.buffer_ms,
+            latency_ms: read.latency_ms,
+            start_up_ms: read.start_up_ms,
+            stream: read.stream,
+            is_starved: read.is_starved,
+        }
+    }
+
+    /// Takes over what a player said with a response of so many bytes. Whether the session is new.
+    pub(crate) fn note(&self, said: &Said, body_bytes: u64, now: UnixMillis) -> bool {
+        if said.session == 0 {
+            return false;
+        }
+        let shard = &self.shards[(said.session % SHARDS as u64) as usize];
+        let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+        shard.note(said, body_bytes, now)
+    }
+
+    /// What sessions come to, by kind of stream: films, channels, channels with low latency, and those
+    /// that do not say. O(sessions), for who asks for metrics.
+    pub fn quality(&self, now: UnixMillis) -> [(&'static str, Quality); 4] {
+        let mut sums = [Sum::default(); 4];
+        for shard in &self.shards {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            for session in shard.young.values().chain(shard.old.values()) {
+                if now.since(session.last) <= SESSION_ACTIVE {
+                    sums[place(session.said.stream)].add(session);
+                }
+            }
+        }
+        let names = ["vod", "live", "low-latency", "unknown"];
+        let mut place = 0;
+        names.map(|name| {
+            place += 1;
+            (name, sums[place - 1].quality())
+        })
+    }
+}
+
+/// Sound has a bit rate too, which is not what a viewer sees.
+fn is_of_pictures(object: Option<&str>) -> bool {
+    !matches!(object, Some("a" | "c" | "tt" | "i" | "m" | "k"))
+}
+
+fn place(stream: Option<Stream>) -> usize {
+    match stream {
+        Some(Stream::Vod) => 0,
+        Some(Stream::Live) => 1,
+        Some(Stream::LowLatency) => 2,
+        None => 3,
+    }
+}
+
+impl Shard {
+    fn note(&mut self, said: &Said, body_bytes: u64, now: UnixMillis) -> bool {
+        let known = self.young.get(&said.session).copied();
+        let known = known.or_else(|| self.old.remove(&said.session));
+        let is_new = known.is_none();
+        let mut session =
+            known.unwrap_or(Session { last: now, body_bytes: 0, starvations: 0, said: *said });
+        session.last = now;
+        session.body_bytes = session.body_bytes.saturating_add(body_bytes);
+        session.starvations = session.starvations.saturating_add(u32::from(said.is_starved));
+        let before = session.said;
+        session.said = Said {
+            bitrate_kbps: said.bitrate_kbps.or(before.bitrate_kbps),
+            buffer_ms: said.buffer_ms.or(before.buffer_ms),
+            latency_ms: said.latency_ms.or(before.latency_ms),
+            start_up_ms: said.start_up_ms.or(before.start_up_ms),
+            stream: said.stream.or(before.stream),
+            ..*said
+        };
+        if self.young.len() >= SESSIONS_MAX / SHARDS / 2 && !self.young.contains_key(&said.session)
+        {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(said.session, session);
+        is_new
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    sessions: u64,
+    starved: u64,
+    starvations: u64,
+    body_bytes: u64,
+    /// Sum and count of each of the means.
+    means: [(u64, u64); 4],
+}
+
+impl Sum {
+    fn add(&mut self, session: &Session) {
+        let said = &session.said;
+        self.sessions += 1;
+        self.starved += u64::from(session.starvations > 0);
+        self.starvations += u64::from(session.starvations);
+        self.body_bytes = self.body_bytes.saturating_add(session.body_bytes);
+        let values = [said.bitrate_kbps, said.buffer_ms, said.latency_ms, said.start_up_ms];
+        for (mean, value) in self.means.iter_mut().zip(values) {
+            if let Some(value) = value {
+                *mean = (mean.0 + u64::from(value), mean.1 + 1);
+            }
+        }
+    }
+
+    fn quality(&self) -> Quality {
+        let [bitrate_kbps, buffer_ms, latency_ms, start_up_ms] =
+            self.means.map(|(sum, count)| sum as f64 / count.max(1) as f64);
+        let Self { sessions, starved, starvations, body_bytes, .. } = *self;
+        Quality {
+            sessions,
+            starved,
+            starvations,
+            bitrate_kbps,
+            buffer_ms,
+            latency_ms,
+            start_up_ms,
+            body_bytes,
+        }
+    }
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sessions").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod unit {
+    use super::*;
+    use std::time::Duration;
+
+    const NOW: UnixMillis = UnixMillis(1_800_000_000_000);
+
+    fn known(sessions: &Sessions) -> usize {
+        let shards = sessions.shards.iter().map(|shard| shard.lock().expect("nobody panicked"));
+        shards.map(|shard| shard.young.len() + shard.old.len()).sum()
+    }
+
+    #[test]
+    fn a_session_is_what_was_said_of_it_last() {
+        let sessions = Sessions::default();
+        let say = |fields: &[(&str, &str)], target, bytes| {
+            let said = sessions.said("tv", target, &fields.iter().copied().collect());
+            said.is_some_and(|said| sessions.note(&said, bytes, NOW))
+        };
+        assert!(say(&[], "/a?CMCD=br%3D3000%2Cbl%3D4000%2Csid%3D%22a%22%2Cst%3Dl", 1000));
+        assert!(!say(&[("CMCD-Request", "bl=2000"), ("CMCD-Session", "sid=\"a\"")], "/b", 500));
+        assert!(!say(&[("CMCD-Status", "bs"), ("CMCD-Session", "sid=\"a\"")], "/b", 0));
+        // Sound says nothing about pictures, another session is another, and none is none.
+        assert!(!say(&[("CMCD-Object", "br=128,ot=a"), ("CMCD-Session", "sid=\"a\"")], "/b", 0));
+        assert!(say(&[("CMCD-Session", "sid=\"b\",st=v")], "/b", 0));
+        assert!(!say(&[("CMCD-Object", "br=1")], "/b", 0));
+        assert!(!say(&[], "/b?CMCD", 0));
+        let [(_, vod), (_, live), (_, low), (_, unknown)] = sessions.quality(NOW);
+        assert_eq!((vod.sessions, low.sessions, unknown.sessions), (1, 0, 0));
+        let want = Quality {
+            sessions: 1,
+            starved: 1,
+            starvations: 1,
+            bitrate_kbps: 3000.0,
+            buffer_ms: 2000.0,
+            body_bytes: 1500,
+            ..Quality::default()
+        };
+        assert_eq!(live, want);
+        let later = NOW.plus(Duration::from_secs(61));
+        assert!(sessions.quality(later).iter().all(|(_, quality)| quality.sessions == 0));
+    }
+
+    #[test]
+    fn sessions_of_two_sites_are_two() {
+        let sessions = Sessions::default();
+        for site in ["a", "b"] {
+            let said = sessions.reported(site, "sid=\"x\",e=ps,ts=1").expect("it has a name");
+            assert!(sessions.note(&said, 0, NOW));
+        }
+        assert_eq!(sessions.reported("a", "e=ps,ts=1"), None);
+        assert_eq!(known(&sessions), 2);
+    }
+
+    #[test]
+    fn sessions_that_are_made_up_take_each_others_places() {
+        let sessions = Sessions::default();
+        for number in 0..3 * SESSIONS_MAX {
+            let line = format!("sid=\"{number}\"");
+            let said = sessions.reported("", &line).expect("it has a name");
+            sessions.note(&said, 0, NOW);
+            // One that goes on is not forgotten.
+            let kept = sessions.reported("", "sid=\"kept\"").expect("it has a name");
+            assert_eq!(sessions.note(&kept, 0, NOW), number == 0);
+        }
+        assert!(known(&sessions) <= SESSIONS_MAX + SHARDS, "{}", known(&sessions));
+        assert!(size_of::<(u64, Session)>() <= 96);
+    }
+}

@@ -1,0 +1,57 @@
+//! Reports of players (CTA-5004-B, event mode), which are taken here and go no further.
+
+use super::State;
+use crate::body::RequestBody;
+use crate::ledger::requests::Charge;
+use crate::sites::SiteRef;
+use crate::worker::Worker;
+use freshet_base::clock::UnixMillis;
+use freshet_http::message::{Method, RequestHead};
+
+/// Bytes of one batch of reports.
+const BATCH_BYTES_MAX: usize = 64 << 10;
+
+/// Takes the reports of a request for the collector of a site, where it is one; what it is answered.
+pub(super) async fn collect(
+    worker: &Worker,
+    site: &SiteRef,
+    head: &RequestHead,
+    body: &mut Option<RequestBody>,
+    charge: Option<&Charge>,
+) -> Option<State> {
+    let path = site.settings.media.cmcd_collector.as_deref()?;
+    let asked = head.target.split('?').next().unwrap_or_default();
+    if head.method != Method::Post || asked != path {
+        return None;
+    }
+    let kept = match body.take() {
+        None => return Some(State::Synth(204, None)),
+        Some(body) => body.keep(BATCH_BYTES_MAX, charge).await,
+    };
+    let kept = match kept {
+        Ok(kept) => kept,
+        Err(error) => return Some(super::without_body(error)),
+    };
+    let whole = if let RequestBody::Kept(kept) = &kept { kept.whole() } else { None };
+    let Some(bytes) = whole.cloned() else {
+        *body = Some(kept);
+        return Some(State::Synth(413, None));
+    };
+    let (stats, sessions) = (&worker.stats, &worker.shared.sessions);
+    let now = UnixMillis::now();
+    for line in bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii) {
+        if line.is_empty() {
+            continue;
+        }
+        let line = std::str::from_utf8(line).ok();
+        match line.and_then(|line| sessions.reported(site.name.as_str(), line)) {
+            Some(said) => {
+                stats.cmcd_reports.increment();
+                stats.cmcd_starvations.add(u64::from(said.is_starved));
+                stats.cmcd_sessions.add(u64::from(sessions.note(&said, 0, now)));
+            }
+            None => stats.cmcd_reports_refused.increment(),
+        }
+    }
+    Some(State::Synth(204, None))
+}
