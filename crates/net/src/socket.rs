@@ -222,7 +222,7 @@ impl From<UnixStream> for Socket {
 }
 
 /// A peer of a dual-stack socket as IPv4 where it is one.
-pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
+pub fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 

@@ -30,6 +30,8 @@ pub struct Client {
     pub network: Network,
     /// The name of the listener.
     pub listener: Arc<str>,
+    /// What responses say of HTTP/3 on the same port, where there is some.
+    pub alt_svc: Option<Arc<str>>,
     /// TLS facts, on a TLS listener.
     pub tls: Option<TlsInfo>,
     /// What happens to the connection.

@@ -39,6 +39,7 @@ pub mod node;
 pub mod policy;
 pub mod preflight;
 pub mod preview;
+mod quic_ports;
 mod request;
 pub mod semantics;
 pub mod session;

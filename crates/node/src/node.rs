@@ -16,10 +16,11 @@ use crate::log::{AccessLog, Opened};
 use crate::lower::{LowerKeeper, Mover};
 use crate::media::{Channels, Sessions};
 use crate::preflight::{Prepared, no_address, no_log, no_store};
+use crate::quic_ports;
 use crate::snapshot::{Draft, Snapshot};
 use crate::stats::{Sums, WorkerStats};
 use crate::transcript::Scribe;
-use crate::worker::{self, Command, Port, Shared};
+use crate::worker::{self, Command, Port, QuicPort, Shared};
 use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
 use freshet_cache::{Cache, CacheError, Secret};
@@ -31,7 +32,7 @@ use freshet_net::tls::certificate::CertificateStore;
 use freshet_net::tls::client_auth::ClientAuth;
 use freshet_net::tls::server::{MinVersion, ServerOptions, server_config};
 use freshet_net::tls::ticket::{ROTATION, TicketKeys};
-use freshet_net::tls::{ALPN_HTTP_1_1, ALPN_HTTP_2};
+use freshet_net::tls::{ALPN_HTTP_1_1, ALPN_HTTP_2, ALPN_HTTP_3};
 use freshet_net::topology::{Topology, pin_current_thread};
 use freshet_net::trust::TrustedPeers;
 use freshet_store::disk::Disks;
@@ -169,6 +170,7 @@ impl Node {
         shared.bans.restore_kept(&shared.cache);
         let mut listeners = Vec::new();
         let mut ports: Vec<Vec<Port>> = cpus.iter().map(|_| Vec::new()).collect();
+        let mut quic: Vec<Vec<QuicPort>> = cpus.iter().map(|_| Vec::new()).collect();
         for (index, listener) in settings.listeners.iter().enumerate() {
             let name = listener.name.clone().unwrap_or_else(|| format!("a{index}")).into();
             let tls = match &listener.client_auth {
@@ -176,6 +178,10 @@ impl Node {
                 auth @ Some(_) => tls(auth.as_ref())?,
             };
             open(listener, &name, tls.as_ref(), inherited, &mut ports, &mut listeners)?;
+            if let Some(store) = certificates.as_ref().filter(|_| listener.http3) {
+                let tls = http3_config(store, listener.client_auth.as_ref())?;
+                open_http3(&name, &tls, &mut ports, &mut quic)?;
+            }
         }
         let own_ports =
             listeners.iter().filter_map(|(_, each)| each.local_address().port()).collect();
@@ -191,6 +197,7 @@ impl Node {
             mover,
             draining: AtomicBool::new(false),
         });
+        let ports = ports.into_iter().zip(quic);
         for (index, (cpu, ports)) in cpus.into_iter().zip(ports).enumerate() {
             let handle = node.start_worker(index, cpu, ports).map_err(NodeError::LocalThread)?;
             lock(&node.workers).push(handle);
@@ -343,7 +350,12 @@ impl Node {
         }
     }
 
-    fn start_worker(&self, index: usize, cpu: usize, ports: Vec<Port>) -> io::Result<Handle> {
+    fn start_worker(
+        &self,
+        index: usize,
+        cpu: usize,
+        ports: (Vec<Port>, Vec<QuicPort>),
+    ) -> io::Result<Handle> {
         let (commands, received) = unbounded_channel();
         let shared = Arc::clone(&self.shared);
         let snapshot = self.snapshot();
@@ -388,6 +400,7 @@ fn open(
             listener,
             tls: tls.filter(|_| setting.tls).cloned(),
             proxies: proxies.clone(),
+            alt_svc: None,
         });
         Ok(())
     };
@@ -417,6 +430,23 @@ fn open(
         let index = workers.next().expect("there is a worker: it has the first listener");
         add(&mut ports[index], listener)?;
     }
+    Ok(())
+}
+
+/// Binds the UDP ports beside a listener's TCP ports, which say so from then on.
+fn open_http3(
+    name: &Arc<str>,
+    tls: &Arc<ServerConfig>,
+    ports: &mut [Vec<Port>],
+    quic: &mut [Vec<QuicPort>],
+) -> Result<(), NodeError> {
+    let of_listener = |port: &&mut Port| Arc::ptr_eq(&port.name, name);
+    let mut own: Vec<&mut Port> = ports.iter_mut().flatten().filter(of_listener).collect();
+    let address = own.first().map(|port| port.listener.local_address().clone());
+    let Some(Address::Tcp(address)) = address else { return Ok(()) };
+    quic_ports::open(name, address, tls, quic)?;
+    let alt_svc = quic_ports::advertisement(address.port());
+    own.iter_mut().for_each(|port| port.alt_svc = Some(Arc::clone(&alt_svc)));
     Ok(())
 }
 
@@ -461,6 +491,22 @@ fn tls_config(
             alpn: vec![ALPN_HTTP_2.into(), ALPN_HTTP_1_1.into()],
             tickets: Some(TicketKeys::random(ROTATION)),
             min_version: if settings.tls13_only { MinVersion::Tls13 } else { MinVersion::Tls12 },
+            client_auth: client_auth.cloned(),
+        },
+    )?)
+}
+
+/// The same certificates for HTTP/3, which is over TLS 1.3 alone.
+fn http3_config(
+    store: &Arc<CertificateStore>,
+    client_auth: Option<&ClientAuth>,
+) -> Result<Arc<ServerConfig>, NodeError> {
+    Ok(server_config(
+        Arc::clone(store),
+        &ServerOptions {
+            alpn: vec![ALPN_HTTP_3.into()],
+            tickets: Some(TicketKeys::random(ROTATION)),
+            min_version: MinVersion::Tls13,
             client_auth: client_auth.cloned(),
         },
     )?)

@@ -52,6 +52,8 @@ counters! {
     requests,
     /// Requests over HTTP/2.
     requests_h2,
+    /// Requests over HTTP/3.
+    requests_h3,
     /// Requests answered without one to an origin, from what is fresh.
     hits,
     /// Requests answered without one to an origin, from what is past its lifetime.
@@ -162,6 +164,12 @@ counters! {
     readers_slow,
     /// HTTP/2 connections ended for misbehaviour.
     h2_goaway,
+    /// HTTP/3 connections ended for misbehaviour.
+    h3_errors,
+    /// Datagrams of QUIC that came to another worker than their connection's.
+    quic_passed,
+    /// Datagrams of QUIC that were of no connection and could begin none.
+    quic_dropped,
     /// Access log records lost because the writer was behind.
     log_lost,
 }

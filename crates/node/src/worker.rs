@@ -15,6 +15,7 @@ use crate::ledger::requests::{ConnectionMemory, RequestMemory};
 use crate::log::{AccessLog, LogBuffer, Record};
 use crate::media::{Channels, Sessions};
 use crate::session;
+pub(crate) use crate::session::QuicPort;
 use crate::site_stats::SiteCounters;
 use crate::sites::SiteRef;
 use crate::snapshot::Snapshot;
@@ -126,6 +127,8 @@ pub struct Port {
     pub tls: Option<Arc<ServerConfig>>,
     /// Who must send a PROXY header first, where one is expected; others are refused.
     pub proxies: Option<Arc<TrustedPeers>>,
+    /// What responses say of HTTP/3 on the same port, where there is some.
+    pub alt_svc: Option<Arc<str>>,
 }
 
 /// State of one worker, for its tasks.
@@ -225,18 +228,22 @@ pub fn runtime() -> std::io::Result<LocalRuntime> {
 }
 
 /// Runs a worker until it is told to end. Call it on a thread of its own.
-pub fn run(
+pub(crate) fn run(
     runtime: &LocalRuntime,
     shared: Arc<Shared>,
     index: usize,
     snapshot: Snapshot,
-    ports: Vec<Port>,
+    (ports, quic): (Vec<Port>, Vec<QuicPort>),
     mut commands: mpsc::UnboundedReceiver<Command>,
 ) {
     runtime.block_on(async move {
         let worker = Worker::new(shared, index, snapshot);
         let accepting: Vec<_> =
             ports.into_iter().map(|port| spawn_local(accept(Rc::clone(&worker), port))).collect();
+        // These go on while the worker drains: their connections have no sockets of their own.
+        for port in quic {
+            spawn_local(session::serve_port(Rc::clone(&worker), port));
+        }
         spawn_local(tick(Rc::clone(&worker)));
         if index == 0 {
             spawn_local(crate::bans::lurk(Rc::clone(&worker)));
@@ -347,15 +354,16 @@ async fn accept(worker: Rc<Worker>, port: Port) {
                     });
                     continue;
                 }
-                let (tls, name) = (tls.clone(), Arc::clone(&port.name));
+                let tls = tls.clone();
                 let proxies = port.proxies.clone();
+                let (name, alt_svc) = (Arc::clone(&port.name), port.alt_svc.clone());
                 let path = match port.listener.local_address() {
                     Address::Unix(path) => Some(path.to_string_lossy().into()),
                     Address::Tcp(_) => None,
                 };
                 let worker = Rc::clone(&worker);
                 spawn_local(async move {
-                    let listener = (name, path);
+                    let listener = (name, path, alt_svc);
                     connection(worker, socket, peer, tls, proxies, listener).await;
                     drop(open);
                 });
@@ -374,7 +382,7 @@ async fn connection(
     peer: PeerAddress,
     tls: Option<Arc<ServerConfig>>,
     proxies: Option<Arc<TrustedPeers>>,
-    (listener, path): (Arc<str>, Option<Box<str>>),
+    (listener, path, alt_svc): (Arc<str>, Option<Box<str>>, Option<Arc<str>>),
 ) {
     let limit = worker.snapshot().settings.handshake_timeout;
     let id = worker.next_id();
@@ -391,6 +399,7 @@ async fn connection(
         tls: None,
         network: Network::default(),
         listener,
+        alt_svc,
         transcript,
         timeouts: Timeouts::default(),
         end: Cell::default(),
@@ -461,10 +470,10 @@ fn note_unproxied(worker: &Worker, client: &Client, error: &NetError) {
 }
 
 /// Counts a connection as long as it lives.
-struct Open(Rc<Worker>);
+pub(crate) struct Open(Rc<Worker>);
 
 impl Open {
-    fn new(worker: &Rc<Worker>) -> Self {
+    pub(crate) fn new(worker: &Rc<Worker>) -> Self {
         worker.shared.connections.fetch_add(1, SeqCst);
         Self(Rc::clone(worker))
     }

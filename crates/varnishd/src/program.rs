@@ -214,6 +214,7 @@ fn settings(state: &State) -> Result<Settings, String> {
             name: Some(endpoint.name.clone()),
             address: endpoint.address.clone(),
             tls: false,
+            http3: false,
             proxy_protocol: endpoint.proxy,
             // As Varnish does it: whoever reaches the port is a proxy.
             proxy_from: everywhere.clone(),

@@ -28,6 +28,9 @@ use std::sync::{Arc, LazyLock};
 /// The protocol name of HTTP/1.1 in ALPN (RFC 7301 §6).
 pub const ALPN_HTTP_1_1: &[u8] = b"http/1.1";
 
+/// The protocol name of HTTP/3 in ALPN (RFC 9114 §3.1).
+pub const ALPN_HTTP_3: &[u8] = freshet_wire::h3::ALPN;
+
 /// The protocol name of HTTP/2 over TLS in ALPN (RFC 9113 §3.1).
 pub const ALPN_HTTP_2: &[u8] = b"h2";
 
@@ -56,6 +59,11 @@ impl TlsInfo {
             client_names: state.peer_certificates().map(client_auth::names),
             ..Self::of(state, sni)
         }
+    }
+
+    /// What a handshake over QUIC agreed on.
+    pub fn of_quic(connection: &rustls::quic::ServerConnection) -> Self {
+        Self::of_server(connection, connection.server_name().map(Into::into))
     }
 
     /// What `state` agreed on, with the name the client asked for.

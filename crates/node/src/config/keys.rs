@@ -213,6 +213,13 @@ pub const KEYS: &[Key] = &[
     ),
     key("listen[].tls", Kind::Bool, "false", "Whether clients speak TLS here."),
     key(
+        "listen[].http3",
+        Kind::Bool,
+        "false",
+        "Whether clients may speak HTTP/3 on the UDP port of the same number. Responses over TCP say so \
+         with `Alt-Svc`.",
+    ),
+    key(
         "listen[].client_ca",
         Kind::Text,
         "",

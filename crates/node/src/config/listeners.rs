@@ -17,6 +17,8 @@ pub struct Listener {
     pub address: Address,
     /// TLS or clear.
     pub tls: bool,
+    /// HTTP/3 on the UDP port of the same number.
+    pub http3: bool,
     /// PROXY header first.
     pub proxy_protocol: bool,
     /// Networks whose peers may send one; those on a Unix socket always may.
@@ -52,11 +54,20 @@ pub(super) fn listener(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Listen
         let message = "client_ca is for listeners with TLS: add `tls = true`";
         wrong.push(Mistake::error(row.at("listen[].client_ca"), message));
     }
+    let proxy_protocol = row.value("listen[].proxy_protocol").bool();
+    let http3 = row.value("listen[].http3").bool();
+    let address = parse_address(row, "listen[].address", wrong)?;
+    if http3 && (!tls || proxy_protocol || matches!(address, Address::Unix(_))) {
+        let message = "HTTP/3 is for listeners with `tls = true` on an IP address and without \
+                       `proxy_protocol`";
+        wrong.push(Mistake::error(row.at("listen[].http3"), message));
+    }
     Some(Listener {
         name: None,
-        address: parse_address(row, "listen[].address", wrong)?,
+        address,
         tls,
-        proxy_protocol: row.value("listen[].proxy_protocol").bool(),
+        http3,
+        proxy_protocol,
         proxy_from: networks(row, "listen[].proxy_from", wrong),
         client_auth,
         place: row.at("listen[].address"),

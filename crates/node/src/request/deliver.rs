@@ -31,10 +31,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// Room for the fields a delivery adds: Age, Cache-Status and Via, and one of the policy's.
-const ADDED_LINES: usize = 4;
+/// Room for the fields a delivery adds: Age, Cache-Status, Via and Alt-Svc, and one of the policy's.
+const ADDED_LINES: usize = 5;
 /// Names and values of them.
-const ADDED_BYTES: usize = 160;
+const ADDED_BYTES: usize = 192;
 
 /// How often a request looks up again because what it found was replaced, evicted or of another
 /// representation than the origin has by now, before it passes by.
@@ -531,11 +531,21 @@ impl Machine<'_> {
     fn ask_deliver(&mut self, head: &mut ResponseHead, served: Served<'_>) -> Option<State> {
         let site = self.task.site.clone();
         let policy = &*site.policy;
+        self.advertise(head);
         self.task.transcript.response(Message::Response, head);
         match policy.deliver(&mut self.task, head, served) {
             Deliver::Deliver => None,
             Deliver::Restart => Some(State::Restart),
             Deliver::Synth(status, reason) => Some(State::Synth(status, reason)),
+        }
+    }
+
+    /// Says that there is HTTP/3, unless the response says something itself (RFC 7838).
+    pub(super) fn advertise(&self, head: &mut ResponseHead) {
+        let Some(alt_svc) = &self.task.client.alt_svc else { return };
+        let is_ours = self.task.nesting.is_none() && !self.worker.is_draining();
+        if is_ours && !head.fields.contains("alt-svc") {
+            head.fields.append("alt-svc", alt_svc.as_bytes());
         }
     }
 

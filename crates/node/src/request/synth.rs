@@ -27,6 +27,7 @@ impl Machine<'_> {
         if status == 405 {
             page.head.fields.append("Allow", "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH");
         }
+        self.advertise(&mut page.head);
         let site = self.task.site.clone();
         let policy = &*site.policy;
         let most = self.task.site.settings.limits.restarts_max;

@@ -63,6 +63,9 @@ impl Sent {
         if head.version == Version::Http2 {
             worker.stats.requests_h2.increment();
         }
+        if head.version == Version::Http3 {
+            worker.stats.requests_h3.increment();
+        }
         let user_agent = head.fields.get_str("user-agent").unwrap_or("");
         let referer = head.fields.get_str("referer").unwrap_or("");
         let client_name = client.certificate_names().next().unwrap_or("");

@@ -8,12 +8,16 @@ mod h1_body;
 mod h1_io;
 mod h1_send;
 mod h2;
+mod h3;
 mod keeping;
 mod leaving;
 mod pace;
 mod patience;
 mod refusal;
+mod streams;
 mod tunnel;
+
+pub(crate) use self::h3::{QuicPort, serve_port};
 
 use self::refusal::Refusal;
 use crate::client::Client;

@@ -13,6 +13,8 @@ mod directors;
 mod errors;
 mod h2;
 mod h2_frames;
+mod h3;
+mod h3_client;
 mod harness;
 mod instructions;
 mod limits;

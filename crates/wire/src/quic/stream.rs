@@ -282,9 +282,13 @@ impl Receiving {
         (bytes, ends)
     }
 
-    /// `count` of them are done; the end, too, if they were all.
+    /// `count` of them are done.
     pub(super) fn consume(&mut self, count: usize) {
         self.buffer.consume(count);
+    }
+
+    /// The end was seen, and all before it.
+    pub(super) fn end_seen(&mut self) {
         self.is_read |= self.size == Some(self.buffer.start());
     }
 

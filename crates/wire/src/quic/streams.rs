@@ -305,6 +305,14 @@ impl<P: AsRef<[u8]>> Streams<P> {
         if let Some(receive) = stream.and_then(|stream| stream.receive.as_mut()) {
             receive.consume(count);
         }
+    }
+
+    /// The end of a stream was seen, and all before it.
+    pub(super) fn end_seen(&mut self, number: u64) {
+        let stream = self.streams.get_mut(&number);
+        if let Some(receive) = stream.and_then(|stream| stream.receive.as_mut()) {
+            receive.end_seen();
+        }
         self.close_if_done(number);
     }
 
@@ -411,6 +419,11 @@ impl<P: AsRef<[u8]>> Streams<P> {
     /// Bytes that may still be sent on all streams.
     pub(super) fn window(&self) -> u64 {
         self.sent_max.saturating_sub(self.sent)
+    }
+
+    /// How many of those are both ways.
+    pub(super) fn both_ways(&self) -> usize {
+        self.streams.keys().filter(|number| *number & ONE_WAY == 0).count()
     }
 
     /// Bytes that were written on all and not sent once.
@@ -674,6 +687,7 @@ mod tests {
         for number in [0, 4, 8, 12] {
             streams.receive(number, 0, b"x", true).unwrap();
             streams.consume(number, 1);
+            streams.end_seen(number);
             streams.take(number, 1);
             streams.finish(number);
             assert_eq!(streams.next_bytes(|_, _| 30), Some((number, 0..0, true)));

@@ -408,6 +408,7 @@ impl World {
                     connection.consume(stream, count);
                     connection.take(stream, count as u64);
                     if ends {
+                        connection.end_seen(stream);
                         let (head, body) = served.upload.split_at(16);
                         let bytes = u64::from_be_bytes(head[..8].try_into().unwrap());
                         assert!(body == pattern(stream, 0, bytes as usize));

@@ -4,14 +4,13 @@
 //! Those queue pieces of bodies, as leases on the cache, and the connection's task sends them in the
 //! order clients ask for (RFC 9218), frames of several streams in one batch.
 
-mod body;
+mod multiplexed;
 mod out;
-mod shared;
-mod stream;
 
 use super::First;
 use super::deadline::Deadline;
 use super::refusal::Refusal;
+use super::streams::{State, StreamHandle, serve};
 use crate::client::Client;
 use crate::config::limits::Limits;
 use crate::ledger::requests::{HEAD_FACTOR, REQUEST_BYTES};
@@ -20,8 +19,8 @@ use freshet_http::message::Scheme;
 use freshet_net::limits::READ_BYTES_MAX;
 use freshet_net::stream::Stream;
 use freshet_wire::h2::{Code, Connection, Event, Local};
+use multiplexed::wants_input;
 use out::Out;
-use shared::{State, StreamHandle};
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
@@ -103,7 +102,7 @@ struct Session {
     worker: Rc<Worker>,
     client: Rc<Client>,
     stream: Stream,
-    state: Rc<RefCell<State>>,
+    state: Rc<RefCell<State<Connection>>>,
     /// What was read and is not done: a part of a frame, or all that came while the client did not
     /// read what it made us say.
     input: Vec<u8>,
@@ -279,7 +278,7 @@ impl Session {
 
     /// Reads some bytes, handles the frames in them and says how many; 0 at the end.
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        if !self.state.borrow().wants_input() {
+        if !wants_input(&self.state.borrow()) {
             return Poll::Pending;
         }
         if std::mem::take(&mut self.has_unread) {
@@ -314,7 +313,7 @@ impl Session {
         let state = self.state.borrow();
         self.begun = match state.connection.head_begun() {
             // What is not read cannot come on.
-            _ if self.has_unread || !state.wants_input() => None,
+            _ if self.has_unread || !wants_input(&state) => None,
             Some(begun) => Some(begun),
             None if self.input.is_empty() => None,
             None => self.begun.filter(|_| !is_new).or_else(|| Some(self.started.elapsed())),
@@ -350,10 +349,10 @@ impl Session {
                 Event::Request(number, request) => {
                     let bytes = REQUEST_BYTES + HEAD_FACTOR * request.list_bytes;
                     if let Some(charge) = state.memory.request(bytes) {
-                        state.begin(number, request.ends);
-                        let handle = StreamHandle::new(&self.state, number);
+                        state.begin(number.into(), request.ends);
+                        let handle = StreamHandle::new(&self.state, number.into());
                         let (worker, client) = (Rc::clone(&self.worker), Rc::clone(&self.client));
-                        let serving = stream::serve(worker, client, handle, *request, charge);
+                        let serving = serve::serve(worker, client, handle, *request, charge);
                         tokio::task::spawn_local(serving);
                     } else {
                         Refusal::NO_ROOM.note(&self.worker, &self.client, Some(&request.head));
@@ -368,11 +367,13 @@ impl Session {
                     let refusal = status.map_or(Refusal::MALFORMED, Refusal::of_status);
                     refusal.note(&self.worker, &self.client, None);
                 }
-                Event::Data(number, place, ends) => state.receive(number, &rest[place], ends),
-                Event::End(number) => state.receive(number, &[], true),
+                Event::Data(number, place, ends) => {
+                    state.receive(number.into(), &rest[place], ends)
+                }
+                Event::End(number) => state.receive(number.into(), &[], true),
                 Event::Reset { stream, by_client } => {
                     let body_only = self.shows_broken_bodies && !by_client;
-                    state.break_off(stream, body_only);
+                    state.break_off(stream.into(), body_only);
                 }
             }
             used += received.bytes;
@@ -383,7 +384,7 @@ impl Session {
 }
 
 /// Tells those who serve the streams when the connection is over, however that comes.
-struct Ending(Rc<RefCell<State>>);
+struct Ending(Rc<RefCell<State<Connection>>>);
 
 impl Drop for Ending {
     fn drop(&mut self) {

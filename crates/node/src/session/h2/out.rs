@@ -1,10 +1,10 @@
 //! What leaves next: frames whose order is decided, with the bytes of bodies where they lie.
 
-use super::shared::State;
 use crate::delivery::Chunk;
+use crate::session::streams::{State, Turn};
 use freshet_net::limits::PIECES_MAX;
 use freshet_net::stream::Stream;
-use freshet_wire::h2::{FRAME_HEADER_BYTES, data_frame_header};
+use freshet_wire::h2::{Connection, FRAME_HEADER_BYTES, data_frame_header};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
@@ -70,7 +70,7 @@ impl Out {
 
     /// Takes over what may be sent, as far as there is room. What the connection has to say stays
     /// with it where there is none: it knows when to listen no more.
-    pub(super) fn plan(&mut self, state: &mut State) {
+    pub(super) fn plan(&mut self, state: &mut State<Connection>) {
         if self.bytes < PLANNED_BYTES_MAX {
             self.take_control(state);
         }
@@ -79,7 +79,8 @@ impl Out {
                 return state.note_shut();
             };
             self.push(Part::Header(data_frame_header(frame.stream, frame.bytes, frame.ends)));
-            state.take_pieces(frame, |chunk| self.push(Part::Body(chunk)));
+            let turn = Turn { stream: frame.stream.into(), bytes: frame.bytes, left: frame.left };
+            state.take_pieces(turn, |chunk| self.push(Part::Body(chunk)));
             // The end of a stream may have more to say than a flag.
             self.take_control(state);
         }
@@ -110,8 +111,9 @@ impl Out {
         Poll::Ready(Ok(taken))
     }
 
-    fn take_control(&mut self, state: &mut State) {
-        let control = state.take_control();
+    fn take_control(&mut self, state: &mut State<Connection>) {
+        state.wake_heads();
+        let control = std::mem::take(state.connection.control());
         if !control.is_empty() {
             self.push(Part::Control(control));
         }

@@ -270,7 +270,7 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
 
     /// Nothing follows on a request's stream.
     fn ended(&mut self, number: u64) -> Result<(), Code> {
-        self.quic.consume(number, 0);
+        self.quic.end_seen(number);
         let Some(stream) = self.streams.get_mut(&number) else { return Ok(()) };
         if stream.frame_left > 0 {
             return Err(Code::FrameError);
@@ -313,12 +313,7 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
             let Some((bytes, ends)) = self.quic.readable(number) else { return Ok(()) };
             let Some(purpose) = self.one_way.get(&number).copied() else {
                 let Some((purpose, count)) = Purpose::read(bytes)? else {
-                    let rest = bytes.len();
-                    if !ends {
-                        return Ok(());
-                    }
-                    self.quic.consume(number, rest);
-                    return self.idle_frame();
+                    return if ends { self.one_way_ended(number) } else { Ok(()) };
                 };
                 self.done_with(number, count);
                 self.begin_one_way(number, purpose)?;
@@ -357,6 +352,7 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
     }
 
     fn one_way_ended(&mut self, number: u64) -> Result<(), Code> {
+        self.quic.end_seen(number);
         match self.one_way.contains_key(&number) {
             true => Err(Code::ClosedCriticalStream),
             false => self.idle_frame(),

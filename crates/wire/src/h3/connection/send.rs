@@ -176,7 +176,9 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
         if !matches!(stream.end, End::Sent) || (!stream.is_read && stream.is_body_wanted) {
             return;
         }
-        if !stream.is_read {
+        if stream.is_read {
+            self.quic.end_seen(number);
+        } else {
             // The client need not send the rest (RFC 9114 §4.1).
             self.quic.stop(number, Code::NoError as u64);
         }

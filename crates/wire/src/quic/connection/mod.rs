@@ -222,6 +222,11 @@ impl<P: AsRef<[u8]>> Connection<P> {
         self.streams.consume(stream, count);
     }
 
+    /// The end of a stream was seen, and all before it: nothing of this half is remembered.
+    pub fn end_seen(&mut self, stream: u64) {
+        self.streams.end_seen(stream);
+    }
+
     /// Lets the client send `count` more bytes on a stream and on all.
     pub fn take(&mut self, stream: u64, count: u64) {
         self.streams.take(stream, count);
@@ -353,6 +358,11 @@ impl<P: AsRef<[u8]>> Connection<P> {
     /// How many streams are open, of all kinds.
     pub fn streams(&self) -> usize {
         self.streams.len()
+    }
+
+    /// How many of these are both ways.
+    pub fn both_way_streams(&self) -> usize {
+        self.streams.both_ways()
     }
 
     /// Why it is over, once it is.

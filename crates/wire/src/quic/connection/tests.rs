@@ -77,6 +77,7 @@ fn fuzz_quic_connection() {
                     {
                         let count = bytes.len();
                         connection.consume(stream, count);
+                        connection.end_seen(stream);
                         connection.take(stream, count as u64);
                         connection.write(stream, vec![0; 100]);
                         connection.finish(stream);

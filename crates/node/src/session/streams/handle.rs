@@ -1,11 +1,10 @@
 //! One stream, to who serves it.
 
 use super::upload::{BodyHandle, UploadState};
-use super::{STREAM_BYTES_MAX, State};
+use super::{Multiplexed, STREAM_BYTES_MAX, State};
 use crate::delivery::Chunk;
 use freshet_http::fields::Fields;
 use freshet_http::message::ResponseHead;
-use freshet_wire::h2::Code;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -22,28 +21,28 @@ const LOOSE_BYTES_MAX: usize = 64 << 10;
 const LOOSE_BYTES_MIN: usize = 2 << 10;
 
 /// One stream's side, to who serves it. Dropped before the response's end it resets the stream.
-pub(in super::super) struct StreamHandle {
-    state: Rc<RefCell<State>>,
-    number: u32,
+pub(in crate::session) struct StreamHandle<C: Multiplexed> {
+    state: Rc<RefCell<State<C>>>,
+    number: u64,
 }
 
 /// Whether a response comes on, for its time limit.
 #[derive(Clone, Copy, Eq, PartialEq)]
-pub(in super::super) struct Progress(u64);
+pub(in crate::session) struct Progress(u64);
 
-impl StreamHandle {
+impl<C: Multiplexed> StreamHandle<C> {
     /// The stream of this number, which has [begun](State::begin).
-    pub(in super::super) fn new(state: &Rc<RefCell<State>>, number: u32) -> Self {
+    pub(in crate::session) fn new(state: &Rc<RefCell<State<C>>>, number: u64) -> Self {
         Self { state: Rc::clone(state), number }
     }
 
     /// The request's body.
-    pub(in super::super) fn body(&self) -> BodyHandle {
+    pub(in crate::session) fn body(&self) -> BodyHandle<C> {
         BodyHandle::new(&self.state, self.number)
     }
 
-    /// Sends a head; see [`Connection::respond`].
-    pub(in super::super) fn respond(
+    /// Sends a head; see [`Multiplexed::respond`].
+    pub(in crate::session) fn respond(
         &self,
         head: &ResponseHead,
         length: Option<u64>,
@@ -59,14 +58,14 @@ impl StreamHandle {
     }
 
     /// The client waits with its body until somebody takes it.
-    pub(in super::super) fn expect_continue(&self) {
+    pub(in crate::session) fn expect_continue(&self) {
         if let Some(exchange) = self.state.borrow_mut().exchanges.get_mut(&self.number) {
             exchange.upload.is_expected = true;
         }
     }
 
     /// Waits until the request's body is over, where nobody takes it.
-    pub(in super::super) fn poll_unwanted_body(&self, cx: &Context<'_>) -> Poll<()> {
+    pub(in crate::session) fn poll_unwanted_body(&self, cx: &Context<'_>) -> Poll<()> {
         let state = &mut *self.state.borrow_mut();
         match state.exchanges.get_mut(&self.number) {
             Some(exchange)
@@ -81,7 +80,7 @@ impl StreamHandle {
 
     /// Waits until there is room for the head of the response: it is copied, where a body is not, so
     /// a client that reads nothing gets no more of them. False when the stream is over.
-    pub(in super::super) fn poll_head_room(&self, cx: &Context<'_>) -> Poll<bool> {
+    pub(in crate::session) fn poll_head_room(&self, cx: &Context<'_>) -> Poll<bool> {
         let state = &mut *self.state.borrow_mut();
         match state.exchanges.get_mut(&self.number) {
             Some(exchange) if !exchange.is_gone => {
@@ -98,7 +97,7 @@ impl StreamHandle {
 
     /// How much more of the body may be queued; waits until there is room. `None` when the stream
     /// is over.
-    pub(in super::super) fn poll_room(&self, cx: &Context<'_>) -> Poll<Option<usize>> {
+    pub(in crate::session) fn poll_room(&self, cx: &Context<'_>) -> Poll<Option<usize>> {
         let state = &mut *self.state.borrow_mut();
         let Some(exchange) = state.exchanges.get_mut(&self.number) else {
             return Poll::Ready(None);
@@ -132,7 +131,7 @@ impl StreamHandle {
     }
 
     /// Queues a piece of the body. False when the stream is over.
-    pub(in super::super) fn push(&self, piece: Chunk) -> bool {
+    pub(in crate::session) fn push(&self, piece: Chunk) -> bool {
         let state = &mut *self.state.borrow_mut();
         let Some(exchange) = state.exchanges.get_mut(&self.number) else { return false };
         let bytes = piece.as_ref().len();
@@ -145,12 +144,12 @@ impl StreamHandle {
     }
 
     /// Whether the client takes nothing of this now.
-    pub(in super::super) fn is_stalled(&self) -> bool {
+    pub(in crate::session) fn is_stalled(&self) -> bool {
         self.state.borrow().is_stalled(self.number)
     }
 
     /// What the response keeps in memory while it waits was counted.
-    pub(in super::super) fn counted(&self) {
+    pub(in crate::session) fn counted(&self) {
         if let Some(exchange) = self.state.borrow_mut().exchanges.get_mut(&self.number) {
             exchange.is_counted = true;
         }
@@ -159,7 +158,7 @@ impl StreamHandle {
     /// The response may keep nothing in memory from now on. What is queued of it is taken back,
     /// where `can_rewind` says that it can be given again, or copied. Returns how much was taken
     /// back.
-    pub(in super::super) fn loosen(&self, can_rewind: bool) -> usize {
+    pub(in crate::session) fn loosen(&self, can_rewind: bool) -> usize {
         let state = &mut *self.state.borrow_mut();
         let Some(exchange) = state.exchanges.get_mut(&self.number) else { return 0 };
         state.loose += usize::from(!std::mem::replace(&mut exchange.is_loose, true));
@@ -177,22 +176,22 @@ impl StreamHandle {
     }
 
     /// What is queued is all of the body.
-    pub(in super::super) fn finish(&self, trailers: Option<Fields>) {
+    pub(in crate::session) fn finish(&self, trailers: Option<Fields>) {
         let state = &mut *self.state.borrow_mut();
         state.connection.finish(self.number, trailers);
         state.wake();
     }
 
     /// Ends the stream.
-    pub(in super::super) fn reset(&self, code: Code) {
+    pub(in crate::session) fn reset(&self) {
         let state = &mut *self.state.borrow_mut();
-        state.connection.reset(self.number, code);
+        state.connection.reset(self.number);
         state.break_off(self.number, false);
         state.wake();
     }
 
     /// Waits until all that was queued had its turn; false when the stream is over before.
-    pub(in super::super) fn poll_drained(&self, cx: &Context<'_>) -> Poll<bool> {
+    pub(in crate::session) fn poll_drained(&self, cx: &Context<'_>) -> Poll<bool> {
         let state = &mut *self.state.borrow_mut();
         match state.exchanges.get_mut(&self.number) {
             Some(exchange) if !exchange.is_gone => {
@@ -207,7 +206,7 @@ impl StreamHandle {
     }
 
     /// Waits until the stream is over before its time.
-    pub(in super::super) fn poll_gone(&self, cx: &Context<'_>) -> Poll<()> {
+    pub(in crate::session) fn poll_gone(&self, cx: &Context<'_>) -> Poll<()> {
         let state = &mut *self.state.borrow_mut();
         match state.exchanges.get_mut(&self.number) {
             Some(exchange) if !exchange.is_gone => {
@@ -219,14 +218,14 @@ impl StreamHandle {
     }
 
     /// Bytes of the body that had their turn; of all the connection's where it waits for others'.
-    pub(in super::super) fn taken_bytes(&self) -> (u64, u64) {
+    pub(in crate::session) fn taken_bytes(&self) -> (u64, u64) {
         let state = &*self.state.borrow();
         let own = state.exchanges.get(&self.number).map_or(0, |exchange| exchange.sent_bytes);
         (own, state.sent_bytes)
     }
 
     /// Whether the client's own window for this stream is what it waits for.
-    pub(in super::super) fn is_held(&self) -> bool {
+    pub(in crate::session) fn is_held(&self) -> bool {
         let state = &*self.state.borrow();
         state
             .exchanges
@@ -236,7 +235,7 @@ impl StreamHandle {
 
     /// How far the response is. One that waits for others of its connection comes on with them; one
     /// whose client keeps its window shut does not.
-    pub(in super::super) fn progress(&self) -> Progress {
+    pub(in crate::session) fn progress(&self) -> Progress {
         let state = &*self.state.borrow();
         let Some(exchange) = state.exchanges.get(&self.number) else { return Progress(0) };
         let is_held = exchange.is_held(state, self.number);
@@ -244,19 +243,19 @@ impl StreamHandle {
     }
 
     /// Bytes of the response's body that had their turn.
-    pub(in super::super) fn sent_bytes(&self) -> u64 {
+    pub(in crate::session) fn sent_bytes(&self) -> u64 {
         let state = self.state.borrow();
         state.exchanges.get(&self.number).map_or(0, |exchange| exchange.sent_bytes)
     }
 
     /// Bytes of the request's body that came.
-    pub(in super::super) fn received_bytes(&self) -> u64 {
+    pub(in crate::session) fn received_bytes(&self) -> u64 {
         let state = self.state.borrow();
         state.exchanges.get(&self.number).map_or(0, |exchange| exchange.upload.received_bytes)
     }
 }
 
-impl Drop for StreamHandle {
+impl<C: Multiplexed> Drop for StreamHandle<C> {
     fn drop(&mut self) {
         let state = &mut *self.state.borrow_mut();
         if let Some(exchange) = state.exchanges.get_mut(&self.number) {
@@ -264,7 +263,7 @@ impl Drop for StreamHandle {
             state.loose -= usize::from(std::mem::take(&mut exchange.is_loose));
             exchange.pieces.clear();
         }
-        state.connection.abandon(self.number, Code::InternalError);
+        state.connection.abandon(self.number);
         state.forget(self.number);
         state.serving -= 1;
         state.has_emptied |= state.serving == 0;

@@ -1,25 +1,25 @@
-//! The body of an HTTP/2 request, read as the origin takes it, so that flow control reaches back to
+//! The body of a stream's request, read as the origin takes it, so that flow control reaches back to
 //! the client.
 
-use super::shared::BodyHandle;
+use super::{BodyHandle, Multiplexed};
 use crate::body::{Arriving, ClientBodyError};
 use crate::session::patience::{Patience, Terms};
 use bytes::Bytes;
 use std::task::{Context, Poll, ready};
 
 /// Reads a stream's DATA frames.
-pub(super) struct H2Body {
-    stream: BodyHandle,
+pub(super) struct StreamBody<C: Multiplexed> {
+    stream: BodyHandle<C>,
     length: Option<u64>,
     bytes: u64,
     bytes_max: u64,
     patience: Patience,
 }
 
-impl H2Body {
+impl<C: Multiplexed> StreamBody<C> {
     /// The body of a stream, with its `content-length` if it has one, to be sent within `terms`.
     pub(super) fn new(
-        stream: BodyHandle,
+        stream: BodyHandle<C>,
         length: Option<u64>,
         bytes_max: u64,
         terms: Terms,
@@ -28,7 +28,7 @@ impl H2Body {
     }
 }
 
-impl Arriving for H2Body {
+impl<C: Multiplexed> Arriving for StreamBody<C> {
     fn length(&self) -> Option<u64> {
         self.length
     }

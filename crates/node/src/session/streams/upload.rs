@@ -1,6 +1,6 @@
 //! A request's body, from the connection to who takes it.
 
-use super::State;
+use super::{Multiplexed, State};
 use bytes::Bytes;
 use freshet_http::message::ResponseHead;
 use std::cell::RefCell;
@@ -63,18 +63,18 @@ impl Upload {
 
 /// The request's body of one stream, to who takes it. Dropped before its end it tells the client
 /// that no more is needed.
-pub(in super::super) struct BodyHandle {
-    state: Rc<RefCell<State>>,
-    number: u32,
+pub(in crate::session) struct BodyHandle<C: Multiplexed> {
+    state: Rc<RefCell<State<C>>>,
+    number: u64,
 }
 
-impl BodyHandle {
-    pub(super) fn new(state: &Rc<RefCell<State>>, number: u32) -> Self {
+impl<C: Multiplexed> BodyHandle<C> {
+    pub(super) fn new(state: &Rc<RefCell<State<C>>>, number: u64) -> Self {
         Self { state: Rc::clone(state), number }
     }
 
     /// The next bytes; `None` at the end, an error when there is none. Opens the client's window.
-    pub(in super::super) fn poll_next(
+    pub(in crate::session) fn poll_next(
         &self,
         cx: &Context<'_>,
     ) -> Poll<Option<Result<Bytes, Broken>>> {
@@ -88,7 +88,7 @@ impl BodyHandle {
         {
             state.waiting_bytes -= piece.len();
             state.memory.remove(piece.len());
-            state.connection.take_body(self.number, piece.len() as u32);
+            state.connection.take_body(self.number, piece.len());
             state.wake();
             return Poll::Ready(Some(Ok(piece.into())));
         }
@@ -116,9 +116,9 @@ impl BodyHandle {
 
 /// A request's body that the client does not send to its end.
 #[derive(Debug)]
-pub(in super::super) struct Broken;
+pub(in crate::session) struct Broken;
 
-impl Drop for BodyHandle {
+impl<C: Multiplexed> Drop for BodyHandle<C> {
     fn drop(&mut self) {
         let state = &mut *self.state.borrow_mut();
         if let Some(exchange) = state.exchanges.get_mut(&self.number) {

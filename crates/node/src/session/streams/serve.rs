@@ -1,7 +1,7 @@
 //! One request of a connection and its response.
 
-use super::body::H2Body;
-use super::shared::{Progress, StreamHandle};
+use super::body::StreamBody;
+use super::{Multiplexed, Progress, StreamHandle};
 use crate::body::RequestBody;
 use crate::client::Client;
 use crate::delivery::ResponseBody;
@@ -17,7 +17,7 @@ use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::{Method, ResponseHead};
 use freshet_http::reason::Reason;
-use freshet_wire::h2::{self, Code, FRAME_HEADER_BYTES};
+use freshet_wire::h2::Request as Head;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
@@ -25,19 +25,19 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 /// Serves a stream whose head is there.
-pub(super) async fn serve(
+pub(in crate::session) async fn serve<C: Multiplexed>(
     worker: Rc<Worker>,
     client: Rc<Client>,
-    stream: StreamHandle,
-    request: h2::Request,
+    stream: StreamHandle<C>,
+    request: Head,
     charge: Rc<Charge>,
 ) {
     let snapshot = worker.snapshot();
     let limits = &snapshot.settings.limits;
-    let h2::Request { head, length, ends, head_bytes, .. } = request;
+    let Head { head, length, ends, head_bytes, .. } = request;
     let terms = Terms::of(limits);
     let body_bytes_max = snapshot.limits_of(&head.authority).body_bytes_max;
-    let body = (!ends).then(|| H2Body::new(stream.body(), length, body_bytes_max, terms));
+    let body = (!ends).then(|| StreamBody::new(stream.body(), length, body_bytes_max, terms));
     if length.is_some_and(|length| length > body_bytes_max) {
         Refusal::BODY_TOO_LARGE.note(&worker, &client, Some(&head));
         let (mut head, _) = request::refusal(413, "");
@@ -49,7 +49,7 @@ pub(super) async fn serve(
         stream.expect_continue();
     }
     let is_head = head.method == Method::Head;
-    let mut sent = Sent::begin(&worker, &head, &client, FRAME_HEADER_BYTES + head_bytes);
+    let mut sent = Sent::begin(&worker, &head, &client, C::HEAD_FRAME_BYTES + head_bytes);
     let interim = Interim::default();
     let request = Request {
         id: sent.id,
@@ -90,14 +90,14 @@ pub(super) async fn serve(
         Ok(false) | Err(()) => None,
     };
     head.fields.clear();
-    sent.first_byte(head_bytes.map_or(0, |bytes| FRAME_HEADER_BYTES + bytes));
+    sent.first_byte(head_bytes.map_or(0, |bytes| C::HEAD_FRAME_BYTES + bytes));
     let result = match head_bytes {
         None => Err(()),
         Some(_) if bodiless => Ok(()),
         Some(_) => sending.body(&mut body).await,
     };
     if result.is_err() {
-        stream.reset(Code::InternalError);
+        stream.reset();
     }
     sent.body_bytes = stream.sent_bytes();
     sent.request_body_bytes = stream.received_bytes();
@@ -105,9 +105,9 @@ pub(super) async fn serve(
 }
 
 /// Lets the machine work and sends interim responses as they come; `None` when the stream is over.
-async fn answer(
+async fn answer<C: Multiplexed>(
     worker: &Rc<Worker>,
-    stream: &StreamHandle,
+    stream: &StreamHandle<C>,
     request: Request,
     interim: &Interim,
 ) -> Option<Box<Response>> {
@@ -130,10 +130,10 @@ async fn answer(
 }
 
 /// Sends a body as its turn comes and the client's windows open.
-struct Sending<'a> {
+struct Sending<'a, C: Multiplexed> {
     worker: &'a Worker,
     client: &'a Client,
-    stream: &'a StreamHandle,
+    stream: &'a StreamHandle<C>,
     keeping: Keeping,
     /// Whether some of what was queued was taken back, so that the end is not the end.
     has_gone_back: bool,
@@ -141,7 +141,7 @@ struct Sending<'a> {
     deadline: Option<Deadline>,
 }
 
-impl Sending<'_> {
+impl<C: Multiplexed> Sending<'_, C> {
     async fn body(&mut self, body: &mut ResponseBody) -> Result<(), ()> {
         loop {
             self.queue(body).await?;
@@ -191,7 +191,7 @@ impl Sending<'_> {
     async fn within_limit<T>(
         &mut self,
         body: &mut ResponseBody,
-        mut poll: impl FnMut(&StreamHandle, &Context<'_>) -> Poll<T>,
+        mut poll: impl FnMut(&StreamHandle<C>, &Context<'_>) -> Poll<T>,
     ) -> Result<T, ()> {
         let stream = self.stream;
         let mut first = None;

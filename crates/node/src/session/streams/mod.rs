@@ -1,7 +1,10 @@
-//! What a connection's task and the tasks of its streams share. Borrowed within a poll, never
+//! Connections with many requests at a time, whatever their protocol: what a connection's task and
+//! the tasks of its streams share, and how one of these is served. Borrowed within a poll, never
 //! across one.
 
+mod body;
 mod handle;
+pub(super) mod serve;
 mod upload;
 
 pub(super) use handle::{Progress, StreamHandle};
@@ -9,7 +12,8 @@ pub(super) use upload::BodyHandle;
 
 use crate::delivery::Chunk;
 use crate::ledger::requests::ConnectionMemory;
-use freshet_wire::h2::{Connection, DataFrame};
+use freshet_http::fields::Fields;
+use freshet_http::message::ResponseHead;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::task::{Context, Waker};
@@ -20,14 +24,78 @@ const STREAM_BYTES_MAX: usize = 256 << 10;
 /// Bytes of requests' bodies that a connection may always have waiting.
 const WAITING_BYTES_FREE: usize = 16 << 10;
 
+/// What a protocol with streams brings. Streams go by their numbers; one that is over is none.
+pub(super) trait Multiplexed: 'static {
+    /// Bytes in front of the fields of a head.
+    const HEAD_FRAME_BYTES: usize;
+
+    /// Sends the head of a response, with `length` as its `content-length`; `ends` says that no body
+    /// follows. An interim response (1xx) may come before it. Returns the bytes of the compressed
+    /// fields; `None` when the stream is over.
+    fn respond(
+        &mut self,
+        stream: u64,
+        head: &ResponseHead,
+        length: Option<u64>,
+        ends: bool,
+    ) -> Option<usize>;
+
+    /// Whether the client reads what is said to it, so that another head may be added.
+    fn has_control_room(&self) -> bool;
+
+    /// `bytes` more of a response's body are there. False when the stream is over.
+    fn queue(&mut self, stream: u64, bytes: usize) -> bool;
+
+    /// Takes back what is queued and was not sent, which comes again later; says how much.
+    fn unqueue(&mut self, stream: u64) -> usize;
+
+    /// What is queued is all of the body, and `trailers` are behind it.
+    fn finish(&mut self, stream: u64, trailers: Option<Fields>);
+
+    /// Ends a stream that is not done, for a failure of ours.
+    fn reset(&mut self, stream: u64);
+
+    /// As [`reset`](Self::reset), unless the whole response was sent.
+    fn abandon(&mut self, stream: u64);
+
+    /// Bytes of a response's body that are there and not sent.
+    fn queued(&self, stream: u64) -> usize;
+
+    /// The same of all streams.
+    fn queued_of_all(&self) -> usize;
+
+    /// Whether a stream's own window has no room.
+    fn is_shut(&self, stream: u64) -> bool;
+
+    /// Whether the client lets anything of a stream's body come.
+    fn has_window(&self, stream: u64) -> bool;
+
+    /// Bytes of a request's body are not needed any more: the client may send as many others.
+    fn take_body(&mut self, stream: u64, bytes: usize);
+
+    /// Nobody takes what is left of a request's body.
+    fn refuse_body(&mut self, stream: u64);
+}
+
+/// Bytes of a response's body whose turn it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    /// Whose.
+    pub(super) stream: u64,
+    /// How many.
+    pub(super) bytes: usize,
+    /// How many of that stream are there and follow.
+    pub(super) left: usize,
+}
+
 /// A connection, to those who serve its streams.
-pub(super) struct State {
-    pub(super) connection: Connection,
+pub(super) struct State<C> {
+    pub(super) connection: C,
     /// What it uses of the memory.
     pub(super) memory: Rc<ConnectionMemory>,
     /// Bytes of requests' bodies that nobody took yet.
     waiting_bytes: usize,
-    exchanges: BTreeMap<u32, Exchange>,
+    exchanges: BTreeMap<u64, Exchange>,
     /// Bytes of bodies that had it.
     sent_bytes: u64,
     /// Whether a head waits for the client to read what is said to it.
@@ -68,7 +136,7 @@ struct Exchange {
 impl Exchange {
     /// Whether the client's own window for it is what it waits for. Nothing of one that keeps nothing
     /// in memory is queued while it waits.
-    fn is_held(&self, state: &State, number: u32) -> bool {
+    fn is_held<C: Multiplexed>(&self, state: &State<C>, number: u64) -> bool {
         state.connection.is_shut(number) && (self.is_loose || !self.pieces.is_empty())
     }
 
@@ -79,8 +147,8 @@ impl Exchange {
     }
 }
 
-impl State {
-    pub(super) fn new(connection: Connection, memory: Rc<ConnectionMemory>) -> Self {
+impl<C: Multiplexed> State<C> {
+    pub(super) fn new(connection: C, memory: Rc<ConnectionMemory>) -> Self {
         Self {
             connection,
             memory,
@@ -97,7 +165,7 @@ impl State {
     }
 
     /// A stream begins; with a body unless it `ends` at once.
-    pub(super) fn begin(&mut self, number: u32, ends: bool) {
+    pub(super) fn begin(&mut self, number: u64, ends: bool) {
         let mut exchange = Exchange { is_served: true, ..Exchange::default() };
         exchange.upload.is_taken = !ends;
         self.exchanges.insert(number, exchange);
@@ -105,7 +173,7 @@ impl State {
     }
 
     /// Bytes of a request's body came.
-    pub(super) fn receive(&mut self, number: u32, bytes: &[u8], ends: bool) {
+    pub(super) fn receive(&mut self, number: u64, bytes: &[u8], ends: bool) {
         let Some(exchange) = self.exchanges.get_mut(&number) else { return };
         if !bytes.is_empty() {
             exchange.upload.add(bytes);
@@ -118,16 +186,15 @@ impl State {
         exchange.upload.wake();
     }
 
-    /// Whether more may be read: not while nobody takes what came of bodies and all connections
+    /// Whether more of bodies may be read: not while nobody takes what came of bodies and all connections
     /// together hold what they may.
-    pub(super) fn wants_input(&self) -> bool {
-        self.connection.wants_input()
-            && (self.waiting_bytes < WAITING_BYTES_FREE || !self.memory.is_full())
+    pub(super) fn wants_bodies(&self) -> bool {
+        self.waiting_bytes < WAITING_BYTES_FREE || !self.memory.is_full()
     }
 
     /// A stream is over before its time. Whoever serves it is told, unless it shall find out by the
     /// `body_only`.
-    pub(super) fn break_off(&mut self, number: u32, body_only: bool) {
+    pub(super) fn break_off(&mut self, number: u64, body_only: bool) {
         let Some(exchange) = self.exchanges.get_mut(&number) else { return };
         exchange.upload.end(UploadState::Broken);
         if !body_only || !exchange.upload.is_taken {
@@ -140,22 +207,21 @@ impl State {
 
     /// The connection is over.
     pub(super) fn break_all(&mut self) {
-        let numbers: Vec<u32> = self.exchanges.keys().copied().collect();
+        let numbers: Vec<u64> = self.exchanges.keys().copied().collect();
         for number in numbers {
             self.break_off(number, false);
         }
     }
 
-    /// Takes what the connection has to say.
-    pub(super) fn take_control(&mut self) -> Vec<u8> {
+    /// There is room for heads again.
+    pub(super) fn wake_heads(&mut self) {
         if std::mem::take(&mut self.is_head_waiting) {
             self.exchanges.values_mut().for_each(Exchange::wake);
         }
-        std::mem::take(self.connection.control())
     }
 
-    /// Takes what goes with a frame out of its stream's queue.
-    pub(super) fn take_pieces(&mut self, frame: DataFrame, mut each: impl FnMut(Chunk)) {
+    /// Takes what has its turn out of its stream's queue.
+    pub(super) fn take_pieces(&mut self, frame: Turn, mut each: impl FnMut(Chunk)) {
         let Some(exchange) = self.exchanges.get_mut(&frame.stream) else { return };
         let mut left = frame.bytes;
         while left > 0
@@ -216,7 +282,7 @@ impl State {
     }
 
     /// Whether the client takes nothing of a stream's body now.
-    fn is_stalled(&self, number: u32) -> bool {
+    fn is_stalled(&self, number: u64) -> bool {
         self.is_blocked || !self.connection.has_window(number)
     }
 
@@ -245,7 +311,7 @@ impl State {
     }
 
     /// Forgets an exchange nobody has a hand on.
-    fn forget(&mut self, number: u32) {
+    fn forget(&mut self, number: u64) {
         let is_over = |exchange: &Exchange| !exchange.is_served && !exchange.upload.is_taken;
         if self.exchanges.get(&number).is_some_and(is_over) {
             self.exchanges.remove(&number);

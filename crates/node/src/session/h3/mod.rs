@@ -1,0 +1,237 @@
+//! HTTP/3 connections: a task for each UDP port sorts datagrams to them, a task for each connection
+//! sends, and a task serves each stream.
+//!
+//! The port's task takes all datagrams that are there before any connection answers one, so that a
+//! connection that got several says all it has to say at once.
+
+mod connection;
+mod multiplexed;
+
+use crate::worker::{Open, Worker};
+use connection::Handle;
+use freshet_net::limits::UDP_READ_BYTES_MAX;
+use freshet_net::quic::port::UdpPort;
+use freshet_net::quic::sorting::{Secrets, Sorted, Sorting};
+use freshet_net::quic::steering::Steering;
+use freshet_wire::h1::Limits;
+use freshet_wire::h3::limits::BLOCK_FACTOR;
+use freshet_wire::quic::parameters::Local;
+use freshet_wire::quic::{Accept, Config, Id};
+use rustls::ServerConfig;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::{Receiver, Sender};
+use tokio::task::spawn_local;
+
+/// Reads of a port before its connections have their turn.
+const READS_PER_TURN: usize = 16;
+/// Datagrams from other workers before that.
+const PASSED_PER_TURN: usize = 64;
+
+/// Bytes that a client may send on all streams ahead of who takes them. What comes out of order within
+/// it is memory that no ledger knows of, so it is a small window: 10 MB a second at 50 ms.
+const CONNECTION_WINDOW_BYTES: u64 = 512 << 10;
+/// The same on one stream.
+const STREAM_WINDOW_BYTES: u64 = 256 << 10;
+
+/// A datagram that came to another worker, and from where.
+pub(crate) type Passed = (SocketAddr, Vec<u8>);
+
+/// Where a worker takes HTTP/3.
+pub(crate) struct QuicPort {
+    /// What logs and policies call it.
+    pub(crate) name: Arc<str>,
+    /// The socket.
+    pub(crate) udp: UdpPort,
+    /// Certificates, and the protocol.
+    pub(crate) tls: Arc<ServerConfig>,
+    /// Which worker's it is.
+    pub(crate) steering: Steering,
+    /// What all workers' ports share.
+    pub(crate) secrets: Arc<Secrets>,
+    /// Datagrams for this worker that came to others.
+    pub(crate) passed: Receiver<Passed>,
+    /// Ways to the others, and to this one.
+    pub(crate) workers: Arc<[Sender<Passed>]>,
+}
+
+/// A port, to its connections.
+struct Port {
+    worker: Rc<Worker>,
+    name: Arc<str>,
+    udp: UdpPort,
+    tls: Arc<ServerConfig>,
+    sorting: RefCell<Sorting<u64>>,
+    connections: RefCell<HashMap<u64, Rc<Handle>>>,
+    workers: Arc<[Sender<Passed>]>,
+    /// Times are since then.
+    epoch: Instant,
+    last: Cell<u64>,
+}
+
+/// Serves a port for as long as the worker runs; new connections as long as it does not drain.
+pub(crate) async fn serve_port(worker: Rc<Worker>, port: QuicPort) {
+    let QuicPort { name, udp, tls, steering, secrets, mut passed, workers } = port;
+    let port = Rc::new(Port {
+        worker,
+        name,
+        udp,
+        tls,
+        sorting: RefCell::new(Sorting::new(steering, secrets)),
+        connections: RefCell::default(),
+        workers,
+        epoch: Instant::now(),
+        last: Cell::new(0),
+    });
+    let mut buffer = vec![0; UDP_READ_BYTES_MAX];
+    loop {
+        let turn = poll_fn(|cx| {
+            let read = port.poll_read(cx, &mut buffer);
+            let passed = port.poll_passed(cx, &mut passed);
+            match (read, passed) {
+                (Poll::Ready(Err(error)), _) => Poll::Ready(Err(error)),
+                (Poll::Pending, Poll::Pending) => Poll::Pending,
+                _ => Poll::Ready(Ok(())),
+            }
+        });
+        if let Err(error) = turn.await {
+            tracing::error!(%error, address = %port.udp.local_address(), "a UDP port failed");
+            return;
+        }
+        // Those that were woken have their turn.
+        tokio::task::yield_now().await;
+    }
+}
+
+impl Port {
+    fn now(&self) -> Duration {
+        self.epoch.elapsed()
+    }
+
+    /// Takes the datagrams that are there.
+    fn poll_read(
+        self: &Rc<Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<std::io::Result<()>> {
+        for read in 0..READS_PER_TURN {
+            let (from, count, size) = match self.udp.poll_receive(cx, buffer) {
+                Poll::Ready(received) => received?,
+                Poll::Pending if read == 0 => return Poll::Pending,
+                Poll::Pending => return Poll::Ready(Ok(())),
+            };
+            let now = self.now();
+            let arrived = buffer.get_mut(..count).unwrap_or_default();
+            for datagram in arrived.chunks_mut(size) {
+                self.take(from, datagram, now, true);
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Takes the datagrams that came to other workers.
+    fn poll_passed(
+        self: &Rc<Self>,
+        cx: &mut Context<'_>,
+        passed: &mut Receiver<Passed>,
+    ) -> Poll<()> {
+        for taken in 0..PASSED_PER_TURN {
+            match passed.poll_recv(cx) {
+                Poll::Ready(Some((from, mut datagram))) => {
+                    self.take(from, &mut datagram, self.now(), false);
+                }
+                Poll::Ready(None) | Poll::Pending if taken == 0 => return Poll::Pending,
+                Poll::Ready(None) | Poll::Pending => return Poll::Ready(()),
+            }
+        }
+        Poll::Ready(())
+    }
+
+    /// Takes a datagram. One for another worker is passed on, but not twice.
+    fn take(self: &Rc<Self>, from: SocketAddr, datagram: &mut [u8], now: Duration, may_pass: bool) {
+        let is_accepting = !self.worker.is_draining();
+        let sorted = self.sorting.borrow_mut().sort(from, datagram, is_accepting, now);
+        match sorted {
+            Sorted::Of(number) => {
+                let handle = self.connections.borrow().get(&number).map(Rc::clone);
+                if let Some(handle) = handle {
+                    handle.receive(from, datagram, now);
+                }
+            }
+            Sorted::First(accept) => self.accept(&accept, from, datagram, now),
+            Sorted::Answer(answer) => self.udp.send(from, &answer, answer.len()),
+            Sorted::Elsewhere(worker) => {
+                self.worker.stats.quic_passed.increment();
+                let way = self.workers.get(usize::from(worker)).filter(|_| may_pass);
+                // One that does not keep up loses datagrams, as a full socket does.
+                let is_lost =
+                    way.is_none_or(|way| way.try_send((from, datagram.to_vec())).is_err());
+                self.worker.stats.quic_dropped.add(u64::from(is_lost));
+            }
+            Sorted::Dropped => self.worker.stats.quic_dropped.increment(),
+        }
+    }
+
+    /// Begins a connection.
+    fn accept(
+        self: &Rc<Self>,
+        accept: &Accept,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        now: Duration,
+    ) {
+        let worker = &self.worker;
+        worker.stats.connections_accepted.increment();
+        let open = Open::new(worker);
+        let snapshot = worker.snapshot();
+        let most = snapshot.settings.limits.connections_max;
+        if worker.shared.connections.load(Relaxed) > most {
+            return worker.stats.connections_refused.increment();
+        }
+        let config = Config {
+            tls: Arc::clone(&self.tls),
+            local: local(&snapshot.h1_limits, &snapshot.settings.limits),
+        };
+        let Ok(quic) = freshet_wire::quic::Connection::new(&config, accept, now) else {
+            return worker.stats.tls_failed.increment();
+        };
+        let number = self.last.get() + 1;
+        self.last.set(number);
+        let ids = [accept.receiver, accept.names.own];
+        let mut sorting = self.sorting.borrow_mut();
+        ids.iter().for_each(|id| sorting.add(*id, number));
+        sorting.handshake_began();
+        drop(sorting);
+        let handle = Handle::begin(self, quic, number, ids, open);
+        self.connections.borrow_mut().insert(number, Rc::clone(&handle));
+        handle.receive(from, datagram, now);
+        spawn_local(connection::serve(Rc::clone(self), handle));
+    }
+
+    /// A connection is over.
+    fn forget(&self, number: u64, ids: impl Iterator<Item = Id>) {
+        let mut sorting = self.sorting.borrow_mut();
+        ids.for_each(|id| sorting.remove(&id));
+        self.connections.borrow_mut().remove(&number);
+    }
+}
+
+/// What clients are told.
+fn local(heads: &Limits, limits: &crate::config::limits::Limits) -> Local {
+    // A head has to fit, however little of bodies may wait.
+    let head_bytes = (heads.head_bytes_max * BLOCK_FACTOR) as u64;
+    Local {
+        idle_timeout: limits.idle_timeout,
+        data_max: CONNECTION_WINDOW_BYTES.max(2 * head_bytes),
+        stream_data_max: STREAM_WINDOW_BYTES.max(head_bytes),
+        streams_max: u64::from(limits.streams_max),
+        ..Local::default()
+    }
+}

@@ -1,0 +1,86 @@
+//! HTTP/3, as who serves streams knows it.
+
+use crate::delivery::Chunk;
+use crate::session::streams::Multiplexed;
+use bytes::Bytes;
+use freshet_http::fields::Fields;
+use freshet_http::message::ResponseHead;
+use freshet_wire::h3::frame::FRAME_HEAD_BYTES_MAX;
+use freshet_wire::h3::{Code, Connection};
+
+/// What streams are made of: pieces of bodies where they lie, and frames' heads between them.
+pub(super) struct Piece(pub(super) Chunk);
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_ref()
+    }
+}
+
+impl From<Vec<u8>> for Piece {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(Chunk::Bytes(Bytes::from(bytes)))
+    }
+}
+
+impl Multiplexed for Connection<Piece> {
+    const HEAD_FRAME_BYTES: usize = FRAME_HEAD_BYTES_MAX;
+
+    fn respond(
+        &mut self,
+        stream: u64,
+        head: &ResponseHead,
+        length: Option<u64>,
+        ends: bool,
+    ) -> Option<usize> {
+        Self::respond(self, stream, head, length, ends)
+    }
+
+    fn has_control_room(&self) -> bool {
+        Self::has_control_room(self)
+    }
+
+    fn queue(&mut self, stream: u64, bytes: usize) -> bool {
+        Self::queue(self, stream, bytes)
+    }
+
+    fn unqueue(&mut self, stream: u64) -> usize {
+        Self::unqueue(self, stream)
+    }
+
+    fn finish(&mut self, stream: u64, trailers: Option<Fields>) {
+        Self::finish(self, stream, trailers);
+    }
+
+    fn reset(&mut self, stream: u64) {
+        Self::reset(self, stream, Code::InternalError);
+    }
+
+    fn abandon(&mut self, stream: u64) {
+        Self::abandon(self, stream, Code::InternalError);
+    }
+
+    fn queued(&self, stream: u64) -> usize {
+        Self::queued(self, stream)
+    }
+
+    fn queued_of_all(&self) -> usize {
+        Self::queued_of_all(self)
+    }
+
+    fn is_shut(&self, stream: u64) -> bool {
+        Self::is_shut(self, stream)
+    }
+
+    fn has_window(&self, stream: u64) -> bool {
+        Self::has_window(self, stream)
+    }
+
+    fn take_body(&mut self, stream: u64, bytes: usize) {
+        Self::take_body(self, stream, bytes as u64);
+    }
+
+    fn refuse_body(&mut self, stream: u64) {
+        Self::refuse_body(self, stream);
+    }
+}

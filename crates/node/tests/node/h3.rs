@@ -1,0 +1,298 @@
+//! HTTP/3 clients over real UDP sockets.
+
+use crate::authority::{Authority, secure};
+use crate::client::Client;
+use crate::h3_client::{H3Client, fields_frame, head};
+use crate::harness::{Setup, TestNode, pattern, run, until};
+use crate::origin::{Origin, fresh, response};
+use freshet_wire::h3::Code;
+use quinn_proto::{Dir, VarInt};
+
+fn setup(origin: &Origin, authority: &Authority) -> Setup {
+    let mut setup = Setup::of(origin);
+    setup.listen.push_str("tls = true\nhttp3 = true\n");
+    setup.and(&authority.issue("a", &["example.test"]))
+}
+
+struct World {
+    origin: Origin,
+    authority: Authority,
+    node: TestNode,
+}
+
+fn world(origin: Origin) -> World {
+    let authority = Authority::new();
+    let node = setup(&origin, &authority).start();
+    World { origin, authority, node }
+}
+
+impl World {
+    async fn connect(&self) -> H3Client {
+        H3Client::connect(self.node.address(), &self.authority).await
+    }
+}
+
+#[test]
+fn bodies_of_all_sizes_come_from_the_origin_and_then_from_the_cache() {
+    run(async {
+        let world = world(Origin::serve(|asked| {
+            let bytes = asked.target()[1..].parse().unwrap();
+            fresh(pattern(1, 0..bytes))
+        }));
+        let mut client = world.connect().await;
+        for _ in 0..2 {
+            for bytes in [0, 1, 1000, 100_000, 3_000_000] {
+                let answer = client.get(&format!("/{bytes}")).await;
+                assert_eq!(answer.status, 200);
+                assert!(answer.body == pattern(1, 0..bytes), "{bytes}");
+                assert_eq!(answer.field("content-length"), Some(&*bytes.to_string()));
+            }
+        }
+        assert_eq!((world.origin.count(), world.node.count("requests_h3")), (5, 10));
+        assert_eq!(world.node.count("tls_handshakes"), 1);
+        // Another connection, which may be another worker's.
+        for _ in 0..4 {
+            let mut client = world.connect().await;
+            assert!(client.get("/100000").await.body == pattern(1, 0..100_000));
+        }
+        assert_eq!(world.origin.count(), 5);
+    });
+}
+
+#[test]
+fn responses_over_tcp_say_where_http_3_is() {
+    run(async {
+        let world = world(Origin::serve(|asked| match asked.target() {
+            "/own" => response("200 OK", &["Cache-Control: max-age=60", "Alt-Svc: clear"], "x"),
+            _ => fresh("x"),
+        }));
+        let config = world.authority.client(&["http/1.1"]);
+        let stream = secure(world.node.address(), &config, "example.test").await.unwrap();
+        let mut client = Client::over(stream);
+        let said = format!("h3=\":{}\"; ma=86400", world.node.address().port());
+        for target in ["/a", "/a"] {
+            assert_eq!(client.get(target).await.field("alt-svc"), Some(&*said));
+        }
+        assert_eq!(client.get("/own").await.field("alt-svc"), Some("clear"));
+        assert_eq!(world.connect().await.get("/a").await.field("alt-svc"), None);
+    });
+}
+
+#[test]
+fn heads_ranges_and_conditions_are_those_of_any_protocol() {
+    run(async {
+        let world = world(Origin::serve(|_| {
+            let fields = ["Cache-Control: max-age=60", "ETag: \"a\"", "X-Name: Value"];
+            response("200 OK", &fields, pattern(1, 0..10_000))
+        }));
+        let mut client = world.connect().await;
+        let stream = client.ask("HEAD", "/a", &[], None);
+        let answer = client.answer(stream).await;
+        assert_eq!((answer.status, answer.body.len()), (200, 0));
+        assert_eq!(answer.field("content-length"), Some("10000"));
+        assert_eq!(answer.field("x-name"), Some("Value"));
+        let stream = client.ask("GET", "/a", &[("range", "bytes=100-199")], None);
+        let answer = client.answer(stream).await;
+        assert_eq!((answer.status, &*answer.body), (206, &pattern(1, 100..200)[..]));
+        let stream = client.ask("GET", "/a", &[("if-none-match", "\"a\"")], None);
+        assert_eq!(client.answer(stream).await.status, 304);
+    });
+}
+
+#[test]
+fn many_requests_of_one_connection_are_answered_together() {
+    run(async {
+        let mut world = world(Origin::scripted());
+        let mut client = world.connect().await;
+        let streams: Vec<_> =
+            (0..80).map(|index| client.ask("GET", &format!("/{index}"), &[], None)).collect();
+        // All are with the origin before one is answered.
+        let mut asked = Vec::new();
+        while asked.len() < streams.len() {
+            let count = asked.len();
+            let origin = &mut world.origin;
+            tokio::select! {
+                one = origin.next() => asked.push(one),
+                () = client.until(|_| false) => unreachable!("it has no end, at {count}"),
+            }
+        }
+        for one in asked.iter().rev() {
+            one.send(fresh(one.request.target()));
+        }
+        for (index, stream) in streams.into_iter().enumerate() {
+            assert_eq!(client.answer(stream).await.body, format!("/{index}").into_bytes());
+        }
+    });
+}
+
+#[test]
+fn uploads_reach_the_origin_through_small_windows() {
+    run(async {
+        let world = world(Origin::serve(|asked| {
+            assert!(asked.body == pattern(2, 0..1_000_000));
+            response("201 Created", &["Cache-Control: no-store"], "made")
+        }));
+        let mut client = world.connect().await;
+        let body = pattern(2, 0..1_000_000);
+        for _ in 0..3 {
+            let fields = [("content-length", "1000000")];
+            let stream = client.ask("POST", "/u", &fields, Some(&body));
+            let answer = client.answer(stream).await;
+            assert_eq!((answer.status, &*answer.body), (201, &b"made"[..]));
+        }
+    });
+}
+
+#[test]
+fn trailers_and_interim_responses_reach_the_client() {
+    run(async {
+        let world = world(Origin::serve(|_| {
+            let early = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n";
+            let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\
+                        Cache-Control: no-store\r\n\r\n";
+            format!("{early}{head}3\r\nabc\r\n0\r\nX-Sum: 7\r\n\r\n").into_bytes()
+        }));
+        let mut client = world.connect().await;
+        let answer = client.get("/t").await;
+        assert_eq!((answer.status, &*answer.body), (200, &b"abc"[..]));
+        assert_eq!(answer.interim, [103]);
+        assert_eq!(answer.trailers, [("x-sum".to_owned(), "7".to_owned())]);
+    });
+}
+
+#[test]
+fn a_drain_lets_requests_finish_and_tells_the_client_to_go() {
+    run(async {
+        let mut world = world(Origin::scripted());
+        let mut client = world.connect().await;
+        let stream = client.ask("GET", "/a", &[], None);
+        let asked = tokio::select! {
+            asked = world.origin.next() => asked,
+            () = client.until(|_| false) => unreachable!("it has no end"),
+        };
+        world.node.node.drain();
+        // GOAWAY is the frame of type 7; settings are before it.
+        client.until(|client| client.control().windows(2).any(|pair| pair == [7, 8])).await;
+        asked.send(fresh("late"));
+        assert_eq!(client.answer(stream).await.body, b"late");
+        client.until(|client| client.lost.is_some()).await;
+        let node = &world.node;
+        until(|| node.count("connections_closed") == 1).await;
+    });
+}
+
+/// What ends a connection, with the code.
+async fn ends(world: &World, code: Code, bring: impl FnOnce(&mut H3Client)) {
+    let mut client = world.connect().await;
+    assert_eq!(client.get("/a").await.status, 200);
+    bring(&mut client);
+    client.until(|client| client.lost.is_some()).await;
+    let said = format!("{}", code as u64);
+    let lost = client.lost.as_ref().unwrap();
+    assert!(lost.contains(&said), "{lost}, not {code:?}");
+}
+
+#[test]
+fn what_breaks_the_protocol_ends_the_connection_by_name() {
+    run(async {
+        let world = world(Origin::serve(|_| fresh("x")));
+        let request = |bytes: &[u8]| {
+            let bytes = bytes.to_vec();
+            move |client: &mut H3Client| {
+                client.open(Dir::Bi, &bytes, false);
+            }
+        };
+        let one_way = |bytes: &[u8], finishes: bool| {
+            let bytes = bytes.to_vec();
+            move |client: &mut H3Client| {
+                client.open(Dir::Uni, &bytes, finishes);
+            }
+        };
+        // A body without a head, frames of other streams and of HTTP/2.
+        ends(&world, Code::FrameUnexpected, request(&[0, 1, 9])).await;
+        for kind in [3, 4, 5, 7, 0xd, 2, 6, 8, 9] {
+            ends(&world, Code::FrameUnexpected, request(&[kind, 0])).await;
+        }
+        // Fields that refer to a table that is not there.
+        ends(&world, Code::DecompressionFailed, request(&[1, 3, 0, 0, 0x80])).await;
+        ends(&world, Code::ExcessiveLoad, request(&[1, 0x80, 0x10, 0, 0])).await;
+        // A second control stream, a push, instructions for a table.
+        ends(&world, Code::StreamCreationError, one_way(&[0, 4, 0], false)).await;
+        ends(&world, Code::StreamCreationError, one_way(&[1, 0], false)).await;
+        ends(&world, Code::EncoderStreamError, one_way(&[2, 0x3f, 0xe1, 0x1f], false)).await;
+        ends(&world, Code::DecoderStreamError, one_way(&[3, 0x80], false)).await;
+        ends(&world, Code::ClosedCriticalStream, one_way(&[3], true)).await;
+        // A stream nobody knows does no harm.
+        let mut client = world.connect().await;
+        client.open(Dir::Uni, &[0x21, 1, 2, 3], true);
+        assert_eq!(client.get("/a").await.status, 200);
+        assert!(world.node.count("h3_errors") >= 16);
+    });
+}
+
+#[test]
+fn what_is_no_request_is_refused_and_the_next_one_served() {
+    run(async {
+        let world = world(Origin::serve(|_| fresh("x")));
+        let mut client = world.connect().await;
+        let wrong = [
+            fields_frame(&[(":method", "GET"), (":path", "/")]),
+            head("GET", "/", &[("connection", "close")]),
+            head("GET", "no-slash", &[]),
+            head("POST", "/", &[("content-length", "5")]),
+        ];
+        for bytes in wrong {
+            let stream = client.open(Dir::Bi, &bytes, true);
+            client.until(|client| client.streams[&stream].reset.is_some()).await;
+            assert_eq!(client.streams[&stream].reset, Some(Code::MessageError as u64));
+        }
+        let long = "x".repeat(40_000);
+        let stream = client.ask("GET", "/", &[("a", &long)], None);
+        assert_eq!(client.answer(stream).await.status, 431);
+        // A request that ends within its head.
+        let stream = client.open(Dir::Bi, &[], true);
+        client.until(|client| client.streams[&stream].reset.is_some()).await;
+        assert_eq!(client.get("/a").await.status, 200);
+    });
+}
+
+#[test]
+fn a_client_that_gives_up_request_after_request_is_told_to_go() {
+    run(async {
+        let world = world(Origin::scripted());
+        let mut client = world.connect().await;
+        let mut given_up = 0;
+        while client.lost.is_none() && given_up < 10_000 {
+            if !client.can_ask() {
+                client.hear().await;
+                continue;
+            }
+            let stream = client.ask("GET", "/a", &[], None);
+            client.hear_nothing();
+            let _ = client.connection.send_stream(stream).reset(VarInt::from_u32(0x10c));
+            let _ = client.connection.recv_stream(stream).stop(VarInt::from_u32(0x10c));
+            client.streams.remove(&stream);
+            given_up += 1;
+        }
+        let lost = client.lost.as_ref().expect("it was told to go");
+        assert!(lost.contains(&(Code::ExcessiveLoad as u64).to_string()), "{lost}");
+        assert!(given_up < 2000, "{given_up}");
+    });
+}
+
+#[test]
+fn a_client_that_leaves_leaves_nothing_behind() {
+    run(async {
+        let world = world(Origin::serve(|_| fresh(pattern(1, 0..5_000_000))));
+        for _ in 0..10 {
+            let mut client = world.connect().await;
+            let stream = client.ask("GET", "/a", &[], None);
+            client.until(|client| client.connection.stats().path.cwnd > 0).await;
+            client.close();
+            drop((stream, client));
+        }
+        world.node.counted("connections_closed", 10).await;
+        let mut client = world.connect().await;
+        assert!(client.get("/a").await.body == pattern(1, 0..5_000_000));
+    });
+}
