@@ -77,5 +77,5 @@ pub const PACKETS_PER_DATAGRAM_MAX: usize = 5;
 /// ciphers allow (RFC 9001 §6.6: 2^36 and 2^52).
 pub const FORGED_PACKETS_MAX: u64 = 1 << 32;
 
-/// Consecutive probes without an answer after which a client is gone.
-pub const PROBES_MAX: u32 = 8;
+/// How often the time until the next probe is doubled while there is no answer.
+pub const BACKOFFS_MAX: u32 = 8;

@@ -54,6 +54,8 @@ pub(super) struct Streams<P> {
     urgent: BTreeSet<u64>,
     due: BTreeSet<Due>,
     events: VecDeque<StreamEvent>,
+    /// Whether the client takes more on all streams since that was told.
+    has_opened: bool,
     local: Local,
     /// By kind, both ways first: how many the client has opened, may open, and how many of those are
     /// over.
@@ -88,6 +90,7 @@ impl<P: AsRef<[u8]>> Streams<P> {
             urgent: BTreeSet::new(),
             due: BTreeSet::new(),
             events: VecDeque::new(),
+            has_opened: false,
             opened: [0; 2],
             opened_max: [local.streams_max, local.one_way_streams_max],
             closed: [0; 2],
@@ -199,7 +202,7 @@ impl<P: AsRef<[u8]>> Streams<P> {
         let grows = limit > self.sent_max;
         if grows {
             self.sent_max = limit;
-            self.events.push_back(StreamEvent::Opened);
+            self.has_opened = true;
         }
         grows
     }
@@ -284,7 +287,9 @@ impl<P: AsRef<[u8]>> Streams<P> {
 
     /// What happened next.
     pub(super) fn next_event(&mut self) -> Option<StreamEvent> {
-        let event = self.events.pop_front()?;
+        let Some(event) = self.events.pop_front() else {
+            return std::mem::take(&mut self.has_opened).then_some(StreamEvent::Opened);
+        };
         if let StreamEvent::Readable(number) = event
             && let Some(stream) = self.streams.get_mut(&number)
         {

@@ -70,10 +70,8 @@ pub enum Closed {
     ByError(Error),
     /// We said so in words of the application.
     ByApplication(u64),
-    /// Nothing was heard for too long.
+    /// Nothing was heard, or nothing of what was sent acknowledged, for too long.
     Idle,
-    /// The client does not know the connection any more.
-    Reset,
 }
 
 /// What a connection has counted.
@@ -126,6 +124,8 @@ pub struct Connection<P> {
     congestion: Cubic,
     pacer: Pacer,
     bytes_in_flight: u64,
+    /// Since when nothing of it was acknowledged.
+    waiting: Duration,
     /// Whether the window was what kept more from being sent.
     is_window_limited: bool,
     /// Probes since the last acknowledgement.
@@ -182,6 +182,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             congestion: Cubic::new(),
             pacer: Pacer::new(),
             bytes_in_flight: 0,
+            waiting: now,
             is_window_limited: false,
             probe_count: 0,
             is_done_due: false,
@@ -394,7 +395,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         // Long enough for packets on the way to be known (RFC 9000 §10.2).
         let end = now + 3 * self.rtt.probe_timeout();
         match closed {
-            Closed::Idle | Closed::Reset => self.phase = Phase::Over,
+            Closed::Idle => self.phase = Phase::Over,
             Closed::ByClient { .. } => self.phase = Phase::Draining(end),
             Closed::ByError(_) | Closed::ByApplication(_) => {
                 self.phase = Phase::Closing(end);

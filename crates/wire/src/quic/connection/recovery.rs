@@ -2,7 +2,7 @@
 
 use super::super::error::Error;
 use super::super::frame::Ack;
-use super::super::limits::PROBES_MAX;
+use super::super::limits::BACKOFFS_MAX;
 use super::super::rtt::GRANULARITY;
 use super::super::sent::Carried;
 use super::super::space::{Level, Space};
@@ -67,6 +67,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         if !is_new {
             return Ok(false);
         }
+        self.waiting = now;
         self.bytes_in_flight = self.bytes_in_flight.saturating_sub(bytes_acknowledged);
         if let Some(sent) = newest.filter(|_| is_eliciting) {
             let held = match level {
@@ -173,7 +174,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             Phase::Closing(end) | Phase::Draining(end) => return Some(end),
             Phase::Over => return None,
         }
-        let idle = self.idle_timeout().map(|timeout| self.heard + timeout);
+        let idle = self.idle_timeout().map(|timeout| self.idle_since() + timeout);
         let acks = self.spaces.iter().filter_map(|space| space.received.due());
         let losses = self.spaces.iter().filter_map(|space| space.loss_at);
         let path = self.path.challenge.map(|challenge| challenge.until);
@@ -182,13 +183,19 @@ impl<P: AsRef<[u8]>> Connection<P> {
         acks.chain(losses).chain(idle).chain(path).chain(pace).chain(probe).min()
     }
 
+    /// Since when nothing was heard, or nothing of what is in flight acknowledged: a client that speaks
+    /// and takes nothing would hold what was sent to it for ever.
+    fn idle_since(&self) -> Duration {
+        if self.bytes_in_flight > 0 { self.heard.min(self.waiting) } else { self.heard }
+    }
+
     /// When something has to be sent to hear from the client, and at which level.
     fn probe_at(&self) -> Option<(Duration, Level)> {
         // Without room there is nothing to probe with: the client has to come again.
         if self.path.room() == 0 {
             return None;
         }
-        let backoff = 1 << self.probe_count.min(PROBES_MAX);
+        let backoff = 1 << self.probe_count.min(BACKOFFS_MAX);
         let mut first: Option<(Duration, Level)> = None;
         for (level, space) in Level::ALL.into_iter().zip(&self.spaces) {
             if space.sent.eliciting == 0 || space.loss_at.is_some() {
@@ -221,7 +228,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             }
             Phase::Over => return,
         }
-        if self.idle_timeout().is_some_and(|timeout| now >= self.heard + timeout) {
+        if self.idle_timeout().is_some_and(|timeout| now >= self.idle_since() + timeout) {
             return self.close_with(Closed::Idle, now);
         }
         self.challenge_again(now);

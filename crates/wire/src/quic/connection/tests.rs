@@ -163,6 +163,21 @@ fn what_a_client_makes_us_keep_has_an_end() {
 }
 
 #[test]
+fn who_speaks_and_acknowledges_nothing_is_given_up() {
+    let mut connection = established();
+    let idle = connection.local.idle_timeout;
+    for seconds in 1..=29 {
+        let now = Duration::from_secs(seconds);
+        connection.heard = now;
+        connection.on_timeout(now);
+        assert_eq!(connection.closed(), None, "after {seconds} s");
+    }
+    assert!(connection.timeout().is_some_and(|at| at <= idle));
+    connection.on_timeout(idle);
+    assert_eq!(connection.closed(), Some(Closed::Idle));
+}
+
+#[test]
 fn who_acknowledges_what_never_was_is_a_liar() {
     let mut connection = established();
     // Up to the first number that was left out, and over it.

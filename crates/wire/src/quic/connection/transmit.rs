@@ -404,6 +404,9 @@ impl<P: AsRef<[u8]>> Connection<P> {
         now: Duration,
     ) {
         self.statistics.packets_sent += 1;
+        if self.bytes_in_flight == 0 {
+            self.waiting = now;
+        }
         self.bytes_in_flight += bytes as u64;
         self.pacer.spend(bytes);
         // Who only hears us does not keep the connection (RFC 9000 §10.1).
