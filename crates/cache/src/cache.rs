@@ -16,7 +16,7 @@ use crate::shard::{SHARDS, Shard, shard_of};
 use freshet_base::counter::SharedCounter;
 use freshet_store::Arena;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// What an operator may set.
@@ -59,6 +59,7 @@ pub struct Cache {
     pub(crate) sample_below: AtomicU64,
     pub(crate) purges: Mutex<PurgeLog>,
     pub(crate) seq: AtomicU64,
+    fence: AtomicU64,
     next_id: AtomicU64,
     pub(crate) evicted_bytes: SharedCounter,
     pub(crate) refused_room: SharedCounter,
@@ -96,6 +97,7 @@ impl Cache {
             sample_below,
             purges: Mutex::new(PurgeLog::new(purge_log::ENTRIES_MAX)),
             seq: AtomicU64::new(0),
+            fence: AtomicU64::new(0),
             next_id: AtomicU64::new(1),
             evicted_bytes: SharedCounter::default(),
             refused_room: SharedCounter::default(),
@@ -108,6 +110,19 @@ impl Cache {
             weak.upgrade().map_or(0, |cache| cache.reclaim(bytes))
         }));
         Ok(cache)
+    }
+
+    /// Puts the fence at a number in the order of purges ([`Cache::next_in_order`]): what was fetched, or
+    /// last validated, before it is not to be used without being validated. 0 is no fence, and
+    /// [`u64::MAX`] holds for everything, also for what is yet to come. O(1): objects stay as they are.
+    pub fn fence(&self, seq: u64) {
+        self.fence.store(seq, SeqCst);
+    }
+
+    /// Where the fence is; [`Object::born_seq`] below it is behind. Whoever looks up compares: this
+    /// cache does not know what a request may use all the same.
+    pub fn fenced_below(&self) -> u64 {
+        self.fence.load(SeqCst)
     }
 
     pub(crate) fn note_crowded(&self) {

@@ -1,13 +1,15 @@
 //! `Freshet-Applied`: how far a cache behind this one is in an order of purges that both follow.
 //!
 //! ```text
-//! Freshet-Applied = stream "." sequence
+//! Freshet-Applied = stream "." sequence [ "." mark ]
 //! stream          = 1*64( ALPHA / DIGIT / "-" / "_" )
 //! sequence        = 1*20DIGIT
+//! mark            = 16HEXDIG
 //! ```
 //!
 //! A cache that has carried a purge out must not be filled again from one that has not yet. So it
-//! says with its request which purges it has behind it, and is answered from nothing older.
+//! says with its request which purges it has behind it, and is answered from nothing older. A mark tells
+//! two histories apart that have the same numbers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,6 +25,7 @@ pub const STREAM_BYTES_MAX: usize = 64;
 pub struct Position {
     stream: Box<str>,
     sequence: u64,
+    mark: Option<u64>,
 }
 
 impl Position {
@@ -31,7 +34,13 @@ impl Position {
         let is_name =
             stream.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
         let is_short = (1..=STREAM_BYTES_MAX).contains(&stream.len());
-        (is_name && is_short).then(|| Self { stream: stream.into(), sequence })
+        (is_name && is_short).then(|| Self { stream: stream.into(), sequence, mark: None })
+    }
+
+    /// With a mark of the history up to there.
+    #[must_use]
+    pub fn marked(self, mark: u64) -> Self {
+        Self { mark: Some(mark), ..self }
     }
 
     /// The name of the order.
@@ -44,9 +53,9 @@ impl Position {
         self.sequence
     }
 
-    /// Whether all that is carried out at `other` is so here. Of another order nothing is known.
-    pub fn covers(&self, other: &Self) -> bool {
-        self.stream == other.stream && self.sequence >= other.sequence
+    /// The mark of the history up to there, where it has one.
+    pub fn mark(&self) -> Option<u64> {
+        self.mark
     }
 
     /// Reads a field's value; `None` where it is none.
@@ -58,7 +67,7 @@ impl Position {
 impl FromStr for Position {
     type Err = String;
 
-    /// Reads `stream.sequence`.
+    /// Reads `stream.sequence` and `stream.sequence.mark`.
     fn from_str(text: &str) -> Result<Self, String> {
         let refuse = || {
             format!(
@@ -66,16 +75,25 @@ impl FromStr for Position {
                  `news.17`"
             )
         };
-        let (stream, digits) = text.rsplit_once('.').ok_or_else(refuse)?;
+        let (stream, rest) = text.split_once('.').ok_or_else(refuse)?;
+        let (digits, mark) = match rest.split_once('.') {
+            Some((digits, mark)) => (digits, Some(mark)),
+            None => (rest, None),
+        };
         let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
         let sequence = digits.parse().ok().filter(|_| is_number).ok_or_else(refuse)?;
-        Self::new(stream, sequence).ok_or_else(refuse)
+        let position = Self::new(stream, sequence).ok_or_else(refuse)?;
+        let Some(mark) = mark else { return Ok(position) };
+        let is_mark = mark.len() == 16 && mark.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let mark = u64::from_str_radix(mark, 16).ok().filter(|_| is_mark).ok_or_else(refuse)?;
+        Ok(position.marked(mark))
     }
 }
 
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.stream, self.sequence)
+        write!(f, "{}.{}", self.stream, self.sequence)?;
+        self.mark.map_or(Ok(()), |mark| write!(f, ".{mark:016x}"))
     }
 }
 
@@ -83,13 +101,6 @@ impl fmt::Display for Position {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn one_order_is_compared_and_two_are_not() {
-        let at = |text: &str| text.parse::<Position>().unwrap();
-        assert!(at("news.17").covers(&at("news.17")) && at("news.18").covers(&at("news.17")));
-        assert!(!at("news.16").covers(&at("news.17")) && !at("old.99").covers(&at("news.17")));
-    }
 
     #[test]
     fn what_is_no_position_is_refused() {
@@ -102,6 +113,9 @@ mod tests {
             "a.-1",
             "a.+1",
             "a.1.x",
+            "a.1.",
+            "a.1.123",
+            "a.1.00000000000000g0",
             "a b.1",
             "a.18446744073709551616",
             &long,
@@ -114,8 +128,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_again(stream in "[A-Za-z0-9_-]{1,64}", sequence in any::<u64>()) {
+        fn what_is_written_is_read_again(
+            stream in "[A-Za-z0-9_-]{1,64}", sequence in any::<u64>(), mark in any::<Option<u64>>(),
+        ) {
             let position = Position::new(&stream, sequence).expect("a name");
+            let position = match mark {
+                Some(mark) => position.marked(mark),
+                None => position,
+            };
             prop_assert_eq!(Position::parse(position.to_string().as_bytes()), Some(position));
         }
 

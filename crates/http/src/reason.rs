@@ -135,6 +135,8 @@ reasons! {
         "Only other parts of the response are stored.";
     MissPurged, Lookup, "purged", "",
         "The stored response was marked for validation by a purge.";
+    MissFenced, Lookup, "fenced", "",
+        "This node may have missed purges, so the stored response is validated before it is used.";
     HitForMiss, Lookup, "hit-for-miss", "",
         "Responses for this target were lately not storable, so requests do not wait for each other.";
     PassMethod, Lookup, "pass-method", "RFC 9111 §4",
@@ -224,6 +226,7 @@ impl Reason {
             Self::MissExpired
             | Self::MissMustValidate
             | Self::MissPurged
+            | Self::MissFenced
             | Self::HitRevalidated => Forward::Stale,
             Self::MissRequest => Forward::Request,
             Self::MissPartial => Forward::Partial,

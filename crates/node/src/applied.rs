@@ -5,6 +5,7 @@
 
 use freshet_http::applied::{NAME, Position};
 use freshet_http::fields::Fields;
+use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -13,57 +14,91 @@ use tokio::time::timeout;
 /// not: nodes hear of one within some round trips, and a request past the cache takes one as well.
 const CATCH_UP: Duration = Duration::from_millis(100);
 
-/// The last purge of an order that was carried out here, and all before it; shared by all threads.
-pub struct Applied(watch::Sender<Option<Position>>);
+/// Places with a mark that are remembered, to know whether a node behind is in the same history. One that
+/// is farther behind is answered past the cache.
+const HISTORY_MAX: usize = 1024;
 
-impl Default for Applied {
-    fn default() -> Self {
-        Self(watch::Sender::new(None))
-    }
-}
+/// The last purge of an order that was carried out here, and all before it; shared by all threads.
+#[derive(Default)]
+pub struct Applied(watch::Sender<History>);
+
+/// Where this node is, and with marks also where it was; the latest last.
+#[derive(Default)]
+struct History(VecDeque<Position>);
 
 impl Applied {
     /// Notes that all up to `position` is carried out. Back in one order it never goes; another order
     /// takes the place of the one before.
     pub fn advance(&self, position: Position) {
-        self.0.send_if_modified(|present| {
-            let is_news = !present.as_ref().is_some_and(|present| present.covers(&position));
+        self.0.send_if_modified(|history| {
+            let is_news = !history.covers(&position);
             if is_news {
-                *present = Some(position);
+                history.note(position);
             }
             is_news
         });
     }
 
+    /// Goes on from `position`, wherever it was before: the history of the order has changed.
+    pub fn restart_at(&self, position: Position) {
+        self.0.send_modify(|history| {
+            history.0.clear();
+            history.note(position);
+        });
+    }
+
     /// How far it is; `None` where it has carried out nothing in any order.
     pub fn position(&self) -> Option<Position> {
-        self.0.borrow().clone()
+        self.0.borrow().0.back().cloned()
     }
 
     /// Whether all up to `position` is carried out, now or in a moment.
     pub(crate) async fn reaches(&self, position: &Position) -> bool {
-        let mut present = self.0.subscribe();
-        let covers =
-            |present: &Option<Position>| present.as_ref().is_some_and(|one| one.covers(position));
+        let mut history = self.0.subscribe();
         // A node that is in no order will not be in one in a moment.
-        if present.borrow().is_none() {
+        if history.borrow().0.is_empty() {
             return false;
         }
-        timeout(CATCH_UP, present.wait_for(covers)).await.is_ok_and(|reached| reached.is_ok())
+        let reached = history.wait_for(|history| history.covers(position));
+        timeout(CATCH_UP, reached).await.is_ok_and(|reached| reached.is_ok())
     }
 
     /// Puts into a request how far the nodes are that ask with it: for a parent, and for nobody else.
     /// What is there already is what a node behind this one says, which is ahead of it.
     pub(crate) fn put_into(&self, request: &mut Fields, is_for_parent: bool) {
         let said = request.get(NAME).and_then(Position::parse);
-        let own = if is_for_parent { self.position() } else { None };
-        match (own, said) {
-            (Some(own), Some(said)) if !own.covers(&said) => {}
+        let history = self.0.borrow();
+        match (history.0.back().filter(|_| is_for_parent), said) {
+            (Some(_), Some(said)) if !history.covers(&said) => {}
             (Some(own), _) => request.set(NAME, own.to_string()),
             (None, Some(_)) if is_for_parent => {}
             (None, _) => {
                 request.remove(NAME);
             }
+        }
+    }
+}
+
+impl History {
+    /// Whether all that is carried out at `position` is so here. Of another order nothing is known, and
+    /// with a mark nothing of a history this node has not been in.
+    fn covers(&self, position: &Position) -> bool {
+        let Some(present) = self.0.back() else { return false };
+        let is_reached =
+            present.stream() == position.stream() && present.sequence() >= position.sequence();
+        is_reached && (position.mark().is_none() || self.0.contains(position))
+    }
+
+    fn note(&mut self, position: Position) {
+        let goes_on = self.0.back().is_some_and(|present| {
+            present.stream() == position.stream() && position.mark().is_some()
+        });
+        if !goes_on {
+            self.0.clear();
+        }
+        self.0.push_back(position);
+        if self.0.len() > HISTORY_MAX {
+            self.0.pop_front();
         }
     }
 }
@@ -84,6 +119,25 @@ mod tests {
             applied.advance(at(next));
             assert_eq!(applied.position(), Some(at(after)));
         }
+    }
+
+    #[test]
+    fn a_mark_tells_histories_of_one_order_apart() {
+        let applied = Applied::default();
+        let place = |number: u64, mark: u64| Position::new("a", number).unwrap().marked(mark);
+        for number in 1..=3 {
+            applied.advance(place(number, number * 11));
+        }
+        let covers = |position: Position| applied.0.borrow().covers(&position);
+        assert!(covers(place(2, 22)) && covers(at("a.2")));
+        assert!(!covers(place(2, 99)) && !covers(place(4, 44)));
+        applied.restart_at(place(2, 99));
+        assert!(covers(place(2, 99)) && !covers(place(2, 22)));
+        assert_eq!(applied.position(), Some(place(2, 99)));
+        for number in 3..5_000 {
+            applied.advance(place(number, number));
+        }
+        assert_eq!(applied.0.borrow().0.len(), HISTORY_MAX);
     }
 
     #[test]

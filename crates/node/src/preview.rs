@@ -62,7 +62,7 @@ pub fn preview(
     let peek = shared.cache.peek(&key);
     let selected = peek.variants.iter().find(|object| selects(object, &task.request)).cloned();
     let reason = match recv {
-        Recv::Hash => looked_up(&task, &peek, selected.as_deref()),
+        Recv::Hash => looked_up(&task, shared.cache.fenced_below(), &peek, selected.as_deref()),
         Recv::Pass if task.reason == Reason::Miss => Reason::PassPolicy,
         Recv::Pass => task.reason,
         Recv::Pipe => Reason::Pipe,
@@ -120,7 +120,7 @@ fn selects(object: &Object, request: &RequestHead) -> bool {
     varies_alike && bound.is_none_or(|scheme| scheme == request.scheme)
 }
 
-fn looked_up(task: &ClientTask, peek: &Peek, selected: Option<&Object>) -> Reason {
+fn looked_up(task: &ClientTask, fence: u64, peek: &Peek, selected: Option<&Object>) -> Reason {
     let is_marked = peek.hit_for_miss_until.is_some_and(|until| task.now < until);
     let Some(object) = selected else {
         return match (is_marked, peek.variants.is_empty()) {
@@ -129,11 +129,12 @@ fn looked_up(task: &ClientTask, peek: &Peek, selected: Option<&Object>) -> Reaso
             (false, false) => Reason::MissVary,
         };
     };
-    match use_of(task, object) {
+    match use_of(task, fence, object) {
         Use::Serve if object.body().writers() > 0 => Reason::HitFilling,
         Use::Serve => Reason::Hit,
         Use::ServeAndRefresh => Reason::HitStale,
         Use::Ignore => Reason::MissPartial,
+        Use::Validate if object.born_seq() < fence => Reason::MissFenced,
         Use::Validate if object.soft_purged_at().is_some() => Reason::MissPurged,
         Use::Validate if object.reuse(task.now) == Reuse::Fresh => Reason::MissRequest,
         Use::Validate if object.reuse(task.now) == Reuse::MustValidate => Reason::MissMustValidate,

@@ -57,6 +57,7 @@ fn stored(reason: Reason) -> &'static str {
         Reason::HitFilling => "being stored now, and served while it arrives",
         Reason::HitStale => "stored and stale, within the time it may be served all the same",
         Reason::MissPurged => "stored, and made stale by a soft purge",
+        Reason::MissFenced => "stored, and to be validated, as purges may have been missed",
         Reason::MissMustValidate => "stored, but the origin has to be asked before each use",
         Reason::MissRequest => "stored and fresh, but the request asks for a newer one",
         Reason::MissPartial => "stored in part",
@@ -169,9 +170,10 @@ fn next(known: &Known<'_>) -> String {
         Reason::HitForMiss => {
             "fetched without waiting for others, as the last answers were not to be stored"
         }
-        Reason::MissExpired | Reason::MissMustValidate | Reason::MissPurged => {
-            "the origin is asked whether it is still good"
-        }
+        Reason::MissExpired
+        | Reason::MissMustValidate
+        | Reason::MissPurged
+        | Reason::MissFenced => "the origin is asked whether it is still good",
         Reason::MissRequest => "the origin is asked, because the request wants it so",
         other => other.sentence(),
     };

@@ -36,7 +36,7 @@ impl Machine<'_> {
         let mut asked_keepers = self.task.hash_always_miss;
         loop {
             self.hold = None;
-            let asked = Asked::new(&self.task, collapsed);
+            let asked = Asked::new(&self.task, cache.fenced_below(), collapsed);
             let (request, now) = (&self.task.request, self.task.now);
             let classify = &mut |object: &Object| asked.classify(object);
             let lookup = if self.task.hash_ignore_vary {
@@ -80,6 +80,7 @@ impl Machine<'_> {
                     self.task.reason = match why {
                         MissWhy::UriMiss => Reason::Miss,
                         MissWhy::VaryMiss => Reason::MissVary,
+                        MissWhy::Stale if asked.is_fenced(stale.as_deref()) => Reason::MissFenced,
                         MissWhy::Stale => Reason::MissExpired,
                         MissWhy::Request => Reason::MissRequest,
                     };
@@ -268,8 +269,8 @@ pub(super) fn may_serve_on_error(object: &Object, now: UnixMillis) -> bool {
 }
 
 /// What an object is good for, for a request that looks it up now.
-pub(crate) fn use_of(task: &crate::policy::ClientTask, object: &Object) -> Use {
-    Asked::new(task, false).classify(object)
+pub(crate) fn use_of(task: &crate::policy::ClientTask, fence: u64, object: &Object) -> Use {
+    Asked::new(task, fence, false).classify(object)
 }
 
 /// What a request wants of stored objects.
@@ -282,12 +283,15 @@ pub(super) struct Asked<'a> {
     grace_max: Option<Duration>,
     /// The client's wishes, where they are obeyed.
     client: Option<RequestCacheControl>,
+    /// What was fetched, or last validated, before this number in the order of purges may be something
+    /// that was purged elsewhere ([`freshet_cache::Cache::fence`]).
+    fence: u64,
     /// Whether the request waited for a fetch that began after it came.
     collapsed: bool,
 }
 
 impl<'a> Asked<'a> {
-    pub(super) fn new(task: &'a crate::policy::ClientTask, collapsed: bool) -> Self {
+    pub(super) fn new(task: &'a crate::policy::ClientTask, fence: u64, collapsed: bool) -> Self {
         let has_directives = task.request.fields.contains("cache-control");
         let client = if has_directives {
             RequestCacheControl::from_fields(&task.request.fields)
@@ -303,6 +307,7 @@ impl<'a> Asked<'a> {
             ttl_max: task.ttl_max,
             grace_max: task.grace_max,
             client: Some(client).filter(|_| obey && has_directives),
+            fence,
             collapsed,
         }
     }
@@ -361,11 +366,19 @@ impl<'a> Asked<'a> {
         if self.collapsed && received >= self.now && object.soft_purged_at().is_none() {
             return Use::Serve;
         }
+        if self.is_fenced(Some(object)) {
+            return Use::Validate;
+        }
         match self.reuse(object) {
             Reuse::Fresh => Use::Serve,
             Reuse::StaleWhileRevalidate => Use::ServeAndRefresh,
             Reuse::Stale | Reuse::MustValidate => Use::Validate,
         }
+    }
+
+    /// Whether an object may be something that was purged elsewhere.
+    fn is_fenced(&self, object: Option<&Object>) -> bool {
+        object.is_some_and(|object| object.born_seq() < self.fence)
     }
 
     /// Whether a partial object can answer: with a strong validator what is missing can be fetched

@@ -33,7 +33,7 @@ impl Machine<'_> {
             }
             Reload::Has(newest) => newest,
         };
-        let usable = Asked::new(&self.task, false);
+        let usable = Asked::new(&self.task, shared.cache.fenced_below(), false);
         let classify = &mut |object: &Object| usable.classify(object);
         let lookup = shared.cache.lookup(&newest, &self.task.request, self.task.now, classify);
         let Lookup::Hit { object, refresh: None } = lookup else { return None };

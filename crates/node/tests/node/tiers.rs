@@ -218,6 +218,71 @@ fn what_is_for_caches_reaches_edges_and_no_clients() {
     });
 }
 
+#[test]
+fn behind_a_fence_everything_is_validated_before_it_is_used() {
+    run(async {
+        let version = Arc::new(AtomicU64::new(1));
+        let present = Arc::clone(&version);
+        let mut origin = Origin::serve(move |asked| {
+            let tag = format!("\"{}\"", present.load(SeqCst));
+            let fields = [&format!("ETag: {tag}"), "Cache-Control: max-age=60"];
+            match asked.field("if-none-match") {
+                Some(known) if known == tag => head("304 Same", &fields, None),
+                _ => response("200 OK", &fields, tag),
+            }
+        });
+        let node = Setup::of(&origin).start();
+        let cache = &node.node.shared.cache;
+        assert_eq!(get(&node, "/a").await.text(), "\"1\"");
+        assert_eq!(get(&node, "/b").await.text(), "\"1\"");
+        // What was stored before is validated once each.
+        cache.fence(cache.next_in_order());
+        let answer = get(&node, "/a").await;
+        assert!(
+            answer.text() == "\"1\"" && answer.cache().contains("fwd=stale"),
+            "{}",
+            answer.cache()
+        );
+        assert!(get(&node, "/a").await.cache().contains("; hit"));
+        assert_eq!((origin.count(), node.count("revalidated")), (3, 1));
+        // What is fetched behind the fence as well, as long as it holds for all.
+        cache.fence(u64::MAX);
+        for number in 1..=3 {
+            version.store(number, SeqCst);
+            assert_eq!(get(&node, "/b").await.text(), format!("\"{number}\""));
+        }
+        // Nobody can be asked: better old than nothing.
+        origin.kill();
+        assert_eq!(get(&node, "/b").await.text(), "\"3\"");
+        cache.fence(0);
+        assert!(get(&node, "/b").await.cache().contains("; hit"));
+    });
+}
+
+#[test]
+fn behind_a_fence_a_crowd_is_still_one_request() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        node.node.shared.cache.fence(u64::MAX);
+        for round in 1..=2 {
+            let mut clients = Vec::new();
+            for _ in 0..20 {
+                let mut client = Client::to(&node).await;
+                client.ask("GET", "/a", &[]).await;
+                clients.push(client);
+            }
+            let asked = origin.next().await;
+            node.counted("waits", 19 * round).await;
+            asked.send(fresh("abc"));
+            for client in &mut clients {
+                assert_eq!(client.answer("GET").await.text(), "abc");
+            }
+            assert_eq!(origin.count() as u64, round);
+        }
+    });
+}
+
 /// Requests for each of `count` targets, by the parent that got them.
 fn asked_by_parent(parents: &[TestNode]) -> Vec<u64> {
     parents.iter().map(|parent| parent.count("requests")).collect()

@@ -6,7 +6,7 @@ use freshet_tidy::{crates, expect_none, root};
 /// `SIDEWAYS`.
 const FLOORS: [&[&str]; 8] = [
     &["base"],
-    &["wire", "http", "report"],
+    &["wire", "http", "report", "fleet"],
     &["net", "store"],
     &["origin", "cache", "vcl", "media"],
     &["node"],
@@ -20,9 +20,10 @@ const SIDEWAYS: [(&str, &str); 1] = [("wire", "http")];
 
 /// What each room may use. Narrower than the floors where a room has no business below: the sans-I/O
 /// rooms never see a socket, the index never sees a connection, an origin never sees an object.
-const ALLOWED: [(&str, &[&str]); 19] = [
+const ALLOWED: [(&str, &[&str]); 20] = [
     ("base", &[]),
     ("report", &[]),
+    ("fleet", &[]),
     ("http", &["base"]),
     ("wire", &["base", "http"]),
     ("store", &["base", "http"]),
@@ -47,7 +48,7 @@ const ALLOWED: [(&str, &[&str]); 19] = [
         "cli",
         &[
             "base", "http", "wire", "store", "net", "cache", "origin", "vcl", "media", "node",
-            "lab", "plan", "admin", "mec", "router", "report",
+            "lab", "plan", "admin", "mec", "router", "report", "fleet",
         ],
     ),
     (

@@ -1,0 +1,231 @@
+//! What is in the log.
+
+use crate::limits::{CHANGES_MAX, ENTRY_BYTES_MAX, TEXT_BYTES_MAX};
+use serde::{Deserialize, Serialize};
+use siphasher::sip::SipHasher13;
+use std::hash::Hasher;
+use thiserror::Error;
+
+/// A digest of an entry and all before it. It finds accidents; it is no signature.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Digest(pub u64);
+
+/// A place in the log: behind the entry of this number, 0 before the first.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Place {
+    /// Number of the entry, from 1.
+    pub sequence: u64,
+    /// Its digest.
+    pub digest: Digest,
+}
+
+/// An entry of the log.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Entry<C> {
+    /// Its number and digest.
+    pub place: Place,
+    /// The digest of the entry before it, as its author knew it.
+    pub before: Digest,
+    /// What it changes.
+    pub changes: C,
+}
+
+/// Which sites a change is for.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Scope {
+    /// The site of this name; where there is none, the only one, or all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<String>,
+}
+
+/// One thing an entry has nodes do. It names what is meant as people do: each node makes its own keys.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Change {
+    /// Purges a URL with all its variants.
+    Purge {
+        /// As clients ask for it.
+        url: String,
+        /// Whether it is kept as stale.
+        #[serde(default)]
+        soft: bool,
+    },
+    /// Purges all that has a tag.
+    PurgeTag {
+        /// A tag of `Surrogate-Key` or `Cache-Tag`.
+        tag: String,
+        /// Whether it is kept as stale.
+        #[serde(default)]
+        soft: bool,
+        /// Whose.
+        #[serde(flatten)]
+        scope: Scope,
+    },
+    /// Purges everything.
+    PurgeAll {
+        /// Whether it is kept as stale.
+        #[serde(default)]
+        soft: bool,
+        /// Whose.
+        #[serde(flatten)]
+        scope: Scope,
+    },
+    /// Bans what a text says, as policies write it.
+    Ban {
+        /// The ban.
+        text: String,
+    },
+    /// Something this version does not know: whoever meets it trusts nothing stored before.
+    #[serde(other)]
+    Unknown,
+}
+
+/// Why bytes are no entry, or changes cannot be one.
+#[derive(Clone, Debug, Error, PartialEq)]
+#[non_exhaustive]
+pub enum EntryError {
+    /// It is longer than [`ENTRY_BYTES_MAX`].
+    #[error("an entry of {0} bytes; the most are {ENTRY_BYTES_MAX}")]
+    TooLong(usize),
+    /// It has more than [`CHANGES_MAX`] changes, or none.
+    #[error("an entry of {0} changes; 1 to {CHANGES_MAX} are taken")]
+    Changes(usize),
+    /// A URL, tag or ban is empty or longer than [`TEXT_BYTES_MAX`].
+    #[error("a URL, tag or ban of {0} bytes; 1 to {TEXT_BYTES_MAX} are taken")]
+    Text(usize),
+    /// It is not JSON of an entry.
+    #[error("no entry: {0}")]
+    Malformed(String),
+}
+
+/// As the log keeps it.
+#[derive(Deserialize, Serialize)]
+struct Written {
+    before: Digest,
+    changes: Vec<Change>,
+}
+
+/// Writes changes as an entry behind `before`.
+///
+/// # Errors
+/// There are too many of them, or they are too long.
+pub fn encode(before: Digest, changes: &[Change]) -> Result<Vec<u8>, EntryError> {
+    check(changes)?;
+    let written = Written { before, changes: changes.to_vec() };
+    let bytes =
+        serde_json::to_vec(&written).map_err(|error| EntryError::Malformed(error.to_string()))?;
+    if bytes.len() > ENTRY_BYTES_MAX { Err(EntryError::TooLong(bytes.len())) } else { Ok(bytes) }
+}
+
+/// Reads the entry of this number.
+///
+/// What cannot be read is an entry all the same, of one [`Change::Unknown`], with what is wrong with
+/// it: if it stopped the log, all behind it would be lost too.
+pub fn decode(sequence: u64, bytes: &[u8]) -> (Entry<Vec<Change>>, Option<EntryError>) {
+    let place = Place { sequence, digest: digest(sequence, bytes) };
+    let read = || {
+        if bytes.len() > ENTRY_BYTES_MAX {
+            return Err((Digest::default(), EntryError::TooLong(bytes.len())));
+        }
+        let written: Written = serde_json::from_slice(bytes)
+            .map_err(|error| (Digest::default(), EntryError::Malformed(error.to_string())))?;
+        check(&written.changes).map_err(|error| (written.before, error))?;
+        Ok(written)
+    };
+    match read() {
+        Ok(Written { before, changes }) => (Entry { place, before, changes }, None),
+        Err((before, error)) => {
+            (Entry { place, before, changes: vec![Change::Unknown] }, Some(error))
+        }
+    }
+}
+
+/// The digest of an entry: of its number and its bytes, which have that of the one before it.
+fn digest(sequence: u64, bytes: &[u8]) -> Digest {
+    let mut hasher = SipHasher13::new_with_keys(0x6672_6573_6865_7421, 0x666c_6565_7400_0001);
+    hasher.write_u64(sequence);
+    hasher.write(bytes);
+    // 0 stands for the beginning of the log.
+    Digest(hasher.finish().max(1))
+}
+
+fn check(changes: &[Change]) -> Result<(), EntryError> {
+    if changes.is_empty() || changes.len() > CHANGES_MAX {
+        return Err(EntryError::Changes(changes.len()));
+    }
+    let texts = changes.iter().filter_map(|change| match change {
+        Change::Purge { url, .. } => Some(url),
+        Change::PurgeTag { tag, .. } => Some(tag),
+        Change::Ban { text } => Some(text),
+        Change::PurgeAll { .. } | Change::Unknown => None,
+    });
+    match texts.map(String::len).find(|len| !(1..=TEXT_BYTES_MAX).contains(len)) {
+        Some(len) => Err(EntryError::Text(len)),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn changes() -> Vec<Change> {
+        let scope = Scope { site: Some("tv".into()) };
+        vec![
+            Change::Purge { url: "http://tv.example/a".into(), soft: false },
+            Change::PurgeTag { tag: "news".into(), soft: true, scope: scope.clone() },
+            Change::PurgeAll { soft: false, scope },
+            Change::Ban { text: "req.url ~ ^/a".into() },
+        ]
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_names_what_was_before_it() {
+        let bytes = encode(Digest(7), &changes()).unwrap();
+        let (entry, wrong) = decode(3, &bytes);
+        assert_eq!((&entry.changes, entry.before, wrong), (&changes(), Digest(7), None));
+        // The same changes elsewhere in a log are another entry.
+        assert_ne!(decode(4, &bytes).0.place.digest, entry.place.digest);
+        let other = encode(Digest(8), &changes()).unwrap();
+        assert_ne!(decode(3, &other).0.place.digest, entry.place.digest);
+    }
+
+    #[test]
+    fn a_change_of_a_later_version_is_unknown_and_no_mistake() {
+        let bytes =
+            br#"{"before":5,"changes":[{"kind":"drain","node":"x"},{"kind":"ban","text":"t"}]}"#;
+        let (entry, wrong) = decode(1, bytes);
+        assert_eq!((entry.before, wrong), (Digest(5), None));
+        assert_eq!(entry.changes, [Change::Unknown, Change::Ban { text: "t".into() }]);
+    }
+
+    #[test]
+    fn what_is_out_of_bounds_is_refused_and_read_as_unknown() {
+        let tag =
+            |text: String| Change::PurgeTag { tag: text, soft: false, scope: Scope::default() };
+        let short = |count: usize| vec![tag("a".into()); count];
+        assert_eq!(encode(Digest(0), &[]), Err(EntryError::Changes(0)));
+        assert_eq!(encode(Digest(0), &short(1001)), Err(EntryError::Changes(1001)));
+        assert_eq!(encode(Digest(0), &[tag(String::new())]), Err(EntryError::Text(0)));
+        assert_eq!(encode(Digest(0), &[tag("a".repeat(9000))]), Err(EntryError::Text(9000)));
+        let long = vec![tag("a".repeat(500)); 200];
+        assert!(matches!(encode(Digest(0), &long), Err(EntryError::TooLong(_))));
+        assert!(encode(Digest(0), &short(1000)).is_ok());
+        let many =
+            serde_json::to_vec(&Written { before: Digest(9), changes: short(1001) }).unwrap();
+        let (entry, wrong) = decode(1, &many);
+        assert_eq!((entry.before, wrong), (Digest(9), Some(EntryError::Changes(1001))));
+        assert_eq!(entry.changes, [Change::Unknown]);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_in_a_log_panics(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let (entry, wrong) = decode(1, &bytes);
+            prop_assert!(wrong.is_none() || entry.changes == [Change::Unknown]);
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! A fleet: nodes that follow one log of purges and bans, and know when they do not.
+//!
+//! ```text
+//!  who purges ──entry──→ log ──pushed──→ Member ──Apply──→ its node
+//!                        ↑ └──answer──┐     │ └───Fence────→
+//!                        └──Ask, Read─┴─────┘
+//! ```
+//!
+//! The promise, in three words. An entry is **accepted** when the log has it on disk. It is
+//! **applied** by each node that says so: gone from its memory, on its disks' own logs, and nothing
+//! under way will be kept. And whoever has not applied it within the lease is **fenced**: it answers
+//! from nothing stored without asking upward. So one lease after an entry was accepted nobody
+//! answers with what it has removed, whoever is cut off, slow or back from the dead.
+//!
+//! [`Member`] is one node's side of that, without I/O: what the log says goes in, what the node is to
+//! do comes out, and time is an argument, in milliseconds of a clock that never steps. A lease is
+//! counted from when the node *asked* the log, never from when something arrived: what was long under
+//! way says nothing about now. [`Tally`] is the side of who waits until all have applied an entry.
+//! [`Entry`] and [`Change`] say what is in the log.
+//!
+//! Entries are chained: each names a digest of the one before it. A log that loses entries it had
+//! accepted, and then gets others under the same numbers, is so found out by every node that had the
+//! lost ones; and that node trusts nothing it has stored until it was validated once.
+//!
+//! This crate knows no cache and no connection. The simulation in `tests/simulation` runs many members
+//! through loss, delay, duplication, partitions, crashes, clocks apart and logs that forget.
+#![forbid(unsafe_code)]
+
+mod entry;
+pub mod limits;
+mod member;
+mod tally;
+
+pub use entry::{Change, Digest, Entry, EntryError, Place, Scope, decode, encode};
+pub use member::{Action, Answer, Fence, Member, Settings};
+pub use tally::{Outcome, Tally};

@@ -1,0 +1,24 @@
+//! The named maximums of this crate, each with its reason.
+
+/// Bytes of an entry: what one publication carries over any network within a few milliseconds.
+pub const ENTRY_BYTES_MAX: usize = 64 * 1024;
+
+/// Changes in an entry. A log that is on disk before it answers takes some hundred entries a second;
+/// a thousand names in each are more purges than any node has to carry out.
+pub const CHANGES_MAX: usize = 1000;
+
+/// Bytes of a URL, a tag or a ban.
+pub const TEXT_BYTES_MAX: usize = 8 * 1024;
+
+/// Entries that came ahead of their turn and are kept. What is more is read again.
+pub const AHEAD_MAX: usize = 256;
+
+/// Entries asked for by one reading.
+pub const READ_MAX: usize = 500;
+
+/// Entries a node is to carry out and has not said that it has. While there are so many, no more are
+/// read: memory is bounded, and the log keeps them.
+pub const APPLYING_MAX: usize = 1000;
+
+/// Questions without an answer that are remembered. Older ones would renew no lease any more.
+pub const ASKED_MAX: usize = 8;

@@ -1,0 +1,76 @@
+//! Who has carried an entry out, for who waits until all have.
+
+use std::collections::BTreeSet;
+
+/// What waiting has come to.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Outcome {
+    /// Some have not said so yet: these.
+    Waiting(Vec<String>),
+    /// All have carried it out.
+    Applied,
+    /// All but these have, whose leases are over: they answer from nothing stored.
+    Fenced(Vec<String>),
+}
+
+/// Waits for one entry. Nodes it does not know of need no waiting for: their leases end like others'.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    sequence: u64,
+    missing: BTreeSet<String>,
+    fenced_ms: u64,
+}
+
+impl Tally {
+    /// Begins at `now_ms`, behind the answer of the log that it has entry `sequence`, to wait for
+    /// `nodes`, whose lease is `lease_ms` by clocks that may be a hundredth apart.
+    pub fn new(
+        sequence: u64,
+        nodes: impl IntoIterator<Item = String>,
+        lease_ms: u64,
+        now_ms: u64,
+    ) -> Self {
+        let fenced_ms = now_ms.saturating_add(lease_ms).saturating_add(lease_ms / 100);
+        Self { sequence, missing: nodes.into_iter().collect(), fenced_ms }
+    }
+
+    /// A node has carried out all up to `sequence`.
+    pub fn applied(&mut self, node: &str, sequence: u64) {
+        if sequence >= self.sequence {
+            self.missing.remove(node);
+        }
+    }
+
+    /// What is known at `now_ms`.
+    pub fn outcome(&self, now_ms: u64) -> Outcome {
+        let missing = || self.missing.iter().cloned().collect();
+        match self.missing.is_empty() {
+            true => Outcome::Applied,
+            false if now_ms >= self.fenced_ms => Outcome::Fenced(missing()),
+            false => Outcome::Waiting(missing()),
+        }
+    }
+
+    /// When those that are still missing are fenced.
+    pub fn fenced_ms(&self) -> u64 {
+        self.fenced_ms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_are_waited_for_and_then_fenced() {
+        let mut tally = Tally::new(7, ["a".to_owned(), "b".into()], 5_000, 1_000);
+        tally.applied("a", 6);
+        tally.applied("b", 9);
+        tally.applied("stranger", 9);
+        assert_eq!(tally.outcome(6_049), Outcome::Waiting(vec!["a".into()]));
+        assert_eq!(tally.outcome(tally.fenced_ms()), Outcome::Fenced(vec!["a".into()]));
+        tally.applied("a", 7);
+        assert_eq!(tally.outcome(2_000), Outcome::Applied);
+        assert_eq!(Tally::new(1, [], 5_000, 0).outcome(0), Outcome::Applied);
+    }
+}
