@@ -1,6 +1,7 @@
 //! An answer that belongs to a presentation, and one that is its manifest.
 
 use super::asked::Asked;
+use crate::coding::Filter;
 use crate::expiry::upkeep_of;
 use crate::media::{
     Advice, Directives, Seen, Version, bytes_of, format_of, key_of, without_directives,
@@ -55,7 +56,9 @@ impl Asked {
         framing: &Framing,
         advised: &Freshness,
     ) {
-        let is_whole = answer.head.status == 200 && answer.filters.is_empty();
+        let has_parts =
+            [Filter::Esi, Filter::EsiGzip].iter().any(|one| answer.filters.contains(one));
+        let is_whole = answer.head.status == 200 && !has_parts;
         if !is_whole || !self.reads_media() || self.plan.ticket.is_none() {
             return;
         }

@@ -76,7 +76,8 @@ pub struct Quality {
 impl Said {
     /// Whether a request says something: looked at for each.
     pub(crate) fn is_in(target: &str, fields: &Fields) -> bool {
-        target.contains("CMCD=") || fields.iter().any(|(name, _)| unkeyed::is_cmcd(name))
+        let query = target.split_once('?').map_or("", |(_, query)| query);
+        query.contains("CMCD=") || fields.iter().any(|(name, _)| unkeyed::is_cmcd(name))
     }
 }
 

@@ -484,3 +484,15 @@ fn what_players_say_is_counted_by_session() {
         assert_eq!(get(&node, &long).await.status, 200);
     });
 }
+
+#[test]
+fn playlists_that_are_packed_here_are_read_all_the_same() {
+    run(async {
+        let origin = channel();
+        let node = Setup::of(&origin).and("[cache]\ngzip = true\n").start();
+        assert_eq!(get(&node, "/c/v.m3u8").await.text(), playlist(10, 5, ""));
+        assert_eq!(node.count("gzips"), 1);
+        assert_eq!((node.count("media_manifests"), node.count("media_unreadable")), (1, 0));
+        assert!(life(&node, "/c/14.m4s").await <= 22);
+    });
+}
