@@ -7,6 +7,7 @@ use crate::media::{
     Advice, Directives, Seen, Version, bytes_of, format_of, key_of, without_directives,
 };
 use crate::policy::{Answer, FetchKind, Storage};
+use freshet_base::clock::UnixMillis;
 use freshet_cache::{Form, Key, StoredHead};
 use freshet_http::freshness::Freshness;
 use freshet_http::reason::Reason;
@@ -27,6 +28,14 @@ impl Asked {
             let own = self.plan.site.settings.origin_timeouts.first_byte;
             self.task.waits.first_byte = wait.filter(|wait| *wait > own);
         }
+    }
+
+    /// When the answer was asked for, as far as that says how old it is (RFC 9111 §4.2.3). What a
+    /// packager holds back until there is news it makes when it sends it.
+    pub(super) fn asked_at(&self) -> UnixMillis {
+        let is_held =
+            self.reads_media() && Directives::of(&self.plan.client.target).sequence.is_some();
+        if is_held { self.task.now } else { self.request_time }
     }
 
     /// Brings an answer in line with the channel it belongs to, where it does.

@@ -198,7 +198,7 @@ impl Asked {
             request: &asked.fields,
             status,
             response,
-            request_time: self.request_time,
+            request_time: self.asked_at(),
             response_time: self.task.now,
             authority: &self.plan.client.authority,
             target: &self.plan.client.target,

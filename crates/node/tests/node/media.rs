@@ -496,3 +496,28 @@ fn playlists_that_are_packed_here_are_read_all_the_same() {
         assert!(life(&node, "/c/14.m4s").await <= 22);
     });
 }
+
+#[test]
+fn what_a_packager_held_back_is_not_old_when_it_comes() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        let target = "/c/v.m3u8?_HLS_msn=15&_HLS_part=0";
+        let mut clients = Vec::new();
+        for _ in 0..10 {
+            let mut client = Client::to(&node).await;
+            client.ask("GET", target, &[]).await;
+            clients.push(client);
+        }
+        let asked = held(&mut origin, target).await;
+        node.counted("waits", 9).await;
+        // It is held for longer than the answer may be kept.
+        tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+        asked.send(response("200 OK", &[NEWS, HLS], low_latency(10, 5, 1)));
+        for client in &mut clients {
+            let answer = client.answer("GET").await;
+            assert!(answer.status == 200 && answer.text() == low_latency(10, 5, 1));
+        }
+        assert!(origin.requests().iter().filter(|asked| asked.target() == target).count() == 1);
+    });
+}
