@@ -13,7 +13,7 @@ use crate::policy::ClientTask;
 use crate::preview;
 use crate::request::use_of;
 use crate::worker::Worker;
-use freshet_cache::{Key, Lookup};
+use freshet_cache::{Key, Lookup, Object};
 use freshet_http::conditional;
 use freshet_http::message::{Method, RequestHead};
 use freshet_media::Kind;
@@ -103,7 +103,9 @@ fn plan(worker: &Rc<Worker>, task: &mut ClientTask, key: Arc<Key>) -> Option<Pla
     if worker.shared.keepers.may_have(&key) {
         return None;
     }
-    let lookup = cache.lookup(&key, &task.request, now, &mut |object| use_of(task, object));
+    let fence = cache.fenced_below();
+    let classify = &mut |object: &Object| use_of(task, fence, object);
+    let lookup = cache.lookup(&key, &task.request, now, classify);
     match lookup {
         Lookup::Miss { ticket, stale: None, .. } => Some(Plan::ahead(task, key, ticket)),
         _ => None,
