@@ -7,6 +7,7 @@
 
 use crate::config::mistake::{Mistake, Place};
 use crate::config::settings::{LogTarget, Settings};
+use crate::config::stores::Store;
 use crate::config::values::machine_memory_bytes;
 use crate::log::Format;
 use crate::snapshot::{Draft, Snapshot};
@@ -18,7 +19,8 @@ use freshet_net::listener::Listener;
 use freshet_net::tls::certificate::{CertificateSource, CertificateStore};
 use freshet_net::tls::client_auth::ClientAuth;
 use freshet_net::tls::validity::Validity;
-use freshet_store::{DiskError, Placement, disk};
+use freshet_store::disk::{self, Examined};
+use freshet_store::{DiskError, Placement};
 use rustix::fs::{Access, access};
 use std::collections::HashMap;
 use std::fs::File;
@@ -298,16 +300,39 @@ fn renewal(validity: Validity, now_s: i64) -> Option<(String, &'static str)> {
     })
 }
 
+/// What is where the stores are; wrong too is one of another set than most.
+fn examined_stores(settings: &Settings) -> Vec<(&Store, Result<Examined, DiskError>)> {
+    let specs = crate::disk::specs(settings);
+    let mut examined: Vec<_> =
+        settings.stores.iter().zip(specs.map(|spec| disk::examine(&spec))).collect();
+    let set = disk::common_set(examined.iter().filter_map(|(_, one)| one.as_ref().ok()?.set));
+    for (_, one) in &mut examined {
+        if let (Ok(Examined { set: Some(found), .. }), Some(wanted)) = (&one, set)
+            && *found != wanted
+        {
+            *one = Err(DiskError::DeviceOfOtherSet { found: *found, wanted });
+        }
+    }
+    examined
+}
+
 fn stores(settings: &Settings, found: &mut Vec<Mistake>) {
-    let mut set = None;
+    let examined = examined_stores(settings);
+    let is_away = |store: &Store, error: &DiskError| {
+        matches!(error, DiskError::DeviceOpen(_)) && store.path.exists()
+    };
+    let is_any_right = examined.iter().any(|(store, examined)| match examined {
+        Ok(_) => true,
+        Err(error) => is_away(store, error),
+    });
     let mut wanted: HashMap<u64, u64> = HashMap::new();
-    for (store, spec) in settings.stores.iter().zip(crate::disk::specs(settings)) {
+    for (store, examined) in examined {
         let path = store.path.display().to_string();
-        let examined = match disk::examine(&spec) {
+        let examined = match examined {
             Ok(examined) => examined,
             Err(error) => {
                 let mistake = no_store(settings, &path, &error);
-                let goes_on = matches!(error, DiskError::DeviceOpen(_)) && store.path.exists();
+                let goes_on = is_away(store, &error) || (is_any_right && error.is_of_one_drive());
                 found.push(if goes_on {
                     Mistake::warning(mistake.place, mistake.message)
                         .help("a node starts without it and tries again by and by")
@@ -317,13 +342,6 @@ fn stores(settings: &Settings, found: &mut Vec<Mistake>) {
                 continue;
             }
         };
-        if let Some(own) = examined.set {
-            let first = *set.get_or_insert(own);
-            if first != own {
-                let error = DiskError::DeviceOfOtherSet { found: own, wanted: first };
-                found.push(no_store(settings, &path, &error));
-            }
-        }
         let all = wanted.entry(examined.file_system).or_default();
         *all = all.saturating_add(examined.makes_bytes);
         if *all > examined.free_bytes {

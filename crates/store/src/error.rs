@@ -218,6 +218,23 @@ pub enum DiskError {
     },
 }
 
+impl DiskError {
+    /// Whether it is about what a drive holds or does, and not about what was asked for: a node that
+    /// has others goes on without that one.
+    pub fn is_of_one_drive(&self) -> bool {
+        matches!(
+            self,
+            Self::DeviceDamaged { .. }
+                | Self::DeviceForeign { .. }
+                | Self::DeviceOfOtherSet { .. }
+                | Self::DeviceNewer { .. }
+                | Self::DeviceShort
+                | Self::DeviceTruncated { .. }
+                | Self::DeviceIo(_)
+        )
+    }
+}
+
 /// Not by `#[from]`: the text has the reason already, and those who show sources would say it twice.
 impl From<IoError> for DiskError {
     fn from(error: IoError) -> Self {

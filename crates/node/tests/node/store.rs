@@ -1,7 +1,7 @@
 //! Content on a disk, with little memory before it.
 
 use crate::client::Client;
-use crate::harness::{Setup, TestNode, pattern, run_within};
+use crate::harness::{Setup, TestNode, pattern, run, run_within, until};
 use crate::origin::{Origin, fresh, ranged};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -96,6 +96,35 @@ fn little_memory_before_a_disk_slows_readers_and_fails_none() {
         assert!(node.count("disk_hits") > 20, "the disk was hardly asked");
         let (used, limit) = node.memory();
         assert!(used <= limit, "{used} of {limit}");
+    });
+}
+
+#[test]
+fn a_wrong_drive_among_others_stops_nothing_and_is_left_as_it_is() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name);
+        let foreign: Vec<u8> = pattern(7, 0..32 << 20);
+        std::fs::write(place("foreign"), &foreign).unwrap();
+        let origin = Origin::serve(|_| fresh(pattern(1, 0..50_000)));
+        let table = |name: &str| {
+            format!("[[store]]\npath = \"{}\"\nsize = \"32MiB\"\n", place(name).display())
+        };
+        // One of another set, which two are not of.
+        Setup::of(&origin).and(&table("other")).start();
+        Setup::of(&origin).and(&table("one")).and(&table("two")).start();
+        let all = ["other", "one", "foreign", "two"];
+        let setup = all.iter().fold(Setup::of(&origin), |setup, name| setup.and(&table(name)));
+        let node = setup.start();
+        for number in 0..20 {
+            let path = format!("/{number}");
+            assert_eq!(Client::to(&node).await.get(&path).await.body.len(), 50_000);
+        }
+        until(|| written(&node) == 20).await;
+        let disks = node.node.shared.disks.clone().unwrap();
+        let healths: Vec<_> = disks.disks().iter().map(|disk| disk.health().word()).collect();
+        assert_eq!(healths, ["offline", "healthy", "offline", "healthy"]);
+        assert!(std::fs::read(place("foreign")).unwrap() == foreign);
     });
 }
 

@@ -128,6 +128,7 @@ pub struct Disk {
     queue: Mutex<Queue>,
     more: Condvar,
     queued_bytes: AtomicU64,
+    identity: AtomicU64,
     budget: Mutex<Option<Arc<Budget>>>,
 }
 
@@ -206,6 +207,7 @@ impl Disk {
             queue: Mutex::default(),
             more: Condvar::new(),
             queued_bytes: AtomicU64::new(0),
+            identity: AtomicU64::new(0),
             budget: Mutex::default(),
         })
     }
@@ -223,12 +225,19 @@ impl Disk {
     }
 
     fn put_in_use(&self, volume: &Arc<Volume>) -> Arc<Budget> {
+        let [id @ .., _, _, _, _, _, _, _, _] = volume.superblock().device.0;
+        self.identity.store(u64::from_le_bytes(id), Relaxed);
         let account = volume.books().account;
         let budget = Arc::new(Budget::new(volume.geometry(), self.spec.drive_writes, account));
         *self.budget.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&budget));
         *self.volume.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(volume));
         self.set_health(Health::Healthy);
         budget
+    }
+
+    /// What tells it from other disks, wherever it is plugged in; 0 where it was never open.
+    pub(super) fn identity(&self) -> u64 {
+        self.identity.load(Relaxed)
     }
 
     /// What it shares with the others of its node.

@@ -62,7 +62,7 @@ pub use intake::Description;
 pub use pace::ReadTimes;
 pub use part::PartRead;
 pub use read::{ReadError, Stored};
-pub use set::{Disks, Examined, Pending, examine};
+pub use set::{Disks, Examined, Pending, common_set, examine};
 pub use stream::ObjectStream;
 pub use takes::{Takes, Wish};
 pub use volume::{Common, Volume, VolumeCounts, VolumeStats};

@@ -50,33 +50,44 @@ pub struct Disks {
 
 impl Disks {
     /// Opens these disks, making and formatting files that are not there. What fails for now, as a
-    /// device that is not plugged in, is tried again later; what is wrong is an error. A process
-    /// that `takes_over` from another does not wait for what that one still has.
+    /// device that is not plugged in, is tried again later. A drive that is wrong
+    /// ([`DiskError::is_of_one_drive`]) is left as it is and said to be, where others are right. A
+    /// process that `takes_over` from another does not wait for what that one still has.
     ///
     /// # Errors
-    /// The path, and what is wrong: something else is on the device, a newer format, a wrong
-    /// length, another set.
+    /// The path, and what is wrong: something that was asked for cannot be, or all drives are wrong.
     pub fn open(
         specs: Vec<DiskSpec>,
         now_us: fn() -> u64,
         takes_over: bool,
     ) -> Result<Arc<Self>, (String, DiskError)> {
         let named = |spec: &DiskSpec, error| (spec.path.display().to_string(), error);
-        let mut known: Option<(Uuid, [u8; 16])> = None;
-        let mut blank = Vec::new();
+        let (mut blank, mut stores, mut wrong, mut away) = (Vec::new(), Vec::new(), Vec::new(), 0);
         for spec in &specs {
-            match look_at(spec).map_err(|error| named(spec, error))? {
-                Found::Store(superblock) => {
-                    let set = (superblock.set, superblock.secret);
-                    let first = known.get_or_insert(set);
-                    if first.0 != set.0 {
-                        let error = DiskError::DeviceOfOtherSet { found: set.0, wanted: first.0 };
-                        return Err(named(spec, error));
-                    }
-                }
-                Found::Blank(device) => blank.push((spec, device)),
-                Found::Away => {}
+            match look_at(spec) {
+                Ok(Found::Store(superblock)) => stores.push((spec, superblock)),
+                Ok(Found::Blank(device)) => blank.push((spec, device)),
+                Ok(Found::Away) => away += 1,
+                Err(error) if error.is_of_one_drive() => wrong.push(named(spec, error)),
+                Err(error) => return Err(named(spec, error)),
             }
+        }
+        let wanted = common_set(stores.iter().map(|(_, superblock)| superblock.set));
+        let mut known: Option<(Uuid, [u8; 16])> = None;
+        for (spec, superblock) in stores {
+            match wanted {
+                Some(wanted) if superblock.set != wanted => {
+                    let error = DiskError::DeviceOfOtherSet { found: superblock.set, wanted };
+                    wrong.push(named(spec, error));
+                }
+                _ => known = Some((superblock.set, superblock.secret)),
+            }
+        }
+        for (path, error) in wrong {
+            if known.is_none() && blank.is_empty() && away == 0 {
+                return Err((path, error));
+            }
+            tracing::error!(store = %path, %error, "the node starts without this store");
         }
         let is_known = known.is_some() || !blank.is_empty();
         let set = known.unwrap_or_else(|| (Uuid::random(), Uuid::random().0));
@@ -290,8 +301,7 @@ impl Disks {
     /// so that the loss of one moves its share only.
     fn place(&self, key: u128, wish: &Wish) -> Option<&Arc<Disk>> {
         let score = |disk: &Disk| {
-            let path = disk.spec.path.as_os_str().as_encoded_bytes();
-            let name = u64::from(crc32c::crc32c(path)) << 32 | path.len() as u64;
+            let name = disk.identity();
             let uniform = (mix(key as u64 ^ mix(name)) >> 11) as f64 / (1u64 << 53) as f64;
             let weight = disk.spec.weight.unwrap_or_else(|| disk.log_bytes() as f64).max(1e-9);
             -uniform.max(1e-18).ln() / weight
@@ -338,6 +348,13 @@ fn open_one(disk: &Disk, takes_over: bool) -> Option<Opened> {
             Err(_) => return None,
         }
     }
+}
+
+/// The set that most of some disks are of, the first of them where as many are of another.
+pub fn common_set(sets: impl Iterator<Item = Uuid> + Clone) -> Option<Uuid> {
+    let count = |set: Uuid| sets.clone().filter(|other| *other == set).count();
+    // Of those with as many the first, which `max_by_key` would leave.
+    sets.clone().reduce(|best, set| if count(set) > count(best) { set } else { best })
 }
 
 /// What [`examine`] found.
