@@ -1,5 +1,7 @@
 //! `freshet mec`: the platform for apps at the edge of a mobile network.
 
+mod demo;
+
 use anyhow::{Context, Result, anyhow};
 use clap::{Args, Subcommand};
 use freshet_base::file;
@@ -28,6 +30,12 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum What {
+    /// Show it: a simulated radio network, three apps, and as root a mobile network to break out of.
+    Demo {
+        /// Do what it says by itself, and end.
+        #[arg(long)]
+        once: bool,
+    },
     /// Check a configuration, and touch nothing.
     Check {
         /// Configuration.
@@ -46,6 +54,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
             read(&path)?;
             println!("{}: good", path.display());
         }
+        (Some(What::Demo { once }), _) => demo::run(once)?,
         (None, path) => serve(read(&path.context("--config is missing")?)?)?,
     }
     Ok(ExitCode::SUCCESS)

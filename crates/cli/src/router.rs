@@ -1,6 +1,6 @@
 //! `freshet router`: local breakout in front of a 4G or 5G core.
 
-mod demo;
+pub(crate) mod demo;
 
 use crate::text;
 use anyhow::{Context, Result, bail};

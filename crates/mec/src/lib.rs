@@ -7,6 +7,7 @@
 //!   checks and OpenAPI documents follow;
 //! - [`Platform`]: documents in one tree, and what requests make of them. It knows no clock and no sockets: a
 //!   request, the time and a random name go in, an [`Answer`] and changes come out;
+//! - [`radio`]: what a radio network tells, and a simulator of one;
 //! - [`callback`], [`notify`]: where notifications may go, and in which order they do;
 //! - [`token`], [`client`]: OAuth 2.0 client credentials and access tokens of RFC 9068.
 //!
@@ -35,6 +36,7 @@ pub mod notify;
 mod platform;
 pub mod problem;
 mod query;
+pub mod radio;
 pub mod serve;
 mod shape;
 mod table;

@@ -121,6 +121,10 @@ impl Selection {
         if value.is_empty() {
             return Err(Problem::bad_request(format!("`{name}` has no value")));
         }
+        if parameter.attribute == "-" {
+            self.parameters.push((name, value));
+            return Ok(());
+        }
         let values: Vec<String> = value.split(',').map(str::to_owned).collect();
         let attribute = steps(&parameter.attribute);
         let again = self

@@ -54,7 +54,7 @@ pub(super) fn run(once: bool) -> Result<()> {
 }
 
 /// What runs; dropping it takes everything away.
-struct Stage {
+pub(crate) struct Stage {
     node: Running,
     router: Running,
     _stations: Vec<(Ends, Vec<Link>)>,
@@ -72,7 +72,11 @@ impl Drop for Running {
 }
 
 impl Stage {
-    fn build() -> Result<Self> {
+    /// Builds it.
+    ///
+    /// # Errors
+    /// What this machine refused; then nothing of it is left.
+    pub(crate) fn build() -> Result<Self> {
         let namespaces = Namespaces::new(&NAMESPACES).map_err(anyhow::Error::msg)?;
         wire(&namespaces).map_err(anyhow::Error::msg)?;
         let stations = [
@@ -98,8 +102,36 @@ impl Stage {
         Ok(Self { node, router, _stations: stations, namespaces })
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    /// Where a file of its programs is, such as the router's socket.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.namespaces.folder().join(name)
+    }
+
+    /// Says how to ask as the client.
+    pub(crate) fn introduce_client(&self) {
+        let client = self.namespaces.name("client");
+        println!("as the mobile client ip netns exec {client} curl -si http://{ORIGIN}{PATH}");
+    }
+
+    /// Waits until the router has seen that the app is alive.
+    ///
+    /// # Errors
+    /// When it does not become so.
+    pub(crate) fn app_is_alive(&self) -> Result<()> {
+        self.until("the app is alive", || {
+            Ok(self.ask(&json!({"ask": "status"}))?["apps"]["edge"] == true)
+        })
+    }
+
+    /// Who answers the client, asked once.
+    ///
+    /// # Errors
+    /// When nobody does.
+    pub(crate) fn who_answers(&self) -> Result<String> {
+        let answer = within(&self.namespaces, "client", get)?;
+        let fields = answer.lines().filter_map(|line| line.split_once(": "));
+        let mut who = fields.filter(|(name, _)| name.eq_ignore_ascii_case("x-answered-by"));
+        who.next().map(|(_, who)| who.to_owned()).context("the answer does not say who gave it")
     }
 
     fn introduce(&self) {
@@ -128,9 +160,7 @@ impl Stage {
     /// Asks as the client: without a rule, with one, and without again.
     fn show(&self) -> Result<()> {
         self.is_answered_by("core", "without a rule")?;
-        self.until("the app is alive", || {
-            Ok(self.ask(&json!({"ask": "status"}))?["apps"]["edge"] == true)
-        })?;
+        self.app_is_alive()?;
         self.set_rules("edge.json")?;
         self.is_answered_by("edge", "with one")?;
         self.set_rules("none.json")?;

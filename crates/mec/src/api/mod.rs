@@ -2,6 +2,8 @@
 
 mod apps;
 mod dns;
+mod location;
+mod radio;
 mod rules;
 mod services;
 mod support;
@@ -14,16 +16,19 @@ use crate::client::Caller;
 use crate::platform::{App, Decision, Event};
 use crate::problem::Problem;
 use crate::query::Selection;
+use crate::radio::Radio;
 use crate::table::{Route, Table, read};
 use crate::tree::{Change, Changed, Tree};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The tables, in the order of their standards' numbers.
-const TEXTS: [(&str, &str); 4] = [
+const TEXTS: [(&str, &str); 6] = [
     ("common", include_str!("../../api/common.api")),
     ("011-app-support", include_str!("../../api/011-app-support.api")),
     ("011-service-management", include_str!("../../api/011-service-management.api")),
+    ("012-radio", include_str!("../../api/012-radio.api")),
+    ("013-location", include_str!("../../api/013-location.api")),
     ("platform", include_str!("../../api/platform.api")),
 ];
 
@@ -35,6 +40,8 @@ pub(crate) fn table() -> Table {
 /// What a request is decided on.
 pub(crate) struct Stage<'a> {
     pub(crate) tree: &'a Tree,
+    /// What the radio network told last.
+    pub(crate) radio: &'a Radio,
     /// Where clients reach the platform.
     pub(crate) url: &'a str,
     pub(crate) route: &'a Route<'a>,
@@ -83,7 +90,22 @@ pub(crate) fn needs_app(route: &Route<'_>) -> bool {
 /// Acts of an interface's own.
 pub(crate) fn own(name: &str, stage: &Stage<'_>, body: Option<Value>) -> Result<Decision, Problem> {
     let body = body.unwrap_or_default();
+    if matches!(stage.route.api.name.as_str(), "rni" | "location") {
+        radio::needed(stage)?;
+    }
     match name {
+        "rab_info" => Ok(radio::rab_info(stage)),
+        "plmn_info" => Ok(radio::plmn_info(stage)),
+        "s1_bearer_info" => Ok(radio::s1_bearer_info(stage)),
+        "layer2_meas" => Ok(radio::layer2_meas(stage)),
+        "users" => Ok(location::users(stage)),
+        "zones" => Ok(location::zones(stage)),
+        "zone" => location::zone(stage),
+        "access_points" => location::access_points(stage),
+        "access_point" => location::access_point(stage),
+        "distance" => location::distance(stage),
+        "radio" => radio::report(stage),
+        "feed" => radio::feed(body),
         "timing_caps" => Ok(support::timing_caps(stage)),
         "current_time" => Ok(support::current_time(stage)),
         "confirm_ready" => apps::confirm_ready(stage, &body),
@@ -134,6 +156,13 @@ pub(crate) fn removed(stage: &Stage<'_>, _: &str) -> Result<Vec<Change>, Problem
 pub(crate) fn events(tree: &Tree, change: &Changed, url: &str, now_ms: u64) -> Vec<Event> {
     let mut events = services::events(tree, change, url);
     events.extend(apps::events(change, url, now_ms));
+    events
+}
+
+/// What subscribers may want to know of a report of the radio network.
+pub(crate) fn reported(old: &Radio, new: &Radio, now_ms: u64) -> Vec<Event> {
+    let mut events = radio::events(old, new, now_ms);
+    events.extend(location::events(old, new, now_ms));
     events
 }
 

@@ -38,6 +38,7 @@ pub(super) fn decide(
     let body = body(call, route, operation)?;
     let stage = Stage {
         tree: &platform.tree,
+        radio: &platform.radio,
         url: &platform.setup.url,
         route,
         caller,

@@ -30,6 +30,7 @@ pub(super) fn notices(tree: &Tree, event: &Event, url: &str) -> Vec<Notice> {
         let inner = api::inner(&document.value);
         (event.kind.is_empty() || inner["subscriptionType"] == event.kind)
             && event.only.as_deref().is_none_or(|only| only == *path)
+            && fits(inner, &event.facts)
             && criteria(inner).all(|criteria| fits(criteria, &event.facts))
     });
     found

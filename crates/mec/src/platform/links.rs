@@ -10,7 +10,7 @@ pub(super) fn subscription(href: &str, kind: &str) -> Value {
 
 /// Whether documents of this shape have `_links`.
 pub(super) fn has_links(types: &Types, shape: &Shape) -> bool {
-    match shape {
+    match types.plain(shape) {
         Shape::Either(shapes) => shapes.iter().any(|shape| has_links(types, shape)),
         shape => types.fields(shape).is_some_and(|fields| {
             fields.iter().any(|field| {

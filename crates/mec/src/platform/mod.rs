@@ -13,6 +13,7 @@ use crate::client::{self, Client};
 use crate::journal::Journal;
 use crate::notify::Notice;
 use crate::problem::Problem;
+use crate::radio::Radio;
 use crate::table::{self, Table};
 use crate::token::{Issuer, Verified};
 use crate::tree::{Change, Changed, Tree};
@@ -104,12 +105,14 @@ pub struct Decision {
     pub(crate) changes: Vec<Change>,
     /// What happened besides the changes.
     pub(crate) events: Vec<Event>,
+    /// What the radio network tells.
+    pub(crate) radio: Option<Radio>,
 }
 
 impl Decision {
     /// Whether it changes nothing, so that it may be made beside others.
     pub fn is_reading(&self) -> bool {
-        self.changes.is_empty() && self.events.is_empty()
+        self.changes.is_empty() && self.events.is_empty() && self.radio.is_none()
     }
 
     /// What the client is told when all of it is done.
@@ -120,7 +123,7 @@ impl Decision {
 
 impl From<Answer> for Decision {
     fn from(answer: Answer) -> Self {
-        Self { answer, changes: Vec::new(), events: Vec::new() }
+        Self { answer, changes: Vec::new(), events: Vec::new(), radio: None }
     }
 }
 
@@ -161,6 +164,8 @@ pub struct Platform {
     setup: Setup,
     table: Table,
     tree: Tree,
+    /// The last report of the radio network. It is not kept: the next one is near.
+    radio: Radio,
     journal: Option<Journal>,
     verified: Mutex<Verified>,
 }
@@ -187,7 +192,14 @@ impl Platform {
 
     fn begin(setup: Setup, tree: Tree, journal: Option<Journal>) -> Result<Self, String> {
         let table = api::table();
-        let mut platform = Self { setup, table, tree, journal, verified: Mutex::default() };
+        let mut platform = Self {
+            setup,
+            table,
+            tree,
+            radio: Radio::default(),
+            journal,
+            verified: Mutex::default(),
+        };
         let changes =
             api::begin(&platform.tree, &platform.table, &platform.setup.url, &platform.setup.apps)?;
         let decision = Decision { changes, ..Answer::nothing().into() };
@@ -306,11 +318,15 @@ impl Platform {
     /// # Errors
     /// Those of the journal; then nothing is changed.
     pub fn commit(&mut self, decision: Decision, now_ms: u64) -> io::Result<(Answer, Vec<Notice>)> {
-        let Decision { answer, changes, events } = decision;
+        let Decision { answer, changes, mut events, radio } = decision;
         if !changes.is_empty()
             && let Some(journal) = &mut self.journal
         {
             journal.append(self.tree.version() + changes.len() as u64, changes.clone())?;
+        }
+        if let Some(radio) = radio {
+            events.extend(api::reported(&self.radio, &radio, now_ms));
+            self.radio = radio;
         }
         // Also to subscriptions that are over with this.
         let told =
@@ -334,7 +350,18 @@ impl Platform {
         let (more, others) = api::due(&self.tree, now_ms);
         changes.extend(more);
         events.extend(others);
-        Decision { changes, events, answer: Answer::nothing() }
+        Decision { changes, events, ..Answer::nothing().into() }
+    }
+
+    /// What a radio network tells in this process.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn report(&self, radio: Radio) -> Result<Decision, String> {
+        match radio.mistake() {
+            Some(mistake) => Err(mistake),
+            None => Ok(Decision { radio: Some(radio), ..Answer::nothing().into() }),
+        }
     }
 
     /// Every operation there is: method, path and scope.

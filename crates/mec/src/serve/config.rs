@@ -25,6 +25,8 @@ pub struct Config {
     pub callbacks_allowed: Vec<IpAddr>,
     /// The resolver for clients of the mobile network.
     pub dns: Option<Dns>,
+    /// A simulated radio network.
+    pub simulator: Option<Simulated>,
     /// Who may ask, by name.
     pub clients: BTreeMap<String, Client>,
     /// App instances, by name.
@@ -41,6 +43,17 @@ pub struct Dns {
     pub upstream: Option<SocketAddr>,
 }
 
+/// A radio network that is simulated.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Simulated {
+    /// The same seed gives the same network.
+    #[serde(default)]
+    pub seed: u64,
+    /// Clients in it, at most 250.
+    pub clients: usize,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -53,6 +66,7 @@ struct File {
     #[serde(default)]
     callbacks_allowed: Vec<IpAddr>,
     dns: Option<Dns>,
+    simulator: Option<Simulated>,
     #[serde(default)]
     client: BTreeMap<String, ClientFile>,
     #[serde(default)]
@@ -109,6 +123,7 @@ pub fn read(text: &str) -> Result<Config, String> {
         router: file.router,
         callbacks_allowed: file.callbacks_allowed,
         dns: file.dns,
+        simulator: file.simulator,
         clients: clients.collect::<Result<_, String>>()?,
         apps: file.app,
     })

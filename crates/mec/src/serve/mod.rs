@@ -20,6 +20,7 @@ use crate::limits::{BODY_BYTES_MAX, DELIVERIES_MAX, PATIENCE};
 use crate::notify::{Notice, Notified, Queue};
 use crate::platform::{Answer, Call, Platform, Setup};
 use crate::problem::Problem;
+use crate::radio::simulator::Simulator;
 use crate::token::Issuer;
 use aws_lc_rs::rand;
 use axum::Router as Axum;
@@ -41,6 +42,8 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 
 /// How often is looked what is due by time.
 const TURN: Duration = Duration::from_millis(250);
+/// How often the simulator tells what it has.
+const RADIO_TURN: Duration = Duration::from_secs(1);
 /// How often the edge router is asked whether it has our rules: it may have been started anew.
 const ROUTER_TURN: Duration = Duration::from_secs(2);
 
@@ -62,6 +65,7 @@ struct Shared {
     /// Something was put into the queue, or is done.
     moved: Notify,
     courier: deliver::Courier,
+    simulator: Option<Mutex<Simulator>>,
 }
 
 /// Opens what a configuration says. `url` takes the place of the configuration's, for a port that the
@@ -98,6 +102,7 @@ pub fn bind(config: Config) -> Result<Bound, String> {
         queue: Mutex::default(),
         moved: Notify::new(),
         courier: deliver::Courier::new(callbacks),
+        simulator: config.simulator.map(|one| Mutex::new(Simulator::new(one.seed, one.clients))),
     };
     Ok(Bound { shared: Arc::new(shared), listener, resolver })
 }
@@ -145,6 +150,7 @@ impl Bound {
                 () = Arc::clone(&shared).deliver() => {}
                 () = Arc::clone(&shared).look_after() => {}
                 () = Arc::clone(&shared).keep_router() => {}
+                () = Arc::clone(&shared).simulate() => {}
                 () = over => {}
             }
         });
@@ -225,6 +231,26 @@ impl Shared {
                 && let Err(problem) = self.carry_out(due).await
             {
                 tracing::warn!(why = problem.detail, "what is due could not be done");
+            }
+        }
+    }
+
+    /// Has the simulator tell what its radio network does.
+    async fn simulate(self: Arc<Self>) {
+        let Some(simulator) = &self.simulator else { return std::future::pending().await };
+        let mut turns = interval(RADIO_TURN);
+        turns.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        loop {
+            turns.tick().await;
+            let radio = simulator
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .report(UnixMillis::now().0);
+            let _changing = self.changing.lock().await;
+            let decision = self.read().report(radio);
+            let decision = decision.expect("what the simulator tells is right, and tested");
+            if let Err(problem) = self.carry_out(decision).await {
+                tracing::warn!(why = problem.detail, "the simulator's report is lost");
             }
         }
     }

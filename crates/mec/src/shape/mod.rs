@@ -73,12 +73,25 @@ pub(crate) enum Type {
 pub(crate) struct Types(pub(crate) BTreeMap<String, Type>);
 
 impl Types {
+    /// What a shape is behind names for other shapes.
+    pub(crate) fn plain<'a>(&'a self, shape: &'a Shape) -> &'a Shape {
+        match shape {
+            Shape::Named(name) => match self.0.get(name) {
+                Some(Type::Alias(shape)) => self.plain(shape),
+                _ => shape,
+            },
+            shape => shape,
+        }
+    }
+
     /// The fields of a record, through names.
     pub(crate) fn fields<'a>(&'a self, shape: &'a Shape) -> Option<&'a [Field]> {
-        let Shape::Named(name) = shape else { return None };
-        match self.0.get(name)? {
-            Type::Record(fields) => Some(fields),
-            Type::Alias(shape) => self.fields(shape),
+        match self.plain(shape) {
+            Shape::Named(name) => match self.0.get(name)? {
+                Type::Record(fields) => Some(fields),
+                Type::Alias(_) => None,
+            },
+            _ => None,
         }
     }
 

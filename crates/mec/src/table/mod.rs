@@ -83,7 +83,8 @@ impl Method {
     }
 }
 
-/// A parameter of a query, and the attribute it stands for: a path through the document.
+/// A parameter of a query, and the attribute it stands for: a path through the document, or `-` where
+/// it selects none.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Parameter {
     pub(crate) name: String,

@@ -19,7 +19,7 @@
 //!
 //! After a method comes what it does, then the type of the body, then `->` and that of the answer
 //! where it is another, or `nothing`, then `?` and the parameters of the query: `name`, or `name=attribute` where
-//! that differs, with `!` where it must be there. `list` and `read` may be `of` another path.
+//! that differs, with `!` where it must be there; `name=-` is no attribute. `list` and `read` may be `of` another path.
 
 use super::{Act, Api, Method, Operation, Parameter, Resource, Segment, Table, View};
 use crate::shape::{Field, Presence, Shape, Type, Types, shape};

@@ -2,6 +2,7 @@
 //! the published files and their list of corrections.
 
 use crate::support::{SERVICES, SUPPORT, World, location, name, rule, service};
+use freshet_mec::radio::simulator::Simulator;
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::process::Command;
@@ -10,8 +11,12 @@ use std::process::Command;
 mod skip;
 
 /// Files of ETSI for our interfaces.
-const FILES: [(&str, &str); 2] =
-    [(SUPPORT, "MecAppSupportApi.yaml"), (SERVICES, "MecServiceMgmtApi.yaml")];
+const FILES: [(&str, &str); 4] = [
+    (SUPPORT, "MecAppSupportApi.yaml"),
+    (SERVICES, "MecServiceMgmtApi.yaml"),
+    ("/rni/v2", "RniAPI.yaml"),
+    ("/location/v3", "LocationAPI.yaml"),
+];
 
 /// Uses every operation at least once, each also in a way that is refused.
 fn exercise(world: &mut World) {
@@ -66,6 +71,7 @@ fn exercise(world: &mut World) {
         world.get("operator", &format!("{SUPPORT}{path}"));
     }
     world.get("operator", &format!("{SERVICES}/transports"));
+    exercise_radio(world);
     world.ask(
         "operator",
         "POST",
@@ -76,6 +82,55 @@ fn exercise(world: &mut World) {
     world.ask("operator", "POST", "/mec_platform/v1/applications/camera/terminate", &end);
     let confirm = json!({"operationAction": "TERMINATING"});
     world.ask("operator", "POST", &format!("{camera}/confirm_termination"), &confirm);
+}
+
+/// Interfaces that rest on the radio network, simulated here.
+fn exercise_radio(world: &mut World) {
+    let radio = Simulator::new(1, 12).report(world.now_ms);
+    let body = serde_json::to_value(&radio).unwrap();
+    world.ask("operator", "PUT", "/mec_platform/v1/radio", &body);
+    for path in
+        ["rab_info?cell_id=0010100", "plmn_info?app_ins_id=camera", "s1_bearer_info", "layer2_meas"]
+    {
+        world.get("operator", &format!("/rni/v2/queries/{path}"));
+    }
+    let [one, other] =
+        [&radio.clients[0], &radio.clients[1]].map(|client| format!("acr:{}", client.address));
+    let cell = &radio.cells[0];
+    for path in [
+        "users".to_owned(),
+        "zones".to_owned(),
+        format!("zones/{}", cell.zone),
+        format!("zones/{}/accessPoints", cell.zone),
+        format!("zones/{}/accessPoints/{}", cell.zone, cell.id),
+        format!("distance?address={one}&address={other}"),
+        "zones/none".to_owned(),
+    ] {
+        world.get("operator", &format!("/location/v3/queries/{path}"));
+    }
+    let callback = "http://192.0.2.7/events";
+    let of_cells = json!({
+        "subscriptionType": "CellChangeSubscription", "callbackReference": callback,
+        "filterCriteriaAssocHo": {"hoStatus": [3]},
+    });
+    let of_user = json!({"userLocationEventSubscription": {
+        "subscriptionType": "UserLocationEventSubscription", "callbackReference": callback, "address": one,
+    }});
+    let of_zone = json!({"zoneLocationEventSubscription": {
+        "subscriptionType": "ZoneLocationEventSubscription", "callbackReference": callback, "zoneId": "north",
+    }});
+    for (collection, body) in [
+        ("/rni/v2/subscriptions", of_cells),
+        ("/location/v3/subscriptions/users", of_user),
+        ("/location/v3/subscriptions/zones", of_zone),
+    ] {
+        let place = location(&world.ask("operator", "POST", collection, &body).0);
+        world.get("operator", collection);
+        world.get("operator", &place);
+        world.ask("operator", "PUT", &place, &body);
+        world.ask("operator", "POST", collection, &json!({"wrong": true}));
+        world.ask("operator", "DELETE", &place, &Value::Null);
+    }
 }
 
 /// The operations that were used with success.

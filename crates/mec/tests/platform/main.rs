@@ -6,5 +6,6 @@
 mod access;
 mod apps;
 mod judge;
+mod radio;
 mod resources;
 mod support;

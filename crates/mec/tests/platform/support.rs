@@ -23,7 +23,8 @@ pub(crate) struct World {
 }
 
 pub(crate) fn clients() -> BTreeMap<String, Client> {
-    let app = ["mec_app_support", "mec_service_mgmt"].map(str::to_owned).to_vec();
+    let app =
+        ["mec_app_support", "mec_service_mgmt", "rni", "location"].map(str::to_owned).to_vec();
     let mut all = app.clone();
     all.push("mec_platform".to_owned());
     [

@@ -1,0 +1,213 @@
+//! ETSI GS MEC 012: what is known of bearers and cells, and who is told when it changes.
+
+use super::Stage;
+use crate::platform::{Answer, Decision, Event};
+use crate::problem::Problem;
+use crate::radio::{Client, Radio};
+use crate::time;
+use serde_json::{Value, json};
+
+const ROOT: &str = "/rni/v2";
+/// One step of an LTE timing advance is so many metres of distance (3GPP TS 36.211 §8).
+const ADVANCE_STEP_M: f64 = 78.125;
+/// A handover that is done, among the values of `hoStatus`.
+const COMPLETED: u8 = 3;
+/// A report that comes by time, among the values of `trigger`.
+const PERIODICAL: u8 = 1;
+
+/// An answer that rests on the radio network's report says whose it is.
+pub(super) fn answer(stage: &Stage<'_>, body: Value) -> Decision {
+    Answer::ok(body).with("Freshet-Data-Source", &*stage.radio.source).into()
+}
+
+/// Whether anything is known of the radio network.
+pub(super) fn needed(stage: &Stage<'_>) -> Result<(), Problem> {
+    if stage.radio.cells.is_empty() {
+        return Err(Problem::new(503, "no feed tells this platform of the radio network"));
+    }
+    Ok(())
+}
+
+/// What parameters of queries ask a client for, by their names.
+fn view(client: &Client) -> Value {
+    let address = if client.address.is_ipv4() { "ue_ipv4_address" } else { "ue_ipv6_address" };
+    let mut view = json!({
+        "cell_id": client.cell,
+        "erab_id": client.bearer.id,
+        "qci": client.bearer.qci,
+        "gtp_teid": client.bearer.teids.map(|teid| teid.to_string()),
+    });
+    view[address] = client.address.to_string().into();
+    view
+}
+
+fn asked<'a>(stage: &'a Stage<'_>) -> impl Iterator<Item = &'a Client> {
+    stage.radio.clients.iter().filter(|client| stage.selection.wants(&view(client)))
+}
+
+/// Clients of the cells that are asked for, each cell once.
+fn by_cell<'a>(stage: &'a Stage<'_>) -> Vec<(&'a str, Vec<&'a Client>)> {
+    let mut cells: Vec<(&str, Vec<&Client>)> = Vec::new();
+    for client in asked(stage) {
+        match cells.iter_mut().find(|(cell, _)| *cell == client.cell) {
+            Some((_, clients)) => clients.push(client),
+            None => cells.push((&client.cell, vec![client])),
+        }
+    }
+    cells
+}
+
+/// The app instance that asks: what it says, else what its token is of.
+fn app_of(stage: &Stage<'_>) -> String {
+    let said = stage.selection.parameters.iter().find(|(name, _)| name == "app_ins_id");
+    let own = stage.caller.app.as_deref().unwrap_or(&stage.caller.client);
+    said.map_or(own, |(_, app)| app).to_owned()
+}
+
+/// Identifies a client by its address.
+fn associate(client: &Client) -> Value {
+    json!({ "type": if client.address.is_ipv4() { 1 } else { 2 }, "value": client.address.to_string() })
+}
+
+pub(super) fn rab_info(stage: &Stage<'_>) -> Decision {
+    let cells = by_cell(stage).into_iter().map(|(cell, clients)| {
+        let clients: Vec<Value> = clients
+            .iter()
+            .map(|client| json!({
+                "associateId": [associate(client)],
+                "erabInfo": [{ "erabId": client.bearer.id, "erabQosParameters": { "qci": client.bearer.qci } }],
+            }))
+            .collect();
+        json!({ "ecgi": stage.radio.ecgi(cell), "ueInfo": clients })
+    });
+    answer(
+        stage,
+        json!({
+            "timeStamp": time::stamp(stage.now_ms),
+            "appInstanceId": app_of(stage),
+            "requestId": stage.fresh,
+            "cellUserInfo": cells.collect::<Vec<_>>(),
+        }),
+    )
+}
+
+pub(super) fn plmn_info(stage: &Stage<'_>) -> Decision {
+    answer(
+        stage,
+        json!([{
+            "timeStamp": time::stamp(stage.now_ms),
+            "appInstanceId": app_of(stage),
+            "plmn": [stage.radio.plmn_value()],
+        }]),
+    )
+}
+
+pub(super) fn s1_bearer_info(stage: &Stage<'_>) -> Decision {
+    let clients = asked(stage).map(|client| {
+        let [up, down] = client.bearer.teids.map(|teid| teid.to_string());
+        let [station, core] = client.bearer.ends.map(|end| end.to_string());
+        json!({
+            "associateId": [associate(client)],
+            "ecgi": [stage.radio.ecgi(&client.cell)],
+            "s1BearerInfoDetailed": [{
+                "erabId": client.bearer.id,
+                "enbInfo": { "ipAddress": station, "tunnelId": down },
+                "sGwInfo": { "ipAddress": core, "tunnelId": up },
+            }],
+        })
+    });
+    let clients: Vec<Value> = clients.collect();
+    answer(stage, json!({ "timeStamp": time::stamp(stage.now_ms), "s1UeInfo": clients }))
+}
+
+pub(super) fn layer2_meas(stage: &Stage<'_>) -> Decision {
+    let cells = by_cell(stage);
+    let counts = cells.iter().map(|(cell, clients)| {
+        json!({
+            "ecgi": stage.radio.ecgi(cell),
+            "number_of_active_ue_dl_nongbr_cell": clients.len(),
+            "number_of_active_ue_ul_nongbr_cell": clients.len(),
+        })
+    });
+    let clients = asked(stage).map(|client| {
+        json!({
+            "ecgi": stage.radio.ecgi(&client.cell),
+            "associateId": associate(client),
+        })
+    });
+    answer(
+        stage,
+        json!({
+            "timeStamp": time::stamp(stage.now_ms),
+            "cellInfo": counts.collect::<Vec<_>>(),
+            "cellUEInfo": clients.collect::<Vec<_>>(),
+        }),
+    )
+}
+
+/// The last report.
+pub(super) fn report(stage: &Stage<'_>) -> Result<Decision, Problem> {
+    needed(stage)?;
+    let report = serde_json::to_value(stage.radio).expect("a report is plain data");
+    Ok(answer(stage, report))
+}
+
+/// A report comes in.
+pub(super) fn feed(body: Value) -> Result<Decision, Problem> {
+    let radio: Radio =
+        serde_json::from_value(body).map_err(|error| Problem::bad_request(error.to_string()))?;
+    if let Some(mistake) = radio.mistake() {
+        return Err(Problem::bad_request(mistake));
+    }
+    Ok(Decision { radio: Some(radio), ..Answer::nothing().into() })
+}
+
+/// What changed from one report to the next.
+pub(super) fn events(old: &Radio, new: &Radio, now_ms: u64) -> Vec<Event> {
+    let mut events = Vec::new();
+    let mut happened = |kind: &'static str, client: &Client, mut facts: Value, mut body: Value| {
+        facts["associateId"] = associate(client);
+        body["associateId"] = json!([associate(client)]);
+        body["timeStamp"] = time::stamp(now_ms);
+        body["notificationType"] = kind.replace("Subscription", "Notification").into();
+        events.push(Event { root: ROOT.to_owned(), kind, facts, body, only: None });
+    };
+    for client in &new.clients {
+        let (ecgi, bearer) = (new.ecgi(&client.cell), client.bearer);
+        let bearer_facts = json!({ "ecgi": ecgi, "qci": bearer.qci, "erabId": bearer.id });
+        let quality = json!({ "qci": bearer.qci });
+        let body = json!({ "ecgi": ecgi, "erabId": bearer.id, "erabQosParameters": quality });
+        let before = old.client(client.address);
+        let Some(before) = before else {
+            happened("RabEstSubscription", client, bearer_facts, body);
+            continue;
+        };
+        if before.cell != client.cell {
+            let from = old.ecgi(&before.cell);
+            let facts = json!({ "ecgi": [from, ecgi], "hoStatus": COMPLETED });
+            let body = json!({ "srcEcgi": from, "trgEcgi": [ecgi], "hoStatus": COMPLETED });
+            happened("CellChangeSubscription", client, facts, body);
+        }
+        let steps = |client: &Client| (client.timing_advance_m / ADVANCE_STEP_M).round() as i64;
+        if steps(before) != steps(client) || before.cell != client.cell {
+            let body = json!({ "ecgi": ecgi, "timingAdvance": steps(client) });
+            happened("MeasTaSubscription", client, json!({ "ecgi": ecgi }), body);
+        }
+        let facts = json!({ "ecgi": ecgi, "trigger": PERIODICAL });
+        let body = json!({
+            "ecgi": ecgi,
+            "trigger": PERIODICAL,
+            // As 3GPP TS 36.133 §9.1.4 and §9.1.7 number their ranges.
+            "rsrp": (client.rsrp_dbm + 141.0).floor().clamp(0.0, 97.0) as i64,
+            "rsrq": (2.0 * (client.rsrq_db + 20.0)).floor().clamp(0.0, 34.0) as i64,
+        });
+        happened("MeasRepUeSubscription", client, facts, body);
+    }
+    for client in old.clients.iter().filter(|client| new.client(client.address).is_none()) {
+        let (ecgi, bearer) = (old.ecgi(&client.cell), client.bearer);
+        let facts = json!({ "ecgi": ecgi, "qci": bearer.qci, "erabId": bearer.id });
+        let body = json!({ "ecgi": ecgi, "erabReleaseInfo": { "erabId": bearer.id } });
+        happened("RabRelSubscription", client, facts, body);
+    }
+    events
+}

@@ -1,0 +1,211 @@
+//! What rests on the radio network: bearers and cells, and who is where.
+
+use crate::support::{World, location};
+use freshet_mec::notify::Notice;
+use freshet_mec::radio::simulator::Simulator;
+use freshet_mec::radio::{Bearer, Cell, Client, Radio};
+use serde_json::{Value, json};
+
+/// Two cells in two zones, and a client in the first.
+fn network() -> Radio {
+    let cell = |id: &str, zone: &str, latitude| Cell {
+        id: id.to_owned(),
+        zone: zone.to_owned(),
+        position: [latitude, 25.0],
+    };
+    let client = Client {
+        address: [10, 45, 0, 2].into(),
+        cell: "0010100".to_owned(),
+        bearer: Bearer {
+            id: 5,
+            qci: 9,
+            teids: [100, 200],
+            ends: [[10, 3, 0, 1].into(), [10, 3, 0, 240].into()],
+        },
+        rsrp_dbm: -90.0,
+        rsrq_db: -10.0,
+        timing_advance_m: 156.0,
+        position: [60.001, 25.0],
+        accuracy_m: 50.0,
+    };
+    Radio {
+        source: "test".to_owned(),
+        plmn: ["001".to_owned(), "01".to_owned()],
+        cells: vec![cell("0010100", "north", 60.0), cell("0010101", "south", 60.01)],
+        clients: vec![client],
+    }
+}
+
+/// Tells the platform of a network, as a program of the operator does.
+fn tell(world: &mut World, radio: &Radio) -> Vec<Notice> {
+    let body = serde_json::to_value(radio).unwrap();
+    let (answer, notices) = world.ask("operator", "PUT", "/mec_platform/v1/radio", &body);
+    assert_eq!(answer.status, 204, "{answer:?}");
+    notices
+}
+
+fn kinds(notices: &[Notice]) -> Vec<String> {
+    let of = |body: &Value| {
+        let inner =
+            body.as_object().unwrap().values().find(|value| value["notificationType"].is_string());
+        inner.unwrap_or(body)["notificationType"].as_str().unwrap().to_owned()
+    };
+    notices.iter().map(|notice| of(&notice.body)).collect()
+}
+
+#[test]
+fn without_a_feed_nothing_is_made_up() {
+    let mut world = World::new();
+    for path in ["/rni/v2/queries/rab_info", "/location/v3/queries/users", "/mec_platform/v1/radio"]
+    {
+        assert_eq!(world.get("operator", path).status, 503, "{path}");
+    }
+    let mut wrong = network();
+    wrong.clients[0].cell = "none".to_owned();
+    let body = serde_json::to_value(&wrong).unwrap();
+    assert_eq!(world.ask("operator", "PUT", "/mec_platform/v1/radio", &body).0.status, 400);
+}
+
+#[test]
+fn answers_say_what_the_feed_said_and_whose_it_is() {
+    let mut world = World::new();
+    tell(&mut world, &network());
+    let answer =
+        world.get("camera", "/rni/v2/queries/rab_info?ue_ipv4_address=10.45.0.2&app_ins_id=camera");
+    assert_eq!(answer.field("Freshet-Data-Source"), Some("test"));
+    let body = answer.body.unwrap();
+    let cell = &body["cellUserInfo"][0];
+    assert_eq!(cell["ecgi"], json!({"plmn": {"mcc": "001", "mnc": "01"}, "cellId": "0010100"}));
+    assert_eq!(cell["ueInfo"][0]["erabInfo"][0]["erabQosParameters"]["qci"], 9);
+    let none = world.get("camera", "/rni/v2/queries/rab_info?cell_id=0010101").body.unwrap();
+    assert_eq!(none["cellUserInfo"], json!([]));
+    assert_eq!(world.get("camera", "/rni/v2/queries/plmn_info").status, 400);
+    let bearers = world.get("camera", "/rni/v2/queries/s1_bearer_info?gtp_teid=200").body.unwrap();
+    let bearer = &bearers["s1UeInfo"][0]["s1BearerInfoDetailed"][0];
+    assert_eq!(bearer["enbInfo"], json!({"ipAddress": "10.3.0.1", "tunnelId": "200"}));
+    let users = world.get("camera", "/location/v3/queries/users?zoneId=north").body.unwrap();
+    assert_eq!(users["userList"]["user"][0]["address"], "acr:10.45.0.2");
+    let zone = world.get("camera", "/location/v3/queries/zones/north").body.unwrap();
+    assert_eq!(
+        (&zone["zoneInfo"]["numberOfUsers"], &zone["zoneInfo"]["numberOfAccessPoints"]),
+        (&json!(1), &json!(1))
+    );
+    assert_eq!(world.get("camera", "/location/v3/queries/zones/west").status, 404);
+    assert_eq!(
+        world.get("camera", "/location/v3/queries/zones/south/accessPoints/0010100").status,
+        404
+    );
+    let path = "/location/v3/queries/distance?address=acr:10.45.0.2&latitude=60.0&longitude=25.0";
+    let distance = world.get("camera", path).body.unwrap();
+    assert_eq!(distance["terminalDistance"]["distance"], 111);
+    assert_eq!(
+        world.get("camera", "/location/v3/queries/distance?address=acr:10.45.0.2").status,
+        400
+    );
+    assert_eq!(
+        world.get("camera", "/location/v3/queries/distance?address=acr:10.45.0.9").status,
+        404
+    );
+}
+
+#[test]
+fn a_handover_is_told_to_whom_its_filter_lets_through() {
+    let mut world = World::new();
+    tell(&mut world, &network());
+    let subscribe = |world: &mut World, path: &str, body: Value| {
+        let (made, _) = world.ask("viewer", "POST", path, &body);
+        assert_eq!(made.status, 201, "{made:?}");
+    };
+    let callback = "http://192.0.2.7/events";
+    for status in [3, 1] {
+        subscribe(
+            &mut world,
+            "/rni/v2/subscriptions",
+            json!({
+                "subscriptionType": "CellChangeSubscription", "callbackReference": callback,
+                "filterCriteriaAssocHo": {"associateId": [{"type": 1, "value": "10.45.0.2"}], "hoStatus": [status]},
+            }),
+        );
+    }
+    for zone in ["north", "south"] {
+        subscribe(
+            &mut world,
+            "/location/v3/subscriptions/zones",
+            json!({"zoneLocationEventSubscription": {
+                "subscriptionType": "ZoneLocationEventSubscription", "callbackReference": callback, "zoneId": zone,
+                "locationEventCriteria": ["ENTERING_AREA_EVENT"],
+            }}),
+        );
+    }
+    subscribe(
+        &mut world,
+        "/location/v3/subscriptions/users",
+        json!({"userLocationEventSubscription": {
+            "subscriptionType": "UserLocationEventSubscription", "callbackReference": callback,
+            "address": "acr:10.45.0.3",
+        }}),
+    );
+    let links = world.get("viewer", "/location/v3/subscriptions/zones").body.unwrap();
+    assert_eq!(links["notificationSubscriptionList"]["subscription"].as_array().unwrap().len(), 2);
+    let mut moved = network();
+    moved.clients[0].cell = "0010101".to_owned();
+    let notices = tell(&mut world, &moved);
+    assert_eq!(kinds(&notices), ["CellChangeNotification", "ZoneLocationEventNotification"]);
+    assert_eq!(notices[0].body["srcEcgi"]["cellId"], "0010100");
+    let entered = &notices[1].body["zoneLocationEventNotification"];
+    assert_eq!(
+        (&entered["zoneId"], &entered["userLocationEvent"]),
+        (&json!("south"), &json!("ENTERING_AREA_EVENT"))
+    );
+    assert!(entered["_links"]["subscription"]["href"].is_string());
+    assert!(tell(&mut world, &moved).is_empty());
+}
+
+#[test]
+fn a_subscription_expires_with_a_word_and_shows_that_it_works() {
+    let mut world = World::new();
+    let (made, notices) = world.ask(
+        "viewer",
+        "POST",
+        "/rni/v2/subscriptions",
+        &json!({
+            "subscriptionType": "MeasTaSubscription", "callbackReference": "http://192.0.2.7/",
+            "requestTestNotification": true, "filterCriteriaAssoc": {},
+            "expiryDeadline": {"seconds": world.now_ms / 1000 + 10, "nanoSeconds": 0},
+        }),
+    );
+    assert_eq!(kinds(&notices), ["TestNotification"]);
+    let place = location(&made);
+    assert!(world.wait(9_000).is_empty());
+    assert_eq!(world.get("viewer", &place).status, 200);
+    // Another's subscription is none of the camera's business.
+    assert_eq!(world.get("camera", &place).status, 403);
+    assert_eq!(world.ask("camera", "DELETE", &place, &Value::Null).0.status, 403);
+    assert_eq!(kinds(&world.wait(1_000)), ["ExpiryNotification"]);
+    assert_eq!(world.get("viewer", &place).status, 404);
+}
+
+#[test]
+fn a_simulated_network_is_as_real_to_subscribers_as_another() {
+    let mut world = World::new();
+    let mut simulator = Simulator::new(7, 12);
+    world.ask(
+        "viewer",
+        "POST",
+        "/rni/v2/subscriptions",
+        &json!({
+            "subscriptionType": "CellChangeSubscription", "callbackReference": "http://192.0.2.7/",
+            "filterCriteriaAssocHo": {},
+        }),
+    );
+    let mut told = 0;
+    for _ in 0..120 {
+        world.now_ms += 1000;
+        let decision = world.platform.report(simulator.report(world.now_ms)).unwrap();
+        told += world.platform.commit(decision, world.now_ms).unwrap().1.len();
+    }
+    assert!(told > 5, "{told}");
+    let users = world.get("camera", "/location/v3/queries/users");
+    assert_eq!(users.field("Freshet-Data-Source"), Some("simulator"));
+    assert_eq!(users.body.unwrap()["userList"]["user"].as_array().unwrap().len(), 12);
+}
