@@ -5,6 +5,7 @@ use crate::client::Client;
 use crate::h3_client::{H3Client, fields_frame, head};
 use crate::harness::{Setup, TestNode, pattern, run, until};
 use crate::origin::{Origin, fresh, response};
+use freshet_net::limits::HANDSHAKES_UNASKED_MAX;
 use freshet_wire::h3::Code;
 use quinn_proto::{Dir, VarInt};
 
@@ -277,6 +278,34 @@ fn a_client_that_gives_up_request_after_request_is_told_to_go() {
         let lost = client.lost.as_ref().expect("it was told to go");
         assert!(lost.contains(&(Code::ExcessiveLoad as u64).to_string()), "{lost}");
         assert!(given_up < 2000, "{given_up}");
+    });
+}
+
+#[test]
+fn handshakes_that_never_end_keep_no_client_out() {
+    run(async {
+        let origin = Origin::serve(|_| fresh("x"));
+        let authority = Authority::new();
+        let mut setup = setup(&origin, &authority);
+        setup.workers = 1;
+        let world = World { origin, node: setup.start(), authority };
+        let open = HANDSHAKES_UNASKED_MAX as u64;
+        let address = world.node.address();
+        // What only looks like a first packet holds nothing.
+        let mut datagram = [0; 1200];
+        datagram[..16].copy_from_slice(&[0xc0, 0, 0, 0, 1, 8, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0]);
+        datagram[16..18].copy_from_slice(&(0x4000_u16 | 1182).to_be_bytes());
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.send_to(&datagram, address).unwrap();
+        world.node.counted("quic_dropped", 1).await;
+        assert_eq!(world.node.count("connections_accepted"), 0);
+        // More than may be open before clients have to show where they are: the rest is asked to.
+        H3Client::begin_only(address, &world.authority, HANDSHAKES_UNASKED_MAX + 50).await;
+        world.node.counted("connections_accepted", open).await;
+        let mut client = world.connect().await;
+        assert_eq!(client.get("/a").await.body, b"x");
+        assert_eq!(world.node.count("connections_accepted"), open + 1);
+        assert_eq!(world.node.count("tls_handshakes"), 1);
     });
 }
 

@@ -94,6 +94,21 @@ impl H3Client {
         client
     }
 
+    /// Sends the first datagrams of clients that never say more.
+    pub(crate) async fn begin_only(to: SocketAddr, authority: &Authority, count: usize) {
+        let tls = Arc::new(QuicClientConfig::try_from(authority.client(&["h3"])).unwrap());
+        let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, true, None);
+        let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        for _ in 0..count {
+            let config = ClientConfig::new(tls.clone());
+            let now = Instant::now();
+            let (_, mut client) = endpoint.connect(now, config, to, "example.test").unwrap();
+            let mut out = Vec::new();
+            let sent = client.poll_transmit(now, 1, &mut out).unwrap();
+            socket.send_to(&out[..sent.size], to).await.unwrap();
+        }
+    }
+
     /// Opens a stream that begins with these bytes.
     pub(crate) fn open(&mut self, way: Dir, bytes: &[u8], finishes: bool) -> StreamId {
         let spare = self.spare.take_if(|_| way == Dir::Bi);

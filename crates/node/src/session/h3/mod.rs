@@ -188,20 +188,25 @@ impl Port {
         now: Duration,
     ) {
         let worker = &self.worker;
-        worker.stats.connections_accepted.increment();
-        let open = Open::new(worker);
         let snapshot = worker.snapshot();
-        let most = snapshot.settings.limits.connections_max;
-        if worker.shared.connections.load(Relaxed) > most {
-            return worker.stats.connections_refused.increment();
-        }
         let config = Config {
             tls: Arc::clone(&self.tls),
             local: local(&snapshot.h1_limits, &snapshot.settings.limits),
         };
-        let Ok(quic) = freshet_wire::quic::Connection::new(&config, accept, now) else {
+        let Ok(mut quic) = freshet_wire::quic::Connection::new(&config, accept, now) else {
             return worker.stats.tls_failed.increment();
         };
+        quic.receive(from, datagram, now);
+        if quic.statistics().packets_received == 0 {
+            // It only looked like one.
+            return worker.stats.quic_dropped.increment();
+        }
+        worker.stats.connections_accepted.increment();
+        let open = Open::new(worker);
+        let most = snapshot.settings.limits.connections_max;
+        if worker.shared.connections.load(Relaxed) > most {
+            return worker.stats.connections_refused.increment();
+        }
         let number = self.last.get() + 1;
         self.last.set(number);
         let ids = [accept.receiver, accept.names.own];
@@ -211,7 +216,6 @@ impl Port {
         drop(sorting);
         let handle = Handle::begin(self, quic, number, ids, open);
         self.connections.borrow_mut().insert(number, Rc::clone(&handle));
-        handle.receive(from, datagram, now);
         spawn_local(connection::serve(Rc::clone(self), handle));
     }
 
