@@ -425,11 +425,11 @@ fn a_store_that_cannot_be_used_is_named_with_what_to_do() {
     says(&refused(folder.path(), &[&newer]), &[&newer, "format 9", "start the newer one"]);
 
     let (one, other) = (make("one"), make("other"));
-    let output = support::run(
-        freshet()
-            .args(["check", "--origin", "http://127.0.0.1:9"])
-            .args(["--store", &one, "--store", &other, "--store", &newer]),
-    );
+    let config = folder.path().join("freshet.toml");
+    let stores = [&one, &other, &newer].map(|path| format!("[[store]]\npath = \"{path}\"\n"));
+    let text = format!("[[origin]]\nurl = \"http://127.0.0.1:9\"\n{}", stores.concat());
+    std::fs::write(&config, text).unwrap();
+    let output = support::run(freshet().arg("check").arg(&config));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     says(&said, &[&other, "another set", "--force", &newer, "format 9", "starts without it"]);
     assert!(output.status.success(), "{said}");
