@@ -91,16 +91,6 @@ impl<P: AsRef<[u8]>> SendBuffer<P> {
         });
     }
 
-    /// Takes back what was never sent and says how much it is.
-    pub(super) fn unwrite(&mut self) -> u64 {
-        let bytes = self.end - self.sent;
-        self.end = self.sent;
-        while self.pieces.back().is_some_and(|(start, _)| *start >= self.sent) {
-            self.pieces.pop_back();
-        }
-        bytes
-    }
-
     /// Forgets all of it.
     pub(super) fn clear(&mut self) {
         self.pieces.clear();
@@ -184,7 +174,5 @@ mod tests {
         assert_eq!(buffer.next(30, 0), Some(20..50));
         buffer.lose(0..50);
         assert_eq!(buffer.next(30, 0), Some(0..10));
-        assert_eq!(buffer.unwrite(), 50);
-        assert_eq!(buffer.end(), 50);
     }
 }

@@ -54,13 +54,6 @@ impl<P: AsRef<[u8]>> Sending<P> {
         }
     }
 
-    /// More may be written after all, where the end was not sent.
-    pub(super) fn unfinish(&mut self) {
-        if self.end == End::Unsent {
-            self.end = End::Open;
-        }
-    }
-
     /// Ends before its time. False when it is over anyway.
     pub(super) fn reset(&mut self, code: u64) -> bool {
         if self.is_done() || self.reset.is_some() {
@@ -151,13 +144,6 @@ impl<P: AsRef<[u8]>> Sending<P> {
             Some((_, told)) => told == Told::Arrived,
             None => self.end == End::Arrived && self.buffer.is_acknowledged(),
         }
-    }
-
-    /// Whether all of it was sent at least once.
-    pub(super) fn is_sent(&self) -> bool {
-        self.reset.is_some()
-            || (matches!(self.end, End::Sent | End::Arrived)
-                && self.buffer.sent() == self.buffer.end())
     }
 
     fn has_bare_end(&self) -> bool {

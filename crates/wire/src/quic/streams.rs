@@ -378,18 +378,6 @@ impl<P: AsRef<[u8]>> Streams<P> {
         }
     }
 
-    /// Takes back what was written and not sent, and the end with it; says how much it is.
-    pub(super) fn unwrite(&mut self, number: u64) -> u64 {
-        let Some(send) = self.own_half(number) else { return 0 };
-        let bytes = send.buffer.unwrite();
-        if bytes > 0 {
-            send.unfinish();
-        }
-        self.unsent -= bytes;
-        self.schedule(number);
-        bytes
-    }
-
     /// Ends a stream before its time.
     pub(super) fn reset(&mut self, number: u64, code: u64) {
         let Some(send) = self.own_half(number) else { return };

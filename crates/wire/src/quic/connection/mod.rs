@@ -248,11 +248,6 @@ impl<P: AsRef<[u8]>> Connection<P> {
         self.streams.finish(stream);
     }
 
-    /// Takes back what was written and never sent; says how much.
-    pub fn unwrite(&mut self, stream: u64) -> u64 {
-        self.streams.unwrite(stream)
-    }
-
     /// Ends a stream before its time.
     pub fn reset(&mut self, stream: u64, code: u64) {
         self.streams.reset(stream, code);
@@ -314,19 +309,9 @@ impl<P: AsRef<[u8]>> Connection<P> {
         send.map_or(0, |send| send.limit.saturating_sub(send.buffer.end())).min(of_all)
     }
 
-    /// Bytes of a stream that were sent once.
-    pub fn sent(&self, stream: u64) -> u64 {
-        self.streams.sending_half(stream).map_or(0, |send| send.buffer.sent())
-    }
-
     /// Bytes of a stream of which all before them arrived too; `None` when it is over.
     pub fn arrived(&self, stream: u64) -> Option<u64> {
         self.streams.sending_half(stream).map(|send| send.buffer.acked_front())
-    }
-
-    /// Whether all of a stream was sent once, its end included, or it is over.
-    pub fn is_sent(&self, stream: u64) -> bool {
-        self.streams.sending_half(stream).is_none_or(|send| send.is_sent())
     }
 
     /// Whether the client's own window for a stream is shut.
