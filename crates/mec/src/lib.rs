@@ -46,6 +46,6 @@ mod tree;
 
 pub use callback::CallbackPolicy;
 pub use client::Client;
-pub use platform::{Answer, App, Call, Decision, Platform, Resolved, Setup};
+pub use platform::{Answer, App, Call, Decision, PacketPath, Platform, Resolved, Setup};
 pub use problem::Problem;
 pub use token::Issuer;

@@ -2,6 +2,7 @@
 
 mod apps;
 mod dns;
+mod identity;
 mod location;
 mod radio;
 mod rules;
@@ -10,6 +11,7 @@ mod support;
 
 pub(crate) use apps::is_app;
 pub(crate) use dns::resolve;
+pub(crate) use identity::{Tags, is_tags, tags_of_clients};
 pub(crate) use rules::{is_traffic_rule, traffic_rules};
 
 use crate::client::Caller;
@@ -23,12 +25,13 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The tables, in the order of their standards' numbers.
-const TEXTS: [(&str, &str); 6] = [
+const TEXTS: [(&str, &str); 7] = [
     ("common", include_str!("../../api/common.api")),
     ("011-app-support", include_str!("../../api/011-app-support.api")),
     ("011-service-management", include_str!("../../api/011-service-management.api")),
     ("012-radio", include_str!("../../api/012-radio.api")),
     ("013-location", include_str!("../../api/013-location.api")),
+    ("014-identity", include_str!("../../api/014-identity.api")),
     ("platform", include_str!("../../api/platform.api")),
 ];
 
@@ -42,6 +45,8 @@ pub(crate) struct Stage<'a> {
     pub(crate) tree: &'a Tree,
     /// What the radio network told last.
     pub(crate) radio: &'a Radio,
+    /// Which clients the operator's tags are of.
+    pub(crate) tags: &'a Tags,
     /// Where clients reach the platform.
     pub(crate) url: &'a str,
     pub(crate) route: &'a Route<'a>,
@@ -104,6 +109,8 @@ pub(crate) fn own(name: &str, stage: &Stage<'_>, body: Option<Value>) -> Result<
         "access_points" => location::access_points(stage),
         "access_point" => location::access_point(stage),
         "distance" => location::distance(stage),
+        "tags" => identity::tags(stage),
+        "register_tags" => identity::register(stage, &body),
         "radio" => radio::report(stage),
         "feed" => radio::feed(body),
         "timing_caps" => Ok(support::timing_caps(stage)),
@@ -137,7 +144,7 @@ pub(crate) fn admit(
         ("mec_app_support", "registrations") => return apps::register(stage, value, old),
         ("mec_app_support", "traffic_rules") => rules::admit(value)?,
         ("mec_app_support", "dns_rules") => dns::admit(value)?,
-        ("mec_app_support", "subscriptions") => support::admit_subscription(stage, value)?,
+        ("mec_app_support", "subscriptions") => support::admit_subscription(stage, value),
         ("mec_service_mgmt", "services") => services::admit(stage, path, value)?,
         _ => {}
     }

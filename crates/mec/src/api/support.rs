@@ -2,7 +2,6 @@
 
 use super::Stage;
 use crate::platform::{Answer, Decision};
-use crate::problem::Problem;
 use serde_json::{Value, json};
 
 /// What is known of the machine's time: it follows no source that we could name, so that the lists are
@@ -19,10 +18,7 @@ pub(super) fn current_time(stage: &Stage<'_>) -> Decision {
     Answer::ok(time).into()
 }
 
-/// A subscription is of the app instance whose collection it is made in.
-pub(super) fn admit_subscription(stage: &Stage<'_>, value: &Value) -> Result<(), Problem> {
-    if value["appInstanceId"] == stage.app() {
-        return Ok(());
-    }
-    Err(Problem::bad_request(format!("/appInstanceId must be that of the path, {}", stage.app())))
+/// A subscription is of the app instance whose collection it is made in, whatever it says.
+pub(super) fn admit_subscription(stage: &Stage<'_>, value: &mut Value) {
+    value["appInstanceId"] = stage.app().into();
 }

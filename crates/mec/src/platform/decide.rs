@@ -39,6 +39,7 @@ pub(super) fn decide(
     let stage = Stage {
         tree: &platform.tree,
         radio: &platform.radio,
+        tags: &platform.setup.tags,
         url: &platform.setup.url,
         route,
         caller,
@@ -49,7 +50,7 @@ pub(super) fn decide(
     let request = Request { platform, call, operation, stage };
     match &operation.act {
         Act::List(view) => request.list(view),
-        Act::Links => Ok(Answer::ok(request.links()).into()),
+        Act::Links => request.links(),
         Act::Read(view) => request.read(view),
         Act::Create => request.create(body.unwrap_or_default()),
         Act::Replace => request.replace(body.unwrap_or_default()),
@@ -125,6 +126,8 @@ fn body(
     let kind =
         call.content_type.and_then(|kind| kind.split(';').next()).unwrap_or("application/json");
     let kind = kind.trim().to_ascii_lowercase();
+    // No media type, as some clients send it with everything: it says as much as none.
+    let kind = if kind == "*/*" { "application/json".to_owned() } else { kind };
     let is_patch = operation.method == Method::Patch && kind == "application/merge-patch+json";
     if kind != "application/json" && !is_patch {
         return Err(Problem::new(415, format!("the body is {kind}; this takes application/json")));
@@ -187,7 +190,7 @@ impl Request<'_> {
     }
 
     /// Links to the subscriptions of a collection (§6.11.3 of ETSI GS MEC 009).
-    fn links(&self) -> Value {
+    fn links(&self) -> Result<Decision, Problem> {
         let Stage { tree, url, route, caller, selection, .. } = &self.stage;
         let path = self.path();
         let kinds: Vec<&str> = selection
@@ -196,6 +199,12 @@ impl Request<'_> {
             .filter(|(name, _)| name.starts_with("subscription"))
             .flat_map(|(_, value)| value.split(','))
             .collect();
+        let is_known = |wanted: &str| route.api.types.names().any(|kind| kind_fits(kind, wanted));
+        if let Some(unknown) = kinds.iter().find(|wanted| !is_known(wanted)) {
+            return Err(Problem::bad_request(format!(
+                "there are no subscriptions of type {unknown}"
+            )));
+        }
         let below = format!("{path}/");
         let found = tree.below(&below).filter(|(_, document)| may_see(document, caller));
         let found = found.filter_map(|(path, document)| {
@@ -205,7 +214,8 @@ impl Request<'_> {
         });
         let found = found.collect();
         let shape = self.operation.answer.as_ref().expect("the table gives links a type");
-        links::list(&route.api.types, shape, &format!("{url}{path}"), found)
+        let list = links::list(&route.api.types, shape, &format!("{url}{path}"), found);
+        Ok(Answer::ok(list).into())
     }
 
     fn read(&self, view: &View) -> Result<Decision, Problem> {
@@ -381,7 +391,8 @@ fn kind_fits(kind: &str, wanted: &str) -> bool {
     };
     let kind = plain(kind);
     let wanted = plain(wanted);
-    kind == wanted || kind.strip_suffix("subscription") == Some(&wanted)
+    let stem = kind.strip_suffix("subscription");
+    stem.is_some() && (kind == wanted || stem == Some(&wanted))
 }
 
 /// Whether a list of entity tags has this one (RFC 9110 §13.1).

@@ -18,7 +18,7 @@ use crate::table::{self, Table};
 use crate::token::{Issuer, Verified};
 use crate::tree::{Change, Changed, Tree};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -137,6 +137,8 @@ pub struct Setup {
     pub callbacks: CallbackPolicy,
     /// App instances the operator runs here, with the traffic and DNS rules of their descriptors.
     pub apps: BTreeMap<String, App>,
+    /// Clients of the mobile network that each tag stands for, by their addresses.
+    pub tags: BTreeMap<String, Vec<String>>,
 }
 
 /// An app instance that the operator's configuration has.
@@ -153,8 +155,8 @@ impl Setup {
     /// `url` is where clients reach it, without a path; clients are by their names.
     pub fn new(url: &str, issuer: Issuer, clients: BTreeMap<String, Client>) -> Self {
         let url = url.trim_end_matches('/').to_owned();
-        let (callbacks, apps) = (CallbackPolicy::default(), BTreeMap::new());
-        Self { url, issuer, clients, callbacks, apps }
+        let callbacks = CallbackPolicy::default();
+        Self { url, issuer, clients, callbacks, apps: BTreeMap::new(), tags: BTreeMap::new() }
     }
 }
 
@@ -290,20 +292,26 @@ impl Platform {
         Ok(client::Caller::new(&claims.client_id, client, &claims.scope))
     }
 
-    /// All traffic rules there will be, for the edge router, where a decision changes any.
-    pub fn traffic_rules_after(&self, decision: &Decision) -> Option<Value> {
-        let is_rule = |change: &Change| api::is_traffic_rule(&change.path);
-        if !decision.changes.iter().any(is_rule) {
+    /// What the edge router has to have before a decision is done, where that changes.
+    pub fn packet_path_after(&self, decision: &Decision) -> Option<PacketPath> {
+        let concerns =
+            |change: &Change| api::is_traffic_rule(&change.path) || api::is_tags(&change.path);
+        if !decision.changes.iter().any(concerns) {
             return None;
         }
         let mut after = self.tree.clone();
         decision.changes.iter().for_each(|change| drop(after.apply(change.clone())));
-        Some(api::traffic_rules(&after))
+        Some(self.packet_path_of(&after))
     }
 
-    /// All traffic rules there are.
-    pub fn traffic_rules(&self) -> Value {
-        api::traffic_rules(&self.tree)
+    /// What the edge router has to have now.
+    pub fn packet_path(&self) -> PacketPath {
+        self.packet_path_of(&self.tree)
+    }
+
+    fn packet_path_of(&self, tree: &Tree) -> PacketPath {
+        let tags = api::tags_of_clients(tree, &self.setup.tags);
+        PacketPath { rules: api::traffic_rules(tree), tags }
     }
 
     /// The address an active DNS rule gives a name, and for how many seconds; `is_v6` says of which
@@ -334,8 +342,11 @@ impl Platform {
         let mut notices: Vec<Notice> = told.collect();
         let changed: Vec<Changed> =
             changes.into_iter().map(|change| self.tree.apply(change)).collect();
-        if let Some(journal) = &mut self.journal {
-            journal.compact(&self.tree)?;
+        // All is done by now: a journal that stays long is no reason to refuse it.
+        if let Some(journal) = &mut self.journal
+            && let Err(error) = journal.compact(&self.tree)
+        {
+            tracing::warn!(%error, "the journal cannot be written anew");
         }
         let url = &self.setup.url;
         notices.extend(event::first_notices(&self.table, &changed, url));
@@ -377,6 +388,15 @@ impl Platform {
         };
         self.table.0.iter().flat_map(of).collect()
     }
+}
+
+/// What the edge router does for the platform.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PacketPath {
+    /// All traffic rules, each named after its app instance and itself.
+    pub rules: Value,
+    /// Tags of clients, by their addresses.
+    pub tags: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// What a DNS rule says of a name.

@@ -31,6 +31,8 @@ pub struct Config {
     pub clients: BTreeMap<String, Client>,
     /// App instances, by name.
     pub apps: BTreeMap<String, App>,
+    /// Addresses of the clients that each tag stands for.
+    pub tags: BTreeMap<String, Vec<String>>,
 }
 
 /// The resolver of DNS rules.
@@ -71,6 +73,14 @@ struct File {
     client: BTreeMap<String, ClientFile>,
     #[serde(default)]
     app: BTreeMap<String, App>,
+    #[serde(default)]
+    tag: BTreeMap<String, TagFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TagFile {
+    clients: Vec<IpAddr>,
 }
 
 fn audience() -> String {
@@ -126,7 +136,12 @@ pub fn read(text: &str) -> Result<Config, String> {
         simulator: file.simulator,
         clients: clients.collect::<Result<_, String>>()?,
         apps: file.app,
+        tags: file.tag.into_iter().map(addresses).collect(),
     })
+}
+
+fn addresses((name, tag): (String, TagFile)) -> (String, Vec<String>) {
+    (name, tag.clients.iter().map(ToString::to_string).collect())
 }
 
 fn digest(hex: &str) -> Option<[u8; 32]> {

@@ -89,6 +89,7 @@ pub fn bind(config: Config) -> Result<Bound, String> {
     })?;
     let mut setup = Setup::new(&url, issuer, config.clients);
     setup.apps = config.apps;
+    setup.tags = config.tags;
     setup.callbacks.own = machine::own_addresses();
     setup.callbacks.allowed = config.callbacks_allowed;
     let callbacks = setup.callbacks.clone();
@@ -191,9 +192,9 @@ impl Shared {
 
     /// Does what was decided, while nothing else is changed.
     async fn carry_out(&self, decision: crate::platform::Decision) -> Result<Answer, Problem> {
-        let rules = self.read().traffic_rules_after(&decision);
-        if let Some(rules) = rules {
-            self.router.set(&rules).await.map_err(|error| error.problem())?;
+        let path = self.read().packet_path_after(&decision);
+        if let Some(path) = path {
+            self.router.set(&path).await.map_err(|error| error.problem())?;
         }
         let done = {
             let mut platform = self.platform.write().unwrap_or_else(PoisonError::into_inner);
@@ -207,8 +208,8 @@ impl Shared {
             Err(error) => {
                 tracing::error!(%error, "the journal cannot be written");
                 // The packet path goes back to what was promised before.
-                let rules = self.read().traffic_rules();
-                if let Err(error) = self.router.set(&rules).await {
+                let path = self.read().packet_path();
+                if let Err(error) = self.router.set(&path).await {
                     tracing::error!(%error, "and the edge router has rules that nobody was promised");
                 }
                 Err(Problem::new(
@@ -257,16 +258,22 @@ impl Shared {
 
     /// Sees to it that the edge router has the rules.
     async fn keep_router(self: Arc<Self>) {
+        // Of what lasts, the beginning is logged.
+        let mut failed = false;
         loop {
-            let is_ours = self.router.has_ours().await;
-            if !is_ours {
+            if !self.router.has_ours().await {
                 let _changing = self.changing.lock().await;
-                let rules = self.read().traffic_rules();
-                match self.router.set(&rules).await {
-                    Ok(()) => tracing::info!("the edge router has the traffic rules"),
-                    Err(error) => {
-                        tracing::warn!(%error, "the edge router has not the traffic rules")
+                let path = self.read().packet_path();
+                match self.router.set(&path).await {
+                    Ok(()) => {
+                        failed = false;
+                        tracing::info!("the edge router has the traffic rules");
                     }
+                    Err(error) if !failed => {
+                        failed = true;
+                        tracing::warn!(%error, "the edge router has not the traffic rules");
+                    }
+                    Err(_) => {}
                 }
             }
             sleep(ROUTER_TURN).await;

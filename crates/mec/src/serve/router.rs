@@ -1,12 +1,15 @@
 //! The edge router, at its socket: a line of JSON there, one back.
 
+use crate::platform::PacketPath;
 use crate::problem::Problem;
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
+use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 /// The version of what is said at the socket.
@@ -59,32 +62,52 @@ pub(super) struct Router {
     socket: Option<PathBuf>,
     /// What it calls the set of rules it got from here last.
     generation: AtomicU64,
+    /// Tags it got from here.
+    tags: Mutex<BTreeMap<String, BTreeSet<String>>>,
 }
 
 impl Router {
     pub(super) fn new(socket: Option<PathBuf>) -> Self {
-        Self { socket, generation: AtomicU64::new(NONE) }
+        Self { socket, generation: AtomicU64::new(NONE), tags: Mutex::default() }
     }
 
-    /// Has all rules replaced; when this returns, packets meet them. Without a router there is only a
-    /// set without active rules to be had.
-    pub(super) async fn set(&self, rules: &Value) -> Result<(), RouterError> {
+    /// Has all rules replaced and clients tagged; when this returns, packets meet it. Without a router
+    /// there are only rules that are not active to be had.
+    pub(super) async fn set(&self, path: &PacketPath) -> Result<(), RouterError> {
         let Some(socket) = &self.socket else {
             let is_active =
-                rules.as_array().into_iter().flatten().any(|rule| rule["state"] == "ACTIVE");
-            return if is_active { Err(RouterError::ConfigNone) } else { Ok(()) };
+                path.rules.as_array().into_iter().flatten().any(|rule| rule["state"] == "ACTIVE");
+            let is_tagged = path.tags.values().any(|tags| !tags.is_empty());
+            return if is_active || is_tagged { Err(RouterError::ConfigNone) } else { Ok(()) };
         };
-        let answer = ask(socket, &json!({ "ask": "set-rules", "rules": rules })).await?;
+        // What does not come to its end is done anew by whoever comes next.
+        let generation = self.generation.swap(NONE, Relaxed);
+        let mut known = self.tags.lock().await;
+        if generation == NONE {
+            known.clear();
+        }
+        for (client, tags) in &path.tags {
+            if known.get(client) != Some(tags) {
+                known.remove(client);
+                ask(socket, &json!({ "ask": "tag", "client": client, "tags": tags })).await?;
+                known.insert(client.clone(), tags.clone());
+            }
+        }
+        let answer = ask(socket, &json!({ "ask": "set-rules", "rules": path.rules })).await?;
         self.generation.store(answer["generation"].as_u64().unwrap_or(NONE), Relaxed);
         Ok(())
     }
 
-    /// Whether it has the rules that were set from here last.
+    /// Whether it has what was set from here last; if not, all of it is to be set anew.
     pub(super) async fn has_ours(&self) -> bool {
         let Some(socket) = &self.socket else { return true };
         let known = self.generation.load(Relaxed);
         let status = ask(socket, &json!({ "ask": "status" })).await;
-        status.is_ok_and(|status| known != NONE && status["generation"] == known)
+        let is_ours = status.is_ok_and(|status| known != NONE && status["generation"] == known);
+        if !is_ours {
+            self.generation.store(NONE, Relaxed);
+        }
+        is_ours
     }
 }
 

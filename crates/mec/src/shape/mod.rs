@@ -95,6 +95,11 @@ impl Types {
         }
     }
 
+    /// Names of all types.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     /// Names that are used and not there.
     pub(crate) fn missing(&self) -> Vec<String> {
         let mut used = Vec::new();

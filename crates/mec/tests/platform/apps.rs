@@ -22,19 +22,19 @@ fn a_rule_is_decided_with_the_whole_set_and_then_done() {
         ..Default::default()
     };
     let decision = world.platform.decide(&call, "x", world.now_ms).unwrap();
-    let rules = world.platform.traffic_rules_after(&decision).expect("it is about a rule");
+    let rules = world.platform.packet_path_after(&decision).expect("it is about a rule").rules;
     assert_eq!(
         (&rules[0]["state"], &rules[0]["trafficRuleId"]),
         (&json!("ACTIVE"), &json!("camera/video"))
     );
     // Nothing is done yet: the router may refuse it.
-    assert_eq!(world.platform.traffic_rules()[0]["state"], "INACTIVE");
+    assert_eq!(world.platform.packet_path().rules[0]["state"], "INACTIVE");
     world.platform.commit(decision, world.now_ms).unwrap();
-    assert_eq!(world.platform.traffic_rules(), rules);
+    assert_eq!(world.platform.packet_path().rules, rules);
     assert_eq!(world.get("camera", &format!("{APP}/traffic_rules")).body.unwrap(), json!([active]));
     let call = freshet_mec::Call::get(&path, Some(&token));
     let decision = world.platform.decide(&call, "x", world.now_ms).unwrap();
-    assert!(decision.is_reading() && world.platform.traffic_rules_after(&decision).is_none());
+    assert!(decision.is_reading() && world.platform.packet_path_after(&decision).is_none());
 }
 
 #[test]
@@ -94,10 +94,12 @@ fn an_app_instance_is_told_to_end_and_leaves_nothing() {
     let mut world = World::new();
     let subscription = json!({
         "subscriptionType": "AppTerminationNotificationSubscription",
-        "callbackReference": "http://192.0.2.7/end", "appInstanceId": "camera",
+        "callbackReference": "http://192.0.2.7/end", "appInstanceId": "of another",
     });
     let (made, _) = world.ask("camera", "POST", &format!("{APP}/subscriptions"), &subscription);
     assert_eq!(made.status, 201, "{made:?}");
+    // The path's name wins.
+    assert_eq!(made.body.unwrap()["appInstanceId"], "camera");
     assert_eq!(
         world
             .ask("camera", "POST", &format!("{APP}/confirm_ready"), &json!({"indication": "READY"}))
@@ -131,7 +133,7 @@ fn an_app_instance_is_told_to_end_and_leaves_nothing() {
     );
     assert_eq!(world.ask("camera", "POST", &confirmation, &confirm).0.status, 204);
     assert_eq!(world.get("operator", place).body.unwrap()["state"], "TERMINATED");
-    assert_eq!(world.platform.traffic_rules()[0]["state"], "INACTIVE");
+    assert_eq!(world.platform.packet_path().rules[0]["state"], "INACTIVE");
     assert_eq!(world.platform.resolve("www.example.com", false), None);
     assert_eq!(
         world.get("camera", &format!("{SERVICES}/applications/camera/services")).body.unwrap(),
@@ -204,4 +206,35 @@ fn a_silent_service_is_inactive_until_it_speaks() {
         &service(),
     );
     assert_eq!(world.get("camera", &format!("{}/liveness", location(&made))).status, 404);
+}
+
+#[test]
+fn clients_have_the_tags_that_any_app_has_registered() {
+    let mut world = World::new();
+    let place = |app: &str| format!("/ui/v1/{app}/ue_identity_tag_info");
+    let body = |tags: &[(&str, u8)]| {
+        let tags: Vec<_> =
+            tags.iter().map(|(tag, state)| json!({"ueIdentityTag": tag, "state": state})).collect();
+        json!({ "ueIdentityTags": tags })
+    };
+    let tags = |world: &World| -> Vec<Vec<String>> {
+        let tags = world.platform.packet_path().tags;
+        tags.into_values().map(|tags| tags.into_iter().collect()).collect()
+    };
+    assert_eq!(tags(&world), [Vec::<String>::new(), Vec::new()]);
+    let (answer, _) =
+        world.ask("camera", "PUT", &place("camera"), &body(&[("gold", 1), ("guest", 1)]));
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert_eq!(tags(&world), [vec!["gold"], vec!["gold", "guest"]]);
+    world.ask("viewer", "PUT", &place("viewer"), &body(&[("gold", 1)]));
+    world.ask("camera", "PUT", &place("camera"), &body(&[("gold", 0)]));
+    // The viewer's registration stands, and what the camera did not name.
+    assert_eq!(tags(&world), [vec!["gold"], vec!["gold", "guest"]]);
+    world.ask("viewer", "PUT", &place("viewer"), &body(&[("gold", 0)]));
+    assert_eq!(tags(&world), [Vec::new(), vec!["guest"]]);
+    let read = world.get("camera", &format!("{}?ueIdentityTag=gold,guest", place("camera")));
+    assert_eq!(read.body.unwrap(), body(&[("gold", 0), ("guest", 1)]));
+    assert_eq!(world.get("camera", &format!("{}?ueIdentityTag=none", place("camera"))).status, 404);
+    assert_eq!(world.get("camera", &place("camera")).status, 400);
+    assert_eq!(world.ask("camera", "PUT", &place("camera"), &body(&[("none", 1)])).0.status, 400);
 }

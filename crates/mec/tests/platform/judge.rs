@@ -11,11 +11,12 @@ use std::process::Command;
 mod skip;
 
 /// Files of ETSI for our interfaces.
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 5] = [
     (SUPPORT, "MecAppSupportApi.yaml"),
     (SERVICES, "MecServiceMgmtApi.yaml"),
     ("/rni/v2", "RniAPI.yaml"),
     ("/location/v3", "LocationAPI.yaml"),
+    ("/ui/v1", "UEidentityAPI.yaml"),
 ];
 
 /// Uses every operation at least once, each also in a way that is refused.
@@ -72,6 +73,9 @@ fn exercise(world: &mut World) {
     }
     world.get("operator", &format!("{SERVICES}/transports"));
     exercise_radio(world);
+    let tags = json!({"ueIdentityTags": [{"ueIdentityTag": "gold", "state": 1}]});
+    world.ask("operator", "PUT", "/ui/v1/camera/ue_identity_tag_info", &tags);
+    world.get("operator", "/ui/v1/camera/ue_identity_tag_info?ueIdentityTag=gold");
     world.ask(
         "operator",
         "POST",

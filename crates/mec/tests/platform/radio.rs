@@ -147,6 +147,14 @@ fn a_handover_is_told_to_whom_its_filter_lets_through() {
     );
     let links = world.get("viewer", "/location/v3/subscriptions/zones").body.unwrap();
     assert_eq!(links["notificationSubscriptionList"]["subscription"].as_array().unwrap().len(), 2);
+    let of_type = |world: &mut World, kind: &str| {
+        world.get("viewer", &format!("/rni/v2/subscriptions?subscription_type={kind}"))
+    };
+    for (kind, count) in [("cell_change", 2), ("CellChangeSubscription", 2), ("meas_ta", 0)] {
+        let links = of_type(&mut world, kind).body.unwrap();
+        assert_eq!(links["_links"]["subscription"].as_array().unwrap().len(), count, "{kind}");
+    }
+    assert_eq!(of_type(&mut world, "ecgi").status, 400);
     let mut moved = network();
     moved.clients[0].cell = "0010101".to_owned();
     let notices = tell(&mut world, &moved);

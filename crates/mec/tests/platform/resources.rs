@@ -135,6 +135,7 @@ fn wrong_bodies_are_refused_with_the_place_of_each_mistake() {
             406,
         ),
         (Call { body: body.as_bytes(), accept: Some("text/html, */*;q=0.1"), ..post }, 201),
+        (Call { body: body.as_bytes(), content_type: Some("*/*"), ..post }, 201),
         (Call { method: "PATCH", ..post }, 405),
         (Call { method: "BREW", ..post }, 405),
     ] {
@@ -237,6 +238,23 @@ fn who_subscribed_is_told_what_the_filter_asks_for() {
 }
 
 #[test]
+fn a_journal_that_cannot_be_written_anew_is_no_reason_to_refuse() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let mut world = World::with(Platform::open(setup(), &path).unwrap());
+    // In the way of what is written beside.
+    std::fs::create_dir(path.with_extension("new")).unwrap();
+    let place = location(&world.ask("camera", "POST", &services(), &service()).0);
+    for _ in 0..1100 {
+        assert_eq!(world.ask("camera", "PUT", &place, &service()).0.status, 200);
+    }
+    let etag = world.get("camera", &place).field("ETag").map(str::to_owned);
+    drop(world);
+    let mut world = World::with(Platform::open(setup(), &path).unwrap());
+    assert_eq!(world.get("camera", &place).field("ETag").map(str::to_owned), etag);
+}
+
+#[test]
 fn what_was_promised_outlives_the_process() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
@@ -258,11 +276,11 @@ fn what_was_promised_outlives_the_process() {
     // A version of before is never taken for another.
     world.ask("camera", "PUT", &place, &service());
     assert_ne!(world.get("camera", &place).field("ETag"), Some(etag.as_str()));
-    assert_eq!(world.platform.traffic_rules()[0]["trafficRuleId"], "camera/video");
+    assert_eq!(world.platform.packet_path().rules[0]["trafficRuleId"], "camera/video");
     drop(world);
     // The configuration goes before what an app made of it.
     let mut without = setup();
     without.apps.remove("camera");
     let world = World::with(Platform::open(without, &path).unwrap());
-    assert_eq!(world.platform.traffic_rules(), json!([]));
+    assert_eq!(world.platform.packet_path().rules, json!([]));
 }

@@ -23,8 +23,9 @@ pub(crate) struct World {
 }
 
 pub(crate) fn clients() -> BTreeMap<String, Client> {
-    let app =
-        ["mec_app_support", "mec_service_mgmt", "rni", "location"].map(str::to_owned).to_vec();
+    let app = ["mec_app_support", "mec_service_mgmt", "rni", "location", "ui"]
+        .map(str::to_owned)
+        .to_vec();
     let mut all = app.clone();
     all.push("mec_platform".to_owned());
     [
@@ -42,6 +43,11 @@ pub(crate) fn setup() -> Setup {
     let mut setup = Setup::new(URL, issuer, clients());
     setup.callbacks = CallbackPolicy::default();
     let camera = App { traffic_rules: vec![rule()], dns_rules: vec![name()] };
+    setup.tags = [
+        ("gold".to_owned(), vec!["10.45.0.2".to_owned(), "10.45.0.3".to_owned()]),
+        ("guest".to_owned(), vec!["10.45.0.3".to_owned()]),
+    ]
+    .into();
     setup.apps = [("camera".to_owned(), camera), ("viewer".to_owned(), App::default())].into();
     setup
 }

@@ -50,6 +50,22 @@ fn a_router_that_was_started_anew_gets_the_rules_again() {
 }
 
 #[test]
+fn a_tag_is_answered_when_the_router_has_it() {
+    let router = TestRouter::start();
+    let config = format!("{}\n[tag.gold]\nclients = [\"10.45.0.2\"]\n", router.config());
+    let running = Running::start(&config);
+    let token = running.token("camera");
+    let tags = json!({"ueIdentityTags": [{"ueIdentityTag": "gold", "state": 1}]});
+    let place = "/ui/v1/camera/ue_identity_tag_info";
+    assert_eq!(running.ask("PUT", place, &token, &tags.to_string()).status, 200);
+    assert_eq!(router.tags().last().unwrap(), &json!(["10.45.0.2", ["gold"]]));
+    let before = router.tags().len();
+    router.forget();
+    assert!(support::until(|| router.tags().len() > before));
+    assert_eq!(router.tags().last().unwrap(), &json!(["10.45.0.2", ["gold"]]));
+}
+
+#[test]
 fn without_a_router_no_rule_is_in_force() {
     let running = Running::start("");
     let token = running.token("camera");
@@ -78,11 +94,11 @@ fn a_notification_is_delivered_once_and_tried_again_where_it_is_not_taken() {
     let take = |status: &str| {
         let (mut stream, _) = listener.accept().unwrap();
         let request = read_request(&mut stream);
-        write!(
-            stream,
+        // At once: who has seen the status hangs up.
+        let answer = format!(
             "HTTP/1.1 {status}\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
-        )
-        .unwrap();
+        );
+        stream.write_all(answer.as_bytes()).unwrap();
         request
     };
     let first = take("500 Internal Server Error");

@@ -54,7 +54,7 @@ impl Running {
         // The secret of each is `secret`.
         let client = |name: &str| {
             format!(
-                "[client.{name}]\napp = \"{name}\"\nscopes = [\"mec_app_support\", \"mec_service_mgmt\"]\n\
+                "[client.{name}]\napp = \"{name}\"\nscopes = [\"mec_app_support\", \"mec_service_mgmt\", \"ui\"]\n\
                  secret_sha256 = \"2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b\"\n"
             )
         };
@@ -161,6 +161,7 @@ pub(crate) struct TestRouter {
 struct RouterState {
     generation: u64,
     sets: Vec<Value>,
+    tags: Vec<Value>,
     refuses: bool,
 }
 
@@ -193,6 +194,11 @@ impl TestRouter {
         self.state.lock().unwrap().sets.clone()
     }
 
+    /// Every client that it was told tags of.
+    pub(crate) fn tags(&self) -> Vec<Value> {
+        self.state.lock().unwrap().tags.clone()
+    }
+
     pub(crate) fn refuse(&self, refuses: bool) {
         self.state.lock().unwrap().refuses = refuses;
     }
@@ -215,6 +221,10 @@ impl RouterState {
                 self.generation += 1;
                 self.sets.push(question["rules"].clone());
                 json!({"version": 1, "answer": {"generation": self.generation}})
+            }
+            Some("tag") => {
+                self.tags.push(json!([question["client"], question["tags"]]));
+                json!({"version": 1, "answer": {}})
             }
             _ => json!({"version": 1, "answer": {"generation": self.generation}}),
         }
