@@ -59,3 +59,4 @@ mod url;
 pub use error::AdminError;
 pub use server::{Bound, Handle, Reload, bind, start};
 pub use token::Token;
+pub use url::request_of;

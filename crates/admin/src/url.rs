@@ -4,6 +4,11 @@ use crate::problem::Problem;
 use freshet_http::message::{Method, RequestHead, Scheme};
 use freshet_http::target;
 
+/// The GET request a client makes for a URL; `None` where it is none.
+pub fn request_of(url: &str) -> Option<RequestHead> {
+    request_for(url).ok()
+}
+
 /// The GET request a client makes for a URL.
 ///
 /// # Errors

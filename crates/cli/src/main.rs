@@ -8,6 +8,7 @@ mod client;
 mod control;
 #[cfg(feature = "lab")]
 mod demo;
+mod fleet;
 #[cfg(feature = "lab")]
 mod lab;
 mod manual;
@@ -72,6 +73,8 @@ enum Command {
     Stat(control::StatArguments),
     /// Show the last requests.
     Log(tail::Arguments),
+    /// Make a fleet of nodes, list it, and purge all of it.
+    Fleet(fleet::Arguments),
     /// List origins, or take one out and put it in.
     Origins(control::OriginsArguments),
     #[cfg(feature = "lab")]
@@ -110,6 +113,7 @@ fn main() -> ExitCode {
         Command::Lab(arguments) => lab::run(arguments),
         Command::Explain(arguments) => control::explain(arguments),
         Command::Purge(arguments) => control::purge(arguments),
+        Command::Fleet(arguments) => fleet::run(arguments),
         Command::Top(arguments) => top::run(arguments),
         Command::Stat(arguments) => control::stat(arguments),
         Command::Log(arguments) => tail::run(arguments),

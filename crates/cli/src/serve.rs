@@ -1,6 +1,7 @@
 //! `freshet serve`: a caching node in front of origins.
 
 use crate::admin::{self, Admin};
+use crate::fleet;
 use crate::nodes::{self, Registration};
 use crate::reload::{reload, reload_on_signal};
 use crate::runtime;
@@ -72,7 +73,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     drop((inherited, source));
     let at = admin.as_ref().map(|admin| (admin.handle.address(), admin.token_file.as_path()));
     let registration = Registration::write(&runtime_directory, at, &node.addresses())?;
+    let follower = fleet::follow(&node)?;
     runtime.block_on(control(&node, &arguments.settings, &runtime_directory, admin, signals));
+    drop(follower);
     node.join();
     drop(registration);
     Ok(ExitCode::SUCCESS)

@@ -22,13 +22,16 @@
 //! accepted, and then gets others under the same numbers, is so found out by every node that had the
 //! lost ones; and that node trusts nothing it has stored until it was validated once.
 //!
-//! This crate knows no cache and no connection. The simulation in `tests/simulation` runs many members
+//! Without the feature `nats` this crate knows no connection, and it never knows a cache: [`nats`] is where
+//! a log on NATS JetStream is followed and published to. The simulation in `tests/simulation` runs many members
 //! through loss, delay, duplication, partitions, crashes, clocks apart and logs that forget.
 #![forbid(unsafe_code)]
 
 mod entry;
 pub mod limits;
 mod member;
+#[cfg(feature = "nats")]
+pub mod nats;
 mod tally;
 
 pub use entry::{Change, Digest, Entry, EntryError, Place, Scope, decode, encode};

@@ -137,6 +137,10 @@ impl Node {
                 ..freshet_cache::Settings::default()
             },
         )?;
+        if settings.fleet.is_some() {
+            // Until the fleet's log has said that nothing was missed.
+            cache.fence(u64::MAX);
+        }
         let mover = Mover::start(&settings, &cache, takes_over)?;
         let log = AccessLog::start(&settings.log.access, format)
             .map_err(|error| refuse(no_log(&settings, &error)))?;
@@ -458,6 +462,7 @@ fn fixed(before: &Settings, next: &Settings) -> impl Iterator<Item = &'static st
         ("memory", before.memory_bytes != next.memory_bytes),
         ("lower_memory", before.lower_memory != next.lower_memory),
         ("store", before.stores != next.stores),
+        ("fleet", before.fleet != next.fleet),
         ("cache.objective", before.site.cache.objective != next.site.cache.objective),
         ("admin.listen", before.admin_listen != next.admin_listen),
     ]

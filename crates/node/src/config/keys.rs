@@ -841,6 +841,54 @@ pub const KEYS: &[Key] = &[
          is in no key: what an origin copies from it into a response, others get too.",
     ),
     key(
+        "fleet.servers",
+        Kind::TextList,
+        "",
+        "Servers of NATS that have the fleet's log of purges, as `nats://10.0.0.1:4222` or `tls://host`; \
+         any of them will do. With them the node belongs to the fleet.",
+    ),
+    key("fleet.name", Kind::Text, "fleet", "Name of the fleet, as `freshet fleet init` made it."),
+    key(
+        "fleet.node",
+        Kind::Text,
+        "auto",
+        "This node's name in the fleet, which no other has: letters, digits, `-` and `_`. `auto` is the \
+         machine's, up to its first dot.",
+    ),
+    key(
+        "fleet.credentials",
+        Kind::Text,
+        "",
+        "File with credentials for the servers, as `nsc` makes it.",
+    ),
+    key(
+        "fleet.ca",
+        Kind::Text,
+        "",
+        "PEM file of the authorities the servers' certificates are of.",
+    ),
+    key(
+        "fleet.certificate",
+        Kind::Text,
+        "",
+        "PEM file with the certificate chain this node shows to the servers.",
+    ),
+    key("fleet.key", Kind::Text, "", "PEM file with its private key."),
+    key(
+        "fleet.state",
+        Kind::Text,
+        "",
+        "File that keeps how far the log was carried out, for a node with `[[store]]`. Without it what is \
+         on disks is validated once after each start.",
+    ),
+    key(
+        "fleet.when_cut_off",
+        Kind::Choice(&["serve-stale", "refuse"]),
+        "serve-stale",
+        "What becomes of a request while the node may have missed purges, and nobody can be asked whether \
+         what is stored is still good.",
+    ),
+    key(
         "site[].name",
         Kind::Text,
         "",

@@ -2,6 +2,7 @@
 
 pub mod cache;
 pub mod document;
+pub mod fleet;
 pub mod keys;
 pub mod limits;
 pub mod listeners;

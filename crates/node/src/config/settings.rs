@@ -1,6 +1,7 @@
 //! The configuration as the node uses it: typed, complete, checked.
 
 use super::document::Document;
+use super::fleet::{Fleet, fleet};
 use super::limits::{Limits, limits};
 use super::listeners::{Certificate, Listener, certificate, listener};
 use super::lower::{LowerMemory, lower_memory};
@@ -37,6 +38,8 @@ pub struct Settings {
     pub stores: Vec<Store>,
     /// `[lower_memory]`
     pub lower_memory: Option<LowerMemory>,
+    /// `[fleet]`
+    pub fleet: Option<Fleet>,
     /// How clients speak HTTP/2.
     pub http2: Http2,
     /// How bans are worked off.
@@ -133,6 +136,7 @@ impl Settings {
             handshake_timeout: document.value("tls.handshake_timeout").span(),
             stores: rows("store").iter().filter_map(|row| store(row, &mut wrong)).collect(),
             lower_memory: lower_memory(document, &mut wrong),
+            fleet: fleet(document, &mut wrong),
             http2: Http2::default(),
             bans: BanSettings::default(),
             limits: limits(document, memory_bytes, &mut wrong),

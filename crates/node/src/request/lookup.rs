@@ -238,10 +238,17 @@ impl Machine<'_> {
         State::Synth(504, None)
     }
 
+    /// Whether an object that may have been purged elsewhere is better not served at all.
+    fn refuses(&self, object: &Object) -> bool {
+        let settings = &self.task.site.node().settings;
+        settings.fleet.as_ref().is_some_and(|fleet| fleet.refuses)
+            && object.born_seq() < self.worker.shared.cache.fenced_below()
+    }
+
     /// A fetch failed: a stale object helps where it may, else the client is told.
     pub(super) fn failed(&mut self, failure: &Failure, stale: Option<Arc<Object>>) -> State {
         // What was purged meanwhile is not old but wrong.
-        let stale = stale.filter(|object| object.is_indexed());
+        let stale = stale.filter(|object| object.is_indexed() && !self.refuses(object));
         if let Some(object) = stale.filter(|object| may_serve_on_error(object, self.task.now)) {
             return State::Deliver(Box::new(Found {
                 object,

@@ -1,0 +1,253 @@
+//! `freshet fleet`: nodes that follow one log of purges.
+
+mod act;
+
+use crate::text::print;
+use act::Acting;
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use freshet_fleet::nats::{Follower, Link, LinkSettings, NodeSettings, Retention, publish, wait};
+use freshet_fleet::{Change, Outcome, Scope};
+use freshet_node::node::Node;
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long nodes may take to say how they are.
+const REPORTS_WITHIN: Duration = Duration::from_secs(2);
+
+/// `freshet fleet`
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Make the log of a fleet on servers of NATS with JetStream.
+    Init(Init),
+    /// List the nodes, how far each is, and which do not answer.
+    List(Which),
+    /// Purge at all nodes; returns when the log has it on disk.
+    Purge(Purge),
+    /// Have a node that is gone for good belong to the fleet no more.
+    Remove(Remove),
+}
+
+/// Which fleet.
+#[derive(Args)]
+struct Which {
+    /// Server of NATS; repeatable.
+    #[arg(long = "server", value_name = "URL", default_value = "nats://127.0.0.1:4222")]
+    servers: Vec<String>,
+    /// Name of the fleet.
+    #[arg(long, value_name = "NAME", default_value = "fleet")]
+    fleet: String,
+    /// File with credentials, as `nsc` makes it.
+    #[arg(long, value_name = "FILE")]
+    credentials: Option<PathBuf>,
+    /// PEM file of the authorities to trust.
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Answer in JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct Init {
+    /// Servers that keep the log: 1, 3 or 5.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    replicas: usize,
+    /// Entries it keeps.
+    #[arg(long, value_name = "N", default_value_t = Retention::default().entries_max)]
+    entries_max: u32,
+    #[command(flatten)]
+    which: Which,
+}
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  freshet fleet purge --wait http://www.example/news.html\n  \
+                        freshet fleet purge --tag news --soft\n  freshet fleet purge --all --site www")]
+struct Purge {
+    /// URLs as clients ask for them, host included.
+    #[arg(value_name = "URL", required_unless_present_any = ["tag", "all", "ban"])]
+    urls: Vec<String>,
+    /// Everything the origin sent with this Surrogate-Key or Cache-Tag; repeatable.
+    #[arg(long, value_name = "TAG")]
+    tag: Vec<String>,
+    /// Everything.
+    #[arg(long)]
+    all: bool,
+    /// What this ban of VCL is true for; repeatable.
+    #[arg(long, value_name = "BAN")]
+    ban: Vec<String>,
+    /// With --tag or --all: of this site only.
+    #[arg(long, value_name = "NAME")]
+    site: Option<String>,
+    /// Keep it as stale, to be served while it is refreshed.
+    #[arg(long)]
+    soft: bool,
+    /// Wait until all nodes have carried it out, or have noticed that they are cut off.
+    #[arg(long)]
+    wait: bool,
+    /// How long to wait at most, in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 10_000)]
+    deadline_ms: u64,
+    #[command(flatten)]
+    which: Which,
+}
+
+#[derive(Args)]
+struct Remove {
+    /// Its name.
+    node: String,
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The servers cannot be reached or refuse.
+pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match arguments.command {
+            Command::Init(arguments) => init(arguments).await,
+            Command::List(which) => list(which).await,
+            Command::Purge(arguments) => purge(arguments).await,
+            Command::Remove(Remove { node, which }) => {
+                which.link().await?.set_member(&node, false).await?;
+                Ok(ExitCode::SUCCESS)
+            }
+        }
+    })
+}
+
+/// Has a node follow the log its configuration names, if it names one.
+///
+/// # Errors
+/// What cannot be used of it.
+pub(crate) fn follow(node: &Arc<Node>) -> Result<Option<Follower>> {
+    let snapshot = node.snapshot();
+    let Some(fleet) = &snapshot.settings.fleet else { return Ok(None) };
+    let name = match &fleet.node {
+        Some(name) => name.clone(),
+        None => machine_name().context("this machine's name is not known: give fleet.node")?,
+    };
+    let settings = NodeSettings {
+        link: LinkSettings {
+            servers: fleet.servers.clone(),
+            fleet: fleet.name.clone(),
+            credentials: fleet.credentials.clone(),
+            ca: fleet.ca.clone(),
+            certificate: fleet.certificate.clone(),
+        },
+        node: name,
+        version: env!("CARGO_PKG_VERSION").into(),
+    };
+    let acting = Acting::new(Arc::clone(node), &fleet.name, fleet.state.clone());
+    Follower::start(settings, Arc::new(acting)).context("the fleet").map(Some)
+}
+
+fn machine_name() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    name.trim().split('.').next().map(str::to_owned).filter(|name| !name.is_empty())
+}
+
+impl Which {
+    async fn link(&self) -> Result<Link> {
+        let settings = LinkSettings {
+            servers: self.servers.clone(),
+            fleet: self.fleet.clone(),
+            credentials: self.credentials.clone(),
+            ca: self.ca.clone(),
+            certificate: None,
+        };
+        Ok(Link::connect(&settings, false).await?)
+    }
+}
+
+async fn init(arguments: Init) -> Result<ExitCode> {
+    let Init { replicas, entries_max, which } = arguments;
+    which.link().await?.init(Retention { replicas, entries_max }).await?;
+    print(&format!("the fleet `{}` is there\n", which.fleet))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn list(which: Which) -> Result<ExitCode> {
+    let link = which.link().await?;
+    let (end, nodes) = (link.ask().await?.last.sequence, link.nodes().await?);
+    let reports = link.reports(REPORTS_WITHIN).await?;
+    let silent: Vec<_> =
+        nodes.iter().filter(|name| !reports.iter().any(|one| one.node == **name)).collect();
+    if which.json {
+        print(&format!("{}\n", json!({"log": end, "nodes": reports, "silent": silent})))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut out = format!("{:<32} {:>12}  state\n", "node", "applied");
+    for report in &reports {
+        let state = if report.fenced { "fenced" } else { "serves" };
+        out += &format!("{:<32} {:>12}  {state}\n", report.node, report.sequence);
+    }
+    for name in silent {
+        out += &format!("{name:<32} {:>12}  does not answer\n", "-");
+    }
+    print(&format!("{out}the log is at {end}\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn purge(arguments: Purge) -> Result<ExitCode> {
+    let changes = changes(&arguments)?;
+    let Purge { wait: waits, deadline_ms, which, .. } = arguments;
+    let link = which.link().await?;
+    let (place, outcome) = match waits {
+        true => wait(&link, &changes, Duration::from_millis(deadline_ms)).await?,
+        false => (publish(&link, &changes).await?, Outcome::Waiting(Vec::new())),
+    };
+    let (word, names, code) = match outcome {
+        Outcome::Applied => ("applied", Vec::new(), ExitCode::SUCCESS),
+        Outcome::Fenced(names) => ("fenced", names, ExitCode::SUCCESS),
+        Outcome::Waiting(names) if names.is_empty() => ("accepted", names, ExitCode::SUCCESS),
+        Outcome::Waiting(names) => ("waiting", names, ExitCode::FAILURE),
+    };
+    if which.json {
+        let answer = json!({"sequence": place.sequence, "outcome": word, "nodes": names});
+        print(&format!("{answer}\n"))?;
+        return Ok(code);
+    }
+    let names = names.join(", ");
+    let says = match word {
+        "applied" => "all nodes have carried it out".to_owned(),
+        "fenced" => {
+            format!("all nodes have carried it out but {names}, which serve nothing stored")
+        }
+        "accepted" => "the log has it".to_owned(),
+        _ => format!("not carried out yet by {names}"),
+    };
+    print(&format!("entry {}: {says}\n", place.sequence))?;
+    Ok(code)
+}
+
+fn changes(arguments: &Purge) -> Result<Vec<Change>> {
+    let soft = arguments.soft;
+    let scope = || Scope { site: arguments.site.clone() };
+    let mut changes = Vec::new();
+    for url in &arguments.urls {
+        if freshet_admin::request_of(url).is_none() {
+            bail!(
+                "`{url}` is not a URL: write it as clients ask for it, http://www.example/a.html"
+            );
+        }
+        changes.push(Change::Purge { url: url.clone(), soft });
+    }
+    let tags = arguments.tag.iter();
+    changes.extend(tags.map(|tag| Change::PurgeTag { tag: tag.clone(), soft, scope: scope() }));
+    changes.extend(arguments.all.then(|| Change::PurgeAll { soft, scope: scope() }));
+    changes.extend(arguments.ban.iter().map(|text| Change::Ban { text: text.clone() }));
+    Ok(changes)
+}

@@ -1,0 +1,176 @@
+//! What a node does with the log of its fleet.
+
+use freshet_base::clock::UnixMillis;
+use freshet_fleet::nats::Acts;
+use freshet_fleet::{Change, Fence, Place, Scope};
+use freshet_http::applied::Position;
+use freshet_node::Purged;
+use freshet_node::node::Node;
+use freshet_node::preview::key_of;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A node that acts.
+pub(super) struct Acting {
+    node: Arc<Node>,
+    fleet: String,
+    /// Keeps how far the log was carried out.
+    state: Option<PathBuf>,
+    trust: Mutex<Trust>,
+}
+
+/// What of the stored may be used.
+struct Trust {
+    fence: Fence,
+    /// What is from before has to be validated, also without a fence.
+    from: u64,
+}
+
+impl Acting {
+    /// Acts for a node in this fleet.
+    pub(super) fn new(node: Arc<Node>, fleet: &str, state: Option<PathBuf>) -> Self {
+        let trust = Mutex::new(Trust { fence: Fence::Raised, from: 0 });
+        Self { node, fleet: fleet.to_owned(), state, trust }
+    }
+
+    fn set_trust(&self, change: impl FnOnce(&mut Trust)) {
+        let mut trust = self.trust.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut trust);
+        self.node.shared.cache.fence(match trust.fence {
+            Fence::Raised => u64::MAX,
+            Fence::Lifted => trust.from,
+        });
+    }
+
+    /// Uses nothing stored until now without validating it.
+    fn distrust_all(&self) {
+        let from = self.node.shared.cache.next_in_order();
+        self.set_trust(|trust| trust.from = from);
+    }
+
+    /// Begins to carry a change out; what is to be waited for.
+    fn begin(&self, change: &Change) -> Result<Vec<Purged>, String> {
+        let (shared, snapshot) = (&self.node.shared, self.node.snapshot());
+        let now = UnixMillis::now();
+        let how = |soft: bool| match soft {
+            true => freshet_cache::Purge::Soft(now),
+            false => freshet_cache::Purge::Hard,
+        };
+        match change {
+            Change::Purge { url, soft } => {
+                let request = freshet_admin::request_of(url).ok_or("it is no URL")?;
+                // A host that no site is for here has nothing stored.
+                let key = key_of(shared, &snapshot, request, now);
+                Ok(key.map(|key| shared.purge(&key, how(*soft))).into_iter().collect())
+            }
+            Change::PurgeTag { tag, soft, scope } => {
+                let sites =
+                    snapshot.sites.all().iter().filter(|site| is_for(scope, site.name.as_str()));
+                let tags = sites.map(|site| site.name.tag(tag.as_bytes()));
+                Ok(tags.map(|tag| shared.purge_tag(tag, how(*soft))).collect())
+            }
+            Change::PurgeAll { soft, scope: Scope { site: None } } => {
+                Ok(vec![shared.purge_all(how(*soft))])
+            }
+            Change::PurgeAll { soft, scope } => {
+                let sites =
+                    snapshot.sites.all().iter().filter(|site| is_for(scope, site.name.as_str()));
+                let tags = sites.filter_map(|site| site.name.tag_of_all());
+                Ok(tags.map(|tag| shared.purge_tag(tag, how(*soft))).collect())
+            }
+            Change::Ban { text } => {
+                let durability = shared.ban(text, &snapshot.settings.bans)?;
+                durability.wait();
+                Ok(Vec::new())
+            }
+            _ => Err("this version does not know it".into()),
+        }
+    }
+
+    fn keep(&self, place: Place) {
+        let Some(path) = &self.state else { return };
+        if let Err(error) = write(path, place) {
+            tracing::error!(%error, path = %path.display(), "the fleet's state is not kept");
+        }
+    }
+
+    fn position(&self, place: Place) -> Option<Position> {
+        Position::new(&self.fleet, place.sequence).map(|position| position.marked(place.digest.0))
+    }
+}
+
+impl Acts for Acting {
+    fn restored(&self) -> Option<Place> {
+        let text = fs::read_to_string(self.state.as_ref()?).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    fn apply(&self, changes: &[Change], place: Place) {
+        let mut begun = Vec::new();
+        for change in changes {
+            match self.begin(change) {
+                Ok(mut purged) => begun.append(&mut purged),
+                Err(error) => {
+                    let sequence = place.sequence;
+                    tracing::error!(
+                        error,
+                        sequence,
+                        ?change,
+                        "a change cannot be carried out; what is stored is validated instead"
+                    );
+                    self.distrust_all();
+                }
+            }
+        }
+        let objects: usize = begun.iter().map(|purged| purged.objects).sum();
+        let are_durable =
+            begun.into_iter().fold(true, |all, purged| purged.durability.wait() && all);
+        if are_durable {
+            self.keep(place);
+        }
+        if let Some(position) = self.position(place) {
+            self.node.shared.applied.advance(position);
+        }
+        tracing::info!(sequence = place.sequence, objects, "purged by the fleet");
+    }
+
+    fn fence(&self, fence: Fence) {
+        self.set_trust(|trust| trust.fence = fence);
+        match fence {
+            Fence::Raised => tracing::warn!("cut off from the fleet: what is stored is validated"),
+            Fence::Lifted => tracing::info!("at the end of the fleet's log"),
+        }
+    }
+
+    fn distrust(&self, place: Place, has_lost: bool) {
+        self.distrust_all();
+        self.keep(place);
+        if let Some(position) = self.position(place) {
+            self.node.shared.applied.restart_at(position);
+        }
+        let sequence = place.sequence;
+        if has_lost {
+            tracing::error!(
+                sequence,
+                "the fleet's log has lost entries: what is stored is validated"
+            );
+        } else {
+            tracing::info!(sequence, "what was stored before is validated once");
+        }
+    }
+}
+
+fn is_for(scope: &Scope, site: &str) -> bool {
+    scope.site.as_deref().is_none_or(|name| name == site)
+}
+
+/// Writes a place so that after a crash the file has it or the one before.
+fn write(path: &Path, place: Place) -> io::Result<()> {
+    let next = path.with_extension("next");
+    let mut file = File::create(&next)?;
+    file.write_all(serde_json::to_string(&place)?.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(next, path)
+}

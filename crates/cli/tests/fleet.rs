@@ -1,0 +1,90 @@
+//! A fleet of two nodes and a real server of NATS, by the commands an operator uses.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod drill;
+mod support;
+
+use drill::{Node, Origin};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use support::{Process, freshet, program, run, succeed};
+
+/// A server of NATS with a folder of its own, and where it listens.
+fn server(program: PathBuf) -> (Process, tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(program);
+    command.args(["-js", "-a", "127.0.0.1", "-p", "-1", "-sd"]).arg(folder.path());
+    let mut process = Process::start(command.stdout(Stdio::null()));
+    let address = process.wait_for(|line| {
+        let (_, address) = line.split_once("Listening for client connections on ")?;
+        Some(address.trim().to_owned())
+    });
+    process.wait_for(|line| line.contains("Server is ready").then_some(()));
+    (process, folder, format!("nats://{address}"))
+}
+
+/// What `Cache-Status` says of an answer.
+fn status(address: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let line = answer.lines().find_map(|line| line.strip_prefix("Cache-Status: "));
+    line.unwrap_or_default().to_owned()
+}
+
+#[test]
+fn one_command_purges_all_nodes_and_says_when_all_have() {
+    let Some(program) = program("nats-server") else { return };
+    let (nats, folder, url) = server(program);
+    let fleet = |words: &[&str]| {
+        let mut command = freshet();
+        command.args(["fleet", words[0], "--server", &url]).args(&words[1..]);
+        command
+    };
+    assert!(!run(&mut fleet(&["purge", "--all"])).status.success());
+    assert_eq!(succeed(&mut fleet(&["init"])), "the fleet `fleet` is there\n");
+    let origin = Origin::start();
+    let start = |name: &str| {
+        let text = format!("workers = 1\n[fleet]\nservers = [\"{url}\"]\nnode = \"{name}\"\n");
+        let mut node = Node::start(&origin, &text, &[]);
+        node.wait_for("at the end of the fleet's log");
+        node
+    };
+    let mut nodes = [start("edge-1"), start("edge-2")];
+    while succeed(&mut fleet(&["list"])).matches(" serves").count() < 2 {}
+    for node in &nodes {
+        assert!(status(node.address, "/object").contains("stored"));
+        assert!(status(node.address, "/object").contains("; hit"));
+    }
+    let said = succeed(&mut fleet(&["purge", "--wait", "--all"]));
+    assert_eq!(said, "entry 1: all nodes have carried it out\n");
+    for node in &nodes {
+        assert!(status(node.address, "/object").contains("fwd=uri-miss"));
+        assert!(status(node.address, "/object").contains("; hit"));
+    }
+    let urls: Vec<_> = nodes.iter().map(|node| format!("http://{}/object", node.address)).collect();
+    let said = succeed(&mut fleet(&["purge", "--wait", "--json", &urls[0], &urls[1]]));
+    assert!(said.contains("\"outcome\":\"applied\"") && said.contains("\"sequence\":2"), "{said}");
+    for node in &nodes {
+        assert!(status(node.address, "/object").contains("fwd=uri-miss"));
+    }
+    // One whose server is gone asks before it answers.
+    nats.signal(rustix::process::Signal::KILL);
+    for node in &mut nodes {
+        node.wait_for("cut off from the fleet");
+        assert!(status(node.address, "/object").contains("fwd=stale"));
+    }
+    let wrong = run(&mut fleet(&["list"]));
+    let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(said.contains("no server of the fleet can be reached"), "{said}");
+    let file = folder.path().join("freshet.toml");
+    fs::write(&file, "[fleet]\nservers = [\"x\"]\ncertificate = \"/a\"\n").unwrap();
+    let wrong = run(freshet().arg("check").arg(&file));
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("fleet.key"), "{wrong:?}");
+}

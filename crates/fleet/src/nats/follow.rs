@@ -1,0 +1,308 @@
+//! A node that follows the log: a thread of its own with a runtime of its own, so that no worker ever
+//! waits for it; and one more that carries entries out, which waits for disks.
+
+use super::link::{FleetError, Link, LinkSettings, Report, is_name};
+use crate::entry::{Change, Entry, Place, decode};
+use crate::limits::READ_MAX;
+use crate::member::{Action, Answer, Fence, Member, Settings};
+use async_nats::jetstream::consumer::{DeliverPolicy, pull};
+use async_nats::{HeaderMap, Message};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use std::sync::{Arc, mpsc};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
+
+/// Time between two reports of a node.
+const REPORT_EVERY: Duration = Duration::from_secs(1);
+/// How long the next of the entries that are read may take.
+const NEXT_WITHIN: Duration = Duration::from_secs(1);
+
+/// What a node does with what the log says. Called from threads of the follower.
+pub trait Acts: Send + Sync + 'static {
+    /// How far the log was carried out by what the node's disks have; `None` where they do not know.
+    fn restored(&self) -> Option<Place>;
+
+    /// Carries changes out. Returns when they are on all disks, and the disks know of `place`.
+    fn apply(&self, changes: &[Change], place: Place);
+
+    /// Puts the fence up or down.
+    fn fence(&self, fence: Fence);
+
+    /// Uses nothing stored until now without validating it once, and goes on from `place`. `has_lost`
+    /// says that the log lost what it had accepted.
+    fn distrust(&self, place: Place, has_lost: bool);
+}
+
+/// Who follows what.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct NodeSettings {
+    /// The servers and the fleet.
+    pub link: LinkSettings,
+    /// The node's name in the fleet.
+    pub node: String,
+    /// Its version, for reports.
+    pub version: String,
+}
+
+/// A running follower; it ends when it is dropped, and the fence goes up.
+pub struct Follower {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What comes back from tasks and from the thread that carries out.
+enum Event {
+    Answered { question: u64, answer: Answer },
+    Read { reading: u64, entries: Vec<Entry<Vec<Change>>> },
+    Applied { turn: u64 },
+}
+
+/// An entry to be carried out.
+struct Order {
+    turn: u64,
+    entry: Entry<Vec<Change>>,
+}
+
+impl Follower {
+    /// Begins to follow. A server that is away is waited for, with the fence up.
+    ///
+    /// # Errors
+    /// Names and files that cannot be used, and threads that cannot be had.
+    pub fn start(settings: NodeSettings, acts: Arc<dyn Acts>) -> Result<Self, FleetError> {
+        if !is_name(&settings.node) {
+            return Err(FleetError::ConfigName(settings.node));
+        }
+        acts.fence(Fence::Raised);
+        let (stop, stopped) = oneshot::channel();
+        let (started, outcome) = mpsc::sync_channel(1);
+        let thread = Builder::new().name("fleet".into()).spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = match runtime {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(started.send(Err(FleetError::LocalThread(error)))),
+            };
+            let doing = Arc::clone(&acts);
+            runtime.block_on(async move {
+                let (events, received) = unbounded_channel();
+                let begun = Following::new(settings, doing, events).await;
+                let following = match begun {
+                    Ok(following) => following,
+                    Err(error) => return drop(started.send(Err(error))),
+                };
+                let _ = started.send(Ok(()));
+                tokio::select! {
+                    () = following.run(received) => {}
+                    _ = stopped => {}
+                }
+            });
+            acts.fence(Fence::Raised);
+        });
+        let thread = Some(thread.map_err(FleetError::LocalThread)?);
+        let stopped = || FleetError::LocalThread(std::io::Error::other("it ended at once"));
+        outcome.recv().map_err(|_| stopped())??;
+        Ok(Self { stop: Some(stop), thread })
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Carries entries out one after the other, until nobody gives any.
+fn carry_out(ordered: &mpsc::Receiver<Order>, acts: &dyn Acts, applied: &UnboundedSender<Event>) {
+    for Order { turn, entry } in ordered {
+        acts.apply(&entry.changes, entry.place);
+        let _ = applied.send(Event::Applied { turn });
+    }
+}
+
+struct Following {
+    member: Member<Vec<Change>>,
+    begun: Instant,
+    settings: NodeSettings,
+    link: Link,
+    acts: Arc<dyn Acts>,
+    events: UnboundedSender<Event>,
+    orders: mpsc::Sender<Order>,
+}
+
+impl Following {
+    async fn new(
+        settings: NodeSettings,
+        acts: Arc<dyn Acts>,
+        events: UnboundedSender<Event>,
+    ) -> Result<Self, FleetError> {
+        let link = Link::connect(&settings.link, true).await?;
+        let (orders, ordered) = mpsc::channel();
+        let (doing, applied) = (Arc::clone(&acts), events.clone());
+        Builder::new()
+            .name("fleet-apply".into())
+            .spawn(move || carry_out(&ordered, &*doing, &applied))
+            .map_err(FleetError::LocalThread)?;
+        let member = Member::new(Settings::default(), acts.restored(), 0);
+        Ok(Self { member, begun: Instant::now(), settings, link, acts, events, orders })
+    }
+
+    async fn run(mut self, mut events: UnboundedReceiver<Event>) {
+        let subscribe = async |what: &str| loop {
+            match self.link.client.subscribe(self.link.subject(what)).await {
+                Ok(subscription) => return subscription,
+                Err(error) => {
+                    tracing::warn!(%error, "the fleet's messages cannot be had");
+                    tokio::time::sleep(REPORT_EVERY).await;
+                }
+            }
+        };
+        let (mut pushed, mut roll) = (subscribe("pushed").await, subscribe("roll").await);
+        let mut reports = interval(REPORT_EVERY);
+        reports.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut is_listed = false;
+        loop {
+            self.member.tick(self.now_ms());
+            self.act().await;
+            let due = self.begun + Duration::from_millis(self.member.deadline_ms());
+            tokio::select! {
+                () = sleep_until(due) => {}
+                Some(message) = pushed.next() => {
+                    if let Some(entry) = entry_of(&message) {
+                        self.member.pushed(entry, self.now_ms());
+                    }
+                }
+                Some(event) = events.recv() => {
+                    let now_ms = self.now_ms();
+                    match event {
+                        Event::Answered { question, answer } => {
+                            self.member.answered(question, answer, now_ms);
+                            if !std::mem::replace(&mut is_listed, true) {
+                                self.list();
+                            }
+                        }
+                        Event::Read { reading, entries } => {
+                            self.member.read(reading, entries, now_ms);
+                        }
+                        Event::Applied { turn } => self.member.applied(turn, now_ms),
+                    }
+                }
+                Some(_) = roll.next() => self.report().await,
+                _ = reports.tick() => self.report().await,
+            }
+        }
+    }
+
+    async fn act(&mut self) {
+        let mut confirms = false;
+        while let Some(action) = self.member.next_action() {
+            match action {
+                Action::Ask { question } => self.ask(question),
+                Action::Read { from, reading } => self.read(from, reading),
+                Action::Apply { entry, turn } => {
+                    let _ = self.orders.send(Order { turn, entry });
+                }
+                Action::Fence(fence) => self.acts.fence(fence),
+                Action::Distrust { at, has_lost } => self.acts.distrust(at, has_lost),
+                Action::Confirm(_) => confirms = true,
+            }
+        }
+        if confirms {
+            self.report().await;
+        }
+    }
+
+    /// Asks where the log ends. What goes wrong is no answer: the next question comes in a second.
+    fn ask(&self, question: u64) {
+        let (link, events) = (self.link.clone(), self.events.clone());
+        tokio::spawn(async move {
+            match link.ask().await {
+                Ok(answer) => {
+                    let _ = events.send(Event::Answered { question, answer });
+                }
+                Err(error) => tracing::debug!(%error, "the log does not answer"),
+            }
+        });
+    }
+
+    fn read(&self, from: u64, reading: u64) {
+        let (link, events) = (self.link.clone(), self.events.clone());
+        tokio::spawn(async move {
+            let entries = read(&link, from).await.unwrap_or_else(|error| {
+                tracing::debug!(%error, from, "entries of the log could not be read");
+                Vec::new()
+            });
+            let _ = events.send(Event::Read { reading, entries });
+        });
+    }
+
+    /// Says to the fleet that the node belongs to it.
+    fn list(&self) {
+        let (link, node) = (self.link.clone(), self.settings.node.clone());
+        tokio::spawn(async move {
+            if let Err(error) = link.set_member(&node, true).await {
+                tracing::warn!(%error, "the fleet's list of nodes does not have this one");
+            }
+        });
+    }
+
+    async fn report(&self) {
+        let report = Report {
+            node: self.settings.node.clone(),
+            sequence: self.member.place().map_or(0, |place| place.sequence),
+            fenced: self.member.fence() == Fence::Raised,
+            version: self.settings.version.clone(),
+        };
+        let bytes = serde_json::to_vec(&report).unwrap_or_default();
+        let subject = self.link.subject(&format!("state.{}", self.settings.node));
+        // While there is no server nobody waits for it either.
+        let _ = timeout(REPORT_EVERY, self.link.client.publish(subject, Bytes::from(bytes))).await;
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// Up to [`READ_MAX`] entries from `from` on.
+async fn read(link: &Link, from: u64) -> Result<Vec<Entry<Vec<Change>>>, FleetError> {
+    let failed = |error: &dyn std::fmt::Display| FleetError::Server(error.to_string());
+    let stream = link.stream().await?;
+    let consumer = stream.create_consumer(pull::OrderedConfig {
+        deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: from },
+        ..pull::OrderedConfig::default()
+    });
+    let consumer = consumer.await.map_err(|error| failed(&error))?;
+    let mut messages = consumer.messages().await.map_err(|error| failed(&error))?;
+    let mut entries = Vec::new();
+    while entries.len() < READ_MAX {
+        let Ok(Some(message)) = timeout(NEXT_WITHIN, messages.next()).await else { break };
+        let message = message.map_err(|error| failed(&error))?;
+        let info = message.info().map_err(|error| failed(&error))?;
+        entries.push(read_entry(info.stream_sequence, &message.payload));
+        if info.pending == 0 {
+            break;
+        }
+    }
+    Ok(entries)
+}
+
+/// The entry in a republished message; `None` where that is not one.
+fn entry_of(message: &Message) -> Option<Entry<Vec<Change>>> {
+    let headers: &HeaderMap = message.headers.as_ref()?;
+    let sequence = headers.get(async_nats::header::NATS_SEQUENCE)?.as_str().parse().ok()?;
+    Some(read_entry(sequence, &message.payload))
+}
+
+fn read_entry(sequence: u64, bytes: &[u8]) -> Entry<Vec<Change>> {
+    let (entry, wrong) = decode(sequence, bytes);
+    if let Some(error) = wrong {
+        tracing::error!(%error, sequence, "an entry of the log cannot be read; what is stored is distrusted");
+    }
+    entry
+}

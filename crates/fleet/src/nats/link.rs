@@ -1,0 +1,222 @@
+//! A connection to the servers of a fleet, and what everything there is called.
+
+use crate::entry::EntryError;
+use crate::entry::{Digest, Place, decode};
+use crate::member::Answer;
+use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
+use async_nats::jetstream::{self, Context};
+use async_nats::{Client, ConnectOptions};
+use futures_util::StreamExt;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::Duration;
+use thiserror::Error;
+
+/// How long the servers may take to answer a question.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// Longest name of a fleet and of a node.
+const NAME_BYTES_MAX: usize = 64;
+
+/// Which servers, and which fleet of theirs.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct LinkSettings {
+    /// `nats://host:4222` or `tls://host:4222`, any of which will do.
+    pub servers: Vec<String>,
+    /// Name of the fleet: letters, digits, `-` and `_`.
+    pub fleet: String,
+    /// File with a user's credentials, as `nsc` makes it.
+    pub credentials: Option<PathBuf>,
+    /// PEM file of the authorities to trust.
+    pub ca: Option<PathBuf>,
+    /// PEM files of our certificate and its key.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+}
+
+/// What went wrong with a fleet.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum FleetError {
+    /// A name that subjects cannot have.
+    #[error(
+        "`{0}` is no name of a fleet or node: 1 to {NAME_BYTES_MAX} letters, digits, `-` and `_`"
+    )]
+    ConfigName(String),
+    /// A file of credentials or certificates.
+    #[error("{0}")]
+    ConfigFile(std::io::Error),
+    /// A thread.
+    #[error("a thread for the fleet could not be started: {0}")]
+    LocalThread(std::io::Error),
+    /// No server could be reached.
+    #[error("no server of the fleet can be reached: {0}")]
+    Unreachable(String),
+    /// The servers do not know the fleet.
+    #[error("there is no fleet `{0}` on these servers: `freshet fleet init` makes one")]
+    NoFleet(String),
+    /// The servers refused or did not answer.
+    #[error("the servers of the fleet: {0}")]
+    Server(String),
+    /// Others published all the time.
+    #[error("others publish faster than this entry could be: try again")]
+    Contended,
+    /// The entry is not one.
+    #[error(transparent)]
+    Entry(#[from] EntryError),
+    /// The answer to a publication did not come.
+    #[error("whether it was accepted is not known ({0}): the same again does no harm")]
+    Unknown(String),
+}
+
+/// What a node says of itself.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Report {
+    /// Its name.
+    pub node: String,
+    /// The last entry it has carried out, and all before it; 0 where it is in doubt.
+    pub sequence: u64,
+    /// Whether its fence is up.
+    pub fenced: bool,
+    /// Its version.
+    pub version: String,
+}
+
+/// A connection.
+#[derive(Clone, Debug)]
+pub struct Link {
+    pub(super) client: Client,
+    pub(super) context: Context,
+    fleet: String,
+}
+
+impl Link {
+    /// Connects. With `keeps_trying` it returns at once and goes on until there is a server.
+    ///
+    /// # Errors
+    /// Names, files, and servers that cannot be reached.
+    pub async fn connect(settings: &LinkSettings, keeps_trying: bool) -> Result<Self, FleetError> {
+        if !is_name(&settings.fleet) {
+            return Err(FleetError::ConfigName(settings.fleet.clone()));
+        }
+        let mut options = ConnectOptions::new()
+            .name("freshet")
+            .connection_timeout(ANSWER_WITHIN)
+            .request_timeout(Some(ANSWER_WITHIN));
+        if let Some(file) = &settings.credentials {
+            options = options.credentials_file(file).await.map_err(FleetError::ConfigFile)?;
+        }
+        if let Some(ca) = &settings.ca {
+            options = options.add_root_certificates(ca.clone());
+        }
+        if let Some((certificate, key)) = &settings.certificate {
+            options = options.add_client_certificate(certificate.clone(), key.clone());
+        }
+        if keeps_trying {
+            options = options.retry_on_initial_connect();
+        }
+        let client = options
+            .connect(settings.servers.clone())
+            .await
+            .map_err(|error| FleetError::Unreachable(error.to_string()))?;
+        let mut context = jetstream::new(client.clone());
+        context.set_timeout(ANSWER_WITHIN);
+        Ok(Self { client, context, fleet: settings.fleet.clone() })
+    }
+
+    pub(super) fn stream_name(&self) -> String {
+        format!("FRESHET_{}", self.fleet)
+    }
+
+    pub(super) fn list_name(&self) -> String {
+        format!("FRESHET_{}_nodes", self.fleet)
+    }
+
+    /// A subject of the fleet.
+    pub(super) fn subject(&self, what: &str) -> String {
+        format!("freshet.{}.{what}", self.fleet)
+    }
+
+    pub(super) fn fleet(&self) -> &str {
+        &self.fleet
+    }
+
+    pub(super) async fn stream(&self) -> Result<Stream<()>, FleetError> {
+        self.stream_of(self.stream_name()).await
+    }
+
+    async fn stream_of(&self, name: String) -> Result<Stream<()>, FleetError> {
+        self.context
+            .get_stream_no_info(name)
+            .await
+            .map_err(|error| FleetError::Server(error.to_string()))
+    }
+
+    /// Where the log begins and ends, by its leader.
+    ///
+    /// # Errors
+    /// There is no such log, or no answer.
+    pub async fn ask(&self) -> Result<Answer, FleetError> {
+        let stream = self.stream().await?;
+        // In this order: what the log forgets in between is older than its end.
+        let state = stream.get_info().await.map_err(|error| self.refused(&error))?.state;
+        let last = match stream.get_last_raw_message_by_subject(&self.subject("log")).await {
+            Ok(message) => decode(message.sequence, &message.payload).0.place,
+            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => {
+                Place { sequence: state.last_sequence, digest: Digest::default() }
+            }
+            Err(error) => return Err(FleetError::Server(error.to_string())),
+        };
+        Ok(Answer { first: state.first_sequence.max(1), last })
+    }
+
+    /// The names of all nodes that belong to the fleet.
+    ///
+    /// # Errors
+    /// There is no such fleet, or no answer.
+    pub async fn nodes(&self) -> Result<Vec<String>, FleetError> {
+        let stream = self.stream_of(self.list_name()).await?;
+        let subjects = stream.info_with_subjects(self.subject("node.*")).await;
+        let mut subjects = subjects.map_err(|error| self.refused(&error))?;
+        let mut names = Vec::new();
+        while let Some(subject) = subjects.next().await {
+            let (subject, _) = subject.map_err(|error| self.refused(&error))?;
+            names.extend(subject.rsplit('.').next().map(str::to_owned));
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Has a node belong to the fleet, or no more.
+    ///
+    /// # Errors
+    /// There is no such fleet, or no answer.
+    pub async fn set_member(&self, node: &str, belongs: bool) -> Result<(), FleetError> {
+        if !is_name(node) {
+            return Err(FleetError::ConfigName(node.to_owned()));
+        }
+        let subject = self.subject(&format!("node.{node}"));
+        let failed = |error: &dyn std::fmt::Display| FleetError::Server(error.to_string());
+        if belongs {
+            let sent = self.context.publish(subject, bytes::Bytes::new()).await;
+            sent.map_err(|error| failed(&error))?.await.map_err(|error| failed(&error))?;
+        } else {
+            let stream = self.stream_of(self.list_name()).await?;
+            stream.purge().filter(subject).await.map_err(|error| failed(&error))?;
+        }
+        Ok(())
+    }
+
+    fn refused(&self, error: &jetstream::stream::InfoError) -> FleetError {
+        use async_nats::jetstream::context::RequestErrorKind;
+        match error.kind() {
+            RequestErrorKind::NoResponders => FleetError::NoFleet(self.fleet.clone()),
+            _ if error.to_string().contains("not found") => FleetError::NoFleet(self.fleet.clone()),
+            _ => FleetError::Server(error.to_string()),
+        }
+    }
+}
+
+/// Whether a fleet or a node may be called so.
+pub fn is_name(name: &str) -> bool {
+    (1..=NAME_BYTES_MAX).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+}

@@ -1,0 +1,156 @@
+//! Making a log, publishing into it, and waiting until all have what was published.
+
+use super::link::{FleetError, Link, Report};
+use crate::entry::{Change, Place, decode, encode};
+use crate::member::Settings;
+use crate::tally::{Outcome, Tally};
+use async_nats::jetstream::context::PublishErrorKind;
+use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::stream::{Config, Republish, StorageType};
+use futures_util::StreamExt;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// How often an entry is tried to be published behind those of others.
+const TRIES_MAX: usize = 50;
+
+/// How much a log keeps, on how many servers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Retention {
+    /// Servers that have it.
+    pub replicas: usize,
+    /// Entries kept. A node that was away for more of them validates what it has stored.
+    pub entries_max: u32,
+}
+
+impl Default for Retention {
+    /// One server, and a million entries: a day of eleven a second.
+    fn default() -> Self {
+        Self { replicas: 1, entries_max: 1_000_000 }
+    }
+}
+
+impl Link {
+    /// Makes the log and the list of nodes, where they are not there yet.
+    ///
+    /// # Errors
+    /// The servers refuse, as they do without JetStream.
+    pub async fn init(&self, retention: Retention) -> Result<(), FleetError> {
+        let failed = |error: &dyn std::fmt::Display| FleetError::Server(error.to_string());
+        let log = Config {
+            name: self.stream_name(),
+            subjects: vec![self.subject("log")],
+            storage: StorageType::File,
+            num_replicas: retention.replicas,
+            max_messages: i64::from(retention.entries_max),
+            republish: Some(Republish {
+                source: self.subject("log"),
+                destination: self.subject("pushed"),
+                headers_only: false,
+            }),
+            deny_delete: true,
+            ..Config::default()
+        };
+        self.context.get_or_create_stream(log).await.map_err(|error| failed(&error))?;
+        let list = Config {
+            name: self.list_name(),
+            subjects: vec![self.subject("node.*")],
+            storage: StorageType::File,
+            num_replicas: retention.replicas,
+            max_messages_per_subject: 1,
+            ..Config::default()
+        };
+        self.context.get_or_create_stream(list).await.map_err(|error| failed(&error))?;
+        Ok(())
+    }
+
+    /// What each node says of itself within `limit`, or as soon as all have.
+    ///
+    /// # Errors
+    /// There is no such fleet, or no answer.
+    pub async fn reports(&self, limit: Duration) -> Result<Vec<Report>, FleetError> {
+        let mut missing = self.nodes().await?;
+        let mut states = self.states().await?;
+        let (mut found, until) = (Vec::<Report>::new(), Instant::now() + limit);
+        while !missing.is_empty() {
+            let Ok(Some(message)) = timeout_at(until, states.next()).await else { break };
+            let Ok(report) = serde_json::from_slice::<Report>(&message.payload) else { continue };
+            missing.retain(|name| *name != report.node);
+            found.retain(|known| known.node != report.node);
+            found.push(report);
+        }
+        found.sort_by(|a, b| a.node.cmp(&b.node));
+        Ok(found)
+    }
+
+    /// What nodes say from now on; they are called to say it at once.
+    async fn states(&self) -> Result<async_nats::Subscriber, FleetError> {
+        let failed = |error: &dyn std::fmt::Display| FleetError::Server(error.to_string());
+        let states = self.client.subscribe(self.subject("state.*")).await;
+        let states = states.map_err(|error| failed(&error))?;
+        let called = self.client.publish(self.subject("roll"), bytes::Bytes::new()).await;
+        called.map_err(|error| failed(&error))?;
+        self.client.flush().await.map_err(|error| failed(&error))?;
+        Ok(states)
+    }
+}
+
+/// Publishes changes as one entry, behind all others. When it returns, the log has it on disk.
+///
+/// # Errors
+/// The entry is none, the servers refuse, or it is not known whether they took it.
+pub async fn publish(link: &Link, changes: &[Change]) -> Result<Place, FleetError> {
+    for _ in 0..TRIES_MAX {
+        let last = link.ask().await?.last;
+        let bytes = encode(last.digest, changes)?;
+        let place = decode(last.sequence + 1, &bytes).0.place;
+        let message =
+            PublishMessage::build().payload(bytes.into()).expected_last_sequence(last.sequence);
+        let failed = |error: async_nats::jetstream::context::PublishError| match error.kind() {
+            PublishErrorKind::StreamNotFound => FleetError::NoFleet(link.fleet().to_owned()),
+            PublishErrorKind::TimedOut | PublishErrorKind::BrokenPipe => {
+                FleetError::Unknown(error.to_string())
+            }
+            _ => FleetError::Server(error.to_string()),
+        };
+        let sent = link.context.send_publish(link.subject("log"), message).await.map_err(failed)?;
+        match sent.await {
+            Ok(_) => return Ok(place),
+            // Somebody else was quicker.
+            Err(error) if error.kind() == PublishErrorKind::WrongLastSequence => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Err(FleetError::Contended)
+}
+
+/// Publishes, and waits until all nodes of the fleet have carried it out, or those that have not are
+/// fenced, or `limit` is over.
+///
+/// # Errors
+/// As [`publish`]; then nothing is known of nodes.
+pub async fn wait(
+    link: &Link,
+    changes: &[Change],
+    limit: Duration,
+) -> Result<(Place, Outcome), FleetError> {
+    let nodes = link.nodes().await?;
+    let mut states = link.states().await?;
+    let place = publish(link, changes).await?;
+    let begun = Instant::now();
+    let now_ms = || u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let mut tally = Tally::new(place.sequence, nodes, Settings::default().lease_ms, 0);
+    let fenced = begun + Duration::from_millis(tally.fenced_ms());
+    let until = fenced.min(begun + limit);
+    loop {
+        match tally.outcome(now_ms()) {
+            Outcome::Waiting(_) if Instant::now() < until => {}
+            outcome => return Ok((place, outcome)),
+        }
+        if let Ok(Some(message)) = timeout_at(until, states.next()).await
+            && let Ok(report) = serde_json::from_slice::<Report>(&message.payload)
+        {
+            tally.applied(&report.node, report.sequence);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! `[fleet]`: the log of purges that this node follows together with others.
+
+use super::document::Document;
+use super::mistake::Mistake;
+use super::values::optional;
+use std::path::PathBuf;
+
+/// `[fleet]`
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Fleet {
+    /// Servers that have the log.
+    pub servers: Vec<String>,
+    /// Name of the fleet.
+    pub name: String,
+    /// The node's name in it; `None` is the machine's.
+    pub node: Option<String>,
+    /// File with a user's credentials.
+    pub credentials: Option<PathBuf>,
+    /// Authorities the servers' certificates are of.
+    pub ca: Option<PathBuf>,
+    /// Files of the certificate chain and key shown to them.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// File that knows how far the log was carried out on the disks.
+    pub state: Option<PathBuf>,
+    /// Whether what is stored is refused while it can be neither trusted nor validated.
+    pub refuses: bool,
+}
+
+/// What a document says of it, if it does; what is wrong is listed.
+pub(super) fn fleet(document: &Document, wrong: &mut Vec<Mistake>) -> Option<Fleet> {
+    let text = |key: &str| document.value(&format!("fleet.{key}")).text();
+    let file = |key: &str| optional(text(key)).map(PathBuf::from);
+    let servers = document.value("fleet.servers").list();
+    if servers.is_empty() {
+        return None;
+    }
+    let certificate = match (file("certificate"), file("key")) {
+        (Some(certificate), Some(key)) => Some((certificate, key)),
+        (None, None) => None,
+        _ => {
+            let message = "fleet.certificate and fleet.key go together: give both, or none";
+            wrong.push(Mistake::error(document.at("fleet.certificate"), message));
+            None
+        }
+    };
+    Some(Fleet {
+        servers,
+        name: text("name"),
+        node: optional(text("node")).filter(|name| name != "auto"),
+        credentials: file("credentials"),
+        ca: file("ca"),
+        certificate,
+        state: file("state"),
+        refuses: text("when_cut_off") == "refuse",
+    })
+}
