@@ -3,6 +3,7 @@
 pub mod cache;
 pub mod document;
 pub mod fleet;
+mod key;
 pub mod keys;
 pub mod limits;
 pub mod listeners;
