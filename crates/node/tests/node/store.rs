@@ -130,7 +130,7 @@ fn a_wrong_drive_among_others_stops_nothing_and_is_left_as_it_is() {
 
 /// Lengths of the objects of `/hot/`: short ones, and ones of several records.
 fn hot_bytes(seed: u64) -> u64 {
-    seed + if seed % 5 == 0 { 700_000 } else { 30_000 }
+    seed + if seed.is_multiple_of(5) { 700_000 } else { 30_000 }
 }
 
 /// A disk of 48 MiB behind more memory than that, on which short records are 256 KiB at most.
@@ -158,7 +158,7 @@ fn what_memory_serves_is_on_the_disk_however_often_the_log_wraps() {
             let mut client = Client::to(&node).await;
             for seed in 0..1000 {
                 assert_eq!(client.get(&format!("/cold/{seed}")).await.body.len(), 150_000);
-                if seed % 10 == 0 {
+                if u64::is_multiple_of(seed, 10) {
                     for seed in 0..HOT {
                         client.get(&format!("/hot/{seed}")).await;
                     }
