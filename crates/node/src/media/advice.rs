@@ -113,14 +113,15 @@ impl Advice {
     /// keeping a manifest does not count.
     pub(crate) fn apply(&self, answer: &mut Answer, overrides: bool, now: UnixMillis) {
         answer.media = Some(*self);
-        if self.is_manifest {
-            self.allow(answer, overrides, now);
+        if self.reason != Reason::MediaLate {
+            self.allow(answer, overrides && self.is_manifest, now);
         }
         self.shorten(&mut answer.freshness, now);
         self.place(&mut answer.storage, &mut answer.keep);
     }
 
-    /// Gives a manifest the lifetime about which its origin says nothing, or nothing that counts.
+    /// Gives the lifetime about which the origin says nothing, or nothing that counts: a guess knows
+    /// less than the channel does.
     fn allow(&self, answer: &mut Answer, overrides: bool, now: UnixMillis) {
         let is_free = match answer.uncacheable {
             Some(Reason::NoFreshness) => true,
@@ -130,7 +131,8 @@ impl Advice {
             Some(_) => false,
             None => {
                 let freshness = &answer.freshness;
-                overrides && (freshness.no_cache || freshness.ttl_ms(now) <= 0)
+                freshness.source == LifetimeSource::Heuristic
+                    || overrides && (freshness.no_cache || freshness.ttl_ms(now) <= 0)
             }
         };
         if is_free {

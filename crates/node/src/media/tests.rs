@@ -4,7 +4,7 @@ use super::*;
 use crate::policy::{Answer, Storage};
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Key, Secret};
-use freshet_http::freshness::Freshness;
+use freshet_http::freshness::{Freshness, LifetimeSource};
 use freshet_http::message::ResponseHead;
 use freshet_http::reason::Reason;
 use freshet_http::target;
@@ -152,6 +152,21 @@ fn what_an_origin_says_against_sharing_counts_unless_a_site_overrides_it() {
         assert_eq!(refused.uncacheable.is_none(), is_kept, "{why} {overrides}");
         let lifetime = if is_kept { Duration::from_secs(1) } else { Duration::ZERO };
         assert_eq!(refused.freshness.lifetime, lifetime);
+    }
+}
+
+#[test]
+fn a_segment_without_a_lifetime_stays_as_long_as_it_is_of_use() {
+    let channels = Channels::default();
+    note(&channels, "/c/v.m3u8", &playlist(10, 5, ""), Format::Hls, NOW);
+    for why in [None, Some(Reason::NoFreshness)] {
+        let mut guessed = Answer { uncacheable: why, ..answer(200, 1) };
+        guessed.freshness.source = LifetimeSource::Heuristic;
+        assert!(advised(&channels, "/c/14.m4s", &mut guessed, NOW));
+        assert_eq!((guessed.uncacheable, guessed.freshness.lifetime.as_secs()), (None, 22));
+        let mut guessed = Answer { uncacheable: why, ..answer(404, 1) };
+        assert!(advised(&channels, "/c/14.m4s", &mut guessed, NOW));
+        assert_eq!(guessed.uncacheable, why, "an error that says nothing is not kept");
     }
 }
 
