@@ -90,7 +90,7 @@ fn what_one_alone_keeps_goes_before_what_a_crowd_keeps_and_that_goes_whole() {
     assert!(holds.stats().bytes <= 1000);
     drop(old);
     let crowd = [hold(1, 1), hold(2, 1), hold(2, 1)];
-    let insists = holds.hold_instead(network(6), Held { id: 6, bytes: 700 }, LIMITS);
+    let insists = holds.hold_instead(network(6), Held { id: 6, bytes: 800 }, LIMITS);
     assert!(insists.is_some() && crowd.iter().all(Hold::is_lost));
 }
 
