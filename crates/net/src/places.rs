@@ -1,7 +1,7 @@
 //! Connections of an interface for operators and programs: few, none that stays without asking, and
 //! always room for one that asks at once, as a health check does.
 //!
-//! A connection is at one of the [`Step`]s, each with a time of its own. Where all places are taken,
+//! A connection is at one of the `Step`s, each with a time of its own. Where all places are taken,
 //! the one that has waited longest for its client loses its own: slow clients, and those that only
 //! connect, cost one another their connections and nobody else.
 
@@ -144,7 +144,7 @@ impl Place {
     }
 }
 
-/// A connection that ends when its client takes too long over its [`Step`], sends a request that is
+/// A connection that ends when its client takes too long over its `Step`, sends a request that is
 /// too long, or loses its place.
 #[derive(Debug)]
 pub struct Guarded {

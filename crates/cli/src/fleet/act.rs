@@ -125,9 +125,9 @@ impl Acts for Acting {
             }
         }
         let objects: usize = begun.iter().map(|purged| purged.objects).sum();
-        let are_durable =
-            begun.into_iter().fold(true, |all, purged| purged.durability.wait() && all);
-        if are_durable {
+        // All are waited for, also where one is not durable.
+        let durable = begun.into_iter().map(|purged| purged.durability.wait());
+        if durable.filter(|is_durable| !is_durable).count() == 0 {
             self.keep(place);
         }
         if let Some(position) = self.position(place) {

@@ -2,7 +2,7 @@
 //!
 //! A manifest is held until it is whole, read once for each version that comes, and sent as it came.
 //! What it says is kept in [`Channels`], by the keys of what it names; an answer to a fetch is looked
-//! up there before a policy sees it ([`Advice`]). Only what goes on is remembered: a film is what the
+//! up there before a policy sees it. Only what goes on is remembered: a film is what the
 //! configuration says anyway.
 //!
 //! | file | |
