@@ -67,6 +67,7 @@ const VALUES: &[(&str, &str)] = &[
     ("beresp.age", "0.000"),
     ("beresp.time", "Fri, 20 Nov 2026 12:00:00 GMT"),
     ("beresp.uncacheable", "false"),
+    ("beresp.media_class", ""),
     ("beresp.do_esi", "false"),
     ("beresp.do_gzip", "false"),
     ("beresp.do_gunzip", "false"),

@@ -60,6 +60,8 @@ pub(super) const IPS: [&str; 4] =
 pub(super) const BAD_IPS: [&str; 1] = ["\"nope\""];
 pub(super) const BACKENDS: [&str; 3] = ["b0", "b1", "default"];
 pub(super) const BAD_BACKENDS: [&str; 1] = ["missing"];
+/// Variables that Varnish does not have.
+const OWN_VARIABLES: [&str; 1] = ["beresp.media_class"];
 pub(super) const MESSAGES: [&str; 6] = ["req", "req_top", "bereq", "beresp", "obj", "resp"];
 pub(super) const ACTIONS: [&str; 16] = [
     "abandon", "deliver", "error", "fail", "fetch", "hash", "lookup", "ok", "pass", "pipe",
@@ -71,8 +73,8 @@ impl Grammar {
         has: impl Fn(&Definition) -> bool,
     ) -> Option<&'static Definition> {
         let anything = self.wrong();
-        let fitting: Vec<&Definition> =
-            VARIABLES.iter().filter(|one| anything || has(one)).collect();
+        let known = VARIABLES.iter().filter(|one| !OWN_VARIABLES.contains(&one.name));
+        let fitting: Vec<&Definition> = known.filter(|one| anything || has(one)).collect();
         (!fitting.is_empty()).then(|| self.draw.of(&fitting))
     }
 
