@@ -83,6 +83,16 @@ impl Server {
         Link::connect(&self.settings(), false).await.unwrap()
     }
 
+    /// A new fleet with a node in it, whose fence is down.
+    async fn fleet_of_one(&self) -> (Link, Arc<Node>, Follower) {
+        let link = self.link().await;
+        link.init(Retention::default()).await.unwrap();
+        let node = Arc::new(Node::default());
+        let follower = self.follow("edge", &node);
+        until(|| node.is_lifted()).await;
+        (link, node, follower)
+    }
+
     fn follow(&self, node: &str, acts: &Arc<Node>) -> Follower {
         let settings =
             NodeSettings { link: self.settings(), node: node.into(), version: "test".into() };
@@ -247,11 +257,7 @@ fn a_node_that_was_away_catches_up_before_its_fence_goes_down() {
 fn a_server_that_is_killed_fences_its_nodes_and_goes_on_where_it_was() {
     run(async {
         let Some(mut server) = Server::start().await else { return };
-        let link = server.link().await;
-        link.init(Retention::default()).await.unwrap();
-        let node = Arc::new(Node::default());
-        let _follower = server.follow("edge", &node);
-        until(|| node.is_lifted()).await;
+        let (link, node, _follower) = server.fleet_of_one().await;
         publish(&link, &[tag("a")]).await.unwrap();
         until(|| node.did().applied.len() == 1).await;
         server.kill();
@@ -273,11 +279,7 @@ fn a_server_that_is_killed_fences_its_nodes_and_goes_on_where_it_was() {
 fn a_log_that_lost_everything_is_noticed() {
     run(async {
         let Some(mut server) = Server::start().await else { return };
-        let link = server.link().await;
-        link.init(Retention::default()).await.unwrap();
-        let node = Arc::new(Node::default());
-        let _follower = server.follow("edge", &node);
-        until(|| node.is_lifted()).await;
+        let (link, node, _follower) = server.fleet_of_one().await;
         for number in 1..=5 {
             publish(&link, &[tag(number.to_string())]).await.unwrap();
         }
@@ -302,11 +304,7 @@ fn a_log_that_lost_everything_is_noticed() {
 fn who_waits_is_told_of_nodes_that_are_gone() {
     run(async {
         let Some(server) = Server::start().await else { return };
-        let link = server.link().await;
-        link.init(Retention::default()).await.unwrap();
-        let node = Arc::new(Node::default());
-        let _follower = server.follow("edge", &node);
-        until(|| node.is_lifted()).await;
+        let (link, _node, _follower) = server.fleet_of_one().await;
         while link.nodes().await.unwrap().is_empty() {}
         link.set_member("gone", true).await.unwrap();
         let gone = || vec!["gone".to_owned()];
