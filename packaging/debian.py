@@ -59,6 +59,7 @@ def build(tree, package, compression="xz"):
     documents = f"usr/share/doc/{package}"
     tree.install(folder, f"{documents}/copyright", HERE / "debian/copyright")
     tree.install(folder, f"{documents}/changelog.gz", packed(changelog(package, tree.version, tree.epoch)))
+    tree.install(folder, f"{documents}/{package}.cdx.json", tree.bom(program.name))
     tree.settle(folder)
     control(tree, folder, package, program, tree.version)
     machine = architecture()
@@ -77,6 +78,8 @@ def service(tree, folder):
     tree.install(folder, "usr/lib/sysusers.d/freshet.conf", HERE / "freshet.sysusers")
     tree.install(folder, "usr/lib/tmpfiles.d/freshet.conf", HERE / "freshet.tmpfiles")
     tree.install(folder, "usr/share/freshet/welcome.vcl", HERE / "welcome.vcl")
+    for name in ["alerts.yml", "dashboard.json"]:
+        tree.install(folder, f"usr/share/freshet/monitoring/{name}", HERE / "monitoring" / name)
     tree.install(folder, "etc/freshet/freshet.toml", HERE / "freshet.toml")
     tree.install(folder, "etc/logrotate.d/freshet", HERE / "debian/logrotate")
 

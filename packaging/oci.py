@@ -12,6 +12,7 @@ import pathlib
 import re
 import subprocess
 
+import sbom
 from debian import architecture
 from tree import HERE, packed
 
@@ -75,8 +76,11 @@ def fill(tree, root):
     """The files of the image."""
     program = tree.programs["freshet"]
     tree.install(root, "usr/bin/freshet", program, 0o755)
-    for path in libraries(program):
+    paths = libraries(program)
+    for path in paths:
         tree.install(root, path.lstrip("/"), pathlib.Path(path).resolve(), 0o755)
+    known = {library["bom-ref"]: library for library in map(sbom.debian_library, paths) if library}
+    tree.install(root, "usr/share/doc/freshet/freshet.cdx.json", tree.bom("freshet", tuple(known.values())))
     tree.install(root, "etc/ssl/certs/ca-certificates.crt", pathlib.Path("/etc/ssl/certs/ca-certificates.crt"))
     tree.install(root, "etc/passwd", f"root:x:0:0:root:/:/none\nfreshet:x:{USER}:{USER}:freshet:/:/none\n".encode())
     tree.install(root, "etc/group", f"root:x:0:\nfreshet:x:{USER}:\n".encode())

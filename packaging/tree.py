@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import tarfile
 
+import sbom
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 HERE = ROOT / "packaging"
 
@@ -22,6 +24,7 @@ class Tree:
     def __init__(self, scratch, arguments, version, epoch):
         self.scratch, self.out, self.version, self.epoch = scratch, arguments.out, version, epoch
         self.programs = {}
+        self.features = ["--features", arguments.features] if arguments.features else []
         for name, source in [("freshet", arguments.freshet), ("freshet-lab", arguments.lab), ("varnishd", arguments.varnishd)]:
             program = scratch / "programs" / name
             program.parent.mkdir(exist_ok=True)
@@ -55,6 +58,10 @@ class Tree:
         else:
             target.write_bytes(content)
         target.chmod(mode)
+
+    def bom(self, name, libraries=()):
+        """What a program is made of, as a document."""
+        return sbom.document(name, self.programs[name], self.version, self.epoch, libraries, self.features if name == "freshet-lab" else [])
 
     def install_program(self, folder, name):
         """A program with its pages and completions, where systems look for them."""
@@ -103,6 +110,7 @@ class Tree:
             self.install(folder, f"share/completions/freshet.{shell}", self.completion("freshet", shell))
         for part in ("freshet.service", "freshet.socket", "freshet.sysusers", "freshet.tmpfiles", "freshet.toml", "welcome.vcl"):
             self.install(folder, f"share/freshet/{part}", HERE / part)
+        self.install(folder, "share/freshet/freshet.cdx.json", self.bom("freshet"))
         self.install(folder, "LICENSE", ROOT / "LICENSE")
         self.settle(folder)
         target = self.out / f"{name}.tar.gz"

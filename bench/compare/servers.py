@@ -163,8 +163,10 @@ http {{ access_log off; sendfile on; keepalive_requests 10000000; default_type a
 class Nginx(Server):
     """nginx with its cache on tmpfs, sendfile on, no access log."""
     name, package = "nginx", "nginx"
+    program, has_http3 = "nginx", False
 
     def start(self):
+        quic = f"listen 127.0.0.1:{self.tls_port} quic reuseport;" if self.has_http3 else ""
         self.cache = pathlib.Path(f"{self.cache_root}/compare-nginx-{os.getpid()}")
         shutil.rmtree(self.cache, ignore_errors=True)
         self.cache.mkdir()
@@ -179,11 +181,11 @@ http {{ access_log off; sendfile on; tcp_nopush on; tcp_nodelay on; keepalive_re
   proxy_cache_path {self.cache} levels=1:2 keys_zone=objects:256m max_size={self.cache_mb or self.memory_mb}m inactive=24h use_temp_path=off;
   upstream origin {{ server 127.0.0.1:{self.origin_port}; keepalive 64; }}
   ssl_certificate {self.certificate}; ssl_certificate_key {self.key}; ssl_protocols TLSv1.2 TLSv1.3; ssl_session_cache shared:s:10m;
-  server {{ listen 127.0.0.1:{self.clear_port} backlog=8192; listen 127.0.0.1:{self.tls_port} ssl http2 backlog=8192;
+  server {{ listen 127.0.0.1:{self.clear_port} backlog=8192; listen 127.0.0.1:{self.tls_port} ssl http2 backlog=8192; {quic}
     location / {{ proxy_pass http://origin; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_cache objects;
       proxy_cache_lock on; proxy_cache_valid 200 1d; }} }} }}
 """)
-        self.spawn(["nginx", "-c", configuration, "-p", self.folder], [self.clear_port, self.tls_port])
+        self.spawn([self.program, "-c", configuration, "-p", self.folder], [self.clear_port, self.tls_port])
 
     def stop(self):
         super().stop()

@@ -1,14 +1,12 @@
 //! Connections to the interface, for axum.
 
-use crate::limits::{FAILED_PAUSE, PATIENCE};
+use crate::limits::PATIENCE;
 use axum::extract::connect_info::Connected;
 use axum::serve::IncomingStream;
 use freshet_net::listener::Listener;
 use freshet_net::places::{Guarded, Place, Places};
-use freshet_net::stream::Stream;
 use std::io;
 use std::sync::Arc;
-use tokio::time::sleep;
 
 /// Accepts for axum.
 pub(crate) struct Door {
@@ -27,19 +25,8 @@ impl axum::serve::Listener for Door {
     type Addr = Option<Arc<Place>>;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        loop {
-            match self.listener.accept().await {
-                Ok((socket, _)) => {
-                    let admitted = self.places.admit(Stream::from(socket));
-                    let Some((stream, place)) = admitted else { continue };
-                    return (stream, Some(place));
-                }
-                Err(error) => {
-                    tracing::error!(%error, "the admin interface cannot accept");
-                    sleep(FAILED_PAUSE).await;
-                }
-            }
-        }
+        let (stream, place) = self.places.accept(&mut self.listener, "the admin interface").await;
+        (stream, Some(place))
     }
 
     fn local_addr(&self) -> io::Result<Self::Addr> {

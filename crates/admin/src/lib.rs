@@ -33,6 +33,8 @@
 
 mod answer;
 mod bans;
+mod blocks;
+mod certificates;
 mod connection;
 mod control;
 mod curve;
@@ -42,6 +44,7 @@ mod guard;
 mod health;
 mod limits;
 mod log;
+mod maintenance;
 mod metrics;
 mod objects;
 mod origins;

@@ -17,7 +17,5 @@ pub(crate) const PATIENCE: Patience = Patience {
 pub(crate) const BODY_BYTES_MAX: usize = 64 << 10;
 /// Threads for what walks the index or waits for disks. More requests of that kind wait.
 pub(crate) const THREADS_MAX: usize = 16;
-/// Pause before accepting again after the listener failed, which is not expected to get better.
-pub(crate) const FAILED_PAUSE: Duration = Duration::from_secs(1);
 /// How often requests of one kind that were refused are logged.
 pub(crate) const REFUSAL_EVERY: Duration = Duration::from_secs(10);

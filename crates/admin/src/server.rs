@@ -8,8 +8,8 @@ use crate::metrics::Metrics;
 use crate::problem::{self, Problem};
 use crate::token::Token;
 use crate::{
-    bans, control, curve, explain, health, log, metrics, objects, origins, purge, settings, stats,
-    stores,
+    bans, blocks, certificates, control, curve, explain, health, log, maintenance, metrics,
+    objects, origins, purge, settings, stats, stores,
 };
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -33,11 +33,15 @@ use utoipa_axum::routes;
 /// Reads the configuration again; the error is what is wrong with it.
 pub type Reload = dyn Fn() -> Result<(), String> + Send + Sync;
 
+/// Who gets certificates for the node, where somebody does.
+pub(crate) type Acme = Option<Arc<freshet_acme::Running>>;
+
 /// What all requests need.
 pub(crate) struct Context {
     pub(crate) node: Arc<Node>,
     pub(crate) reload: Box<Reload>,
     pub(crate) metrics: Metrics,
+    pub(crate) acme: Acme,
     pub(crate) token: Token,
     /// Whether only processes of this machine can connect: over a Unix socket.
     pub(crate) is_local: bool,
@@ -97,7 +101,7 @@ pub fn start(
     token: Token,
     reload: Box<Reload>,
 ) -> Result<Handle, AdminError> {
-    bind(address)?.start(node, token, reload)
+    bind(address)?.start(node, None, token, reload)
 }
 
 impl Bound {
@@ -109,6 +113,7 @@ impl Bound {
     pub fn start(
         self,
         node: Arc<Node>,
+        acme: Acme,
         token: Token,
         reload: Box<Reload>,
     ) -> Result<Handle, AdminError> {
@@ -118,11 +123,12 @@ impl Bound {
             .build()
             .map_err(AdminError::LocalThread)?;
         let address = self.address().clone();
-        let metrics = Metrics::new(Arc::clone(&node));
+        let metrics = Metrics::new(Arc::clone(&node), acme.clone());
         let context = Context {
             node,
             reload,
             metrics,
+            acme,
             token,
             is_local: matches!(address, Address::Unix(_)),
             host_name: host_name(),
@@ -182,6 +188,13 @@ fn router(context: Arc<Context>) -> Router {
         .routes(routes!(purge::purge_all))
         .routes(routes!(bans::bans))
         .routes(routes!(bans::add_ban))
+        .routes(routes!(maintenance::maintenance))
+        .routes(routes!(maintenance::set_maintenance))
+        .routes(routes!(blocks::blocks))
+        .routes(routes!(blocks::add_block))
+        .routes(routes!(blocks::remove_block))
+        .routes(routes!(certificates::certificates))
+        .routes(routes!(certificates::renew))
         .routes(routes!(objects::objects))
         .routes(routes!(stats::stats))
         .routes(routes!(stores::stores))

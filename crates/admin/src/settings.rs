@@ -3,8 +3,8 @@
 use crate::server::Context;
 use axum::Json;
 use axum::extract::State;
-use freshet_node::config::document::{Document, Value as Setting};
-use freshet_node::config::{Settings, keys};
+use freshet_config::document::{Document, Value as Setting};
+use freshet_config::{Settings, keys};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;

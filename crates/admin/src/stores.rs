@@ -70,6 +70,8 @@ pub(crate) struct StoreView {
     hits: u64,
     /// Bytes read for clients.
     read_bytes: u64,
+    /// Objects of which new words were written after a validation, and no bytes.
+    renewals: u64,
 }
 
 /// Lists the disks.
@@ -120,12 +122,13 @@ pub(crate) fn view(disk: &Disk) -> StoreView {
         damaged: count(|counts| counts.damaged.value()),
         hits: count(|counts| counts.hits.value()),
         read_bytes: count(|counts| counts.read_bytes.value()),
+        renewals: count(|counts| counts.renewals_written.value()),
     }
 }
 
 impl StoreView {
     /// What is measured of it, by name and meaning.
-    pub(crate) fn figures(&self) -> [(&'static str, &'static str, f64); 24] {
+    pub(crate) fn figures(&self) -> [(&'static str, &'static str, f64); 25] {
         let is = |health: &str| u8::from(self.health == health).into();
         [
             ("healthy", "Whether the disk is read and written.", is("healthy")),
@@ -168,6 +171,7 @@ impl StoreView {
             ("left", "Times the disk was left.", self.left as f64),
             ("damaged", "Records with a wrong checksum.", self.damaged as f64),
             ("read_bytes", "Bytes read for clients.", self.read_bytes as f64),
+            ("renewals", "Validations that were noted without bytes.", self.renewals as f64),
         ]
     }
 

@@ -63,6 +63,8 @@ pub struct Form {
     pub recoded: bool,
     /// For clients of any coding: `Accept-Encoding` does not select it.
     pub any_coding: bool,
+    /// One of several codings it is kept in: the one that `Accept-Encoding` names first selects it.
+    pub by_coding: bool,
 }
 
 impl Form {
@@ -72,6 +74,7 @@ impl Form {
             | u8::from(self.parts) << 1
             | u8::from(self.recoded) << 2
             | u8::from(self.any_coding) << 3
+            | u8::from(self.by_coding) << 4
     }
 
     /// From [`Form::bits`]; others are ignored.
@@ -81,6 +84,7 @@ impl Form {
             parts: bits & 2 != 0,
             recoded: bits & 4 != 0,
             any_coding: bits & 8 != 0,
+            by_coding: bits & 16 != 0,
         }
     }
 }

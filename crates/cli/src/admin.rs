@@ -1,13 +1,14 @@
 //! Starts the admin interface of a node.
 
+use crate::acme;
 use crate::runtime;
 use anyhow::Result;
 use freshet_admin::{Bound, Handle, Reload, Token};
+use freshet_config::{Mistake, Settings};
 use freshet_net::NetError;
 use freshet_net::address::Address;
 use freshet_net::handover::Inherited;
 use freshet_net::listener::{ListenOptions, Listener};
-use freshet_node::config::{Mistake, Settings};
 use freshet_node::node::{Node, NodeError};
 use freshet_node::preflight;
 use std::io::ErrorKind;
@@ -31,6 +32,7 @@ pub(crate) struct Admin {
 /// When the address cannot be listened on, or the token file not be used.
 pub(crate) fn start(
     node: &Arc<Node>,
+    acme: &acme::Shared,
     directory: &Path,
     inherited: &mut Inherited,
     reload: Box<Reload>,
@@ -51,7 +53,7 @@ pub(crate) fn start(
             (Token::read_or_create(&file)?, file)
         }
     };
-    let handle = bound.start(Arc::clone(node), token, reload)?;
+    let handle = bound.start(Arc::clone(node), acme.clone(), token, reload)?;
     Ok(Some(Admin { listener: kept, handle, token_file }))
 }
 

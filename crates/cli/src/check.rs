@@ -2,6 +2,7 @@
 
 mod origins;
 
+use crate::acme;
 use crate::admin;
 use crate::nodes;
 use crate::self_signed;
@@ -9,10 +10,10 @@ use crate::settings::{SettingsArguments, Source, Wrong};
 use crate::text::print;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use freshet_config::Settings;
+use freshet_config::keys::KEYS;
+use freshet_config::mistake::{Mistake, Place, Severity};
 use freshet_net::address::Address;
-use freshet_node::config::Settings;
-use freshet_node::config::keys::KEYS;
-use freshet_node::config::mistake::{Mistake, Place, Severity};
 use freshet_node::policy::vcl::Files;
 use freshet_node::preflight::{self, Prepared};
 use freshet_vcl::{Diagnostic, Report};
@@ -174,6 +175,7 @@ fn examine(mut settings: Settings, source: Source, is_offline: bool) -> Wrong {
     let running = nodes::running();
     let is_own = |address: &Address| running.iter().any(|node| node.has(address));
     found.extend(preflight::examine(&settings, is_own));
+    found.extend(acme::examine(&settings));
     found.extend(admin::examine(&settings, is_own));
     if let Some(listener) = self_signed::wanted_by(&settings) {
         let message = "TLS without a certificate: a start makes one that it signs itself";

@@ -14,11 +14,11 @@ use crate::{runtime, self_signed};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use figures::{Readings, Summary};
+use freshet_config::Settings;
 use freshet_lab::LabError;
 use freshet_lab::origin::{self, Origin};
 use freshet_lab::viewers::{self, Target, Viewers};
 use freshet_net::handover::Inherited;
-use freshet_node::config::Settings;
 use freshet_node::node::Node;
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -196,7 +196,7 @@ impl Stage {
         self_signed::fill_in(&mut settings, scratch.path())?;
         let node = Node::start(settings, &mut Inherited::default())?;
         let reload = Box::new(|| Err("a demonstration has no configuration to read".to_owned()));
-        let admin = admin::start(&node, scratch.path(), &mut Inherited::default(), reload)?;
+        let admin = admin::start(&node, &None, scratch.path(), &mut Inherited::default(), reload)?;
         // So that `freshet explain` and the others find it.
         let at = admin.as_ref().map(|admin| (admin.handle.address(), admin.token_file.as_path()));
         let registration = Registration::write(scratch.path(), at, &node.addresses())?;

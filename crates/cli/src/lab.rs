@@ -3,6 +3,7 @@
 mod common;
 #[cfg(feature = "router")]
 mod forwarding;
+mod http3;
 mod progress;
 
 use anyhow::{Context, Result, bail};
@@ -54,6 +55,8 @@ enum Scenario {
     #[cfg(feature = "router")]
     /// Packets a second through the edge router without loss.
     Forwarding(forwarding::Forwarding),
+    /// A load over HTTP/3.
+    Http3(http3::Http3),
     /// A scenario of your own, from a TOML file.
     Run(Run),
     /// Two results beside each other.
@@ -322,6 +325,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Scenario::Imdb(imdb) => imdb.run(),
         #[cfg(feature = "router")]
         Scenario::Forwarding(forwarding) => forwarding.run(),
+        Scenario::Http3(http3) => http3.run(),
         Scenario::Run(file) => {
             let custom = Custom::read(&file.file)?;
             perform(&file.common, Duration::from_secs(10), |setup, show| custom.run(setup, show))

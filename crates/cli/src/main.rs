@@ -2,7 +2,10 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to its user")]
 
+mod acme;
 mod admin;
+mod block;
+mod certificate;
 mod check;
 mod client;
 mod control;
@@ -11,6 +14,7 @@ mod demo;
 mod fleet;
 #[cfg(feature = "lab")]
 mod lab;
+mod maintenance;
 mod manual;
 mod mec;
 mod nodes;
@@ -67,6 +71,12 @@ enum Command {
     Explain(control::ExplainArguments),
     /// Forget stored responses, by URL, by tag or all.
     Purge(control::PurgeArguments),
+    /// Block clients for a while, or list those that are.
+    Block(block::Arguments),
+    /// Have a site serve nobody for a while.
+    Maintenance(maintenance::Arguments),
+    /// List the certificates of a node, or renew those it got by itself.
+    Certificate(certificate::Arguments),
     /// Show what a node does right now.
     Top(top::Arguments),
     /// Show the figures of a node since its start.
@@ -114,6 +124,9 @@ fn main() -> ExitCode {
         Command::Explain(arguments) => control::explain(arguments),
         Command::Purge(arguments) => control::purge(arguments),
         Command::Fleet(arguments) => fleet::run(arguments),
+        Command::Block(arguments) => block::run(arguments),
+        Command::Maintenance(arguments) => maintenance::run(arguments),
+        Command::Certificate(arguments) => certificate::run(&arguments),
         Command::Top(arguments) => top::run(arguments),
         Command::Stat(arguments) => control::stat(arguments),
         Command::Log(arguments) => tail::run(arguments),

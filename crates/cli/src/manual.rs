@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Command};
 use clap_complete::Shell;
 use clap_mangen::roff::{Inline, Roff, bold, roman};
-use freshet_node::config::keys::KEYS;
+use freshet_config::keys::KEYS;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

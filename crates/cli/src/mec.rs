@@ -4,14 +4,10 @@ mod demo;
 
 use anyhow::{Context, Result, anyhow};
 use clap::{Args, Subcommand};
-use freshet_base::file;
 use freshet_mec::serve::{self, Config};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
-
-/// Largest configuration that is read.
-const FILE_BYTES_MAX: u64 = 8 << 20;
 
 /// Serve apps at the edge of a mobile network (ETSI MEC).
 #[derive(Args)]
@@ -62,7 +58,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
 
 fn read(path: &Path) -> Result<Config> {
     let shown = path.display();
-    let text = file::read_text(path, FILE_BYTES_MAX).with_context(|| format!("{shown}"))?;
+    let text = crate::text::read(path)?;
     serve::read(&text).map_err(|what| anyhow!("{shown}: {what}"))
 }
 

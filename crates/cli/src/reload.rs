@@ -3,6 +3,7 @@
 //! The admin interface answers with the outcome. A node that has none is sent HUP, and leaves the
 //! outcome in a file of its directory, so that the command fails where the reload did.
 
+use crate::acme;
 use crate::client::NodeArguments;
 use crate::control::list;
 use crate::nodes::Node;
@@ -27,13 +28,14 @@ use std::time::{Duration, Instant};
 /// All that is wrong.
 pub(crate) fn reload(
     node: &node::Node,
+    acme: &acme::Shared,
     arguments: &SettingsArguments,
     directory: &Path,
 ) -> Result<()> {
     let mut begins = vec![NotifyState::Reloading];
     begins.extend(NotifyState::monotonic_usec_now().ok());
     let _ = sd_notify::notify(&begins);
-    let outcome = try_reload(node, arguments, directory);
+    let outcome = try_reload(node, acme, arguments, directory);
     let status = match &outcome {
         Ok(()) => "Serving.".to_owned(),
         Err(error) => {
@@ -46,15 +48,31 @@ pub(crate) fn reload(
     outcome
 }
 
-fn try_reload(node: &node::Node, arguments: &SettingsArguments, directory: &Path) -> Result<()> {
+fn try_reload(
+    node: &node::Node,
+    acme: &acme::Shared,
+    arguments: &SettingsArguments,
+    directory: &Path,
+) -> Result<()> {
     let (mut settings, source) = arguments.load()?;
     self_signed::fill_in(&mut settings, directory)?;
-    node.reload(settings).map_err(|error| source.explain(error))
+    // All that can fail comes before the first change.
+    acme::plan(&settings)?.map_or(Ok(()), |plan| plan.check())?;
+    node.reload(settings).map_err(|error| source.explain(error))?;
+    if let Some(running) = acme {
+        acme::follow(running, &node.snapshot().settings)?;
+    }
+    Ok(())
 }
 
 /// As [`reload`], after HUP: logs the outcome and leaves it for [`run`].
-pub(crate) fn reload_on_signal(node: &node::Node, arguments: &SettingsArguments, directory: &Path) {
-    let text = match reload(node, arguments, directory) {
+pub(crate) fn reload_on_signal(
+    node: &node::Node,
+    acme: &acme::Shared,
+    arguments: &SettingsArguments,
+    directory: &Path,
+) {
+    let text = match reload(node, acme, arguments, directory) {
         Ok(()) => {
             tracing::info!("the configuration was read again");
             DONE.to_owned()

@@ -15,8 +15,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Largest configuration or list of rules that is read.
-const FILE_BYTES_MAX: u64 = 8 << 20;
 /// How long an answer may take: rules are compiled and swapped.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -88,8 +86,8 @@ struct RulesOptions {
 struct SessionsOptions {
     #[command(flatten)]
     ask: Ask,
-    /// Only this client.
-    #[arg(long, value_name = "ADDRESS")]
+    /// Only this client: its address, in a network that has a name ADDRESS@NETWORK.
+    #[arg(long, value_name = "CLIENT")]
     client: Option<String>,
     /// How many at most.
     #[arg(long, default_value_t = 100, value_name = "N")]
@@ -98,10 +96,10 @@ struct SessionsOptions {
     #[arg(long, value_name = "JSON", conflicts_with_all = ["client", "remove", "tag"])]
     add: Option<String>,
     /// Forget this client's session.
-    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["client", "tag"])]
+    #[arg(long, value_name = "CLIENT", conflicts_with_all = ["client", "tag"])]
     remove: Option<String>,
-    /// Set a client's tags: ADDRESS=TAG,TAG; none removes them.
-    #[arg(long, value_name = "ADDRESS=TAGS", conflicts_with = "client")]
+    /// Set a client's tags: CLIENT=TAG,TAG; none removes them.
+    #[arg(long, value_name = "CLIENT=TAGS", conflicts_with = "client")]
     tag: Option<String>,
 }
 
@@ -109,8 +107,8 @@ struct SessionsOptions {
 struct TraceOptions {
     #[command(flatten)]
     ask: Ask,
-    /// The client's address.
-    client: IpAddr,
+    /// The client: its address, in a network that has a name ADDRESS@NETWORK.
+    client: String,
     /// The other end's address.
     server: IpAddr,
     /// Number of the protocol: 6 is TCP, 17 UDP.
@@ -201,16 +199,14 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
 
 fn read(path: &Path) -> Result<Config> {
     let shown = path.display();
-    let text = freshet_base::file::read_text(path, FILE_BYTES_MAX)
-        .with_context(|| format!("{shown} cannot be read"))?;
+    let text = text::read(path)?;
     config::read(&text).map_err(|what| anyhow::anyhow!("{shown}: {what}"))
 }
 
 fn check(config: &Config) -> Result<()> {
     use freshet_router::rule::check;
     let Some(path) = &config.rules else { return Ok(()) };
-    let text = freshet_base::file::read_text(path, FILE_BYTES_MAX)
-        .with_context(|| format!("{} cannot be read", path.display()))?;
+    let text = text::read(path)?;
     let value = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
     let checked =
         check::read(value).and_then(|rules| check::check(&rules, &config.apps, &config.names()));
@@ -333,8 +329,7 @@ fn status(options: &Ask) -> Result<()> {
 fn rules(options: &RulesOptions) -> Result<()> {
     if let Some(path) = &options.set {
         let shown = path.display();
-        let text = freshet_base::file::read_text(path, FILE_BYTES_MAX)
-            .with_context(|| format!("{shown} cannot be read"))?;
+        let text = text::read(path)?;
         let rules: Value = serde_json::from_str(&text).with_context(|| shown.to_string())?;
         let answer = ask(&options.ask, &json!({ "ask": "set-rules", "rules": rules }))?;
         if !options.ask.json {
@@ -369,7 +364,7 @@ fn sessions(options: &SessionsOptions) -> Result<()> {
     } else if let Some(client) = &options.remove {
         json!({ "ask": "remove-session", "client": client })
     } else if let Some(text) = &options.tag {
-        let (client, tags) = text.split_once('=').context("--tag: write it as ADDRESS=TAG,TAG")?;
+        let (client, tags) = text.split_once('=').context("--tag: write it as CLIENT=TAG,TAG")?;
         let tags: Vec<&str> = tags.split(',').filter(|tag| !tag.is_empty()).collect();
         json!({ "ask": "tag", "client": client, "tags": tags })
     } else {
@@ -379,7 +374,7 @@ fn sessions(options: &SessionsOptions) -> Result<()> {
     if options.ask.json {
         return Ok(());
     }
-    if answer.is_object() {
+    if answer.as_object().is_some_and(|answer| !answer.is_empty()) {
         println!("{answer}");
     }
     for session in answer.as_array().into_iter().flatten() {

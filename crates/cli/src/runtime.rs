@@ -5,8 +5,8 @@
 //! for one node anyway.
 
 use anyhow::{Context, Result, bail};
+use freshet_config::Settings;
 use freshet_net::address::Address;
-use freshet_node::config::Settings;
 use rustix::process::geteuid;
 use std::env;
 use std::fs::{self, DirBuilder};

@@ -1,9 +1,9 @@
 //! A certificate for a node that was given none: good for trying things, not for clients.
 
 use anyhow::{Context, Result};
-use freshet_node::config::Settings;
-use freshet_node::config::listeners::{Certificate, Listener};
-use freshet_node::config::mistake::Place;
+use freshet_config::Settings;
+use freshet_config::listeners::{Certificate, Listener};
+use freshet_config::mistake::Place;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -31,7 +31,8 @@ pub(crate) fn fill_in(settings: &mut Settings, directory: &Path) -> Result<bool>
     Ok(true)
 }
 
-/// The listener that wants TLS while no certificate was configured.
+/// The listener that wants TLS while no certificate was configured, and none will be got.
 pub(crate) fn wanted_by(settings: &Settings) -> Option<&Listener> {
-    settings.listeners.iter().find(|listener| listener.tls && settings.certificates.is_empty())
+    let has_none = settings.certificates.is_empty() && settings.acme.is_none();
+    settings.listeners.iter().find(|listener| listener.tls && has_none)
 }

@@ -1,5 +1,6 @@
 //! `freshet serve`: a caching node in front of origins.
 
+use crate::acme;
 use crate::admin::{self, Admin};
 use crate::fleet;
 use crate::nodes::{self, Registration};
@@ -13,7 +14,8 @@ use clap::Args;
 use freshet_net::address::Address;
 use freshet_net::handover::Inherited;
 use freshet_net::readiness;
-use freshet_node::node::Node;
+use freshet_node::node::{Node, NodeError};
+use freshet_node::preflight::Prepared;
 use sd_notify::NotifyState;
 use std::path::Path;
 use std::process::ExitCode;
@@ -60,21 +62,32 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     nodes::check_free(&runtime_directory)?;
     self_signed::fill_in(&mut settings, &runtime_directory)?;
     let mut inherited = Inherited::from_environment()?;
-    let node = Node::start(settings, &mut inherited).map_err(|error| source.explain(error))?;
+    let prepared = Prepared::new(settings, None).map_err(NodeError::Config);
+    let prepared = prepared.map_err(|error| source.explain(error))?;
+    let manager = acme::open(&prepared).map_err(|error| match error.downcast::<NodeError>() {
+        Ok(error) => source.explain(error),
+        Err(error) => error,
+    })?;
+    let node = Node::start_with(prepared, &mut inherited, None);
+    let node = node.map_err(|error| source.explain(error))?;
+    let acme: acme::Shared = manager.map(|manager| manager.start()).transpose()?.map(Arc::new);
     let admin = {
         let (to_reload, directory) = (Arc::clone(&node), runtime_directory.clone());
+        let of_reload = acme.clone();
         let arguments = arguments.settings.clone();
         let reload = move || {
-            reload(&to_reload, &arguments, &directory).map_err(|error| format!("{error:#}"))
+            reload(&to_reload, &of_reload, &arguments, &directory)
+                .map_err(|error| format!("{error:#}"))
         };
-        admin::start(&node, &runtime_directory, &mut inherited, Box::new(reload))
+        admin::start(&node, &acme, &runtime_directory, &mut inherited, Box::new(reload))
             .map_err(|error| source.explain(error))?
     };
     drop((inherited, source));
     let at = admin.as_ref().map(|admin| (admin.handle.address(), admin.token_file.as_path()));
     let registration = Registration::write(&runtime_directory, at, &node.addresses())?;
     let follower = fleet::follow(&node)?;
-    runtime.block_on(control(&node, &arguments.settings, &runtime_directory, admin, signals));
+    let served = Served { node: &node, acme: &acme, arguments: &arguments.settings };
+    runtime.block_on(control(served, &runtime_directory, admin, signals));
     drop(follower);
     node.join();
     drop(registration);
@@ -108,10 +121,16 @@ async fn told_to_end(terminate: &mut Signal, interrupt: &mut Signal) {
     }
 }
 
+/// What runs.
+struct Served<'a> {
+    node: &'a Arc<Node>,
+    acme: &'a acme::Shared,
+    arguments: &'a SettingsArguments,
+}
+
 /// Waits for signals and acts on them, until nothing is left to do.
 async fn control(
-    node: &Arc<Node>,
-    arguments: &SettingsArguments,
+    Served { node, acme, arguments }: Served<'_>,
     directory: &Path,
     admin: Option<Admin>,
     signals: Signals,
@@ -123,8 +142,10 @@ async fn control(
     let successor = loop {
         tokio::select! {
             () = told_to_end(&mut terminate, &mut interrupt) => break None,
-            _ = hang_up.recv() => reload_on_signal(node, arguments, directory),
+            _ = hang_up.recv() => reload_on_signal(node, acme, arguments, directory),
             _ = upgrade.recv() => {
+                // The new process answers what an authority asks, and orders from here on.
+                acme.iter().for_each(|running| running.pause());
                 let started = upgrade::start(node, directory, admin.as_ref().map(|admin| &admin.listener));
                 let started = tokio::select! {
                     biased;
@@ -136,11 +157,13 @@ async fn control(
                     Err(error) => {
                         tracing::error!("not upgraded, this process goes on: {error:#}");
                         upgrade::note_failure(directory, &error);
+                        acme.iter().for_each(|running| running.resume());
                     }
                 }
             }
         }
     };
+    acme.iter().for_each(|running| running.pause());
     // A service manager tells all processes of a service to end. For one that has handed over this is
     // no news: it ends when what it has is answered, as it would anyway.
     let mut words_ignored = u32::from(successor.is_some());
@@ -192,7 +215,12 @@ fn announce(node: &Node, admin: Option<&Admin>) {
     for (address, setting) in node.addresses().iter().zip(&settings.listeners) {
         let tls = setting.tls;
         let url = url(address, tls);
-        eprintln!("listening  {url}{}", if tls { "  (h2, http/1.1)" } else { "" });
+        let protocols = match (tls, node.has_http3(address)) {
+            (false, _) => "",
+            (true, false) => "  (h2, http/1.1)",
+            (true, true) => "  (h3, h2, http/1.1)",
+        };
+        eprintln!("listening  {url}{protocols}");
         first = first.or(Some(url));
     }
     if settings.sites.is_empty() {

@@ -2,9 +2,9 @@
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
-use freshet_node::config::document::Document;
-use freshet_node::config::mistake::{Mistake, render};
-use freshet_node::config::{Settings, keys};
+use freshet_config::document::Document;
+use freshet_config::mistake::{Mistake, render};
+use freshet_config::{Settings, keys};
 use freshet_node::node::NodeError;
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,23 @@
-//! Text for a terminal of 80 columns.
+//! Text for a terminal of 80 columns, and text of files that people name.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use std::io::{self, Write};
+use std::path::Path;
+
+/// Largest configuration or list of rules that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 8 << 20;
 
 /// The width all output keeps to.
 pub(crate) const COLUMNS: usize = 80;
+
+/// All of a configuration, or of a list of rules.
+///
+/// # Errors
+/// Why the file cannot be read, with its name.
+pub(crate) fn read(path: &Path) -> Result<String> {
+    freshet_base::file::read_text(path, FILE_BYTES_MAX)
+        .with_context(|| format!("{} cannot be read", path.display()))
+}
 
 /// Writes to standard output. A reader that has seen enough, as `head` has, ends the program.
 ///
@@ -41,6 +54,16 @@ pub(crate) fn wrap(text: &str, indent: usize, out: &mut String) {
         is_first = false;
     }
     out.push('\n');
+}
+
+/// A time for people: the unit that leaves two digits or three.
+pub(crate) fn span(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} d", seconds / 86_400),
+    }
 }
 
 /// `text`, cut to `width` columns with a sign that it was; control characters made visible, as

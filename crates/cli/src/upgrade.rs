@@ -53,10 +53,11 @@ pub(crate) async fn start(
         command.env_remove(variable);
     }
     let more: Vec<_> = admin.iter().map(|(address, listener)| (address, listener)).collect();
-    node.pass_on(&mut command, &more);
+    let lines = node.pass_on(&mut command, &more).context("lines to the new process")?;
     let readiness = Readiness::of(&mut command)?;
     let line = Line::of(&mut command)?;
     let child = command.spawn().with_context(|| program.display().to_string())?;
+    drop(lines);
     let mut successor = Successor(Some(child));
     tracing::info!(pid = successor.id(), program = %program.display(), "a new process starts");
     node.hand_over(line.opened())?;

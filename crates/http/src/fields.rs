@@ -140,6 +140,18 @@ impl Fields {
         Some(out)
     }
 
+    /// Adds a member to a list field (RFC 9110 §5.6.1), on the one line it then has.
+    pub fn append_to_list(&mut self, name: &str, member: &[u8]) {
+        match self.joined(name) {
+            None => self.append(name, member),
+            Some(mut value) => {
+                value.extend_from_slice(b", ");
+                value.extend_from_slice(member);
+                self.set(name, value);
+            }
+        }
+    }
+
     /// Whether there is a line of this name.
     pub fn contains(&self, name: impl AsRef<[u8]>) -> bool {
         self.position(name.as_ref()).is_some()

@@ -13,6 +13,7 @@
 //! | which purges has the cache behind that it comes from? | [`applied`] |
 //! | what of it may reach an origin that is asked for all? | [`unkeyed`] |
 //! | which stored variant does this request select? | [`vary`] |
+//! | which coding of a body does its client like best? | [`coding`] |
 //! | may the stored response be used now? | [`freshness`] |
 //! | does the client already have it? which part does it want? | [`conditional`], [`range`], [`multipart`] |
 //! | may the origin's response be stored, and for how long? | [`freshness`], [`cache_control`] |
@@ -51,6 +52,7 @@ pub mod applied;
 pub mod cache_control;
 pub mod cache_status;
 pub mod cdn_loop;
+pub mod coding;
 pub mod conditional;
 pub mod date;
 pub mod error;
@@ -60,6 +62,7 @@ pub mod hop_by_hop;
 pub mod message;
 pub mod method;
 pub mod multipart;
+pub mod path;
 pub mod proxy_status;
 pub mod range;
 pub mod reason;

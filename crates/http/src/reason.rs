@@ -180,6 +180,26 @@ reasons! {
         "The client may not do this.";
     ClientTooMany, Error, "client-too-many", "RFC 6585 §4",
         "The client sent too many requests.";
+    ClientBlocked, Error, "client-blocked", "",
+        "The client's network is blocked for a while.";
+    TokenMissing, Error, "token-missing", "",
+        "The request has no token, and what it asks for needs one.";
+    TokenWrong, Error, "token-wrong", "",
+        "The token of the request is not a good one here.";
+    TokenExpired, Error, "token-expired", "",
+        "The token of the request is not valid at this time.";
+    TokenNotForThis, Error, "token-not-for-this", "",
+        "The token of the request is for another URL, method or client.";
+    TokenRevoked, Error, "token-revoked", "",
+        "The token of the request has been revoked.";
+    NetworkDenied, Error, "network-denied", "RFC 9110 §15.5.4",
+        "Clients of this network are not let in.";
+    PasswordMissing, Error, "password-missing", "RFC 7617 §2",
+        "The request has no name and password, and what it asks for needs them.";
+    PasswordWrong, Error, "password-wrong", "RFC 7617 §2",
+        "The name and password of the request are not good ones here.";
+    Maintenance, Error, "maintenance", "RFC 9110 §15.6.4",
+        "The site is under maintenance.";
     MediaAhead, Error, "media-ahead", "",
         "The version of the playlist that is asked for is too far ahead to be waited for.";
     UnknownHost, Error, "unknown-host", "RFC 9110 §15.5.20",

@@ -5,6 +5,7 @@
 //! - [`media`]: H.264 and AAC made in process and packaged as CMAF, no encoder at run time;
 //! - [`manifest`]: the HLS playlists and the DASH MPD that describe them;
 //! - [`origin`]: an HTTP/1.1 server of all this on a thread of its own;
+//! - [`http3`]: a load over HTTP/3;
 //! - [`load`]: the load generator, and [`observe`], what can be known about a server beside it;
 //! - `forwarding`, with the feature `router`: a wire with the edge router, and a load at its ends;
 //! - [`redis`]: in-memory databases and a load for them;
@@ -36,6 +37,7 @@ pub mod demo;
 mod error;
 #[cfg(feature = "router")]
 pub mod forwarding;
+pub mod http3;
 pub mod ladder;
 pub mod load;
 pub mod manifest;

@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 /// First bytes of the file: its kind and version.
 const MAGIC: &[u8; 8] = b"fmecjnl1";
@@ -20,6 +22,10 @@ const HEAD_BYTES: usize = 8;
 const RECORDS_PER_DOCUMENT: u64 = 4;
 /// Records below which that is not worth it.
 const RECORDS_MIN: u64 = 1024;
+
+/// How often the lock is tried, and the pause between: ten seconds.
+const LOCK_TRIES_MAX: u32 = 500;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Changes that are all there or none, and the version after them.
 #[derive(Debug, Deserialize, Serialize)]
@@ -44,12 +50,13 @@ impl Journal {
     /// # Errors
     /// Those of the file; [`io::ErrorKind::InvalidData`] where it is no journal, or is damaged.
     pub(crate) fn open(path: &Path, tree: &mut Tree) -> io::Result<Self> {
+        Self::open_within(path, tree, LOCK_TRIES_MAX)
+    }
+
+    fn open_within(path: &Path, tree: &mut Tree, tries: u32) -> io::Result<Self> {
         let mut file =
             File::options().read(true).write(true).create(true).truncate(false).open(path)?;
-        // Two platforms on one journal would each undo what the other promised.
-        file.try_lock().map_err(|error| {
-            io::Error::new(io::ErrorKind::ResourceBusy, format!("another process has it: {error}"))
-        })?;
+        lock(&file, tries)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
         let mut journal = Self { path: path.to_owned(), file, end: 0, records: 0 };
@@ -126,6 +133,20 @@ impl Journal {
         (self.file, self.end, self.records) = (file, bytes.len() as u64, records + 1);
         Ok(())
     }
+}
+
+/// Two platforms on one journal would each undo what the other promised. One that was killed while it
+/// began a program leaves a process that has its files until it is that program.
+fn lock(file: &File, tries: u32) -> io::Result<()> {
+    for _ in 1..tries {
+        if file.try_lock().is_ok() {
+            return Ok(());
+        }
+        thread::sleep(LOCK_PAUSE);
+    }
+    file.try_lock().map_err(|error| {
+        io::Error::new(io::ErrorKind::ResourceBusy, format!("another process has it: {error}"))
+    })
 }
 
 fn encode(record: &Record) -> io::Result<Vec<u8>> {
@@ -220,7 +241,8 @@ mod tests {
         for name in ["/a", "/b"] {
             journal.append(1, vec![Change::put(name, json!({}), None)]).unwrap();
         }
-        assert_eq!(read(&path).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+        let busy = Journal::open_within(&path, &mut Tree::default(), 2).unwrap_err();
+        assert_eq!(busy.kind(), io::ErrorKind::ResourceBusy);
         drop(journal);
         let mut bytes = fs::read(&path).unwrap();
         bytes[MAGIC.len() + HEAD_BYTES + 3] ^= 1;
@@ -228,6 +250,17 @@ mod tests {
         assert_eq!(read(&path).unwrap_err().kind(), io::ErrorKind::InvalidData);
         fs::write(&path, b"something else").unwrap();
         assert_eq!(read(&path).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn what_a_process_leaves_of_it_for_a_moment_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        let journal = Journal::open(&path, &mut Tree::default()).unwrap();
+        assert!(Journal::open_within(&path, &mut Tree::default(), 1).is_err());
+        let leaving = thread::spawn(move || drop(journal));
+        assert!(Journal::open(&path, &mut Tree::default()).is_ok());
+        leaving.join().unwrap();
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //!   request, the time and a random name go in, an [`Answer`] and changes come out;
 //! - [`radio`]: what a radio network tells, and a simulator of one;
 //! - [`callback`], [`notify`]: where notifications may go, and in which order they do;
+//! - `life`, `runtime`: what is done to app instances, step by step, and the containers they run in;
 //! - [`token`], [`client`]: OAuth 2.0 client credentials and access tokens of RFC 9068.
 //!
 //! What it must never know: how packets are forwarded. Traffic rules are handed to the edge router as a
@@ -31,12 +32,14 @@ mod api;
 pub mod callback;
 pub mod client;
 mod journal;
+mod life;
 pub mod limits;
 pub mod notify;
 mod platform;
 pub mod problem;
 mod query;
 pub mod radio;
+mod runtime;
 pub mod serve;
 mod shape;
 mod table;
@@ -46,6 +49,10 @@ mod tree;
 
 pub use callback::CallbackPolicy;
 pub use client::Client;
-pub use platform::{Answer, App, Call, Decision, PacketPath, Platform, Resolved, Setup};
+pub use life::{Found, Place, Step, Task, Work};
+pub use platform::{
+    Access, Answer, App, Call, Decision, DeviceApp, Host, Neighbour, NeighbourApp, PacketPath,
+    Platform, Resolved, Setup, Technology,
+};
 pub use problem::Problem;
 pub use token::Issuer;

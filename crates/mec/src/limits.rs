@@ -14,6 +14,12 @@ pub const PATIENCE: Patience = Patience {
 };
 /// Longest body of a request, in bytes: a full list of services fits many times.
 pub const BODY_BYTES_MAX: usize = 256 << 10;
+/// Longest archive of a package, in bytes.
+pub const PACKAGE_BYTES_MAX: usize = 2 << 30;
+/// How long the next bytes of a package may take, in milliseconds.
+pub const PACKAGE_SILENCE_MS_MAX: u64 = 10_000;
+/// Packages that are received or checked at a time.
+pub const UPLOADS_MAX: usize = 4;
 /// Deepest JSON, in objects and lists within each other. The standard's own types have ten.
 pub const DEPTH_MAX: usize = 32;
 /// Mistakes of a body that are named.
@@ -50,3 +56,23 @@ pub const TOKEN_BYTES_MAX: usize = 4096;
 pub const TOKENS_MAX: usize = 4096;
 /// Longest record of the journal, in bytes.
 pub const RECORD_BYTES_MAX: usize = 4 << 20;
+/// How long an app may take to answer after its start, in milliseconds.
+pub const ANSWER_MS_MAX: u64 = 30_000;
+/// How long an app may take to end after it was asked to by a signal, in milliseconds, where it is not
+/// to end at once.
+pub const STOP_MS: u64 = 10_000;
+/// Pause after a step of an app's life that failed, in milliseconds, for each time in a row.
+pub const LIFE_RETRY_MS: u64 = 500;
+/// How often a step is tried that nothing takes back.
+pub const TRIES_MAX: u32 = 5;
+/// Pause before an app that ended by itself is started again, in milliseconds; it doubles for each time
+/// in a row, up to [`RESTART_MS_MAX`].
+pub const RESTART_MS: u64 = 500;
+/// Longest pause before an app is started again, in milliseconds.
+pub const RESTART_MS_MAX: u64 = 60_000;
+/// How long an app has to stay up, in milliseconds, for its next end to be the first one again.
+pub const HEALTHY_MS: u64 = 60_000;
+/// Occurrences of operations that are kept after they ended, of all instances.
+pub const OCCURRENCES_MAX: usize = 1024;
+/// Longest output of an app that is kept, in bytes; what is beyond begins anew.
+pub const LOG_BYTES_MAX: u64 = 8 << 20;

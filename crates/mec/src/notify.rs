@@ -49,6 +49,11 @@ struct Host {
 }
 
 impl Queue {
+    /// How many wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+
     /// Has a notification delivered. One that finds no room is dropped and counted.
     pub fn push(&mut self, notice: Notice) {
         let host = self.hosts.entry(notice.target.authority()).or_default();

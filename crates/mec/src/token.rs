@@ -5,6 +5,7 @@
 
 use crate::limits::{TOKEN_BYTES_MAX, TOKEN_S, TOKENS_MAX};
 use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair,
@@ -57,6 +58,8 @@ pub struct Issuer {
     key_id: String,
     issuer: String,
     audience: String,
+    /// What secrets of app instances are made with.
+    secrets: hmac::Key,
 }
 
 impl std::fmt::Debug for Issuer {
@@ -80,7 +83,14 @@ impl Issuer {
         let [x, y] = coordinates(pair.public_key().as_ref())?;
         let thumbprint = format!(r#"{{"crv":"P-256","kty":"EC","x":"{x}","y":"{y}"}}"#);
         let key_id = BASE64.encode(digest(&SHA256, thumbprint.as_bytes()));
-        Some(Self { pair, key_id, issuer: issuer.to_owned(), audience: audience.to_owned() })
+        let secrets = hmac::Key::new(hmac::HMAC_SHA256, digest(&SHA256, key).as_ref());
+        let (issuer, audience) = (issuer.to_owned(), audience.to_owned());
+        Some(Self { pair, key_id, issuer, audience, secrets })
+    }
+
+    /// A secret for a client that the platform itself makes: it is nowhere kept.
+    pub(crate) fn secret_of(&self, client: &str) -> String {
+        BASE64.encode(hmac::sign(&self.secrets, client.as_bytes()))
     }
 
     /// The public key, as a set of keys (RFC 7517 §5).

@@ -8,7 +8,7 @@
 //!   its segments and its window are, how far it has come, and what it names.
 //! - [`hls`] has the scanner below it, line by line, and playlists as players use them; [`mpd`] the
 //!   same for DASH.
-//! - [`cmcd`] has what players say of themselves.
+//! - [`cmcd`] has what players say of themselves, [`cmsd`] what servers tell them.
 //!
 //! It does no I/O, reads no clock, resolves no reference and knows no cache. What it reads is an
 //! origin's: broken, endless, huge and lying manifests cost bounded time and memory ([`limits`]) and
@@ -31,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cmcd;
+pub mod cmsd;
 mod error;
 mod format;
 pub mod hls;

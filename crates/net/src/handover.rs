@@ -8,10 +8,13 @@
 use crate::address::Address;
 use crate::error::NetError;
 use crate::listener::Listener;
+use crate::quic::port::UdpPort;
+use crate::quic::relay::Relay;
 use crate::succession;
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -28,11 +31,16 @@ const SYSTEMD_FD_FIRST: RawFd = 3;
 /// Descriptors one process passes on, at most: workers times addresses is far below.
 const FDS_MAX: usize = 16 * 1024;
 
-/// Listeners this process was started with. Each is taken once by whoever is configured for its
+/// The environment variable that names inherited UDP ports, each with the line to the process before
+/// ([`Relay`]): `7+8,9+10`.
+pub const UDP_FDS_VARIABLE: &str = "FRESHET_UDP_FDS";
+
+/// Sockets this process was started with. Each is taken once by whoever is configured for its
 /// address; the rest close on drop.
 #[derive(Debug, Default)]
 pub struct Inherited {
     listeners: Vec<Inheritance>,
+    ports: Vec<(UdpPort, Option<Relay>)>,
     predecessor: Option<UnixStream>,
 }
 
@@ -68,13 +76,33 @@ impl Inherited {
         let known: BTreeSet<RawFd> = wanted.iter().map(|(fd, _)| *fd).collect();
         wanted.extend(systemd.into_iter().filter(|fd| !known.contains(fd)).map(|fd| (fd, None)));
 
+        let at = |fd: RawFd| move |error: NetError| refuse(format!("descriptor {fd}: {error}"));
+        let mut ports = Vec::new();
+        for (fd, line) in parse_pairs(&text(UDP_FDS_VARIABLE).unwrap_or_default())? {
+            let port = adopt(fd).and_then(UdpPort::inherited).map_err(at(fd))?;
+            let line = adopt(line).map_err(at(line))?;
+            let line = Relay::inherited(line).map_err(|error| refuse(error.to_string()))?;
+            ports.push((port, Some(line)));
+        }
         let mut listeners = Vec::with_capacity(wanted.len());
         for (fd, named) in wanted {
-            let adopted = adopt(fd).and_then(Listener::from_fd);
-            let listener = adopted.map_err(|error| refuse(format!("descriptor {fd}: {error}")))?;
+            let socket = adopt(fd).map_err(at(fd))?;
+            // systemd passes what a socket unit's `ListenDatagram=` says, too.
+            if named.is_none() && is_datagram(&socket) {
+                ports.push((UdpPort::inherited(socket).map_err(at(fd))?, None));
+                continue;
+            }
+            let listener = Listener::from_fd(socket).map_err(at(fd))?;
             listeners.push(Inheritance { named, listener });
         }
-        Ok(Self { listeners, predecessor: succession::inherited() })
+        Ok(Self { listeners, ports, predecessor: succession::inherited() })
+    }
+
+    /// Takes all UDP ports of this address, in the order in which they were bound, with the lines to
+    /// the process before.
+    pub fn take_udp(&mut self, address: SocketAddr) -> Vec<(UdpPort, Option<Relay>)> {
+        let is_it = |(port, _): &mut (UdpPort, _)| port.local_address() == address;
+        self.ports.extract_if(.., is_it).collect()
     }
 
     /// Takes the next listener for this address, if one is left. Several workers that share an
@@ -109,6 +137,14 @@ pub fn pass_on(command: &mut Command, listeners: &[(&Address, &Listener)]) {
         .collect();
     command.env(LISTEN_FDS_VARIABLE, text.join(","));
     inherit(command, fds);
+}
+
+/// Lets the process that `command` starts inherit UDP ports, each with one end of a line.
+pub fn pass_on_udp(command: &mut Command, ports: &[(BorrowedFd<'_>, BorrowedFd<'_>)]) {
+    let pairs = ports.iter().map(|(port, line)| (port.as_raw_fd(), line.as_raw_fd()));
+    let text: Vec<String> = pairs.clone().map(|(port, line)| format!("{port}+{line}")).collect();
+    command.env(UDP_FDS_VARIABLE, text.join(","));
+    inherit(command, pairs.flat_map(|(port, line)| [port, line]).collect());
 }
 
 /// Leaves these descriptors open in the process that `command` starts.
@@ -146,6 +182,28 @@ fn parse(text: &str) -> Result<Vec<(RawFd, Address)>, NetError> {
         fds.push((fd, address));
     }
     Ok(fds)
+}
+
+/// Reads the value of [`UDP_FDS_VARIABLE`].
+fn parse_pairs(text: &str) -> Result<Vec<(RawFd, RawFd)>, NetError> {
+    let mut pairs = Vec::new();
+    let mut seen = BTreeSet::new();
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let pair = part.split_once('+');
+        let pair = pair.and_then(|(port, line)| Some((port.parse().ok()?, line.parse().ok()?)));
+        let is_new = |fd: RawFd, seen: &mut BTreeSet<_>| fd >= SYSTEMD_FD_FIRST && seen.insert(fd);
+        let pair = pair.filter(|(port, line)| is_new(*port, &mut seen) && is_new(*line, &mut seen));
+        let Some(pair) = pair.filter(|_| pairs.len() < FDS_MAX / 2) else {
+            return Err(refuse(format!("`{part}` is not descriptor+descriptor")));
+        };
+        pairs.push(pair);
+    }
+    Ok(pairs)
+}
+
+fn is_datagram(socket: &OwnedFd) -> bool {
+    rustix::net::sockopt::socket_type(socket)
+        .is_ok_and(|kind| kind == rustix::net::SocketType::DGRAM)
 }
 
 /// The descriptors systemd passed, if they are for this process.
@@ -203,6 +261,15 @@ mod tests {
         let unix = Address::Unix("/run/a,b%.sock".into());
         assert_eq!(read, [(3, address("127.0.0.1:80")), (4, address(":8000")), (9, unix)]);
         assert_eq!(parse(""), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn ports_come_with_their_lines() {
+        assert_eq!(parse_pairs("7+8,9+10"), Ok(vec![(7, 8), (9, 10)]));
+        assert_eq!(parse_pairs(""), Ok(Vec::new()));
+        for text in ["7", "7+7", "7+8,8+9", "2+9", "x+9", "7+"] {
+            assert!(parse_pairs(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -34,6 +34,7 @@
 //! ```
 
 pub mod address;
+pub mod controls;
 pub mod descriptor;
 pub mod error;
 pub mod handover;

@@ -78,6 +78,9 @@ pub const HANDSHAKES_UNASKED_MAX: usize = 100;
 /// Handshakes of QUIC that are open on one worker before no more begin.
 pub const HANDSHAKES_OPEN_MAX: usize = 2000;
 
+/// Ids of handshakes that a process has begun and one after it leaves to it: two for each.
+pub const BEGUN_BEFORE_MAX: usize = 2 * HANDSHAKES_OPEN_MAX;
+
 /// Stateless resets that one worker sends in a second. Each is shorter than what it answers, so it is
 /// of little use to an attacker; this bounds the rest.
 pub const RESETS_PER_SECOND_MAX: u32 = 200;

@@ -5,6 +5,7 @@
 //! the one that has waited longest for its client loses its own: slow clients, and those that only
 //! connect, cost one another their connections and nobody else.
 
+use crate::listener::Listener;
 use crate::stream::Stream;
 use std::future::Future;
 use std::io;
@@ -14,6 +15,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
+
+/// Pause before accepting again after the listener failed, which is not expected to get better.
+const FAILED_PAUSE: Duration = Duration::from_secs(1);
 
 /// What clients of an interface may cost.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +78,28 @@ impl Places {
         Some((Guarded::new(stream, Arc::clone(&place), Arc::clone(self)), place))
     }
 
+    /// The next connection of a listener that gets a place. While it cannot accept, that is said in the
+    /// log as a failure of `who`, and tried again.
+    pub async fn accept(
+        self: &Arc<Self>,
+        listener: &mut Listener,
+        who: &str,
+    ) -> (Guarded, Arc<Place>) {
+        loop {
+            match listener.accept().await {
+                Ok((socket, _)) => {
+                    if let Some(admitted) = self.admit(Stream::from(socket)) {
+                        return admitted;
+                    }
+                }
+                Err(error) => {
+                    tracing::error!(%error, "{who} cannot accept");
+                    sleep(FAILED_PAUSE).await;
+                }
+            }
+        }
+    }
+
     /// A place for a new connection, taken from another where there is none; `None` where all of
     /// them are being worked for, which takes the token.
     fn take(&self) -> Option<Arc<Place>> {
@@ -87,7 +113,13 @@ impl Places {
                 .map(|(index, _)| index)?;
             open.swap_remove(longest).end();
         }
-        let state = State { step: Step::Idle, served: Instant::now(), ended: false, waker: None };
+        let state = State {
+            step: Step::Idle,
+            served: Instant::now(),
+            more_bytes: 0,
+            ended: false,
+            waker: None,
+        };
         let place = Arc::new(Place { state: Mutex::new(state) });
         open.push(Arc::clone(&place));
         Some(place)
@@ -113,6 +145,8 @@ struct State {
     step: Step,
     /// When its last request was done, or it was accepted.
     served: Instant,
+    /// Bytes that the request may have besides those any may.
+    more_bytes: usize,
     /// Another connection needed the place.
     ended: bool,
     waker: Option<Waker>,
@@ -124,10 +158,19 @@ impl Place {
         self.state().step = Step::Working;
     }
 
+    /// As [`Self::begin_work`], before the request is whole: so many bytes more may come of it. Whoever
+    /// reads them sees to it that they come in time.
+    pub fn begin_upload(&self, more_bytes: usize) {
+        let mut state = self.state();
+        state.step = Step::Working;
+        state.more_bytes = more_bytes;
+    }
+
     /// Its answer is made.
     pub fn end_work(&self) {
         let mut state = self.state();
         state.step = Step::Sending;
+        state.more_bytes = 0;
         state.served = Instant::now();
     }
 
@@ -224,7 +267,9 @@ impl AsyncRead for Guarded {
                 }
                 // Also of what is sent while we work: it is kept for later.
                 self.received_bytes += buffer.filled().len() - before;
-                if self.received_bytes > self.places.patience.request_bytes_max {
+                let more = self.place.state().more_bytes;
+                let bytes_max = self.places.patience.request_bytes_max.saturating_add(more);
+                if self.received_bytes > bytes_max {
                     return Poll::Ready(Err(io::ErrorKind::FileTooLarge.into()));
                 }
                 Poll::Ready(Ok(()))

@@ -5,8 +5,8 @@
 
 #![allow(clippy::print_stdout, reason = "its figures are what it is for")]
 
-use freshet_node::config::Settings;
-use freshet_node::config::document::Document;
+use freshet_config::Settings;
+use freshet_config::document::Document;
 use freshet_node::snapshot::Draft;
 use std::fmt::Write as _;
 use std::hint::black_box;

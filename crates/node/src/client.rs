@@ -2,6 +2,7 @@
 
 use crate::ledger::network::Network;
 use crate::transcript::{Tag, Transcript};
+use freshet_net::controls::Controls;
 use freshet_net::proxy::Header;
 use freshet_net::tls::TlsInfo;
 use std::cell::Cell;
@@ -34,6 +35,8 @@ pub struct Client {
     pub alt_svc: Option<Arc<str>>,
     /// TLS facts, on a TLS listener.
     pub tls: Option<TlsInfo>,
+    /// How it sends, where a policy has a say in that.
+    pub controls: Option<Controls>,
     /// What happens to the connection.
     pub transcript: Transcript,
     /// Timeouts that a policy has set for it.
@@ -64,6 +67,8 @@ pub enum End {
     PartUnsent,
     /// It became a tunnel, and that is over.
     Tunnelled,
+    /// The client may not connect now.
+    Refused,
     /// The policy failed.
     PolicyFailed,
 }
@@ -81,6 +86,7 @@ impl End {
             Self::Unsent => "TX_ERROR",
             Self::PartUnsent => "RANGE_SHORT",
             Self::Tunnelled => "TX_PIPE",
+            Self::Refused => "OVERLOAD",
             Self::PolicyFailed => "VCL_FAILURE",
         }
     }

@@ -1,16 +1,17 @@
 //! A request and its response, the same for every protocol: what sessions hand to the machine in
 //! `crate::request` and get back from it.
 
+use crate::assembly::Nesting;
 use crate::body::RequestBody;
 use crate::client::Client;
 use crate::delivery::ResponseBody;
-use crate::esi::assemble::Nesting;
 use crate::ledger::requests::Charge;
 use crate::sites::SiteRef;
 use crate::transcript::Transcript;
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_http::reason::Reason;
+use freshet_limits::Held;
 use freshet_origin::raw::RawConnection;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -145,12 +146,14 @@ pub struct Facts {
     pub origin: Option<Arc<str>>,
     /// The site, where the request was for one.
     pub site: Option<SiteRef>,
+    /// That it counts as under way, for limits on that.
+    pub under_way: Option<Rc<[Held]>>,
 }
 
 impl Facts {
     /// Facts of a response without an origin.
     pub fn local(reason: Reason) -> Self {
-        Self { reason, hit: false, origin: None, site: None }
+        Self { reason, hit: false, origin: None, site: None, under_way: None }
     }
 }
 

@@ -1,13 +1,13 @@
 //! The node: a request's way from a client's connection to the cache or an origin and back.
 //!
-//! It owns the configuration, the workers, the sessions and the state machine every request goes
+//! It owns the workers, the sessions and the state machine every request goes
 //! through, for every protocol the same. Decisions it leaves to a [`policy::Policy`]; what HTTP
 //! means it asks `freshet-http`; objects, bodies, sockets and origins are the business of the
 //! crates below. It never formats a log line on a worker and never reads a disk.
 //!
 //! | a reader looks for | it is in |
 //! |---|---|
-//! | what `freshet.toml` can say | [`config::keys`] |
+//! | what `freshet.toml` can say | [`freshet_config::keys`] |
 //! | the states of a request | `request` |
 //! | the states of a fetch | `fetch` |
 //! | HTTP/1 and HTTP/2 connections | `session` |
@@ -15,16 +15,17 @@
 //! | start, reload, drain, hand-over | [`node`] |
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod applied;
+pub mod assembly;
 pub mod bans;
 pub mod body;
 pub mod client;
-pub mod coding;
-pub mod config;
 pub mod decisions;
 pub mod delivery;
 mod disk;
-pub mod esi;
+pub mod doors;
+pub mod error_pages;
 pub mod exchange;
 pub mod expiry;
 mod fetch;
@@ -32,6 +33,7 @@ mod handover;
 pub mod ids;
 mod keepers;
 pub mod ledger;
+pub mod limiter;
 pub mod log;
 mod lower;
 pub mod media;

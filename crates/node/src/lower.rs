@@ -1,9 +1,9 @@
 //! Memory of a lower class: opening it, and the thread that moves objects back from it.
 
-use crate::config::Settings;
-use crate::config::lower::LowerMemory;
 use crate::keepers::{Admission, Candidate, Keeper, class_of};
 use freshet_cache::{Cache, LowerTakes, Object};
+use freshet_config::Settings;
+use freshet_config::lower::LowerMemory;
 use freshet_store::{Arena, StoreError};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -2,9 +2,6 @@
 
 use crate::applied::Applied;
 use crate::bans::Bans;
-use crate::config::Mistake;
-use crate::config::Settings;
-use crate::config::listeners::Listener as ListenerSettings;
 use crate::decisions::Decisions;
 use crate::disk::DiskKeeper;
 use crate::expiry::Expiry;
@@ -12,11 +9,12 @@ use crate::handover::{self, Giving};
 use crate::ids::Ids;
 use crate::keepers::{Keeper, Keepers};
 use crate::ledger::requests::RequestMemory;
+use crate::limiter::Limiter;
 use crate::log::{AccessLog, Opened};
 use crate::lower::{LowerKeeper, Mover};
 use crate::media::{Channels, Sessions};
 use crate::preflight::{Prepared, no_address, no_log, no_store};
-use crate::quic_ports;
+use crate::quic_ports::{self, Lines};
 use crate::snapshot::{Draft, Snapshot};
 use crate::stats::{Sums, WorkerStats};
 use crate::transcript::Scribe;
@@ -24,6 +22,10 @@ use crate::worker::{self, Command, Port, QuicPort, Shared};
 use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
 use freshet_cache::{Cache, CacheError, Secret};
+use freshet_config::Mistake;
+use freshet_config::Settings;
+use freshet_config::listeners::{Http3, Listener as ListenerSettings};
+use freshet_config::settings::memory_ahead_bytes;
 use freshet_net::NetError;
 use freshet_net::address::Address;
 use freshet_net::handover::Inherited;
@@ -32,11 +34,11 @@ use freshet_net::tls::certificate::CertificateStore;
 use freshet_net::tls::client_auth::ClientAuth;
 use freshet_net::tls::server::{MinVersion, ServerOptions, server_config};
 use freshet_net::tls::ticket::{ROTATION, TicketKeys};
-use freshet_net::tls::{ALPN_HTTP_1_1, ALPN_HTTP_2, ALPN_HTTP_3};
+use freshet_net::tls::{ALPN_ACME_TLS, ALPN_HTTP_1_1, ALPN_HTTP_2, ALPN_HTTP_3};
 use freshet_net::topology::{Topology, pin_current_thread};
 use freshet_net::trust::TrustedPeers;
 use freshet_store::disk::Disks;
-use freshet_store::{Arena, StoreError};
+use freshet_store::{Ahead, Arena, StoreError};
 use rustls::ServerConfig;
 use std::io;
 use std::net::SocketAddr;
@@ -81,6 +83,10 @@ pub struct Node {
     certificates: Option<Arc<CertificateStore>>,
     /// Of memory of a lower class.
     mover: Option<Mover>,
+    /// Who takes memory from the kernel before it is needed, until the node stops.
+    ahead: Mutex<Option<Ahead>>,
+    /// Ports of HTTP/3.
+    quic: Vec<quic_ports::Served>,
     draining: AtomicBool,
 }
 
@@ -141,11 +147,19 @@ impl Node {
             // Until the fleet's log has said that nothing was missed.
             cache.fence(u64::MAX);
         }
+        // A process before may still have as much as it has.
+        let ready_bytes = match settings.memory_ahead_bytes {
+            u64::MAX if takes_over => memory_ahead_bytes(settings.memory_bytes),
+            bytes => bytes,
+        };
+        let ahead = (ready_bytes > 0).then(|| Ahead::start(&arena, ready_bytes).ok()).flatten();
         let mover = Mover::start(&settings, &cache, takes_over)?;
         let log = AccessLog::start(&settings.log.access, format)
             .map_err(|error| refuse(no_log(&settings, &error)))?;
         let bans = Bans::new(disks.clone());
+        let challenges = certificates.as_ref().map(|store| Arc::clone(store.challenges()));
         let shared = Arc::new(Shared {
+            challenges: challenges.unwrap_or_default(),
             requests: Arc::new(RequestMemory::new(Arc::clone(&arena))),
             arena,
             keepers: keepers(disks.as_ref(), &cache, mover.is_some()),
@@ -167,6 +181,7 @@ impl Node {
             taking: OnceLock::new(),
             giving: Mutex::default(),
             applied: Applied::default(),
+            limiter: Limiter::new(settings.limits.rate_keys_max),
         });
         if let Some(line) = predecessor {
             handover::take_over(line, &shared, &draft.sites);
@@ -175,6 +190,7 @@ impl Node {
         let mut listeners = Vec::new();
         let mut ports: Vec<Vec<Port>> = cpus.iter().map(|_| Vec::new()).collect();
         let mut quic: Vec<Vec<QuicPort>> = cpus.iter().map(|_| Vec::new()).collect();
+        let mut quic_served = Vec::new();
         for (index, listener) in settings.listeners.iter().enumerate() {
             let name = listener.name.clone().unwrap_or_else(|| format!("a{index}")).into();
             let tls = match &listener.client_auth {
@@ -182,9 +198,18 @@ impl Node {
                 auth @ Some(_) => tls(auth.as_ref())?,
             };
             open(listener, &name, tls.as_ref(), inherited, &mut ports, &mut listeners)?;
-            if let Some(store) = certificates.as_ref().filter(|_| listener.http3) {
+            if let Some(store) = certificates.as_ref().filter(|_| listener.http3 != Http3::Off) {
                 let tls = http3_config(store, listener.client_auth.as_ref())?;
-                open_http3(&name, &tls, &mut ports, &mut quic)?;
+                let opened = open_http3(&name, &tls, inherited, &mut ports, &mut quic);
+                match (opened, listener.http3) {
+                    (Ok(served), _) => quic_served.extend(served),
+                    (Err(error), Http3::Required) => {
+                        return Err(refuse(no_address(&error, listener.place)));
+                    }
+                    (Err(error), _) => {
+                        tracing::warn!(%error, "there is no HTTP/3: the UDP port cannot be had");
+                    }
+                }
             }
         }
         let own_ports =
@@ -199,6 +224,8 @@ impl Node {
             listeners: Mutex::new(listeners),
             certificates,
             mover,
+            ahead: Mutex::new(ahead),
+            quic: quic_served,
             draining: AtomicBool::new(false),
         });
         let ports = ports.into_iter().zip(quic);
@@ -246,6 +273,7 @@ impl Node {
     /// Accepts no more and lets what is open finish, for as long as `drain` says.
     pub fn drain(&self) {
         self.draining.store(true, Relaxed);
+        lock(&self.ahead).take();
         if let Some(giving) = self.giving() {
             giving.drains();
             if let Some(disks) = &self.shared.disks {
@@ -261,6 +289,7 @@ impl Node {
         if let Some(giving) = self.giving() {
             giving.end();
         }
+        lock(&self.ahead).take();
         self.tell(|| Command::Stop);
         lock(&self.listeners).clear();
     }
@@ -314,18 +343,36 @@ impl Node {
             .collect()
     }
 
+    /// Whether clients may speak HTTP/3 at this address.
+    pub fn has_http3(&self, address: &Address) -> bool {
+        matches!(address, Address::Tcp(address) if self.quic.iter().any(|port| port.is_at(*address)))
+    }
+
+    /// The certificates it shows, where a listener has TLS.
+    pub fn certificates(&self) -> Option<&Arc<CertificateStore>> {
+        self.certificates.as_ref()
+    }
+
     /// Sums of all workers' counters.
     pub fn sums(&self) -> Sums {
         Sums::of(self.shared.stats.iter().map(|stats| &**stats))
     }
 
     /// Lets the process that `command` starts take over the listening sockets, and `more` that
-    /// belong to the same program.
-    pub fn pass_on(&self, command: &mut std::process::Command, more: &[(&Address, &Listener)]) {
+    /// belong to the same program. What it returns has to be dropped once that is started.
+    ///
+    /// # Errors
+    /// There are no descriptors left.
+    pub fn pass_on(
+        &self,
+        command: &mut std::process::Command,
+        more: &[(&Address, &Listener)],
+    ) -> io::Result<Lines> {
         let listeners = lock(&self.listeners);
         let mut pairs: Vec<_> = listeners.iter().map(|(address, each)| (address, each)).collect();
         pairs.extend(more);
         freshet_net::handover::pass_on(command, &pairs);
+        quic_ports::pass_on(command, &self.quic)
     }
 
     /// Hands what is in memory over to the process at the other end of `line`, which was just
@@ -441,17 +488,18 @@ fn open(
 fn open_http3(
     name: &Arc<str>,
     tls: &Arc<ServerConfig>,
+    inherited: &mut Inherited,
     ports: &mut [Vec<Port>],
     quic: &mut [Vec<QuicPort>],
-) -> Result<(), NodeError> {
+) -> Result<Vec<quic_ports::Served>, NetError> {
     let of_listener = |port: &&mut Port| Arc::ptr_eq(&port.name, name);
     let mut own: Vec<&mut Port> = ports.iter_mut().flatten().filter(of_listener).collect();
     let address = own.first().map(|port| port.listener.local_address().clone());
-    let Some(Address::Tcp(address)) = address else { return Ok(()) };
-    quic_ports::open(name, address, tls, quic)?;
+    let Some(Address::Tcp(address)) = address else { return Ok(Vec::new()) };
+    let served = quic_ports::open(name, address, tls, inherited, quic)?;
     let alt_svc = quic_ports::advertisement(address.port());
     own.iter_mut().for_each(|port| port.alt_svc = Some(Arc::clone(&alt_svc)));
-    Ok(())
+    Ok(served)
 }
 
 /// Keys whose values differ and that a reload leaves as they are.
@@ -462,6 +510,7 @@ fn fixed(before: &Settings, next: &Settings) -> impl Iterator<Item = &'static st
         ("memory", before.memory_bytes != next.memory_bytes),
         ("lower_memory", before.lower_memory != next.lower_memory),
         ("store", before.stores != next.stores),
+        ("acme.terms_agreed", before.acme.is_some() != next.acme.is_some()),
         ("fleet", before.fleet != next.fleet),
         ("cache.objective", before.site.cache.objective != next.site.cache.objective),
         ("admin.listen", before.admin_listen != next.admin_listen),
@@ -490,10 +539,12 @@ fn tls_config(
     settings: &Settings,
     client_auth: Option<&ClientAuth>,
 ) -> Result<Arc<ServerConfig>, NodeError> {
+    let mut protocols = vec![ALPN_HTTP_2, ALPN_HTTP_1_1];
+    protocols.extend(settings.acme.as_ref().map(|_| ALPN_ACME_TLS));
     Ok(server_config(
         Arc::clone(store),
         &ServerOptions {
-            alpn: vec![ALPN_HTTP_2.into(), ALPN_HTTP_1_1.into()],
+            alpn: protocols.into_iter().map(Into::into).collect(),
             tickets: Some(TicketKeys::random(ROTATION)),
             min_version: if settings.tls13_only { MinVersion::Tls13 } else { MinVersion::Tls12 },
             client_auth: client_auth.cloned(),

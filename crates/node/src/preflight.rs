@@ -5,14 +5,14 @@
 //! takes for itself, as addresses, disks and the log, a check only looks at: a node that runs goes on
 //! undisturbed. The words for what is wrong with these are here, for both.
 
-use crate::config::mistake::{Mistake, Place};
-use crate::config::settings::{LogTarget, Settings};
-use crate::config::stores::Store;
-use crate::config::values::machine_memory_bytes;
 use crate::log::Format;
 use crate::snapshot::{Draft, Snapshot};
 use freshet_base::clock::UnixMillis;
 use freshet_base::units::format_bytes;
+use freshet_config::mistake::{Mistake, Place};
+use freshet_config::settings::{LogTarget, Settings};
+use freshet_config::stores::Store;
+use freshet_config::values::machine_memory_bytes;
 use freshet_net::NetError;
 use freshet_net::address::Address;
 use freshet_net::listener::Listener;
@@ -199,6 +199,9 @@ const RENEWAL_DUE_S: i64 = 14 * 86_400;
 
 fn certificates(settings: &Settings, found: &mut Vec<Mistake>) -> Option<Arc<CertificateStore>> {
     let wants = settings.listeners.iter().find(|listener| listener.tls)?;
+    if settings.certificates.is_empty() && settings.acme.is_some() {
+        return Some(CertificateStore::empty());
+    }
     if settings.certificates.is_empty() {
         let message = "a TLS listener needs --cert and --key, or [[certificate]]";
         found.push(Mistake::error(wants.place, message));

@@ -1,17 +1,19 @@
 //! What a request would get now, found out without sending it: for `freshet explain` and for
 //! purges by URL. Nothing is counted, fetched or kept.
 
+use crate::access;
 use crate::client::Client;
+use crate::doors;
 use crate::media;
 use crate::policy::{ClientTask, Recv, Shaping};
-use crate::request::use_of;
+use crate::request::{limits_of, use_of};
 use crate::sites::{SiteName, SiteRef};
 use crate::snapshot::Snapshot;
 use crate::worker::Shared;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Key, Object, Peek, Use};
 use freshet_http::freshness::Reuse;
-use freshet_http::message::RequestHead;
+use freshet_http::message::{Method, RequestHead};
 use freshet_http::reason::Reason;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -31,6 +33,12 @@ pub struct Preview {
     pub selected: Option<Arc<Object>>,
     /// How the request would be answered.
     pub reason: Reason,
+    /// Whom its site lets in at all, in sentences.
+    pub doors: Vec<String>,
+    /// What it is let in by, where it needs a token.
+    pub access: Option<String>,
+    /// The rate limits it counts for, in sentences.
+    pub limits: Vec<String>,
     /// What is known of the channel it belongs to, where it does.
     pub channel: Option<String>,
 }
@@ -56,9 +64,13 @@ pub fn preview(
     now: UnixMillis,
 ) -> Option<Preview> {
     let site = SiteRef::of(&Rc::new(snapshot.clone()), &request.authority)?;
+    let limits = limits_of(&site, &request);
+    let doors = doors::explain(&site, &request);
+    let access = access::explain(&site.tokens, &request);
     let mut task = task(site.clone(), request, now);
     let recv = site.policy.recv(&mut task);
     let key = key(shared, &mut task);
+    task.name_coding();
     let peek = shared.cache.peek(&key);
     let selected = peek.variants.iter().find(|object| selects(object, &task.request)).cloned();
     let reason = match recv {
@@ -74,7 +86,18 @@ pub fn preview(
     let of_channel =
         media::key_of(&site, shared.cache.secret(), authority, &media::without_directives(target));
     let channel = shared.channels.explain(&of_channel, now);
-    Some(Preview { site: site.name.clone(), key, recv, peek, selected, reason, channel })
+    Some(Preview {
+        doors,
+        access,
+        limits,
+        site: site.name.clone(),
+        key,
+        recv,
+        peek,
+        selected,
+        reason,
+        channel,
+    })
 }
 
 /// A request that came over no connection.
@@ -84,6 +107,7 @@ pub(crate) fn task(site: SiteRef, request: RequestHead, now: UnixMillis) -> Clie
     ClientTask {
         id: 0,
         transcript: Rc::default(),
+        wants_content: request.method != Method::Head,
         request,
         has_body: false,
         kept_body: None,

@@ -2,14 +2,19 @@
 
 use crate::worker::QuicPort;
 use freshet_net::NetError;
+use freshet_net::handover::{Inherited, pass_on_udp};
 use freshet_net::limits::UDP_BUFFER_BYTES;
 use freshet_net::quic::port::UdpPort;
+use freshet_net::quic::relay::{Heard, Relay, Word};
 use freshet_net::quic::sorting::Secrets;
 use freshet_net::quic::steering::{self, Steering};
 use rustls::ServerConfig;
+use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::Command;
 use std::sync::Arc;
-use tokio::sync::mpsc::channel;
+use tokio::sync::mpsc::{UnboundedSender, channel, unbounded_channel};
 
 /// Datagrams that may wait for a worker that they did not reach by themselves.
 const PASSED_MAX: usize = 256;
@@ -17,38 +22,76 @@ const PASSED_MAX: usize = 256;
 /// asking in vain once.
 const ADVERTISED_S: u32 = 86_400;
 
-/// Binds a UDP port for each worker, in their order.
+/// A port that a worker serves, to who passes it on.
+pub(crate) struct Served {
+    address: SocketAddr,
+    socket: OwnedFd,
+    secrets: Arc<Secrets>,
+    /// Takes the line to the process that takes over.
+    heirs: UnboundedSender<Relay>,
+}
+
+impl Served {
+    pub(crate) fn is_at(&self, address: SocketAddr) -> bool {
+        self.address == address
+    }
+}
+
+/// The ends of lines that a new process inherits. Dropped once that was started: they end when it does.
+#[derive(Debug, Default)]
+pub struct Lines(
+    #[expect(dead_code, reason = "open until the new process has its own")] Vec<OwnedFd>,
+);
+
+/// Binds a UDP port for each worker, in their order, or takes over those of the process before. All
+/// that were bound before get a worker.
 ///
 /// # Errors
-/// [`NetError::LocalBind`].
+/// [`NetError::LocalBind`]; not even one worker has a port.
 pub(crate) fn open(
     name: &Arc<str>,
     address: SocketAddr,
     tls: &Arc<ServerConfig>,
+    inherited: &mut Inherited,
     workers: &mut [Vec<QuicPort>],
-) -> Result<(), NetError> {
-    let secrets = Arc::new(Secrets::random());
-    let count = workers.len();
-    let ways: Vec<_> = workers.iter().map(|_| channel(PASSED_MAX)).collect();
-    let (senders, receivers): (Vec<_>, Vec<_>) = ways.into_iter().unzip();
+) -> Result<Vec<Served>, NetError> {
+    let mut ports = inherited.take_udp(address);
+    // What was said first over a line, so that the other process' tokens are good here too.
+    let secrets = ports.iter().find_map(|(_, line)| match line.as_ref()?.heard_already()? {
+        Heard::Secrets(bytes) => Some(Secrets::from_bytes(&bytes)),
+        _ => None,
+    });
+    let secrets = Arc::new(secrets.unwrap_or_else(Secrets::random));
+    let before = ports.iter().filter(|(_, line)| line.is_some()).count();
+    while ports.len() < workers.len() {
+        match UdpPort::bind(address) {
+            Ok(port) => ports.push((port, None)),
+            Err(error) if ports.is_empty() => return Err(error),
+            Err(error) => {
+                tracing::info!(%address, %error, "not every worker has a port for HTTP/3");
+                break;
+            }
+        }
+    }
+    // More than ids can tell apart: the last workers have none.
+    ports.truncate(usize::from(u8::MAX));
+    let count = ports.len();
+    if let Some((port, _)) = ports.first() {
+        look_at_buffers(port);
+        // Without it workers pass on what is not theirs.
+        if let Err(error) = steering::attach(port, u8::try_from(count).unwrap_or(u8::MAX)) {
+            tracing::info!(%address, %error, "the kernel does not steer datagrams to workers");
+        }
+    }
+    let (senders, receivers): (Vec<_>, Vec<_>) = ports.iter().map(|_| channel(PASSED_MAX)).unzip();
     let senders: Arc<[_]> = senders.into();
-    for ((index, worker), passed) in workers.iter_mut().enumerate().zip(receivers) {
-        // More workers than ids can tell apart: the last of them take none.
-        let Some(steering) = Steering::new(index, count.min(usize::from(u8::MAX))) else { break };
-        let udp = UdpPort::bind(address)?;
-        if index == 0 {
-            if udp.receive_buffer_bytes() < UDP_BUFFER_BYTES {
-                tracing::warn!(
-                    %address,
-                    bytes = udp.receive_buffer_bytes(),
-                    "the kernel keeps few datagrams for HTTP/3: \
-                     sysctl -w net.core.rmem_max={UDP_BUFFER_BYTES} net.core.wmem_max={UDP_BUFFER_BYTES}"
-                );
-            }
-            // Without it workers pass on what is not theirs.
-            if let Err(error) = steering::attach(&udp, steering.workers) {
-                tracing::info!(%address, %error, "the kernel does not steer datagrams to workers");
-            }
+    let mut served = Vec::with_capacity(count);
+    for ((index, (udp, elder)), passed) in ports.into_iter().enumerate().zip(receivers) {
+        let Some(steering) = Steering::new(index, count) else { break };
+        let Some(worker) = workers.get_mut(index % workers.len().max(1)) else { break };
+        let (heirs, heir) = unbounded_channel();
+        if let Ok(socket) = udp.descriptor() {
+            served.push(Served { address, socket, secrets: Arc::clone(&secrets), heirs });
         }
         worker.push(QuicPort {
             name: Arc::clone(name),
@@ -58,12 +101,47 @@ pub(crate) fn open(
             secrets: Arc::clone(&secrets),
             passed,
             workers: Arc::clone(&senders),
+            elder,
+            before: u8::try_from(before).unwrap_or(u8::MAX),
+            heirs: heir,
         });
     }
-    Ok(())
+    Ok(served)
+}
+
+/// Lets the process that `command` starts have these ports once they are drained.
+///
+/// # Errors
+/// There are no descriptors left.
+pub(crate) fn pass_on(command: &mut Command, served: &[Served]) -> io::Result<Lines> {
+    let mut lines = Vec::with_capacity(served.len());
+    for port in served {
+        let (ours, theirs) = Relay::pair()?;
+        // Who does not hear it has secrets of its own.
+        let _ = ours.say(Word::Secrets(port.secrets.as_bytes()));
+        // A worker that has ended needs none.
+        let _ = port.heirs.send(ours);
+        lines.push(theirs);
+    }
+    let pairs: Vec<_> =
+        served.iter().zip(&lines).map(|(port, line)| (port.socket.as_fd(), line.as_fd())).collect();
+    pass_on_udp(command, &pairs);
+    Ok(Lines(lines))
 }
 
 /// What responses over TCP say of it (RFC 7838 §3).
 pub(crate) fn advertisement(port: u16) -> Arc<str> {
     format!("h3=\":{port}\"; ma={ADVERTISED_S}").into()
+}
+
+fn look_at_buffers(port: &UdpPort) {
+    let bytes = port.receive_buffer_bytes();
+    if bytes < UDP_BUFFER_BYTES {
+        tracing::warn!(
+            address = %port.local_address(),
+            bytes,
+            "the kernel keeps few datagrams for HTTP/3: \
+             sysctl -w net.core.rmem_max={UDP_BUFFER_BYTES} net.core.wmem_max={UDP_BUFFER_BYTES}"
+        );
+    }
 }

@@ -1,15 +1,20 @@
 //! A site: what is served under some hosts, with its policy and its origins.
 
-use crate::config::cache::Cache;
-use crate::config::origins::{self as settings, Director as DirectorSetting};
-use crate::config::parents::Parents;
-use crate::config::{Mistake, SiteSettings};
+use crate::access::{self, SiteToken};
+use crate::doors::{self, MaintenanceSwitch, SiteAccess};
+use crate::error_pages::ErrorPages;
+use crate::limiter::SiteLimit;
 use crate::policy::vcl::{Files, VclPolicy};
 use crate::policy::{Builtin, Policy};
 use crate::semantics::Semantics;
 use crate::shares::Shares;
 use crate::sites::SiteName;
 use freshet_base::clock::UnixMillis;
+use freshet_config::cache::Cache;
+use freshet_config::origins::{self as settings, Director as DirectorSetting};
+use freshet_config::parents::Parents;
+use freshet_config::{Mistake, SiteSettings};
+use freshet_http::coding::Coding;
 use freshet_http::freshness::{self, SetCookie};
 use freshet_origin::director::{Director, LoadBound, Member, TRIED_OF_GROUP_MAX, Wanted};
 use freshet_origin::health::HealthBoard;
@@ -49,8 +54,21 @@ pub struct Site {
     pub gzip_level: u32,
     /// What tunnels may cost.
     pub tunnels: Tunnels,
+    /// How much clients may ask for.
+    pub rate_limits: Arc<[SiteLimit]>,
+    /// Who may have what.
+    pub tokens: Arc<[SiteToken]>,
+    /// Who is let in at all.
+    pub access: Arc<[SiteAccess]>,
+    /// Whether nobody is served for now.
+    pub maintenance: Arc<MaintenanceSwitch>,
+    /// Pages of its own for errors.
+    pub error_pages: Arc<ErrorPages>,
     /// Whether what is kept under gzip is unpacked for clients that do not take it.
     pub codes_gzip: bool,
+    /// The codings bodies are kept in, once for each that clients like best, in the order in which
+    /// they are given to who likes several as much; none where gzip is all there is.
+    pub codings: Arc<[Coding]>,
 }
 
 /// What connections that became tunnels may cost.
@@ -105,10 +123,11 @@ impl Site {
         if let Some(path) = &settings.vcl {
             let vcl = load(path, settings, store_classes, before)
                 .map_err(|error| Mistake::error(settings.vcl_place, error))?;
-            return Ok(Self::with_vcl(Arc::clone(settings), vcl));
+            return Self::with_vcl(Arc::clone(settings), vcl).after(before);
         }
         let upstreams = Upstreams::new(settings, before)?;
-        Ok(Self::assemble(Arc::clone(settings), Arc::new(Builtin), None, upstreams))
+        let site = Self::assemble(Arc::clone(settings), Arc::new(Builtin), None, upstreams);
+        site.after(before)
     }
 
     /// A site whose policy and origins are those of a VCL program.
@@ -126,6 +145,19 @@ impl Site {
         };
         let policy: Arc<dyn Policy> = Arc::<VclPolicy>::clone(&vcl);
         Self::assemble(settings, policy, Some(vcl), upstreams)
+    }
+
+    /// Goes on counting what the same site counted before a reload, and reads its keys.
+    fn after(mut self, before: Option<&Self>) -> Result<Self, Mistake> {
+        let known = before.map(|before| &*before.rate_limits);
+        self.rate_limits = SiteLimit::all(&self.name, &self.settings.rate_limits, known);
+        self.tokens = access::load(&self.settings.tokens)?;
+        let (pages, maintenance) = (&self.settings.error_pages, &self.settings.maintenance);
+        self.error_pages = Arc::new(ErrorPages::load(pages, maintenance)?);
+        self.access = doors::load(&self.settings.access)?;
+        let known = before.map(|before| &before.maintenance);
+        self.maintenance = MaintenanceSwitch::new(maintenance, known);
+        Ok(self)
     }
 
     /// Whether the share for what is made here has room for a page of so many bytes, where there are
@@ -146,6 +178,10 @@ impl Site {
         Self {
             name: SiteName::new(&settings.name),
             codes_gzip: settings.cache.gzip.unwrap_or(semantics.codes_gzip),
+            codings: match vcl {
+                None => settings.cache.codings.clone(),
+                Some(_) => Arc::default(),
+            },
             policy,
             semantics,
             freshness: freshness_settings(&settings.cache, semantics),
@@ -154,8 +190,17 @@ impl Site {
             response_limits: None,
             shares: None,
             serves_ranges: true,
-            gzip_level: crate::coding::gzip::LEVEL,
+            gzip_level: freshet_content::coding::gzip::LEVEL,
             tunnels: Tunnels::default(),
+            tokens: Arc::default(),
+            access: Arc::default(),
+            maintenance: MaintenanceSwitch::new(&settings.maintenance, None),
+            error_pages: Arc::default(),
+            rate_limits: SiteLimit::all(
+                &SiteName::new(&settings.name),
+                &settings.rate_limits,
+                None,
+            ),
             settings,
         }
     }

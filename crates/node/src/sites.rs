@@ -3,6 +3,7 @@
 use crate::site::Site;
 use crate::snapshot::Snapshot;
 use freshet_cache::{Key, KeyBuilder, Secret, tag};
+use freshet_config::hosts::{HOST_BYTES_MAX, HostPattern};
 use freshet_http::target;
 use freshet_origin::Origin;
 use std::borrow::Cow;
@@ -10,11 +11,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Deref;
 use std::rc::Rc;
-use std::str::FromStr;
 use std::sync::Arc;
-
-/// Longest name of a host (RFC 1035 §2.3.4).
-const HOST_BYTES_MAX: usize = 255;
 
 /// The name of a site; empty where a node has one site only. What a site keeps is of it by this name:
 /// its keys and tags are no other's.
@@ -65,71 +62,6 @@ impl SiteName {
     }
 }
 
-/// Hosts a site is for, in lower case.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub enum HostPattern {
-    /// This one.
-    Exact(Box<str>),
-    /// `*.` and this: all below it, not itself.
-    Below(Box<str>),
-    /// `*`: those no site names.
-    Any,
-}
-
-impl FromStr for HostPattern {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "*" {
-            return Ok(Self::Any);
-        }
-        let lower = text.to_ascii_lowercase();
-        let (host, is_below) = match lower.strip_prefix("*.") {
-            Some(host) => (host, true),
-            None => (lower.as_str(), false),
-        };
-        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-        let is_address = host.starts_with('[')
-            && host.ends_with(']')
-            && host[1..host.len() - 1].parse::<std::net::Ipv6Addr>().is_ok();
-        let is_host = !host.is_empty()
-            && host.len() <= HOST_BYTES_MAX
-            && !host.starts_with('.')
-            && !host.ends_with('.')
-            && host.bytes().all(is_name);
-        if !is_host && (is_below || !is_address) {
-            return Err(format!(
-                "`{text}` is no host: write `www.example`, `*.example` or `*`, without port, \
-                 names beyond ASCII as `xn--`"
-            ));
-        }
-        Ok(if is_below { Self::Below(host.into()) } else { Self::Exact(host.into()) })
-    }
-}
-
-impl HostPattern {
-    /// Whether it is for this name, which is in lower case.
-    pub fn covers(&self, name: &str) -> bool {
-        match self {
-            Self::Exact(host) => **host == *name,
-            Self::Below(host) => {
-                name.strip_suffix(&**host).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'))
-            }
-            Self::Any => true,
-        }
-    }
-}
-
-impl fmt::Display for HostPattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exact(host) => f.write_str(host),
-            Self::Below(host) => write!(f, "*.{host}"),
-            Self::Any => f.write_str("*"),
-        }
-    }
-}
-
 /// All sites of a node, found by host.
 #[derive(Default)]
 pub struct Sites {
@@ -138,12 +70,16 @@ pub struct Sites {
     exact: HashMap<Box<str>, usize>,
     below: HashMap<Box<str>, usize>,
     any: Option<usize>,
+    controls_connections: bool,
 }
 
 impl Sites {
     /// A table of these. One without hosts is for every host.
     pub fn new(all: Vec<Arc<Site>>) -> Self {
         let mut out = Self { all, ..Self::default() };
+        let asks =
+            |site: &Arc<Site>| site.policy.controls_connections() || site.settings.media.cmsd;
+        out.controls_connections = out.all.iter().any(asks);
         for (index, site) in out.all.iter().enumerate() {
             out.by_name.insert(site.name.as_str().into(), index);
             if site.settings.hosts.is_empty() {
@@ -167,6 +103,11 @@ impl Sites {
     /// All of them, in the order of the file.
     pub fn all(&self) -> &[Arc<Site>] {
         &self.all
+    }
+
+    /// Whether a site changes how clients' connections send, or asks about them.
+    pub(crate) fn controls_connections(&self) -> bool {
+        self.controls_connections
     }
 
     /// The site of this name.

@@ -1,11 +1,11 @@
 //! What a reload swaps as one: the settings of the node and its sites.
 
-use crate::config::limits::{Limits as NodeLimits, SiteLimits};
-use crate::config::{Mistake, Settings};
 use crate::semantics::{self, Manners};
 use crate::site::Site;
 use crate::sites::Sites;
 use crate::worker::Shared;
+use freshet_config::limits::{Limits as NodeLimits, SiteLimits};
+use freshet_config::{Mistake, Settings};
 pub use freshet_wire::h1::Limits;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;

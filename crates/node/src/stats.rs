@@ -4,6 +4,7 @@
 use crate::site_stats::SiteStats;
 use freshet_base::counter::Counter;
 use freshet_base::histogram::{Histogram, Totals};
+use freshet_http::coding::Coding;
 
 macro_rules! counters {
     ($($(#[doc = $help:literal])+ $name:ident,)*) => {
@@ -31,6 +32,26 @@ macro_rules! counters {
     };
 }
 
+impl WorkerStats {
+    /// Bodies put under a coding.
+    pub(crate) fn packs(&self, coding: Coding) -> &Counter {
+        match coding {
+            Coding::Gzip => &self.gzips,
+            Coding::Brotli => &self.brotlis,
+            Coding::Zstd => &self.zstds,
+        }
+    }
+
+    /// Bodies taken out of a coding.
+    pub(crate) fn unpacks(&self, coding: Coding) -> &Counter {
+        match coding {
+            Coding::Gzip => &self.gunzips,
+            Coding::Brotli => &self.unbrotlis,
+            Coding::Zstd => &self.unzstds,
+        }
+    }
+}
+
 counters! {
     /// Client connections accepted.
     connections_accepted,
@@ -38,6 +59,10 @@ counters! {
     connections_closed,
     /// Connections refused because limits.connections_max was reached.
     connections_refused,
+    /// Connections refused because their network had limits.connections_network_max.
+    connections_network_refused,
+    /// Connections refused because their network was blocked.
+    connections_blocked,
     /// TLS handshakes finished.
     tls_handshakes,
     /// TLS handshakes that resumed a session.
@@ -82,6 +107,18 @@ counters! {
     synthetic,
     /// Requests refused because they were malformed or over a limit.
     requests_refused,
+    /// Requests refused by a rate_limit.
+    requests_limited,
+    /// Requests refused because no token let them in.
+    requests_without_token,
+    /// Requests refused because their network is not let in.
+    requests_denied,
+    /// Requests refused because they had no name and password that let them in.
+    requests_without_password,
+    /// Requests refused because their site is under maintenance.
+    requests_maintenance,
+    /// Requests refused because their network was blocked.
+    requests_blocked,
     /// Requests over HTTP/1 that had come before the response to the one before was sent.
     requests_pipelined,
     /// Requests refused because those under way held what they may.
@@ -134,6 +171,14 @@ counters! {
     gzips,
     /// Bodies taken out of gzip.
     gunzips,
+    /// Bodies put under brotli.
+    brotlis,
+    /// Bodies taken out of brotli.
+    unbrotlis,
+    /// Bodies put under zstd.
+    zstds,
+    /// Bodies taken out of zstd.
+    unzstds,
     /// Bodies whose gzip was checked.
     gzip_checks,
     /// Requests for includes of pages.

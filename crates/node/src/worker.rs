@@ -12,6 +12,7 @@ use crate::keepers::Keepers;
 use crate::ledger::network::Network;
 use crate::ledger::readers::ReaderMemory;
 use crate::ledger::requests::{ConnectionMemory, RequestMemory};
+use crate::limiter::Limiter;
 use crate::log::{AccessLog, LogBuffer, Record};
 use crate::media::{Channels, Sessions};
 use crate::session;
@@ -24,12 +25,16 @@ use crate::transcript::{Scribe, Side, Tag, Transcript};
 use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
 use freshet_cache::Cache;
+use freshet_limits::Held;
 use freshet_net::address::{Address, PeerAddress};
+use freshet_net::controls::Controls;
 use freshet_net::error::NetError;
 use freshet_net::listener::Listener;
 use freshet_net::proxy;
 use freshet_net::socket::Socket;
 use freshet_net::stream::Stream;
+use freshet_net::tls::ALPN_ACME_TLS;
+use freshet_net::tls::challenge::Challenges;
 use freshet_net::tls::server;
 use freshet_net::trust::TrustedPeers;
 use freshet_origin::health::Transition;
@@ -63,6 +68,8 @@ const PROXY_REFUSAL_EVERY: Duration = Duration::from_secs(10);
 
 /// What all workers share.
 pub struct Shared {
+    /// What proves to an authority that names are this node's.
+    pub challenges: Arc<Challenges>,
     /// Index of objects.
     pub cache: Arc<Cache>,
     /// Memory of bodies.
@@ -99,6 +106,8 @@ pub struct Shared {
     pub expiry: Expiry,
     /// Who takes transcripts, if somebody does.
     pub scribe: Option<Arc<dyn Scribe>>,
+    /// What clients may take.
+    pub limiter: Limiter,
     /// How far purges that nodes have in one order are carried out here.
     pub applied: Applied,
     /// What is coming from the process before, where there was one.
@@ -244,7 +253,7 @@ pub(crate) fn run(
         for port in quic {
             spawn_local(session::serve_port(Rc::clone(&worker), port));
         }
-        spawn_local(tick(Rc::clone(&worker)));
+        spawn_local(tick(Rc::clone(&worker), index == 0));
         if index == 0 {
             spawn_local(crate::bans::lurk(Rc::clone(&worker)));
             spawn_local(crate::expiry::run(Rc::clone(&worker)));
@@ -327,10 +336,13 @@ async fn drain(worker: &Worker, commands: &mut mpsc::UnboundedReceiver<Command>)
     }
 }
 
-async fn tick(worker: Rc<Worker>) {
+async fn tick(worker: Rc<Worker>, is_first: bool) {
     let mut interval = tokio::time::interval(TICK);
     loop {
         interval.tick().await;
+        if is_first {
+            worker.shared.limiter.sweep(TICK);
+        }
         if !worker.log.flush() {
             worker.stats.log_lost.increment();
         }
@@ -400,6 +412,7 @@ async fn connection(
         network: Network::default(),
         listener,
         alt_svc,
+        controls: None,
         transcript,
         timeouts: Timeouts::default(),
         end: Cell::default(),
@@ -423,12 +436,26 @@ async fn connection(
             }
         }
     }
+    let prefixes = worker.snapshot().settings.limits.network;
+    client.network = Network::of(client.address.map(|address| address.ip()), prefixes);
+    let Ok(_held) = admit(&worker, &client) else {
+        client.end.set(End::Refused);
+        client.note_closed();
+        return Stream::from(socket).close(REFUSE_LINGER).await;
+    };
     let stream = match tls {
         None => Stream::from(socket),
         Some(config) => match server::accept(socket, &config, limit).await {
             Ok(stream) => {
                 worker.stats.tls_handshakes.increment();
                 client.tls = stream.tls_info();
+                let agreed = client.tls.as_ref().and_then(|tls| tls.alpn.as_deref());
+                if agreed == Some(ALPN_ACME_TLS) {
+                    // The handshake was all an authority wanted (RFC 8737 §3).
+                    client.end.set(End::AsAnswered);
+                    client.note_closed();
+                    return stream.close(REFUSE_LINGER).await;
+                }
                 if client.tls.as_ref().is_some_and(|tls| tls.resumed) {
                     worker.stats.tls_resumed.increment();
                 }
@@ -441,12 +468,33 @@ async fn connection(
             }
         },
     };
-    let prefixes = worker.snapshot().settings.limits.network;
-    client.network = Network::of(client.address.map(|address| address.ip()), prefixes);
+    if worker.snapshot().sites.controls_connections() {
+        client.controls = Controls::of(stream.socket()).ok();
+    }
     let client = Rc::new(client);
     session::serve(worker, stream, Rc::clone(&client)).await;
     client.note_closed();
 }
+
+/// Whether a client may connect: that it is not blocked, and how its connection counts.
+pub(crate) fn admit(worker: &Worker, client: &Client) -> Result<Option<Held>, Refused> {
+    let limiter = &worker.shared.limiter;
+    if limiter.blocked(client.address.map(|address| address.ip()), None).is_some() {
+        worker.stats.connections_blocked.increment();
+        return Err(Refused);
+    }
+    let Some(most) = worker.snapshot().settings.limits.connections_network_max else {
+        return Ok(None);
+    };
+    let held = limiter.connect(client.network, most);
+    if held.is_none() {
+        worker.stats.connections_network_refused.increment();
+    }
+    held.map(Some).ok_or(Refused)
+}
+
+/// That a connection was refused.
+pub(crate) struct Refused;
 
 /// Counts a connection whose PROXY header is missing, wrong or from a peer that may send none, and
 /// logs it now and then: an operator who forgot a proxy sees nothing else of it.

@@ -1,9 +1,9 @@
 //! Random configuration files, log formats and log records: mistakes are named, nothing panics.
 
 use bolero::check;
-use freshet_node::config::Settings;
-use freshet_node::config::document::Document;
-use freshet_node::config::mistake::render;
+use freshet_config::Settings;
+use freshet_config::document::Document;
+use freshet_config::mistake::render;
 use freshet_node::log::{Format, decode};
 use std::time::Duration;
 

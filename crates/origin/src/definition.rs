@@ -143,6 +143,8 @@ pub struct OriginSettings {
     pub proxy_header: u8,
     /// Limits on response heads and bodies' framing.
     pub limits: freshet_wire::h1::Limits,
+    /// Whether its outages are logged; who logs them himself has no use for that.
+    pub logs_outages: bool,
 }
 
 impl OriginSettings {
@@ -163,6 +165,7 @@ impl OriginSettings {
             preamble: Box::default(),
             proxy_header: 0,
             limits: freshet_wire::h1::Limits::default(),
+            logs_outages: true,
         }
     }
 
@@ -300,13 +303,17 @@ impl Origin {
     /// Counts an exchange whose head came, and logs the end of an outage.
     pub(crate) fn answered(&self) {
         self.stats.responses.add(1);
-        self.outage.answered(&self.settings.name, UnixMillis::now());
+        if self.settings.logs_outages {
+            self.outage.answered(&self.settings.name, UnixMillis::now());
+        }
     }
 
     /// Counts a failed exchange, and logs it now and then.
     pub(crate) fn failed(&self, error: &OriginError) {
         self.stats.failed(error);
-        self.outage.failed(&self.settings.name, error, UnixMillis::now());
+        if self.settings.logs_outages {
+            self.outage.failed(&self.settings.name, error, UnixMillis::now());
+        }
     }
 
     /// An origin of these settings, under a new id. Reads the TLS files named there; connects to

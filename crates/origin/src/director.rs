@@ -235,7 +235,8 @@ impl HashRing {
         // The best that fits, or the one so many places behind it, as far as there are any.
         let ranked = |places: u64, fits: &dyn Fn(&Member) -> bool| {
             let fitting = || candidates().filter(|(member, _)| fits(member));
-            let scored = || fitting().map(|one| (score(one, wanted.key_hash), one.0.origin));
+            let scored =
+                || fitting().map(|one| (score(one.1, one.0.weight, wanted.key_hash), one.0.origin));
             let mut chosen = scored().max_by(better)?;
             for _ in 0..places {
                 let Some(next) = scored().filter(|one| better(one, &chosen).is_lt()).max_by(better)
@@ -282,14 +283,14 @@ pub fn stable_hash(text: &[u8]) -> u64 {
 
 /// Score of a member for a key: weight over an exponentially distributed draw, which makes the
 /// share of keys proportional to the weight.
-fn score((member, seed): &(Member, u64), key_hash: u64) -> f64 {
+pub fn score(member_hash: u64, weight: u32, key_hash: u64) -> f64 {
     // splitmix64's finisher over both hashes; 53 bits make a uniform draw in (0, 1].
-    let mut mixed = key_hash ^ seed.rotate_left(32);
+    let mut mixed = key_hash ^ member_hash.rotate_left(32);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^= mixed >> 31;
     let draw = ((mixed >> 11) + 1) as f64 / (1_u64 << 53) as f64;
-    f64::from(member.weight) / -draw.ln()
+    f64::from(weight) / -draw.ln()
 }
 
 /// Smooth weighted round robin (as nginx and LVS do it), written out for one whole period.

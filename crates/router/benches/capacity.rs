@@ -21,6 +21,7 @@ mod world;
 use aya::programs::{TestRun, TestRunAttrs, TestRunOptions, XdpMode};
 use freshet_router::gtp::{Form, Wrapping};
 use freshet_router::kernel::{Object, Options, Programs, Running, config};
+use freshet_router::session::network::Networks;
 use serde_json::json;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -172,6 +173,7 @@ fn options() -> Options {
         sessions: 16,
         seed: 1,
         tells_verdicts: false,
+        networks: Networks::default(),
         pins: None,
         object: Object::Gauge,
     }

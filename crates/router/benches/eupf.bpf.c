@@ -108,7 +108,8 @@ SEC("xdp") int eupf(struct xdp_md *ctx)
 		if ((void *)(address + 1) > end || (void *)(teid + 1) > end)
 			return XDP_ABORTED;
 		*address = bpf_htonl(turn->first + client);
-		*teid = bpf_htonl(1 + client);
+		if (turn->teid_at)
+			*teid = bpf_htonl(1 + client);
 	}
 	return upf_ip_entrypoint_func(ctx);
 }

@@ -22,6 +22,7 @@ use freshet_router::packet::mapped;
 use freshet_router::rule::compile::Table;
 use freshet_router::rule::{Act, AddressRange, Filter, Profile, Rule};
 use freshet_router::session::lines::{Lines, Numbers};
+use freshet_router::session::network::Networks;
 use freshet_router::session::{Client, Hop, Path, Session};
 use support::Random;
 
@@ -45,6 +46,7 @@ fn options(sessions: usize) -> Options {
         sessions,
         seed: 0x5eed,
         tells_verdicts: false,
+        networks: Networks::default(),
         pins: None,
         object: Object::Gauge,
     }
@@ -131,6 +133,7 @@ impl Bench {
             kind: Kind::Breakout,
             legs: vec![Leg { interface: "lo".to_owned(), mac: [2, 0, 0, 0, 0, 9] }],
             addresses: Vec::new(),
+            network: None,
             segment_bytes_max: [1400, 1380],
         };
         programs.set_app(0, &app, &[0], &[[2, 0, 0, 0, 0, 8]], 0).unwrap();
@@ -244,31 +247,43 @@ fn main() {
 
 /// What it costs that clients differ from packet to packet, so that look-ups miss the caches.
 fn clients() {
-    const ADDRESS_AT: u32 = 14 + 20 + 8 + 16 + 12;
+    const SOURCE_AT: u32 = 14 + 20 + 8 + 16 + 12;
     const TEID_AT: u32 = 14 + 20 + 8 + 4;
-    let frame = frame(true);
+    const DESTINATION_AT: u32 = 14 + 16;
+    let [up, down] = [true, false].map(frame);
     let checkout = std::env::var_os(eupf::CHECKOUT);
-    let heads = ["pass", "breakout", "eUPF, up", "put back"];
-    println!(
-        "{:32}{:>8}{:>10}{:>10}{:>10}",
-        "clients, at random", heads[0], heads[1], heads[2], heads[3]
-    );
+    let heads = ["pass", "breakout", "eUPF, up", "from app", "eUPF, down"];
+    print!("{:20}", "clients, at random");
+    println!("{}", heads.map(|head| format!("{head:>12}")).concat());
     for many in [1_u32, 100, 10_000, 100_000, 1_000_000] {
         let mut bench = Bench::new(many as usize);
         let mut peer = checkout.as_ref().map(|checkout| eupf::Peer::load(checkout.as_ref(), many));
-        let mut figures = vec![Vec::new(); 4];
+        let turns =
+            [[many, SOURCE_AT, TEID_AT, FIRST_CLIENT], [many, DESTINATION_AT, 0, FIRST_CLIENT]];
+        let mut figures = vec![Vec::new(); 7];
         for _ in 0..5 {
-            let turn = [many, ADDRESS_AT, TEID_AT, FIRST_CLIENT];
-            figures[3].push(peer.as_mut().map_or(f64::NAN, |peer| peer.run(&frame, turn)));
-            bench.set_frame(&frame, turn);
+            let mut of_peer =
+                |frame: &[u8], turn| peer.as_mut().map_or(f64::NAN, |peer| peer.run(frame, turn));
+            figures[2].push(of_peer(&up, turns[0]));
+            figures[4].push(of_peer(&down, turns[1]));
+            bench.set_frame(&up, turns[0]);
             bench.set_rules(&rules(256, Some(Act::Pass)));
-            figures[0].push(bench.run("access", &frame, REDIRECT));
+            figures[0].push(bench.run("access", &up, REDIRECT));
             bench.set_rules(&rules(256, Some(Act::Breakout)));
-            figures[1].push(bench.run("access", &frame, REDIRECT));
-            figures[2].push(bench.run("back", &frame, PASS));
+            figures[1].push(bench.run("access", &up, REDIRECT));
+            figures[5].push(bench.run("back", &up, PASS));
+            bench.set_frame(&down, turns[1]);
+            figures[3].push(bench.run("app", &down, REDIRECT));
+            figures[6].push(bench.run("back", &down, PASS));
         }
-        let [pass, breakout, back, peer] = [0, 1, 2, 3].map(|place: usize| least(&figures[place]));
-        let peer = if peer.is_finite() { format!("{:.0}", peer - back) } else { "-".to_owned() };
-        println!("{many:<32}{:>8.0}{:>10.0}{peer:>10}{back:>10.0}", pass - back, breakout - back);
+        let ns: Vec<f64> = figures.iter().map(|figures| least(figures)).collect();
+        let shown = ns[..5].iter().zip([5, 5, 5, 6, 6]).map(|(one, back): (_, usize)| {
+            if one.is_finite() {
+                format!("{:>12.0}", one - ns[back])
+            } else {
+                format!("{:>12}", "-")
+            }
+        });
+        println!("{many:<20}{}", shown.collect::<String>());
     }
 }

@@ -116,4 +116,10 @@ SECTION("xdp") int app(struct xdp_md *context)
 	return put_back(context) ? from_app(context) : XDP_ABORTED;
 }
 
+/* The program behind the map of taps cannot be run by itself; this is the same, at this interface. */
+SECTION("xdp") int tap_copy(struct xdp_md *context)
+{
+	return to_tap(context, context->ingress_ifindex);
+}
+
 const char program_license[] SECTION("license") = "Dual BSD/GPL";

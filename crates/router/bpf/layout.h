@@ -33,7 +33,9 @@ enum { ACT_PASS, ACT_DROP, ACT_BREAKOUT, ACT_IN_LINE, ACT_TAP };
 enum { FORM_PLAIN, FORM_GTP, FORM_CONTAINER };
 
 enum {
-	PROBES_MAX = 32,
+	PROBES_MAX = 128,
+	NETWORKS_MAX = 15,
+	VLANS = 4096,
 	PATHS_MAX = 4096,
 	APPS_MAX = 64,
 	LEGS_MAX = 64,
@@ -56,7 +58,7 @@ struct line {
 	u16 profile;
 	u8 qfi;
 	u8 form;
-	u16 zero;
+	u16 network;
 	u32 check;
 };
 

@@ -33,14 +33,7 @@ SECTION("xdp") int in_line_core(struct xdp_md *context)
 /* Behind the map of taps: takes the copy out of its tunnel. */
 SECTION("xdp/devmap") int tap_unwrap(struct xdp_md *context)
 {
-	struct frame frame;
-	u32 interface = context->egress_ifindex;
-	struct macs *macs = map_lookup(&tap_macs, &interface);
-	if (!macs || parse(context, &frame) >= 0)
-		return XDP_PASS;
-	struct macs addresses = *macs;
-	unwrap(context, frame.packet.at, frame.packet.version, addresses.to, addresses.from);
-	return XDP_PASS;
+	return to_tap(context, context->egress_ifindex);
 }
 
 /* What a frame costs at the least: the measure the others are held against. */

@@ -8,6 +8,9 @@ const volatile u8 tells_verdicts = 0;
 const volatile u16 wire_bytes_max = 1500;
 const volatile u32 lines_mask = 255;
 const volatile u64 hash_seed = 0;
+/* Networks that have a name, and whether VLANs tell one: what is not used is not in the program. */
+const volatile u16 networks = 0;
+const volatile u8 vlans_tell = 0;
 
 /* The other side of the wire, by the direction that leads there. */
 struct {
@@ -120,10 +123,27 @@ struct {
 	TYPE(value, struct counter);
 } rule_counters SECTION(".maps");
 
+/* The network that a VLAN tells, by its number; 0 is none. */
+struct {
+	NUMBER(type, MAP_ARRAY);
+	NUMBER(max_entries, VLANS);
+	TYPE(key, u32);
+	TYPE(value, u32);
+} vlan_networks SECTION(".maps");
+
+/* The network of the app at an interface. */
+struct {
+	NUMBER(type, MAP_HASH);
+	NUMBER(max_entries, LEGS_MAX);
+	TYPE(key, u32);
+	TYPE(value, u32);
+} leg_networks SECTION(".maps");
+
 struct fragment {
 	u64 addresses[2][2];
 	u32 identification;
-	u32 protocol;
+	u16 protocol;
+	u16 network;
 };
 
 struct ports {
@@ -203,11 +223,11 @@ INLINE u64 mix(u64 key)
 	return mixed ^ mixed >> 32;
 }
 
-/* The place of a client's line, or -1. */
-APART int find_line(u64 key)
+/* The place of the next line of an address, or -1. */
+APART int find_line(u64 key, u32 from)
 {
 	u32 start = mix(key);
-	for (u32 step = 0; step < PROBES_MAX; step++) {
+	for (u32 step = from; step < PROBES_MAX; step++) {
 		u32 place = (start + step) & lines_mask;
 		u64 *found = map_lookup(&sessions, &place);
 		if (!found || !*found)
@@ -225,10 +245,9 @@ INLINE u64 client_key(u64 high, u64 low, u32 version)
 	return high >> 33 ? high : 0;
 }
 
-/* The client's session, whole: a line that is being replaced is none. */
-INLINE int find_session(u64 key, struct line *line)
+/* The line of this place, whole: one that is being replaced is none. */
+INLINE int read_line(u32 place, u64 key, struct line *line)
 {
-	u32 place = find_line(key);
 	if ((s32)place < 0)
 		return 0;
 	u64 *words = map_lookup(&sessions, &place);
@@ -242,6 +261,18 @@ INLINE int find_session(u64 key, struct line *line)
 	u64 sum = to[0] * 0x9e3779b97f4a7c15ULL + to[1] * 0xc2b2ae3d27d4eb4fULL +
 		  to[2] * 0x165667b19e3779f9ULL + (to[3] & 0xffffffff) * 0xd6e8feb86659fd93ULL;
 	return to[0] == key && sum >> 32 == to[3] >> 32;
+}
+
+enum { ANY_NETWORK = 0xffff };
+
+/* The network a frame of the wire says it is in. Behind a core nothing else tells. */
+INLINE u32 network_of(struct frame *frame)
+{
+	u32 vlan = frame->tags[0][0] ? swap16(frame->tags[0][1]) & (VLANS - 1) : 0;
+	u32 *told = vlans_tell ? map_lookup(&vlan_networks, &vlan) : 0;
+	if (told && *told)
+		return *told;
+	return tunnelled ? ANY_NETWORK : 0;
 }
 
 INLINE u64 mixed_words(u64 left, u64 right)
@@ -260,6 +291,7 @@ INLINE void sight(struct xdp_md *context, struct frame *frame, u32 direction, u6
 		told.mixed = mixed_words(told.mixed, packet->addresses[which][0]);
 		told.mixed = mixed_words(told.mixed, packet->addresses[which][1]);
 	}
+	told.mixed = mixed_words(told.mixed, frame->tags[0][1] & swap16(VLANS - 1));
 	if (tunnelled) {
 		told.mixed = mixed_words(told.mixed, frame->tunnel.teid);
 		for (int which = 0; which < 2; which++)
@@ -322,12 +354,39 @@ INLINE u32 agreement(struct tunnel *tunnel, struct line *line, struct path *path
 	return is_own ? IS_OWN : IS_NEWS;
 }
 
+/* Of all sessions of an address the one in this network, whose tunnel is the frame's. What agrees, or
+ * IS_NEWS where other sessions have the address; then one of them is in `line`. */
+APART int find_own(struct frame *frame, struct line *line, u64 key, u32 network, u32 direction)
+{
+	u32 step = 0, agrees = 0;
+	if (!frame || !line)
+		return 0;
+	for (int count = 0; count <= NETWORKS_MAX; count++) {
+		u32 place = find_line(key, step);
+		if ((s32)place < 0)
+			break;
+		step = ((place - (u32)mix(key)) & lines_mask) + 1;
+		if (!read_line(place, key, line) || (network != ANY_NETWORK && network != line->network))
+			continue;
+		u32 number = line->path;
+		struct path *path = map_lookup(&paths, &number);
+		if (!path)
+			continue;
+		agrees = tunnelled && direction != FROM_APP ? agreement(&frame->tunnel, line, path, direction) : IS_OWN;
+		if (agrees & IS_OWN)
+			break;
+	}
+	return agrees;
+}
+
 /* Ports of a later fragment are those of the first. */
-INLINE void find_ports(struct ip *packet, struct subject *subject)
+INLINE void find_ports(struct ip *packet, struct subject *subject, u32 network)
 {
 	if (LIKELY(packet->fragment == FRAGMENT_WHOLE))
 		return;
-	struct fragment key = { .identification = packet->identification, .protocol = packet->protocol };
+	struct fragment key = {
+		.identification = packet->identification, .protocol = packet->protocol, .network = network
+	};
 	copy(key.addresses, packet->addresses, sizeof(key.addresses));
 	if (packet->fragment == FRAGMENT_FIRST) {
 		struct ports ports = { { packet->ports[0], packet->ports[1] } };
@@ -440,6 +499,18 @@ INLINE int unwrap(struct xdp_md *context, u32 packet_at, u32 version, const u8 *
 	return 1;
 }
 
+/* A copy on its way to a tap that gets no tunnels. */
+INLINE int to_tap(struct xdp_md *context, u32 interface)
+{
+	struct frame frame;
+	struct macs *macs = map_lookup(&tap_macs, &interface);
+	if (!macs || parse(context, &frame) >= 0)
+		return XDP_PASS;
+	struct macs addresses = *macs;
+	unwrap(context, frame.packet.at, frame.packet.version, addresses.to, addresses.from);
+	return XDP_PASS;
+}
+
 INLINE long tap(u32 place, u32 direction)
 {
 #define TAP_CASE(number)                                                              \
@@ -478,16 +549,19 @@ INLINE long from_wire(struct xdp_md *context, const u32 direction)
 	outcome.reason = NO_SESSION;
 	if (!key)
 		goto on;
-	struct path *path = 0;
-	if (find_session(key, &line)) {
+	u32 agrees = 0;
+	if (networks) {
+		agrees = find_own(&frame, &line, key, network_of(&frame), direction);
+	} else if (read_line(find_line(key, 0), key, &line)) {
 		u32 number = line.path;
-		path = map_lookup(&paths, &number);
+		struct path *path = map_lookup(&paths, &number);
+		if (path)
+			agrees = tunnelled ? agreement(&frame.tunnel, &line, path, direction) : IS_OWN;
 	}
-	u32 agrees = IS_NEWS;
-	if (path) {
-		agrees = tunnelled ? agreement(&frame.tunnel, &line, path, direction) : IS_OWN;
+	if (agrees)
 		outcome.reason = OTHER_TUNNEL;
-	}
+	else
+		agrees = IS_NEWS;
 	if (UNLIKELY(agrees & IS_NEWS)) {
 		outcome.sighted = 1;
 		sight(context, &frame, direction, key);
@@ -504,7 +578,7 @@ INLINE long from_wire(struct xdp_md *context, const u32 direction)
 		.direction = direction,
 	};
 	copy(subject.addresses, packet->addresses, sizeof(subject.addresses));
-	find_ports(packet, &subject);
+	find_ports(packet, &subject, line.network);
 	outcome.reason = NO_RULE;
 	if (!classify(&subject))
 		goto on;
@@ -630,6 +704,29 @@ APART int promised_sum(struct xdp_md *context, struct ip *packet)
 	return folded(sum);
 }
 
+enum { WORDS_MAX = 1024 };
+
+/* The sum of a packet that promises none, such as a fragment: of all its bytes. */
+APART int whole_sum(struct xdp_md *context, u32 place, u32 end)
+{
+	u64 sum = 0;
+	for (int count = 0; count < WORDS_MAX; count++) {
+		u16 *pair = at(context, place, 4, end);
+		if (!pair)
+			break;
+		sum += swap16(pair[0]) + swap16(pair[1]);
+		place += 4;
+	}
+	for (int count = 0; count < 3; count++) {
+		u8 *byte = at(context, place, 1, end);
+		if (!byte)
+			return folded(sum);
+		sum += count == 1 ? *byte : (u32)*byte << 8;
+		place++;
+	}
+	return place < end ? NO_SUM : folded(sum);
+}
+
 /* The model's too_big: to the app, in the client's name. 0 when the packet gets no answer. */
 INLINE int answer_too_big(struct xdp_md *context, struct ip *packet, u32 room)
 {
@@ -691,8 +788,11 @@ INLINE int wrap(struct xdp_md *context, struct ip *packet, struct line *line, st
 	u32 link_bytes = 14 + (path->tag_count & 3) * 4;
 	u32 front = link_bytes + (form == FORM_PLAIN ? 0 : outer_bytes + 8 + gtp_bytes);
 	u32 sum = NO_SUM;
-	if (form != FORM_PLAIN && path->version == 6)
+	if (form != FORM_PLAIN && path->version == 6) {
 		sum = promised_sum(context, packet);
+		if (sum == NO_SUM)
+			sum = whole_sum(context, packet->at, packet->end);
+	}
 	int behind = (int)packet->end - (int)frame_bytes(context);
 	if (behind && adjust_tail(context, behind))
 		return 0;
@@ -796,8 +896,17 @@ INLINE long from_app(struct xdp_md *context)
 	if (!version || parse_packet(context, 14, bytes, version, &packet))
 		goto out;
 	u64 key = client_key(packet.addresses[1][0], packet.addresses[1][1], version);
-	if (!key || !find_session(key, &line))
+	if (!key)
 		goto out;
+	if (networks) {
+		u32 interface = context->ingress_ifindex;
+		u32 *network = map_lookup(&leg_networks, &interface);
+		struct frame frame = {};
+		if (!find_own(&frame, &line, key, network ? *network : 0, FROM_APP))
+			goto out;
+	} else if (!read_line(find_line(key, 0), key, &line)) {
+		goto out;
+	}
 	u32 number = line.path;
 	struct path *path = map_lookup(&paths, &number);
 	if (!path)

@@ -55,6 +55,9 @@ pub struct App {
     pub legs: Vec<Leg>,
     /// Addresses rules may name it by.
     pub addresses: Vec<IpAddr>,
+    /// The network whose clients it gets alone, 0 being the one without a name. An app for breakout has
+    /// one where there are networks: what it answers says only an address.
+    pub network: Option<u16>,
     /// Largest segment a client's TCP may be told the app takes, for IPv4 and IPv6; 0 leaves it.
     pub segment_bytes_max: [u16; 2],
 }
@@ -87,6 +90,7 @@ pub(crate) mod tests {
             kind: Kind::Breakout,
             legs: vec![Leg { interface: "leg0".to_owned(), mac: [2, 0, 0, 0, 0, 9] }],
             addresses: vec!["203.0.113.10".parse().expect("an address")],
+            network: None,
             segment_bytes_max: [0; 2],
         }
     }

@@ -8,8 +8,9 @@ use crate::packet::{ETHERNET_BYTES, Fragment, Frame, Packet, TCP, Untouched, par
 use crate::rule::reference::{entries, first_match};
 use crate::rule::{Act, Direction, Profile, Rule, Subject, compile};
 use crate::session::learn::{Flow, Sighting};
+use crate::session::network::Networks;
 use crate::session::{Client, Hop, Session};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Options of a TCP header that are walked over in search of the segment size.
 pub const TCP_OPTIONS_MAX: usize = 10;
@@ -181,8 +182,9 @@ pub struct Model {
     alive: [bool; APPS_MAX],
     /// The host's ends of the apps' interfaces.
     own_macs: Vec<Vec<[u8; 6]>>,
-    sessions: HashMap<Client, (Session, u16)>,
-    fragments: HashMap<(u128, u128, u32, u8), [u16; 2]>,
+    networks: Networks,
+    sessions: BTreeMap<Client, (Session, u16)>,
+    fragments: HashMap<(u16, u128, u128, u32, u8), [u16; 2]>,
 }
 
 impl Model {
@@ -197,7 +199,8 @@ impl Model {
             apps,
             alive: [true; APPS_MAX],
             own_macs,
-            sessions: HashMap::new(),
+            networks: Networks::default(),
+            sessions: BTreeMap::new(),
             fragments: HashMap::new(),
         }
     }
@@ -205,6 +208,11 @@ impl Model {
     /// Replaces all rules, and the profiles clients may have.
     pub fn set_rules(&mut self, rules: Vec<Rule>, profiles: Vec<Profile>) {
         (self.rules, self.profiles) = (rules, profiles);
+    }
+
+    /// Says which networks there are.
+    pub fn set_networks(&mut self, networks: Networks) {
+        self.networks = networks;
     }
 
     /// Adds or replaces a session, of a client with this profile.
@@ -262,15 +270,25 @@ impl Model {
                 protocol: packet.protocol,
             },
         });
-        let Some((session, profile)) = self.sessions.get(&client).copied() else {
+        // Of all sessions of the address the one whose tunnel this is, in the network the VLAN tells.
+        let told = self.networks.of_vlan(&Hop::from(&parsed.link));
+        let network = if self.settings.tunnelled { told } else { told.or(Some(0)) };
+        let sessions = self.sessions.range(client..=client.within(u16::MAX));
+        let sessions = sessions.map(|(_, session)| *session);
+        let mut sessions =
+            sessions.filter(|(one, _)| network.is_none_or(|number| number == one.client.network));
+        let Some(first) = sessions.next() else {
             return untouched(Reason::NoSession, sighting);
         };
-        let Agreement { is_own, is_news } = agreement(&session, &parsed, direction);
-        let sighting = sighting.filter(|_| is_news);
-        if !is_own {
+        let own = std::iter::once(first)
+            .chain(sessions)
+            .find(|(session, _)| agreement(session, &parsed, direction).is_own);
+        let Some((session, profile)) = own else {
             return untouched(Reason::OtherTunnel, sighting);
-        }
-        let ports = self.ports(&packet);
+        };
+        let Agreement { is_news, .. } = agreement(&session, &parsed, direction);
+        let sighting = sighting.filter(|_| is_news);
+        let ports = self.ports(&packet, session.client.network);
         let subject = Subject {
             version: packet.version,
             addresses: [packet.source, packet.destination],
@@ -318,8 +336,8 @@ impl Model {
     }
 
     /// Ports of a packet; those of a later fragment are known from the first.
-    fn ports(&mut self, packet: &Packet) -> Option<[u16; 2]> {
-        let key = |id| (packet.source, packet.destination, id, packet.protocol);
+    fn ports(&mut self, packet: &Packet, network: u16) -> Option<[u16; 2]> {
+        let key = |id| (network, packet.source, packet.destination, id, packet.protocol);
         match packet.fragment {
             Fragment::Whole => packet.ports,
             Fragment::First(id) => {
@@ -352,7 +370,9 @@ impl Model {
         let Ok(packet) = parse_packet(frame, ETHERNET_BYTES, frame.len(), Some(expected)) else {
             return to_host();
         };
-        let client = Client::of(packet.destination);
+        // Its answers say only an address: the network is the app's.
+        let network = self.apps[usize::from(app)].network.unwrap_or_default();
+        let client = Client::of(packet.destination).map(|client| client.within(network));
         let Some((session, _)) = client.and_then(|client| self.sessions.get(&client)) else {
             return to_host();
         };
@@ -411,8 +431,8 @@ fn wrap(session: &Session, packet: &Packet, frame: &[u8]) -> Vec<u8> {
     let (headers, version) = if session.form == Form::Plain {
         (Vec::new(), packet.version)
     } else {
-        let sum = promised_sum(frame, packet);
-        let headers = wrapping.headers(content, packet.traffic_class, sum);
+        let sum = promised_sum(frame, packet).unwrap_or_else(|| folded(sum(content)));
+        let headers = wrapping.headers(content, packet.traffic_class, Some(sum));
         (headers, if core >> 32 == 0xffff { 4 } else { 6 })
     };
     let mut out = Vec::with_capacity(frame.len() + 128);

@@ -5,6 +5,7 @@ mod support;
 use freshet_router::rule::compile::{Table, TooMuch};
 use freshet_router::rule::reference::{entries, first_match};
 use freshet_router::rule::{AddressRange, Direction, Filter, Rule, Subject};
+use freshet_router::session::network::Networks;
 use support::Random;
 
 fn subject(random: &mut Random) -> Subject {
@@ -28,7 +29,9 @@ fn compiled_rules_answer_what_the_rules_mean() {
     for seed in 0..150 {
         let mut random = Random(seed);
         let most = random.of(&[1, 8, 60]);
-        let rules = support::rules(&mut random, most);
+        let networks = if seed % 2 == 0 { Networks::default() } else { support::networks() };
+        let apps = support::apps_in(&mut random, &networks);
+        let rules = support::rules(&mut random, most, &apps);
         let table = Table::new(seed, &rules, &profiles).unwrap();
         for direction in [Direction::Uplink, Direction::Downlink] {
             let entries = entries(&rules, direction);

@@ -7,7 +7,7 @@ use freshet_router::model::{Ingress, Out, Reason};
 use freshet_router::packet::parse;
 use freshet_router::session::pfcp::Copies;
 use std::time::Duration;
-use support::Random;
+use support::{Random, World};
 
 const TEST_TIME: Duration = Duration::from_millis(1500);
 const ITERATIONS: usize = 100_000;
@@ -15,12 +15,13 @@ const ITERATIONS: usize = 100_000;
 /// Nothing a frame holds makes the router stumble, and what it does not understand goes on as it came.
 #[test]
 fn fuzz_frame() {
-    let world = |tunnelled| (tunnelled, support::world(&mut Random(5), tunnelled));
+    let networks = support::networks();
+    let world = |tunnelled| (tunnelled, support::world(&mut Random(5), tunnelled, &networks));
     let worlds = std::sync::Mutex::new([true, false].map(world));
     check!().with_test_time(TEST_TIME).with_iterations(ITERATIONS).with_max_len(200).for_each(
         move |input: &[u8]| {
             let mut worlds = worlds.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            for (tunnelled, (model, _, sessions)) in worlds.iter_mut() {
+            for (tunnelled, World { model, sessions, .. }) in worlds.iter_mut() {
                 let tunnelled = *tunnelled;
                 // Plain bytes, and a good frame with some of its bytes replaced.
                 let seed = input.iter().fold(0_u64, |seed, byte| seed << 8 | u64::from(*byte));
@@ -53,7 +54,7 @@ fn fuzz_pfcp() {
     let ends = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse().unwrap());
     check!().with_test_time(TEST_TIME).with_iterations(ITERATIONS).with_max_len(120).for_each(
         move |input: &[u8]| {
-            let mut copies = Copies::default();
+            let mut copies = Copies::new(support::networks());
             for kind in [50, 51, 52, 53, 54, 55] {
                 let length = (input.len() + 12) as u16;
                 let mut message = vec![0x21, kind];

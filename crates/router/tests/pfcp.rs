@@ -9,8 +9,12 @@ use freshet_router::gtp::Form;
 use freshet_router::packet::mapped;
 use freshet_router::session::Client;
 use freshet_router::session::learn::Told;
+use freshet_router::session::network::{Network, Networks};
 use freshet_router::session::pfcp::{Change, Copies, Unread};
-use n4::{SMF, UPF, downlink_action, element, f_seid, group, message, uplink_rule};
+use n4::{
+    SMF, UPF, downlink_action, downlink_rule, element, f_seid, group, message, uplink_rule,
+    uplink_rule_with,
+};
 use std::net::IpAddr;
 
 fn session(teids: [u32; 2]) -> Told {
@@ -72,6 +76,50 @@ fn what_was_refused_unanswered_or_unseen_changes_nothing() {
     assert_eq!(n4.answers(&message(53, 1, 3, &[element(19, &[1])])), Err(Unread::Unknown));
     let accepted = n4.answers(&message(51, 1, 3, &[element(19, &[1]), f_seid(5)]));
     assert_eq!(accepted, Ok(vec![Change::Told(session([100, 200]))]));
+}
+
+/// A network instance is a name or labels; that of the data network goes before that of the access side,
+/// and without either the core's address tells.
+#[test]
+fn a_session_is_in_the_network_the_core_names() {
+    let network = |name: &str, instance: &str, core: u32| Network {
+        name: name.to_owned(),
+        instances: vec![instance.to_owned()],
+        cores: vec![freshet_router::rule::AddressRange { first: mapped(core), last: mapped(core) }],
+        ..Network::default()
+    };
+    let networks = vec![
+        network("enterprise", "enterprise.mnc001.mcc001.gprs", 1),
+        network("police", "police", 0x0a00_00f0),
+    ];
+    let networks = Networks::new(networks).unwrap();
+    let labels = b"\x0aEnterprise\x06mnc001\x06mcc001\x04gprs";
+    let dotted = b"enterprise.mnc001.mcc001.gprs";
+    let access = |instance: &[u8]| {
+        uplink_rule_with(&[1, 0, 0, 0, 100, 10, 0, 0, 0xf0], &[element(22, instance)])
+    };
+    let plain = uplink_rule(&[1, 0, 0, 0, 100, 10, 0, 0, 0xf0]);
+    let cases = [
+        (vec![access(labels)], 1),
+        (vec![access(dotted)], 1),
+        (vec![plain.clone(), downlink_rule(labels)], 1),
+        (vec![access(b"n3"), downlink_rule(dotted)], 1),
+        (vec![access(dotted), downlink_rule(b"\x06police")], 2),
+        (vec![plain], 2),
+        // Names nobody configured tell nothing, and neither does what is no name.
+        (vec![access(b"other"), downlink_rule(b"\xff\xfe")], 2),
+    ];
+    for (number, (mut elements, expected)) in cases.into_iter().enumerate() {
+        let mut n4 = N4(Copies::new(networks.clone()));
+        elements.push(downlink_action(3, 4, true, 200));
+        n4.asks(&message(50, 0, 1, &elements)).unwrap();
+        let told = n4.answers(&message(51, 1, 1, &[element(19, &[1]), f_seid(55)]));
+        let Ok([Change::Told(told)]) = told.as_deref() else { panic!("{number}: {told:?}") };
+        assert_eq!(told.client, session([0; 2]).client.within(expected), "{number}");
+        n4.asks(&message(54, 55, 2, &[])).unwrap();
+        let ended = n4.answers(&message(55, 1, 2, &[element(19, &[1])]));
+        assert_eq!(ended, Ok(vec![Change::Ended(told.client)]), "{number}");
+    }
 }
 
 #[test]

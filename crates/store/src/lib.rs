@@ -42,7 +42,7 @@ pub mod piece;
 mod prefetch;
 mod wake;
 
-pub use arena::{Arena, ArenaStats, Placement};
+pub use arena::{Ahead, Arena, ArenaStats, Placement};
 pub use body::{
     Body, BodyReader, BodyWriter, Bringing, Moved, Next, Source, SourceError, Standing,
 };

@@ -1,5 +1,7 @@
 //! Every size and bound of the memory tier, with its reason.
 
+use std::time::Duration;
+
 /// The unit in which memory is handed out: the processor's page, so that what a piece gives back
 /// can be counted in whole pages.
 pub const PAGE_BYTES: u64 = 4096;
@@ -28,15 +30,19 @@ pub const LEND_BYTES_MIN: usize = 512 << 10;
 /// for the longest piece.
 pub const LEND_PIPE_BYTES: usize = 256 << 10;
 
-/// Step between the sizes of parts of a page.
-pub const SLAB_STEP_BYTES: u32 = 256;
+/// The shortest part of a page: what describes an object takes many times as much.
+pub const SLAB_BYTES_MIN: u32 = 64;
 
-/// The longest piece that is part of a page. Above 3 KiB a whole page wastes a quarter at most.
-pub const SLAB_BYTES_MAX: u32 = 3 << 10;
+/// Up to which length sizes of parts of a page are how far apart: with what describes an object, no
+/// length wastes more than 6 %.
+pub const SLAB_STEPS: [(u32, u32); 4] = [(256, 16), (1024, 32), (2560, 64), (SLAB_BYTES_MAX, 128)];
 
-/// The longest run of pages that is cut into parts: 64 KiB hold 21 parts of the largest size and
-/// leave at most 2 % over at any size.
-pub const SLAB_RUN_PAGES_MAX: u32 = 16;
+/// The longest piece that is part of a page: above, a whole page wastes 3 % at most.
+pub const SLAB_BYTES_MAX: u32 = 31 * 128;
+
+/// The longest run of pages that is cut into parts: with so many there is a length for each size that
+/// leaves a 40th over at most.
+pub const SLAB_RUN_PAGES_MAX: u32 = 32;
 
 /// The smallest limit an arena takes: one frame and as much again for what describes it.
 pub const ARENA_BYTES_MIN: u64 = 2 * FRAME_BYTES;
@@ -51,6 +57,13 @@ pub const HOLLOW_BYTES_MIN: u64 = 64 << 10;
 /// The most runs of frames in use that are with the kernel at a time. Each may split one of the
 /// mappings of which Linux lets a process have 65,530.
 pub const HOLLOW_RUNS_MAX: usize = 16 << 10;
+
+/// How often is looked whether as much memory is ready as is wanted: a tenth of what is ready by default
+/// comes in this time over a line of 20 Gbit/s.
+pub const AHEAD_PAUSE: Duration = Duration::from_millis(20);
+
+/// The same while the limit has no room for more.
+pub const AHEAD_IDLE: Duration = Duration::from_secs(1);
 
 /// What a piece costs beside its bytes: its shared counts and its entry in the body's list.
 pub const PIECE_METADATA_BYTES: u64 = 48 + 24;

@@ -6,7 +6,7 @@
 //! two functions.
 
 use crate::arena::{Arena, Run};
-use crate::limits::{LEND_BYTES_MIN, PAGE_BYTES, SLAB_STEP_BYTES};
+use crate::limits::{LEND_BYTES_MIN, PAGE_BYTES, SLAB_BYTES_MIN};
 use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::atomic::{
@@ -45,7 +45,7 @@ struct Inner {
     capacity: AtomicU32,
     /// The watermark. Stored with `Release` after the bytes were written.
     published: AtomicU32,
-    /// How much of this piece the arena counts as pinned, in steps of [`SLAB_STEP_BYTES`].
+    /// How much of this piece the arena counts as pinned, in steps of [`SLAB_BYTES_MIN`].
     pinned_steps: AtomicU16,
     /// [`OFFERED`] and [`LENT`].
     marks: AtomicU8,
@@ -164,10 +164,10 @@ impl Piece {
 
     /// Counts the piece as pinned until it returns to the arena.
     pub(crate) fn pin(&self) {
-        let steps = self.capacity() / SLAB_STEP_BYTES;
-        let to = u16::try_from(steps).expect("the longest piece has 4096 steps");
+        let steps = self.capacity() / SLAB_BYTES_MIN;
+        let to = u16::try_from(steps).expect("the longest piece has 16,384 steps");
         if self.0.pinned_steps.compare_exchange(0, to, Relaxed, Relaxed).is_ok() {
-            self.0.arena.pin(steps * SLAB_STEP_BYTES);
+            self.0.arena.pin(steps * SLAB_BYTES_MIN);
         }
     }
 }
@@ -295,7 +295,7 @@ impl Drop for Inner {
         let bytes = *self.capacity.get_mut();
         let pinned_steps = *self.pinned_steps.get_mut();
         if pinned_steps > 0 {
-            self.arena.unpin(u32::from(pinned_steps) * SLAB_STEP_BYTES);
+            self.arena.unpin(u32::from(pinned_steps) * SLAB_BYTES_MIN);
         }
         if *self.marks.get_mut() & LENT != 0 {
             self.arena.mapping().discard(self.start, bytes);

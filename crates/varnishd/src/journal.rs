@@ -28,8 +28,19 @@ const CLOSES: &[(&str, &str)] = &[
 ];
 
 /// How bodies of origins are framed: what a record begins with, and its counter.
-const FRAMINGS: &[(u8, &str)] =
-    &[(b'0', "fetch_none"), (b'2', "fetch_chunked"), (b'3', "fetch_length"), (b'4', "fetch_eof")];
+const FRAMINGS: &[(u8, &str)] = &[
+    (b'0', "fetch_none"),
+    (b'2', "fetch_chunked"),
+    (b'3', "fetch_length"),
+    (b'4', "fetch_eof"),
+    (OF_HEAD, "fetch_head"),
+    (OF_NO_CONTENT, "fetch_204"),
+];
+
+/// A body that is none since the request was HEAD.
+const OF_HEAD: u8 = b'H';
+/// A body that is none since the status is 204.
+const OF_NO_CONTENT: u8 = b'N';
 
 /// Tags have numbers below this.
 const TAGS: usize = 128;
@@ -47,6 +58,12 @@ pub(crate) struct Journal {
     closes: [AtomicU64; CLOSES.len()],
     /// Bytes of requests' heads.
     request_head_bytes: AtomicU64,
+    /// Pages that policies were asked for.
+    synthesized: AtomicU64,
+    /// Subroutines that failed.
+    failed: AtomicU64,
+    /// Bytes of tunnels: of requests' heads, from clients, and to them.
+    pipe_bytes: [AtomicU64; 3],
 }
 
 /// What is written, as parameters say; they may change at any time.
@@ -90,6 +107,9 @@ impl Journal {
             framings: [const { AtomicU64::new(0) }; FRAMINGS.len()],
             closes: [const { AtomicU64::new(0) }; CLOSES.len()],
             request_head_bytes: AtomicU64::new(0),
+            synthesized: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            pipe_bytes: [const { AtomicU64::new(0) }; 3],
         }
     }
 
@@ -110,12 +130,26 @@ impl Journal {
     pub(crate) fn counted(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let closes = CLOSES.iter().zip(&self.closes).map(|((_, name), count)| (*name, count));
         let framings = FRAMINGS.iter().zip(&self.framings).map(|((_, name), count)| (*name, count));
-        let bytes = [("s_req_hdrbytes", &self.request_head_bytes)];
-        closes.chain(framings).chain(bytes).map(|(name, count)| (name, count.load(Relaxed)))
+        let [heads, up, down] = &self.pipe_bytes;
+        let others = [
+            ("s_synth", &self.synthesized),
+            ("vcl_fail", &self.failed),
+            ("s_req_hdrbytes", &self.request_head_bytes),
+            ("s_pipe_hdrbytes", heads),
+            ("s_pipe_in", up),
+            ("s_pipe_out", down),
+        ];
+        closes.chain(framings).chain(others).map(|(name, count)| (name, count.load(Relaxed)))
     }
 
-    fn count_framing(&self, text: &[u8]) {
-        let found = FRAMINGS.iter().zip(&self.framings).find(|((c, _), _)| text.first() == Some(c));
+    /// Counts a body by how its record says it is framed, and why it is none.
+    fn count_framing(&self, text: &[u8], is_head: bool, is_no_content: bool) {
+        let framing = match text.first() {
+            Some(b'0') if is_head => Some(&OF_HEAD),
+            Some(b'0') if is_no_content => Some(&OF_NO_CONTENT),
+            framing => framing,
+        };
+        let found = FRAMINGS.iter().zip(&self.framings).find(|((c, _), _)| framing == Some(c));
         if let Some((_, count)) = found {
             count.fetch_add(1, Relaxed);
         }
@@ -126,6 +160,21 @@ impl Journal {
         let text = std::str::from_utf8(text).unwrap_or_default();
         let first = text.split(' ').next().and_then(|word| word.parse().ok());
         self.request_head_bytes.fetch_add(first.unwrap_or(0), Relaxed);
+    }
+
+    /// Counts the fields of a tunnel's accounting record but the second, the head its origin got.
+    fn count_pipe(&self, text: &[u8]) {
+        let text = std::str::from_utf8(text).unwrap_or_default();
+        let numbers = text.split(' ').map(|word| word.parse().unwrap_or(0));
+        let counted = numbers.enumerate().filter(|(at, _)| *at != 1).map(|(_, number)| number);
+        for (count, number) in self.pipe_bytes.iter().zip(counted) {
+            count.fetch_add(number, Relaxed);
+        }
+    }
+
+    /// Bytes from clients through tunnels, and to them.
+    pub(crate) fn piped_bytes(&self) -> (u64, u64) {
+        (self.pipe_bytes[1].load(Relaxed), self.pipe_bytes[2].load(Relaxed))
     }
 
     fn count_close(&self, text: &[u8]) {
@@ -152,14 +201,24 @@ impl Scribe for Journal {
         // The log has 30 bits for it.
         let id = u32::try_from(id & 0x3fff_ffff).unwrap_or(0);
         let mut records = Records::default();
+        let (mut is_head, mut is_no_content) = (false, false);
         for (tag, text) in noted.iter() {
             if let Some(count) = self.counts.get(usize::from(tag.number())) {
                 count.fetch_add(1, Relaxed);
             }
             match tag {
                 Tag::SessClose => self.count_close(text),
-                Tag::Fetch_Body => self.count_framing(text),
+                Tag::BereqMethod => is_head = text == b"HEAD",
+                Tag::BerespStatus => is_no_content = text == b"204",
+                Tag::Fetch_Body => self.count_framing(text, is_head, is_no_content),
+                Tag::VCL_return if text == b"fail" => {
+                    self.failed.fetch_add(1, Relaxed);
+                }
+                Tag::VCL_call if text == b"SYNTH" => {
+                    self.synthesized.fetch_add(1, Relaxed);
+                }
                 Tag::ReqAcct => self.count_bytes(text),
+                Tag::PipeAcct => self.count_pipe(text),
                 _ => {}
             }
             if !self.rules.writes(tag) {

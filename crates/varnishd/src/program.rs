@@ -3,13 +3,13 @@
 use crate::journal::Journal;
 use crate::manager::State;
 use crate::parameters::Parameters;
+use freshet_config::bans::BanSettings;
+use freshet_config::esi::EsiSettings;
+use freshet_config::listeners::{Http3, Listener};
+use freshet_config::mistake::Place;
+use freshet_config::settings;
+use freshet_config::{Document, Settings};
 use freshet_net::address::Address;
-use freshet_node::bans::BanSettings;
-use freshet_node::config::listeners::Listener;
-use freshet_node::config::mistake::Place;
-use freshet_node::config::settings;
-use freshet_node::config::{Document, Settings};
-use freshet_node::esi::EsiSettings;
 use freshet_node::policy::vcl::{Files, LoadError, VclPolicy};
 use freshet_node::semantics;
 use freshet_node::site::{Site, Tunnels};
@@ -214,7 +214,7 @@ fn settings(state: &State) -> Result<Settings, String> {
             name: Some(endpoint.name.clone()),
             address: endpoint.address.clone(),
             tls: false,
-            http3: false,
+            http3: Http3::Off,
             proxy_protocol: endpoint.proxy,
             // As Varnish does it: whoever reaches the port is a proxy.
             proxy_from: everywhere.clone(),

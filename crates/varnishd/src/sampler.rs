@@ -134,6 +134,7 @@ impl Counts {
         let cache = self.node.shared.cache.stats();
         let counts = &cache.counters;
         let (records, turns) = self.journal.written();
+        let piped = self.journal.piped_bytes();
         let shared = &self.node.shared;
         let tag = |tag| self.journal.count(tag);
         let of_origins = |value: fn(&Origin) -> u64| -> u64 {
@@ -162,10 +163,9 @@ impl Counts {
             ("pipe_limited", sum("pipes_refused")),
             ("s_fetch", sum("fetches")),
             ("s_bgfetch", counts.refreshes),
-            ("s_synth", sum("synthetic")),
             ("s_resp_hdrbytes", sum("head_bytes")),
-            ("s_resp_bodybytes", sum("body_bytes")),
-            ("s_req_bodybytes", sum("request_body_bytes")),
+            ("s_resp_bodybytes", sum("body_bytes").saturating_sub(piped.1)),
+            ("s_req_bodybytes", sum("request_body_bytes").saturating_sub(piped.0)),
             ("fetch_failed", sum("fetches_failed")),
             ("fetch_304", sum("revalidated")),
             ("n_object", cache.objects),
@@ -213,7 +213,6 @@ impl Counts {
             ("n_gzip", sum("gzips")),
             ("n_gunzip", sum("gunzips")),
             ("n_test_gunzip", sum("gzip_checks")),
-            ("vcl_fail", tag(Tag::VCL_Error)),
             ("losthdr", tag(Tag::LostHeader)),
         ];
         for (name, value) in values.into_iter().chain(self.journal.counted()) {

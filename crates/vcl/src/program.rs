@@ -319,6 +319,8 @@ pub struct Program {
     pub includes: bool,
     /// Whether it asks for a request's body to be kept.
     pub keeps_body: bool,
+    /// Whether it changes how clients' connections send, or asks about them.
+    pub controls_connections: bool,
     /// Variables that are read, by bit.
     pub(crate) reads: u128,
     pub(crate) states: [Option<u32>; 14],

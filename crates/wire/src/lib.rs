@@ -37,6 +37,7 @@ pub mod h1;
 pub mod h2;
 pub mod h3;
 mod head;
+mod outgoing;
 mod priority;
 pub mod proxy_protocol;
 pub mod quic;

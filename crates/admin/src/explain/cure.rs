@@ -37,6 +37,13 @@ pub(super) fn for_reason(reason: Reason, status: u16) -> Option<String> {
         Reason::Truncated | Reason::OriginClosed => {
             "look at the origin: it closes connections before its answers are complete"
         }
+        Reason::ClientTooMany => {
+            "see its [[rate_limit]]: raise it, or name the client's network in except"
+        }
+        Reason::TokenMissing | Reason::TokenWrong | Reason::TokenExpired => {
+            "sign a new URL or token; see its [[token]] for what it has to be"
+        }
+        Reason::ClientBlocked => "see who is blocked with: freshet block",
         Reason::TooLarge => "raise cache.object_bytes_max",
         Reason::NoRoom => "raise memory",
         Reason::RequestNoStore | Reason::MissRequest => {

@@ -93,6 +93,15 @@ pub(super) fn facts(known: &Known<'_>) -> Vec<Fact> {
     if let Some(text) = &known.preview.channel {
         add("media", text.clone());
     }
+    for text in &known.preview.doors {
+        add("access", text.clone());
+    }
+    if let Some(text) = &known.preview.access {
+        add("access", text.clone());
+    }
+    for text in &known.preview.limits {
+        add("limit", text.clone());
+    }
     if let Some(text) = vary(known) {
         add("vary", text);
     }

@@ -3,14 +3,16 @@
 //! Labels are bounded: statuses, fixed results and kinds of failure, and names of origins from the
 //! configuration. Nothing a client sends becomes a label.
 
+mod certificates;
 mod disks;
+mod limits;
 mod node;
 mod origins;
 mod sites;
 mod store;
 
 use crate::problem::Problem;
-use crate::server::Context;
+use crate::server::{Acme, Context};
 use axum::extract::State;
 use axum::http::header;
 use freshet_node::node::Node;
@@ -29,9 +31,9 @@ const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 pub(crate) struct Metrics(Registry);
 
 impl Metrics {
-    pub(crate) fn new(node: Arc<Node>) -> Self {
+    pub(crate) fn new(node: Arc<Node>, acme: Acme) -> Self {
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(NodeCollector(node)));
+        registry.register_collector(Box::new(NodeCollector(node, acme)));
         Self(registry)
     }
 
@@ -57,7 +59,7 @@ pub(crate) async fn metrics(
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text))
 }
 
-struct NodeCollector(Arc<Node>);
+struct NodeCollector(Arc<Node>, Acme);
 
 impl fmt::Debug for NodeCollector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -72,6 +74,8 @@ impl Collector for NodeCollector {
         store::write(&self.0, &mut out)?;
         disks::write(&self.0, &mut out)?;
         sites::write(&self.0, &mut out)?;
+        certificates::write(&self.0, self.1.as_deref(), &mut out)?;
+        limits::write(&self.0, &mut out)?;
         origins::write(&self.0.snapshot(), &mut out)
     }
 }

@@ -1,8 +1,8 @@
 //! Whether origins can be reached from here. A node starts all the same, and they may come up later.
 
+use freshet_config::SiteSettings;
+use freshet_config::mistake::{Mistake, Place};
 use freshet_net::address::Address;
-use freshet_node::config::SiteSettings;
-use freshet_node::config::mistake::{Mistake, Place};
 use freshet_node::snapshot::Draft;
 use freshet_origin::definition::OriginAddress;
 use std::collections::HashSet;

@@ -140,6 +140,7 @@ impl Platform {
              and the apps edge, camera and viewer; the secret of each, and of operator, is {SECRET}.\n\n\
              a token              token=$(curl -s -u edge:{SECRET} -d grant_type=client_credentials {api}/oauth2/token | sed 's/.*\"access_token\":\"\\([^\"]*\\).*/\\1/')\n\
              who is where         curl -s -H \"Authorization: Bearer $token\" {api}/location/v3/queries/users\n\
+             wireless networks    curl -s -H \"Authorization: Bearer $token\" {api}/wai/v2/queries/ap/ap_information\n\
              bearers              curl -s -H \"Authorization: Bearer $token\" {api}/rni/v2/queries/rab_info\n\
              services             curl -s -H \"Authorization: Bearer $token\" {api}/mec_service_mgmt/v1/services\n\
              its traffic rule     curl -s -H \"Authorization: Bearer $token\" {api}{RULE}\n\
@@ -208,7 +209,7 @@ fn config(folder: &Path, socket: Option<&Path>) -> String {
     let client = |name: &str, app: &str| {
         format!(
             "[client.{name}]\n{app}secret_sha256 = \"{SECRET_SHA256}\"\n\
-             scopes = [\"mec_app_support\", \"mec_service_mgmt\", \"rni\", \"location\"{}]\n",
+             scopes = [\"mec_app_support\", \"mec_service_mgmt\", \"rni\", \"location\", \"wai\", \"fai\", \"vis\"{}]\n",
             if app.is_empty() { ", \"mec_platform\"" } else { "" }
         )
     };

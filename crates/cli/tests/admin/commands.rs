@@ -4,7 +4,8 @@ use crate::node::{Node, Origin, errors};
 use crate::support::{self, Process, freshet, ready, run};
 use rustix::process::Signal;
 use std::fs;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 
 #[test]
 fn a_reload_takes_a_good_file_and_refuses_a_bad_one() {
@@ -83,4 +84,39 @@ fn one_node_of_several_is_never_guessed() {
     assert!(tell(&["stat", "--name", "edge-1"]).status.success());
     assert!(tell(&["stat", "--name", "edge-2"]).status.success());
     rustix::process::kill_process(support::pid(next), Signal::TERM).unwrap();
+}
+
+#[test]
+fn clients_are_blocked_listed_and_let_in_again() {
+    let node = Node::start();
+    assert_eq!(node.say(&["block"]), "nobody is blocked\n");
+    let said =
+        node.say(&["block", "192.0.2.7", "2001:DB8::1/56", "--for", "6h", "--why", "scraper"]);
+    assert!(said.contains("192.0.2.7                             6 h  all"), "{said}");
+    assert!(said.contains("2001:db8::/56") && said.contains("an operator: scraper"), "{said}");
+    let json = support::succeed(&mut node.command(&["block", "--json"]));
+    assert!(json.contains("\"left_s\":21"), "{json}");
+    assert!(!node.say(&["block", "2001:db8::/56", "--remove"]).contains("2001"));
+    assert_eq!(node.say(&["block", "192.0.2.7", "--remove"]), "nobody is blocked\n");
+    for (arguments, says) in [
+        (&["block", "192.0.2.7", "--remove"][..], "192.0.2.7 is not blocked"),
+        (&["block", "192.0.2.0/33"], "is no address or network"),
+        (&["block", "nobody"], "is no address or network"),
+        (&["block", "192.0.2.7", "--for", "0s"], "not how long"),
+        (&["block", "192.0.2.7", "--for", "2y"], "not how long"),
+        (&["block", "192.0.2.7", "--for", "400d"], "not how long"),
+        (&["block", "192.0.2.7", "--site", "a"], "there is no site `a`"),
+        (&["block", "--remove"], "give the addresses"),
+    ] {
+        let said = errors(&run(&mut node.command(arguments)));
+        assert!(said.contains(says), "{arguments:?}: {said}");
+    }
+    // Who is blocked cannot connect, and is let in again.
+    node.say(&["block", "127.0.0.1"]);
+    let mut answer = String::new();
+    let mut socket = TcpStream::connect(node.clients).unwrap();
+    let _ = socket.write_all(b"GET /page HTTP/1.0\r\n\r\n");
+    assert!(socket.read_to_string(&mut answer).is_err() || answer.is_empty(), "{answer}");
+    node.say(&["block", "127.0.0.1", "--remove"]);
+    assert!(node.ask("/page").starts_with("fwd=uri-miss; stored"));
 }

@@ -143,6 +143,8 @@ fn answer(stream: TcpStream, halves: &Count, gate: &Count) -> Option<()> {
 pub struct Node {
     pub process: Process,
     pub address: SocketAddr,
+    /// Of the listener with TLS, where there is one.
+    pub tls_address: Option<SocketAddr>,
     pub directory: tempfile::TempDir,
     pids: Vec<u32>,
 }
@@ -150,6 +152,20 @@ pub struct Node {
 impl Node {
     /// Starts it with `configuration` in its file, from a link that [`Node::install`] may change.
     pub fn start(origin: &Origin, configuration: &str, environment: &[(&str, PathBuf)]) -> Self {
+        Self::start_with(origin, configuration, environment, false)
+    }
+
+    /// As [`Node::start`], with a listener that has TLS and HTTP/3 besides.
+    pub fn start_with_tls(origin: &Origin, configuration: &str) -> Self {
+        Self::start_with(origin, configuration, &[], true)
+    }
+
+    fn start_with(
+        origin: &Origin,
+        configuration: &str,
+        environment: &[(&str, PathBuf)],
+        has_tls: bool,
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let program = directory.path().join("freshet");
         symlink(env!("CARGO_BIN_EXE_freshet"), &program).unwrap();
@@ -164,12 +180,20 @@ impl Node {
             .arg(file)
             .env("RUNTIME_DIRECTORY", directory.path())
             .envs(environment.iter().map(|(name, value)| (name, value)));
+        if has_tls {
+            command.args(["--listen-tls", "127.0.0.1:0"]);
+        }
         let mut process = Process::start(&mut command);
-        let address = process.wait_for(|line| {
-            line.strip_prefix("listening  http://").map(|rest| rest.trim().parse().unwrap())
-        });
+        let mut listens = |scheme: &str| {
+            process.wait_for(|line| {
+                let rest = line.strip_prefix("listening  ")?.strip_prefix(scheme)?;
+                Some(rest.split_whitespace().next()?.parse().unwrap())
+            })
+        };
+        let address = listens("http://");
+        let tls_address = has_tls.then(|| listens("https://"));
         let pid = ready(&mut process);
-        Self { process, address, directory, pids: vec![pid] }
+        Self { process, address, tls_address, directory, pids: vec![pid] }
     }
 
     pub fn configure(&self, configuration: &str) {

@@ -8,6 +8,7 @@
 
 mod normalise;
 
+use crate::coding::Coding;
 use crate::fields::Fields;
 use std::borrow::Borrow;
 use std::fmt;
@@ -41,6 +42,8 @@ pub struct VaryRule {
     names: Box<[Box<[u8]>]>,
     /// The language the response is in, lower case, where it was chosen by `Accept-Language`.
     language: Option<Box<[u8]>>,
+    /// Whether the coding that a request names first selects, of those that are kept apart.
+    by_coding: bool,
 }
 
 /// The values of the selecting fields in a request, in one form. Compares and hashes as bytes.
@@ -52,16 +55,23 @@ impl VaryRule {
     /// has one `Content-Language`, a request that likes that language best selects it, whatever
     /// other languages it names (RFC 9111 §4.1 allows to select by what a field means).
     pub fn from_fields(response: &Fields) -> Vary {
-        Self::of(response, None)
+        Self::of(response, None, false)
     }
 
     /// The same without `Accept-Encoding`: for a cache that gives every client the coding it
     /// takes, whichever was stored.
     pub fn from_fields_but_encoding(response: &Fields) -> Vary {
-        Self::of(response, Some(b"accept-encoding"))
+        Self::of(response, Some(b"accept-encoding"), false)
     }
 
-    fn of(response: &Fields, ignored: Option<&[u8]>) -> Vary {
+    /// The same for a cache that keeps a response in several codings and has every request name
+    /// first in `Accept-Encoding` the one it is to get. gzip and none are one: gzip is taken off on
+    /// the way to a client.
+    pub fn from_fields_by_coding(response: &Fields) -> Vary {
+        Self::of(response, Some(b"accept-encoding"), true)
+    }
+
+    fn of(response: &Fields, ignored: Option<&[u8]>, by_coding: bool) -> Vary {
         if Vary::is_any(response) {
             return Vary::Any;
         }
@@ -73,7 +83,7 @@ impl VaryRule {
             .collect();
         names.sort_unstable();
         names.dedup();
-        if names.is_empty() {
+        if names.is_empty() && !by_coding {
             return Vary::None;
         }
         let by_language = names.iter().any(|name| **name == *b"accept-language");
@@ -82,7 +92,7 @@ impl VaryRule {
             (Some(only), None) => Some(only.to_ascii_lowercase().into()),
             _ => None,
         };
-        Vary::On(Self { names: names.into(), language })
+        Vary::On(Self { names: names.into(), language, by_coding })
     }
 
     /// The key of a request. Allocates once or twice; [`VaryRule::write_key`] can do without.
@@ -114,6 +124,9 @@ impl VaryRule {
                 place.copy_from_slice(&len.to_be_bytes());
             }
         }
+        if self.by_coding {
+            out.push(apart(request));
+        }
     }
 
     /// Whether a request has this key. `scratch` is emptied and used as working space.
@@ -123,15 +136,36 @@ impl VaryRule {
         *scratch == *key.0
     }
 
-    /// Names of the selecting fields, lower case and sorted.
+    /// Names of the selecting fields, lower case: sorted, but for `Accept-Encoding` where it is a
+    /// coding that selects.
     pub fn names(&self) -> impl Iterator<Item = &[u8]> {
-        self.names.iter().map(|name| &**name)
+        let coding = self.by_coding.then_some(&b"accept-encoding"[..]);
+        self.names.iter().map(|name| &**name).chain(coding)
+    }
+
+    /// Whether keys of this rule differ in the coding they name, and in nothing else.
+    pub fn differs_in_coding_only(&self, one: &VaryKey, other: &VaryKey) -> bool {
+        match (one.0.split_last(), other.0.split_last()) {
+            (Some((coding, rest)), Some((other_coding, other_rest))) => {
+                self.by_coding && coding != other_coding && rest == other_rest
+            }
+            _ => false,
+        }
     }
 
     /// Bytes of heap this rule holds.
     pub fn heap_bytes(&self) -> usize {
         let names = self.names.iter().map(|name| name.len() + size_of::<Box<[u8]>>());
         names.sum::<usize>() + self.language.as_ref().map_or(0, |language| language.len())
+    }
+}
+
+/// Which of the codings that are kept apart a request names first.
+fn apart(request: &Fields) -> u8 {
+    match Coding::first(request) {
+        Coding::Gzip => 0,
+        Coding::Brotli => 1,
+        Coding::Zstd => 2,
     }
 }
 
@@ -210,6 +244,23 @@ mod tests {
         assert_eq!(VaryRule::from_fields(&fields(&[])), Vary::None);
         let many = "a,".repeat(VARY_FIELDS_MAX + 1);
         assert_eq!(VaryRule::from_fields(&fields(&[("Vary", &many)])), Vary::Any);
+    }
+
+    #[test]
+    fn a_coding_that_is_kept_apart_is_selected_by_the_first_that_is_named() {
+        let of = |value| match VaryRule::from_fields_by_coding(&fields(&[("Vary", value)])) {
+            Vary::On(rule) => rule,
+            other => panic!("a rule, not {other:?}"),
+        };
+        let by_both = of("Accept-Encoding, X");
+        let key = |coding, x| by_both.key(&fields(&[("Accept-Encoding", coding), ("X", x)]));
+        assert_eq!(key("br, gzip", "1"), key("br", "1"));
+        assert_eq!(key("gzip", "1"), key("identity", "1"));
+        assert_ne!(key("zstd", "1"), key("br", "1"));
+        assert_ne!(key("br", "1"), key("br", "2"));
+        let only = |one, other| by_both.differs_in_coding_only(&one, &other);
+        assert!(only(key("br", "1"), key("zstd", "1")) && !only(key("br", "1"), key("zstd", "2")));
+        assert_eq!(of("").names().collect::<Vec<_>>(), [b"accept-encoding"]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One form for values that mean the same. Nothing here allocates but for the growth of `out`.
 
+use crate::coding::weight_of;
 use crate::fields::Fields;
 
 /// Members of a weighted list that are sorted; longer lists keep their order, which costs hits and
@@ -81,27 +82,7 @@ fn parse_member(text: &[u8]) -> Option<Member<'_>> {
     let (name, rest) = text.split_at_checked(at)?;
     let value = rest.get(1..)?.trim_ascii();
     let value = value.strip_prefix(b"q=").or_else(|| value.strip_prefix(b"Q="))?;
-    Some(Member { name: name.trim_ascii_end(), weight: parse_weight(value)? })
-}
-
-/// A weight in thousandths (RFC 9110 §12.4.2).
-fn parse_weight(text: &[u8]) -> Option<u16> {
-    let (whole, rest) = text.split_first()?;
-    let fraction = match rest.split_first() {
-        None => rest,
-        Some((b'.', digits)) if digits.len() <= 3 => digits,
-        Some(_) => return None,
-    };
-    let mut weight = 0;
-    for place in 0..3 {
-        let digit = fraction.get(place).copied().unwrap_or(b'0');
-        weight = weight * 10 + u16::from(digit.is_ascii_digit().then(|| digit - b'0')?);
-    }
-    match whole {
-        b'0' => Some(weight),
-        b'1' if weight == 0 => Some(FULL_WEIGHT),
-        _ => None,
-    }
+    Some(Member { name: name.trim_ascii_end(), weight: weight_of(value)? })
 }
 
 fn write_sorted(members: &mut [Member<'_>], out: &mut Vec<u8>) {

@@ -8,6 +8,7 @@
 //! The ends send and count in the kernel, so that they cost little; what is in the middle runs in
 //! threads of its own on a processor of its own.
 
+mod processor;
 pub mod search;
 
 use crate::error::LabError;
@@ -20,14 +21,12 @@ use freshet_router::packet::mapped;
 use freshet_router::rule::compile::Table;
 use freshet_router::rule::{Act, AddressRange, Filter, Profile, Rule};
 use freshet_router::session::lines::{Lines, Numbers};
+use freshet_router::session::network::Networks;
 use freshet_router::session::{Client, Session};
-use rustix::process::Pid;
-use rustix::thread::{CpuSet, sched_setaffinity};
-use std::collections::BTreeSet;
+use processor::{Priority, Watch, give_threads, hold};
+use search::Verdict;
 use std::fmt::Display;
-use std::path::Path;
-use std::process::Command;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The only namespace there is.
@@ -84,7 +83,17 @@ impl Middle {
     }
 }
 
-/// One trial.
+/// The longest a load is sent without a pause. Load and router have real-time priority: where others
+/// wait for their processors for most of a second, the kernel takes a twentieth of one away. A shorter
+/// one is seldom void: a virtual machine loses a processor for some hundred microseconds several times
+/// a second, in which a ring of 256 frames overflows.
+const SLICE: Duration = Duration::from_millis(100);
+/// A pause, in which others have both processors.
+const PAUSE: Duration = Duration::from_millis(10);
+/// Slices that say nothing are sent again, as many as there are and some for short trials.
+const VOID_SLICES_MAX: u32 = 10;
+
+/// One trial: slices of load, which are summed, with pauses between them.
 #[derive(Clone, Debug, Default)]
 pub struct Trial {
     /// Packets a second that were asked for.
@@ -105,29 +114,46 @@ pub struct Trial {
     pub seconds: f64,
     /// By how much the generator was late in all, in seconds.
     pub late_seconds: f64,
-    /// How long what is measured waited for its processor, which others had, in seconds.
-    pub waited_seconds: f64,
+    /// How long what is measured had no processor, in seconds.
+    pub absent_seconds: f64,
+    /// Slices that said nothing and were sent again; they are in no sum, but for the one a trial was
+    /// given up for.
+    pub void_slices: u32,
+    /// Whether it was given up, as too many slices said nothing.
+    pub is_given_up: bool,
 }
 
 impl Trial {
+    fn add(&mut self, slice: &Self) {
+        self.sent += slice.sent;
+        self.received += slice.received;
+        self.copies_missing += slice.copies_missing;
+        self.disordered += slice.disordered;
+        self.ring_drops += slice.ring_drops;
+        self.seconds += slice.seconds;
+        self.late_seconds += slice.late_seconds;
+        self.absent_seconds += slice.absent_seconds;
+        self.offered = self.sent as f64 / self.seconds.max(1e-9);
+    }
+
     /// Packets that did not arrive, copies included.
     #[must_use]
     pub const fn lost(&self) -> u64 {
         self.sent.saturating_sub(self.received) + self.copies_missing
     }
 
-    /// What it says: nothing where the load was late, or where packets were lost that came while
-    /// others had the processor.
+    /// What it says: nothing where the load was late, or where no more packets were lost than came
+    /// while what is measured had no processor.
     #[must_use]
-    pub fn verdict(&self) -> search::Verdict {
+    pub fn verdict(&self) -> Verdict {
         let is_late = self.late_seconds > LATE_MAX * self.seconds;
-        let is_others = self.lost() > 0 && self.lost() as f64 <= self.waited_seconds * self.offered;
-        if is_late || is_others || self.sent == 0 {
-            search::Verdict::Void
+        let is_absent = self.lost() > 0 && self.lost() as f64 <= self.absent_seconds * self.offered;
+        if is_late || is_absent || self.is_given_up || self.sent == 0 {
+            Verdict::Void
         } else if self.lost() > 0 {
-            search::Verdict::Lost
+            Verdict::Lost
         } else {
-            search::Verdict::Whole
+            Verdict::Whole
         }
     }
 }
@@ -155,8 +181,6 @@ pub struct Bed {
     _links: Vec<freshet_router::kernel::Link>,
     _router: Option<Programs>,
     fronts: [Front; 2],
-    /// Threads of the kernel that do the work.
-    threads: Vec<i32>,
     namespaces: Namespaces,
 }
 
@@ -164,48 +188,9 @@ fn wrong(what: &str) -> impl Fn(&dyn Display) -> LabError + '_ {
     move |why| LabError::LocalSystem { what: what.to_owned(), why: why.to_string() }
 }
 
-/// How long threads on one processor waited while none of them ran, from two readings of how long each
-/// ran and waited.
-fn waited_for_others(before: &[[f64; 2]], after: &[[f64; 2]]) -> f64 {
-    let spans = before.iter().zip(after).map(|(from, to)| [to[0] - from[0], to[1] - from[1]]);
-    let spans: Vec<[f64; 2]> = spans.collect();
-    let ran: f64 = spans.iter().map(|span| span[0]).sum();
-    // Of its waiting each thread may have spent what its neighbours ran behind them.
-    spans.iter().map(|[own, waited]| waited - (ran - own)).fold(0.0, f64::max)
-}
-
 /// In a thread of its own, which the work may pin and move elsewhere.
 fn apart<T: Send>(work: impl FnOnce() -> Result<T, LabError> + Send) -> Result<T, LabError> {
     std::thread::scope(|scope| scope.spawn(work).join().expect("the thread says what is wrong"))
-}
-
-/// Holds a thread on a processor, before all that has no real-time priority: nice values do not reach
-/// over sessions, each of which the kernel gives a share of its own.
-fn hold(thread: Pid, cpu: usize) -> Result<(), LabError> {
-    let refuse = wrong("processors");
-    if cpu >= CpuSet::MAX_CPU {
-        return Err(refuse(&format!("there is no processor {cpu}")));
-    }
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    sched_setaffinity(Some(thread), &set)
-        .map_err(|error| refuse(&format!("processor {cpu}: {error}")))?;
-    let thread = thread.as_raw_nonzero().to_string();
-    let output = Command::new("chrt").args(["--fifo", "--pid", "1", &thread]).output();
-    let output = output.map_err(|error| wrong("chrt, of util-linux")(&error))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    if output.status.success() { Ok(()) } else { Err(wrong("chrt")(&said.trim())) }
-}
-
-/// Threads of the kernel that take what arrives at interfaces.
-fn receivers() -> BTreeSet<i32> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    pids.filter(|pid| {
-        std::fs::read_to_string(format!("/proc/{pid}/comm"))
-            .is_ok_and(|name| name.starts_with("napi/"))
-    })
-    .collect()
 }
 
 impl Bed {
@@ -285,11 +270,12 @@ impl Bed {
                 links.push(programs.attach(program, device).map_err(|error| refuse(&error))?);
             }
         }
-        let threads = give_threads(&namespaces, plan.cpus[1])?;
-        Ok(Self { plan, ends, _links: links, _router: router, fronts, threads, namespaces })
+        give_threads(&namespaces, plan.cpus[1])?;
+        Ok(Self { plan, ends, _links: links, _router: router, fronts, namespaces })
     }
 
-    /// Sends at a steady rate for a time, and counts what arrives.
+    /// Sends at a steady rate for a time, and counts what arrives. It ends early with the first slice
+    /// that loses, or where too many say nothing: that verdict is the trial's.
     ///
     /// # Errors
     /// What the kernel refused.
@@ -300,8 +286,45 @@ impl Bed {
         sizes: &[u16],
         stop: &AtomicBool,
     ) -> Result<Trial, LabError> {
+        let mut drops = self.ring_drops()?;
+        let mut trial = Trial { asked: packets_per_second, ..Trial::default() };
+        let slices = (span.as_secs_f64() / SLICE.as_secs_f64()).ceil().max(1.0) as u32;
+        let mut left = slices;
+        while left > 0 && !stop.load(Ordering::Relaxed) {
+            let mut slice = self.slice(packets_per_second, span / slices, sizes, stop)?;
+            let verdict = slice.verdict();
+            if verdict != Verdict::Whole {
+                let before = std::mem::replace(&mut drops, self.ring_drops()?);
+                slice.ring_drops = drops.saturating_sub(before);
+            }
+            if verdict == Verdict::Void {
+                trial.void_slices += 1;
+                trial.is_given_up = trial.void_slices > slices.max(VOID_SLICES_MAX);
+            }
+            // What a trial was given up for is shown.
+            if verdict != Verdict::Void || trial.is_given_up {
+                left -= 1;
+                trial.add(&slice);
+            }
+            if trial.is_given_up || verdict == Verdict::Lost {
+                break;
+            }
+            if left > 0 {
+                std::thread::sleep(PAUSE);
+            }
+        }
+        Ok(trial)
+    }
+
+    fn slice(
+        &mut self,
+        packets_per_second: f64,
+        span: Duration,
+        sizes: &[u16],
+        stop: &AtomicBool,
+    ) -> Result<Trial, LabError> {
         let refuse = wrong("the load");
-        let (drops, times) = (self.ring_drops()?, self.times());
+        let watch = Watch::begin(self.plan.cpus[1])?;
         self.ends.forget().map_err(|error| refuse(&error))?;
         let load = Load {
             packets_per_second,
@@ -313,7 +336,7 @@ impl Bed {
         };
         let (ends, cpu) = (&mut self.ends, self.plan.cpus[0]);
         let sent = apart(|| {
-            hold(rustix::thread::gettid(), cpu)?;
+            hold(rustix::thread::gettid(), cpu, Priority::Measured)?;
             ends.send(&load, stop).map_err(|error| wrong("the load")(&error))
         })?;
         let is_tap = self.plan.middle == Middle::Tap;
@@ -331,29 +354,18 @@ impl Bed {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        Ok(Trial {
-            asked: packets_per_second,
-            offered: sent.packets as f64 / sent.seconds.max(1e-9),
+        let mut slice = Trial::default();
+        slice.add(&Trial {
             sent: sent.packets,
             received: taken[0].frames + taken[1].frames,
             copies_missing: if is_tap { sent.packets.saturating_sub(taken[2].frames) } else { 0 },
             disordered: taken[0].disordered + taken[1].disordered,
-            ring_drops: self.ring_drops()?.saturating_sub(drops),
             seconds: sent.seconds,
             late_seconds: sent.late_seconds,
-            waited_seconds: waited_for_others(&times, &self.times()),
-        })
-    }
-
-    /// How long each thread ran and waited for its processor so far, in seconds.
-    fn times(&self) -> Vec<[f64; 2]> {
-        let of = |thread: &i32| {
-            let text = std::fs::read_to_string(format!("/proc/{thread}/schedstat")).ok()?;
-            let mut words =
-                text.split_whitespace().map(|word| Some(word.parse::<f64>().ok()? / 1e9));
-            Some([words.next()??, words.next()??])
-        };
-        self.threads.iter().map(|thread| of(thread).unwrap_or_default()).collect()
+            absent_seconds: watch.end()?.as_secs_f64(),
+            ..Trial::default()
+        });
+        Ok(slice)
     }
 
     /// What all interfaces dropped for want of room.
@@ -403,24 +415,6 @@ fn forward(namespaces: &Namespaces, peers: [[u8; 6]; 2]) -> Result<(), String> {
     Ok(())
 }
 
-/// Has what arrives in the middle be taken by threads on one processor.
-fn give_threads(namespaces: &Namespaces, cpu: usize) -> Result<Vec<i32>, LabError> {
-    let before = receivers();
-    for device in ["acc0", "cor0", "leg0"] {
-        let path = format!("/sys/class/net/{device}/threaded");
-        namespaces.write(NS, &path, "1").map_err(|what| wrong("threads of interfaces")(&what))?;
-    }
-    let threads: Vec<i32> = receivers().difference(&before).copied().collect();
-    for thread in threads.iter().filter_map(|thread| Pid::from_raw(*thread)) {
-        let held = hold(thread, cpu);
-        // One of another wire may have ended in between.
-        if Path::new(&format!("/proc/{}", thread.as_raw_nonzero())).exists() {
-            held?;
-        }
-    }
-    Ok(threads)
-}
-
 type Device = ([u8; 6], u32);
 
 struct Devices {
@@ -445,6 +439,7 @@ fn start(
         sessions: plan.clients as usize,
         seed: 1,
         tells_verdicts: false,
+        networks: Networks::default(),
         pins: None,
         object: Object::Router,
     };
@@ -456,6 +451,7 @@ fn start(
         kind: if act == Act::Tap { Kind::Tap { decapsulated: true } } else { Kind::Breakout },
         legs: vec![Leg { interface: "leg0".to_owned(), mac: devices.app }],
         addresses: Vec::new(),
+        network: None,
         segment_bytes_max: [0; 2],
     };
     if act == Act::Tap {
@@ -518,17 +514,4 @@ fn rules(many: u16, act: Act) -> Vec<Rule> {
         }
     };
     (0..many).map(rule).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_waits_for_a_neighbour_waits_for_nobody_else() {
-        let before = [[1.0, 1.0], [2.0, 5.0]];
-        assert_eq!(waited_for_others(&before, &[[1.5, 1.5], [2.5, 5.5]]), 0.0);
-        let waited = waited_for_others(&before, &[[1.2, 1.7], [2.3, 5.5]]);
-        assert!((waited - 0.4).abs() < 1e-9, "{waited}");
-    }
 }

@@ -49,7 +49,7 @@ pub struct TlsOptions {
 ///
 /// # Errors
 /// [`LabError::ConfigFile`] when the authority cannot be read, [`LabError::LocalTls`] otherwise.
-pub(super) fn client_config(options: &TlsOptions) -> Result<Arc<ClientConfig>, LabError> {
+pub(crate) fn client_config(options: &TlsOptions) -> Result<Arc<ClientConfig>, LabError> {
     let local = |error: &dyn std::fmt::Display| LabError::LocalTls(error.to_string());
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let versions: &[_] = match options.version {

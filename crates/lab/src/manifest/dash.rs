@@ -4,10 +4,11 @@
 //! lists its segments, because some players (ffmpeg) otherwise ask for one behind the last.
 
 use super::{INIT, SEGMENT_SUFFIX};
-use crate::calendar::{TIMELINE_START, iso_duration, iso_instant};
+use crate::calendar::{TIMELINE_START, iso_duration};
 use crate::ladder::{Rung, TABLE_3, Track};
 use crate::media::{PICTURES_PER_SECOND, VIDEO_TIMESCALE, aac, avc};
 use crate::programme::{Kind, Schedule};
+use freshet_media::mpd::time::instant_text;
 use std::fmt::Write;
 
 /// Where the origin says what time it is, for players whose clock is off.
@@ -23,7 +24,7 @@ pub fn manifest(kind: Kind, schedule: &Schedule) -> String {
             "type=\"dynamic\" availabilityStartTime=\"{}\" minimumUpdatePeriod=\"{}\" \
              timeShiftBufferDepth=\"{}\" suggestedPresentationDelay=\"{}\" \
              maxSegmentDuration=\"{segment}\"",
-            iso_instant(TIMELINE_START),
+            instant_text(TIMELINE_START),
             // Nothing in it changes, but players of real channels ask again this often.
             segment,
             iso_duration(schedule.segment_ms * schedule.window_segments),

@@ -1,11 +1,11 @@
 //! HLS playlists, RFC 8216.
 
 use super::{INIT, PLAYLIST, SEGMENT_SUFFIX};
-use crate::calendar::iso_instant;
 use crate::ladder::{Rung, TABLE_3, Track};
 use crate::media::{self, PICTURES_PER_SECOND, aac, avc};
 use crate::programme::{Kind, Schedule};
 use freshet_base::clock::UnixMillis;
+use freshet_media::mpd::time::instant_text;
 use std::fmt::Write;
 
 /// The multivariant playlist: one group of sound, and each rung of pictures as a variant. It is the
@@ -58,7 +58,7 @@ pub fn playlist(kind: Kind, rung: &Rung, schedule: &Schedule, now: UnixMillis) -
     }
     line(&mut text, format_args!("#EXT-X-MAP:URI=\"{INIT}\""));
     if kind == Kind::Live && !listed.is_empty() {
-        let start = iso_instant(schedule.live_start(listed.start));
+        let start = instant_text(schedule.live_start(listed.start));
         line(&mut text, format_args!("#EXT-X-PROGRAM-DATE-TIME:{start}"));
     }
     for number in listed {

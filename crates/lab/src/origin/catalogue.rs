@@ -1,7 +1,7 @@
 //! From a path to what it names, at a time.
 
 use super::Settings;
-use crate::calendar::{TIMELINE_START, iso_instant};
+use crate::calendar::TIMELINE_START;
 use crate::content::{Content, mix};
 use crate::ladder::{self, Rung};
 use crate::manifest::{INIT, MANIFEST, MASTER, PLAYLIST, SEGMENT_SUFFIX, dash, hls};
@@ -10,6 +10,7 @@ use crate::programme::{Availability, Kind, Programme, Schedule, parse_number};
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
 use freshet_base::units::parse_bytes;
+use freshet_media::mpd::time::instant_text;
 
 /// The largest file to download: 1 TiB, more than any disk here holds.
 const DOWNLOAD_BYTES_MAX: u64 = 1 << 40;
@@ -78,7 +79,7 @@ pub(super) fn find(
         return Ok(text(path, page, "text/html; charset=utf-8", STATIC_MAX_AGE_S, "page"));
     }
     if path == dash::TIME_PATH {
-        let mut resource = text(path, iso_instant(now), "text/plain; charset=utf-8", 0, "time");
+        let mut resource = text(path, instant_text(now), "text/plain; charset=utf-8", 0, "time");
         resource.modified = now;
         return Ok(resource);
     }

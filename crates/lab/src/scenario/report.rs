@@ -14,11 +14,15 @@ const LINES_MAX: usize = 6;
 pub fn document(outcome: &Outcome) -> Document {
     let date = date(outcome.started_unix_ms);
     let summary = format!(
-        "{} at {}, measured on {date} in {:.0} s with {} loads. Method: {}.",
+        "{} at {}, measured on {date} in {:.0} s{}. Method: {}.",
         outcome.server,
         outcome.target,
         outcome.seconds,
-        outcome.steps.len(),
+        // What makes its own load says in its tables how often.
+        match outcome.steps.len() {
+            0 => String::new(),
+            many => format!(" with {many} loads"),
+        },
         outcome.source,
     );
     let footer = format!("freshet lab {}, {date}", outcome.scenario);
@@ -463,7 +467,7 @@ fn settings(outcome: &Outcome) -> Section {
 
 /// A day as `2026-01-31`.
 fn date(unix_ms: u64) -> String {
-    crate::calendar::iso_instant(freshet_base::clock::UnixMillis(unix_ms))
+    freshet_media::mpd::time::instant_text(freshet_base::clock::UnixMillis(unix_ms))
         .chars()
         .take(10)
         .collect()

@@ -22,6 +22,85 @@ pub(crate) fn is_app(tree: &Tree, app: &str) -> bool {
     tree.get(&path(app)).is_some()
 }
 
+/// Whether an app instance is there and not about to end.
+pub(super) fn is_serving(tree: &Tree, app: &str) -> bool {
+    tree.get(&path(app)).is_some_and(|document| is_begun(&document.value))
+}
+
+fn is_begun(app: &Value) -> bool {
+    app["state"] == "STARTING" || app["state"] == "READY"
+}
+
+/// The states app instances are in.
+pub(crate) fn states(tree: &Tree) -> impl Iterator<Item = &str> {
+    tree.below("/mec_platform/v1/applications/").filter_map(|(_, one)| one.value["state"].as_str())
+}
+
+/// Whether who asks may speak for the app instance that a body names at `place`.
+pub(super) fn may_act_for(stage: &Stage<'_>, place: &str, app: &Value) -> Result<(), Problem> {
+    let app = app.as_str().unwrap_or_default();
+    match &stage.caller.app {
+        Some(own) if own != app => {
+            Err(Problem::forbidden(format!("{place}: the token is of another app instance")))
+        }
+        _ if !is_app(stage.tree, app) => {
+            Err(Problem::bad_request(format!("{place}: there is no app instance {app}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The state of an app instance.
+pub(super) fn state_of<'a>(tree: &'a Tree, app: &str) -> Option<&'a str> {
+    tree.get(&path(app))?.value["state"].as_str()
+}
+
+/// Whether rules of an app instance may be in force: those of one that the platform runs are while it is
+/// ready.
+pub(super) fn is_in_force(tree: &Tree, app: &str) -> bool {
+    let Some(document) = tree.get(&path(app)) else { return false };
+    document.value["origin"] != "INSTANTIATED" || document.value["state"] == "READY"
+}
+
+/// Whether a change may bring rules into force, or out of it.
+pub(crate) fn decides_rules(change: &Change) -> bool {
+    change.path.starts_with("/mec_platform/v1/applications/")
+        && change.value.as_ref().is_none_or(|value| value["origin"] == "INSTANTIATED")
+}
+
+/// An app instance that the platform is about to run.
+pub(super) fn begun(app: &str) -> Change {
+    let state = json!({ "appInstanceId": app, "origin": "INSTANTIATED", "state": "STARTING" });
+    Change::put(path(app), state, None)
+}
+
+/// An app instance is in another state, where it was in this one.
+pub(super) fn turned(tree: &Tree, app: &str, from: &str, to: &str) -> Option<Change> {
+    let document = tree.get(&path(app)).filter(|document| document.value["state"] == from)?;
+    let mut state = document.value.clone();
+    state["state"] = to.into();
+    Some(Change::put(path(app), state, None))
+}
+
+/// Whether an app instance wants to be told that it is to end.
+pub(super) fn wants_termination(tree: &Tree, app: &str) -> bool {
+    let below = format!("{SUPPORT}/applications/{}/subscriptions/", escape(app));
+    tree.below(&below).next().is_some()
+}
+
+/// An app instance of this name is not known any more.
+pub(super) fn forgotten(tree: &Tree, app: &str) -> Option<Change> {
+    tree.get(&path(app)).map(|_| Change::remove(path(app)))
+}
+
+/// What there was of the rules of an app instance goes before it has new ones.
+pub(super) fn ended_rules(tree: &Tree, app: &str) -> Vec<Change> {
+    let rules = ["traffic_rules", "dns_rules"]
+        .map(|kind| format!("{SUPPORT}/applications/{}/{kind}/", escape(app)));
+    let rules = rules.iter().flat_map(|prefix| tree.below(prefix));
+    rules.map(|(path, _)| Change::remove(path)).collect()
+}
+
 /// App instances of the configuration. What an app made of its rules holds until the configuration
 /// says something else.
 pub(super) fn begin(tree: &Tree, apps: &BTreeMap<String, App>) -> Result<Vec<Change>, String> {
@@ -72,7 +151,8 @@ fn rules_of(name: &str, app: &App) -> Result<Vec<Change>, String> {
     Ok(changes)
 }
 
-fn rule_change(app: &str, kind: &str, id: &Value, rule: &Value) -> Change {
+/// A rule of an app instance.
+pub(super) fn rule_change(app: &str, kind: &str, id: &Value, rule: &Value) -> Change {
     let id = escape(id.as_str().unwrap_or_default());
     // Rules are the descriptor's: the app may change them, and whoever may act for the app.
     Change::put(format!("{SUPPORT}/applications/{}/{kind}/{id}", escape(app)), rule.clone(), None)
@@ -127,6 +207,10 @@ fn set(stage: &Stage<'_>, change: impl FnOnce(&mut Value)) -> Change {
 
 /// The app instance is up (§7.2.11).
 pub(super) fn confirm_ready(stage: &Stage<'_>, _: &Value) -> Result<Decision, Problem> {
+    let state = stage.tree.get(&path(stage.app())).map(|document| &document.value);
+    if state.is_some_and(|state| state["origin"] == "INSTANTIATED" && !is_begun(state)) {
+        return Err(Problem::new(409, "the app instance is about to end"));
+    }
     let change = set(stage, |state| state["state"] = "READY".into());
     Ok(Decision { changes: vec![change], ..Answer::nothing().into() })
 }
@@ -134,15 +218,32 @@ pub(super) fn confirm_ready(stage: &Stage<'_>, _: &Value) -> Result<Decision, Pr
 /// The platform wants the app instance to end: it is told, and has some time.
 pub(super) fn terminate(stage: &Stage<'_>, body: &Value) -> Result<Decision, Problem> {
     let grace_s = body["maxGracefulTimeout"].as_u64().unwrap_or(0);
-    let change = set(stage, |state| {
-        state["state"] = "TERMINATING".into();
-        state["termination"] = json!({
-            "operationAction": body["operationAction"],
-            "maxGracefulTimeout": grace_s,
-            "deadlineMs": stage.now_ms.saturating_add(grace_s.saturating_mul(1000)),
-        });
+    let state = stage.tree.get(&path(stage.app())).map(|document| &document.value);
+    if state.is_some_and(|state| state["origin"] == "INSTANTIATED") {
+        let what = "this app instance was instantiated: terminate or stop it by /app_lcm/v1";
+        return Err(Problem::new(409, what));
+    }
+    let action = body["operationAction"].as_str().unwrap_or_default();
+    let change = terminating(stage.tree, stage.app(), action, grace_s, stage.now_ms);
+    Ok(Decision { changes: change.into_iter().collect(), ..Answer::nothing().into() })
+}
+
+/// An app instance is to end by itself, within some time.
+pub(super) fn terminating(
+    tree: &Tree,
+    app: &str,
+    action: &str,
+    grace_s: u64,
+    now_ms: u64,
+) -> Option<Change> {
+    let mut state = tree.get(&path(app))?.value.clone();
+    state["state"] = "TERMINATING".into();
+    state["termination"] = json!({
+        "operationAction": action,
+        "maxGracefulTimeout": grace_s,
+        "deadlineMs": now_ms.saturating_add(grace_s.saturating_mul(1000)),
     });
-    Ok(Decision { changes: vec![change], ..Answer::nothing().into() })
+    Some(Change::put(path(app), state, None))
 }
 
 /// The app instance has ended what it did (§7.2.10).
@@ -172,7 +273,7 @@ pub(super) fn due(tree: &Tree, now_ms: u64) -> Vec<Change> {
 }
 
 /// What is left of an app instance that has ended: its rules are inactive, its services are gone.
-fn ended(tree: &Tree, app: &str) -> Vec<Change> {
+pub(super) fn ended(tree: &Tree, app: &str) -> Vec<Change> {
     let own = format!("{SUPPORT}/applications/{}/", escape(app));
     let rules = tree.below(&own).filter(|(_, document)| document.value["state"] == "ACTIVE");
     let mut changes: Vec<Change> = rules

@@ -1,9 +1,10 @@
 //! DNS rules (ETSI GS MEC 011 §7.1.2.3): names that have another address at this edge.
 
+use super::apps;
 use crate::platform::Resolved;
 use crate::problem::Problem;
 use crate::table::Segment;
-use crate::tree::Tree;
+use crate::tree::{Document, Tree};
 use serde_json::Value;
 use std::net::IpAddr;
 
@@ -32,13 +33,16 @@ pub(crate) fn resolve(tree: &Tree, name: &str, is_v6: bool) -> Option<Resolved> 
     let part = |text: &str| Segment::Name(text.to_owned());
     let pattern =
         [word("applications"), part("appInstanceId"), word("dns_rules"), part("dnsRuleId")];
-    let rules = tree.matching(ROOT, &pattern, &[]).map(|(_, document)| &document.value);
-    let of_name = rules.filter(|rule| {
+    let of_name = tree.matching(ROOT, &pattern, &[]).filter(|(path, document)| {
+        let rule = &document.value;
         let known = rule["domainName"].as_str().unwrap_or_default().trim_end_matches('.');
-        rule["state"] == "ACTIVE" && known.eq_ignore_ascii_case(name)
+        let app = path.rsplit('/').nth(2).map(crate::query::decode).unwrap_or_default();
+        rule["state"] == "ACTIVE"
+            && known.eq_ignore_ascii_case(name)
+            && apps::is_in_force(tree, &app)
     });
     let mut resolved: Option<Resolved> = None;
-    for rule in of_name {
+    for (_, Document { value: rule, .. }) in of_name {
         let ttl_s = rule["ttl"].as_u64().and_then(|ttl| u32::try_from(ttl).ok()).unwrap_or(TTL_S);
         let address: Option<IpAddr> = rule["ipAddress"].as_str().and_then(|text| text.parse().ok());
         let address = address.filter(|address| address.is_ipv6() == is_v6);

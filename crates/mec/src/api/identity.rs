@@ -48,13 +48,18 @@ pub(crate) fn tags_of_clients(tree: &Tree, tags: &Tags) -> BTreeMap<String, BTre
     clients
 }
 
+/// Acts of the interface's own.
+pub(super) fn own(name: &str, stage: &Stage<'_>, body: &Value) -> Result<Decision, Problem> {
+    if name == "tags" { tags(stage) } else { register(stage, body) }
+}
+
 /// The tags that are asked about, and whether this app has registered them.
 pub(super) fn tags(stage: &Stage<'_>) -> Result<Decision, Problem> {
     let known = stage.tree.get(&path(stage.app())).map(|document| &document.value);
     let active: BTreeSet<&str> = known.into_iter().flat_map(registered).collect();
     let asked = stage.selection.parameters.iter().flat_map(|(_, value)| value.split(','));
     let asked = asked.map(|tag| {
-        if !stage.tags.contains_key(tag) {
+        if !stage.setup.tags.contains_key(tag) {
             return Err(Problem::not_found(&format!("tag {tag}")));
         }
         let state = if active.contains(tag) { REGISTERED } else { UNREGISTERED };
@@ -72,7 +77,7 @@ pub(super) fn register(stage: &Stage<'_>, body: &Value) -> Result<Decision, Prob
         known.into_iter().flat_map(registered).map(str::to_owned).collect();
     for one in body["ueIdentityTags"].as_array().into_iter().flatten() {
         let tag = one["ueIdentityTag"].as_str().unwrap_or_default();
-        if !stage.tags.contains_key(tag) {
+        if !stage.setup.tags.contains_key(tag) {
             return Err(Problem::bad_request(format!("/ueIdentityTags: there is no tag {tag}")));
         }
         if one["state"] == REGISTERED {

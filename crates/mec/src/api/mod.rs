@@ -1,21 +1,32 @@
 //! What each interface has of its own, beyond what its table says.
 
 mod apps;
+mod bandwidth;
+mod devices;
 mod dns;
+mod feeds;
+mod fixed;
 mod identity;
+pub(crate) mod instances;
 mod location;
+mod mobility;
+mod packages;
 mod radio;
 mod rules;
 mod services;
 mod support;
+mod vehicles;
+mod wlan;
 
-pub(crate) use apps::is_app;
+pub(crate) use apps::{decides_rules, is_app, states as app_states};
 pub(crate) use dns::resolve;
-pub(crate) use identity::{Tags, is_tags, tags_of_clients};
+pub(crate) use feeds::{List, Reports, mistakes_of_report};
+pub(crate) use identity::{is_tags, tags_of_clients};
+pub(crate) use packages::{onboarded, package, packages};
 pub(crate) use rules::{is_traffic_rule, traffic_rules};
 
 use crate::client::Caller;
-use crate::platform::{App, Decision, Event};
+use crate::platform::{Answer, App, Decision, Event, Setup, Told};
 use crate::problem::Problem;
 use crate::query::Selection;
 use crate::radio::Radio;
@@ -25,13 +36,26 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The tables, in the order of their standards' numbers.
-const TEXTS: [(&str, &str); 7] = [
+const TEXTS: [(&str, &str); 20] = [
     ("common", include_str!("../../api/common.api")),
+    ("wlan-types", include_str!("../../api/wlan-types.api")),
+    ("fixed-types", include_str!("../../api/fixed-types.api")),
+    ("v2x-types", include_str!("../../api/v2x-types.api")),
+    ("010-packages", include_str!("../../api/010-packages.api")),
+    ("010-life-cycle", include_str!("../../api/010-life-cycle.api")),
+    ("010-grants", include_str!("../../api/010-grants.api")),
     ("011-app-support", include_str!("../../api/011-app-support.api")),
     ("011-service-management", include_str!("../../api/011-service-management.api")),
     ("012-radio", include_str!("../../api/012-radio.api")),
     ("013-location", include_str!("../../api/013-location.api")),
     ("014-identity", include_str!("../../api/014-identity.api")),
+    ("015-bandwidth", include_str!("../../api/015-bandwidth.api")),
+    ("015-steering", include_str!("../../api/015-steering.api")),
+    ("016-device-apps", include_str!("../../api/016-device-apps.api")),
+    ("021-mobility", include_str!("../../api/021-mobility.api")),
+    ("028-wlan", include_str!("../../api/028-wlan.api")),
+    ("029-fixed", include_str!("../../api/029-fixed.api")),
+    ("030-v2x", include_str!("../../api/030-v2x.api")),
     ("platform", include_str!("../../api/platform.api")),
 ];
 
@@ -45,8 +69,10 @@ pub(crate) struct Stage<'a> {
     pub(crate) tree: &'a Tree,
     /// What the radio network told last.
     pub(crate) radio: &'a Radio,
-    /// Which clients the operator's tags are of.
-    pub(crate) tags: &'a Tags,
+    /// What other networks told last.
+    pub(crate) reports: &'a Reports,
+    /// What the operator says.
+    pub(crate) setup: &'a Setup,
     /// Where clients reach the platform.
     pub(crate) url: &'a str,
     pub(crate) route: &'a Route<'a>,
@@ -55,6 +81,15 @@ pub(crate) struct Stage<'a> {
     /// A name unlike any other.
     pub(crate) fresh: &'a str,
     pub(crate) now_ms: u64,
+}
+
+/// What there is, whoever asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stand<'a> {
+    pub(crate) tree: &'a Tree,
+    pub(crate) radio: &'a Radio,
+    pub(crate) reports: &'a Reports,
+    pub(crate) setup: &'a Setup,
 }
 
 impl Stage<'_> {
@@ -93,35 +128,44 @@ pub(crate) fn needs_app(route: &Route<'_>) -> bool {
 }
 
 /// Acts of an interface's own.
-pub(crate) fn own(name: &str, stage: &Stage<'_>, body: Option<Value>) -> Result<Decision, Problem> {
-    let body = body.unwrap_or_default();
-    if matches!(stage.route.api.name.as_str(), "rni" | "location") {
-        radio::needed(stage)?;
+pub(crate) fn own(name: &str, stage: &Stage<'_>, body: &Value) -> Result<Decision, Problem> {
+    match stage.route.api.name.as_str() {
+        "app_pkgm" => packages::own(name, stage, body),
+        "app_lcm" => instances::own(name, stage, body),
+        "granting" => instances::grant(stage, body),
+        "rni" => radio::own(name, stage),
+        "location" => location::own(name, stage),
+        "ui" => identity::own(name, stage, body),
+        "mts" => Ok(bandwidth::capabilities(stage)),
+        "dev_app" if name == "app_list" => Ok(devices::list(stage)),
+        "dev_app" => devices::locations(stage, body),
+        "amsi" if name == "deregister" => mobility::deregister(stage),
+        "amsi" => Ok(mobility::user_defined(stage, body)),
+        "wai" => Ok(wlan::measurements(stage)),
+        "vis" => vehicles::own(name, stage, body),
+        "mec_service_mgmt" if name == "liveness" => services::liveness(stage),
+        "mec_service_mgmt" => services::live(stage, body),
+        "mec_app_support" => support::own(name, stage, body),
+        _ => match (name, stage.place().1) {
+            ("terminate", _) => apps::terminate(stage, body),
+            // The text is not made of what is decided on.
+            ("metrics", _) => Ok(Answer { status: 200, ..Answer::default() }.into()),
+            ("report", "radio") => radio::last(stage),
+            ("feed", "radio") => radio::feed(body),
+            ("report", _) => feeds::report(stage),
+            _ => Ok(feeds::feed(stage, body)),
+        },
     }
-    match name {
-        "rab_info" => Ok(radio::rab_info(stage)),
-        "plmn_info" => Ok(radio::plmn_info(stage)),
-        "s1_bearer_info" => Ok(radio::s1_bearer_info(stage)),
-        "layer2_meas" => Ok(radio::layer2_meas(stage)),
-        "users" => Ok(location::users(stage)),
-        "zones" => Ok(location::zones(stage)),
-        "zone" => location::zone(stage),
-        "access_points" => location::access_points(stage),
-        "access_point" => location::access_point(stage),
-        "distance" => location::distance(stage),
-        "tags" => identity::tags(stage),
-        "register_tags" => identity::register(stage, &body),
-        "radio" => radio::report(stage),
-        "feed" => radio::feed(body),
-        "timing_caps" => Ok(support::timing_caps(stage)),
-        "current_time" => Ok(support::current_time(stage)),
-        "confirm_ready" => apps::confirm_ready(stage, &body),
-        "confirm_termination" => apps::confirm_termination(stage, &body),
-        "terminate" => apps::terminate(stage, &body),
-        "liveness" => services::liveness(stage),
-        "live" => services::live(stage, &body),
-        other => Err(Problem::new(500, format!("nothing does `{other}`"))),
+}
+
+/// A list that is not kept here.
+pub(crate) fn told<'a>(name: &str, stage: &'a Stage<'_>) -> Result<List<'a>, Problem> {
+    if name == "adjacent" {
+        let documents = mobility::adjacent(&stage.setup.host);
+        let documents = documents.into_iter().map(std::borrow::Cow::Owned).collect();
+        return Ok(List { documents, source: None });
     }
+    feeds::list(stage, name)
 }
 
 /// The name of a document that is made, where it is not a fresh one.
@@ -142,42 +186,74 @@ pub(crate) fn admit(
 ) -> Result<Vec<Change>, Problem> {
     match stage.place() {
         ("mec_app_support", "registrations") => return apps::register(stage, value, old),
+        ("app_pkgm", "onboarded_app_packages") => packages::admit(stage, value)?,
+        ("app_lcm", "subscriptions") => {
+            instances::admit_subscription(stage.caller.app.is_some())?;
+        }
+        ("amsi", "app_mobility_services") => return mobility::admit(stage, path, value),
         ("mec_app_support", "traffic_rules") => rules::admit(value)?,
         ("mec_app_support", "dns_rules") => dns::admit(value)?,
         ("mec_app_support", "subscriptions") => support::admit_subscription(stage, value),
         ("mec_service_mgmt", "services") => services::admit(stage, path, value)?,
+        ("location", _) => location::admit(value, stage.now_ms)?,
+        ("bwm", _) => bandwidth::admit(stage, path, value)?,
+        ("mts", _) => bandwidth::admit_session(stage, value)?,
+        ("dev_app", _) => devices::admit(stage, value)?,
+        ("wai", "measurements") => wlan::admit_measurement(stage, path, value),
         _ => {}
     }
     Ok(Vec::new())
 }
 
 /// What goes with a document that is removed.
-pub(crate) fn removed(stage: &Stage<'_>, _: &str) -> Result<Vec<Change>, Problem> {
+pub(crate) fn removed(stage: &Stage<'_>, path: &str) -> Result<Vec<Change>, Problem> {
     match stage.place() {
         ("mec_app_support", "registrations") => Ok(apps::gone(stage.tree, stage.app())),
+        ("app_pkgm", "onboarded_app_packages") => packages::removed(stage.tree, path),
+        ("app_lcm", "app_instances") => instances::removed(stage),
         _ => Ok(Vec::new()),
     }
 }
 
 /// What subscribers may want to know of a change.
-pub(crate) fn events(tree: &Tree, change: &Changed, url: &str, now_ms: u64) -> Vec<Event> {
-    let mut events = services::events(tree, change, url);
+pub(crate) fn events(stand: Stand<'_>, change: &Changed, now_ms: u64) -> Vec<Event> {
+    let url = &stand.setup.url;
+    let mut events = services::events(stand.tree, change, url);
     events.extend(apps::events(change, url, now_ms));
+    events.extend(mobility::completed(change, now_ms));
+    events.extend(packages::events(stand.tree, change, url, now_ms));
+    events.extend(instances::events(stand.tree, change, url, now_ms));
+    if let (None, Some(new)) = (&change.old, &change.new) {
+        events.extend(location::immediately(&change.path, new, url, stand.radio, now_ms));
+    }
     events
 }
 
-/// What subscribers may want to know of a report of the radio network.
-pub(crate) fn reported(old: &Radio, new: &Radio, now_ms: u64) -> Vec<Event> {
-    let mut events = radio::events(old, new, now_ms);
-    events.extend(location::events(old, new, now_ms));
-    events
+/// What subscribers may want to know of a report of a network.
+pub(crate) fn reported(stand: Stand<'_>, told: &Told, now_ms: u64) -> Vec<Event> {
+    let Stand { tree, radio: old, reports, setup } = stand;
+    match told {
+        Told::Radio(new) => {
+            let mut events = radio::events(old, new, now_ms);
+            events.extend(location::events(tree, &setup.url, old, new, now_ms));
+            events.extend(mobility::events(tree, &setup.host, old, new, now_ms));
+            events
+        }
+        Told::Other(name, new) => feeds::events(tree, name, reports.get(name), new, now_ms),
+    }
 }
 
-/// What is due by time.
-pub(crate) fn due(tree: &Tree, now_ms: u64) -> (Vec<Change>, Vec<Event>) {
+/// What is due by time: what became so after `since_ms`, and not after now.
+pub(crate) fn due(stand: Stand<'_>, since_ms: u64, now_ms: u64) -> (Vec<Change>, Vec<Event>) {
+    let Stand { tree, radio, reports, setup } = stand;
     let mut changes = services::due(tree, now_ms);
     changes.extend(apps::due(tree, now_ms));
-    (changes, Vec::new())
+    changes.extend(mobility::due(tree, now_ms));
+    let (more, mut events) = devices::due(tree, &setup.host);
+    changes.extend(more);
+    events.extend(location::due(tree, radio, since_ms, now_ms));
+    events.extend(wlan::due(tree, reports.get("wlan"), since_ms, now_ms));
+    (changes, events)
 }
 
 /// What a body is about: itself, or the one object it is around.
@@ -207,5 +283,7 @@ fn around(value: &Value) -> Option<String> {
 
 /// Where a subscription's notifications go.
 pub(crate) fn callback(value: &Value) -> Option<&str> {
-    inner(value).get("callbackReference")?.as_str()
+    let inner = inner(value);
+    // ETSI GS MEC 010-2 has another word for it.
+    inner.get("callbackReference").or_else(|| inner.get("callbackUri"))?.as_str()
 }

@@ -1,10 +1,11 @@
 //! ETSI GS MEC 012: what is known of bearers and cells, and who is told when it changes.
 
 use super::Stage;
-use crate::platform::{Answer, Decision, Event};
+use crate::platform::{Answer, Decision, Event, Told};
 use crate::problem::Problem;
 use crate::radio::{Client, Radio};
 use crate::time;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 const ROOT: &str = "/rni/v2";
@@ -12,6 +13,11 @@ const ROOT: &str = "/rni/v2";
 const ADVANCE_STEP_M: f64 = 78.125;
 /// A handover that is done, among the values of `hoStatus`.
 const COMPLETED: u8 = 3;
+/// Values of `eventType`, and their names from 1 on, which `s1Event` has.
+const ESTABLISHED: u8 = 1;
+const MODIFIED: u8 = 2;
+const RELEASED: u8 = 3;
+const S1_EVENTS: [&str; 3] = ["S1_BEARER_ESTABLISH", "S1_BEARER_MODIFY", "S1_BEARER_RELEASE"];
 /// A report that comes by time, among the values of `trigger`.
 const PERIODICAL: u8 = 1;
 
@@ -26,6 +32,17 @@ pub(super) fn needed(stage: &Stage<'_>) -> Result<(), Problem> {
         return Err(Problem::new(503, "no feed tells this platform of the radio network"));
     }
     Ok(())
+}
+
+/// Acts of the interface's own.
+pub(super) fn own(name: &str, stage: &Stage<'_>) -> Result<Decision, Problem> {
+    needed(stage)?;
+    Ok(match name {
+        "rab_info" => rab_info(stage),
+        "plmn_info" => plmn_info(stage),
+        "s1_bearer_info" => s1_bearer_info(stage),
+        _ => layer2_meas(stage),
+    })
 }
 
 /// What parameters of queries ask a client for, by their names.
@@ -102,18 +119,23 @@ pub(super) fn plmn_info(stage: &Stage<'_>) -> Decision {
     )
 }
 
+/// A client's bearer, with the ends of its tunnel.
+fn bearer_value(client: &Client) -> Value {
+    let [up, down] = client.bearer.teids.map(|teid| teid.to_string());
+    let [station, core] = client.bearer.ends.map(|end| end.to_string());
+    json!({
+        "erabId": client.bearer.id,
+        "enbInfo": { "ipAddress": station, "tunnelId": down },
+        "sGwInfo": { "ipAddress": core, "tunnelId": up },
+    })
+}
+
 pub(super) fn s1_bearer_info(stage: &Stage<'_>) -> Decision {
     let clients = asked(stage).map(|client| {
-        let [up, down] = client.bearer.teids.map(|teid| teid.to_string());
-        let [station, core] = client.bearer.ends.map(|end| end.to_string());
         json!({
             "associateId": [associate(client)],
             "ecgi": [stage.radio.ecgi(&client.cell)],
-            "s1BearerInfoDetailed": [{
-                "erabId": client.bearer.id,
-                "enbInfo": { "ipAddress": station, "tunnelId": down },
-                "sGwInfo": { "ipAddress": core, "tunnelId": up },
-            }],
+            "s1BearerInfoDetailed": [bearer_value(client)],
         })
     });
     let clients: Vec<Value> = clients.collect();
@@ -146,20 +168,39 @@ pub(super) fn layer2_meas(stage: &Stage<'_>) -> Decision {
 }
 
 /// The last report.
-pub(super) fn report(stage: &Stage<'_>) -> Result<Decision, Problem> {
+pub(super) fn last(stage: &Stage<'_>) -> Result<Decision, Problem> {
     needed(stage)?;
     let report = serde_json::to_value(stage.radio).expect("a report is plain data");
     Ok(answer(stage, report))
 }
 
 /// A report comes in.
-pub(super) fn feed(body: Value) -> Result<Decision, Problem> {
+pub(super) fn feed(body: &Value) -> Result<Decision, Problem> {
     let radio: Radio =
-        serde_json::from_value(body).map_err(|error| Problem::bad_request(error.to_string()))?;
+        Radio::deserialize(body).map_err(|error| Problem::bad_request(error.to_string()))?;
     if let Some(mistake) = radio.mistake() {
         return Err(Problem::bad_request(mistake));
     }
-    Ok(Decision { radio: Some(radio), ..Answer::nothing().into() })
+    Ok(Decision { told: Some(Told::Radio(radio)), ..Answer::nothing().into() })
+}
+
+/// What is told of a bearer that came, changed or went.
+fn s1_event(radio: &Radio, client: &Client, event: u8) -> (Value, Value) {
+    let ecgi = radio.ecgi(&client.cell);
+    let facts = json!({ "ecgi": ecgi, "erabId": client.bearer.id, "eventType": event });
+    let body = json!({
+        "s1Event": S1_EVENTS[usize::from(event) - 1],
+        "s1UeInfo": {
+            "associateId": [associate(client)],
+            "ecgi": [ecgi],
+            "s1BearerInfo": [{ "s1UeInfo": [{
+                "associateId": [associate(client)],
+                "ecgi": [ecgi],
+                "s1BearerInfoDetailed": [bearer_value(client)],
+            }] }],
+        },
+    });
+    (facts, body)
 }
 
 /// What changed from one report to the next.
@@ -178,10 +219,20 @@ pub(super) fn events(old: &Radio, new: &Radio, now_ms: u64) -> Vec<Event> {
         let quality = json!({ "qci": bearer.qci });
         let body = json!({ "ecgi": ecgi, "erabId": bearer.id, "erabQosParameters": quality });
         let before = old.client(client.address);
+        let s1 = |event: u8| s1_event(new, client, event);
         let Some(before) = before else {
             happened("RabEstSubscription", client, bearer_facts, body);
+            let (facts, body) = s1(ESTABLISHED);
+            happened("S1BearerSubscription", client, facts, body);
             continue;
         };
+        if before.bearer.qci != bearer.qci {
+            happened("RabModSubscription", client, bearer_facts, body);
+        }
+        if before.bearer != bearer {
+            let (facts, body) = s1(MODIFIED);
+            happened("S1BearerSubscription", client, facts, body);
+        }
         if before.cell != client.cell {
             let from = old.ecgi(&before.cell);
             let facts = json!({ "ecgi": [from, ecgi], "hoStatus": COMPLETED });
@@ -208,6 +259,8 @@ pub(super) fn events(old: &Radio, new: &Radio, now_ms: u64) -> Vec<Event> {
         let facts = json!({ "ecgi": ecgi, "qci": bearer.qci, "erabId": bearer.id });
         let body = json!({ "ecgi": ecgi, "erabReleaseInfo": { "erabId": bearer.id } });
         happened("RabRelSubscription", client, facts, body);
+        let (facts, body) = s1_event(old, client, RELEASED);
+        happened("S1BearerSubscription", client, facts, body);
     }
     events
 }

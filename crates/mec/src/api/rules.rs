@@ -1,6 +1,7 @@
 //! Traffic rules (ETSI GS MEC 011 §7.1.2.2): those of all app instances are one set for the edge
 //! router.
 
+use super::apps;
 use crate::problem::Problem;
 use crate::table::Segment;
 use crate::tree::Tree;
@@ -32,6 +33,9 @@ pub(crate) fn traffic_rules(tree: &Tree) -> Value {
         let mut rule = document.value.clone();
         let mut parts = path.rsplit('/').map(crate::query::decode);
         let (id, app) = (parts.next().unwrap_or_default(), parts.nth(1).unwrap_or_default());
+        if !apps::is_in_force(tree, &app) {
+            rule["state"] = "INACTIVE".into();
+        }
         rule["trafficRuleId"] = format!("{app}/{id}").into();
         rule
     });

@@ -1,8 +1,19 @@
 //! ETSI GS MEC 011: time, and subscriptions of app instances.
 
-use super::Stage;
+use super::{Stage, apps};
 use crate::platform::{Answer, Decision};
+use crate::problem::Problem;
 use serde_json::{Value, json};
+
+/// Acts of the interface's own.
+pub(super) fn own(name: &str, stage: &Stage<'_>, body: &Value) -> Result<Decision, Problem> {
+    match name {
+        "timing_caps" => Ok(timing_caps(stage)),
+        "current_time" => Ok(current_time(stage)),
+        "confirm_ready" => apps::confirm_ready(stage, body),
+        _ => apps::confirm_termination(stage, body),
+    }
+}
 
 /// What is known of the machine's time: it follows no source that we could name, so that the lists are
 /// empty.

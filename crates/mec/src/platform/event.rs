@@ -56,12 +56,14 @@ pub(super) fn first_notices(table: &Table, changed: &[Changed], url: &str) -> Ve
 
 fn notice(path: &str, subscription: &Value, mut body: Value, url: &str) -> Option<Notice> {
     let target = Target::read(api::callback(subscription)?)?;
-    let link = json!({ "href": format!("{url}{path}") });
-    let links = &mut api::inner_mut(&mut body)["_links"];
-    if links.is_null() {
-        *links = json!({});
+    // A context of a device has a callback too, and is no subscription.
+    if api::inner(subscription).get("_links").is_some() {
+        let links = &mut api::inner_mut(&mut body)["_links"];
+        if links.is_null() {
+            *links = json!({});
+        }
+        links["subscription"] = json!({ "href": format!("{url}{path}") });
     }
-    links["subscription"] = link;
     Some(Notice { subscription: path.to_owned(), target, body })
 }
 
@@ -97,7 +99,9 @@ pub(super) fn expired(table: &Table, tree: &Tree, now_ms: u64) -> (Vec<Change>, 
 fn criteria(subscription: &Value) -> impl Iterator<Item = &Value> {
     let members = subscription.as_object().into_iter().flatten();
     members
-        .filter(|(name, _)| name.to_ascii_lowercase().contains("criteria"))
+        .filter(|(name, _)| {
+            name.to_ascii_lowercase().contains("criteria") || *name == "userEventPara"
+        })
         .map(|(_, value)| value)
 }
 

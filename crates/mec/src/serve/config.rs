@@ -1,12 +1,17 @@
 //! The configuration of a platform: a TOML file.
 
 use crate::client::Client;
-use crate::platform::App;
+use crate::platform::{Access, App, DeviceApp, Host, Neighbour};
+use freshet_base::file::read_text;
 use freshet_net::address::Address;
+use freshet_package::Trust;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+
+/// Longest file of a certificate, in bytes.
+const CERTIFICATE_BYTES_MAX: u64 = 64 << 10;
 
 /// A platform's configuration.
 #[derive(Debug)]
@@ -33,6 +38,25 @@ pub struct Config {
     pub apps: BTreeMap<String, App>,
     /// Addresses of the clients that each tag stands for.
     pub tags: BTreeMap<String, Vec<String>>,
+    /// This host, and those beside it.
+    pub host: Host,
+    /// Whose packages are taken; none where it is not said.
+    pub packages: Option<Trust>,
+    /// What apps of packages may have; none are run where it is not said.
+    pub runtime: Option<Runtime>,
+}
+
+/// What apps of packages may have.
+#[derive(Clone, Debug)]
+pub struct Runtime {
+    /// How this host is named.
+    pub host: String,
+    /// Processors, all apps together.
+    pub cpus: f64,
+    /// Memory, all apps together, in MiB.
+    pub memory_mib: u64,
+    /// Network whose parts are apps' own: its first address and its length.
+    pub network: (Ipv4Addr, u8),
 }
 
 /// The resolver of DNS rules.
@@ -75,6 +99,80 @@ struct File {
     app: BTreeMap<String, App>,
     #[serde(default)]
     tag: BTreeMap<String, TagFile>,
+    bandwidth_bps: Option<u64>,
+    #[serde(default)]
+    access: Vec<Access>,
+    #[serde(default)]
+    device_app: BTreeMap<String, DeviceApp>,
+    #[serde(default)]
+    neighbour: BTreeMap<String, Neighbour>,
+    packages: Option<PackagesFile>,
+    runtime: Option<RuntimeFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuntimeFile {
+    #[serde(default = "host")]
+    host: String,
+    cpus: f64,
+    memory_mib: u64,
+    network: String,
+}
+
+fn host() -> String {
+    "local".to_owned()
+}
+
+impl RuntimeFile {
+    fn runtime(self) -> Result<Runtime, String> {
+        let network = self.network.split_once('/').and_then(|(address, length)| {
+            let address: Ipv4Addr = address.parse().ok()?;
+            let length: u8 = length.parse().ok().filter(|length| (8..=30).contains(length))?;
+            let is_first = u32::from(address) << length == 0;
+            is_first.then_some((address, length))
+        });
+        let network = network.ok_or_else(|| {
+            format!(
+                "runtime.network: `{}` must be such as 10.99.0.0/24, of 8 to 30 bits",
+                self.network
+            )
+        })?;
+        if !(self.cpus > 0.0 && self.cpus <= 4096.0) {
+            return Err(format!("runtime.cpus: {} must be above 0 and at most 4096", self.cpus));
+        }
+        Ok(Runtime { host: self.host, cpus: self.cpus, memory_mib: self.memory_mib, network })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PackagesFile {
+    /// Files of certificates.
+    #[serde(default)]
+    signers: Vec<PathBuf>,
+    /// Instead of any: packages are taken from whoever may upload them.
+    #[serde(default)]
+    unsigned: bool,
+}
+
+impl PackagesFile {
+    fn trust(&self) -> Result<Trust, String> {
+        if self.unsigned != self.signers.is_empty() {
+            return Err(
+                "packages: either name `signers`, or say `unsigned = true` with none".to_owned()
+            );
+        }
+        if self.unsigned {
+            return Ok(Trust::anybody());
+        }
+        let texts = self.signers.iter().map(|path| {
+            read_text(path, CERTIFICATE_BYTES_MAX)
+                .map_err(|error| format!("packages.signers: {}: {error}", path.display()))
+        });
+        let texts = texts.collect::<Result<Vec<_>, _>>()?;
+        Trust::signers(&texts).map_err(|error| format!("packages.signers: {error}"))
+    }
 }
 
 #[derive(Deserialize)]
@@ -125,6 +223,12 @@ pub fn read(text: &str) -> Result<Config, String> {
         }
         Ok((name, Client { secret_digest, app: client.app, scopes: client.scopes }))
     });
+    let host = Host {
+        bandwidth_bps: file.bandwidth_bps,
+        accesses: file.access,
+        device_apps: file.device_app,
+        neighbours: file.neighbour,
+    };
     Ok(Config {
         listen,
         url: file.url,
@@ -137,6 +241,9 @@ pub fn read(text: &str) -> Result<Config, String> {
         clients: clients.collect::<Result<_, String>>()?,
         apps: file.app,
         tags: file.tag.into_iter().map(addresses).collect(),
+        host,
+        packages: file.packages.map(|packages| packages.trust()).transpose()?,
+        runtime: file.runtime.map(RuntimeFile::runtime).transpose()?,
     })
 }
 
@@ -188,7 +295,7 @@ mod tests {
             (whole("[client.a]\nsecret_sha256 = \"secret\""), "client.a.secret_sha256: must"),
             (
                 whole(&format!("[client.a]\n{SECRET}\nscopes = [\"mec\"]")),
-                "client.a.scopes: `mec` is of none of mec_app_support",
+                "client.a.scopes: `mec` is of none of app_pkgm",
             ),
         ] {
             let said = read(&text).unwrap_err();

@@ -4,14 +4,8 @@ use axum::extract::connect_info::Connected;
 use axum::serve::IncomingStream;
 use freshet_net::listener::Listener;
 use freshet_net::places::{Guarded, Place, Places};
-use freshet_net::stream::Stream;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::time::sleep;
-
-/// Pause before accepting again after the listener failed.
-const FAILED_PAUSE: Duration = Duration::from_secs(1);
 
 /// Accepts for axum.
 pub(super) struct Door {
@@ -30,19 +24,8 @@ impl axum::serve::Listener for Door {
     type Addr = Option<Arc<Place>>;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        loop {
-            match self.listener.accept().await {
-                Ok((socket, _)) => {
-                    let admitted = self.places.admit(Stream::from(socket));
-                    let Some((stream, place)) = admitted else { continue };
-                    return (stream, Some(place));
-                }
-                Err(error) => {
-                    tracing::error!(%error, "the platform cannot accept");
-                    sleep(FAILED_PAUSE).await;
-                }
-            }
-        }
+        let (stream, place) = self.places.accept(&mut self.listener, "the platform").await;
+        (stream, Some(place))
     }
 
     fn local_addr(&self) -> io::Result<Self::Addr> {

@@ -5,29 +5,32 @@
 //! handed to the edge router where it is about traffic rules, written to the journal, and answered. A
 //! write of the journal holds everything up for as long as the disk takes.
 
+mod answer;
 mod config;
 mod deliver;
 mod door;
 mod key;
+mod live;
 mod machine;
+mod metrics;
+mod packages;
 mod resolver;
 mod router;
 
 pub use config::{Config, read};
 pub use router::RouterError;
 
-use crate::limits::{BODY_BYTES_MAX, DELIVERIES_MAX, PATIENCE};
+use crate::life::Place;
+use crate::limits::{DELIVERIES_MAX, PATIENCE};
 use crate::notify::{Notice, Notified, Queue};
 use crate::platform::{Answer, Call, Platform, Setup};
 use crate::problem::Problem;
 use crate::radio::simulator::Simulator;
+use crate::runtime::Driver;
+use crate::runtime::oci::Oci;
 use crate::token::Issuer;
 use aws_lc_rs::rand;
 use axum::Router as Axum;
-use axum::body::{Body, to_bytes};
-use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use axum::response::Response;
 use door::{Door, PlaceOf};
 use freshet_base::clock::UnixMillis;
 use freshet_net::address::Address;
@@ -40,6 +43,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
+/// Where a monitor asks.
+const METRICS: &str = "/mec_platform/v1/metrics";
 /// How often is looked what is due by time.
 const TURN: Duration = Duration::from_millis(250);
 /// How often the simulator tells what it has.
@@ -66,6 +71,12 @@ struct Shared {
     moved: Notify,
     courier: deliver::Courier,
     simulator: Option<Mutex<Simulator>>,
+    packages: Option<packages::Packages>,
+    metrics: metrics::Metrics,
+    /// What runs apps.
+    driver: Option<Arc<dyn Driver>>,
+    /// An operation has begun.
+    begun: Notify,
 }
 
 /// Opens what a configuration says. `url` takes the place of the configuration's, for a port that the
@@ -90,10 +101,28 @@ pub fn bind(config: Config) -> Result<Bound, String> {
     let mut setup = Setup::new(&url, issuer, config.clients);
     setup.apps = config.apps;
     setup.tags = config.tags;
+    setup.host = config.host;
+    // The runtime goes to its own folder before it reads names.
+    let state = std::path::absolute(&config.state)
+        .map_err(|error| format!("state: {}: {error}", config.state.display()))?;
+    setup.place = config.runtime.map(|runtime| Place {
+        host: runtime.host,
+        cpu_milli: (runtime.cpus * 1000.0) as u64,
+        memory_mib: runtime.memory_mib,
+        network: runtime.network,
+        packages: state.join("packages"),
+        apps: state.join("apps"),
+    });
+    let driver = setup.place.as_ref().map(|place| Oci::open(&place.apps));
+    let driver = driver.transpose()?.map(|driver| Arc::new(driver) as Arc<dyn Driver>);
     setup.callbacks.own = machine::own_addresses();
     setup.callbacks.allowed = config.callbacks_allowed;
     let callbacks = setup.callbacks.clone();
     let platform = Platform::open(setup, &config.state.join("journal"))?;
+    let packages = config.packages.map(|trust| {
+        packages::Packages::open(config.state.join("packages"), trust, &platform.packages())
+    });
+    let packages = packages.transpose()?;
     let resolver =
         config.dns.map(|dns| resolver::Resolver::bind(dns.listen, dns.upstream)).transpose()?;
     let shared = Shared {
@@ -103,6 +132,10 @@ pub fn bind(config: Config) -> Result<Bound, String> {
         queue: Mutex::default(),
         moved: Notify::new(),
         courier: deliver::Courier::new(callbacks),
+        packages,
+        metrics: metrics::Metrics::default(),
+        driver,
+        begun: Notify::new(),
         simulator: config.simulator.map(|one| Mutex::new(Simulator::new(one.seed, one.clients))),
     };
     Ok(Bound { shared: Arc::new(shared), listener, resolver })
@@ -134,7 +167,7 @@ impl Bound {
         runtime.block_on(async {
             let Self { shared, listener, resolver } = self;
             let door = Door::new(listener, Places::new(PATIENCE));
-            let service = Axum::new().fallback(answer).with_state(Arc::clone(&shared));
+            let service = Axum::new().fallback(answer::answer).with_state(Arc::clone(&shared));
             let serve = axum::serve(door, service.into_make_service_with_connect_info::<PlaceOf>());
             let names = Arc::clone(&shared);
             let resolving = async move {
@@ -152,6 +185,7 @@ impl Bound {
                 () = Arc::clone(&shared).look_after() => {}
                 () = Arc::clone(&shared).keep_router() => {}
                 () = Arc::clone(&shared).simulate() => {}
+                () = Arc::clone(&shared).live() => {}
                 () = over => {}
             }
         });
@@ -187,7 +221,13 @@ impl Shared {
         let _changing = self.changing.lock().await;
         // What it was decided on may be another by now.
         let decision = self.read().decide(call, &fresh, now_ms)?;
-        self.carry_out(decision).await
+        let before = self.packages.as_ref().map(|packages| (packages, self.read().packages()));
+        let answer = self.carry_out(decision).await?;
+        if let Some((packages, before)) = before {
+            before.difference(&self.read().packages()).for_each(|id| packages.remove(id));
+        }
+        self.begun.notify_one();
+        Ok(answer)
     }
 
     /// Does what was decided, while nothing else is changed.
@@ -243,15 +283,20 @@ impl Shared {
         turns.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
             turns.tick().await;
-            let radio = simulator
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .report(UnixMillis::now().0);
+            let (radio, others) = {
+                let mut simulator = simulator.lock().unwrap_or_else(PoisonError::into_inner);
+                (simulator.report(UnixMillis::now().0), simulator.others())
+            };
             let _changing = self.changing.lock().await;
-            let decision = self.read().report(radio);
-            let decision = decision.expect("what the simulator tells is right, and tested");
-            if let Err(problem) = self.carry_out(decision).await {
-                tracing::warn!(why = problem.detail, "the simulator's report is lost");
+            let reports =
+                others.into_iter().map(|(feed, report)| self.read().report_of(feed, report));
+            let decisions: Vec<_> =
+                std::iter::once(self.read().report(radio)).chain(reports).collect();
+            for decision in decisions {
+                let decision = decision.expect("what the simulator tells is right, and tested");
+                if let Err(problem) = self.carry_out(decision).await {
+                    tracing::warn!(why = problem.detail, "the simulator's report is lost");
+                }
             }
         }
     }
@@ -321,71 +366,4 @@ fn fresh() -> String {
         write!(text, "{byte:02x}").expect("a string takes all");
     }
     text
-}
-
-/// Answers a request.
-async fn answer(
-    State(shared): State<Arc<Shared>>,
-    ConnectInfo(PlaceOf(place)): ConnectInfo<PlaceOf>,
-    request: Request,
-) -> Response {
-    let (parts, body) = request.into_parts();
-    let read = to_bytes(body, BODY_BYTES_MAX).await;
-    if let Some(place) = &place {
-        place.begin_work();
-    }
-    let answer = match read {
-        Err(_) => Problem::new(413, format!("{BODY_BYTES_MAX} bytes of body are the most")).into(),
-        Ok(body) => {
-            let field = |name: HeaderName| text(&parts.headers, &name);
-            let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
-            let call = Call {
-                method: parts.method.as_str(),
-                target,
-                authorization: field(header::AUTHORIZATION),
-                accept: field(header::ACCEPT),
-                content_type: field(header::CONTENT_TYPE),
-                if_match: field(header::IF_MATCH),
-                if_none_match: field(header::IF_NONE_MATCH),
-                body: &body,
-            };
-            shared.decide(&call).await.unwrap_or_else(Answer::from)
-        }
-    };
-    if let Some(place) = &place {
-        place.end_work();
-    }
-    response(&answer, parts.method == Method::HEAD)
-}
-
-/// A field that is there once; of several, none counts.
-fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
-    let mut values = headers.get_all(name).iter();
-    let value = values.next()?.to_str().ok()?;
-    values.next().is_none().then_some(value)
-}
-
-fn response(answer: &Answer, is_head: bool) -> Response {
-    let body = answer.body.as_ref().map(ToString::to_string);
-    let mut response = Response::new(match (&body, is_head) {
-        (Some(body), false) => Body::from(body.clone()),
-        _ => Body::empty(),
-    });
-    let status = StatusCode::from_u16(answer.status);
-    *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let headers = response.headers_mut();
-    if body.is_some() {
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(answer.media_type()));
-    }
-    for (name, value) in &answer.fields {
-        if let (Ok(name), Ok(value)) =
-            (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value))
-        {
-            headers.insert(name, value);
-        }
-    }
-    // Documents have what clients sent: never to be taken for a page, and nobody else's to keep.
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("private, no-cache"));
-    response
 }

@@ -95,6 +95,20 @@ impl Types {
         }
     }
 
+    /// Whether what is of a shape may have an attribute: a path through records, where lists are gone
+    /// through and objects may have any members.
+    pub(crate) fn has(&self, shape: &Shape, steps: &[String]) -> bool {
+        let Some((first, rest)) = steps.split_first() else { return true };
+        match self.plain(shape) {
+            Shape::Any | Shape::Object => true,
+            Shape::List(of, ..) => self.has(of, steps),
+            Shape::Either(shapes) => shapes.iter().any(|shape| self.has(shape, steps)),
+            shape => self.fields(shape).is_some_and(|fields| {
+                fields.iter().any(|field| field.name == *first && self.has(&field.shape, rest))
+            }),
+        }
+    }
+
     /// Names of all types.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)

@@ -22,6 +22,8 @@ pub(crate) enum Segment {
 pub(crate) enum Act {
     /// Gives the documents of a collection.
     List(View),
+    /// Gives the documents of a list that is not kept here: what a feed told, or the configuration.
+    Told(String),
     /// Gives links to the subscriptions of a collection.
     Links,
     /// Makes a document.
@@ -50,7 +52,8 @@ pub(crate) struct View {
 impl Act {
     /// Whether it changes nothing: decides the scope.
     pub(crate) fn is_reading(&self, method: Method) -> bool {
-        matches!(self, Self::List(_) | Self::Links | Self::Read(_)) || method == Method::Get
+        matches!(self, Self::List(_) | Self::Told(_) | Self::Links | Self::Read(_))
+            || method == Method::Get
     }
 }
 
@@ -102,6 +105,13 @@ pub(crate) struct Operation {
     pub(crate) parameters: Vec<Parameter>,
     /// `interface:noun:read` or `:write`; a token needs it or its beginning.
     pub(crate) scope: String,
+}
+
+impl Operation {
+    /// Whether it gives several documents, of which a query may choose.
+    pub(crate) fn is_list(&self) -> bool {
+        matches!(self.act, Act::List(_) | Act::Told(_))
+    }
 }
 
 /// A path and what it takes.

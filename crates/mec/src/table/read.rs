@@ -19,7 +19,8 @@
 //!
 //! After a method comes what it does, then the type of the body, then `->` and that of the answer
 //! where it is another, or `nothing`, then `?` and the parameters of the query: `name`, or `name=attribute` where
-//! that differs, with `!` where it must be there; `name=-` is no attribute. `list` and `read` may be `of` another path.
+//! that differs, with `!` where it must be there; `name=-` is no attribute. `list` and `read` may be `of` another path;
+//! `told` says which list of a feed or of the configuration.
 
 use super::{Act, Api, Method, Operation, Parameter, Resource, Segment, Table, View};
 use crate::shape::{Field, Presence, Shape, Type, Types, shape};
@@ -159,12 +160,18 @@ impl Reading {
             view = View { pattern: segments(path), is_public: true };
             rest.drain(..2);
         }
+        let mut told = String::new();
+        if let ("told", [name, ..]) = (act, &rest[..]) {
+            told = (*name).to_owned();
+            rest.remove(0);
+        }
         let body = match rest.join(" ") {
             none if none.is_empty() => None,
             text => Some(shape(&text)?),
         };
         let act = match act {
             "list" => Act::List(view),
+            "told" => Act::Told(told),
             "links" => Act::Links,
             "create" => Act::Create,
             "read" => Act::Read(view),

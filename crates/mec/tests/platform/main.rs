@@ -6,6 +6,9 @@
 mod access;
 mod apps;
 mod judge;
+mod lives;
+mod networks;
+mod packages;
 mod radio;
 mod resources;
 mod support;

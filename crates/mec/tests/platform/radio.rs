@@ -7,7 +7,7 @@ use freshet_mec::radio::{Bearer, Cell, Client, Radio};
 use serde_json::{Value, json};
 
 /// Two cells in two zones, and a client in the first.
-fn network() -> Radio {
+pub(crate) fn network() -> Radio {
     let cell = |id: &str, zone: &str, latitude| Cell {
         id: id.to_owned(),
         zone: zone.to_owned(),
@@ -37,14 +37,14 @@ fn network() -> Radio {
 }
 
 /// Tells the platform of a network, as a program of the operator does.
-fn tell(world: &mut World, radio: &Radio) -> Vec<Notice> {
+pub(crate) fn tell(world: &mut World, radio: &Radio) -> Vec<Notice> {
     let body = serde_json::to_value(radio).unwrap();
     let (answer, notices) = world.ask("operator", "PUT", "/mec_platform/v1/radio", &body);
     assert_eq!(answer.status, 204, "{answer:?}");
     notices
 }
 
-fn kinds(notices: &[Notice]) -> Vec<String> {
+pub(crate) fn kinds(notices: &[Notice]) -> Vec<String> {
     let of = |body: &Value| {
         let inner =
             body.as_object().unwrap().values().find(|value| value["notificationType"].is_string());
@@ -167,6 +167,42 @@ fn a_handover_is_told_to_whom_its_filter_lets_through() {
     );
     assert!(entered["_links"]["subscription"]["href"].is_string());
     assert!(tell(&mut world, &moved).is_empty());
+}
+
+#[test]
+fn a_bearer_is_told_of_when_it_comes_changes_and_goes() {
+    let mut world = World::new();
+    let none = Radio { clients: Vec::new(), ..network() };
+    let mut better = network();
+    better.clients[0].bearer.qci = 7;
+    let mut moved = better.clone();
+    moved.clients[0].bearer.teids = [101, 201];
+    for (kind, member, criteria) in [
+        ("RabModSubscription", "filterCriteriaQci", json!({"erabId": 5, "qci": 7})),
+        ("S1BearerSubscription", "S1BearerSubscriptionCriteria", json!({"erabId": [5]})),
+        ("S1BearerSubscription", "S1BearerSubscriptionCriteria", json!({"erabId": [6]})),
+    ] {
+        let mut body = json!({"subscriptionType": kind, "callbackReference": "http://192.0.2.7/", member: criteria});
+        if kind == "S1BearerSubscription" {
+            body["eventType"] = json!([1, 2, 3]);
+        }
+        let (made, _) = world.ask("viewer", "POST", "/rni/v2/subscriptions", &body);
+        assert_eq!(made.status, 201, "{made:?}");
+    }
+    for (radio, expected, event) in [
+        (&none, &[][..], ""),
+        (&network(), &["S1BearerNotification"], "S1_BEARER_ESTABLISH"),
+        (&better, &["RabModNotification", "S1BearerNotification"], "S1_BEARER_MODIFY"),
+        (&moved, &["S1BearerNotification"], "S1_BEARER_MODIFY"),
+        (&moved, &[], ""),
+        (&none, &["S1BearerNotification"], "S1_BEARER_RELEASE"),
+    ] {
+        let notices = tell(&mut world, radio);
+        assert_eq!(kinds(&notices), expected);
+        if let Some(notice) = notices.last() {
+            assert_eq!(notice.body["s1Event"], event);
+        }
+    }
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! A platform to ask, and what it answers.
 
 use freshet_mec::notify::Notice;
-use freshet_mec::{Answer, App, Call, CallbackPolicy, Client, Issuer, Platform, Setup};
+use freshet_mec::{
+    Access, Answer, App, Call, CallbackPolicy, Client, DeviceApp, Host, Issuer, Neighbour,
+    NeighbourApp, Place, Platform, Setup, Technology,
+};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -23,9 +26,24 @@ pub(crate) struct World {
 }
 
 pub(crate) fn clients() -> BTreeMap<String, Client> {
-    let app = ["mec_app_support", "mec_service_mgmt", "rni", "location", "ui"]
-        .map(str::to_owned)
-        .to_vec();
+    let interfaces = [
+        "mec_app_support",
+        "mec_service_mgmt",
+        "rni",
+        "location",
+        "ui",
+        "bwm",
+        "mts",
+        "dev_app",
+        "amsi",
+        "wai",
+        "fai",
+        "vis",
+        "app_pkgm",
+        "app_lcm",
+        "granting",
+    ];
+    let app = interfaces.map(str::to_owned).to_vec();
     let mut all = app.clone();
     all.push("mec_platform".to_owned());
     [
@@ -48,8 +66,51 @@ pub(crate) fn setup() -> Setup {
         ("guest".to_owned(), vec!["10.45.0.3".to_owned()]),
     ]
     .into();
+    setup.host = host();
+    setup.place = Some(Place {
+        host: "here".to_owned(),
+        cpu_milli: 1000,
+        memory_mib: 1024,
+        network: ([10, 99, 0, 0].into(), 28),
+        packages: "/nowhere/packages".into(),
+        apps: "/nowhere/apps".into(),
+    });
     setup.apps = [("camera".to_owned(), camera), ("viewer".to_owned(), App::default())].into();
     setup
+}
+
+/// A host with two networks and an application for devices, and one beside it in the south.
+fn host() -> Host {
+    let access = |id, technology, is_metered| Access { id, technology, is_metered };
+    let detector = DeviceApp {
+        name: "detector".to_owned(),
+        provider: "freshet".to_owned(),
+        soft_version: "1.0".to_owned(),
+        version: "1".to_owned(),
+        description: String::new(),
+        instance: "camera".to_owned(),
+        uri: "http://10.99.0.2/".to_owned(),
+        area: vec![[60.0, 25.0], [60.0, 25.1], [60.1, 25.0]],
+    };
+    let stand_in = NeighbourApp {
+        of: "camera".to_owned(),
+        descriptor: "camera-d".to_owned(),
+        address: [10, 98, 0, 2].into(),
+        port: 80,
+    };
+    let south = Neighbour {
+        zones: vec!["south".to_owned()],
+        apps: [("camera-south".to_owned(), stand_in)].into(),
+    };
+    Host {
+        bandwidth_bps: Some(1_000_000),
+        accesses: vec![
+            access(1, Technology::Cellular, Some(true)),
+            access(2, Technology::Wlan, None),
+        ],
+        device_apps: [("detector-d".to_owned(), detector)].into(),
+        neighbours: [("south".to_owned(), south)].into(),
+    }
 }
 
 pub(crate) fn rule() -> Value {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
 
+mod packages;
 mod support;
 
 use freshet_mec::limits::BODY_BYTES_MAX;
@@ -33,6 +34,30 @@ fn a_rule_is_answered_when_the_router_has_it() {
     assert!(answer.body.contains("rules[0].dstInterface"), "{}", answer.body);
     let read = running.ask("GET", RULE, &token, "");
     assert_eq!(read.json()["priority"], 1);
+}
+
+#[test]
+fn a_monitor_with_a_token_is_told_what_was_counted() {
+    let more = "[client.monitor]\nscopes = [\"mec_platform:metrics\"]\n\
+        secret_sha256 = \"2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b\"\n";
+    let running = Running::start(more);
+    let (camera, monitor) = (running.token("camera"), running.token("monitor"));
+    for _ in 0..3 {
+        running.ask("GET", RULE, &camera, "");
+    }
+    running.ask("GET", "/made/up", &camera, "");
+    let path = "/mec_platform/v1/metrics";
+    assert_eq!(running.ask("GET", path, &camera, "").status, 403);
+    let text = running.ask("GET", path, &monitor, "").body;
+    for line in [
+        "freshet_mec_calls_total{interface=\"mec_app_support\",method=\"GET\",status=\"200\"} 3",
+        "freshet_mec_calls_total{interface=\"none\",method=\"GET\",status=\"404\"} 1",
+        "freshet_mec_calls_total{interface=\"mec_platform\",method=\"GET\",status=\"403\"} 1",
+        "freshet_mec_apps{state=\"STARTING\"} 1",
+    ] {
+        assert!(text.lines().any(|one| one == line), "{line}\n{text}");
+    }
+    assert!(text.ends_with("# EOF\n"));
 }
 
 #[test]

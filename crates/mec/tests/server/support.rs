@@ -49,7 +49,17 @@ pub(crate) struct Running {
 impl Running {
     /// Starts one with two apps; `more` is added to its configuration, tables last.
     pub(crate) fn start(more: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::start_in(tempfile::tempdir().unwrap(), more)
+    }
+
+    /// Ends it and starts another on what it left.
+    pub(crate) fn again(mut self, more: &str) -> Self {
+        let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap());
+        drop(self);
+        Self::start_in(folder, more)
+    }
+
+    fn start_in(folder: TempDir, more: &str) -> Self {
         let state = folder.path().join("state");
         // The secret of each is `secret`.
         let client = |name: &str| {

@@ -70,6 +70,30 @@ fn days_since_epoch(year: u64, month: u64, day: u64) -> u64 {
     (era * 146_097 + day_of_era).saturating_sub(719_468)
 }
 
+/// `time` in UTC to the millisecond: `2025-01-01T00:00:00.000Z`.
+pub fn instant_text(time: UnixMillis) -> String {
+    let seconds = time.0 / 1000;
+    let (year, month, day) = civil_date(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    let millis = time.0 % 1000;
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+}
+
+/// Year, month and day of the day `days` after 1970-01-01, in the Gregorian calendar. Counted in
+/// years that begin in March, so that the leap day is the last of its year.
+fn civil_date(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let era = days / 146_097;
+    let day_of_era = days % 146_097;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,6 +119,13 @@ mod tests {
     }
 
     #[test]
+    fn instants_are_written_in_utc() {
+        assert_eq!(instant_text(UnixMillis(0)), "1970-01-01T00:00:00.000Z");
+        assert_eq!(instant_text(UnixMillis(1_735_689_600_000)), "2025-01-01T00:00:00.000Z");
+        assert_eq!(instant_text(UnixMillis(1_709_210_096_789)), "2024-02-29T12:34:56.789Z");
+    }
+
+    #[test]
     fn instants_are_utc() {
         assert_eq!(instant("2025-01-01T00:00:00Z"), Some(UnixMillis(1_735_689_600_000)));
         assert_eq!(instant("2024-02-29T12:34:56.789"), Some(UnixMillis(1_709_210_096_789)));
@@ -104,6 +135,11 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn instants_survive_a_round_trip(millis in 0_u64..200_000_000_000_000) {
+            prop_assert_eq!(instant(&instant_text(UnixMillis(millis))), Some(UnixMillis(millis)));
+        }
+
         #[test]
         fn no_text_breaks_the_readers(text in "[-PTHMSDZ:.0-9é]{0,40}") {
             let _ = instant(&text);

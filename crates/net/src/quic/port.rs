@@ -1,8 +1,11 @@
 //! A worker's UDP socket: datagrams in batches, in both directions.
 
+use super::control::{CONTROL_BYTES, Said, Told};
+use super::watched::Watched;
 use crate::address::Address;
 use crate::error::NetError;
 use crate::limits::{UDP_BUFFER_BYTES, UDP_READ_BYTES_MAX};
+use freshet_wire::quic::Route;
 use rustix::io::Errno;
 use socket2::{Domain, MaybeUninitSlice, MsgHdr, MsgHdrMut, Protocol, SockAddr, Socket, Type};
 use std::cell::Cell;
@@ -10,16 +13,13 @@ use std::ffi::c_int;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::OnceLock;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, ready};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 
 /// A UDP socket. It may be made on any thread; the runtime that first polls it keeps it.
 #[derive(Debug)]
 pub struct UdpPort {
-    registered: OnceLock<AsyncFd<Socket>>,
+    watched: Watched,
     socket: Socket,
     local: SocketAddr,
     /// Whether the kernel cuts a batch into datagrams.
@@ -28,9 +28,16 @@ pub struct UdpPort {
     refused: Cell<u64>,
 }
 
-/// Bytes of a control message for one number: a head of length, level and type, and the number.
-const CONTROL_BYTES: usize = 64;
-const CONTROL_HEAD_BYTES: usize = size_of::<usize>() + 2 * size_of::<c_int>();
+/// Datagrams that came.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Received {
+    /// Who sent them, and where to.
+    pub route: Route,
+    /// How many bytes they have in all.
+    pub bytes: usize,
+    /// How many each of them has, but the last, which may be shorter.
+    pub segment_bytes: usize,
+}
 
 impl UdpPort {
     /// Binds. All ports of an address, one for each worker in their order, form a group.
@@ -44,11 +51,35 @@ impl UdpPort {
             if no_v6 && address.ip().is_unspecified() { open(any_v4) } else { Err(error) }
         });
         let failed = |error: &io::Error| NetError::bind(&Address::Tcp(address), error);
-        let socket = bound.map_err(|error| failed(&error))?;
-        let local = socket.local_addr().map_err(|error| failed(&error))?;
-        let local = local.as_socket().unwrap_or(address);
+        bound.and_then(Self::of).map_err(|error| failed(&error))
+    }
+
+    /// A port that another process has bound.
+    ///
+    /// # Errors
+    /// [`NetError::LocalHandover`]: it is no UDP socket.
+    pub fn inherited(fd: OwnedFd) -> Result<Self, NetError> {
+        let socket = Socket::from(fd);
+        let local = socket.local_addr().ok().and_then(|local| local.as_socket());
+        let taken = match local {
+            Some(local) => prepare(&socket, local).and_then(|()| Self::of(socket)),
+            None => Err(io::ErrorKind::InvalidInput.into()),
+        };
+        taken.map_err(|error| NetError::LocalHandover { why: format!("UDP port: {error}") })
+    }
+
+    fn of(socket: Socket) -> io::Result<Self> {
+        let local = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::InvalidInput)?;
         let (cuts, refused) = (Cell::new(true), Cell::new(0));
-        Ok(Self { registered: OnceLock::new(), socket, local, cuts, refused })
+        Ok(Self { watched: Watched::default(), socket, local, cuts, refused })
+    }
+
+    /// Another descriptor of the same socket.
+    ///
+    /// # Errors
+    /// There are none left.
+    pub fn descriptor(&self) -> io::Result<OwnedFd> {
+        self.socket.try_clone().map(OwnedFd::from)
     }
 
     /// Where it is bound, with the port the kernel chose if 0 was asked for.
@@ -68,7 +99,7 @@ impl UdpPort {
     }
 
     /// Receives datagrams of one sender, all of the same size but the last, into `buffer`, which
-    /// holds [`UDP_READ_BYTES_MAX`]. Returns the sender, how many bytes there are and the size.
+    /// holds [`UDP_READ_BYTES_MAX`].
     ///
     /// # Errors
     /// Those of the socket; one that a peer has caused is passed over.
@@ -76,11 +107,11 @@ impl UdpPort {
         &self,
         cx: &mut Context<'_>,
         buffer: &mut [u8],
-    ) -> Poll<io::Result<(SocketAddr, usize, usize)>> {
-        let registered = self.registered()?;
+    ) -> Poll<io::Result<Received>> {
+        let registered = self.watched.get(&self.socket)?;
         loop {
             let mut guard = ready!(registered.poll_read_ready(cx))?;
-            match guard.try_io(|_| receive(&self.socket, buffer)) {
+            match guard.try_io(|_| self.receive(buffer)) {
                 Ok(Ok(Some(received))) => return Poll::Ready(Ok(received)),
                 Ok(Ok(None)) => {}
                 // What somebody answered to an earlier datagram (`udp(7)`).
@@ -93,38 +124,74 @@ impl UdpPort {
 
     /// Sends datagrams of `segment_bytes`, the last of which may be shorter. What the kernel does not
     /// take now is lost, as on any way.
-    pub fn send(&self, to: SocketAddr, bytes: &[u8], segment_bytes: usize) {
-        let to = SockAddr::from(to);
+    pub fn send(&self, route: Route, bytes: &[u8], segment_bytes: usize) {
+        let to = SockAddr::from(route.remote);
+        let mut has_failed = false;
         if self.cuts.get() && bytes.len() > segment_bytes {
-            match send_batch(&self.socket, &to, bytes, segment_bytes) {
+            let mut told = self.told(route);
+            told.segment_bytes(u16::try_from(segment_bytes).unwrap_or(u16::MAX));
+            match send(&self.socket, &to, bytes, &told) {
                 Ok(()) => return,
-                // The interface cannot, which may only be known now.
+                // The interface cannot, which may only be known now; or it is something else.
                 Err(error) if matches!(error.raw_os_error(), Some(EIO | EINVAL)) => {
-                    tracing::info!(%error, address = %self.local, "datagrams are sent one by one");
-                    self.cuts.set(false);
+                    has_failed = true;
                 }
                 Err(_) => return self.note_refused(bytes.len().div_ceil(segment_bytes)),
             }
         }
+        let told = self.told(route);
         for datagram in bytes.chunks(segment_bytes.max(1)) {
-            if self.socket.send_to(datagram, &to).is_err() {
-                self.note_refused(1);
+            match send(&self.socket, &to, datagram, &told) {
+                Ok(()) if std::mem::take(&mut has_failed) => {
+                    tracing::info!(address = %self.local, "datagrams are sent one by one");
+                    self.cuts.set(false);
+                }
+                Ok(()) => {}
+                Err(_) => self.note_refused(1),
             }
         }
     }
 
-    fn note_refused(&self, count: usize) {
-        self.refused.set(self.refused.get() + count as u64);
+    fn told(&self, route: Route) -> Told {
+        let mut told = Told::new();
+        if let Some(source) = route.local {
+            told.source(source, self.local.is_ipv6());
+        }
+        told
     }
 
-    fn registered(&self) -> io::Result<&AsyncFd<Socket>> {
-        if let Some(registered) = self.registered.get() {
-            return Ok(registered);
-        }
-        let socket = self.socket.try_clone()?;
-        // SAFETY: the `AsyncFd` owns the socket, which stays open and the same while it lives.
-        let fresh = unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) }?;
-        Ok(self.registered.get_or_init(|| fresh))
+    /// Receives once; `None` where the sender is not an IP address.
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
+        debug_assert!(buffer.len() >= UDP_READ_BYTES_MAX);
+        // The kernel needs room for the longest kind of address.
+        let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        let mut from = largest(SockAddr::from(any));
+        let mut control = [MaybeUninit::new(0_u8); CONTROL_BYTES];
+        let (bytes, control_bytes) = {
+            // SAFETY: `MaybeUninit<u8>` has the layout of `u8`, and the kernel only writes to it.
+            let uninit = unsafe {
+                std::slice::from_raw_parts_mut(
+                    buffer.as_mut_ptr().cast::<MaybeUninit<u8>>(),
+                    buffer.len(),
+                )
+            };
+            let mut slices = [MaybeUninitSlice::new(uninit)];
+            let message = MsgHdrMut::new().with_addr(&mut from).with_buffers(&mut slices);
+            let mut message = message.with_control(&mut control);
+            let count = self.socket.recvmsg(&mut message, 0)?;
+            (count, message.control_len())
+        };
+        // SAFETY: all of the array was initialised above.
+        let control = control.map(|byte| unsafe { byte.assume_init() });
+        let said = Said::read(control.get(..control_bytes).unwrap_or(&[]));
+        let segment_bytes = said.segment_bytes.unwrap_or(bytes).max(1);
+        let local = said.to.filter(|_| self.local.ip().is_unspecified());
+        let received = |remote| Received { route: Route { remote, local }, bytes, segment_bytes };
+        Ok(from.as_socket().map(received))
+    }
+
+    fn note_refused(&self, count: usize) {
+        self.refused.set(self.refused.get() + count as u64);
     }
 }
 
@@ -143,6 +210,13 @@ fn open(address: SocketAddr) -> io::Result<Socket> {
         socket.set_only_v6(false)?;
     }
     socket.set_reuse_port(true)?;
+    prepare(&socket, address)?;
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+/// Sets what a socket of QUIC needs.
+fn prepare(socket: &Socket, address: SocketAddr) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     // The kernel gives as much as `net.core.rmem_max` and `wmem_max` allow.
     socket.set_recv_buffer_size(UDP_BUFFER_BYTES)?;
@@ -150,46 +224,26 @@ fn open(address: SocketAddr) -> io::Result<Socket> {
     // Datagrams are not cut up on the way: too large ones have to be lost to be noticed (RFC 9000
     // §14). Where the kernel cannot do one of these, it is done without.
     let probe = libc::IP_PMTUDISC_PROBE;
-    let _ = set_option(&socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, probe);
+    let _ = set_option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, probe);
     if address.is_ipv6() {
-        let _ = set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, probe);
+        let _ = set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, probe);
     }
-    let _ = set_option(&socket, libc::SOL_UDP, libc::UDP_GRO, 1);
-    socket.bind(&address.into())?;
-    Ok(socket)
+    let _ = set_option(socket, libc::SOL_UDP, libc::UDP_GRO, 1);
+    // Answers come from the address that was asked, which only the kernel knows here.
+    if address.ip().is_unspecified() {
+        match address {
+            SocketAddr::V4(_) => set_option(socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?,
+            SocketAddr::V6(_) => {
+                set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Sets an option that is a number.
 fn set_option(socket: &Socket, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
     super::steering::set_raw_option(socket.as_fd(), level, name, &value)
-}
-
-/// Receives once; `None` where the sender is not an IP address.
-fn receive(socket: &Socket, buffer: &mut [u8]) -> io::Result<Option<(SocketAddr, usize, usize)>> {
-    debug_assert!(buffer.len() >= UDP_READ_BYTES_MAX);
-    let mut from = SockAddr::from(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
-    let mut control = [MaybeUninit::new(0_u8); CONTROL_BYTES];
-    let mut message = MsgHdrMut::new();
-    // The kernel needs room for the longest kind of address.
-    from = largest(from);
-    let (count, control_bytes) = {
-        // SAFETY: `MaybeUninit<u8>` has the layout of `u8`, and the kernel only writes to it.
-        let uninit = unsafe {
-            std::slice::from_raw_parts_mut(
-                buffer.as_mut_ptr().cast::<MaybeUninit<u8>>(),
-                buffer.len(),
-            )
-        };
-        let mut slices = [MaybeUninitSlice::new(uninit)];
-        message = message.with_addr(&mut from).with_buffers(&mut slices).with_control(&mut control);
-        let count = socket.recvmsg(&mut message, 0)?;
-        (count, message.control_len())
-    };
-    // SAFETY: all of the array was initialised above.
-    let control = control.map(|byte| unsafe { byte.assume_init() });
-    let control = control.get(..control_bytes).unwrap_or(&[]);
-    let size = segment_bytes(control).unwrap_or(count).max(1);
-    Ok(from.as_socket().map(|from| (from, count, size)))
 }
 
 /// An address with room for any other.
@@ -201,44 +255,10 @@ fn largest(address: SockAddr) -> SockAddr {
     unsafe { SockAddr::new(storage, len) }
 }
 
-/// The size that the kernel says joined datagrams have.
-fn segment_bytes(mut control: &[u8]) -> Option<usize> {
-    loop {
-        let (len, rest) = control.split_first_chunk::<{ size_of::<usize>() }>()?;
-        let (level, rest) = rest.split_first_chunk::<4>()?;
-        let (kind, rest) = rest.split_first_chunk::<4>()?;
-        let is_size = i32::from_ne_bytes(*level) == libc::SOL_UDP
-            && i32::from_ne_bytes(*kind) == libc::UDP_GRO;
-        if is_size {
-            let (size, _) = rest.split_first_chunk::<4>()?;
-            return usize::try_from(i32::from_ne_bytes(*size)).ok();
-        }
-        let len = usize::from_ne_bytes(*len).next_multiple_of(size_of::<usize>());
-        control = control.get(len.max(CONTROL_HEAD_BYTES)..)?;
-    }
-}
-
-fn send_batch(
-    socket: &Socket,
-    to: &SockAddr,
-    bytes: &[u8],
-    segment_bytes: usize,
-) -> io::Result<()> {
-    let size = u16::try_from(segment_bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let mut control = [0_u8; (CONTROL_HEAD_BYTES + 2).next_multiple_of(size_of::<usize>())];
-    let len = (CONTROL_HEAD_BYTES + size_of::<u16>()).to_ne_bytes();
-    let parts: [&[u8]; 4] =
-        [&len, &libc::SOL_UDP.to_ne_bytes(), &libc::UDP_SEGMENT.to_ne_bytes(), &size.to_ne_bytes()];
-    let mut at = 0;
-    for part in parts {
-        if let Some(place) = control.get_mut(at..at + part.len()) {
-            place.copy_from_slice(part);
-        }
-        at += part.len();
-    }
+fn send(socket: &Socket, to: &SockAddr, bytes: &[u8], told: &Told) -> io::Result<()> {
     let slices = [IoSlice::new(bytes)];
-    let message = MsgHdr::new().with_addr(to).with_buffers(&slices).with_control(&control);
-    socket.sendmsg(&message, 0).map(|_| ())
+    let message = MsgHdr::new().with_addr(to).with_buffers(&slices);
+    socket.sendmsg(&message.with_control(told.as_bytes()), 0).map(|_| ())
 }
 
 #[cfg(test)]
@@ -252,7 +272,7 @@ mod tests {
         let server = UdpPort::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
         let batch: Vec<u8> = (0..10_500).map(|at| (at / 1000) as u8).collect();
-        server.send(client.local_addr().unwrap(), &batch, 1000);
+        server.send(client.local_addr().unwrap().into(), &batch, 1000);
         let mut datagram = [0; 2000];
         for number in 0..11 {
             let (count, from) = client.recv_from(&mut datagram).unwrap();
@@ -271,17 +291,46 @@ mod tests {
             let Ok(server) = UdpPort::bind(address.parse().unwrap()) else { continue };
             let client = UdpPort::bind(address.parse().unwrap()).unwrap();
             let batch: Vec<u8> = (0..20_500).map(|at| (at / 1000) as u8).collect();
-            client.send(server.local_address(), &batch, 1000);
+            client.send(server.local_address().into(), &batch, 1000);
             let mut buffer = vec![0; UDP_READ_BYTES_MAX];
             let mut got = Vec::new();
             while got.len() < batch.len() {
                 let received = poll_fn(|cx| server.poll_receive(cx, &mut buffer)).await;
-                let (from, count, size) = received.unwrap();
-                assert_eq!(from, client.local_address());
-                assert!(size == 1000 || count == 500);
-                got.extend_from_slice(&buffer[..count]);
+                let Received { route, bytes, segment_bytes } = received.unwrap();
+                assert_eq!(route, client.local_address().into());
+                assert!(segment_bytes == 1000 || bytes == 500);
+                got.extend_from_slice(&buffer[..bytes]);
             }
             assert_eq!(got, batch);
+        }
+    }
+
+    /// All of 127.0.0.0/8 is this machine, so a socket for all addresses can be asked at several.
+    #[tokio::test]
+    async fn answers_come_from_the_address_that_was_asked() {
+        for address in ["0.0.0.0:0", "[::]:0"] {
+            let Ok(server) = UdpPort::bind(address.parse().unwrap()) else { continue };
+            let port = server.local_address().port();
+            let mut buffer = vec![0; UDP_READ_BYTES_MAX];
+            for asked in [[127, 0, 0, 1], [127, 0, 0, 2], [127, 9, 8, 7]] {
+                let asked = SocketAddr::from((asked, port));
+                let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+                client.send_to(b"x", asked).unwrap();
+                let received = poll_fn(|cx| server.poll_receive(cx, &mut buffer)).await.unwrap();
+                assert_eq!(received.route.local, Some(asked.ip()));
+                // One that the kernel cuts, and one that it does not.
+                for (bytes, count) in [(2500, 3), (900, 1)] {
+                    server.send(received.route, &vec![7; bytes], 1000);
+                    for _ in 0..count {
+                        assert_eq!(client.recv_from(&mut buffer).unwrap().1, asked);
+                    }
+                }
+            }
+            // An address that is gone is no reason to give up on batches.
+            let local = Some([192, 0, 2, 77].into());
+            let remote = SocketAddr::from(([127, 0, 0, 1], port));
+            server.send(Route { remote, local }, &[7; 2500], 1000);
+            assert!(server.refused() == 3 && server.cuts.get());
         }
     }
 }

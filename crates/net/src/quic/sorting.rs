@@ -2,7 +2,9 @@
 
 use super::steering::Steering;
 use super::token::TokenKey;
-use crate::limits::{HANDSHAKES_OPEN_MAX, HANDSHAKES_UNASKED_MAX, RESETS_PER_SECOND_MAX};
+use crate::limits::{
+    BEGUN_BEFORE_MAX, HANDSHAKES_OPEN_MAX, HANDSHAKES_UNASKED_MAX, RESETS_PER_SECOND_MAX,
+};
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand;
 use freshet_wire::quic::limits::DATAGRAM_BYTES_MIN;
@@ -11,31 +13,49 @@ use freshet_wire::quic::packet::{
 };
 use freshet_wire::quic::parameters::Names;
 use freshet_wire::quic::retry::write_retry;
-use freshet_wire::quic::{Accept, Id};
-use std::collections::HashMap;
-use std::net::SocketAddr;
+use freshet_wire::quic::{Accept, Id, Route};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What all workers of a process share: secrets for tokens.
-#[derive(Debug)]
+/// Bytes that [`Secrets`] are made of.
+pub const SECRET_BYTES: usize = 64;
+
+/// What all workers of a process share, and the process after it: secrets for tokens.
 pub struct Secrets {
     retry: TokenKey,
     reset: hmac::Key,
+    bytes: [u8; SECRET_BYTES],
 }
 
 impl Secrets {
     /// Random ones.
     pub fn random() -> Self {
-        let mut bytes = [0; 32];
-        rand::fill(&mut bytes).expect("the system's random numbers do not fail once seeded");
-        Self { retry: TokenKey::random(), reset: hmac::Key::new(hmac::HMAC_SHA256, &bytes) }
+        Self::from_bytes(&random())
+    }
+
+    /// Those of another process.
+    pub fn from_bytes(bytes: &[u8; SECRET_BYTES]) -> Self {
+        let (retry, reset) = bytes.split_first_chunk().expect("there are more bytes than that");
+        let (retry, reset) = (TokenKey::new(retry), hmac::Key::new(hmac::HMAC_SHA256, reset));
+        Self { retry, reset, bytes: *bytes }
+    }
+
+    /// For another process.
+    pub fn as_bytes(&self) -> &[u8; SECRET_BYTES] {
+        &self.bytes
     }
 
     /// What a packet ends with that says we know nothing of an id (RFC 9000 §10.3.2).
     pub fn reset_token(&self, id: &Id) -> [u8; 16] {
         let tag = hmac::sign(&self.reset, id.as_bytes());
         tag.as_ref().first_chunk().copied().unwrap_or_default()
+    }
+}
+
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secrets(hidden)")
     }
 }
 
@@ -48,6 +68,8 @@ pub enum Sorted<K> {
     First(Box<Accept>),
     /// That of a connection of another worker.
     Elsewhere(u8),
+    /// Perhaps that of a connection of the process before, which knows.
+    Before,
     /// Nobody's; this is the answer to its sender.
     Answer(Vec<u8>),
     /// Nobody's.
@@ -63,22 +85,51 @@ pub struct Sorting<K> {
     ids: HashMap<Id, K>,
     /// Handshakes that are not over.
     handshakes: usize,
+    /// What the process before has, while it is there.
+    before: Option<Before>,
     /// Stateless resets that may still be sent, and when that was counted.
     resets: (u32, Duration),
+}
+
+/// What the process before has.
+#[derive(Debug)]
+struct Before {
+    /// Among how many workers its ids tell apart.
+    workers: u8,
+    /// Ids of clients' first packets, of handshakes that are open there.
+    begun: HashSet<Id>,
 }
 
 impl<K: Copy> Sorting<K> {
     /// With no connections.
     pub fn new(steering: Steering, secrets: Arc<Secrets>) -> Self {
         let resets = (RESETS_PER_SECOND_MAX, Duration::ZERO);
-        Self { steering, secrets, ids: HashMap::new(), handshakes: 0, resets }
+        Self { steering, secrets, ids: HashMap::new(), handshakes: 0, before: None, resets }
+    }
+
+    /// There is a process before, whose ids tell so many workers apart.
+    pub fn follow(&mut self, workers: u8) {
+        self.before = Some(Before { workers: workers.max(1), begun: HashSet::new() });
+    }
+
+    /// It has begun handshakes with clients that use these ids.
+    pub fn begun_before(&mut self, ids: impl IntoIterator<Item = Id>) {
+        if let Some(before) = &mut self.before {
+            let room = BEGUN_BEFORE_MAX.saturating_sub(before.begun.len());
+            before.begun.extend(ids.into_iter().take(room));
+        }
+    }
+
+    /// It has ended: what is for nobody here is for nobody.
+    pub fn follow_nobody(&mut self) {
+        self.before = None;
     }
 
     /// Says whose a datagram is. `is_accepting` tells whether there may be new connections; `now` is
-    /// since any moment.
+    /// since any moment that processes agree on which share secrets.
     pub fn sort(
         &mut self,
-        from: SocketAddr,
+        route: Route,
         datagram: &[u8],
         is_accepting: bool,
         now: Duration,
@@ -90,11 +141,24 @@ impl<K: Copy> Sorting<K> {
             return Sorted::Of(*connection);
         }
         let worker = self.steering.worker_of(invariant.receiver);
+        if let Some(before) = &self.before
+            && before.may_have(&invariant, datagram)
+        {
+            // It has its own count of workers, and each of ours a line to at most one of them.
+            let line = invariant.receiver.first().map_or(0, |first| first % before.workers);
+            return if line == self.steering.worker {
+                Sorted::Before
+            } else if worker == self.steering.worker {
+                Sorted::Elsewhere(line)
+            } else {
+                Sorted::Elsewhere(worker)
+            };
+        }
         match invariant.version {
             // Any worker can answer first packets, but only one should.
             Some(_) | None if worker != self.steering.worker => Sorted::Elsewhere(worker),
             None => self.reset(invariant.receiver, datagram.len(), now),
-            Some(VERSION_1) if is_accepting => self.first(from, datagram, now),
+            Some(VERSION_1) if is_accepting => self.first(route, datagram, now),
             Some(VERSION_1 | 0) => Sorted::Dropped,
             Some(_) if datagram.len() < DATAGRAM_BYTES_MIN => Sorted::Dropped,
             Some(_) => {
@@ -107,8 +171,9 @@ impl<K: Copy> Sorting<K> {
     }
 
     /// A packet that may begin a connection.
-    fn first(&mut self, from: SocketAddr, datagram: &[u8], now: Duration) -> Sorted<K> {
+    fn first(&mut self, route: Route, datagram: &[u8], now: Duration) -> Sorted<K> {
         let Some(packet) = Protected::read(datagram) else { return Sorted::Dropped };
+        let from = route.remote;
         // RFC 9000 §7.2, §14.1
         let is_first = packet.kind == Kind::Initial
             && datagram.len() >= DATAGRAM_BYTES_MIN
@@ -136,7 +201,7 @@ impl<K: Copy> Sorting<K> {
             },
             receiver: packet.receiver,
             client: packet.sender,
-            remote: from,
+            route,
             is_validated: original.is_some(),
             seed: u64::from_ne_bytes(random()),
         }))
@@ -205,6 +270,22 @@ impl<K: Copy> Sorting<K> {
     }
 }
 
+impl Before {
+    /// Whether a datagram that is for no connection here can be for one of theirs. Clients' first
+    /// packets begin connections here, but for those that have begun there.
+    fn may_have(&self, invariant: &Invariant<'_>, datagram: &[u8]) -> bool {
+        match invariant.version {
+            None => true,
+            Some(VERSION_1) => {
+                let begins = Protected::read(datagram)
+                    .is_none_or(|packet| matches!(packet.kind, Kind::Initial | Kind::ZeroRtt));
+                !begins || Id::new(invariant.receiver).is_some_and(|id| self.begun.contains(&id))
+            }
+            Some(_) => false,
+        }
+    }
+}
+
 fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     rand::fill(&mut bytes).expect("the system's random numbers do not fail once seeded");
@@ -214,6 +295,7 @@ fn random<const N: usize>() -> [u8; N] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::SocketAddr;
 
     const NOW: Duration = Duration::from_secs(10);
 
@@ -222,8 +304,8 @@ mod tests {
         Sorting::new(steering, Arc::new(Secrets::random()))
     }
 
-    fn client() -> SocketAddr {
-        "192.0.2.9:5000".parse().unwrap()
+    fn client() -> Route {
+        "192.0.2.9:5000".parse::<SocketAddr>().unwrap().into()
     }
 
     fn initial(version: u32, receiver: &[u8], token: &[u8], bytes: usize) -> Vec<u8> {
@@ -308,10 +390,59 @@ mod tests {
         assert_eq!(accept.names.original, Id::new(&[8; 8]).unwrap());
         assert_eq!(accept.names.retry, Some(packet.sender));
         // Another client does not get in with it.
-        let other = "192.0.2.8:5000".parse().unwrap();
+        let other = "192.0.2.8:5000".parse::<SocketAddr>().unwrap().into();
         assert!(matches!(sorting.sort(other, &again, true, NOW), Sorted::Answer(_)));
         (0..HANDSHAKES_OPEN_MAX).for_each(|_| sorting.handshake_began());
         assert!(matches!(sorting.sort(client(), &again, true, NOW), Sorted::Dropped));
+    }
+
+    #[test]
+    fn what_is_for_nobody_here_is_for_the_process_before() {
+        let mut sorting = sorting();
+        let short = [&[0x40], &[9; 8][..], &[0; 30]].concat();
+        let begun = initial(VERSION_1, &[8; 8], &[], 1200);
+        let handshake = [&[0xe0, 0, 0, 0, 1, 8][..], &[7; 8], &[0, 0x40, 100], &[0; 100]].concat();
+        let sort = |sorting: &mut Sorting<u32>, datagram: &[u8]| {
+            sorting.sort(client(), datagram, true, NOW)
+        };
+        assert!(matches!(sort(&mut sorting, &short), Sorted::Answer(_)));
+        sorting.follow(1);
+        assert!(matches!(sort(&mut sorting, &begun), Sorted::First(_)));
+        sorting.begun_before([Id::new(&[8; 8]).unwrap()]);
+        for datagram in [&short, &begun, &handshake] {
+            assert!(matches!(sort(&mut sorting, datagram), Sorted::Before));
+        }
+        // What is ours stays ours, and clients of other versions are answered here.
+        sorting.add(Id::new(&[9; 8]).unwrap(), 3);
+        assert!(matches!(sort(&mut sorting, &short), Sorted::Of(3)));
+        let other = initial(5, &[8; 8], &[], 1200);
+        assert!(matches!(sort(&mut sorting, &other), Sorted::Answer(_)));
+        sorting.follow_nobody();
+        assert!(matches!(sort(&mut sorting, &handshake), Sorted::Dropped));
+        assert!(matches!(sort(&mut sorting, &begun), Sorted::First(_)));
+    }
+
+    #[test]
+    fn a_process_before_with_other_workers_is_reached_by_one_of_ours() {
+        let secrets = Arc::new(Secrets::random());
+        for first in 0..=255 {
+            let short = [&[0x40, first], &[0; 37][..]].concat();
+            for arrives in 0..3 {
+                let (mut at, mut ways) = (arrives, 0);
+                loop {
+                    let steering = Steering::new(at, 3).unwrap();
+                    let mut sorting = Sorting::<u32>::new(steering, Arc::clone(&secrets));
+                    sorting.follow(2);
+                    match sorting.sort(client(), &short, true, NOW) {
+                        Sorted::Before => break assert_eq!(at, usize::from(first % 2)),
+                        Sorted::Elsewhere(other) => at = usize::from(other),
+                        other => panic!("{other:?}"),
+                    }
+                    ways += 1;
+                    assert!(ways <= 2);
+                }
+            }
+        }
     }
 
     #[test]

@@ -16,15 +16,13 @@ const LIFETIME: Duration = Duration::from_secs(15);
 pub struct TokenKey(LessSafeKey);
 
 impl TokenKey {
-    /// A random key.
-    pub fn random() -> Self {
-        let mut bytes = [0; 32];
-        rand::fill(&mut bytes).expect("the system's random numbers do not fail once seeded");
-        let key = UnboundKey::new(&AES_256_GCM_SIV, &bytes).expect("the key has the right length");
+    /// The key with these bytes.
+    pub fn new(bytes: &[u8; 32]) -> Self {
+        let key = UnboundKey::new(&AES_256_GCM_SIV, bytes).expect("the key has the right length");
         Self(LessSafeKey::new(key))
     }
 
-    /// A token for a client that is to come again for `own`; `now` is since any moment.
+    /// A token for a client that is to come again for `own`; `now` is since any moment that all who have the key agree on.
     pub fn seal(&self, client: SocketAddr, own: &Id, original: &Id, now: Duration) -> Vec<u8> {
         let mut nonce = [0; NONCE_LEN];
         rand::fill(&mut nonce).expect("the system's random numbers do not fail once seeded");
@@ -48,7 +46,7 @@ impl TokenKey {
         let opened = self.0.open_in_place(nonce, bound, &mut sealed).ok()?;
         let (millis, original) = opened.split_first_chunk::<8>()?;
         let sealed_at = Duration::from_millis(u64::from_be_bytes(*millis));
-        (now.saturating_sub(sealed_at) <= LIFETIME).then(|| Id::new(original))?
+        (now.abs_diff(sealed_at) <= LIFETIME).then(|| Id::new(original))?
     }
 }
 
@@ -74,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_token_is_good_for_one_client_one_id_and_a_while() {
-        let key = TokenKey::random();
+        let key = TokenKey::new(&[1; 32]);
         let client: SocketAddr = "192.0.2.1:4000".parse().unwrap();
         let (own, original) = (Id::new(&[1; 8]).unwrap(), Id::new(&[2; 11]).unwrap());
         let now = Duration::from_secs(100);
@@ -85,7 +83,7 @@ mod tests {
         let other = "192.0.2.1:4001".parse().unwrap();
         assert_eq!(key.open(other, &own, &token, now), None);
         assert_eq!(key.open(client, &original, &token, now), None);
-        assert_eq!(TokenKey::random().open(client, &own, &token, now), None);
+        assert_eq!(TokenKey::new(&[2; 32]).open(client, &own, &token, now), None);
         for at in 0..token.len() {
             let mut changed = token.clone();
             changed[at] ^= 1;

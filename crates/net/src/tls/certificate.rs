@@ -3,10 +3,14 @@
 //! A table from names to certificates is swapped whole on reload: handshakes that run keep the one
 //! they began with, and a reload that fails leaves the old table in place. All of a table's files
 //! are read when it is made and none during a handshake.
+//!
+//! Besides the certificates that are configured there are managed ones, which somebody gets by
+//! himself and gives in any time. A configured one for the same name goes before.
 
 use crate::error::NetError;
+use crate::tls::challenge::Challenges;
 use crate::tls::validity::Validity;
-use crate::tls::{pem, provider};
+use crate::tls::{ALPN_ACME_TLS, pem, provider};
 use arc_swap::ArcSwap;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
@@ -15,7 +19,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use webpki::EndEntityCert;
 
 /// Where one certificate comes from.
@@ -51,7 +55,23 @@ pub struct Loaded {
 pub struct CertificateStore {
     table: ArcSwap<Table>,
     /// Held during a reload, so that a slow old one cannot overtake a new one.
-    sources: Mutex<Vec<CertificateSource>>,
+    sources: Mutex<Sources>,
+    challenges: Arc<Challenges>,
+}
+
+/// What a table is made of.
+struct Sources {
+    configured: Vec<CertificateSource>,
+    read: Vec<Entry>,
+    managed: Vec<Entry>,
+}
+
+/// One certificate as it was read.
+#[derive(Clone)]
+struct Entry {
+    certified: Arc<CertifiedKey>,
+    names: Vec<Box<str>>,
+    validity: Option<Validity>,
 }
 
 /// Names are chosen by clients, so the map keeps its keyed default hasher.
@@ -60,6 +80,16 @@ struct Table {
     default: Vec<Arc<CertifiedKey>>,
     loaded: Loaded,
     validities: Vec<Option<Validity>>,
+    expiries: Vec<Expiry>,
+}
+
+/// When a certificate ends.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Expiry {
+    /// The first of its names.
+    pub name: Box<str>,
+    /// Its last second, of Unix time.
+    pub until_s: i64,
 }
 
 impl CertificateStore {
@@ -69,8 +99,7 @@ impl CertificateStore {
     /// [`NetError::ConfigCertificateMissing`], [`NetError::ConfigFile`] and
     /// [`NetError::ConfigKeyMismatch`].
     pub fn load(sources: Vec<CertificateSource>) -> Result<Arc<Self>, NetError> {
-        let table = Table::load(&sources)?;
-        Ok(Self::of(table, sources))
+        Self::load_all(sources).map_err(|mut errors| errors.swap_remove(0).1)
     }
 
     /// As [`CertificateStore::load`], and says all that is wrong.
@@ -78,39 +107,75 @@ impl CertificateStore {
     /// # Errors
     /// Each with the number of its source.
     pub fn load_all(sources: Vec<CertificateSource>) -> Result<Arc<Self>, Vec<(usize, NetError)>> {
-        let table = Table::load_all(&sources)?;
-        Ok(Self::of(table, sources))
+        let read = entries(&sources)?;
+        if read.is_empty() {
+            return Err(vec![(0, NetError::ConfigCertificateMissing)]);
+        }
+        Ok(Self::of(sources, read))
     }
 
-    fn of(table: Table, sources: Vec<CertificateSource>) -> Arc<Self> {
-        Arc::new(Self { table: ArcSwap::from_pointee(table), sources: Mutex::new(sources) })
+    /// A store without certificates. Handshakes are refused until it has some, by
+    /// [`CertificateStore::adopt`] or [`CertificateStore::manage`].
+    pub fn empty() -> Arc<Self> {
+        Self::of(Vec::new(), Vec::new())
     }
 
-    /// Reads the files of the present sources again. Reads files: not for a worker's thread.
+    fn of(configured: Vec<CertificateSource>, read: Vec<Entry>) -> Arc<Self> {
+        let table = ArcSwap::from_pointee(Table::of(&read, &[]));
+        let sources = Mutex::new(Sources { configured, read, managed: Vec::new() });
+        Arc::new(Self { table, sources, challenges: Arc::default() })
+    }
+
+    /// Reads the files of the configured sources again. Reads files: not for a worker's thread.
     ///
     /// # Errors
     /// As [`CertificateStore::load`]; what was served before is still served.
     pub fn reload(&self) -> Result<Loaded, NetError> {
-        let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
-        self.install(Table::load(&sources)?)
+        let mut sources = self.lock();
+        sources.read = first_error(entries(&sources.configured))?;
+        Ok(self.install(&sources))
     }
 
-    /// Loads other sources in place of the present ones.
+    /// Loads other sources in place of the configured ones.
     ///
     /// # Errors
     /// As [`CertificateStore::load`]; what was served before is still served.
-    pub fn replace(&self, sources: Vec<CertificateSource>) -> Result<Loaded, NetError> {
-        let mut present = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
-        let table = Table::load(&sources)?;
-        *present = sources;
-        self.install(table)
+    pub fn replace(&self, configured: Vec<CertificateSource>) -> Result<Loaded, NetError> {
+        let mut sources = self.lock();
+        let read = first_error(entries(&configured))?;
+        if read.is_empty() {
+            return Err(NetError::ConfigCertificateMissing);
+        }
+        (sources.configured, sources.read) = (configured, read);
+        Ok(self.install(&sources))
     }
 
-    /// Serves from here on what another store does.
+    /// Serves from here on what another store has configured.
     pub fn adopt(&self, other: &Self) {
-        let mut present = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
-        present.clone_from(&other.sources.lock().unwrap_or_else(PoisonError::into_inner));
-        self.table.store(other.table.load_full());
+        let (configured, read) = {
+            let other = other.lock();
+            (other.configured.clone(), other.read.clone())
+        };
+        let mut sources = self.lock();
+        (sources.configured, sources.read) = (configured, read);
+        self.install(&sources);
+    }
+
+    /// Serves these besides the configured ones, in place of those managed before. Those that cannot
+    /// be read are left out. Reads files: not for a worker's thread.
+    ///
+    /// # Errors
+    /// What is wrong with each that was left out.
+    pub fn manage(&self, managed: &[CertificateSource]) -> Result<(), Vec<NetError>> {
+        let mut errors = Vec::new();
+        let read = managed
+            .iter()
+            .filter_map(|source| Entry::read(source).map_err(|error| errors.push(error)).ok());
+        let read = read.collect();
+        let mut sources = self.lock();
+        sources.managed = read;
+        self.install(&sources);
+        if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
     /// What the present table holds.
@@ -124,10 +189,32 @@ impl CertificateStore {
         self.table.load().validities.clone()
     }
 
-    fn install(&self, table: Table) -> Result<Loaded, NetError> {
+    /// When each certificate ends that says so and has a name; managed ones come last.
+    pub fn expiries(&self) -> Vec<Expiry> {
+        self.table.load().expiries.clone()
+    }
+
+    /// Whether a configured certificate is for this name, which is in lower case.
+    pub fn has_configured(&self, name: &str) -> bool {
+        let wildcard = name.split_once('.').map(|(_, rest)| format!("*.{rest}"));
+        let is_for = |known: &str| known == name || wildcard.as_deref() == Some(known);
+        self.lock().read.iter().any(|entry| entry.names.iter().any(|known| is_for(known)))
+    }
+
+    /// What proves to an authority that names are ours.
+    pub fn challenges(&self) -> &Arc<Challenges> {
+        &self.challenges
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Sources> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn install(&self, sources: &Sources) -> Loaded {
+        let table = Table::of(&sources.read, &sources.managed);
         let loaded = table.loaded;
         self.table.store(Arc::new(table));
-        Ok(loaded)
+        loaded
     }
 }
 
@@ -146,6 +233,9 @@ pub(super) fn take_asked_name() -> Option<Box<str>> {
 impl ResolvesServerCert for CertificateStore {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         ASKED_NAME.set(hello.server_name().map(|name| name.to_ascii_lowercase().into()));
+        if is_validation(&hello) {
+            return self.challenges.certificate(&hello.server_name()?.to_ascii_lowercase());
+        }
         let table = self.table.load();
         let candidates = table.candidates(hello.server_name());
         let usable =
@@ -161,46 +251,62 @@ impl fmt::Debug for CertificateStore {
     }
 }
 
-impl Table {
-    fn load(sources: &[CertificateSource]) -> Result<Self, NetError> {
-        Self::load_all(sources).map_err(|mut errors| errors.swap_remove(0).1)
-    }
+/// Whether an authority looks for the proof of a name (RFC 8737 §3): it offers that protocol alone.
+fn is_validation(hello: &ClientHello<'_>) -> bool {
+    let Some(mut offered) = hello.alpn() else { return false };
+    offered.next() == Some(ALPN_ACME_TLS) && offered.next().is_none()
+}
 
-    /// All that is wrong is said, each with the number of its source, and there is one at least.
-    fn load_all(sources: &[CertificateSource]) -> Result<Self, Vec<(usize, NetError)>> {
+impl Entry {
+    fn read(source: &CertificateSource) -> Result<Self, NetError> {
+        let (certified, names) = named_key(source)?;
+        let validity = certified.end_entity_cert().ok().and_then(Validity::of);
+        Ok(Self { certified, names, validity })
+    }
+}
+
+/// All that is wrong is said, each with the number of its source.
+fn entries(sources: &[CertificateSource]) -> Result<Vec<Entry>, Vec<(usize, NetError)>> {
+    let (mut entries, mut errors) = (Vec::with_capacity(sources.len()), Vec::new());
+    for (index, source) in sources.iter().enumerate() {
+        match Entry::read(source) {
+            Ok(entry) => entries.push(entry),
+            Err(error) => errors.push((index, error)),
+        }
+    }
+    if errors.is_empty() { Ok(entries) } else { Err(errors) }
+}
+
+fn first_error(read: Result<Vec<Entry>, Vec<(usize, NetError)>>) -> Result<Vec<Entry>, NetError> {
+    read.map_err(|mut errors| errors.swap_remove(0).1)
+}
+
+impl Table {
+    fn of(configured: &[Entry], managed: &[Entry]) -> Self {
         let mut table = Self {
             by_name: HashMap::new(),
             default: Vec::new(),
             loaded: Loaded::default(),
-            validities: Vec::with_capacity(sources.len()),
+            validities: Vec::with_capacity(configured.len() + managed.len()),
+            expiries: Vec::new(),
         };
-        let mut errors = Vec::new();
-        for (index, source) in sources.iter().enumerate() {
-            let (certified, names) = match named_key(source) {
-                Ok(found) => found,
-                Err(error) => {
-                    errors.push((index, error));
-                    continue;
-                }
-            };
-            table.validities.push(certified.end_entity_cert().ok().and_then(Validity::of));
+        for Entry { certified, names, validity } in configured.iter().chain(managed) {
+            table.validities.push(*validity);
+            if let (Some(name), Some(validity)) = (names.first(), validity) {
+                let expiry = Expiry { name: name.clone(), until_s: validity.until_s };
+                table.expiries.push(expiry);
+            }
             if table.default.is_empty() || names.iter().any(|name| table.is_default_name(name)) {
-                table.default.push(Arc::clone(&certified));
+                table.default.push(Arc::clone(certified));
             }
             table.loaded.certificates += 1;
             table.loaded.staples += usize::from(certified.ocsp.is_some());
             for name in names {
-                table.by_name.entry(name).or_default().push(Arc::clone(&certified));
+                table.by_name.entry(name.clone()).or_default().push(Arc::clone(certified));
             }
         }
-        if !errors.is_empty() {
-            return Err(errors);
-        }
-        if table.default.is_empty() {
-            return Err(vec![(0, NetError::ConfigCertificateMissing)]);
-        }
         table.loaded.names = table.by_name.len();
-        Ok(table)
+        table
     }
 
     /// Whether the first certificate of all is served for this name, so that another one with the

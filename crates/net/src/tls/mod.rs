@@ -4,10 +4,11 @@
 //! `handoff` takes the keys over when the handshake is done, and `records` seals and opens from
 //! there on; towards origins rustls does its own records, in `session`. [`server`] and [`client`]
 //! make configurations and run handshakes, [`certificate`] keeps what a server proves its names
-//! with, [`client_auth`] checks what clients prove theirs with and [`ticket`] lets clients come back
+//! with, [`challenge`] proves them to an authority, [`client_auth`] checks what clients prove theirs with and [`ticket`] lets clients come back
 //! without a full handshake.
 
 pub mod certificate;
+pub mod challenge;
 pub mod client;
 pub mod client_auth;
 mod handoff;
@@ -33,6 +34,9 @@ pub const ALPN_HTTP_3: &[u8] = freshet_wire::h3::ALPN;
 
 /// The protocol name of HTTP/2 over TLS in ALPN (RFC 9113 §3.1).
 pub const ALPN_HTTP_2: &[u8] = b"h2";
+
+/// The protocol name under which a handshake proves a name to an authority (RFC 8737 §4).
+pub const ALPN_ACME_TLS: &[u8] = b"acme-tls/1";
 
 /// What a handshake agreed on.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

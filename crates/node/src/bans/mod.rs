@@ -22,39 +22,18 @@ use crate::sites::SiteName;
 use freshet_base::clock::UnixMillis;
 use freshet_base::counter::SharedCounter;
 use freshet_cache::{Cache, Object};
+use freshet_config::bans::BanSettings;
 use freshet_http::message::RequestHead;
 use freshet_store::disk::Disks;
 use spec::{Seen, Spec};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
 use tokio::sync::Notify;
 
 /// Bans that are remembered. A look-up of an object nobody asked for since the oldest tests it
 /// against all of them, some µs for each ten.
 pub const BANS_MAX: usize = 10_000;
-
-/// How the lurker works.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct BanSettings {
-    /// How old a ban is when the lurker takes it up: until then requests do most of the work.
-    pub lurker_age: Duration,
-    /// Rest between two pieces of its work; zero means that it does none.
-    pub lurker_sleep: Duration,
-    /// Whether a ban takes the place of an older one that says the same.
-    pub drops_duplicates: bool,
-}
-
-impl Default for BanSettings {
-    fn default() -> Self {
-        Self {
-            lurker_age: Duration::from_secs(60),
-            lurker_sleep: Duration::from_millis(10),
-            drops_duplicates: true,
-        }
-    }
-}
 
 /// One ban.
 #[derive(Debug)]

@@ -1,9 +1,10 @@
 //! What goes to the disks, and when.
 
 use super::meta;
-use crate::keepers::{Admission, Candidate, Passing, Used, class_of};
-use crate::policy::Storage;
-use freshet_cache::Object;
+use crate::keepers::{Admission, Candidate, Passing, Renewed, Used, class_of};
+use freshet_cache::{Key, Object, StoredHead};
+use freshet_config::storage::Storage;
+use freshet_http::fields::Fields;
 use freshet_store::Standing;
 use freshet_store::disk::budget::Use;
 use freshet_store::disk::{Description, Disks, ObjectStream, Wish};
@@ -34,15 +35,9 @@ impl Intake {
         let class = class_of(candidate).ok()?;
         let wish = Wish { class, bytes: None, lifetime: fresh.lifetime };
         let was_seen = disks.note_fetch(key.hash());
-        let useful = fresh.lifetime + fresh.stale_while_revalidate.max(fresh.stale_if_error);
-        let description = Description {
-            key: key.hash(),
-            variant: meta::variant(variation, head.scheme_bound),
-            born,
-            expires_ms: fresh.received.plus(useful).0,
-            tags: tags.into(),
-            meta: meta::write(key.text(), head, request),
-        };
+        let variant = meta::variant(variation, head.scheme_bound);
+        let description =
+            Description { variant, tags: tags.into(), ..describe(key, head, request, born) };
         let (disks, shown) = (Arc::clone(disks), Use { hits: 0, was_seen });
         let intake = Self { disks, description, shown, wish };
         intake.description.fits().then_some(intake)
@@ -89,6 +84,37 @@ impl Passing for Tee {
         {
             stream.finish(self.description);
         }
+    }
+}
+
+/// What is written of a response besides its bytes, but for what it is found by.
+fn describe(key: &Key, head: &StoredHead, request: &Fields, born: u64) -> Description {
+    let fresh = &head.freshness;
+    let useful = fresh.lifetime + fresh.stale_while_revalidate.max(fresh.stale_if_error);
+    Description {
+        key: key.hash(),
+        born,
+        expires_ms: fresh.received.plus(useful).0,
+        meta: meta::write(key.text(), head, request),
+        ..Description::default()
+    }
+}
+
+/// Has it written that an object was found to be good. Where it is good for a shorter time than
+/// disks are for, that matters only where they say that it is good for longer.
+pub(super) fn renew(disks: &Disks, renewed: &Renewed<'_>) {
+    let Renewed { site, object, request, born, was_fresh } = *renewed;
+    let (body, head) = (object.body(), object.head());
+    if !was_fresh && head.freshness.lifetime < site.settings.store_ttl_min {
+        return;
+    }
+    match body.standing() {
+        // Of what came from a process before it is not known where it is: it is written anew.
+        Standing::Kept(_) if body.stored_number() == 0 => body.set_standing(Standing::Refused(0)),
+        Standing::Kept(_) | Standing::Waits => {
+            disks.renew(describe(object.key(), &head, request, born), body);
+        }
+        Standing::Refused(_) | Standing::Exempt => {}
     }
 }
 

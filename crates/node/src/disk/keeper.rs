@@ -1,8 +1,8 @@
 //! The disks as a keeper of responses.
 
-use super::intake::{Intake, offer_used};
+use super::intake::{Intake, offer_used, renew};
 use super::promote;
-use crate::keepers::{Admission, Candidate, Keeper, Purgeable, Restoring, Used, Wanted};
+use crate::keepers::{Admission, Candidate, Keeper, Purgeable, Renewed, Restoring, Used, Wanted};
 use crate::worker::Worker;
 use freshet_cache::Key;
 use freshet_store::disk::purges::Target;
@@ -20,6 +20,10 @@ impl Keeper for DiskKeeper {
 
     fn used(&self, used: &Used<'_>) {
         offer_used(&self.0, used);
+    }
+
+    fn renewed(&self, renewed: &Renewed<'_>) {
+        renew(&self.0, renewed);
     }
 
     fn may_have(&self, key: &Key) -> bool {

@@ -40,11 +40,14 @@ pub(crate) fn write(key: &[u8], head: &StoredHead, request: &Fields) -> Box<[u8]
     text(key, &mut out);
     out.extend_from_slice(&head.status.to_le_bytes());
     text(head.reason.as_deref().unwrap_or("").as_bytes(), &mut out);
-    out.push(match head.scheme_bound {
+    // What there is no room for among the flags below.
+    let more_of_form = head.form.bits() >> 4 << 4;
+    let scheme = match head.scheme_bound {
         None => 0,
         Some(Scheme::Http) => 1,
         Some(Scheme::Https) => 2,
-    });
+    };
+    out.push(scheme | more_of_form);
     let fresh = &head.freshness;
     number(fresh.received.0, &mut out);
     let spans =
@@ -84,7 +87,8 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Meta> {
     let status = u16::from_le_bytes(from.array()?);
     let reason = from.text()?;
     let reason = std::str::from_utf8(reason).ok().filter(|text| !text.is_empty()).map(Into::into);
-    let scheme_bound = match from.byte()? {
+    let scheme_and_form = from.byte()?;
+    let scheme_bound = match scheme_and_form & 0xf {
         0 => None,
         1 => Some(Scheme::Http),
         2 => Some(Scheme::Https),
@@ -96,7 +100,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Meta> {
     let (stale_while_revalidate, stale_if_error) = (span()?, span()?);
     let source = *SOURCES.get(usize::from(from.byte()?))?;
     let flags = from.byte()?;
-    let form = Form::from_bits(flags >> 4);
+    let form = Form::from_bits(flags >> 4 | scheme_and_form & 0xf0);
     let fields = from.fields()?;
     let selecting = from.fields()?;
     let variation = match rule(&fields, form) {
@@ -136,7 +140,9 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Meta> {
 
 /// What a response that is kept in this form varies by.
 pub(crate) fn rule(fields: &Fields, form: Form) -> Vary {
-    if form.any_coding {
+    if form.by_coding {
+        VaryRule::from_fields_by_coding(fields)
+    } else if form.any_coding {
         VaryRule::from_fields_but_encoding(fields)
     } else {
         VaryRule::from_fields(fields)
@@ -267,6 +273,18 @@ mod tests {
         assert!(!variation.rule.matches(&variation.key, &other, &mut Vec::new()));
         assert_ne!(variant(Some(&variation), None), 0);
         assert_eq!(variant(None, None), 0);
+    }
+
+    #[test]
+    fn one_of_several_codings_comes_back_as_that() {
+        let form = Form { recoded: true, by_coding: true, ..Form::default() };
+        let request: Fields = [("Accept-Encoding", "br, gzip")].into_iter().collect();
+        let written = write(b"k", &StoredHead { form, ..head() }, &request);
+        let read = read(&written).expect("it was just written");
+        assert_eq!((read.head.form, read.head.scheme_bound), (form, Some(Scheme::Https)));
+        let variation = read.variation.expect("it varies");
+        assert!(variation.rule.matches(&variation.key, &request, &mut Vec::new()));
+        assert!(!variation.rule.matches(&variation.key, &Fields::new(), &mut Vec::new()));
     }
 
     #[test]

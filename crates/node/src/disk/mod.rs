@@ -16,8 +16,8 @@ pub use durability::Durability;
 pub(crate) use keeper::DiskKeeper;
 pub use purge::Purged;
 
-use crate::config::Settings;
 use freshet_base::clock::UnixMillis;
+use freshet_config::Settings;
 use freshet_net::descriptor::Readable;
 use freshet_store::DiskError;
 use freshet_store::disk::ring::Ring;

@@ -45,6 +45,7 @@ pub(super) async fn restore(
     }
     let body = Body::new(&shared.arena, Some(stored.total));
     put_payload(&body, &mut stored).await;
+    body.set_stored_number(stored.number());
     let tags = stored.tags.clone();
     body.set_source(Arc::new(OnDisk(stored)));
     body.set_standing(Standing::Kept(0));

@@ -1,11 +1,11 @@
 //! Purges and bans, in memory and wherever else responses are kept.
 
 use super::Durability;
-use crate::bans::BanSettings;
 use crate::handover::Giving;
 use crate::keepers::Purgeable;
 use crate::worker::Shared;
 use freshet_cache::{Key, Purge};
+use freshet_config::bans::BanSettings;
 use freshet_store::disk::Pending;
 use std::sync::{Arc, PoisonError};
 

@@ -84,6 +84,7 @@ impl Asked {
             client_address: plan.client_address,
             server_address: plan.server_address,
             state: plan.state.take(),
+            coding: plan.coding(),
             ..FetchTask::new(id, transcript, plan.kind, request, &plan.site)
         };
         Box::new(Self {

@@ -3,23 +3,27 @@
 use super::asked::Asked;
 use super::fill::{Broken, borrow};
 use super::records;
-use crate::coding::gzip::Gzip;
-use crate::coding::{Chain, CodingError, Filter, Stage, heads};
-use crate::esi::split::Splitter;
+use crate::delivery::{Chunk, StoredBody};
 use crate::policy::Answer;
 use crate::shares::{Loan, TRANSIENT};
 use crate::transcript::{Tag, Transcript};
 use crate::worker::Worker;
 use freshet_cache::Form;
+use freshet_content::chain::{Chain, CodingError, Filter, Stage};
+use freshet_content::coding::Packer;
+use freshet_content::coding::gzip::Gzip;
+use freshet_content::esi::split::Splitter;
+use freshet_content::heads;
+use freshet_http::coding::Coding;
 use freshet_http::fields::Fields;
 use freshet_http::freshness::Freshness;
 use freshet_origin::response_body::OriginBody;
-use freshet_store::BodyWriter;
+use freshet_store::{BodyError, BodyWriter};
 use freshet_wire::h1::Framing;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 
 /// Bytes read from an origin at a time.
 const READ_BYTES: usize = 16 << 10;
@@ -49,14 +53,17 @@ impl Source {
     pub(super) fn trailers(&self) -> Option<&Fields> {
         match self {
             Self::Plain(from) => from.trailers(),
-            Self::Coded(coded) => coded.from.trailers(),
+            Self::Coded(coded) => match &coded.from {
+                From::Origin(body) => body.trailers(),
+                From::Stored(_) => None,
+            },
         }
     }
 }
 
-/// An origin's body with what is done to it.
+/// A body with what is done to it.
 pub(super) struct CodedBody {
-    from: OriginBody,
+    from: From,
     worker: Rc<Worker>,
     transcript: Rc<Transcript>,
     chain: Chain,
@@ -95,7 +102,8 @@ impl Asked {
         } else {
             heads::apply(&answer.filters, &mut answer.head.fields, &mut form)
         };
-        if filters.iter().any(|filter| *filter != Filter::CheckGzip) {
+        self.select_by_coding(&mut answer.head.fields, &mut form);
+        if filters.iter().any(|filter| !matches!(filter, Filter::Check(_))) {
             answer.head.fields.remove("content-length");
         }
         let changes = (&before, &answer.head.fields);
@@ -110,20 +118,10 @@ impl Asked {
             return Ok(Incoming { source: Source::Plain(body), framing, length, form, loan });
         }
         let stages = filters.iter().map(|filter| self.stage(*filter));
-        let mut coded = CodedBody {
-            from: body,
-            worker: Rc::clone(&self.worker),
-            transcript: Rc::clone(&self.task.transcript),
-            chain: Chain::new(stages),
-            input: vec![0; READ_BYTES].into(),
-            taken: 0,
-            filled: 0,
-            input_ended: false,
-            out: Vec::new(),
-            given: 0,
-            ended: false,
-        };
-        let mut length = length.filter(|_| filters == [Filter::CheckGzip]);
+        let (worker, transcript) = (&self.worker, &self.task.transcript);
+        let from = From::Origin(body);
+        let mut coded = CodedBody::new(worker, transcript, from, Chain::new(stages));
+        let mut length = length.filter(|_| matches!(&*filters, [Filter::Check(_)]));
         if form.parts && !coded.is_page().await? {
             let stage = if form.gzip { self.packer() } else { Stage::Copy };
             coded.chain.replace_split(stage);
@@ -157,8 +155,24 @@ impl Asked {
         Ok(Some(loan))
     }
 
+    /// Which clients a body in this form is for, by the codings they take.
+    fn select_by_coding(&self, fields: &mut Fields, form: &mut Form) {
+        if form.parts || !form.any_coding || !fields.contains("content-encoding") {
+            return;
+        }
+        if self.plan.site.codings.is_empty() {
+            // Only gzip can be taken off for those who do not take it.
+            form.any_coding = form.gzip;
+        } else if Coding::of(fields).is_some() {
+            (form.any_coding, form.by_coding) = (false, true);
+            heads::vary_by_encoding(fields);
+        } else {
+            form.any_coding = false;
+        }
+    }
+
     fn packer(&self) -> Stage {
-        Stage::Gzip(Box::new(Gzip::new(self.plan.site.gzip_level)))
+        Stage::Pack(Box::new(Packer::Gzip(Gzip::new(self.plan.site.gzip_level))))
     }
 
     fn stage(&self, filter: Filter) -> Stage {
@@ -169,17 +183,19 @@ impl Asked {
             Stage::Split(Box::new(Splitter::new(settings, &self.task.request.target, level)))
         };
         match filter {
-            Filter::Gunzip => {
-                stats.gunzips.increment();
-                Stage::Gunzip(Box::default())
+            Filter::Unpack(coding) => {
+                stats.unpacks(coding).increment();
+                Stage::unpack(coding)
             }
-            Filter::CheckGzip => {
-                stats.gzip_checks.increment();
-                Stage::Check(Box::default())
+            Filter::Check(coding) => {
+                if coding == Coding::Gzip {
+                    stats.gzip_checks.increment();
+                }
+                Stage::check(coding)
             }
-            Filter::Gzip => {
-                stats.gzips.increment();
-                self.packer()
+            Filter::Pack(coding) => {
+                stats.packs(coding).increment();
+                if coding == Coding::Gzip { self.packer() } else { Stage::pack(coding) }
             }
             Filter::Esi => splitter(false),
             Filter::EsiGzip => {
@@ -190,7 +206,38 @@ impl Asked {
     }
 }
 
+/// Where a body that is put into another form comes from.
+#[allow(clippy::large_enum_variant, reason = "made once for each fetch and moved twice")]
+pub(super) enum From {
+    /// An origin.
+    Origin(OriginBody),
+    /// What is stored in another form.
+    Stored(StoredBody),
+}
+
 impl CodedBody {
+    /// What `chain` makes of a body.
+    pub(super) fn new(
+        worker: &Rc<Worker>,
+        transcript: &Rc<Transcript>,
+        from: From,
+        chain: Chain,
+    ) -> Self {
+        Self {
+            from,
+            worker: Rc::clone(worker),
+            transcript: Rc::clone(transcript),
+            chain,
+            input: vec![0; READ_BYTES].into(),
+            taken: 0,
+            filled: 0,
+            input_ended: false,
+            out: Vec::new(),
+            given: 0,
+            ended: false,
+        }
+    }
+
     /// Whether the body is a page that may have includes. Reads its beginning.
     async fn is_page(&mut self) -> Result<bool, Broken> {
         loop {
@@ -249,6 +296,11 @@ impl CodedBody {
             self.chain.step(input, self.input_ended, &mut self.out).map_err(Broken::Coding)?;
         self.taken += step.consumed;
         self.ended = step.ended;
+        if step.is_busy {
+            // As much as a piece, of which nothing is to be seen.
+            tokio::task::yield_now().await;
+            return Ok(());
+        }
         if step.ended || step.consumed > 0 || self.out.len() > self.given {
             return Ok(());
         }
@@ -275,12 +327,14 @@ impl CodedBody {
                 if self.out.len() > self.given {
                     return Ok(());
                 }
-                self.from.read(&mut self.input).await
+                poll_fn(|cx| self.from.poll_read(cx, &mut self.input)).await
             }
         };
-        self.filled = read.map_err(Broken::Origin)?;
+        self.filled = read?;
         self.input_ended = self.filled == 0;
-        self.worker.stats.origin_body_bytes.add(self.filled as u64);
+        if let From::Origin(_) = self.from {
+            self.worker.stats.origin_body_bytes.add(self.filled as u64);
+        }
         Ok(())
     }
 
@@ -300,6 +354,26 @@ impl CodedBody {
             }
             let text = format_args!("{word} after {} {}", complaint.offset, complaint.text);
             self.transcript.note(Tag::ESI_xmlerror, text);
+        }
+    }
+}
+
+impl From {
+    /// Reads some of it; 0 at the end.
+    fn poll_read(&mut self, cx: &mut Context<'_>, out: &mut [u8]) -> Poll<Result<usize, Broken>> {
+        match self {
+            Self::Origin(body) => body.poll_read(cx, out).map_err(Broken::Origin),
+            Self::Stored(body) => {
+                let chunk = ready!(body.poll_next(cx, out.len()));
+                let gone = |_| Broken::Local(BodyError::Aborted);
+                let Some(chunk) = chunk.map_err(gone)? else { return Poll::Ready(Ok(0)) };
+                let bytes = Chunk::as_ref(&chunk);
+                let count = bytes.len().min(out.len());
+                if let (Some(to), Some(bytes)) = (out.get_mut(..count), bytes.get(..count)) {
+                    to.copy_from_slice(bytes);
+                }
+                Poll::Ready(Ok(count))
+            }
         }
     }
 }

@@ -3,14 +3,14 @@
 
 use super::SentPart;
 use super::asked::Asked;
-use super::prepare::append_to_list;
 use crate::disk::meta;
 use crate::keepers::Candidate;
-use crate::policy::{Answer, Storage};
+use crate::policy::Answer;
 use crate::sites::SiteName;
 use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
 use freshet_cache::{Form, StoredHead, Variation};
+use freshet_config::storage::Storage;
 use freshet_http::date;
 use freshet_http::fields::Fields;
 use freshet_http::freshness::Freshness;
@@ -124,7 +124,7 @@ impl Asked {
     ) -> StoredHead {
         let name = &self.plan.site.settings.cache.name;
         let via = format!("{} {name}", Version::Http11.number());
-        append_to_list(&mut fields, "Via", via.as_bytes());
+        fields.append_to_list("Via", via.as_bytes());
         let status = if head.status == 206 { 200 } else { head.status };
         if status == 200 && !fields.contains("accept-ranges") {
             fields.append("Accept-Ranges", "bytes");

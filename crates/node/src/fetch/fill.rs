@@ -2,11 +2,11 @@
 
 use super::coded::Source;
 use super::failure::Cause;
-use crate::coding::CodingError;
 use crate::keepers::Passing;
 use crate::shares::loan_of;
 use crate::worker::Worker;
 use freshet_cache::Failure;
+use freshet_content::chain::CodingError;
 use freshet_origin::OriginError;
 use freshet_origin::response_body::OriginBody;
 use freshet_store::{Body, BodyError, BodyWriter};

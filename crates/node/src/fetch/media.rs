@@ -1,14 +1,16 @@
 //! An answer that belongs to a presentation, and one that is its manifest.
 
 use super::asked::Asked;
-use crate::coding::Filter;
 use crate::expiry::upkeep_of;
 use crate::media::{
     Advice, Directives, Seen, Version, bytes_of, format_of, key_of, without_directives,
 };
-use crate::policy::{Answer, FetchKind, Storage};
+use crate::policy::{Answer, FetchKind};
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Form, Key, StoredHead};
+use freshet_config::storage::Storage;
+use freshet_content::chain::Filter;
+use freshet_http::coding::Coding;
 use freshet_http::freshness::Freshness;
 use freshet_http::reason::Reason;
 use freshet_http::target;
@@ -95,11 +97,10 @@ impl Asked {
         stored: Option<&mut StoredHead>,
     ) {
         let Some(seen) = answer.manifest else { return };
-        let coding = answer.head.fields.get("content-encoding");
-        let is_gzip =
-            form.gzip || coding.is_some_and(|coding| coding.eq_ignore_ascii_case(b"gzip"));
-        let is_other = coding.is_some() && !is_gzip;
-        let bytes = bytes_of(body, length, is_gzip).filter(|_| !is_other);
+        let fields = &answer.head.fields;
+        let coding = Coding::of(fields).or_else(|| form.gzip.then_some(Coding::Gzip));
+        let is_other = coding.is_none() && fields.contains("content-encoding");
+        let bytes = bytes_of(body, length, coding).filter(|_| !is_other);
         let stats = &self.worker.stats;
         let manifest = bytes.as_deref().map(|bytes| read(seen.format, bytes));
         let (bytes, manifest) = match (bytes, manifest) {

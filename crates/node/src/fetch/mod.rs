@@ -25,12 +25,14 @@ mod media;
 mod plan;
 pub(crate) mod prepare;
 pub(crate) mod range;
+mod recode;
 mod records;
 mod respond;
 mod road;
 
 pub(crate) use failure::Cause;
 pub(crate) use plan::Plan;
+pub(crate) use recode::recode;
 
 use crate::delivery::StoredBody;
 use crate::worker::Worker;

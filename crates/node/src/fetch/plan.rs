@@ -9,6 +9,7 @@ use crate::policy::{ClientTask, FetchKind};
 use crate::sites::SiteRef;
 use crate::transcript::Transcript;
 use freshet_cache::{Key, Object, Ticket};
+use freshet_http::coding::Coding;
 use freshet_http::message::RequestHead;
 use freshet_http::reason::Reason;
 use std::any::Any;
@@ -106,6 +107,17 @@ impl Plan {
     #[must_use]
     pub(crate) fn telling(self, interim: &Interim) -> Self {
         Self { interim: Some(interim.clone()), ..self }
+    }
+
+    /// The coding its body is to be kept in, where it is one that is coded here. What is for one
+    /// client is not worth more time than gzip takes.
+    pub(super) fn coding(&self) -> Coding {
+        match self.kind {
+            FetchKind::Miss | FetchKind::Background if !self.site.codings.is_empty() => {
+                Coding::first(&self.client.fields)
+            }
+            _ => Coding::Gzip,
+        }
     }
 
     /// What is the same for all, with the policy asked what it wants to know later.

@@ -2,8 +2,8 @@
 
 use crate::policy::{ClientTask, FetchTask, key_authority};
 use freshet_cache::Object;
+use freshet_http::coding::Coding;
 use freshet_http::conditional;
-use freshet_http::fields::Fields;
 use freshet_http::message::{Method, RequestHead};
 use freshet_http::range::RangeRequest;
 use freshet_http::{hop_by_hop, target, unkeyed};
@@ -29,8 +29,15 @@ pub(crate) fn for_miss(task: &ClientTask, stale: Option<&Object>) -> RequestHead
     let mut request = with_own_fields(for_all(task), task);
     request.method = Method::Get;
     if task.site.codes_gzip {
-        // What is kept is for all, and unpacked for those who take no gzip.
-        request.fields.set("Accept-Encoding", "gzip");
+        // What is kept is for all: unpacked for those who take no gzip, or kept once for each
+        // coding.
+        let coding = match Coding::first(&task.request.fields) {
+            // Who sends it like that has packed it with more time than there is here.
+            Coding::Brotli if !task.site.codings.is_empty() => "br, gzip;q=0.5",
+            Coding::Zstd if !task.site.codings.is_empty() => "zstd, gzip;q=0.5",
+            _ => "gzip",
+        };
+        request.fields.set("Accept-Encoding", coding);
     }
     if task.site.semantics.forwards_as_it_is {
         for name in OF_ONE {
@@ -69,7 +76,7 @@ pub(crate) fn for_pass(task: &ClientTask) -> RequestHead {
 pub(crate) fn for_pipe(task: &ClientTask, allows: impl Fn(&[u8]) -> bool) -> RequestHead {
     let mut request = for_pass(task);
     for protocol in task.request.fields.tokens("upgrade").filter(|name| allows(name)) {
-        append_to_list(&mut request.fields, "Upgrade", protocol);
+        request.fields.append_to_list("Upgrade", protocol);
     }
     if request.fields.contains("upgrade") {
         request.fields.append("Connection", "upgrade");
@@ -153,28 +160,13 @@ fn with_own_fields(mut request: RequestHead, task: &ClientTask) -> RequestHead {
         return request;
     }
     let fields = &mut request.fields;
-    append_to_list(fields, "CDN-Loop", task.site.node().loop_id.as_bytes());
+    fields.append_to_list("CDN-Loop", task.site.node().loop_id.as_bytes());
     let name = &task.site.settings.cache.name;
-    append_to_list(fields, "Via", format!("{} {name}", task.request.version.number()).as_bytes());
+    fields.append_to_list("Via", format!("{} {name}", task.request.version.number()).as_bytes());
     if let Some(address) = task.client.address {
-        append_to_list(
-            fields,
-            "X-Forwarded-For",
-            address.ip().to_canonical().to_string().as_bytes(),
-        );
+        fields
+            .append_to_list("X-Forwarded-For", address.ip().to_canonical().to_string().as_bytes());
     }
     fields.set("X-Forwarded-Proto", task.request.scheme.as_str());
     request
-}
-
-/// Adds a member to a list field, on the one line it then has.
-pub(crate) fn append_to_list(fields: &mut Fields, name: &str, member: &[u8]) {
-    match fields.joined(name) {
-        None => fields.append(name, member),
-        Some(mut value) => {
-            value.extend_from_slice(b", ");
-            value.extend_from_slice(member);
-            fields.set(name, value);
-        }
-    }
 }

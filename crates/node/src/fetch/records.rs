@@ -1,8 +1,8 @@
 //! What the transcript of a fetch says of its exchange and its body.
 
 use super::asked::Asked;
-use crate::coding::Filter;
 use crate::transcript::{Message, Tag, Transcript, head_bytes_of_request, head_bytes_of_response};
+use freshet_content::chain::Filter;
 use freshet_http::fields::Fields;
 use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_net::address::PeerAddress;
@@ -85,7 +85,7 @@ pub(super) fn body_begins(transcript: &Transcript, framing: Framing, (kind, name
         return;
     }
     let (number, word) = match framing {
-        Framing::None => (0, "none"),
+        Framing::None | Framing::Length(0) => (0, "none"),
         Framing::Chunked => (2, "chunked"),
         Framing::Length(_) => (3, "length"),
         Framing::UntilClose => (4, "eof"),

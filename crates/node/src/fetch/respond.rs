@@ -5,12 +5,13 @@ use super::asked::{Asked, Step};
 use super::failure::Cause;
 use super::prepare::is_for_all;
 use super::{Fetched, entry, records};
-use crate::coding::heads;
 use crate::expiry::upkeep_of;
+use crate::keepers::Renewed;
 use crate::policy::{Answer, BackendError, BackendResponse, FetchKind, Synthetic, resource};
 use crate::transcript::Tag;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Failure, Key, Lookup, Purge, StoredHead, Use};
+use freshet_content::heads;
 use freshet_http::conditional;
 use freshet_http::fields::Fields;
 use freshet_http::freshness::{Freshness, Received, Storability, storability};
@@ -228,6 +229,9 @@ impl Asked {
             // It is about the body as it came; ours is under another coding.
             head.fields.remove("content-encoding");
             heads::weaken_etag(&mut head.fields);
+            if head.fields.contains("vary") {
+                heads::vary_by_encoding(&mut head.fields);
+            }
         }
         let received = self.received(304, &head.fields);
         let updated =
@@ -266,9 +270,14 @@ impl Asked {
             upkeep.set_keep(keep);
         }
         entry::renew_head(&mut stored, answer, self.task.id);
+        let was_fresh = object.with_head(|head| head.freshness.is_fresh(self.task.now));
         let kept = ticket.refresh(&object, stored);
         if reason != Reason::HitRevalidated {
             self.worker.shared.cache.forget(&object);
+        } else if kept {
+            let (site, request, born) = (&site, &self.plan.client.fields, self.born);
+            let renewed = Renewed { site, object: &object, request, born, was_fresh };
+            self.worker.shared.keepers.renewed(renewed);
         }
         let hold = Some(object.body().reader(..));
         let origin = self.origin.clone();

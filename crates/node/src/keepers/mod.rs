@@ -11,17 +11,18 @@
 //! | one came that memory has no room for | [`Keepers::let_through`] |
 //! | a look-up found nothing in memory | [`Keepers::restore`] |
 //! | an object was used again | [`Keepers::used`] |
+//! | an origin said that one is still good | [`Keepers::renewed`] |
 //! | something is purged | [`Keepers::evict`] |
 
 mod missing;
 
 pub(crate) use missing::{fill, response_body};
 
-use crate::config::SiteSettings;
-use crate::policy::Storage;
 use crate::sites::SiteRef;
 use crate::worker::Worker;
 use freshet_cache::{Key, Object, ObjectSpec, Objective, StoredHead, Ticket, Variation};
+use freshet_config::SiteSettings;
+use freshet_config::storage::Storage;
 use freshet_http::fields::Fields;
 use freshet_http::message::RequestHead;
 use freshet_store::disk::Pending;
@@ -39,6 +40,11 @@ pub(crate) trait Keeper: Send + Sync {
     /// An object that memory has was used. One that was not wanted when it came may be now.
     fn used(&self, used: &Used<'_>) {
         let _ = used;
+    }
+
+    /// An origin said that an object that memory has is still good.
+    fn renewed(&self, renewed: &Renewed<'_>) {
+        let _ = renewed;
     }
 
     /// Whether it may have responses of a resource. It looks at memory only.
@@ -109,6 +115,19 @@ pub(crate) struct Used<'a> {
     pub(crate) request: &'a Fields,
 }
 
+/// An object that was found to be good, its head being what it is from now on, and by which fetch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Renewed<'a> {
+    pub(crate) site: &'a SiteRef,
+    pub(crate) object: &'a Arc<Object>,
+    /// The request's fields.
+    pub(crate) request: &'a Fields,
+    /// The beginning of the fetch in the order of purges on disks.
+    pub(crate) born: u64,
+    /// Whether it was not stale before either.
+    pub(crate) was_fresh: bool,
+}
+
 /// A response that is looked for.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'a> {
@@ -166,6 +185,11 @@ impl Keepers {
     /// Tells all that an object was used.
     pub(crate) fn used(&self, used: Used<'_>) {
         self.0.iter().for_each(|keeper| keeper.used(&used));
+    }
+
+    /// Tells all that an object was found to be good.
+    pub(crate) fn renewed(&self, renewed: Renewed<'_>) {
+        self.0.iter().for_each(|keeper| keeper.renewed(&renewed));
     }
 
     /// Whether one may have responses of a resource. It looks at memory only.

@@ -1,21 +1,13 @@
 //! Whom a client belongs to: limits on what one client may take are limits on its network, since an
 //! address of its own costs a client nothing under IPv6, and little elsewhere.
 
+use freshet_config::limits::Prefixes;
 use freshet_origin::Party;
 use std::net::IpAddr;
 
 /// A client's network: the first bits of its address. Clients on Unix sockets are of one network.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Network(u128);
-
-/// How many bits of an address make a network.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Prefixes {
-    /// Of IPv4, 0 to 32.
-    pub v4: u8,
-    /// Of IPv6, 0 to 128.
-    pub v6: u8,
-}
 
 impl Network {
     /// The network of a client; of a Unix socket's without an address.
@@ -28,6 +20,11 @@ impl Network {
         };
         let mask = u128::MAX.checked_shl(128 - kept).unwrap_or(0);
         Self(bits & mask)
+    }
+
+    /// For keys.
+    pub fn to_bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
     }
 
     /// Its clients as those who share an origin's connections, of which they get so many percent.

@@ -7,9 +7,9 @@ mod record;
 pub use format::Format;
 pub use record::{Record, decode};
 
-use crate::config::settings::LogTarget;
 use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
+use freshet_config::settings::LogTarget;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};

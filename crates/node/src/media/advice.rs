@@ -3,8 +3,9 @@
 use super::channels::{About, Belongs};
 use super::directives::Directives;
 use super::limits::{LATE_LIFETIME_MAX, PARTS_LIFETIME_MAX, TARGETS_OF_PARTS};
-use crate::policy::{Answer, Storage};
+use crate::policy::Answer;
 use freshet_base::clock::UnixMillis;
+use freshet_config::storage::Storage;
 use freshet_http::freshness::{Freshness, LifetimeSource};
 use freshet_http::reason::Reason;
 use freshet_media::Class;

@@ -11,6 +11,8 @@
 //! | `advice` | what follows for an answer: how long, and whether in memory only |
 //! | `reading` | a manifest's bytes, unpacked where they are packed |
 //! | `sessions` | how players say they are doing |
+//! | `steering` | what players ask a site itself: which pathway to take, what time it is |
+//! | `telling` | what players are told of the way to them |
 //! | `directives` | requests for what a low-latency playlist does not have yet |
 //!
 //! No request waits for it: its lock is held for some look-ups in maps, and never while a manifest is
@@ -22,6 +24,8 @@ mod directives;
 pub mod limits;
 mod reading;
 mod sessions;
+mod steering;
+mod telling;
 #[cfg(test)]
 mod tests;
 
@@ -32,6 +36,8 @@ pub(crate) use directives::{Directives, Reload, without as without_directives};
 pub(crate) use reading::{Seen, bytes_of, format_of};
 pub(crate) use sessions::Said;
 pub use sessions::{Quality, Sessions};
+pub(crate) use steering::{pathways, time};
+pub(crate) use telling::tell;
 
 use crate::policy::resource;
 use crate::sites::SiteRef;

@@ -1,5 +1,7 @@
 //! The bytes of a manifest that has come.
 
+use freshet_content::chain::{Chain, Stage};
+use freshet_http::coding::Coding;
 use freshet_http::fields::Fields;
 use freshet_media::Format;
 use freshet_media::limits::MANIFEST_BYTES_MAX;
@@ -27,9 +29,9 @@ pub(crate) fn format_of(fields: &Fields, framing: &Framing, target: &str) -> Opt
     if is_short { Format::of(fields.get("content-type"), target) } else { None }
 }
 
-/// The first `length` bytes of a body, which are all there, unpacked where `is_gzip`. `None` where
+/// The first `length` bytes of a body, which are all there, unpacked where it is under `coding`. `None` where
 /// they are not, or not to be unpacked, or too many.
-pub(crate) fn bytes_of(body: &Arc<Body>, length: u64, is_gzip: bool) -> Option<Vec<u8>> {
+pub(crate) fn bytes_of(body: &Arc<Body>, length: u64, coding: Option<Coding>) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(usize::try_from(length).ok()?.min(MANIFEST_BYTES_MAX));
     let mut reader = body.reader(..length);
     while (bytes.len() as u64) < length {
@@ -39,12 +41,31 @@ pub(crate) fn bytes_of(body: &Arc<Body>, length: u64, is_gzip: bool) -> Option<V
         };
         bytes.extend_from_slice(&piece);
     }
-    if !is_gzip {
-        return Some(bytes);
+    match coding {
+        None => Some(bytes),
+        Some(Coding::Gzip) => {
+            let mut unpacked = Vec::new();
+            let most = MANIFEST_BYTES_MAX as u64 + 1;
+            let packed = flate2::read::MultiGzDecoder::new(&bytes[..]);
+            packed.take(most).read_to_end(&mut unpacked).ok()?;
+            (unpacked.len() <= MANIFEST_BYTES_MAX).then_some(unpacked)
+        }
+        Some(coding) => unpacked(coding, &bytes),
     }
-    let mut unpacked = Vec::new();
-    let most = MANIFEST_BYTES_MAX as u64 + 1;
-    let packed = flate2::read::MultiGzDecoder::new(&bytes[..]);
-    packed.take(most).read_to_end(&mut unpacked).ok()?;
-    (unpacked.len() <= MANIFEST_BYTES_MAX).then_some(unpacked)
+}
+
+/// What is under a coding, where that is sound and short enough.
+fn unpacked(coding: Coding, bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut chain = Chain::new([Stage::unpack(coding)]);
+    let (mut out, mut taken) = (Vec::new(), 0);
+    loop {
+        let step = chain.step(bytes.get(taken..)?, true, &mut out).ok()?;
+        taken += step.consumed;
+        if out.len() > MANIFEST_BYTES_MAX {
+            return None;
+        }
+        if step.ended {
+            return Some(out);
+        }
+    }
 }

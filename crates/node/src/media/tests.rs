@@ -1,9 +1,10 @@
 //! Channels and advice, beside the code.
 
 use super::*;
-use crate::policy::{Answer, Storage};
+use crate::policy::Answer;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Key, Secret};
+use freshet_config::storage::Storage;
 use freshet_http::freshness::{Freshness, LifetimeSource};
 use freshet_http::message::ResponseHead;
 use freshet_http::reason::Reason;

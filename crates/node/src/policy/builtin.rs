@@ -6,11 +6,12 @@ use super::{
     BackendError, BackendFetch, BackendResponse, Deliver, Hit, Miss, Pass, Pipe, Policy, Purge,
     Recv,
 };
-use crate::coding::heads::{Wish, filters_for};
 use crate::request::is_peer;
 use crate::snapshot::Snapshot;
 use freshet_cache::{KeyBuilder, Object};
+use freshet_content::heads::{Wish, filters_for, forbids_change};
 use freshet_http::cdn_loop::{self, CdnLoop};
+use freshet_http::coding::Coding;
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, ResponseHead};
 use freshet_http::reason::Reason;
@@ -99,6 +100,9 @@ impl Policy for Builtin {
         if served.for_caches && !is_peer(task) {
             hop_by_hop::strip_for_caches(&mut response.fields);
         }
+        if task.site.error_pages.replaces(response.status) {
+            return Deliver::Synth(response.status, None);
+        }
         rules::deliver(task, &mut response.fields);
         Deliver::Deliver
     }
@@ -127,7 +131,13 @@ impl Policy for Builtin {
                 // It was for us.
                 fields.remove("surrogate-control");
             }
-            let wish = Wish { esi, gzip: may_code && is_text(fields), gunzip: false, may_code };
+            let may_change = may_code && !forbids_change(fields);
+            let is_coded = Coding::of(fields).is_some();
+            // What a client gets as it asked for it is not changed for it alone.
+            let recodes = may_change && task.kind != FetchKind::Pass;
+            let gains = is_coded || (is_text(fields) && (esi || is_long(fields)));
+            let pack = Some(task.coding).filter(|_| may_change && gains);
+            let wish = Wish { esi, pack, gunzip: false, may_code, recodes };
             answer.filters = filters_for(fields, wish);
             answer.any_coding = may_code;
         }
@@ -148,20 +158,39 @@ fn asks_for_esi(member: &[u8]) -> bool {
         .any(|language| language == b"ESI/1.0")
 }
 
-/// Whether a body is text, which becomes shorter under gzip.
+/// Bodies shorter than this stay as they are: what a coding saves on them is in the same packet, and
+/// one of a few bytes becomes longer.
+const CODED_BYTES_MIN: u64 = 128;
+
+/// Whether a body is long enough for a coding to pay; one whose length is not known is.
+fn is_long(fields: &Fields) -> bool {
+    let bytes = fields.get_str("content-length").and_then(|text| text.parse::<u64>().ok());
+    bytes.is_none_or(|bytes| bytes >= CODED_BYTES_MIN)
+}
+
+/// Whether a body is of a type that becomes shorter under a coding.
 fn is_text(fields: &Fields) -> bool {
-    const TYPES: [&[u8]; 6] = [
+    const TYPES: [&[u8]; 14] = [
         b"application/json",
         b"application/javascript",
+        b"application/x-javascript",
         b"application/xml",
-        b"application/dash+xml",
         b"application/vnd.apple.mpegurl",
-        b"image/svg+xml",
+        b"application/x-mpegurl",
+        b"application/wasm",
+        b"application/x-ndjson",
+        b"application/vnd.ms-fontobject",
+        b"font/ttf",
+        b"font/otf",
+        b"image/bmp",
+        b"image/x-icon",
+        b"image/vnd.microsoft.icon",
     ];
     let Some(value) = fields.get("content-type") else { return false };
     let name = value.split(|byte| *byte == b';').next().unwrap_or(b"").trim_ascii();
     let name = name.to_ascii_lowercase();
-    name.starts_with(b"text/") || TYPES.contains(&&*name)
+    let is_of_family = name.ends_with(b"+json") || name.ends_with(b"+xml");
+    name.starts_with(b"text/") || is_of_family || TYPES.contains(&&*name)
 }
 
 /// Whether `protocol`, a member of `Upgrade`, is one of those that are allowed. Its version may

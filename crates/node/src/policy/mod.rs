@@ -13,7 +13,7 @@ pub mod vcl;
 pub use builtin::Builtin;
 pub(crate) use builtin::{allows_upgrade, key_authority, resource};
 pub use task::{
-    Answer, ClientTask, FetchKind, FetchTask, OriginChoice, Served, Shaping, Storage, Synthetic,
+    Answer, ClientTask, FetchKind, FetchTask, OriginChoice, Served, Shaping, Synthetic,
 };
 
 use crate::semantics::{self, Semantics};
@@ -70,6 +70,10 @@ pub trait Policy: Send + Sync {
     }
     /// Whether it may make objects leave while they are being served.
     fn may_purge(&self) -> bool {
+        false
+    }
+    /// Whether it changes how clients' connections send, or asks about them.
+    fn controls_connections(&self) -> bool {
         false
     }
     /// Whether the bodies of requests are to be read before it is asked.

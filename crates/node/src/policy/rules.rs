@@ -1,7 +1,7 @@
 //! What a site does to requests and responses by its rules: redirects, paths, fields and CORS.
 
 use super::task::{ClientTask, FetchKind, FetchTask};
-use crate::config::rules::{Cors, FieldAction, FieldRule, Redirect};
+use freshet_config::rules::{Cors, FieldAction, FieldRule, Redirect};
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, Scheme};
 use freshet_http::target;

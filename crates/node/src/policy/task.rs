@@ -1,9 +1,8 @@
 //! What a policy sees and may change: the client's side of a request and the fetch's.
 
+use crate::assembly::Nesting;
 use crate::client::Client;
-use crate::coding::Filter;
 use crate::disk::Durability;
-use crate::esi::assemble::Nesting;
 use crate::fetch::Made;
 use crate::ledger::network::Network;
 use crate::ledger::requests::Charge;
@@ -14,6 +13,9 @@ use crate::transcript::Transcript;
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Form, Object};
+use freshet_config::storage::Storage;
+use freshet_content::chain::Filter;
+use freshet_http::coding::{Accepted, Coding};
 use freshet_http::freshness::Freshness;
 use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_http::reason::Reason;
@@ -30,6 +32,8 @@ pub struct ClientTask {
     pub id: u64,
     /// The request; a policy may change it.
     pub request: RequestHead,
+    /// Whether the client gets content: it did not ask with HEAD, whatever a policy made of that.
+    pub wants_content: bool,
     /// Whether a body comes with it.
     pub has_body: bool,
     /// All of the body, where it is kept; empty where there is none.
@@ -68,6 +72,20 @@ pub struct ClientTask {
     pub state: Option<Box<dyn Any>>,
     /// What a policy purged or banned, which is durable before the request is answered.
     pub durability: Option<Box<Durability>>,
+}
+
+impl ClientTask {
+    /// Says in the request which coding its client is to get, where bodies are kept in several;
+    /// whether they are.
+    pub(crate) fn name_coding(&mut self) -> bool {
+        let codings = &self.site.codings;
+        if codings.is_empty() {
+            return false;
+        }
+        let words = Accepted::of(&self.request.fields).words(codings);
+        self.request.fields.set("Accept-Encoding", words);
+        true
+    }
 }
 
 /// What may be done to a stored body on its way to a client, where there is occasion.
@@ -110,6 +128,8 @@ pub struct FetchTask {
     pub request: RequestHead,
     /// What it is for.
     pub kind: FetchKind,
+    /// The coding its body is to be kept in, where it is one that is coded here.
+    pub coding: Coding,
     /// The address of the client that caused it.
     pub client_address: Option<SocketAddr>,
     /// Time of the last event.
@@ -146,6 +166,7 @@ impl FetchTask {
             transcript,
             request,
             kind,
+            coding: Coding::Gzip,
             client_address: None,
             now: UnixMillis::now(),
             retries: 0,
@@ -222,34 +243,6 @@ impl Answer {
             manifest: None,
             any_coding: false,
         }
-    }
-}
-
-/// Where a response may be kept.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub enum Storage {
-    /// As the configuration says: by path, length and lifetime.
-    #[default]
-    Configured,
-    /// In memory only, in whatever classes of memory there are.
-    Memory,
-    /// Besides in memory on the stores of this class (`store.class`), as far as these take it.
-    Class(Arc<str>),
-}
-
-impl Storage {
-    /// The storage a policy or a rule names: `ram`, `s0` and `Transient` are memory, anything else
-    /// is a class of stores.
-    pub fn named(name: &str) -> Self {
-        match name {
-            "ram" | "s0" | "Transient" => Self::Memory,
-            class => Self::Class(class.into()),
-        }
-    }
-
-    /// The class of stores it names, if it does.
-    pub fn class(&self) -> Option<&str> {
-        if let Self::Class(class) = self { Some(class) } else { None }
     }
 }
 

@@ -2,19 +2,19 @@
 
 use super::shape::Shape;
 use super::{Found, Machine, State};
-use crate::coding::Chain;
-use crate::coding::body::Coded;
+use crate::delivery::coded::Coded;
 use crate::delivery::{HeldBytes, Parts, ResponseBody, StoredBody};
 use crate::exchange::{Facts, Reply, Response};
-use crate::fetch::prepare;
 use crate::fetch::range::Filler;
 use crate::fetch::{Fetched, Made, SentPart};
+use crate::media;
 use crate::policy::vcl::policy_phrase;
 use crate::policy::{Deliver, Served};
 use crate::transcript::Message;
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Form, Object, StoredHead};
+use freshet_content::chain::Chain;
 use freshet_http::cache_control::RequestCacheControl;
 use freshet_http::cache_status::{CacheStatus, Forward};
 use freshet_http::conditional::{self, Outcome, Validators};
@@ -110,6 +110,7 @@ impl Machine<'_> {
         };
         self.add_age(&stored, &found, &mut head);
         self.add_cache_status(Some((&stored, &found)), found.reason, found.stored, &mut head);
+        self.tell_players(&mut head, found.hit || found.collapsed, total);
         let length = total;
         // Who waited for another's fetch has hit what it brought, as policies see it.
         let hit = found.hit || found.collapsed;
@@ -142,18 +143,17 @@ impl Machine<'_> {
         let is_restored = object.body().source().is_some() && !object.body().is_complete();
         // A sparse object may turn out to be of another representation than the origin has by now;
         // that has to be known before the head is sent.
-        let may_fail = stored.partial || (is_restored && self.task.request.method != Method::Head);
+        let may_fail = stored.partial || (is_restored && self.task.wants_content);
         if let (true, ResponseBody::Stored(first)) = (may_fail, &mut body)
             && first.first_byte().await.is_err()
         {
             return self.changed(&object);
         }
         self.count(&found);
-        if self.task.request.method == Method::Head {
+        if !self.task.wants_content {
             body = ResponseBody::Empty;
         }
-        let facts =
-            Facts { reason: found.reason, hit: found.hit, origin: found.origin, site: None };
+        let facts = Facts { hit: found.hit, origin: found.origin, ..Facts::local(found.reason) };
         let is_packed = form.gzip && !shape.is_unpacked();
         let response = Response { is_packed, ..Response::new(head, body, length, facts) };
         State::Done(Reply::Response(Box::new(response)))
@@ -423,7 +423,8 @@ impl Machine<'_> {
         super::synth::ensure_date(&mut head, self.task.now);
         self.add_cache_status(None, reason, false, &mut head);
         let name = &self.task.site.settings.cache.name;
-        prepare::append_to_list(&mut head.fields, "Via", format!("1.1 {name}").as_bytes());
+        head.fields.append_to_list("Via", format!("1.1 {name}").as_bytes());
+        self.tell_players(&mut head, false, length);
         let for_caches = hop_by_hop::has_for_caches(&head.fields);
         let served = Served { object: None, hit: false, form, for_caches, made, length };
         if let Some(next) = self.ask_deliver(&mut head, served) {
@@ -463,8 +464,11 @@ impl Machine<'_> {
                 }
             }
         }
-        if request.method == Method::Head {
+        if !self.task.wants_content {
             body = ResponseBody::Empty;
+        } else if matches!(body, ResponseBody::Empty) && !matches!(head.status, 204 | 304) {
+            // Of a request that a policy made a HEAD: there is no more than this.
+            length = Some(0);
         }
         if !matches!(head.status, 304 | 412) {
             body = self.shape_body(body, shape, 0..u64::MAX, &mut head);
@@ -474,7 +478,7 @@ impl Machine<'_> {
         {
             (body, length) = self.part_of_passed(body, total, &mut head);
         }
-        let facts = Facts { reason, hit: false, origin, site: None };
+        let facts = Facts { origin, ..Facts::local(reason) };
         let is_packed = form.gzip && !shape.is_unpacked();
         let response = Response { is_packed, ..Response::new(head, body, length, facts) };
         State::Done(Reply::Response(Box::new(response)))
@@ -493,7 +497,7 @@ impl Machine<'_> {
         let judges = self.task.site.semantics.is_strict_with_ranges
             && self.task.shaping.range
             && self.task.site.serves_ranges;
-        let is_asked = judges && self.task.request.method == Method::Get && head.status == 200;
+        let is_asked = judges && self.task.wants_content && head.status == 200;
         let wanted = request.get("range").filter(|_| is_asked);
         let Some(wanted @ RangeRequest::One(_)) = wanted.and_then(RangeRequest::parse) else {
             return (body, Some(total));
@@ -535,7 +539,7 @@ impl Machine<'_> {
         self.task.transcript.response(Message::Response, head);
         match policy.deliver(&mut self.task, head, served) {
             Deliver::Deliver => None,
-            Deliver::Restart => Some(State::Restart),
+            Deliver::Restart => Some(State::Restart(None)),
             Deliver::Synth(status, reason) => Some(State::Synth(status, reason)),
         }
     }
@@ -592,6 +596,15 @@ impl Machine<'_> {
     }
 
     /// `Cache-Status` (RFC 9211), behind those of caches nearer to the origin.
+    /// Adds what players are told of the way to them, where the site does that.
+    fn tell_players(&self, head: &mut ResponseHead, is_stored: bool, bytes: Option<u64>) {
+        let settings = &self.task.site.settings;
+        if settings.media.cmsd {
+            let (name, delay) = (&settings.cache.name, self.started.elapsed());
+            media::tell(&mut head.fields, name, &self.task.client, delay, is_stored, bytes);
+        }
+    }
+
     fn add_cache_status(
         &self,
         object: Option<(&StoredHead, &Found)>,

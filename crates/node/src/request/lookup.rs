@@ -9,7 +9,7 @@ use crate::keepers::{Used, Wanted};
 use crate::policy::{Hit, Miss};
 use crate::transcript::Tag;
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{Failure, Lookup, MissWhy, Object, Ticket, Use, WaitOutcome};
+use freshet_cache::{Failure, Key, Lookup, MissWhy, Object, Ticket, Use, WaitOutcome};
 use freshet_http::cache_control::RequestCacheControl;
 use freshet_http::freshness::Reuse;
 use freshet_http::message::{Method, RequestHead};
@@ -34,6 +34,7 @@ impl Machine<'_> {
         let cache = Arc::clone(&self.worker.shared.cache);
         let mut collapsed = false;
         let mut asked_keepers = self.task.hash_always_miss;
+        let mut may_recode = self.task.name_coding();
         loop {
             self.hold = None;
             let asked = Asked::new(&self.task, cache.fenced_below(), collapsed);
@@ -89,6 +90,16 @@ impl Machine<'_> {
                         Ok(()) => continue,
                         Err(ticket) => ticket,
                     };
+                    let is_other = matches!(why, MissWhy::VaryMiss);
+                    let ticket = if is_other && std::mem::take(&mut may_recode) {
+                        let asked = Asked::new(&self.task, cache.fenced_below(), collapsed);
+                        match self.recode(&key, ticket, &asked) {
+                            Ok(()) => continue,
+                            Err(ticket) => ticket,
+                        }
+                    } else {
+                        ticket
+                    };
                     let stale = self.hold(stale);
                     return State::Miss(Box::new(Missed { ticket, stale }));
                 }
@@ -124,6 +135,13 @@ impl Machine<'_> {
                 }
             }
         }
+    }
+
+    /// Makes the response of one that is stored in another coding.
+    fn recode(&self, key: &Arc<Key>, ticket: Ticket, asked: &Asked<'_>) -> Result<(), Ticket> {
+        fetch::recode(self.worker, &self.task, key, ticket, |object| {
+            if self.forget_banned(object) { Use::Ignore } else { asked.classify(object) }
+        })
     }
 
     /// Brings what else keeps the resource into memory, once for a request.
@@ -172,7 +190,7 @@ impl Machine<'_> {
         match policy.hit(&mut self.task, &found.object) {
             Hit::Deliver => State::Deliver(Box::new(found)),
             Hit::Pass => State::Pass,
-            Hit::Restart => State::Restart,
+            Hit::Restart => State::Restart(None),
             Hit::Synth(status, reason) => State::Synth(status, reason),
         }
     }
@@ -187,7 +205,7 @@ impl Machine<'_> {
         match policy.miss(&mut self.task) {
             Miss::Fetch => {}
             Miss::Pass => return State::Pass,
-            Miss::Restart => return State::Restart,
+            Miss::Restart => return State::Restart(None),
             Miss::Synth(status, reason) => return State::Synth(status, reason),
         }
         self.worker.stats.misses.increment();

@@ -12,6 +12,8 @@
 //!
 //! Each group of states has its file; each state is a function that returns the next one.
 
+mod admit;
+mod challenge;
 mod collect;
 mod deliver;
 mod lookup;
@@ -22,6 +24,7 @@ mod shape;
 mod synth;
 mod tier;
 
+pub(crate) use admit::limits_of;
 pub(crate) use lookup::use_of;
 pub(crate) use synth::{failure_page, refusal};
 pub(crate) use tier::is_peer;
@@ -29,17 +32,20 @@ pub(crate) use tier::is_peer;
 use crate::body::{ClientBodyError, RequestBody};
 use crate::exchange::{Interim, Reply, Request};
 use crate::fetch::{Fetched, SentPart};
+use crate::media;
 use crate::policy::{ClientTask, Recv, Shaping};
 use crate::sites::SiteRef;
-use crate::transcript::Tag;
+use crate::transcript::{Message, Tag};
 use crate::worker::Worker;
 use bytes::Bytes;
+use freshet_base::clock::UnixMillis;
 use freshet_cache::{Key, Object};
-use freshet_http::message::RequestHead;
+use freshet_http::message::{Method, RequestHead};
 use freshet_http::reason::Reason;
 use freshet_store::BodyReader;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Bytes of a request's body that are read for a policy that looks at it, or sends it again.
 const KEPT_BYTES_MAX: usize = 1 << 20;
@@ -56,7 +62,10 @@ fn without_body(error: ClientBodyError) -> State {
 }
 
 /// Answers a request. What goes wrong becomes a response.
-pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Reply {
+pub(crate) async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
+    if let Some(response) = challenge::answer(worker, &request) {
+        return Reply::Response(Box::new(response));
+    }
     let site = match &request.nesting {
         // An include is of its page's site, whatever host it names.
         Some(page) => Some(page.site.clone()),
@@ -65,9 +74,11 @@ pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Reply {
     let Some(site) = site else {
         return Reply::Response(Box::new(synth::misdirected(worker, &request)));
     };
+    let admission = admit::admit(worker, &site, &mut request).await;
     // A policy never waits, so what it may look at is there before it is asked.
     let (mut body, mut first) = (request.body, State::Recv);
-    if let Some(unread) = body.take_if(|_| site.policy.keeps_body()) {
+    let is_refused = admission.refusal.is_some();
+    if let Some(unread) = body.take_if(|_| site.policy.keeps_body() && !is_refused) {
         match unread.keep(KEPT_BYTES_MAX, request.charge.as_deref()).await {
             Ok(kept) => body = Some(kept),
             Err(error) => {
@@ -78,10 +89,14 @@ pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Reply {
             }
         }
     }
-    if let Some(answer) =
+    if let Some((status, _)) = admission.refusal {
+        first = State::Synth(status, None);
+    } else if let Some(answer) =
         collect::collect(worker, &site, &request.head, &mut body, request.charge.as_deref()).await
     {
         first = answer;
+    } else if let Some(said) = told(&site, &request.head, request.id) {
+        first = State::Fetched(Box::new(said));
     }
     let kept_body = match &body {
         None => Some(Bytes::new()),
@@ -91,6 +106,7 @@ pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Reply {
     let task = ClientTask {
         id: request.id,
         transcript: request.transcript,
+        wants_content: request.head.method != Method::Head,
         request: request.head,
         has_body: body.is_some(),
         kept_body,
@@ -104,7 +120,7 @@ pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Reply {
         ttl_max: None,
         grace_max: None,
         site,
-        reason: Reason::Miss,
+        reason: admission.refusal.map_or(Reason::Miss, |(_, reason)| reason),
         nesting: request.nesting,
         charge: request.charge,
         shaping: Shaping::default(),
@@ -117,6 +133,7 @@ pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Reply {
     let mut machine = Machine {
         worker,
         task,
+        started: request.started,
         body,
         interim,
         key: None,
@@ -139,9 +156,14 @@ pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Reply {
             State::Fetched(fetched) => machine.fetched(*fetched).await,
             State::Deliver(found) => machine.deliver(*found).await,
             State::Synth(status, reason) => machine.synth(status, reason),
-            State::Restart => machine.restart(),
+            State::Restart(said) => machine.restart(said),
             State::Done(mut reply) => {
-                reply.facts_mut().site = Some(machine.task.site);
+                if let Reply::Response(response) = &mut reply {
+                    admission.tell(&mut response.head.fields);
+                }
+                let facts = reply.facts_mut();
+                facts.under_way = admission.held;
+                facts.site = Some(machine.task.site);
                 if let Some(durability) = machine.task.durability.take() {
                     durability.reached().await;
                 }
@@ -151,10 +173,34 @@ pub(crate) async fn handle(worker: &Rc<Worker>, request: Request) -> Reply {
     }
 }
 
+/// What players are told who ask the site itself.
+fn told(site: &SiteRef, head: &RequestHead, salt: u64) -> Option<Fetched> {
+    let settings = &site.settings.media;
+    if settings.clock.is_none() && settings.steering.is_none() {
+        return None;
+    }
+    let path = head.target.split('?').next().unwrap_or_default();
+    let is_asked = |at: Option<&str>| at == Some(path);
+    let steering = settings.steering.as_deref();
+    let is_clock = is_asked(settings.clock.as_deref());
+    let is_steering = is_asked(steering.map(|steering| &*steering.path));
+    if !(is_clock || is_steering) || !matches!(head.method, Method::Get | Method::Head) {
+        return None;
+    }
+    let (head, body) = match steering.filter(|_| is_steering) {
+        Some(steering) => media::pathways(steering, &head.target, salt),
+        None => media::time(UnixMillis::now()),
+    };
+    let (length, reason) = (Some(body.len() as u64), Reason::Synthetic);
+    Some(Fetched::Page { head, body: body.into(), length, reason, origin: None })
+}
+
 /// A request on its way through the states.
 struct Machine<'a> {
     worker: &'a Rc<Worker>,
     task: ClientTask,
+    /// When the head was complete, whatever was restarted since.
+    started: Instant,
     body: Option<RequestBody>,
     interim: Interim,
     key: Option<Arc<Key>>,
@@ -181,7 +227,8 @@ enum State {
     Fetched(Box<Fetched>),
     Deliver(Box<Found>),
     Synth(u16, Option<Box<str>>),
-    Restart,
+    /// With the reason of the page that is left for it, where it is left for one.
+    Restart(Option<Box<str>>),
     Done(Reply),
 }
 
@@ -219,7 +266,7 @@ impl Machine<'_> {
             Recv::Pass => State::Pass,
             Recv::Pipe => State::Pipe,
             Recv::Purge => State::Purge,
-            Recv::Restart => State::Restart,
+            Recv::Restart => State::Restart(None),
             Recv::Synth(status, reason) => State::Synth(status, reason),
         }
     }
@@ -232,21 +279,29 @@ impl Machine<'_> {
         }
     }
 
-    fn restart(&mut self) -> State {
+    /// Begins again, as far as that may be. `said` is the reason of the page that the policy leaves for
+    /// it, which is that of the refusal as well.
+    fn restart(&mut self, said: Option<Box<str>>) -> State {
         if self.task.has_body && self.body.is_none() {
             // It went to an origin, and is there only once.
             self.task.reason = Reason::LocalPolicy;
-            return State::Synth(503, None);
+            return State::Synth(503, said);
         }
         // The one too many counts as well: a policy sees by it why it is asked for a page.
         self.task.restarts += 1;
         if self.task.restarts > self.task.site.settings.limits.restarts_max {
+            self.task.transcript.note(Tag::VCL_Error, format_args!("Too many restarts"));
             self.task.reason = Reason::LocalPolicy;
-            return State::Synth(503, None);
+            return State::Synth(503, said);
         }
         let (before, id) = (self.task.id, self.worker.next_id());
         self.task.transcript.renew(id, "req", before, "restart");
         self.task.transcript.timestamp("Start");
+        if self.task.transcript.is_on() {
+            let endpoint = self.task.client.endpoint();
+            self.task.transcript.note(Tag::ReqStart, format_args!("{endpoint}"));
+            self.task.transcript.request(Message::Request, &self.task.request);
+        }
         self.task.id = id;
         State::Recv
     }

@@ -25,7 +25,7 @@ impl Machine<'_> {
         let policy = &*site.policy;
         match policy.pass(&mut self.task) {
             Pass::Fetch => {}
-            Pass::Restart => return State::Restart,
+            Pass::Restart => return State::Restart(None),
             Pass::Synth(status, reason) => return State::Synth(status, reason),
         }
         self.worker.stats.passes.increment();

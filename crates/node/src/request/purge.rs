@@ -14,7 +14,7 @@ impl Machine<'_> {
         let site = self.task.site.clone();
         let policy = &*site.policy;
         match policy.purge(&mut self.task, purged.objects) {
-            Purge::Restart => State::Restart,
+            Purge::Restart => State::Restart(None),
             // It holds here, but a disk is away, or the process that takes over has not said that
             // it knows: who asked has to be told.
             Purge::Synth(200 | 404, _) if !is_durable => {

@@ -2,14 +2,15 @@
 //! of their parts.
 
 use super::Machine;
-use crate::coding::body::Coded;
-use crate::coding::heads::{is_gzip, weaken_etag};
-use crate::coding::{Chain, Stage, accepts_gzip};
+use crate::assembly::{Assembly, Nesting, PageFor};
 use crate::delivery::ResponseBody;
-use crate::esi::assemble::{Assembly, Nesting, PageFor};
-use crate::esi::parts::RawJoiner;
+use crate::delivery::coded::Coded;
 use freshet_cache::{Form, Object};
-use freshet_http::message::{Method, ResponseHead};
+use freshet_content::chain::{Chain, Stage, accepts_gzip};
+use freshet_content::esi::parts::RawJoiner;
+use freshet_content::heads::{is_gzip, weaken_etag};
+use freshet_http::coding::{Accepted, Coding};
+use freshet_http::message::ResponseHead;
 use freshet_store::{Body, Next};
 use std::ops::Range;
 use std::rc::Rc;
@@ -80,7 +81,7 @@ impl Machine<'_> {
             return if unpacks { Shape::Unpacked } else { Shape::AsKept };
         }
         let may_unpack = self.task.shaping.gunzip && self.task.site.codes_gzip;
-        let accepts = || self.task.request.fields.get("accept-encoding").is_some_and(accepts_gzip);
+        let accepts = || self.accepts_gzip();
         let is_packed = form.gzip;
         // A page that is put together for a packed one is packed, whatever its request says now.
         let out_packed = form.gzip && (!may_unpack || accepts());
@@ -89,6 +90,15 @@ impl Machine<'_> {
             (true, false) => Shape::Raw { is_packed, out_packed },
             (false, _) if form.gzip && !out_packed => Shape::Unpacked,
             (false, _) => Shape::AsKept,
+        }
+    }
+
+    /// Whether the client takes gzip. A policy looks for the name only, as Varnish does.
+    fn accepts_gzip(&self) -> bool {
+        let fields = &self.task.request.fields;
+        match self.task.site.vcl {
+            Some(_) => fields.get("accept-encoding").is_some_and(accepts_gzip),
+            None => Accepted::of(fields).best(&[Coding::Gzip]).is_some(),
         }
     }
 
@@ -106,7 +116,7 @@ impl Machine<'_> {
         if shape.is_unpacked() || matches!(shape, Shape::Page { .. }) {
             weaken_etag(&mut head.fields);
         }
-        if matches!(body, ResponseBody::Empty) || self.task.request.method == Method::Head {
+        if matches!(body, ResponseBody::Empty) || !self.task.wants_content {
             return body;
         }
         if shape.is_unpacked() {
@@ -114,10 +124,10 @@ impl Machine<'_> {
         }
         let stages = match shape {
             Shape::AsKept => return body,
-            Shape::Unpacked => vec![Stage::Gunzip(Box::default())],
+            Shape::Unpacked => vec![Stage::unpack(Coding::Gzip)],
             Shape::Raw { is_packed, out_packed } => {
                 let join = Stage::Join(Box::new(RawJoiner::new(is_packed)));
-                let unpack = (is_packed && !out_packed).then(|| Stage::Gunzip(Box::default()));
+                let unpack = (is_packed && !out_packed).then(|| Stage::unpack(Coding::Gzip));
                 std::iter::once(join).chain(unpack).collect()
             }
             Shape::Page { is_packed, out_packed } => {

@@ -10,7 +10,7 @@ use freshet_base::clock::UnixMillis;
 use freshet_cache::Failure;
 use freshet_http::cache_status::CacheStatus;
 use freshet_http::date;
-use freshet_http::message::{Method, ResponseHead};
+use freshet_http::message::{Method, ResponseHead, reason_phrase};
 use freshet_http::proxy_status::ProxyStatus;
 use freshet_http::reason::Reason;
 
@@ -20,20 +20,22 @@ const RETRY_AFTER_S: &str = "5";
 impl Machine<'_> {
     /// A response of this status, as the policy wants it.
     pub(super) fn synth(&mut self, status: u16, reason: Option<Box<str>>) -> State {
+        let said = reason.clone().or_else(|| Some(reason_phrase(status % 1000).into()));
         let mut page = Synthetic::page(status, reason);
-        if status == 503 {
+        if status == 503 && !is_refused_at_door(self.task.reason) {
             page.head.fields.append("Retry-After", RETRY_AFTER_S);
         }
         if status == 405 {
             page.head.fields.append("Allow", "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH");
         }
+        self.task.site.error_pages.dress(self.task.reason, &mut page);
         self.advertise(&mut page.head);
         let site = self.task.site.clone();
         let policy = &*site.policy;
         let most = self.task.site.settings.limits.restarts_max;
         match policy.synth(&mut self.task, &mut page) {
             Deliver::Deliver => {}
-            Deliver::Restart if self.task.restarts <= most => return State::Restart,
+            Deliver::Restart if self.task.restarts <= most => return State::Restart(said),
             // It was asked for this page because it has begun too often already.
             Deliver::Restart => {}
             Deliver::Synth(status, reason) => page = Synthetic::page(status, reason),
@@ -58,9 +60,15 @@ impl Machine<'_> {
     }
 }
 
+/// Whether it was said already when its client may come again.
+fn is_refused_at_door(reason: Reason) -> bool {
+    matches!(reason, Reason::Maintenance | Reason::LocalLimit)
+}
+
 /// What a client gets when a fetch failed.
 pub(super) fn failure(machine: &Machine<'_>, failure: &Failure) -> Response {
-    let page = failure_page(failure, &machine.task.site);
+    let mut page = failure_page(failure, &machine.task.site);
+    machine.task.site.error_pages.dress(failure.reason, &mut page);
     response(machine, page, failure.reason)
 }
 
@@ -123,10 +131,7 @@ fn response(machine: &Machine<'_>, page: Synthetic, reason: Reason) -> Response 
             .append(&mut head.fields);
     }
     let length = Some(body.len() as u64);
-    let body = if machine.task.request.method == Method::Head {
-        ResponseBody::Empty
-    } else {
-        ResponseBody::Inline(body)
-    };
+    let body =
+        if machine.task.wants_content { ResponseBody::Inline(body) } else { ResponseBody::Empty };
     Response::new(head, body, length, Facts::local(reason))
 }

@@ -1,7 +1,9 @@
 //! Requests that come from caches behind this one.
 
 use super::Machine;
+use crate::client::Client;
 use crate::policy::ClientTask;
+use crate::sites::SiteRef;
 use freshet_http::applied::{NAME, Position};
 
 impl Machine<'_> {
@@ -26,11 +28,15 @@ impl Machine<'_> {
 /// Whether a client is a cache that may have what is for caches: by its address, or by a name in its
 /// certificate.
 pub(crate) fn is_peer(task: &ClientTask) -> bool {
-    let cache = &task.site.settings.cache;
+    is_peer_of(&task.site, &task.client)
+}
+
+/// The same of a site and a client.
+pub(super) fn is_peer_of(site: &SiteRef, client: &Client) -> bool {
+    let cache = &site.settings.cache;
     let is_at = |ip| cache.peers.iter().any(|network| network.contains(ip));
-    task.client.address.is_some_and(|address| is_at(address.ip()))
-        || task
-            .client
+    client.address.is_some_and(|address| is_at(address.ip()))
+        || client
             .certificate_names()
             .any(|name| cache.peer_names.iter().any(|pattern| pattern.covers(name)))
 }

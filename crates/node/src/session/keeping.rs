@@ -129,7 +129,7 @@ impl Keeping {
     }
 }
 
-fn reader_limits(worker: &Worker) -> ReaderLimits {
+pub(super) fn reader_limits(worker: &Worker) -> ReaderLimits {
     let snapshot = worker.snapshot();
     let limits = &snapshot.settings.limits;
     let memory_bytes = worker.shared.arena.limit_bytes();

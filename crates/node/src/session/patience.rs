@@ -1,6 +1,6 @@
 //! How long a client may keep us waiting for the body of its request.
 
-use crate::config::limits::Limits;
+use freshet_config::limits::Limits;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;

@@ -7,7 +7,7 @@ use crate::harness::{Setup, TestNode, pattern, run, until};
 use crate::origin::{Origin, fresh, response};
 use freshet_net::limits::HANDSHAKES_UNASKED_MAX;
 use freshet_wire::h3::Code;
-use quinn_proto::{Dir, VarInt};
+use quinn_proto::{Dir, TransportConfig, VarInt};
 
 fn setup(origin: &Origin, authority: &Authority) -> Setup {
     let mut setup = Setup::of(origin);
@@ -323,5 +323,90 @@ fn a_client_that_leaves_leaves_nothing_behind() {
         world.node.counted("connections_closed", 10).await;
         let mut client = world.connect().await;
         assert!(client.get("/a").await.body == pattern(1, 0..5_000_000));
+    });
+}
+
+const OBJECT_BYTES: u64 = 4_000_000;
+
+/// Has read a part of something only it asks for, with windows that take all of it, and is not heard
+/// of again.
+async fn silent(world: &World, seed: u64) -> H3Client {
+    let wide = |transport: &mut TransportConfig| {
+        transport.stream_receive_window(VarInt::from_u32(1 << 26));
+        transport.receive_window(VarInt::from_u32(1 << 26));
+    };
+    let address = world.node.address();
+    let mut client = H3Client::connect_from([127, 0, 0, 2], address, &world.authority, wide).await;
+    let stream = client.ask("GET", &format!("/cold/{seed}"), &[], None);
+    client.until(|client| client.came(stream) > 1_500_000 || client.lost.is_some()).await;
+    client
+}
+
+/// Memory for eight of the objects that a client reads a part of. What they leave unacknowledged is
+/// theirs to keep only within what all readers may, and little of it in place.
+#[test]
+fn clients_that_acknowledge_nothing_any_more_hold_little() {
+    run(async {
+        let origin = Origin::serve(|asked| {
+            let (kind, seed) = asked.target()[1..].split_once('/').unwrap();
+            let bytes = if kind == "hot" { 500_000 } else { OBJECT_BYTES };
+            fresh(pattern(seed.parse().unwrap(), 0..bytes))
+        });
+        let authority = Authority::new();
+        let mut setup = setup(&origin, &authority);
+        setup.memory = "32MiB";
+        let world = World { origin, node: setup.start(), authority };
+        let mut clients = Vec::new();
+        for seed in 0..24 {
+            clients.push(silent(&world, seed).await);
+            let stats = world.node.node.shared.readers.stats();
+            let limit = world.node.node.shared.arena.limit_bytes() / 100 * 25;
+            assert!(stats.bytes <= limit, "{} of {limit}", stats.bytes);
+        }
+        // Whoever reads gets what it asks for, hits and misses.
+        let mut other = world.connect().await;
+        for round in 0..2 {
+            for seed in 100..112 {
+                let answer = other.get(&format!("/cold/{seed}")).await;
+                assert!(answer.status == 200 && answer.body == pattern(seed, 0..OBJECT_BYTES));
+            }
+            for _ in 0..2 {
+                assert!(other.get("/hot/7").await.body == pattern(7, 0..500_000), "{round}");
+            }
+        }
+        // And who comes back too, or is told that there is no more.
+        for (seed, mut client) in (0..).zip(clients) {
+            let stream = *client.streams.keys().find(|stream| stream.dir() == Dir::Bi).unwrap();
+            client
+                .until(|client| {
+                    let came = &client.streams[&stream];
+                    came.ended || came.reset.is_some() || client.lost.is_some()
+                })
+                .await;
+            if client.streams[&stream].ended {
+                let answer = client.answer(stream).await;
+                assert!(answer.body == pattern(seed, 0..OBJECT_BYTES));
+            }
+            client.close();
+        }
+        until(|| world.node.node.shared.readers.stats().bytes == 0).await;
+    });
+}
+
+/// A client far away is given what it needs to be served fast, and gives it back.
+#[test]
+fn what_a_client_acknowledges_is_counted_no_more() {
+    run(async {
+        let world = world(Origin::serve(|_| fresh(pattern(1, 0..OBJECT_BYTES))));
+        let mut client = world.connect().await;
+        for _ in 0..3 {
+            assert!(client.get("/a").await.body == pattern(1, 0..OBJECT_BYTES));
+        }
+        let readers = &world.node.node.shared.readers;
+        tokio::select! {
+            () = until(|| readers.stats().bytes == 0) => {}
+            () = client.until(|_| false) => unreachable!("it has no end"),
+        }
+        assert_eq!((readers.stats().displaced, client.lost.as_ref()), (0, None));
     });
 }

@@ -68,6 +68,16 @@ impl H3Client {
         authority: &Authority,
         change: impl FnOnce(&mut TransportConfig),
     ) -> Self {
+        Self::connect_from([127, 0, 0, 1], to, authority, change).await
+    }
+
+    /// The same of a client at another address of this machine.
+    pub(crate) async fn connect_from(
+        from: [u8; 4],
+        to: SocketAddr,
+        authority: &Authority,
+        change: impl FnOnce(&mut TransportConfig),
+    ) -> Self {
         let tls = authority.client(&["h3"]);
         let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
         let mut transport = TransportConfig::default();
@@ -77,7 +87,7 @@ impl H3Client {
         let (handle, connection) =
             endpoint.connect(Instant::now(), config, to, "example.test").unwrap();
         let mut client = Self {
-            socket: UdpSocket::bind("127.0.0.1:0").await.unwrap(),
+            socket: UdpSocket::bind(SocketAddr::from((from, 0))).await.unwrap(),
             to,
             endpoint,
             handle,
@@ -133,6 +143,11 @@ impl H3Client {
             bytes.extend_from_slice(body);
         }
         self.open(Dir::Bi, &bytes, true)
+    }
+
+    /// Bytes that came on a stream.
+    pub(crate) fn came(&self, stream: StreamId) -> usize {
+        self.streams[&stream].bytes.len()
     }
 
     /// Waits for a response.

@@ -1,10 +1,10 @@
 //! A node on ephemeral ports, a runtime for a test, and waiting for things to happen.
 
 use crate::origin::Origin;
+use freshet_config::Settings;
+use freshet_config::document::Document;
 use freshet_net::address::Address;
 use freshet_net::handover::Inherited;
-use freshet_node::config::Settings;
-use freshet_node::config::document::Document;
 use freshet_node::node::Node;
 use std::future::Future;
 use std::net::SocketAddr;

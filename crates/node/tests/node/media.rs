@@ -448,6 +448,8 @@ fn what_players_say_is_counted_by_session() {
         };
         let quoted = "?CMCD=bl%3D3000%2Cbr%3D2500%2Csid%3D%22one%22%2Cst%3Dl";
         assert_eq!(get(&node, &format!("/1.m4s{quoted}")).await.status, 200);
+        // It is counted behind the answer, by a worker that need not be the next request's.
+        node.counted("cmcd_requests", 1).await;
         let fields = ["CMCD-Session: sid=\"one\"", "CMCD-Status: bs", "CMCD-Request: bl=1000"];
         assert_eq!(get_with(&node, "/1.m4s", &fields).await.status, 200);
         node.counted("cmcd_requests", 2).await;
@@ -482,6 +484,102 @@ fn what_players_say_is_counted_by_session() {
         assert_eq!(origin.count(), 1);
         let long = format!("/2.m4s?CMCD={}", "sid%3D%22x".repeat(700));
         assert_eq!(get(&node, &long).await.status, 200);
+    });
+}
+
+#[test]
+fn players_are_told_of_the_way_to_them() {
+    run(async {
+        let said = "CMSD-Dynamic: \"shield\";rd=7";
+        let origin = Origin::serve(move |request: &Request| {
+            let bytes = if request.target() == "/large.m4s" { 100_000 } else { 1000 };
+            response("200 OK", &[HOUR, said, "CMSD-Static: ot=v,br=2500"], pattern(1, 0..bytes))
+        });
+        let node = Setup::of(&origin).and("[media]\ncmsd = true\n").start();
+        let dynamic = async |target: &str| {
+            let answer = get(&node, target).await;
+            assert_eq!(answer.field("cmsd-static"), Some("ot=v,br=2500"));
+            answer.field("cmsd-dynamic").unwrap().to_owned()
+        };
+        // Of a response that has just come both ways are true, of a stored one the second.
+        let first = dynamic("/small.m4s").await;
+        let rest = first.strip_prefix("\"shield\";rd=7, \"freshet\";rd=").unwrap();
+        assert!(rest.parse::<u64>().is_ok(), "{first}");
+        let second = dynamic("/small.m4s").await;
+        assert!(second.starts_with("\"freshet\";rd="), "{second}");
+        let first = dynamic("/large.m4s").await;
+        assert!(first.starts_with("\"shield\";rd=7, \"freshet\";etp="), "{first}");
+        let second = dynamic("/large.m4s").await;
+        let keys: Vec<&str> =
+            second.split(';').map(|part| part.split('=').next().unwrap()).collect();
+        assert_eq!(keys, ["\"freshet\"", "etp", "rd", "rtt"], "{second}");
+        assert!(!second.contains("etp=0"), "{second}");
+        // Nobody is told who did not ask for it.
+        let silent = TestNode::before(&origin);
+        let answer = get(&silent, "/small.m4s").await;
+        assert_eq!(answer.field("cmsd-dynamic"), Some("\"shield\";rd=7"));
+    });
+}
+
+#[test]
+fn players_are_steered_and_told_the_time() {
+    run(async {
+        let origin = Origin::serve(|_: &Request| response("200 OK", &[HOUR], pattern(1, 0..100)));
+        let settings = "[media]\nclock = \"/time\"\nsteering = \"/steering\"\n\
+             steering_ttl = \"30s\"\n[cors]\norigins = [\"*\"]\n\
+             [[pathway]]\nid = \"spare\"\nweight = 0\n\
+             [[pathway]]\nid = \"a\"\nweight = 3\n\
+             [[pathway]]\nid = \"b\"\nclone_of = \"a\"\nhost = \"b.example\"\n";
+        let node = Setup::of(&origin).and(settings).start();
+        let told = async |node: &TestNode, target: &str| {
+            let answer = get_with(node, target, &["Origin: https://player.example"]).await;
+            assert_eq!(answer.field("access-control-allow-origin"), Some("*"));
+            assert_eq!(answer.field("content-type"), Some("application/json"));
+            assert_eq!(answer.field("cache-control"), Some("no-store"));
+            let told: serde_json::Value = serde_json::from_str(&answer.text()).unwrap();
+            assert_eq!((&told["VERSION"], &told["TTL"]), (&1.into(), &30.into()));
+            let clone = serde_json::json!({
+                "BASE-ID": "a", "ID": "b", "URI-REPLACEMENT": { "HOST": "b.example" },
+            });
+            assert_eq!(told["PATHWAY-CLONES"], serde_json::json!([clone]));
+            let next = told["RELOAD-URI"].as_str().unwrap().to_owned();
+            let order: Vec<String> =
+                serde_json::from_value(told["PATHWAY-PRIORITY"].clone()).unwrap();
+            (order, next)
+        };
+        let mut first = 0;
+        for _ in 0..200 {
+            let (order, next) = told(&node, "/steering?_HLS_pathway=%22a%22").await;
+            assert_eq!(order[2], "spare");
+            first += u32::from(order[0] == "a");
+            // Who asks again keeps to its pathway.
+            let again = format!("{next}&_HLS_pathway=%22a%22&_HLS_throughput=5140000");
+            assert_eq!(told(&node, &again).await, (order, next));
+        }
+        // 150 are meant to; the chance of a miss by 45, seven standard deviations, is 10^-12.
+        assert!((105..195).contains(&first), "{first} of 200 begin with three quarters");
+        // What is no session of ours is none.
+        let (_, next) = told(&node, "/steering?session=%22%7D&session").await;
+        assert!(!next.contains('%'), "{next}");
+        let answer = get(&node, "/time").await;
+        let at = freshet_media::mpd::time::instant(&answer.text()).unwrap();
+        let off = freshet_base::clock::UnixMillis::now().0.abs_diff(at.0);
+        assert!(off < 60_000, "{}", answer.text());
+        assert_eq!(origin.count(), 0);
+        // Anything else there is the origin's.
+        assert_eq!(get(&node, "/times").await.body.len(), 100);
+        // Under VCL it is the same, and `vcl_deliver` sees it.
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("policy.vcl");
+        let vcl = "vcl 4.1; backend gone none; sub vcl_deliver { set resp.http.seen = \"yes\"; }";
+        std::fs::write(&path, vcl).unwrap();
+        let settings = settings.replace("[cors]\norigins = [\"*\"]\n", "");
+        let setup = Setup { origins: String::new(), ..Setup::of(&origin) }.and(&settings);
+        let listen = format!("vcl = \"{}\"\n{}", path.display(), setup.listen);
+        let node = Setup { listen, ..setup }.start();
+        let answer = get(&node, "/steering").await;
+        assert_eq!((answer.field("seen"), answer.status), (Some("yes"), 200));
+        assert!(answer.text().starts_with("{\"VERSION\":1,"));
     });
 }
 

@@ -1,8 +1,8 @@
 //! Content on a disk, with little memory before it.
 
-use crate::client::Client;
+use crate::client::{Answer, Client, get, get_with};
 use crate::harness::{Setup, TestNode, pattern, run, run_within, until};
-use crate::origin::{Origin, fresh, ranged};
+use crate::origin::{Origin, fresh, head, ranged, response};
 use std::cell::Cell;
 use std::rc::Rc;
 use tokio::task::spawn_local;
@@ -188,6 +188,80 @@ fn what_memory_serves_is_on_the_disk_however_often_the_log_wraps() {
             }
             let hits = again.count("disk_hits");
             assert!(hits >= HOT - 1, "{hits} of {HOT} were on the disk");
+        });
+    }
+}
+
+/// An object that is stale when it comes, and good for an hour more when the origin is asked for it.
+fn validated() -> Origin {
+    let hour = "Cache-Control: max-age=3600";
+    Origin::serve(move |asked| match asked.field("if-none-match") {
+        None => response(
+            "200 OK",
+            &["ETag: \"1\"", "Age: 4000", "X-Words: old", hour],
+            "x".repeat(5000),
+        ),
+        Some(_) => head("304 Not Modified", &["ETag: \"1\"", "X-Words: new", hour], None),
+    })
+}
+
+/// What a node has of a target without its origin. A disk that is late, as on a busy machine, is passed
+/// over and asked again.
+async fn kept(node: &TestNode, target: &str) -> Answer {
+    let disks = node.node.shared.disks.clone().unwrap();
+    let late = || -> u64 {
+        let volumes = disks.disks().iter().filter_map(|disk| disk.volume());
+        volumes
+            .map(|volume| volume.counts().timeouts.value() + volume.counts().hedges.value())
+            .sum()
+    };
+    loop {
+        let before = late();
+        let answer = get_with(node, target, &["Cache-Control: only-if-cached"]).await;
+        if answer.status != 504 || late() == before {
+            return answer;
+        }
+    }
+}
+
+#[test]
+fn what_a_validation_said_outlives_the_process() {
+    for is_in_memory in [true, false] {
+        run(async {
+            let folder = tempfile::tempdir().unwrap();
+            let origin = validated();
+            let at = |name: &str| {
+                let path = folder.path().join(name);
+                let store = format!("[[store]]\npath = \"{}\"\nsize = \"48MiB\"\n", path.display());
+                (path, Setup::of(&origin).and(&store))
+            };
+            let (path, setup) = at("store");
+            let mut node = setup.start();
+            let answer = get(&node, "/a").await;
+            assert_eq!(answer.field("x-words"), Some("old"));
+            until(|| written(&node) == 1).await;
+            if !is_in_memory {
+                drop(node);
+                node = setup.start();
+                // It is stale, but then no more only on a disk.
+                assert_eq!(kept(&node, "/a").await.status, 504);
+                assert_eq!(node.count("disk_hits"), 1);
+            }
+            let answer = get(&node, "/a").await;
+            assert_eq!((answer.field("x-words"), answer.body.len()), (Some("new"), 5000));
+            assert_eq!((node.count("revalidated"), origin.count()), (1, 2));
+            drain(&node);
+            // As after `kill -9`: nothing is told that it ends. Then in order.
+            let (copy, after_kill) = at("copy");
+            std::fs::copy(&path, &copy).unwrap();
+            drop(node);
+            for setup in [after_kill, setup] {
+                let again = setup.start();
+                let answer = kept(&again, "/a").await;
+                assert!(answer.cache().contains("; hit; ttl=3"), "{}", answer.cache());
+                assert_eq!((answer.field("x-words"), answer.body.len()), (Some("new"), 5000));
+                assert_eq!((again.count("disk_hits"), origin.count()), (1, 2));
+            }
         });
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::client::{Answer, Client, get, get_with, request};
 use crate::harness::{Setup, TestNode, run};
-use crate::origin::{Origin, fresh, response};
+use crate::origin::{Origin, fresh, head, response};
 use freshet_net::address::Address;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -76,6 +76,72 @@ fn what_a_policy_says_of_requests_and_responses_holds() {
         let refused = get(&governed.node, "/no").await;
         assert_eq!((refused.status, refused.head.line.contains("Not here")), (403, true));
         assert!(refused.text().contains("Guru Meditation"), "{}", refused.text());
+    });
+}
+
+#[test]
+fn a_policy_changes_how_its_clients_connection_sends() {
+    run(async {
+        let origin = Origin::serve(|_| fresh("body"));
+        let text = r#"
+            import std;
+            import tcp;
+            sub vcl_deliver {
+                std.set_ip_tos(32);
+                tcp.set_socket_pace(4096);
+                set resp.http.Known = tcp.congestion_algorithm("reno");
+                set resp.http.Unknown = tcp.congestion_algorithm("slartibartfast");
+                set resp.http.Near = tcp.get_estimated_rtt() < 1000.0;
+            }
+        "#;
+        let governed = governed(&origin, text);
+        let mut client = Client::to(&governed.node).await;
+        for _ in 0..2 {
+            let answer = client.get("/").await;
+            assert_eq!((answer.status, &*answer.body), (200, &b"body"[..]));
+            assert!(has(&answer, "known", "0") && has(&answer, "unknown", "-1"), "{answer:?}");
+            assert!(has(&answer, "near", "true"), "{answer:?}");
+        }
+    });
+}
+
+#[test]
+fn a_method_that_a_policy_changes_says_nothing_of_how_a_response_is_framed() {
+    run(async {
+        let origin = Origin::serve(|asked| match asked.method() {
+            "HEAD" => head("200 OK", &[], Some(4)),
+            _ => response("200 OK", &[], "body"),
+        });
+        let text = r#"
+            sub vcl_recv {
+                if (req.url == "/page") { set req.method = "HEAD"; return (synth(200)); }
+                if (req.url == "/pass") { set req.method = "HEAD"; return (pass); }
+                if (req.url == "/kept") { set req.method = "HEAD"; return (hash); }
+                if (req.url == "/asked") { return (pass); }
+                if (req.url == "/got") { set req.method = "GET"; return (hash); }
+            }
+            sub vcl_backend_fetch {
+                if (bereq.url == "/asked") { set bereq.method = "HEAD"; }
+            }
+            sub vcl_synth { synthetic("page"); return (deliver); }
+        "#;
+        let governed = governed(&origin, text);
+        // All on one connection: what is framed wrongly is waited for, or taken for the next response.
+        let mut client = Client::to(&governed.node).await;
+        let content = [
+            ("/page", "page"),
+            ("/pass", ""),
+            ("/kept", "body"),
+            ("/kept", "body"),
+            ("/asked", ""),
+        ];
+        for (target, content) in content {
+            let answer = client.get(target).await;
+            assert_eq!((answer.status, &*answer.body), (200, content.as_bytes()), "{target}");
+        }
+        let answer = client.request("HEAD", "/got", &[]).await;
+        assert_eq!((answer.status, &*answer.body), (200, &b""[..]));
+        assert_eq!(client.get("/got").await.body, b"body");
     });
 }
 

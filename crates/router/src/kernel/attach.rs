@@ -61,7 +61,7 @@ fn setup(what: impl Into<String>) -> StartError {
 }
 
 /// Makes sure that no other router has this configuration.
-fn lock(config: &Config) -> Result<File, StartError> {
+pub(super) fn lock(config: &Config) -> Result<File, StartError> {
     let path = config.socket.with_extension("lock");
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)
@@ -95,7 +95,10 @@ fn check_pins(folder: &Path) -> Result<(), StartError> {
 fn maps(config: &Config, mtu: u16) -> Result<(PathBuf, u64, bool), StartError> {
     let wire = if config.wire == Wire::N3 { "n3" } else { "n6" };
     let layout = super::layout::LAYOUT;
-    let start = format!("maps-{layout}-{wire}-{}-{mtu}-", config.sessions);
+    // Sessions have networks by their numbers.
+    let networks = config.networks.names().collect::<Vec<_>>().join("/");
+    let networks = crate::session::lines::hash_text(&networks);
+    let start = format!("maps-{layout}-{wire}-{}-{mtu}-{networks:x}-", config.sessions);
     let listed = fs::read_dir(&config.pins).map_err(|error| setup(format!("pins: {error}")))?;
     for entry in listed.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -124,14 +127,14 @@ struct Place {
 ///
 /// # Errors
 /// What is to be changed; then nothing was touched.
-pub(super) fn start(config: &Config) -> Result<Attached, StartError> {
-    let lock = lock(config)?;
+pub(super) fn start(config: &Config, lock: File) -> Result<Attached, StartError> {
     let [access, core] = &config.ports;
     let ports = [
         Interface::find(access).map_err(|what| setup(format!("access: {what}")))?,
         Interface::find(core).map_err(|what| setup(format!("core: {what}")))?,
     ];
     check_floor(&ports).map_err(setup)?;
+    super::features::check().map_err(setup)?;
     let legs = find_legs(config)?;
     let state = read_state(&config.state)?;
     check_pins(&config.pins)?;
@@ -190,6 +193,7 @@ fn start_with(
         sessions: config.sessions,
         seed,
         tells_verdicts: false,
+        networks: config.networks.clone(),
         pins: Some(folder.to_path_buf()),
         object: Object::Router,
     })?;
@@ -214,6 +218,7 @@ fn start_with(
         config.apps.clone(),
         config.limits.clone(),
         config.names(),
+        config.networks.clone(),
     );
     let is_first = state.is_none();
     control.adopt(state.unwrap_or_default(), adopted)?;
@@ -238,6 +243,9 @@ fn place_apps(
         for (index, leg) in legs.iter().enumerate() {
             assert!(usize::from(leg_place) < LEGS_MAX, "the configuration was checked");
             programs.set_leg(leg_place, leg.index)?;
+            if let Some(network) = app.network.filter(|network| *network > 0) {
+                programs.set_leg_network(leg.index, network)?;
+            }
             numbers.push(leg_place);
             leg_place += 1;
             if let Some(program) = program_of(app.kind, index) {
@@ -324,6 +332,9 @@ fn attach_one(programs: &mut Programs, place: &Place, pin: &Path) -> Result<bool
         |error| {
             let Interface { name, mtu, .. } = &place.interface;
             let hint = match errno_of(&error) {
+                Some(Errno::PERM | Errno::ACCESS | Errno::NOSYS) => {
+                    "may this process attach programs, with CAP_NET_ADMIN and bpf(2)?".to_owned()
+                }
                 Some(Errno::BUSY) => format!("is another program on it? See `ip link show {name}`"),
                 Some(Errno::RANGE | Errno::INVAL) => format!(
                     "an MTU of {mtu} is too long for programs in its driver; 3498 fits everywhere"
@@ -335,7 +346,7 @@ fn attach_one(programs: &mut Programs, place: &Place, pin: &Path) -> Result<bool
     )?;
     let link: FdLink = link
         .try_into()
-        .map_err(|_| setup("this kernel has no XDP links: Linux 5.18 or newer is needed"))?;
+        .map_err(|_| setup("this kernel has no XDP links, which Linux has since 5.9"))?;
     link.pin(pin).map_err(|error| setup(format!("pins: {error}")))?;
     Ok(true)
 }

@@ -1,7 +1,9 @@
 //! The configuration of a router: a TOML file.
 
 use crate::app::{APPS_MAX, App, Kind, LEGS_MAX, Leg, TAPS_MAX, mac_of};
+use crate::rule::check::read_addresses;
 use crate::rule::name::Names;
+use crate::session::network::{Network, Networks};
 use crate::session::{SESSIONS_DEFAULT, SESSIONS_MAX};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -59,6 +61,8 @@ pub struct Config {
     pub pfcp: Option<SocketAddr>,
     /// Sessions there may be.
     pub sessions: usize,
+    /// Networks that clients may be in.
+    pub networks: Networks,
     /// Apps, by name.
     pub apps: Vec<App>,
     /// How each is found alive.
@@ -87,9 +91,22 @@ struct File {
     #[serde(default = "default_sessions")]
     sessions: usize,
     #[serde(default)]
+    network: BTreeMap<String, NetworkFile>,
+    #[serde(default)]
     app: BTreeMap<String, AppFile>,
     #[serde(default)]
     limit: BTreeMap<String, LimitFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NetworkFile {
+    /// What the core calls it; its name by default.
+    instances: Option<Vec<String>>,
+    #[serde(default)]
+    vlans: Vec<u16>,
+    #[serde(default)]
+    cores: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -100,6 +117,7 @@ struct AppFile {
     mac: OneOrTwo,
     #[serde(default)]
     addresses: Vec<IpAddr>,
+    network: Option<String>,
     health: Option<String>,
     /// Longest IP packet it should get, by which clients' TCP is told its segments.
     mtu: Option<u16>,
@@ -172,12 +190,13 @@ pub fn read(text: &str) -> Result<Config, String> {
     if file.app.len() > APPS_MAX {
         return Err(format!("app: {APPS_MAX} are the most"));
     }
+    let networks = read_networks(file.network)?;
     let mut apps = Vec::new();
     let mut health = Vec::new();
     let mut seen = vec![file.access.clone(), file.core.clone()];
     for (name, app) in file.app {
         let place = format!("app.{name}");
-        let (app, by) = read_app(name, app).map_err(|what| format!("{place}.{what}"))?;
+        let (app, by) = read_app(name, app, &networks).map_err(|what| format!("{place}.{what}"))?;
         for leg in &app.legs {
             if seen.contains(&leg.interface) {
                 return Err(format!("{place}.interface: `{}` has another use", leg.interface));
@@ -214,13 +233,30 @@ pub fn read(text: &str) -> Result<Config, String> {
         resolver: file.resolver,
         pfcp: file.pfcp,
         sessions: file.sessions,
+        networks,
         apps,
         health,
         limits,
     })
 }
 
-fn read_app(name: String, file: AppFile) -> Result<(App, Health), String> {
+fn read_networks(files: BTreeMap<String, NetworkFile>) -> Result<Networks, String> {
+    let read = |(name, file): (String, NetworkFile)| {
+        let core = |text: &String| {
+            read_addresses(text).map_err(|what| format!("network.{name}.cores: {what}"))
+        };
+        let instances = file.instances.unwrap_or_else(|| vec![name.clone()]);
+        Ok(Network {
+            instances: instances.iter().map(|one| one.to_ascii_lowercase()).collect(),
+            vlans: file.vlans,
+            cores: file.cores.iter().map(core).collect::<Result<_, String>>()?,
+            name,
+        })
+    };
+    Networks::new(files.into_iter().map(read).collect::<Result<_, String>>()?)
+}
+
+fn read_app(name: String, file: AppFile, networks: &Networks) -> Result<(App, Health), String> {
     let list = |value: OneOrTwo| match value {
         OneOrTwo::One(one) => vec![one],
         OneOrTwo::More(more) => more,
@@ -258,7 +294,16 @@ fn read_app(name: String, file: AppFile) -> Result<(App, Health), String> {
         return Err("mtu: must be 1280 or more, which IPv6 needs".to_owned());
     }
     let segment_bytes_max = [segment(40), segment(60)];
-    Ok((App { name, kind, legs, addresses: file.addresses, segment_bytes_max }, health))
+    let network = match &file.network {
+        Some(name) => {
+            let unknown = || format!("network: there is no [network.{name}]");
+            Some(networks.number(name).ok_or_else(unknown)?)
+        }
+        // What it answers says only an address, so it has to be one of one network.
+        None if kind == Kind::Breakout && !networks.is_empty() => Some(0),
+        None => None,
+    };
+    Ok((App { name, kind, legs, addresses: file.addresses, network, segment_bytes_max }, health))
 }
 
 /// Bits a second from text such as `50 Mbit/s`.
@@ -293,6 +338,9 @@ mod tests {
         addresses = ["203.0.113.10"]
         health = "tcp 10.99.0.2:80"
         mtu = 1440
+        [network.enterprise]
+        vlans = [100]
+        cores = ["10.3.0.241", "2001:db8:f0::/64"]
         [limit.local]
         rate = "1.5 Mbit/s"
     "#;
@@ -303,6 +351,9 @@ mod tests {
         assert_eq!(config.ports, ["acc0", "cor0"]);
         assert_eq!(config.apps[0].segment_bytes_max, [1400, 1380]);
         assert_eq!(config.limits["local"], 1_500_000);
+        assert_eq!(config.apps[0].network, Some(0));
+        assert_eq!(config.networks.of_instance("Enterprise"), Some(1));
+        assert_eq!(config.networks.of_core(crate::packet::mapped(0x0a03_00f1)), Some(1));
         assert!(matches!(config.health[0], Health::Tcp(_)));
     }
 
@@ -322,6 +373,13 @@ mod tests {
             ("1.5 Mbit/s", "1.5 MB", "limit.local.rate: `1.5 MB` is no rate"),
             ("wire = \"n3\"", "wire = \"n4\"", "unknown variant `n4`"),
             ("addresses", "adresses", "unknown field `adresses`"),
+            (
+                "mtu =",
+                "network = \"other\"\nmtu =",
+                "app.cache.network: there is no [network.other]",
+            ),
+            ("[100]", "[5000]", "network.enterprise.vlans: 5000 is no VLAN"),
+            ("10.3.0.241", "10.3.0", "network.enterprise.cores: `10.3.0` is no address"),
             ("access =", "usage_interval_s = 0\naccess =", "must be 1 to 86400"),
             ("access =", "usage_interval_s = 60\naccess =", "needs `usage`"),
             ("access =", "resolver = \"10.0.0.53\"\naccess =", "resolver"),

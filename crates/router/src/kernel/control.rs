@@ -10,6 +10,7 @@ use crate::rule::wire::TrafficRule;
 use crate::rule::{Profile, RULES_MAX, Rule};
 use crate::session::learn::{Learnt, Sessions, Sighting, Told};
 use crate::session::lines::{self, Lines, Numbers};
+use crate::session::network::Networks;
 use crate::session::{Authority, Client, PATHS_MAX, Path, Session};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -39,8 +40,6 @@ pub struct State {
     pub apps: Vec<String>,
     /// Their numbers, which counters have.
     pub numbers: BTreeMap<String, u16>,
-    /// Tags of each profile, by its number.
-    profiles: BTreeMap<u16, (Vec<String>, Option<[String; 2]>)>,
     /// Tags of clients.
     tags: BTreeMap<String, Vec<String>>,
     /// Addresses of names in rules.
@@ -81,6 +80,7 @@ pub struct Control {
     usage_free: Vec<u32>,
     usage_next: u32,
     sessions_max: usize,
+    pub(super) networks: Networks,
     pub(super) apps: Vec<App>,
     limits: BTreeMap<String, u64>,
     pub(super) rules: Vec<Rule>,
@@ -94,6 +94,8 @@ pub struct Control {
     tagged: BTreeMap<Client, Vec<String>>,
 }
 
+/// The profile of those about whom nothing is known.
+const NOBODY: u16 = 0;
 /// How long a limiter lets a burst through.
 const BURST_MS: u64 = 20;
 
@@ -107,13 +109,14 @@ impl Control {
         apps: Vec<App>,
         limits: BTreeMap<String, u64>,
         names: Names,
+        networks: Networks,
     ) -> Self {
         let mut profiles = Interned::new(PROFILES_MAX);
         // The first is that of clients without tags and tunnel; it stays.
         let _ = profiles.take(&Profile::default());
         Self {
             programs,
-            sessions: Sessions::new(sessions_max),
+            sessions: Sessions::new(sessions_max, networks.clone()),
             learning: Learning::default(),
             lines: Lines::new(sessions_max, seed),
             numbers: HashMap::new(),
@@ -122,6 +125,7 @@ impl Control {
             usage_free: Vec::new(),
             usage_next: 0,
             sessions_max,
+            networks,
             apps,
             limits,
             rules: Vec::new(),
@@ -142,33 +146,21 @@ impl Control {
     pub fn adopt(&mut self, state: State, has_lines: bool) -> Result<(), KernelError> {
         self.generation = state.generation;
         self.names.known = state.names;
-        for (number, (tags, ends)) in state.profiles {
-            let end = |text: &String| {
-                let address: Option<IpAddr> = text.parse().ok();
-                address.map_or(0, |address| crate::packet::AddressOf::from(address).0)
-            };
-            let tunnel = ends.map(|ends| [end(&ends[0]), end(&ends[1])]);
-            if usize::from(number) < PROFILES_MAX && number > 0 {
-                self.profiles.place(number, Profile { tags, tunnel });
-            }
-        }
         for (client, tags) in state.tags {
-            if let Some(client) = Client::parse(&client) {
+            if let Some(client) = self.networks.client(&client) {
                 self.sessions.tag(client, tags.clone());
                 self.tagged.insert(client, tags);
             }
         }
         let slots = if has_lines { lines::lines_for(self.sessions_max) as u32 } else { 0 };
+        // Sessions whose profile is not the one their line has the number of.
+        let mut others = Vec::new();
         for slot in 0..slots {
             let line = self.programs.line(slot)?;
             let Some(found) = self.lines.adopt(slot, &line) else { continue };
             let path = self.programs.path(found.numbers.path)?;
             self.paths.place(found.numbers.path, path);
             let _ = self.paths.take(&path);
-            let profile = self.profiles.values().get(usize::from(found.numbers.profile)).cloned();
-            if let Some(profile) = profile.flatten() {
-                let _ = self.profiles.take(&profile);
-            }
             self.usage_next = self.usage_next.max(found.numbers.usage + 1);
             self.numbers.insert(found.client, found.numbers);
             let session = Session {
@@ -180,6 +172,9 @@ impl Control {
             };
             let tags = self.sessions.tags(found.client).to_vec();
             self.sessions.adopt(session, Authority::Learnt, tags);
+            if !self.adopt_profile(&session, found.numbers.profile) {
+                others.push(session);
+            }
         }
         let used: std::collections::HashSet<u32> =
             self.numbers.values().map(|numbers| numbers.usage).collect();
@@ -189,40 +184,82 @@ impl Control {
             self.generation += 1;
             self.programs.set_rules(&self.table(&[]).expect("no rules are not too many"))?;
         }
-        Ok(())
+        others.iter().try_for_each(|session| self.put(session))
+    }
+
+    /// Takes over the number that a session's line has for its profile; whether it can be had. Without
+    /// it the session has the profile of those about whom nothing is known.
+    fn adopt_profile(&mut self, session: &Session, number: u16) -> bool {
+        let profile = self.profile_of(session);
+        let is_free = self.profiles.values().get(usize::from(number)).is_none_or(Option::is_none);
+        if is_free && usize::from(number) < PROFILES_MAX && !self.profiles.has(&profile) {
+            self.profiles.place(number, profile.clone());
+        }
+        match self.profiles.take(&profile) {
+            Some((taken, _)) if taken == number => true,
+            taken => {
+                taken.into_iter().for_each(|(taken, _)| self.profiles.release(taken));
+                let _ = self.profiles.take(&Profile::default());
+                if let Some(numbers) = self.numbers.get_mut(&session.client) {
+                    numbers.profile = NOBODY;
+                }
+                false
+            }
+        }
+    }
+
+    fn profile_of(&self, session: &Session) -> Profile {
+        let network = session.client.network;
+        let mut tags = self.sessions.tags(session.client).to_vec();
+        // Rules may ask for a network by its name.
+        tags.extend(self.networks.name(network).map(str::to_owned));
+        tags.sort_unstable();
+        tags.dedup();
+        let tunnel = (session.path.ends != [0; 2]).then_some(session.path.ends);
+        Profile { tags, tunnel, network }
     }
 
     /// What outlives the process besides the maps.
     #[must_use]
     pub fn state(&self) -> State {
-        let text = |address: u128| crate::packet::AddressOf(address).to_string();
-        let profiles = self.profiles.values().iter().enumerate().filter_map(|(number, profile)| {
-            let profile = profile.as_ref()?;
-            let ends = profile.tunnel.map(|ends| ends.map(text));
-            Some((number as u16, (profile.tags.clone(), ends)))
-        });
         State {
             generation: self.generation,
             rules: self.rules_wire.clone(),
             apps: self.apps.iter().map(|app| app.name.clone()).collect(),
             numbers: self.rules.iter().map(|rule| (rule.id.clone(), rule.number)).collect(),
-            profiles: profiles.collect(),
             names: self.names.known.clone(),
-            tags: self.tagged.iter().map(|(who, tags)| (who.to_string(), tags.clone())).collect(),
+            tags: self
+                .tagged
+                .iter()
+                .map(|(who, tags)| (self.networks.text(*who), tags.clone()))
+                .collect(),
         }
     }
 
-    /// Takes note of what the kernel saw.
+    /// Takes note of what the kernel saw; what that was for its client, if something.
     ///
     /// # Errors
     /// What the kernel refused.
-    pub fn seen(&mut self, sighting: &Sighting, now_ms: u64) -> Result<(), KernelError> {
+    pub fn seen(
+        &mut self,
+        sighting: &Sighting,
+        now_ms: u64,
+    ) -> Result<Option<(&'static str, Client)>, KernelError> {
+        let client = self.sessions.whose(sighting);
         self.learning.sightings += 1;
-        let learnt = self.sessions.seen(sighting, now_ms);
+        let before = self.sessions.get(client).map(|(session, _)| session.path.ends);
+        let learnt = self.sessions.seen(&Sighting { client, ..*sighting }, now_ms);
         for client in self.sessions.evicted() {
             self.remove(client)?;
         }
-        self.learnt(learnt, sighting.client)
+        self.learnt(learnt, client)?;
+        let after = self.sessions.get(client).map(|(session, _)| session.path.ends);
+        Ok(match (before, after) {
+            (None, Some(_)) => Some(("session", client)),
+            (Some(_), None) => Some(("ambiguous", client)),
+            (Some(before), Some(after)) if before != after => Some(("handover", client)),
+            _ => None,
+        })
     }
 
     /// Takes a session from the core's signalling or the operator.
@@ -289,9 +326,7 @@ impl Control {
         if is_new {
             self.programs.set_path(path, &session.path)?;
         }
-        let tunnel = (session.path.ends != [0; 2]).then_some(session.path.ends);
-        let tags = self.sessions.tags(session.client).to_vec();
-        let profile = match self.profiles.take(&Profile { tags, tunnel }) {
+        let profile = match self.profiles.take(&self.profile_of(session)) {
             Some((number, is_new)) => {
                 if is_new && self.asks_for_profiles() {
                     self.programs
@@ -302,7 +337,8 @@ impl Control {
             // Rules with tags and tunnels do not match this client.
             None => {
                 self.learning.full += 1;
-                0
+                let _ = self.profiles.take(&Profile::default());
+                NOBODY
             }
         };
         let before = self.numbers.get(&session.client).copied();
@@ -351,7 +387,7 @@ impl Control {
     fn usage_of(&mut self, client: Client, numbers: Numbers) -> Result<Option<Usage>, KernelError> {
         let [uplink, downlink] = self.programs.usage(numbers.usage)?;
         let is_used = uplink.packets + downlink.packets > 0;
-        Ok(is_used.then(|| Usage { client: client.to_string(), uplink, downlink }))
+        Ok(is_used.then(|| Usage { client: self.networks.text(client), uplink, downlink }))
     }
 
     /// A client's use of apps since its session began.
@@ -480,11 +516,8 @@ impl Control {
     }
 
     fn asks_for_profiles(&self) -> bool {
-        let filters =
-            self.rules.iter().filter(|rule| rule.is_active).flat_map(|rule| &rule.filters);
-        let mut asks = filters
-            .map(|one| !one.tags.is_empty() || one.tunnels.iter().any(|ends| !ends.is_empty()));
-        asks.any(|asks| asks)
+        let mut active = self.rules.iter().filter(|rule| rule.is_active);
+        active.any(|rule| rule.filters.iter().any(crate::rule::Filter::asks_for_profile))
     }
 }
 

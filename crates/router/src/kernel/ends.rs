@@ -96,6 +96,7 @@ impl Ends {
             sessions: 16,
             seed: 1,
             tells_verdicts: false,
+            networks: crate::session::network::Networks::default(),
             pins: None,
             object: Object::Ends,
         })

@@ -31,7 +31,8 @@ impl Interface {
     /// # Errors
     /// That there is none of this name.
     pub(super) fn find(name: &str) -> Result<Self, String> {
-        let is_name = !name.is_empty() && name.len() < 16 && !name.contains(['/', '.']);
+        // As the kernel has it; those of VLANs have dots.
+        let is_name = !matches!(name, "" | "." | "..") && name.len() < 16 && !name.contains('/');
         let found = is_name.then(|| {
             Some(Self {
                 name: name.to_owned(),
@@ -99,4 +100,17 @@ pub(super) fn check_floor(ports: &[Interface; 2]) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_name_is_no_interface() {
+        assert_eq!(Interface::find("lo").map(|found| found.name), Ok("lo".to_owned()));
+        for wrong in ["", ".", "..", "../net/lo", "an-interface-that-is-not"] {
+            assert!(Interface::find(wrong).is_err_and(|what| what.contains("no interface")));
+        }
+    }
 }

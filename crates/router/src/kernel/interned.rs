@@ -43,6 +43,11 @@ impl<T: Clone + Eq + Hash> Interned<T> {
         Some((number, true))
     }
 
+    /// Whether the value has a number.
+    pub(super) fn has(&self, value: &T) -> bool {
+        self.numbers.contains_key(value)
+    }
+
     /// One user less.
     pub(super) fn release(&mut self, number: u16) {
         let place = usize::from(number);

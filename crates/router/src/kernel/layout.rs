@@ -12,7 +12,7 @@ use crate::session::learn::{Flow, Sighting};
 use crate::session::{Client, Hop, Path};
 
 /// Changed whenever a layout changes: what was pinned by another one is not taken over.
-pub const LAYOUT: u64 = 1;
+pub const LAYOUT: u64 = 2;
 
 const BITS: usize = 32;
 const ADDRESSES: usize = (1 << 17) + BLOCKS_MAX * 512 + IPV6_ENDS_MAX * 18 + CLASSES_MAX * BITS;
@@ -187,7 +187,7 @@ pub fn limiter(bits_per_second: u64, burst_ms: u64) -> [u8; LIMITER_BYTES] {
     bytes
 }
 
-/// What the kernel saw.
+/// What the kernel saw. It does not know the client's network.
 #[must_use]
 pub fn sighting(bytes: &[u8]) -> Option<Sighting> {
     let bytes: &[u8; SIGHTING_BYTES] = bytes.get(..SIGHTING_BYTES)?.try_into().ok()?;
@@ -216,7 +216,7 @@ pub fn sighting(bytes: &[u8]) -> Option<Sighting> {
         traffic_class: 0,
     };
     Some(Sighting {
-        client: Client(word(0)),
+        client: Client { address: word(0), network: 0 },
         direction: if bytes[80] == 0 { Direction::Uplink } else { Direction::Downlink },
         tunnel: (form != Form::Plain).then_some(tunnel),
         hop: Hop::from(&link),

@@ -5,6 +5,7 @@ pub mod config;
 pub mod control;
 mod copy;
 pub mod ends;
+mod features;
 mod health;
 mod interface;
 mod interned;

@@ -5,6 +5,7 @@ use crate::app::{App, Kind, TAPS_MAX};
 use crate::model::Reason;
 use crate::rule::compile::Table;
 use crate::session::lines::{LINE_BYTES, Write, lines_for};
+use crate::session::network::Networks;
 use aya::maps::{
     Array, ArrayOfMaps, DevMap, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf,
 };
@@ -22,7 +23,7 @@ static ENDS: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ends
 #[non_exhaustive]
 pub enum KernelError {
     /// The programs could not be loaded.
-    #[error("the kernel does not take the router's programs (Linux 5.18 or newer, as root): {0}")]
+    #[error("the kernel does not take the router's programs: {0}")]
     Load(#[from] Box<aya::EbpfError>),
     /// A program could not be loaded or attached.
     #[error("{what}: {source}")]
@@ -58,6 +59,8 @@ pub struct Options {
     pub seed: u64,
     /// Whether each packet's verdict is written down: for tests.
     pub tells_verdicts: bool,
+    /// Networks that clients may be in.
+    pub networks: Networks,
     /// Where maps are pinned, or found.
     pub pins: Option<PathBuf>,
     /// Which programs.
@@ -137,8 +140,10 @@ impl Programs {
     /// What the kernel refused.
     pub fn load(options: &Options) -> Result<Self, KernelError> {
         let lines = lines_for(options.sessions) as u32;
+        let networks = options.networks.last();
         let (tunnelled, tells) = (u8::from(options.tunnelled), u8::from(options.tells_verdicts));
         let mask = lines - 1;
+        let vlans_tell = u8::from(options.networks.vlans().next().is_some());
         let mut loader = EbpfLoader::new();
         loader
             .override_global("tunnelled", &tunnelled, true)
@@ -146,6 +151,8 @@ impl Programs {
             .override_global("wire_bytes_max", &options.wire_bytes_max, true)
             .override_global("lines_mask", &mask, true)
             .override_global("hash_seed", &options.seed, true)
+            .override_global("networks", &networks, true)
+            .override_global("vlans_tell", &vlans_tell, true)
             .map_max_entries("sessions", lines)
             .map_max_entries("usages", options.sessions as u32);
         if let Some(folder) = &options.pins {
@@ -159,7 +166,13 @@ impl Programs {
             Object::Ends => ENDS,
         };
         let ebpf = loader.load(object).map_err(Box::new)?;
-        Ok(Self { ebpf })
+        let mut programs = Self { ebpf };
+        for (vlan, network) in options.networks.vlans() {
+            let mut vlans = programs.array::<4>("vlan_networks")?;
+            let number = u32::from(network).to_ne_bytes();
+            vlans.set(vlan.into(), number, 0).map_err(map_error("vlan_networks"))?;
+        }
+        Ok(programs)
     }
 
     /// A program, loaded into the kernel.
@@ -286,6 +299,16 @@ impl Programs {
         limiters.set(number.into(), value, 0).map_err(map_error("limiters"))
     }
 
+    /// Whose network the app at an interface is in.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub fn set_leg_network(&mut self, interface: u32, network: u16) -> Result<(), KernelError> {
+        let wrong = map_error("leg_networks");
+        let mut map = HashMap::<_, u32, u32>::try_from(self.map("leg_networks")).map_err(&wrong)?;
+        map.insert(interface, u32::from(network), 0).map_err(wrong)
+    }
+
     /// Where frames of the wire go on, by direction: an interface by its index.
     ///
     /// # Errors
@@ -314,11 +337,7 @@ impl Programs {
         macs: Option<[[u8; 6]; 2]>,
     ) -> Result<(), KernelError> {
         if let Some(macs) = macs {
-            let wrong = map_error("tap_macs");
-            let mut map =
-                HashMap::<_, u32, [u8; 12]>::try_from(self.map("tap_macs")).map_err(&wrong)?;
-            let macs: [u8; 12] = macs.concat().try_into().expect("two addresses");
-            map.insert(interface, macs, 0).map_err(&wrong)?;
+            self.set_tap_macs(interface, macs)?;
             self.program("tap_unwrap")?;
         }
         for (direction, peer) in wire.into_iter().enumerate() {
@@ -327,6 +346,18 @@ impl Programs {
             self.set_device(name, 1, interface, macs.is_some())?;
         }
         Ok(())
+    }
+
+    /// The link's destination and source of copies without tunnels, by the tap's interface.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub fn set_tap_macs(&mut self, interface: u32, macs: [[u8; 6]; 2]) -> Result<(), KernelError> {
+        let wrong = map_error("tap_macs");
+        let mut map =
+            HashMap::<_, u32, [u8; 12]>::try_from(self.map("tap_macs")).map_err(&wrong)?;
+        let macs: [u8; 12] = macs.concat().try_into().expect("two addresses");
+        map.insert(interface, macs, 0).map_err(wrong)
     }
 
     fn set_device(

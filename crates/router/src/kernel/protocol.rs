@@ -84,7 +84,8 @@ const fn many() -> usize {
 /// A session the operator tells.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct SessionTold {
-    /// The client's address.
+    /// The client: its address, and in a network that has a name `ADDRESS@NETWORK`. All questions
+    /// and answers write clients so.
     pub client: String,
     /// Tunnel identifiers, from the client and to it.
     pub teids: [u32; 2],
@@ -100,8 +101,8 @@ pub struct SessionTold {
 /// A packet somebody wonders about.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Traced {
-    /// The client.
-    pub client: IpAddr,
+    /// The client; of an IPv6 one an address.
+    pub client: String,
     /// The other end.
     pub server: IpAddr,
     /// Protocol number.

@@ -87,8 +87,12 @@ pub fn check(
         let filters = rule.traffic_filter.iter().enumerate().map(|(number, filter)| {
             read_filter(filter, &format!("{place}.trafficFilter[{number}]"), names, &mut mistakes)
         });
-        let filters = filters.collect();
+        let mut filters: Vec<Filter> = filters.collect();
         let (act, app) = read_action(rule, &place, apps, &mut mistakes);
+        let network = app.and_then(|app| apps[usize::from(app)].network);
+        for filter in &mut filters {
+            filter.network = network;
+        }
         checked.push(Rule {
             id: id.clone(),
             number: index as u16,
@@ -179,6 +183,8 @@ fn read_filter(
         ],
         dscp: mistakes.number(filter.dscp, 63, &at("dSCP")),
         traffic_class: mistakes.number(filter.traffic_class, 255, &at("tC")),
+        // Its rule's app knows.
+        network: None,
     }
 }
 

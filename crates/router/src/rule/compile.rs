@@ -56,7 +56,9 @@ pub enum TooMuch {
     #[error("active rules divide one field into more than {} parts", super::index::CLASSES_MAX)]
     Classes,
     /// Profiles of clients.
-    #[error("clients differ in more than {PROFILES_MAX} combinations of tags and tunnel ends")]
+    #[error(
+        "clients differ in more than {PROFILES_MAX} combinations of tags, tunnel ends and network"
+    )]
     Profiles,
 }
 
@@ -87,7 +89,7 @@ pub mod uses {
     pub const PROTOCOL: u32 = 1 << 4;
     /// DSCP or traffic class.
     pub const TRAFFIC_CLASS: u32 = 1 << 5;
-    /// Tags or tunnel ends.
+    /// Tags, tunnel ends or network.
     pub const PROFILE: u32 = 1 << 6;
 }
 
@@ -227,10 +229,7 @@ fn fields_used(entries: &[Entry<'_>]) -> u32 {
             (uses::DESTINATION_PORT, !filter.ports[1].is_empty()),
             (uses::PROTOCOL, !filter.protocols.is_empty()),
             (uses::TRAFFIC_CLASS, filter.dscp.is_some() || filter.traffic_class.is_some()),
-            (
-                uses::PROFILE,
-                !filter.tags.is_empty() || filter.tunnels.iter().any(|ranges| !ranges.is_empty()),
-            ),
+            (uses::PROFILE, filter.asks_for_profile()),
         ];
         used |= fields.into_iter().filter(|(_, is)| *is).fold(0, |all, (field, _)| all | field);
     }

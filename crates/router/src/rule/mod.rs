@@ -91,6 +91,8 @@ pub struct Filter {
     pub dscp: Option<u8>,
     /// Traffic class of IPv6 packets.
     pub traffic_class: Option<u8>,
+    /// The network of clients, where the rule's app answers those of one alone.
+    pub network: Option<u16>,
 }
 
 /// Addresses from the first to the last, both of one version; IPv4 is mapped.
@@ -124,6 +126,8 @@ pub struct Profile {
     pub tags: Vec<String>,
     /// Addresses of the base station and of the core's user plane, where there are tunnels.
     pub tunnel: Option<[u128; 2]>,
+    /// Number of its network, 0 being the one without a name.
+    pub network: u16,
 }
 
 /// What rules are matched against.
@@ -142,6 +146,14 @@ pub struct Subject {
 }
 
 impl Filter {
+    /// Whether it asks for something of the client that packets do not say: its [`Profile`].
+    #[must_use]
+    pub fn asks_for_profile(&self) -> bool {
+        !self.tags.is_empty()
+            || self.tunnels.iter().any(|ends| !ends.is_empty())
+            || self.network.is_some()
+    }
+
     /// The filter of the packets that answer.
     #[must_use]
     pub fn reversed(&self) -> Self {

@@ -79,7 +79,7 @@ pub(super) fn has_class(filter: &Filter, version: u8, traffic_class: u8) -> bool
     }
 }
 
-/// Whether the client's tags and tunnel agree.
+/// Whether the client's tags, tunnel and network agree.
 pub(super) fn has_profile(filter: &Filter, direction: Direction, profile: &Profile) -> bool {
     let has_tag =
         filter.tags.is_empty() || filter.tags.iter().any(|tag| profile.tags.contains(tag));
@@ -93,5 +93,6 @@ pub(super) fn has_profile(filter: &Filter, direction: Direction, profile: &Profi
         ranges.is_empty()
             || ends.is_some_and(|ends| ranges.iter().any(|range| range.contains(ends[side])))
     };
-    has_tag && has_end(0) && has_end(1)
+    let is_in = filter.network.is_none_or(|network| network == profile.network);
+    has_tag && has_end(0) && has_end(1) && is_in
 }

@@ -7,9 +7,10 @@
 //!
 //! Afterwards the core alone moves it: where its next packet goes, the client is. Until then the
 //! uplink of a client that moved goes on, for it is recognised by the core's end of the tunnel.
-//! Two clients with one address (in two networks) make the session go back and forth; then nobody has
-//! it for a while, and everything passes.
+//! Two clients with one address, in two networks that nothing tells apart, make the session go back and
+//! forth; then nobody has it for a while, and everything passes.
 
+use super::network::Networks;
 use super::{Authority, Client, Hop, Path, Session};
 use crate::gtp::{Form, Tunnel};
 use crate::rule::Direction;
@@ -129,8 +130,9 @@ pub struct Sessions {
     /// Clients with one.
     confirmed: usize,
     sessions_max: usize,
-    /// The link between two ends, as last seen from the core.
-    hops: HashMap<[u128; 2], Hop>,
+    networks: Networks,
+    /// The link between two ends of a network, as last seen from the core.
+    hops: HashMap<(u16, [u128; 2]), Hop>,
     /// Told sessions whose link is not known yet.
     waiting: BTreeMap<Client, (Told, Authority)>,
     /// Learnt sessions, the one that changed longest ago in front: it makes room for a new one. Should
@@ -141,10 +143,11 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// Nobody yet, and never more than `sessions_max`.
+    /// Nobody yet, and never more than `sessions_max`, in these networks.
     #[must_use]
-    pub fn new(sessions_max: usize) -> Self {
+    pub fn new(sessions_max: usize, networks: Networks) -> Self {
         Self {
+            networks,
             clients: HashMap::new(),
             proposers: 0,
             confirmed: 0,
@@ -157,7 +160,29 @@ impl Sessions {
         }
     }
 
-    /// Takes note of a packet.
+    /// Whose packet it is: the wire tells the network, or the tunnel does, for it is of one session.
+    #[must_use]
+    pub fn whose(&self, sighting: &Sighting) -> Client {
+        let (ends, teid) = (ends_of(sighting), teid_of(sighting));
+        let told = self.networks.of_vlan(&sighting.hop);
+        if let Some(network) = told.or_else(|| self.networks.of_core(ends[1])) {
+            return sighting.client.within(network);
+        }
+        let way = sighting.direction as usize;
+        let is_of = |teids: [u32; 2], session: [u128; 2]| {
+            let is_same_station = way == 0 || session[0] == ends[0];
+            teids[way] == teid && session[1] == ends[1] && is_same_station
+        };
+        let has = |client: &Client| {
+            let used = self.get(*client).is_some_and(|(one, _)| is_of(one.teids, one.path.ends));
+            used || self.waiting.get(client).is_some_and(|(one, _)| is_of(one.teids, one.ends))
+        };
+        let mut clients = (1..=self.networks.last()).map(|number| sighting.client.within(number));
+        let found = if sighting.tunnel.is_some() { clients.find(has) } else { None };
+        found.unwrap_or(sighting.client)
+    }
+
+    /// Takes note of a packet of [`Self::whose`].
     pub fn seen(&mut self, sighting: &Sighting, now_ms: u64) -> Learnt {
         if sighting.direction == Direction::Downlink {
             self.note_hop(sighting);
@@ -315,7 +340,7 @@ impl Sessions {
         if !self.clients.contains_key(&session.client) {
             self.proposers += 1;
         }
-        self.hops.insert(session.path.ends, session.path.hop);
+        self.hops.insert((session.client.network, session.path.ends), session.path.hop);
         let state = self.clients.entry(session.client).or_default();
         (state.session, state.tags) = (Some((session, authority)), tags);
         self.count(had, true);
@@ -339,16 +364,19 @@ impl Sessions {
     }
 
     fn note_hop(&mut self, sighting: &Sighting) {
-        let ends = ends_of(sighting);
-        if self.hops.len() < super::PATHS_MAX || self.hops.contains_key(&ends) {
-            self.hops.insert(ends, sighting.hop);
+        let place = (sighting.client.network, ends_of(sighting));
+        if self.hops.len() < super::PATHS_MAX || self.hops.contains_key(&place) {
+            self.hops.insert(place, sighting.hop);
         }
     }
 
     /// Puts a told session into use when its link is known.
     fn complete(&mut self, client: Client) -> Option<Learnt> {
         let (told, authority) = self.waiting.get(&client).copied()?;
-        let hop = self.hops.get(&told.ends).copied()?;
+        let hop = [client.network, 0]
+            .into_iter()
+            .find_map(|network| self.hops.get(&(network, told.ends)));
+        let hop = *hop?;
         self.waiting.remove(&client);
         let path = Path { ends: told.ends, hop };
         let (teids, qfi, form) = (told.teids, told.qfi, told.form);

@@ -1,6 +1,8 @@
 //! Stories of clients, honest and not.
 
 use super::*;
+use crate::rule::AddressRange;
+use crate::session::network::Network;
 use proptest::prelude::*;
 
 const GNB_A: u128 = 0xffff_0a00_0001;
@@ -45,7 +47,7 @@ fn known(sessions: &mut Sessions) {
 
 #[test]
 fn a_session_is_proposed_by_the_client_and_confirmed_by_the_core() {
-    let mut sessions = Sessions::new(10);
+    let mut sessions = Sessions::new(10, Networks::default());
     assert_eq!(sessions.seen(&down_to(GNB_A, UPF, 200, 5000), 0), Learnt::Nothing);
     known(&mut sessions);
     let (session, by) = sessions.iter().next().expect("it is there");
@@ -55,7 +57,7 @@ fn a_session_is_proposed_by_the_client_and_confirmed_by_the_core() {
 
 #[test]
 fn an_answer_of_another_flow_station_or_core_confirms_nothing() {
-    let mut sessions = Sessions::new(10);
+    let mut sessions = Sessions::new(10, Networks::default());
     sessions.seen(&up_from(GNB_A, UPF, 100, 5000), 0);
     for answer in [
         down_to(GNB_A, UPF, 200, 5001),
@@ -70,7 +72,7 @@ fn an_answer_of_another_flow_station_or_core_confirms_nothing() {
 
 #[test]
 fn two_tunnels_that_claim_one_flow_confirm_neither() {
-    let mut sessions = Sessions::new(10);
+    let mut sessions = Sessions::new(10, Networks::default());
     sessions.seen(&up_from(GNB_A, UPF, 100, 5000), 0);
     sessions.seen(&up_from(GNB_A, UPF, 666, 5000), 1);
     assert_eq!(sessions.seen(&down_to(GNB_A, UPF, 200, 5000), 2), Learnt::Nothing);
@@ -82,7 +84,7 @@ fn two_tunnels_that_claim_one_flow_confirm_neither() {
 
 #[test]
 fn the_core_moves_a_session_and_a_client_does_not() {
-    let mut sessions = Sessions::new(10);
+    let mut sessions = Sessions::new(10, Networks::default());
     known(&mut sessions);
     // From the new station with the same end in the core: nothing changes until the core says so.
     assert_eq!(sessions.seen(&up_from(GNB_B, UPF, 100, 5000), 20), Learnt::Nothing);
@@ -94,7 +96,7 @@ fn the_core_moves_a_session_and_a_client_does_not() {
 
 #[test]
 fn a_session_that_is_set_up_anew_is_learnt_anew() {
-    let mut sessions = Sessions::new(10);
+    let mut sessions = Sessions::new(10, Networks::default());
     known(&mut sessions);
     sessions.seen(&up_from(GNB_A, UPF, 101, 6000), 20);
     assert_eq!(sessions.seen(&down_to(GNB_A, UPF, 201, 6000), 21), Learnt::Ambiguous);
@@ -105,7 +107,7 @@ fn a_session_that_is_set_up_anew_is_learnt_anew() {
 
 #[test]
 fn who_claims_a_flow_where_its_client_moves_to_does_not_get_it() {
-    let mut sessions = Sessions::new(10);
+    let mut sessions = Sessions::new(10, Networks::default());
     known(&mut sessions);
     sessions.seen(&up_from(GNB_B, UPF, 666, 5000), 20);
     assert_eq!(sessions.seen(&down_to(GNB_B, UPF, 300, 5000), 30), Learnt::Ambiguous);
@@ -116,7 +118,7 @@ fn who_claims_a_flow_where_its_client_moves_to_does_not_get_it() {
 
 #[test]
 fn one_address_of_two_clients_belongs_to_nobody() {
-    let mut sessions = Sessions::new(10);
+    let mut sessions = Sessions::new(10, Networks::default());
     let mut outcomes = Vec::new();
     for round in 0..3 {
         for (gnb, upf, teid) in [(GNB_A, UPF, 100), (GNB_B, OTHER_UPF, 101)] {
@@ -135,7 +137,7 @@ fn one_address_of_two_clients_belongs_to_nobody() {
 
 #[test]
 fn what_the_core_signals_is_not_unlearnt() {
-    let mut sessions = Sessions::new(10);
+    let mut sessions = Sessions::new(10, Networks::default());
     let client = Client::of(CLIENT).expect("a client");
     let told = Told { client, teids: [1, 2], ends: [GNB_A, UPF], qfi: 5, form: Form::GtpContainer };
     assert_eq!(sessions.tell(told, Authority::Pfcp), Learnt::Nothing, "no link is known yet");
@@ -151,7 +153,7 @@ fn what_the_core_signals_is_not_unlearnt() {
 
 #[test]
 fn proposals_of_many_sources_are_bounded() {
-    let mut sessions = Sessions::new(100);
+    let mut sessions = Sessions::new(100, Networks::default());
     for number in 0..1000_u128 {
         let mut forged = up_from(GNB_A, UPF, 666, 5000);
         forged.client = Client::of(CLIENT + 1 + number).expect("a client");
@@ -167,7 +169,7 @@ fn proposals_of_many_sources_are_bounded() {
 
 #[test]
 fn the_oldest_learnt_session_makes_room_and_told_ones_stay() {
-    let mut sessions = Sessions::new(3);
+    let mut sessions = Sessions::new(3, Networks::default());
     let learn = |sessions: &mut Sessions, number: u128, at| {
         let client = Client::of(CLIENT + number).expect("a client");
         let mut up = up_from(GNB_A, UPF, 100 + number as u32, 5000);
@@ -202,7 +204,7 @@ proptest! {
     fn a_forger_gets_nothing(
         steps in prop::collection::vec((0_u8..3, 5000_u16..5004, 1_u64..3000), 1..60),
     ) {
-        let mut sessions = Sessions::new(10);
+        let mut sessions = Sessions::new(10, Networks::default());
         let mut now = 0;
         for (who, port, pause) in steps {
             now += pause;
@@ -227,4 +229,75 @@ proptest! {
             prop_assert_eq!(sessions.clients.len() - confirmed, sessions.proposers);
         }
     }
+}
+
+fn in_networks() -> Sessions {
+    let police = AddressRange { first: OTHER_UPF, last: OTHER_UPF };
+    let network = |name: &str, vlans: &[u16], cores: &[AddressRange]| Network {
+        name: name.to_owned(),
+        vlans: vlans.to_vec(),
+        cores: cores.to_vec(),
+        ..Network::default()
+    };
+    let networks = vec![
+        network("enterprise", &[100], &[]),
+        network("police", &[], &[police]),
+        network("signalled", &[], &[]),
+    ];
+    Sessions::new(40, Networks::new(networks).expect("they are good"))
+}
+
+/// What the kernel says is of no network yet.
+fn meets(sessions: &mut Sessions, sighting: Sighting, now_ms: u64) -> (u16, Learnt) {
+    let client = sessions.whose(&sighting);
+    (client.network, sessions.seen(&Sighting { client, ..sighting }, now_ms))
+}
+
+#[test]
+fn clients_of_one_address_are_learnt_side_by_side_where_the_wire_tells_networks() {
+    let mut sessions = in_networks();
+    let put = |mut sighting: Sighting, is_tagged: bool| {
+        sighting.hop.tags[0] = if is_tagged { [0x8100, 100] } else { [0; 2] };
+        sighting
+    };
+    let ways = [(0, UPF, false), (1, UPF, true), (2, OTHER_UPF, false)];
+    for (network, core, is_tagged) in ways {
+        let teid = 100 + u32::from(network);
+        let proposed = meets(&mut sessions, put(up_from(GNB_A, core, teid, 5000), is_tagged), 0);
+        assert_eq!(proposed, (network, Learnt::Nothing));
+    }
+    for (network, core, is_tagged) in ways {
+        let teid = 200 + u32::from(network);
+        let (found, learnt) =
+            meets(&mut sessions, put(down_to(GNB_A, core, teid, 5000), is_tagged), 1);
+        assert_eq!(found, network);
+        assert!(matches!(learnt, Learnt::Session(_)), "{network}: {learnt:?}");
+    }
+    let client = Client::of(CLIENT).expect("a client");
+    for network in 0..3 {
+        let (session, _) = sessions.get(client.within(network)).expect("each has its own");
+        assert_eq!(session.teids, [100 + u32::from(network), 200 + u32::from(network)]);
+    }
+}
+
+/// Where the core alone knows the network, the tunnel says whose packet it is.
+#[test]
+fn a_signalled_session_is_found_by_its_tunnel() {
+    let mut sessions = in_networks();
+    let client = Client::of(CLIENT).expect("a client").within(3);
+    let (teids, ends) = ([100, 200], [GNB_A, UPF]);
+    let told = Told { client, teids, ends, qfi: 9, form: Form::GtpContainer };
+    assert_eq!(sessions.tell(told, Authority::Pfcp), Learnt::Nothing, "its link is not known");
+    // Another client of the address, of the same core.
+    assert_eq!(meets(&mut sessions, up_from(GNB_A, UPF, 101, 6000), 0).0, 0);
+    assert_eq!(meets(&mut sessions, up_from(GNB_A, UPF, 100, 5000), 0), (3, Learnt::Nothing));
+    let (network, learnt) = meets(&mut sessions, down_to(GNB_A, UPF, 200, 5000), 1);
+    assert_eq!(network, 3);
+    assert!(matches!(learnt, Learnt::Session(one) if one.client == client), "{learnt:?}");
+    // It moves to another base station: nobody else is proposed by that.
+    assert_eq!(meets(&mut sessions, up_from(GNB_B, UPF, 100, 5000), 2), (3, Learnt::Nothing));
+    let (network, learnt) = meets(&mut sessions, down_to(GNB_A, UPF, 201, 6000), 3);
+    assert_eq!(network, 0);
+    assert!(matches!(learnt, Learnt::Session(one) if one.teids == [101, 201]), "{learnt:?}");
+    assert_eq!(sessions.get(client).map(|(one, _)| one.teids), Some([100, 200]));
 }

@@ -1,6 +1,9 @@
 //! Sessions as the kernel looks them up: lines of 32 bytes in an open table, so that a look-up
 //! touches one cache line, now and then the next.
 //!
+//! Clients of one address, in several networks, begin in one place: the kernel knows only the address
+//! until a line's tunnel agrees with the packet's.
+//!
 //! Only this side writes. A line is replaced while the kernel may be reading it, so that each carries
 //! a checksum over itself; a line that does not agree with it is a miss for that one packet. Lines
 //! never move: one that is removed stays marked as long as others may lie behind it.
@@ -11,8 +14,9 @@ use std::collections::HashMap;
 
 /// Bytes of a line.
 pub const LINE_BYTES: usize = 32;
-/// Lines looked at for one client. At a quarter full, one in a thousand million needs more.
-pub const PROBES_MAX: usize = 32;
+/// Lines looked at for one client. At a quarter full, one in a thousand million would need 32 where an
+/// address is one client's, and one in some ten thousand all of these where it is sixteen's.
+pub const PROBES_MAX: usize = 128;
 /// Lines there are for each session.
 pub const SPREAD: usize = 4;
 
@@ -64,7 +68,7 @@ impl Lines {
             return Some(Write { slot: *slot, line });
         }
         let slot = self.places(session.client).find(|slot| self.keys[*slot] <= REMOVED)?;
-        self.keys[slot] = session.client.0;
+        self.keys[slot] = session.client.address;
         self.slots.insert(session.client, slot as u32);
         Some(Write { slot: slot as u32, line })
     }
@@ -108,7 +112,7 @@ impl Lines {
         for slot in self.places(client) {
             match self.keys[slot] {
                 EMPTY => return None,
-                key if key == client.0 => return Some(slot as u32),
+                _ if self.slots.get(&client) == Some(&(slot as u32)) => return Some(slot as u32),
                 _ => {}
             }
         }
@@ -116,7 +120,7 @@ impl Lines {
     }
 
     fn places(&self, client: Client) -> impl Iterator<Item = usize> + use<> {
-        let (start, lines) = (hash(client.0, self.seed) as usize, self.keys.len());
+        let (start, lines) = (hash(client.address, self.seed) as usize, self.keys.len());
         (0..PROBES_MAX).map(move |step| (start.wrapping_add(step)) & (lines - 1))
     }
 }
@@ -134,6 +138,13 @@ pub const fn hash(key: u64, seed: u64) -> u64 {
     let mixed = (key ^ seed).wrapping_mul(FACTORS[0]);
     let mixed = (mixed ^ mixed >> 32).wrapping_mul(FACTORS[3]);
     mixed ^ mixed >> 32
+}
+
+/// A number that other text hardly has.
+#[must_use]
+pub fn hash_text(text: &str) -> u64 {
+    text.bytes()
+        .fold(text.len() as u64, |sum, byte| hash(sum << 8 ^ u64::from(byte) ^ sum >> 56, 0))
 }
 
 fn marked(key: u64) -> [u8; LINE_BYTES] {
@@ -169,7 +180,7 @@ pub fn decode(line: &[u8; LINE_BYTES]) -> Option<Found> {
         return None;
     }
     Some(Found {
-        client: Client(words[0]),
+        client: Client { address: words[0], network: (words[3] >> 16) as u16 },
         teids: [words[1] as u32, (words[1] >> 32) as u32],
         qfi: words[3] as u8,
         form: match words[3] >> 8 & 0xff {
@@ -194,10 +205,12 @@ fn encode(session: &Session, numbers: Numbers) -> [u8; LINE_BYTES] {
     let [up, down] = session.teids;
     let (path, profile) = (u64::from(numbers.path), u64::from(numbers.profile));
     let words = [
-        session.client.0,
+        session.client.address,
         u64::from(up) | u64::from(down) << 32,
         u64::from(numbers.usage) | path << 32 | profile << 48,
-        u64::from(session.qfi) | (session.form as u64) << 8,
+        u64::from(session.qfi)
+            | (session.form as u64) << 8
+            | u64::from(session.client.network) << 16,
     ];
     let mut line = [0; LINE_BYTES];
     for (place, word) in words.into_iter().enumerate() {
@@ -214,10 +227,15 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashSet;
 
-    fn session(client: u64) -> Session {
+    /// Two numbers that follow each other are one address in two networks.
+    fn client(number: u64) -> Client {
+        Client { address: 2 + number / 2, network: (number % 2) as u16 }
+    }
+
+    fn session(number: u64) -> Session {
         let hop = Hop { addresses: [[0; 6]; 2], tags: [[0; 2]; 2] };
         let path = Path { ends: [0; 2], hop };
-        let client = Client(client);
+        let client = client(number);
         Session { client, teids: [1, 2], qfi: 3, form: Form::Gtp, path }
     }
 
@@ -229,34 +247,39 @@ mod tests {
             let mut lines = Lines::new(16, 7);
             let mut written = vec![0_u64; lines.keys.len()];
             let mut there = HashSet::new();
-            for (client, puts) in steps {
-                if puts && (there.contains(&client) || there.len() < 16) {
-                    let write = lines.put(&session(client), Numbers::default());
+            let mut held = vec![marked(EMPTY); lines.keys.len()];
+            for (number, puts) in steps {
+                if puts && (there.contains(&number) || there.len() < 16) {
+                    let write = lines.put(&session(number), Numbers::default());
                     let write = write.expect("a quarter full always has room here");
-                    written[write.slot as usize] = client;
-                    there.insert(client);
+                    written[write.slot as usize] = client(number).address;
+                    held[write.slot as usize] = write.line;
+                    there.insert(number);
                 } else if !puts {
-                    for write in lines.remove(Client(client)) {
+                    for write in lines.remove(client(number)) {
                         let key = write.line[..8].try_into().expect("eight bytes");
                         written[write.slot as usize] = u64::from_ne_bytes(key);
+                        held[write.slot as usize] = write.line;
                     }
-                    there.remove(&client);
+                    there.remove(&number);
                 }
                 prop_assert_eq!(&written, &lines.keys);
-                for client in 2..60 {
-                    prop_assert_eq!(lines.find(Client(client)).is_some(), there.contains(&client));
+                for number in 2..60 {
+                    let found = lines.find(client(number));
+                    prop_assert_eq!(found.is_some(), there.contains(&number));
+                    let line = found.and_then(|slot| decode(&held[slot as usize]));
+                    prop_assert_eq!(line.map(|line| line.client), found.map(|_| client(number)));
                 }
             }
             // Who takes over finds the same.
             let mut taken = Lines::new(16, 7);
             for (slot, key) in lines.keys.iter().enumerate() {
-                let line = if *key <= REMOVED { marked(*key) } else { encode(&session(*key), Numbers::default()) };
-                prop_assert_eq!(taken.adopt(slot as u32, &line).is_some(), *key > REMOVED);
+                prop_assert_eq!(taken.adopt(slot as u32, &held[slot]).is_some(), *key > REMOVED);
             }
             prop_assert_eq!(&taken.keys, &lines.keys);
             prop_assert_eq!(&taken.slots, &lines.slots);
-            for client in there {
-                lines.remove(Client(client));
+            for number in there {
+                lines.remove(client(number));
             }
             let removed_only = lines.keys.iter().all(|key| *key <= REMOVED);
             prop_assert!(removed_only);

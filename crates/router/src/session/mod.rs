@@ -5,6 +5,7 @@
 
 pub mod learn;
 pub mod lines;
+pub mod network;
 pub mod pfcp;
 
 use crate::gtp::Form;
@@ -18,24 +19,36 @@ pub const SESSIONS_MAX: usize = 1 << 21;
 /// Pairs of tunnel ends with the link between them.
 pub const PATHS_MAX: usize = 4096;
 
-/// A client: an IPv4 address, or the first 64 bits of IPv6 ones.
+/// A client: who has an address in a network.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Client(pub u64);
+pub struct Client {
+    /// An IPv4 address, or the first 64 bits of IPv6 ones.
+    pub address: u64,
+    /// The network instance (3GPP TS 23.501, §5.6.12) in which nobody else has the address: a number
+    /// of [`network::Networks`].
+    pub network: u16,
+}
 
-/// What stands before an IPv4 address in [`Client`]: as IPv6 it would be in `::/32`, where nobody is.
+/// What stands before an IPv4 address in a [`Client`]: as IPv6 it would be in `::/32`, where nobody is.
 const IPV4_BIT: u64 = 1 << 32;
 
 impl Client {
-    /// The client of an address; none for IPv6 addresses that nobody has.
+    /// The client of an address in the network without a name; none for IPv6 addresses that nobody has.
     #[must_use]
     pub const fn of(address: u128) -> Option<Self> {
         match unmapped(address) {
-            Some(address) => Some(Self(IPV4_BIT | address as u64)),
+            Some(address) => Some(Self { address: IPV4_BIT | address as u64, network: 0 }),
             None => {
-                let prefix = (address >> 64) as u64;
-                if prefix < IPV4_BIT << 1 { None } else { Some(Self(prefix)) }
+                let address = (address >> 64) as u64;
+                if address < IPV4_BIT << 1 { None } else { Some(Self { address, network: 0 }) }
             }
         }
+    }
+
+    /// Who has this address in another network.
+    #[must_use]
+    pub const fn within(self, network: u16) -> Self {
+        Self { network, ..self }
     }
 
     /// Reads `192.0.2.1`, `2001:db8::/64` or an address in it.
@@ -46,12 +59,13 @@ impl Client {
     }
 }
 
+/// Its address. [`network::Networks::text`] says the network as well.
 impl std::fmt::Display for Client {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.0 >> 32 == 1 {
-            std::net::Ipv4Addr::from(self.0 as u32).fmt(to)
+        if self.address >> 32 == 1 {
+            std::net::Ipv4Addr::from(self.address as u32).fmt(to)
         } else {
-            write!(to, "{}/64", std::net::Ipv6Addr::from(u128::from(self.0) << 64))
+            write!(to, "{}/64", std::net::Ipv6Addr::from(u128::from(self.address) << 64))
         }
     }
 }

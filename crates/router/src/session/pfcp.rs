@@ -7,6 +7,7 @@
 
 use super::Client;
 use super::learn::Told;
+use super::network::{NAME_BYTES_MAX, Networks};
 use crate::gtp::Form;
 use crate::packet::mapped;
 use std::collections::HashMap;
@@ -16,6 +17,9 @@ use std::net::IpAddr;
 pub const SESSIONS_MAX: usize = super::SESSIONS_MAX;
 /// Requests whose response is awaited.
 pub const REQUESTS_MAX: usize = 4096;
+/// The sides of a user plane that name a network instance.
+const ACCESS: usize = 0;
+const DATA: usize = 1;
 /// Elements within elements that are looked into.
 const DEPTH_MAX: usize = 4;
 
@@ -36,6 +40,7 @@ mod element {
     pub(super) const CAUSE: u16 = 19;
     pub(super) const SOURCE_INTERFACE: u16 = 20;
     pub(super) const F_TEID: u16 = 21;
+    pub(super) const NETWORK_INSTANCE: u16 = 22;
     pub(super) const DESTINATION_INTERFACE: u16 = 42;
     pub(super) const PDR_ID: u16 = 56;
     pub(super) const F_SEID: u16 = 57;
@@ -67,7 +72,11 @@ pub enum Unread {
 
 #[derive(Clone, Debug, Default)]
 struct Known {
+    /// Their addresses.
     clients: Vec<Client>,
+    /// Network instances on the access side and towards the data network: with the second one clients'
+    /// addresses are unique.
+    instances: [Option<String>; 2],
     /// The core's end, by the rule that has it.
     core: Option<(u32, u128)>,
     core_rule: Option<u16>,
@@ -93,11 +102,18 @@ struct Request {
 /// Follows the messages between control planes and user planes.
 #[derive(Debug, Default)]
 pub struct Copies {
+    networks: Networks,
     sessions: HashMap<Key, Known>,
     requests: HashMap<(IpAddr, IpAddr, u32), Request>,
 }
 
 impl Copies {
+    /// Copies of the signalling of a core with these networks.
+    #[must_use]
+    pub fn new(networks: Networks) -> Self {
+        Self { networks, ..Self::default() }
+    }
+
     /// Takes note of a message, the payload of a UDP packet from or to port 8805.
     ///
     /// # Errors
@@ -165,20 +181,31 @@ impl Copies {
         let key = Key { user_plane: source, seid };
         let before = self.sessions.remove(&key).unwrap_or_default();
         if kind == DELETE {
-            return Ok(before.clients.into_iter().map(Change::Ended).collect());
+            return Ok(before.clients(&self.networks).map(Change::Ended).collect());
         }
         if self.sessions.len() >= SESSIONS_MAX {
             return Err(Unread::Full);
         }
-        let gone = before.clients.iter().filter(|client| !known.clients.contains(client));
-        let changes = gone.copied().map(Change::Ended).chain(known.told()).collect();
+        let now: Vec<Client> = known.clients(&self.networks).collect();
+        let gone = before.clients(&self.networks).filter(|client| !now.contains(client));
+        let changes = gone.map(Change::Ended).chain(known.told(&now)).collect();
         self.sessions.insert(key, known);
         Ok(changes)
     }
 }
 
 impl Known {
-    fn told(&self) -> Vec<Change> {
+    /// Who they are: in the network the core names, or the one its address tells.
+    fn clients(&self, networks: &Networks) -> impl Iterator<Item = Client> + use<'_> {
+        let named = |side: usize| {
+            self.instances[side].as_ref().and_then(|instance| networks.of_instance(instance))
+        };
+        let told = named(DATA).or_else(|| named(ACCESS));
+        let told = told.or_else(|| networks.of_core(self.core?.1)).unwrap_or_default();
+        self.clients.iter().map(move |client| client.within(told))
+    }
+
+    fn told(&self, clients: &[Client]) -> Vec<Change> {
         let (Some((up, core)), Some((down, access))) = (self.core, self.access) else {
             return Vec::new();
         };
@@ -187,7 +214,7 @@ impl Known {
             let (teids, ends, qfi) = ([up, down], [access, core], self.qfi);
             Change::Told(Told { client: *client, teids, ends, qfi, form })
         };
-        self.clients.iter().map(told).collect()
+        clients.iter().map(told).collect()
     }
 
     /// Takes over what a list of elements says; nothing when one cannot be read.
@@ -217,8 +244,11 @@ impl Known {
         if !is_whole(pdi) {
             return None;
         }
-        let is_access =
-            find(pdi, element::SOURCE_INTERFACE).and_then(|value| value.first()) == Some(&0);
+        let from = find(pdi, element::SOURCE_INTERFACE).and_then(|value| value.first());
+        let is_access = from == Some(&0);
+        if let Some(instance) = find(pdi, element::NETWORK_INSTANCE) {
+            self.instances[if is_access { ACCESS } else { DATA }] = instance_of(instance);
+        }
         if let Some(address) = find(pdi, element::UE_ADDRESS) {
             for client in clients(address)? {
                 if !self.clients.contains(&client) && self.clients.len() < 4 {
@@ -265,6 +295,11 @@ impl Known {
             return None;
         }
         let to = find(forwarding, element::DESTINATION_INTERFACE).and_then(|value| value.first());
+        if to.is_some_and(|to| *to != 0)
+            && let Some(instance) = find(forwarding, element::NETWORK_INSTANCE)
+        {
+            self.instances[DATA] = instance_of(instance);
+        }
         // An update need not repeat what it does not change.
         let is_access = to == Some(&0) || (to.is_none() && id == self.access_action);
         if is_access {
@@ -353,6 +388,23 @@ fn outer_header(value: &[u8]) -> Option<Option<(u32, u128)>> {
     let address =
         if kinds & 1 != 0 { address4(value.get(6..)?)? } else { address6(value.get(6..)?)? };
     Some(Some((teid, address)))
+}
+
+/// Network Instance, §8.2.4: a name, or one in labels (TS 23.003, §9.1). What is neither tells nothing.
+fn instance_of(value: &[u8]) -> Option<String> {
+    let mut labels = Vec::new();
+    let mut rest = value;
+    while let Some((length, more)) = rest.split_first() {
+        let Some((label, after)) = more.split_at_checked(usize::from(*length)) else { break };
+        if label.is_empty() || !label.iter().all(u8::is_ascii_graphic) {
+            break;
+        }
+        labels.push(label);
+        rest = after;
+    }
+    let text = if rest.is_empty() { labels.join(&b'.') } else { value.to_vec() };
+    let text = String::from_utf8(text).ok()?;
+    (!text.is_empty() && text.len() <= NAME_BYTES_MAX).then_some(text)
 }
 
 /// UE IP Address, §8.2.62: an address of each version at most.

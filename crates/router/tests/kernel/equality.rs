@@ -1,12 +1,13 @@
 //! Any frame, any rules, any sessions: the same verdict and the same bytes as the model.
 
-use crate::support::{self, Random};
+use crate::support::{self, Random, World};
 use aya::programs::{TestRun, TestRunOptions};
-use freshet_router::app::Kind;
+use freshet_router::app::{App, Kind};
 use freshet_router::kernel::{Object, Options, Programs, Told};
-use freshet_router::model::{Ingress, Out, Verdict};
+use freshet_router::model::{Ingress, Out, Reason, Verdict};
 use freshet_router::rule::compile::Table;
-use freshet_router::session::lines::{Lines, Numbers};
+use freshet_router::session::lines::{Lines, Numbers, Write, lines_for};
+use freshet_router::session::network::Networks;
 
 /// How many frames, where somebody asks for more than the short form.
 const FRAMES: &str = "FRESHET_ROUTER_FRAMES";
@@ -18,10 +19,13 @@ pub(crate) fn options(tunnelled: bool) -> Options {
         sessions: 16,
         seed: 11,
         tells_verdicts: true,
+        networks: Networks::default(),
         pins: None,
         object: Object::Router,
     }
 }
+
+const LOOPBACK: u32 = 1;
 
 /// The programs, or none where this machine does not let them be loaded.
 pub(crate) fn load(options: &Options) -> Option<Programs> {
@@ -109,17 +113,17 @@ fn expected(verdict: &Verdict) -> (u32, Told) {
 /// A kernel that knows what the model knows. Maps of interfaces are filled with one that is there.
 pub(crate) fn set_up(
     programs: &mut Programs,
+    apps: &[App],
     rules: &[freshet_router::rule::Rule],
     sessions: &[(freshet_router::session::Session, u16)],
 ) {
-    const LOOPBACK: u32 = 1;
     for direction in 0..2 {
         programs.set_wire(direction, LOOPBACK).unwrap();
     }
     let own = support::own_macs();
     let mut place = 0;
     let mut taps = 0;
-    for (number, app) in support::apps().iter().enumerate() {
+    for (number, app) in apps.iter().enumerate() {
         let legs: Vec<u16> = (0..app.legs.len() as u16).map(|leg| place + leg).collect();
         for leg in &legs {
             programs.set_leg(*leg, LOOPBACK).unwrap();
@@ -147,24 +151,33 @@ pub(crate) fn set_up(
 fn the_kernel_does_what_the_model_says() {
     let frames: u64 = std::env::var(FRAMES).map_or(20_000, |text| text.parse().unwrap());
     let mut reasons = std::collections::BTreeMap::<_, u64>::new();
-    for tunnelled in [true, false] {
-        let Some(mut programs) = load(&options(tunnelled)) else { return };
+    // Frames whose client is one of several of its address.
+    let mut shared = 0;
+    for (tunnelled, networks) in worlds() {
+        let with = Options { networks: networks.clone(), ..options(tunnelled) };
+        let Some(mut programs) = load(&with) else { return };
         let mut sightings = programs.take_sightings().unwrap();
-        let worlds = (frames / 400).max(1);
+        let worlds = (frames / 800).max(1);
         for seed in 0..worlds {
             let mut random = Random(seed << 1 | u64::from(tunnelled));
-            let (mut model, rules, sessions) = support::world(&mut random, tunnelled);
-            if sessions_clear(&mut programs).is_err() || rules.is_empty() {
+            let World { mut model, apps, rules, sessions } =
+                support::world(&mut random, tunnelled, &networks);
+            if rules.is_empty() {
                 continue;
             }
-            set_up(&mut programs, &rules, &sessions);
+            forget_sessions(&mut programs);
+            set_up(&mut programs, &apps, &rules, &sessions);
             let dead = random.below(8) as u8;
             model.set_alive(dead, false);
             programs.set_alive(dead, 1).unwrap();
             for number in 0..200 {
                 let (ingress, frame) = support::frame(&mut random, tunnelled, &sessions);
+                arrive(&mut programs, &apps, ingress);
                 let (meant, said) =
                     (model.decide(ingress, &frame), kernel_says(&mut programs, ingress, &frame));
+                let is_met = matches!(meant.reason, Reason::Breakout | Reason::FromApp);
+                shared +=
+                    u64::from(is_met && sessions.iter().any(|(one, _)| one.client.network > 0));
                 compare(
                     &meant,
                     &said,
@@ -182,8 +195,9 @@ fn the_kernel_does_what_the_model_says() {
             }
         }
     }
-    eprintln!("{reasons:?}");
-    for reason in freshet_router::model::Reason::ALL {
+    eprintln!("{reasons:?}, {shared} among networks");
+    assert!(shared > frames / 200, "{shared} frames among networks show nothing");
+    for reason in Reason::ALL {
         let is_rare = matches!(reason.name(), "rate-limited" | "no-room");
         assert!(is_rare || reasons.contains_key(reason.name()), "{} never came", reason.name());
     }
@@ -194,19 +208,20 @@ fn the_kernel_does_what_the_model_says() {
 fn broken_frames_are_to_the_kernel_what_they_are_to_the_model() {
     let frames: u64 = std::env::var(FRAMES).map_or(10_000, |text| text.parse().unwrap());
     let mut malformed = 0;
-    for tunnelled in [true, false] {
-        let Some(mut programs) = load(&options(tunnelled)) else { return };
+    for (tunnelled, networks) in worlds() {
+        let with = Options { networks: networks.clone(), ..options(tunnelled) };
+        let Some(mut programs) = load(&with) else { return };
         let mut random = Random(0xbad + u64::from(tunnelled));
-        let (mut model, rules, sessions) = loop {
-            let world = support::world(&mut random, tunnelled);
-            if !world.1.is_empty() {
+        let World { mut model, apps, rules, sessions } = loop {
+            let world = support::world(&mut random, tunnelled, &networks);
+            if !world.rules.is_empty() {
                 break world;
             }
         };
-        set_up(&mut programs, &rules, &sessions);
+        set_up(&mut programs, &apps, &rules, &sessions);
         model.set_alive(1, false);
         programs.set_alive(1, 1).unwrap();
-        for number in 0..frames / 2 {
+        for number in 0..frames / 4 {
             let (ingress, mut frame) = support::frame(&mut random, tunnelled, &sessions);
             if random.one_in(10) {
                 frame = (0..14 + random.below(200)).map(|_| random.below(256) as u8).collect();
@@ -221,6 +236,7 @@ fn broken_frames_are_to_the_kernel_what_they_are_to_the_model() {
                 // The kernel is given no frame without a link header.
                 frame.truncate(14 + random.below(frame.len() as u64 - 13) as usize);
             }
+            arrive(&mut programs, &apps, ingress);
             let (meant, said) =
                 (model.decide(ingress, &frame), kernel_says(&mut programs, ingress, &frame));
             compare(&meant, &said, &format!("frame {number} at {ingress:?}: {frame:02x?}"));
@@ -230,12 +246,26 @@ fn broken_frames_are_to_the_kernel_what_they_are_to_the_model() {
     assert!(malformed > frames / 10, "{malformed} malformed frames show nothing");
 }
 
-fn sessions_clear(programs: &mut Programs) -> Result<(), freshet_router::kernel::KernelError> {
-    for slot in 0..64 {
-        let line = [0; 32];
-        programs.set_line(&freshet_router::session::lines::Write { slot, line })?;
+/// What is on the wire, and whether addresses are unique in networks alone.
+fn worlds() -> [(bool, Networks); 4] {
+    let (none, some) = (Networks::default(), support::networks());
+    [(true, none.clone()), (true, some.clone()), (false, none), (false, some)]
+}
+
+/// Packets of a test come in at one interface, whatever the app.
+fn arrive(programs: &mut Programs, apps: &[App], ingress: Ingress) {
+    if let Ingress::App(app, _) = ingress {
+        let network = apps[usize::from(app)].network.unwrap_or_default();
+        programs.set_leg_network(LOOPBACK, network).unwrap();
     }
-    programs.clear_fragments()
+}
+
+/// Has a kernel know nobody any more.
+pub(crate) fn forget_sessions(programs: &mut Programs) {
+    for slot in 0..lines_for(16) as u32 {
+        programs.set_line(&Write { slot, line: [0; 32] }).unwrap();
+    }
+    programs.clear_fragments().unwrap();
 }
 
 fn compare(meant: &Verdict, (action, told, bytes): &(u32, Told, Vec<u8>), place: &str) {
@@ -251,28 +281,18 @@ fn compare(meant: &Verdict, (action, told, bytes): &(u32, Told, Vec<u8>), place:
 /// this test has to wait for a processor.
 #[test]
 fn a_limited_rule_keeps_its_rate() {
-    use freshet_router::rule::{Act, Filter, Rule};
+    use freshet_router::rule::{Act, Rule};
     const RATE: u64 = 50_000_000;
     const BURST_MS: u64 = 1000;
     let Some(mut programs) = load(&Options { tells_verdicts: false, ..options(false) }) else {
         return;
     };
-    let rule = Rule {
-        id: "limited".to_owned(),
-        number: 7,
-        is_flow: false,
-        priority: 0,
-        filters: vec![Filter::default()],
-        act: Act::Pass,
-        app: None,
-        is_active: true,
-        limiter: 3,
-    };
+    let rule = Rule { number: 7, limiter: 3, ..support::rule_for_all(Act::Pass, None) };
     let mut random = Random(1);
     let client = freshet_router::packet::mapped(0x0a2d_0002);
     let session =
         support::session(&mut random, freshet_router::session::Client::of(client).unwrap(), false);
-    set_up(&mut programs, &[rule], &[(session, 0)]);
+    set_up(&mut programs, &support::apps(), &[rule], &[(session, 0)]);
     programs.set_limiter(3, RATE, BURST_MS).unwrap();
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
     frame.extend(loop {

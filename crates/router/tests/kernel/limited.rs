@@ -1,5 +1,6 @@
 //! Rates on a wire: what a limiter lets through, and what shapes an app's answers.
 
+use crate::support;
 use crate::world::{N3, World, missing};
 use freshet_router::app::{App, Kind, Leg};
 use freshet_router::gtp::Form;
@@ -8,8 +9,9 @@ use freshet_router::kernel::namespace::Namespaces;
 use freshet_router::kernel::{Object, Options, Programs};
 use freshet_router::packet::mapped;
 use freshet_router::rule::compile::Table;
-use freshet_router::rule::{Act, Filter, Profile, Rule};
+use freshet_router::rule::{Act, Profile, Rule};
 use freshet_router::session::lines::{Lines, Numbers};
+use freshet_router::session::network::Networks;
 use freshet_router::session::{Client, Session};
 use serde_json::json;
 use std::sync::atomic::AtomicBool;
@@ -52,6 +54,7 @@ fn limits() -> String {
         sessions: CLIENTS as usize,
         seed: 1,
         tells_verdicts: false,
+        networks: Networks::default(),
         pins: None,
         object: Object::Router,
     };
@@ -62,6 +65,7 @@ fn limits() -> String {
         kind: Kind::Breakout,
         legs: vec![Leg { interface: "none".to_owned(), mac: [0; 6] }],
         addresses: Vec::new(),
+        network: None,
         segment_bytes_max: [0; 2],
     };
     programs.set_app(0, &app, &[0], &[[0; 6]], 0).unwrap();
@@ -75,17 +79,7 @@ fn limits() -> String {
         let numbers = Numbers { path: 0, profile: 0, usage: number };
         programs.set_line(&lines.put(&session, numbers).unwrap()).unwrap();
     }
-    let rule = Rule {
-        id: "all".to_owned(),
-        number: 0,
-        is_flow: true,
-        priority: 0,
-        filters: vec![Filter::default()],
-        act: Act::Pass,
-        app: None,
-        is_active: true,
-        limiter: 1,
-    };
+    let rule = Rule { limiter: 1, ..support::rule_for_all(Act::Pass, None) };
     programs.set_rules(&Table::new(1, &[rule], &[Profile::default()]).unwrap()).unwrap();
     programs.set_limiter(1, RATE as u64, 20).unwrap();
     let _access = programs.attach("access", acc.1, Default::default()).unwrap();

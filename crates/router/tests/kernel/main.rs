@@ -13,6 +13,7 @@ mod n4;
 mod dissected;
 mod equality;
 mod limited;
+mod networks;
 mod router;
 mod told;
 mod untouched;

@@ -1,6 +1,6 @@
 //! What a router is told and what it tells: signalling, names, events, usage, and what it may do.
 
-use crate::n4::{downlink_to, element, f_seid, message, uplink_rule};
+use crate::n4::{SMF, UPF, downlink_to, element, f_seid, message, uplink_rule};
 use crate::world::{CLIENT, N3, ORIGIN, PATIENCE, World, missing};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -21,7 +21,7 @@ fn to_edge() -> Value {
 }
 
 /// A datagram of PFCP as a mirror sends it: with its headers of IP and UDP.
-fn copied(from: [u8; 4], to: [u8; 4], message: &[u8]) -> Vec<u8> {
+pub(crate) fn copied(from: [u8; 4], to: [u8; 4], message: &[u8]) -> Vec<u8> {
     let length = (28 + message.len()) as u16;
     let mut packet = vec![0x45, 0];
     packet.extend(length.to_be_bytes());
@@ -34,8 +34,6 @@ fn copied(from: [u8; 4], to: [u8; 4], message: &[u8]) -> Vec<u8> {
 
 #[test]
 fn copies_of_signalling_at_a_socket_make_and_end_a_session() {
-    const SMF: [u8; 4] = [192, 0, 2, 1];
-    const UPF: [u8; 4] = [192, 0, 2, 2];
     const AT: &str = "127.0.0.1:18805";
     let Some(mut world) = world() else { return };
     let apps = format!("pfcp = \"{AT}\"\n{}", world.breakout_app());

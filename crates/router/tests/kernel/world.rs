@@ -66,6 +66,7 @@ impl Emulator {
 
 pub(crate) struct World {
     pub(crate) name: String,
+    namespaces: Vec<&'static str>,
     pub(crate) folder: tempfile::TempDir,
     pub(crate) wire: Wire,
     pub(crate) gnb: Option<Emulator>,
@@ -153,17 +154,20 @@ impl World {
         let name = format!("{PREFIX}{}-{number}", std::process::id());
         let prefix = format!("{PREFIX}{}-", std::process::id());
         let folder = tempfile::Builder::new().prefix(&prefix).tempdir().unwrap();
-        let mut world =
-            Self { name, folder, wire, gnb: None, upf: None, servers: Vec::new(), router: None };
+        let mut world = Self {
+            name,
+            namespaces: Vec::new(),
+            folder,
+            wire,
+            gnb: None,
+            upf: None,
+            servers: Vec::new(),
+            router: None,
+        };
         std::fs::create_dir(world.path("bpf")).unwrap();
         ok("mount", &format!("-t bpf bpf {}", world.path("bpf").display()));
         for one in ["ran", "core", "rtr", "app"] {
-            ok("ip", &format!("netns add {}", world.ns(one)));
-            world.ip(one, "link set lo up");
-            world.sysctl(one, "net.ipv4.conf.all.rp_filter=0");
-            world.sysctl(one, "net.ipv4.conf.default.rp_filter=0");
-            world.sysctl(one, "net.ipv6.conf.all.accept_dad=0");
-            world.sysctl(one, "net.ipv6.conf.default.accept_dad=0");
+            world.add_namespace(one);
         }
         world.pair("ran", "ran0", "acc0", wire.mtu);
         world.pair("core", "core0", "cor0", wire.mtu);
@@ -189,6 +193,17 @@ impl World {
             world.start_server(one, word);
         }
         world
+    }
+
+    /// One more namespace.
+    pub(crate) fn add_namespace(&mut self, one: &'static str) {
+        ok("ip", &format!("netns add {}", self.ns(one)));
+        self.namespaces.push(one);
+        self.ip(one, "link set lo up");
+        self.sysctl(one, "net.ipv4.conf.all.rp_filter=0");
+        self.sysctl(one, "net.ipv4.conf.default.rp_filter=0");
+        self.sysctl(one, "net.ipv6.conf.all.accept_dad=0");
+        self.sysctl(one, "net.ipv6.conf.default.accept_dad=0");
     }
 
     /// A server that says `word`.
@@ -489,7 +504,7 @@ impl Drop for World {
     fn drop(&mut self) {
         (self.gnb, self.upf, self.router) = (None, None, None);
         self.servers.clear();
-        for one in ["ran", "core", "rtr", "app"] {
+        for one in &self.namespaces {
             run("ip", &["netns", "delete", &self.ns(one)]);
         }
         run("umount", &[&self.path("bpf").display().to_string()]);

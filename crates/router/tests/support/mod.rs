@@ -13,6 +13,7 @@ use freshet_router::gtp::{Form, Wrapping};
 use freshet_router::model::{Ingress, Model, Settings};
 use freshet_router::packet::mapped;
 use freshet_router::rule::{Act, AddressRange, Filter, Profile, Rule};
+use freshet_router::session::network::{Network, Networks};
 use freshet_router::session::{Client, Hop, Path, Session};
 
 /// Numbers that depend on the seed alone (splitmix64).
@@ -130,12 +131,27 @@ fn filter(random: &mut Random) -> Filter {
         tunnels: [tunnels(random), tunnels(random)],
         dscp: random.one_in(8).then(|| random.of(&[0, 46])),
         traffic_class: random.one_in(8).then(|| random.of(&[0, 184])),
+        network: None,
+    }
+}
+
+/// A rule that every packet of a client matches, and its answers.
+pub fn rule_for_all(act: Act, app: Option<u8>) -> Rule {
+    Rule {
+        id: "all".to_owned(),
+        number: 0,
+        is_flow: true,
+        priority: 0,
+        filters: vec![Filter::default()],
+        act,
+        app,
+        is_active: true,
+        limiter: 0,
     }
 }
 
 /// A set of rules as [`freshet_router::rule::check`] would let through.
-pub fn rules(random: &mut Random, most: u64) -> Vec<Rule> {
-    let apps = apps();
+pub fn rules(random: &mut Random, most: u64, apps: &[App]) -> Vec<Rule> {
     (0..random.below(most + 1))
         .map(|number| {
             let app = random.below(apps.len() as u64) as u8;
@@ -147,12 +163,16 @@ pub fn rules(random: &mut Random, most: u64) -> Vec<Rule> {
                     Kind::Tap { .. } => (Act::Tap, Some(app)),
                 },
             };
+            let network = app.and_then(|app| apps[usize::from(app)].network);
+            let mut filters: Vec<Filter> =
+                (0..=random.below(3) / 2).map(|_| filter(random)).collect();
+            filters.iter_mut().for_each(|filter| filter.network = network);
             Rule {
                 id: format!("r{number}"),
                 number: number as u16,
                 is_flow: random.one_in(2),
                 priority: random.below(4) as u8,
-                filters: (0..=random.below(3) / 2).map(|_| filter(random)).collect(),
+                filters,
                 act,
                 app,
                 is_active: !random.one_in(8),
@@ -170,13 +190,23 @@ pub fn profiles() -> Vec<Profile> {
             let mut tags: Vec<String> = tags.map(|tag| TAGS[tag].to_owned()).collect();
             tags.sort_unstable();
             let is_ipv6 = ends == 3;
-            profiles.push(Profile {
-                tags,
-                tunnel: Some([end(ends % 2, is_ipv6), end(2 + ends / 2, is_ipv6)]),
-            });
+            let tunnel = Some([end(ends % 2, is_ipv6), end(2 + ends / 2, is_ipv6)]);
+            for network in 0..3 {
+                profiles.push(Profile { tags: tags.clone(), tunnel, network });
+            }
         }
     }
     profiles
+}
+
+/// Two networks, of which the wire tells one by a VLAN.
+pub fn networks() -> Networks {
+    let network = |name: &str, vlans: &[u16]| Network {
+        name: name.to_owned(),
+        vlans: vlans.to_vec(),
+        ..Network::default()
+    };
+    Networks::new(vec![network("enterprise", &[5]), network("police", &[])]).unwrap()
 }
 
 /// Base stations are 0 and 1, cores 2 and 3.
@@ -199,6 +229,7 @@ pub fn apps() -> Vec<App> {
             })
             .collect(),
         addresses: Vec::new(),
+        network: None,
         segment_bytes_max: [1300, 1280],
     };
     vec![
@@ -243,28 +274,58 @@ pub fn session(random: &mut Random, client: Client, tunnelled: bool) -> Session 
     Session { client, teids, qfi, form, path: Path { ends, hop } }
 }
 
-/// A model with apps, rules and sessions; and the sessions with their profiles.
-pub fn world(random: &mut Random, tunnelled: bool) -> (Model, Vec<Rule>, Vec<(Session, u16)>) {
-    let mut model = Model::new(settings(tunnelled), apps(), own_macs());
+/// A model with apps, rules and sessions; and all of them, sessions with their profiles.
+pub struct World {
+    pub model: Model,
+    pub apps: Vec<App>,
+    pub rules: Vec<Rule>,
+    pub sessions: Vec<(Session, u16)>,
+}
+
+/// Apps of these networks.
+pub fn apps_in(random: &mut Random, networks: &Networks) -> Vec<App> {
+    let mut apps = apps();
+    for app in apps.iter_mut().filter(|_| !networks.is_empty()) {
+        if app.kind == Kind::Breakout || random.one_in(2) {
+            app.network = Some(random.below(3) as u16);
+        }
+    }
+    apps
+}
+
+/// A world in which addresses are unique in networks alone, if there are any.
+pub fn world(random: &mut Random, tunnelled: bool, networks: &Networks) -> World {
+    let apps = apps_in(random, networks);
+    let mut model = Model::new(settings(tunnelled), apps.clone(), own_macs());
+    model.set_networks(networks.clone());
     let most = random.of(&[3, 20, 100]);
-    let rules = rules(random, most);
+    let rules = rules(random, most, &apps);
     model.set_rules(rules.clone(), profiles());
     let mut sessions: Vec<(Session, u16)> = Vec::new();
-    for _ in 0..random.below(10) {
+    for _ in 0..random.below(if networks.is_empty() { 10 } else { 16 }) {
         let client = Client::of(client_address(random)).unwrap();
-        if sessions.iter().any(|(one, _)| one.client == client) {
+        let mut session = session(random, client, tunnelled);
+        if !networks.is_empty() {
+            // What told it may know more than the wire, or something else.
+            let told = networks.of_vlan(&session.path.hop).filter(|_| !random.one_in(8));
+            let any = random.below(3) as u16;
+            session.client = client.within(told.unwrap_or(any));
+        }
+        if sessions.iter().any(|(one, _)| one.client == session.client) {
             continue;
         }
-        let profile = random.below(profiles().len() as u64) as u16;
-        sessions.push((session(random, client, tunnelled), profile));
+        // Profiles are in order of networks.
+        let many = profiles().len() as u64 / 3;
+        let profile = random.below(many) as u16 * 3 + 1 + session.client.network;
+        sessions.push((session, if random.one_in(33) { 0 } else { profile }));
     }
     for (session, profile) in &sessions {
         model.set_session(*session, *profile);
     }
-    (model, rules, sessions)
+    World { model, apps, rules, sessions }
 }
 
-fn checksum(bytes: &[u8], start: u64) -> u16 {
+pub fn checksum(bytes: &[u8], start: u64) -> u16 {
     let words = bytes
         .chunks(2)
         .map(|pair| u64::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u64::from(*low)));
@@ -401,9 +462,14 @@ pub fn frame(
     let server = server_address(random, version);
     let (from, to) = if ingress == Ingress::Access { (client, server) } else { (server, client) };
     let packet = packet(random, from, to);
-    let known = sessions.iter().find(|(session, _)| Some(session.client) == Client::of(client));
-    let session = match known {
-        Some((session, _)) if !random.one_in(10) => *session,
+    let address = Client::of(client).unwrap().address;
+    let known: Vec<Session> = sessions
+        .iter()
+        .map(|(session, _)| *session)
+        .filter(|session| session.client.address == address)
+        .collect();
+    let session = match known.len() as u64 {
+        many @ 1.. if !random.one_in(10) => known[random.below(many) as usize],
         _ => session(random, Client::of(client).unwrap(), tunnelled),
     };
     let mut frame = Vec::new();

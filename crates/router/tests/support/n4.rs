@@ -25,16 +25,25 @@ pub(crate) fn message(kind: u8, seid: u64, sequence: u32, parts: &[Vec<u8>]) -> 
 }
 
 pub(crate) fn uplink_rule(f_teid: &[u8]) -> Vec<u8> {
-    let pdi = group(
-        2,
-        &[
-            element(20, &[0]),
-            element(21, f_teid),
-            element(93, &[2, 10, 45, 0, 2]),
-            element(124, &[9]),
-        ],
-    );
-    group(1, &[element(56, &[0, 1]), pdi, element(108, &[0, 0, 0, 1])])
+    uplink_rule_with(f_teid, &[])
+}
+
+/// As [`uplink_rule`], with more elements that say which packets it is for.
+pub(crate) fn uplink_rule_with(f_teid: &[u8], more: &[Vec<u8>]) -> Vec<u8> {
+    let mut pdi = vec![
+        element(20, &[0]),
+        element(21, f_teid),
+        element(93, &[2, 10, 45, 0, 2]),
+        element(124, &[9]),
+    ];
+    pdi.extend_from_slice(more);
+    group(1, &[element(56, &[0, 1]), group(2, &pdi), element(108, &[0, 0, 0, 1])])
+}
+
+/// A rule for packets from the data network of this name.
+pub(crate) fn downlink_rule(instance: &[u8]) -> Vec<u8> {
+    let pdi = [element(20, &[1]), element(22, instance), element(93, &[6, 10, 45, 0, 2])];
+    group(1, &[element(56, &[0, 2]), group(2, &pdi), element(108, &[0, 0, 0, 2])])
 }
 
 pub(crate) fn downlink_action(kind: u16, inner: u16, with_interface: bool, teid: u8) -> Vec<u8> {

@@ -1,71 +1,71 @@
-//! Which pages of one frame are free: a buddy system in 1024 bits.
+//! Which pages of one frame are free.
 //!
-//! The blocks of a frame form a binary tree, numbered like a heap: node 1 is the whole frame, the
-//! children of node `n` are `2n` and `2n + 1`, and nodes 512 to 1023 are the pages. A set bit says
-//! that this block is free *as a block*: neither its parent nor its children have theirs set.
+//! A bit for each page. A run may begin at any page: where runs had to begin at multiples of their
+//! length, as blocks of a buddy system do, objects of 5 pages would waste three of eight.
 
 use crate::limits::FRAME_PAGES;
 
-/// The order of a whole frame; a block of order `k` has `2^k` pages.
-pub(crate) const ORDER_MAX: u32 = FRAME_PAGES.ilog2();
-
-const WORDS: usize = (2 * FRAME_PAGES as usize) / 64;
+const WORDS: usize = FRAME_PAGES as usize / 64;
 
 #[derive(Clone)]
 pub(crate) struct Frame {
+    /// A set bit is a free page.
     free: [u64; WORDS],
-    /// Bit `k`: some block of order `k` is free.
-    orders: u16,
+    /// Length of the longest run of free pages.
+    longest: u16,
     pages_free: u16,
 }
 
 impl Frame {
     /// A frame of which every page is in use.
     pub(crate) const fn full() -> Self {
-        Self { free: [0; WORDS], orders: 0, pages_free: 0 }
+        Self { free: [0; WORDS], longest: 0, pages_free: 0 }
     }
 
     /// A frame of which every page is free.
-    pub(crate) fn empty() -> Self {
-        let mut frame = Self::full();
-        frame.give(0, FRAME_PAGES);
-        frame
+    pub(crate) const fn empty() -> Self {
+        let pages = FRAME_PAGES as u16;
+        Self { free: [u64::MAX; WORDS], longest: pages, pages_free: pages }
     }
 
-    /// Takes `pages` adjacent pages out of the smallest free block that holds them, lowest first,
-    /// and leaves the rest of that block free. Returns the first page.
+    /// Takes `pages` adjacent pages out of the shortest run that holds them, lowest first. Returns the
+    /// first page. Looks at every run: some 100 ns.
     pub(crate) fn take(&mut self, pages: u32) -> Option<u32> {
-        let order = order_of(pages);
-        let found = (u32::from(self.orders) >> order << order).trailing_zeros();
-        if found > ORDER_MAX {
+        if pages == 0 || pages > u32::from(self.longest) {
             return None;
         }
-        let node = self.first_free(found);
-        self.clear(node, found);
-        self.pages_free -= 1 << found;
-        let page = (node - (FRAME_PAGES >> found)) << found;
-        self.give(page + pages, (1 << found) - pages);
+        let (mut best, mut second) = ((0, 0), 0);
+        for (page, len) in self.runs() {
+            let is_better = len >= pages && (best.1 == 0 || len < best.1);
+            second = second.max(if is_better { best.1 } else { len });
+            if is_better {
+                best = (page, len);
+            }
+        }
+        let (page, len) = best;
+        self.set(page, pages, false);
+        self.pages_free -= pages as u16;
+        self.longest = second.max(len - pages) as u16;
         Some(page)
     }
 
     /// Gives back `pages` pages from `page` on, joining free neighbours. They need not be a run
     /// that was taken as one.
-    pub(crate) fn give(&mut self, mut page: u32, pages: u32) {
-        let end = page + pages;
-        assert!(end <= FRAME_PAGES, "pages beyond the frame given back");
-        self.pages_free += pages as u16;
-        assert!(u32::from(self.pages_free) <= FRAME_PAGES, "more pages given back than taken");
-        while page < end {
-            let aligned = page.trailing_zeros().min(ORDER_MAX);
-            let order = aligned.min((end - page).ilog2());
-            self.give_block(page, order);
-            page += 1 << order;
+    pub(crate) fn give(&mut self, page: u32, pages: u32) {
+        assert!(page + pages <= FRAME_PAGES, "pages beyond the frame given back");
+        if pages == 0 {
+            return;
         }
+        self.set(page, pages, true);
+        self.pages_free += pages as u16;
+        let end = self.end_of_run(page + pages - 1);
+        let first = self.first_of_run(page);
+        self.longest = self.longest.max((end - first) as u16);
     }
 
-    /// Bit `k` says that a block of order `k` is free.
-    pub(crate) fn orders(&self) -> u16 {
-        self.orders
+    /// Length of the longest run of free pages.
+    pub(crate) fn longest(&self) -> u32 {
+        u32::from(self.longest)
     }
 
     #[cfg(test)]
@@ -73,58 +73,61 @@ impl Frame {
         u32::from(self.pages_free)
     }
 
-    fn give_block(&mut self, page: u32, mut order: u32) {
-        let mut node = (FRAME_PAGES + page) >> order;
-        debug_assert!(!self.overlaps_free(node, order), "pages given back twice");
-        while node > 1 && self.is_free(node ^ 1) {
-            self.clear(node ^ 1, order);
-            node /= 2;
-            order += 1;
-        }
-        self.free[node as usize / 64] |= 1 << (node % 64);
-        self.orders |= 1 << order;
+    /// Runs of free pages, lowest first, with their lengths.
+    fn runs(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let first = self.next(at, true).filter(|first| *first < FRAME_PAGES)?;
+            let end = self.next(first, false).unwrap_or(FRAME_PAGES);
+            at = end;
+            Some((first, end - first))
+        })
     }
 
-    fn clear(&mut self, node: u32, order: u32) {
-        self.free[node as usize / 64] &= !(1 << (node % 64));
-        if self.level(order).is_none() {
-            self.orders &= !(1 << order);
-        }
-    }
-
-    fn first_free(&self, order: u32) -> u32 {
-        self.level(order).expect("the mask of orders says that a block is free")
-    }
-
-    /// The first free node of this order.
-    fn level(&self, order: u32) -> Option<u32> {
-        let first = FRAME_PAGES >> order;
-        if first < 64 {
-            let word = self.free[0] & (((1 << first) - 1) << first);
-            return (word != 0).then(|| word.trailing_zeros());
-        }
-        let words = first as usize / 64..first as usize / 32;
-        let at = words.clone().find(|at| self.free[*at] != 0)?;
-        Some(at as u32 * 64 + self.free[at].trailing_zeros())
-    }
-
-    fn is_free(&self, node: u32) -> bool {
-        self.free[node as usize / 64] & (1 << (node % 64)) != 0
-    }
-
-    /// Whether this block, one above or one below is free.
-    fn overlaps_free(&self, node: u32, order: u32) -> bool {
-        let above = (0..=ORDER_MAX - order).any(|up| self.is_free(node >> up));
-        let below = (1..=order).any(|down| {
-            (node << down..(node + 1) << down).any(|descendant| self.is_free(descendant))
+    /// The first page from `page` on that is free, or is not.
+    fn next(&self, page: u32, is_free: bool) -> Option<u32> {
+        let flip = if is_free { 0 } else { u64::MAX };
+        let from = page as usize / 64;
+        let words = self.free.iter().enumerate().skip(from);
+        let mut masked = words.map(|(at, word)| {
+            let below = if at == from { (1_u64 << (page % 64)) - 1 } else { 0 };
+            (at as u32, (word ^ flip) & !below)
         });
-        above || below
+        let (at, word) = masked.find(|(_, word)| *word != 0)?;
+        Some(at * 64 + word.trailing_zeros())
     }
-}
 
-/// The order of the smallest block of at least this many pages.
-pub(crate) fn order_of(pages: u32) -> u32 {
-    pages.next_power_of_two().ilog2()
+    /// Where the run of free pages ends that this free page is in.
+    fn end_of_run(&self, page: u32) -> u32 {
+        self.next(page, false).unwrap_or(FRAME_PAGES)
+    }
+
+    /// Where the run of free pages begins that this free page is in.
+    fn first_of_run(&self, page: u32) -> u32 {
+        let last = page as usize / 64;
+        let words = self.free.iter().enumerate().take(last + 1).rev();
+        let mut masked = words.map(|(at, word)| {
+            let above = if at == last { !(u64::MAX >> (63 - page % 64)) } else { 0 };
+            (at as u32, !word & !above)
+        });
+        let taken = masked.find(|(_, word)| *word != 0);
+        taken.map_or(0, |(at, word)| at * 64 + 64 - word.leading_zeros())
+    }
+
+    /// Says of pages that they are free, or that they are not, which was otherwise before.
+    fn set(&mut self, page: u32, pages: u32, is_free: bool) {
+        let end = page + pages;
+        for (at, word) in (0_u32..).zip(&mut self.free) {
+            let (from, to) = (page.max(at * 64), end.min(at * 64 + 64));
+            if from >= to {
+                continue;
+            }
+            let mask = (u64::MAX >> (64 - (to - from))) << (from % 64);
+            let were = if is_free { *word & mask == 0 } else { *word & mask == mask };
+            assert!(were, "pages given back twice, or taken twice");
+            *word ^= mask;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -133,15 +136,21 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_tail_of_a_block_stays_free_and_all_joins_again() {
+    fn runs_lie_side_by_side_and_all_joins_again() {
         let mut frame = Frame::empty();
-        assert_eq!(frame.take(18), Some(0));
-        assert_eq!(frame.pages_free(), FRAME_PAGES - 18);
-        assert_eq!(frame.take(8), Some(24), "the best fit is the tail of the first block");
-        assert_eq!(frame.take(512), None);
-        frame.give(24, 8);
-        frame.give(0, 18);
-        assert_eq!(frame.orders(), 1 << ORDER_MAX);
+        for at in 0..102 {
+            assert_eq!(frame.take(5), Some(at * 5));
+        }
+        assert_eq!((frame.take(5), frame.longest()), (None, 2));
+        frame.give(10, 5);
+        frame.give(500, 5);
+        assert_eq!(frame.longest(), 5);
+        assert_eq!(frame.take(2), Some(510), "the shortest run that has them");
+        frame.give(510, 2);
+        frame.give(505, 5);
+        assert_eq!(frame.longest(), 12);
+        (0..100).filter(|at| *at != 2).for_each(|at| frame.give(at * 5, 5));
+        assert_eq!(frame.longest(), FRAME_PAGES);
     }
 
     #[test]
@@ -162,6 +171,8 @@ mod tests {
             let mut used = [false; FRAME_PAGES as usize];
             let mut runs: Vec<(u32, u32)> = Vec::new();
             for (free, pages, pick) in steps {
+                let longest = used.split(|used| *used).map(<[bool]>::len).max().unwrap_or(0);
+                prop_assert_eq!(frame.longest() as usize, longest);
                 if free && !runs.is_empty() {
                     let at = pick.index(runs.len());
                     let (page, pages) = runs.swap_remove(at);
@@ -175,9 +186,7 @@ mod tests {
                     span.fill(true);
                     runs.push((page, pages));
                 } else {
-                    let block = pages.next_power_of_two() as usize;
-                    let fits = used.chunks(block).any(|chunk| chunk.iter().all(|used| !used));
-                    prop_assert!(!fits, "an aligned free block was not found");
+                    prop_assert!(longest < pages as usize, "a free run was not found");
                 }
                 prop_assert_eq!(
                     frame.pages_free() as usize,
@@ -187,7 +196,7 @@ mod tests {
             for (page, pages) in runs {
                 frame.give(page, pages);
             }
-            prop_assert_eq!(frame.orders(), 1 << ORDER_MAX);
+            prop_assert_eq!(frame.longest(), FRAME_PAGES);
         }
     }
 }

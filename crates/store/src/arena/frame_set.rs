@@ -43,6 +43,11 @@ impl FrameSet {
         }
     }
 
+    pub(crate) fn contains(&self, member: u32) -> bool {
+        let words = self.levels.first().map(Vec::as_slice).unwrap_or_default();
+        words.get(member as usize / 64).is_some_and(|word| word & 1 << (member % 64) != 0)
+    }
+
     pub(crate) fn first(&self) -> Option<u32> {
         self.descend(u64::trailing_zeros)
     }
@@ -84,6 +89,7 @@ mod tests {
                 } else if model.remove(&member) {
                     set.remove(member);
                 }
+                prop_assert_eq!(set.contains(member), insert);
                 prop_assert_eq!(set.first(), model.first().copied());
                 prop_assert_eq!(set.last(), model.last().copied());
             }

@@ -97,6 +97,17 @@ impl Mapping {
         self.advise(start, bytes, Advice::LinuxHugepage);
     }
 
+    /// Has the kernel give cleared pages where there are none yet. What is in others stays as it is,
+    /// whoever uses them meanwhile.
+    ///
+    /// # Errors
+    /// The kernel is older than Linux 5.14, or has no memory.
+    pub(crate) fn populate(&self, start: u64, bytes: u32) -> rustix::io::Result<()> {
+        let at = self.pointer(start, bytes);
+        // SAFETY: the pages are inside the mapping, and this advice changes no contents.
+        unsafe { madvise(at.as_ptr().cast(), bytes as usize, Advice::LinuxPopulateWrite) }
+    }
+
     fn advise(&self, start: u64, bytes: u32, advice: Advice) {
         let at = self.pointer(start, bytes);
         // SAFETY: the pages are inside the mapping, and this advice changes no contents. A kernel

@@ -8,6 +8,7 @@
 //! Locking: one mutex guards all bookkeeping. It is the innermost lock of the crate: nothing is
 //! called under it, wakers are woken and the owner is asked after it has been let go.
 
+mod ahead;
 mod fills;
 mod frame;
 mod frame_set;
@@ -20,6 +21,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+pub use ahead::Ahead;
 pub(crate) use fills::Claim;
 pub(crate) use mapping::Mapping;
 pub use placement::{NODE_MAX, Placement};

@@ -1,22 +1,33 @@
 //! Parts of pages for small pieces, as numbers only.
 //!
-//! A run of 1 to 16 pages is cut into at most 64 slots of one size class; a word says which are
+//! A run of 1 to 32 pages is cut into at most 64 slots of one size class; a word says which are
 //! free. A run whose last slot comes back is returned to the pages at once.
 
 use super::pages::PageRun;
-use crate::limits::{PAGE_BYTES, SLAB_BYTES_MAX, SLAB_RUN_PAGES_MAX, SLAB_STEP_BYTES};
+use crate::limits::{PAGE_BYTES, SLAB_BYTES_MAX, SLAB_BYTES_MIN, SLAB_RUN_PAGES_MAX, SLAB_STEPS};
 
-const CLASSES: usize = (SLAB_BYTES_MAX / SLAB_STEP_BYTES) as usize;
+const CLASSES: usize = class_of(SLAB_BYTES_MAX) + 1;
 const SLOTS_MAX: u32 = u64::BITS;
+/// The fewest slots of a run, so that what describes it costs each little. Long runs of many sizes would
+/// mostly be unused where memory is small.
+const SLOTS_WANTED: u32 = 4;
+/// A run leaves over this part of itself at most.
+const LEFT_PART: u32 = 40;
 
 /// All runs that are cut into parts.
-#[derive(Default)]
 pub(crate) struct Slabs {
     slabs: Vec<Slab>,
     vacant: Vec<u32>,
     /// By class: the slabs with a free slot.
     partial: [Vec<u32>; CLASSES],
     free_bytes: u64,
+}
+
+impl Default for Slabs {
+    fn default() -> Self {
+        let partial = std::array::from_fn(|_| Vec::new());
+        Self { slabs: Vec::new(), vacant: Vec::new(), partial, free_bytes: 0 }
+    }
 }
 
 /// A slot that was taken.
@@ -126,25 +137,61 @@ impl Slab {
     }
 }
 
-/// How many pages a new run for parts of this size should have, and how many it must have.
+/// How many pages a new run for parts of this size should have, and how many it must have. It is
+/// the shortest that leaves hardly anything over.
 pub(crate) fn run_pages(bytes: u32) -> (u32, u32) {
-    let useful = (SLOTS_MAX * slot_bytes_of(bytes)).div_ceil(PAGE_BYTES as u32);
-    (useful.min(SLAB_RUN_PAGES_MAX), 1)
+    let slot = slot_bytes_of(bytes);
+    let is_tight = |pages: &u32| {
+        let run = pages * PAGE_BYTES as u32;
+        (run - (run / slot).min(SLOTS_MAX) * slot) * LEFT_PART <= run
+    };
+    let mut lengths = (SLOTS_WANTED * slot).div_ceil(PAGE_BYTES as u32)..=SLAB_RUN_PAGES_MAX;
+    (lengths.find(is_tight).unwrap_or(SLAB_RUN_PAGES_MAX), 1)
 }
 
 /// The size of the slot for this many bytes.
-pub(crate) fn slot_bytes_of(bytes: u32) -> u32 {
-    bytes.max(1).next_multiple_of(SLAB_STEP_BYTES)
+pub(crate) const fn slot_bytes_of(bytes: u32) -> u32 {
+    size_of_slot(bytes).0
 }
 
-fn class_of(bytes: u32) -> usize {
-    (slot_bytes_of(bytes) / SLAB_STEP_BYTES) as usize - 1
+const fn class_of(bytes: u32) -> usize {
+    size_of_slot(bytes).1
+}
+
+/// The size of the slot for this many bytes, and the number of its class.
+const fn size_of_slot(bytes: u32) -> (u32, usize) {
+    let bytes = if bytes < SLAB_BYTES_MIN { SLAB_BYTES_MIN } else { bytes };
+    let (mut from, mut class, mut tier) = (SLAB_BYTES_MIN, 0, 0);
+    loop {
+        let (to, step) = SLAB_STEPS[tier];
+        if bytes <= to {
+            let steps = (bytes - from).div_ceil(step);
+            return (from + steps * step, class + steps as usize);
+        }
+        class += ((to - from) / step) as usize;
+        (from, tier) = (to, tier + 1);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn parts_of_every_size_fill_their_runs() {
+        for bytes in 1..=SLAB_BYTES_MAX {
+            let (slot, (pages, _)) = (slot_bytes_of(bytes), run_pages(bytes));
+            assert!((1..=SLAB_RUN_PAGES_MAX).contains(&pages) && class_of(slot) == class_of(bytes));
+            assert!(
+                slot >= bytes && slot - bytes < SLAB_BYTES_MIN.max(slot / 16),
+                "{bytes} B: {slot}"
+            );
+            let run = pages * PAGE_BYTES as u32;
+            let slots = (run / slot).min(SLOTS_MAX);
+            assert!((run - slots * slot) * LEFT_PART <= run, "{bytes} B: {slots} in {pages} pages");
+        }
+    }
 
     proptest! {
         #[test]
@@ -168,7 +215,7 @@ mod tests {
                     runs_out += 1;
                     slabs.take(bytes).expect("a run was just added")
                 });
-                prop_assert!(slot.bytes >= bytes && slot.bytes < bytes + SLAB_STEP_BYTES);
+                prop_assert!(slot.bytes >= bytes && slot.bytes == slot_bytes_of(bytes));
                 let end = slot.start + u64::from(slot.bytes);
                 prop_assert!(end <= u64::from(next_page) * PAGE_BYTES);
                 let apart = |other: &Slot| {

@@ -94,6 +94,29 @@ impl State {
         self.metadata_bytes = left.expect("no more metadata is released than was charged");
     }
 
+    /// The frame that would be taken from the kernel next, where the limit has room for it and for as much
+    /// metadata: what has to be given back soon is not worth taking ahead.
+    pub(super) fn next_frame(&self) -> Option<u32> {
+        let after = self.committed_bytes() + 2 * FRAME_BYTES + self.metadata_bytes;
+        let has_room = after <= self.limit_bytes && self.hollow.is_empty();
+        self.pages.next_uncommitted().filter(|_| has_room)
+    }
+
+    /// Takes that frame.
+    pub(super) fn commit_frame(&mut self) {
+        self.pages.commit();
+    }
+
+    /// Whether nothing of a frame is ours.
+    pub(super) fn is_uncommitted(&self, frame: u32) -> bool {
+        self.pages.is_uncommitted(frame)
+    }
+
+    /// Bytes of whole pages that are free in the frames there are.
+    pub(super) fn ready_bytes(&self) -> u64 {
+        u64::from(self.pages.committed()) * FRAME_BYTES - self.pages.used() * PAGE_BYTES
+    }
+
     /// After something was given back: pays debts, and serves the queue. Returns how many were
     /// served.
     pub(super) fn settle(&mut self, mapping: &Mapping, wakes: &mut WakeList) -> u64 {

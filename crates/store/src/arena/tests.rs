@@ -266,7 +266,7 @@ fn a_piece_is_charged_what_it_costs() {
     let before = arena.stats().metadata_bytes;
     let piece = arena.allocate(1);
     assert_eq!(arena.stats().metadata_bytes - before, PIECE_METADATA_BYTES);
-    assert_eq!(arena.stats().used_bytes, 256);
+    assert_eq!(arena.stats().used_bytes, 64);
     drop(piece);
 }
 

@@ -290,6 +290,16 @@ impl Body {
         self.standing.set(standing);
     }
 
+    /// The number of its insertion on the disk that had it last; 0 where none is known.
+    pub fn stored_number(&self) -> u64 {
+        self.standing.number()
+    }
+
+    /// Says under which number a disk has it.
+    pub fn set_stored_number(&self, number: u64) {
+        self.standing.set_number(number);
+    }
+
     /// Keeps something of the owner's for as long as the body; only the first call counts.
     pub fn attach(&self, what: Arc<dyn Any + Send + Sync>) {
         let _ = self.attached.set(what);

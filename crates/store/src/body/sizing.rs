@@ -7,9 +7,12 @@ use crate::limits::{
 
 const PAGE: u32 = PAGE_BYTES as u32;
 
-/// Up to this many pages a run is taken as it is; longer ones are cut to a multiple of a sixteenth
-/// of their block, so that what the block has left is of a size others can use.
-const EXACT_PAGES_MAX: u32 = 16;
+/// Up to this many pages the parts of a run that is not to be had in one may be a quarter of it, and of
+/// longer ones a sixteenth.
+const QUARTERED_PAGES_MAX: u32 = 16;
+
+/// A tail gets a part of a page instead of a page where that saves more than this part of the whole.
+const WORTHWHILE_PART: u64 = 1024;
 
 /// What the writer knows about the bytes to come.
 #[derive(Clone, Copy, Debug)]
@@ -26,9 +29,9 @@ pub(super) struct Outlook {
 
 /// The piece to ask for.
 ///
-/// A body of known length gets pieces that waste at most 1 KiB in all: 1,000,000 bytes are runs of
-/// 240 and 4 pages and 768 bytes of a page; 72,000 are runs of 16 and 1 pages and 2,560 bytes of a
-/// page. When nothing is known, pieces double from 16 KiB.
+/// A body of known length gets a run of pages, and a part of a page for its tail where a page would
+/// waste much: 72,000 bytes are 17 pages and 2,432 bytes of a page; 1,000,000 are 244 pages and 576
+/// bytes of one. When nothing is known, pieces double from 16 KiB.
 pub(super) fn need(outlook: Outlook) -> Need {
     let best = match (outlook.window_bytes, outlook.gap_bytes) {
         (Some(window), gap) => {
@@ -36,7 +39,7 @@ pub(super) fn need(outlook: Outlook) -> Need {
             (window / 2).min(gap.unwrap_or(u64::MAX)).min(TRANSIT_PIECE_BYTES_MAX.into()) as u32
         }
         (None, None) => doubled(outlook),
-        (None, Some(gap)) => exact(gap, outlook.written_bytes),
+        (None, Some(gap)) => exact(gap),
     };
     let best_pages = best.div_ceil(PAGE);
     if best <= SLAB_BYTES_MAX {
@@ -46,9 +49,9 @@ pub(super) fn need(outlook: Outlook) -> Need {
         let least = best.min(PIECE_BYTES_MIN);
         return Need { best, good: least, least };
     }
-    if best_pages > EXACT_PAGES_MAX {
+    if best_pages > QUARTERED_PAGES_MAX {
         let good = (best / 16).max(PIECE_BYTES_MIN);
-        return Need { best, good, least: (best / 32).clamp(PAGE, PIECE_BYTES_MIN) };
+        return Need { best, good, least: 2 * PAGE };
     }
     Need { best, good: best_pages.div_ceil(4) * PAGE, least: PAGE }
 }
@@ -62,28 +65,21 @@ fn doubled(outlook: Outlook) -> u32 {
 }
 
 /// The first piece of `bytes` that are known to come.
-fn exact(bytes: u64, written_bytes: u64) -> u32 {
+fn exact(bytes: u64) -> u32 {
     if bytes <= u64::from(SLAB_BYTES_MAX) {
         return bytes as u32;
     }
-    // A tail that fits a part of a page gets one, last.
-    let has_part = (1..=u64::from(SLAB_BYTES_MAX)).contains(&(bytes % PAGE_BYTES));
+    let tail = bytes % PAGE_BYTES;
+    let has_part = (1..=u64::from(SLAB_BYTES_MAX)).contains(&tail)
+        && (PAGE_BYTES - tail) * WORTHWHILE_PART > bytes;
     let pages = if has_part { bytes / PAGE_BYTES } else { bytes.div_ceil(PAGE_BYTES) };
-    let pages = pages.clamp(1, u64::from(PIECE_BYTES_MAX) / PAGE_BYTES) as u32;
-    let run = if pages > EXACT_PAGES_MAX {
-        pages - pages % (pages.next_power_of_two() / 16)
-    } else if written_bytes == 0 {
-        pages
-    } else {
-        1 << pages.ilog2()
-    };
-    run * PAGE
+    pages.min(u64::from(PIECE_BYTES_MAX) / PAGE_BYTES) as u32 * PAGE
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::{SLAB_STEP_BYTES, TRANSIT_WINDOW_BYTES_LEAST, TRANSIT_WINDOW_BYTES_MIN};
+    use crate::limits::{TRANSIT_WINDOW_BYTES_LEAST, TRANSIT_WINDOW_BYTES_MIN};
 
     /// The best pieces of a body of known length.
     fn pieces(total: u64) -> Vec<u32> {
@@ -109,15 +105,16 @@ mod tests {
         assert_eq!(pieces(100), [100]);
         assert_eq!(pieces(4097), [4096, 1]);
         assert_eq!(pieces(5 * 4096), [5 * 4096]);
-        assert_eq!(pieces(72_000), [16 * 4096, 4096, 2368]);
-        assert_eq!(pieces(1_000_000), [240 * 4096, 4 * 4096, 576]);
+        assert_eq!(pieces(20_000), [4 * 4096, 3616]);
+        assert_eq!(pieces(72_000), [17 * 4096, 2368]);
+        assert_eq!(pieces(1_000_000), [244 * 4096, 576]);
         assert_eq!(pieces(1 << 20), [1 << 20]);
         for total in (1..3_000_000).step_by(997) {
             let pieces = pieces(total);
-            let rounded: u64 =
-                pieces.iter().map(|piece| u64::from(piece.next_multiple_of(SLAB_STEP_BYTES))).sum();
-            assert!(rounded <= total + 1024, "{total}: {pieces:?}");
-            assert!(pieces.len() as u64 <= 6 + total / (1 << 20), "{total}: {pieces:?}");
+            let rounded = |piece: &u32| u64::from(piece.next_multiple_of(128));
+            let rounded: u64 = pieces.iter().map(rounded).sum();
+            assert!(rounded <= total + total / WORTHWHILE_PART + 128, "{total}: {pieces:?}");
+            assert!(pieces.len() as u64 <= 2 + total / (1 << 20), "{total}: {pieces:?}");
         }
     }
 

@@ -19,15 +19,18 @@ pub enum Standing {
     Exempt,
 }
 
-/// A [`Standing`] that all may change.
+/// A [`Standing`] that all may change, and the number under which a disk has the body.
 #[derive(Debug, Default)]
-pub(super) struct SharedStanding(AtomicU64);
+pub(super) struct SharedStanding {
+    word: AtomicU64,
+    number: AtomicU64,
+}
 
 const KIND_SHIFT: u32 = 32;
 
 impl SharedStanding {
     pub(super) fn get(&self) -> Standing {
-        let word = self.0.load(Relaxed);
+        let word = self.word.load(Relaxed);
         let generation = word as u32;
         match word >> KIND_SHIFT {
             0 => Standing::Refused(generation),
@@ -44,7 +47,15 @@ impl SharedStanding {
             Standing::Kept(generation) => (2, generation),
             Standing::Exempt => (3, 0),
         };
-        self.0.store(kind << KIND_SHIFT | u64::from(generation), Relaxed);
+        self.word.store(kind << KIND_SHIFT | u64::from(generation), Relaxed);
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number.load(Relaxed)
+    }
+
+    pub(super) fn set_number(&self, number: u64) {
+        self.number.store(number, Relaxed);
     }
 }
 

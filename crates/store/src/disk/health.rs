@@ -3,7 +3,7 @@
 use super::codec::mix;
 use super::device::IoError;
 use super::limits::{BLOCK_BYTES, IO_TIMEOUT};
-use super::pace::{Pace, ReadTimes};
+use super::pace::{Pace, ReadTimes, Second};
 use super::volume::Volume;
 use super::writer::Writer;
 use crate::error::DiskError;
@@ -20,6 +20,8 @@ const FAILURE_WINDOW: Duration = Duration::from_secs(10);
 const STALL_MAX: Duration = Duration::from_secs(1);
 /// How often it is judged whether a disk is slow.
 const JUDGED_EVERY: Duration = Duration::from_secs(1);
+/// Bytes in such a time at which a disk is written to; its journal alone is less.
+const MUCH_BYTES: u64 = 1 << 20;
 /// What a probe reads.
 const PROBE_BYTES: usize = 16 << 10;
 /// How long a probe is waited for. A disk that takes longer is slow, and the thread that asks has
@@ -119,6 +121,8 @@ pub(super) struct Watch<'a> {
     /// Known longer than the volume is open.
     pace: &'a mut Pace,
     judged: Instant,
+    /// Bytes written until then.
+    written: u64,
     seen: ReadTimes,
     window: Instant,
     failures: u64,
@@ -141,6 +145,7 @@ impl<'a> Watch<'a> {
             number,
             pace,
             judged: now,
+            written: volume.books().written.total(),
             seen: volume.device().read_times(),
             window: now,
             failures: volume.failures(),
@@ -207,10 +212,17 @@ impl<'a> Watch<'a> {
         let times = self.volume.device().read_times();
         let reads = times.since(self.seen);
         self.levels.set(self.number, reads.mean_us());
-        let beside = self.levels.beside(self.number);
+        let peers_us = self.levels.beside(self.number);
+        let written = self.volume.books().written.total();
+        let is_written = written.saturating_sub(self.written) >= MUCH_BYTES;
+        self.written = written;
         self.random = self.random.wrapping_add(1);
-        let (volume, random) = (&self.volume, mix(self.random));
-        self.pace.judge(reads, beside, now, || probe(volume, random));
+        let (volume, mut random) = (&self.volume, mix(self.random));
+        let second = Second { reads, is_written, peers_us };
+        self.pace.judge(second, now, || {
+            random = mix(random);
+            probe(volume, random)
+        });
         // Without the probe: it says what the disk does, and not what its users see.
         self.seen = self.volume.device().read_times();
     }

@@ -30,7 +30,12 @@ pub struct Description {
 
 /// A new number for an insertion; no other has or had it.
 pub(crate) fn object_id(common: &Common, key: u128) -> u128 {
-    u128::from(common.next_seq()) << 64 | u128::from(super::codec::mix(key as u64))
+    object_of(common.next_seq(), key)
+}
+
+/// The insertion of a resource that got this number.
+pub(super) fn object_of(number: u64, key: u128) -> u128 {
+    u128::from(number) << 64 | u128::from(super::codec::mix(key as u64))
 }
 
 /// The longest chunk of a long object on such a device: whole pages, so that chunks are joined in
@@ -76,7 +81,7 @@ impl Description {
         self.meta.len() <= META_BYTES_MAX && self.tags.len() <= TAGS_MAX
     }
 
-    fn head(self, object: u128, total: u64) -> RecordHead {
+    pub(super) fn head(self, object: u128, total: u64) -> RecordHead {
         RecordHead {
             kind: Kind::Head,
             segment_seq: 0,
@@ -113,13 +118,13 @@ fn leases(body: &Arc<Body>, start: u64, end: u64) -> Option<Vec<Lease>> {
 }
 
 impl Writer {
-    /// Writes an object whose bytes are all in memory. It can be found when it was written; see
-    /// [`Writer::submit`].
+    /// Writes an object whose bytes are all in memory, and returns its number. It can be found when it
+    /// was written; see [`Writer::submit`].
     ///
     /// # Errors
     /// [`DiskError::NotWhole`] where bytes are missing, [`DiskError::RecordTooLong`] where its
     /// description does not fit, or the device failed.
-    pub fn store(&mut self, description: Description, body: &Arc<Body>) -> Result<(), DiskError> {
+    pub fn store(&mut self, description: Description, body: &Arc<Body>) -> Result<u64, DiskError> {
         let total = body.total().filter(|_| body.is_complete()).ok_or(DiskError::NotWhole)?;
         let geometry = *self.volume.geometry();
         let object = object_id(&self.volume.common, description.key);
@@ -132,12 +137,13 @@ impl Writer {
             let parts = leases(body, start, end).ok_or(DiskError::NotWhole)?;
             let parts: Vec<&[u8]> = parts.iter().map(|lease| &**lease).collect();
             if is_last {
-                return self.store_head(description, object, (total, chunk), &parts);
+                self.store_head(description, object, (total, chunk), &parts)?;
+                break;
             }
             self.store_chunk(description.key, object, number, chunk, &parts)?;
             start = end;
         }
-        Ok(())
+        Ok((object >> 64) as u64)
     }
 
     /// Writes a chunk of a long object.
@@ -174,6 +180,8 @@ impl Writer {
         head.chunk_bytes = chunk_bytes;
         head.payload_bytes = payload as u32;
         head.sums = sums(parts, self.volume.geometry().check_bytes);
-        self.append(Stream::New, head, parts)
+        self.append(Stream::New, head, parts)?;
+        self.volume.counts.objects_written.add(1);
+        Ok(())
     }
 }

@@ -103,6 +103,16 @@ pub const WRITE_DELAY: Duration = Duration::from_millis(50);
 /// How long a purge waits for others to be made durable with it.
 pub const PURGE_DELAY: Duration = Duration::from_millis(5);
 
+/// How often an object's new words are written whose origin is asked for them again and again.
+pub const RENEWAL_EVERY: Duration = Duration::from_secs(60);
+
+/// Objects of one disk whose renewals within [`RENEWAL_EVERY`] are put together: 8 MiB of memory.
+/// Renewals of more are left out.
+pub const RENEWALS_MAX: usize = 1 << 16;
+
+/// Bytes of renewals that wait for that, for each disk.
+pub const RENEWALS_BYTES_MAX: usize = 16 << 20;
+
 /// How often a drive's own cache is flushed. A power cut loses at most this much, besides what had
 /// not been written.
 pub const FLUSH_EVERY: Duration = Duration::from_secs(5);

@@ -12,7 +12,7 @@
 //! | `record`, `segment`, `table` | what the log is made of |
 //! | `index`, `growth` | where records are |
 //! | `journal`, `checkpoint`, [`purges`], [`notes`] | what must not be forgotten |
-//! | `writer`, `intake`, `reclaim`, `stream` | the one that writes, and what it is given |
+//! | `writer`, `intake`, `renewal`, `reclaim`, `stream` | the one that writes, and what it is given |
 //! | `read`, `part`, `volume` | what all may ask of a disk |
 //! | [`recovery`] | making and opening a volume |
 //! | [`ring`] | the kernel's queue for I/O, one for each thread |
@@ -42,6 +42,7 @@ mod read;
 mod reclaim;
 mod record;
 pub mod recovery;
+mod renewal;
 pub mod ring;
 mod segment;
 mod set;

@@ -7,16 +7,27 @@
 //! more rarely than they do usually, and where a read made for the purpose, by a thread that waits for
 //! nothing else, is late too; and one such second is not enough.
 //!
-//! The mean is watched rather than a quantile: two sums per disk, and slow reads outweigh the others
-//! in it. Reads that do not end at all are noticed by [`super::health`].
+//! What is usual is learned as a distribution, of the seconds in which the disk was written to and of the
+//! others apart: its own writes may make a drive's reads take long. A second is late that takes many times
+//! longer than usual, and longer than hardly a second of this disk does.
+//!
+//! Of a second the mean is watched rather than a quantile: two sums per disk, and slow reads outweigh the
+//! others in it. Reads that do not end at all are noticed by [`super::health`].
 
 use std::time::{Duration, Instant};
 
 /// How many times longer than usual, and than beside it, reads take on a slow disk.
 const LATE_TIMES: f64 = 10.0;
-/// Reads that take less than this are in time whatever is usual: it is twice what a read of a slow
-/// disk is waited for, and more than a queue on a working drive costs.
+/// Reads that take less than this are in time until what is usual is known: it is twice what a read of a
+/// slow disk is waited for, and more than a queue on a working drive costs.
 const LATE_MIN: Duration = Duration::from_millis(100);
+/// Reads that take less than this are in time whatever is usual: a processor with other work costs that.
+const LATE_LEAST: Duration = Duration::from_millis(3);
+/// Seconds after which what is usual is known.
+const KNOWN_SECONDS: f64 = 60.0;
+/// How many standard deviations of the logarithm a late second is above the mean: one of a thousand
+/// million is where they are distributed as logarithms of such seconds nearly are.
+const DEVIATIONS: f64 = 6.0;
 /// What is taken for usual at most, and while nothing is known: more than a drive with turning plates
 /// needs. So a disk that was slow from the beginning is found out too.
 const USUAL_MAX: Duration = Duration::from_millis(25);
@@ -33,6 +44,9 @@ const GOOD_SECONDS: u32 = 10;
 const GOOD_SECONDS_STALLED: u32 = 1;
 /// Each time a disk becomes suspect again this soon after it was, twice as many are wanted.
 const RELAPSE: Duration = Duration::from_secs(600);
+/// Reads for the purpose, one after another, that all have to be late where that is less than
+/// [`LATE_MIN`].
+const PROBES: u32 = 3;
 /// The most that are wanted.
 const GOOD_SECONDS_MAX: u32 = 320;
 
@@ -61,14 +75,62 @@ impl ReadTimes {
     }
 }
 
+/// A second of a disk.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Second {
+    /// Reads that ended in it.
+    pub(super) reads: ReadTimes,
+    /// Whether much was written.
+    pub(super) is_written: bool,
+    /// How long reads took of the disks beside it, in microseconds.
+    pub(super) peers_us: Option<f64>,
+}
+
+/// What is usual for a disk.
+#[derive(Clone, Copy, Debug)]
+struct Usual {
+    /// How long a read takes.
+    read_us: f64,
+    /// The time between the ends of two reads while there are any.
+    step_us: f64,
+    /// Mean and variance of the logarithm of how many microseconds a read takes.
+    log: f64,
+    log_variance: f64,
+    /// Seconds it was learned from, as far as they count.
+    seconds: f64,
+}
+
+impl Usual {
+    const fn new() -> Self {
+        let us = USUAL_MAX.as_micros() as f64;
+        Self { read_us: us, step_us: us, log: 0.0, log_variance: 0.0, seconds: 0.0 }
+    }
+
+    fn learn(&mut self, mean_us: f64, step_us: f64) {
+        self.seconds = (self.seconds + 1.0).min(USUAL_SECONDS);
+        self.read_us += (mean_us - self.read_us) / self.seconds;
+        self.step_us += (step_us - self.step_us) / self.seconds;
+        let off = mean_us.max(1.0).ln() - self.log;
+        self.log += off / self.seconds;
+        let squared = off * (mean_us.max(1.0).ln() - self.log);
+        self.log_variance += (squared - self.log_variance) / self.seconds;
+    }
+
+    /// How long a read may take on the average, where disks beside this one take `peers_us`.
+    fn limit(&self, peers_us: Option<f64>) -> Duration {
+        let usual = self.read_us.min(micros(USUAL_MAX)).max(peers_us.unwrap_or(0.0));
+        let rare = (self.log + DEVIATIONS * self.log_variance.max(0.0).sqrt()).exp();
+        let rare = Duration::from_micros(rare.min(1e9) as u64).clamp(LATE_LEAST, LATE_MIN);
+        let least = if self.seconds < KNOWN_SECONDS { LATE_MIN } else { rare };
+        Duration::from_micros((usual * LATE_TIMES) as u64).max(least)
+    }
+}
+
 /// What is known of a disk's speed.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// How long a read takes.
-    usual_us: f64,
-    /// The time between the ends of two reads while there are any.
-    step_us: f64,
-    learned: f64,
+    /// In seconds without writes, and with them.
+    usual: [Usual; 2],
     slow_seconds: u32,
     suspicion: Option<Suspicion>,
     /// When the last suspicion ended, and how many good seconds it took.
@@ -84,14 +146,7 @@ struct Suspicion {
 
 impl Pace {
     pub(super) fn new() -> Self {
-        Self {
-            usual_us: micros(USUAL_MAX),
-            step_us: micros(USUAL_MAX),
-            learned: 0.0,
-            slow_seconds: 0,
-            suspicion: None,
-            last: None,
-        }
+        Self { usual: [Usual::new(); 2], slow_seconds: 0, suspicion: None, last: None }
     }
 
     /// Why the disk is suspect, while it is.
@@ -99,46 +154,48 @@ impl Pace {
         self.suspicion.as_ref().map(|suspicion| suspicion.why.as_str())
     }
 
-    /// How long a read may take on the average, where disks beside this one take `peers_us`.
-    fn limit(&self, peers_us: Option<f64>) -> Duration {
-        let usual = self.usual_us.min(micros(USUAL_MAX)).max(peers_us.unwrap_or(0.0));
-        Duration::from_micros((usual * LATE_TIMES) as u64).max(LATE_MIN)
-    }
-
     /// Judges a second by its reads, and by a probe where these are late or the disk is suspect. A
     /// second without reads says nothing of a disk that is not.
     pub(super) fn judge(
         &mut self,
-        reads: ReadTimes,
-        peers_us: Option<f64>,
+        second: Second,
         now: Instant,
-        probe: impl FnOnce() -> Option<Duration>,
+        mut probe: impl FnMut() -> Option<Duration>,
     ) {
-        let is_late = self.is_late(reads, peers_us);
-        if reads.count == 0 && self.suspicion.is_none() {
+        let is_late = self.is_late(second);
+        if second.reads.count == 0 && self.suspicion.is_none() {
             return;
         }
-        let took = if is_late || self.suspicion.is_some() { probe() } else { None };
-        self.note(took.filter(|took| *took > self.limit(peers_us)), now);
+        let limit = self.usual[usize::from(second.is_written)].limit(second.peers_us);
+        let mut slow = None;
+        if is_late || self.suspicion.is_some() {
+            // A processor with other work makes one of them late, and hardly all.
+            for _ in 0..PROBES {
+                slow = probe().filter(|took| *took > limit);
+                if slow.is_none() || limit >= LATE_MIN {
+                    break;
+                }
+            }
+        }
+        self.note(slow, second, now);
     }
 
     /// Whether reads are late; learns from them where they are as usual.
-    fn is_late(&mut self, reads: ReadTimes, peers_us: Option<f64>) -> bool {
-        let Some(mean_us) = reads.mean_us() else { return false };
-        let step_us = mean_us.min(1e6 / reads.count as f64);
-        if mean_us > micros(self.limit(None)) {
-            return mean_us > micros(self.limit(peers_us))
-                && step_us > self.step_us.min(micros(USUAL_MAX)) * STEP_TIMES;
+    fn is_late(&mut self, second: Second) -> bool {
+        let Some(mean_us) = second.reads.mean_us() else { return false };
+        let step_us = mean_us.min(1e6 / second.reads.count as f64);
+        let usual = &mut self.usual[usize::from(second.is_written)];
+        if mean_us > micros(usual.limit(None)) {
+            return mean_us > micros(usual.limit(second.peers_us))
+                && step_us > usual.step_us.min(micros(USUAL_MAX)) * STEP_TIMES;
         }
-        self.learned = (self.learned + 1.0).min(USUAL_SECONDS);
-        self.usual_us += (mean_us - self.usual_us) / self.learned;
-        self.step_us += (step_us - self.step_us) / self.learned;
+        usual.learn(mean_us, step_us);
         false
     }
 
     /// Takes note of a second: that reads were late and so was the probe, or that one of them was
     /// not.
-    fn note(&mut self, slow: Option<Duration>, now: Instant) {
+    fn note(&mut self, slow: Option<Duration>, second: Second, now: Instant) {
         self.slow_seconds = match slow {
             Some(_) => (self.slow_seconds + 1).min(SLOW_SECONDS),
             None => self.slow_seconds.saturating_sub(1),
@@ -157,7 +214,7 @@ impl Pace {
                 let why = format!(
                     "it is slow: a read took {} ms, {:.1} ms are usual",
                     took.as_millis(),
-                    self.usual_us / 1e3
+                    self.usual[usize::from(second.is_written)].read_us / 1e3
                 );
                 self.suspect(why, GOOD_SECONDS, now);
             }
@@ -193,11 +250,12 @@ mod tests {
     struct Watched {
         pace: Pace,
         now: Instant,
+        is_written: bool,
     }
 
     impl Watched {
         fn new() -> Self {
-            Self { pace: Pace::new(), now: Instant::now() }
+            Self { pace: Pace::new(), now: Instant::now(), is_written: false }
         }
 
         /// Lets seconds pass in which so many reads took so long, and probes as well; whether the
@@ -218,7 +276,8 @@ mod tests {
                 .map(|_| {
                     self.now += Duration::from_secs(1);
                     let probe = || Some(Duration::from_millis(probe_ms));
-                    self.pace.judge(reads, peers_us, self.now, probe);
+                    let is_written = self.is_written;
+                    self.pace.judge(Second { reads, is_written, peers_us }, self.now, probe);
                     self.pace.suspicion().is_some()
                 })
                 .collect()
@@ -240,6 +299,47 @@ mod tests {
             assert_eq!(first, Some(9), "{before} reads a second: {states:?}");
             assert!(disk.pace.suspicion().is_some_and(|why| why.contains("0.8 ms are usual")));
         }
+    }
+
+    /// As its users see it: 60 times is much, whether or not it is 100 ms.
+    #[test]
+    fn a_disk_sixty_times_slower_than_usual_is_suspect_after_ten_seconds() {
+        for (usual_ms, count) in [(0.1, 500), (0.3, 500), (0.8, 100), (1.5, 50)] {
+            let mut disk = Watched::new();
+            assert!(!disk.is_suspect_after(90, count, usual_ms));
+            let slow_ms = usual_ms * 60.0;
+            let states = disk.pass(15, count / 10, slow_ms, slow_ms as u64);
+            let first = states.iter().position(|is_suspect| *is_suspect);
+            assert_eq!(first, Some(9), "{usual_ms} ms: {states:?}");
+            let states = disk.pass(12, count, usual_ms, 0);
+            assert_eq!(states.iter().position(|is_suspect| !is_suspect), Some(9));
+        }
+    }
+
+    /// What a drive does now and then is usual for it: no fixed number of milliseconds says that.
+    #[test]
+    fn a_disk_is_judged_by_its_own_distribution() {
+        let mut disk = Watched::new();
+        for round in 0..60 {
+            let ms = [0.2, 0.4, 8.0, 0.3, 2.0][round % 5];
+            assert!(!disk.is_suspect_after(2, 100, ms));
+        }
+        assert!(!disk.is_suspect_after(60, 10, 12.0), "it takes 8 ms one second in five");
+        assert!(disk.is_suspect_after(15, 2, 110.0));
+    }
+
+    /// Its own writes make reads of a drive late, and that is no reason to write nothing.
+    #[test]
+    fn a_disk_that_is_slow_while_it_is_written_to_is_not_suspect() {
+        let mut disk = Watched::new();
+        assert!(!disk.is_suspect_after(90, 500, 0.2));
+        disk.is_written = true;
+        assert!(!disk.is_suspect_after(120, 40, 15.0), "nothing is known of such seconds yet");
+        disk.is_written = false;
+        assert!(!disk.is_suspect_after(30, 500, 0.2));
+        disk.is_written = true;
+        assert!(!disk.is_suspect_after(60, 40, 15.0), "this is usual");
+        assert!(disk.is_suspect_after(15, 1, 900.0));
     }
 
     #[test]

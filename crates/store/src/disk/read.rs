@@ -43,7 +43,7 @@ pub enum ReadError {
 pub struct Stored {
     pub(super) volume: Arc<Volume>,
     pub(super) object: u128,
-    key: u128,
+    pub(super) key: u128,
     slot: Slot,
     /// Hash of what it is selected by.
     pub variant: u64,
@@ -94,7 +94,10 @@ impl Volume {
                 read = self.read_head(key, slot, false, arena).await;
             }
             match read {
-                Ok(stored) => found.push(stored),
+                Ok(stored) => {
+                    self.counts.hits.add(1);
+                    found.push(self.renewed(stored, arena).await);
+                }
                 Err(ReadError::Miss) => {}
                 Err(ReadError::Damaged) => self.forget(key_hash(key), slot.units_at()),
                 Err(error) => {
@@ -113,7 +116,7 @@ impl Volume {
         Ok(found)
     }
 
-    async fn read_head(
+    pub(super) async fn read_head(
         self: &Arc<Self>,
         key: u128,
         slot: Slot,
@@ -195,7 +198,6 @@ impl Volume {
                 self.payload_of(&head, memory, at, arena)?
             }
         };
-        self.counts.hits.add(1);
         self.index().touch(key_hash(key), slot);
         Ok(Stored {
             volume: Arc::clone(self),
@@ -361,6 +363,11 @@ impl Stored {
             let hash = chunk_hash(self.object, u32::try_from(number).unwrap_or(u32::MAX));
             self.volume.index().chunks(hash).iter().next().is_some()
         })
+    }
+
+    /// The number of its insertion: no other on the disks of the node has it.
+    pub fn number(&self) -> u64 {
+        (self.object >> 64) as u64
     }
 
     /// Takes the object out: it turned out to be of no use.

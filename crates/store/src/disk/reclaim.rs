@@ -166,7 +166,7 @@ fn forget_heads_of_chunks(volume: &Volume, base: u64, entries: &[Entry]) {
 }
 
 /// What describes the record at `offset`.
-fn read_head(volume: &Volume, offset: u64) -> Option<RecordHead> {
+pub(super) fn read_head(volume: &Volume, offset: u64) -> Option<RecordHead> {
     let start = offset & !(BLOCK_BYTES - 1);
     let mut wanted = BLOCK_BYTES as usize;
     loop {
@@ -200,6 +200,8 @@ fn read_record(
         && (head.kind == Kind::Chunk) == (entry.kind == KIND_CHUNK)
         && volume.common.purges.verdict(entry.hash, &head.tags, head.born) != Verdict::Purged
         && head.verify(volume.geometry().check_bytes, 0, payload);
-    let is_wanted = is_it && head.expires_ms > volume.common.now_ms();
+    let now_ms = volume.common.now_ms();
+    let is_wanted =
+        is_it && (head.expires_ms > now_ms || volume.renewed_until_ms(head.object) > now_ms);
     is_wanted.then(|| (head, payload.to_vec()))
 }

@@ -194,6 +194,21 @@ impl Disks {
         is_taken
     }
 
+    /// Has new words about an object written that a disk has, or is about to have. Of many that come
+    /// one after another the last is written.
+    pub fn renew(&self, description: Description, body: &Arc<Body>) {
+        let has = |disk: &&Arc<Disk>| {
+            disk.volume().is_some_and(|volume| volume.may_have(description.key))
+        };
+        // Where it is only about to be found, each disk is told: what is no word about anything there
+        // is never read.
+        let is_found = self.disks.iter().any(|disk| has(&disk));
+        let writable = self.disks.iter().filter(|disk| disk.is_writable());
+        for disk in writable.filter(|disk| !is_found || has(disk)) {
+            disk.renew(description.clone(), body);
+        }
+    }
+
     /// A number that changes whenever something that was stored may have gone; never 0.
     pub fn generation(&self) -> u32 {
         self.common.generation.load(Relaxed)

@@ -3,4 +3,5 @@
 mod campaign;
 mod engine;
 mod health;
+mod renewal;
 mod world;

@@ -153,6 +153,8 @@ pub struct VolumeCounts {
     pub reads: SharedCounter,
     /// Objects written.
     pub objects_written: SharedCounter,
+    /// Objects of which new words were written, and no bytes.
+    pub renewals_written: SharedCounter,
     /// Segments freed to be written again.
     pub segments_reclaimed: SharedCounter,
     /// Index entries dropped because the index was full.

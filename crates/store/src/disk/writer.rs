@@ -206,9 +206,6 @@ impl Writer {
         }
         books.written.padding_bytes += gap + len - bytes;
         drop(books);
-        if matches!(head.kind, Kind::Head) && stream == Stream::New {
-            self.volume.counts.objects_written.add(1);
-        }
         self.reap(false)
     }
 

@@ -4,11 +4,13 @@ use freshet_tidy::{crates, expect_none, root};
 
 /// The floors from the ground up. Rooms on one floor do not know each other, with the exceptions in
 /// `SIDEWAYS`.
-const FLOORS: [&[&str]; 8] = [
+const FLOORS: [&[&str]; 10] = [
     &["base"],
-    &["wire", "http", "report", "fleet"],
-    &["net", "store"],
+    &["wire", "http", "report", "fleet", "package", "limits"],
+    &["net", "store", "tokens"],
     &["origin", "cache", "vcl", "media"],
+    &["config", "acme"],
+    &["content"],
     &["node"],
     &["router"],
     &["lab", "plan", "admin", "mec"],
@@ -20,19 +22,31 @@ const SIDEWAYS: [(&str, &str); 1] = [("wire", "http")];
 
 /// What each room may use. Narrower than the floors where a room has no business below: the sans-I/O
 /// rooms never see a socket, the index never sees a connection, an origin never sees an object.
-const ALLOWED: [(&str, &[&str]); 20] = [
+const ALLOWED: [(&str, &[&str]); 26] = [
     ("base", &[]),
     ("report", &[]),
     ("fleet", &[]),
+    ("package", &[]),
+    ("limits", &["base"]),
+    ("tokens", &["http"]),
     ("http", &["base"]),
     ("wire", &["base", "http"]),
     ("store", &["base", "http"]),
     ("net", &["base", "http", "wire"]),
     ("cache", &["base", "http", "store"]),
     ("origin", &["base", "http", "wire", "net"]),
+    ("acme", &["base", "http", "net", "origin"]),
     ("vcl", &["base", "http"]),
     ("media", &["base", "http"]),
-    ("node", &["base", "http", "wire", "store", "net", "cache", "origin", "vcl", "media"]),
+    ("content", &["http", "cache", "config"]),
+    ("config", &["base", "http", "limits", "store", "net", "cache", "origin"]),
+    (
+        "node",
+        &[
+            "base", "http", "wire", "store", "net", "cache", "origin", "vcl", "media", "limits",
+            "tokens", "config", "content",
+        ],
+    ),
     (
         "lab",
         &[
@@ -41,26 +55,36 @@ const ALLOWED: [(&str, &[&str]); 20] = [
         ],
     ),
     ("plan", &["base", "report"]),
-    ("admin", &["base", "http", "wire", "store", "net", "cache", "origin", "vcl", "media", "node"]),
-    ("mec", &["base", "http", "wire", "net", "origin", "node", "router"]),
+    (
+        "admin",
+        &[
+            "base", "http", "wire", "store", "net", "cache", "origin", "vcl", "media", "limits",
+            "config", "node", "acme",
+        ],
+    ),
+    ("mec", &["base", "http", "wire", "net", "origin", "node", "router", "package"]),
     ("router", &["base"]),
     (
         "cli",
         &[
-            "base", "http", "wire", "store", "net", "cache", "origin", "vcl", "media", "node",
-            "lab", "plan", "admin", "mec", "router", "report", "fleet",
+            "base", "http", "wire", "store", "net", "cache", "origin", "vcl", "media", "config",
+            "node", "lab", "plan", "admin", "mec", "router", "report", "fleet", "acme",
         ],
     ),
     (
         "varnishd",
-        &["base", "http", "wire", "store", "net", "cache", "origin", "vcl", "media", "node"],
+        &[
+            "base", "http", "wire", "store", "net", "cache", "origin", "vcl", "media", "config",
+            "node",
+        ],
     ),
     // Reads the others as text only.
     ("tidy", &[]),
 ];
 
 /// Rooms that do no I/O: time is an argument, there are no sockets and no runtime.
-pub(crate) const SANS_IO: [&str; 7] = ["http", "wire", "vcl", "media", "cache", "plan", "report"];
+pub(crate) const SANS_IO: [&str; 10] =
+    ["tokens", "limits", "http", "wire", "vcl", "media", "cache", "content", "plan", "report"];
 
 /// Crates that bring sockets, files or a runtime.
 const IO_CRATES: [&str; 9] =

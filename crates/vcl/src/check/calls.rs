@@ -69,6 +69,8 @@ impl Checker<'_> {
         let name = Signature::name_of(function.signature);
         self.program.rolls_back |= name == "rollback";
         self.program.keeps_body |= name == "cache_req_body";
+        self.program.controls_connections |=
+            name == "set_ip_tos" || path.names.first().is_some_and(|name| &*name.text == "tcp");
         let call = Call { function, object, arguments };
         Some((Expr::Call(Box::new(call)), of))
     }

@@ -138,6 +138,7 @@ pub(crate) fn check(
         writes_timeouts: false,
         includes: false,
         keeps_body: false,
+        controls_connections: false,
         reads: 0,
         states: [None; 14],
         texts: Vec::new(),

@@ -26,10 +26,17 @@ fn ban(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
         run.host.ban(&ban)
     };
     // A ban that cannot be is said, and nothing else comes of it.
-    if let (Err(why), true) = (result, run.traced) {
-        run.host.trace(Event::Error(&format!("ban(): {why}")));
+    if let Err(why) = result {
+        note_ban(run, &why);
     }
     NOTHING
+}
+
+/// Says what is wrong with a ban.
+pub(super) fn note_ban(run: &mut Run<'_>, why: &str) {
+    if run.traced {
+        run.host.trace(Event::Error(&format!("ban(): {why}")));
+    }
 }
 
 fn hash_data(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
@@ -56,8 +63,11 @@ fn regsuball(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
 }
 
 fn substitute(run: &mut Run<'_>, arguments: &[Value], all: bool) -> Result<Value> {
-    // What is unset is as good as empty here.
-    let text = arguments.text(0);
+    // What is unset is empty here, also where nothing was found in it.
+    let text = match arguments.text(0) {
+        Text::Unset => run.store(b"")?,
+        text => text,
+    };
     let Value::Regex(regex) = arguments.at(1) else { return Ok(Value::Text(text)) };
     let program = run.program;
     let Some(regex) = program.regexes.get(regex as usize) else { return Ok(Value::Text(text)) };

@@ -17,6 +17,7 @@ mod saintmode;
 mod signature;
 mod standard;
 mod standard_convert;
+mod tcp;
 mod text;
 pub(crate) mod throttle;
 pub(crate) mod var;
@@ -107,6 +108,7 @@ pub(crate) const MODULES: &[Module] = &[
     purge::MODULE,
     saintmode::MODULE,
     standard::MODULE,
+    tcp::MODULE,
     text::MODULE,
     throttle::MODULE,
     proxy::UNIX,
@@ -132,7 +134,6 @@ pub(crate) fn instead_of(name: &str) -> Option<&'static str> {
         "headerplus" => "use header",
         "ykey" => "use xkey",
         "softpurge" => "use purge.soft()",
-        "tcp" => "pacing and congestion control are the system's: net.ipv4.tcp_congestion_control",
         "curl" | "http" => "a policy does no I/O: use backends and restarts",
         "debug" => "it is for Varnish's own tests",
         "geoip2" | "maxmind" | "mmdb" => "let the proxy in front set a header",

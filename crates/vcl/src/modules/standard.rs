@@ -3,7 +3,7 @@
 use super::standard_convert as convert;
 use super::{Arguments, Function, Module, NOTHING, fault, function, function_in};
 use crate::program::{Text, Value};
-use crate::runtime::{Event, Fault, Result, Run};
+use crate::runtime::{Control, Event, Fault, Result, Run};
 use crate::types::{State, States};
 use crate::variables::Message;
 
@@ -126,9 +126,7 @@ fn tolower(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
 }
 
 fn with_case(run: &mut Run<'_>, text: Text, change: fn(&[u8]) -> Vec<u8>) -> Result<Value> {
-    if text == Text::Unset {
-        return Ok(Value::Text(text));
-    }
+    // Of nothing it is an empty text, as of an empty one.
     let changed = change(run.bytes(text));
     run.store(&changed).map(Value::Text)
 }
@@ -370,7 +368,10 @@ fn late_continue(run: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
 }
 
 fn set_ip_tos(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
-    run.host.set_type_of_service(arguments.int(0));
+    // The kernel takes eight bits of it as well.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is meant")]
+    let value = arguments.int(0) as u8;
+    run.host.control_connection(Control::TypeOfService(value));
     NOTHING
 }
 
@@ -409,6 +410,7 @@ fn ban(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     };
     run.task.ban_error.clear();
     if let Err(why) = &result {
+        super::builtin::note_ban(run, why);
         run.task.ban_error.push_str(why);
     }
     Ok(Value::Bool(result.is_ok()))

@@ -99,10 +99,40 @@ pub enum Event<'a> {
     Hash(&'a [u8]),
     /// `std.log`
     Log(&'a [u8]),
+    /// What is said for whoever looks for a mistake.
+    Debug(&'a [u8]),
     /// `std.timestamp`
     Timestamp(&'a [u8]),
     /// The policy failed.
     Error(&'a str),
+}
+
+/// How a client's connection sends.
+#[derive(Clone, Copy, Debug)]
+pub enum Control<'a> {
+    /// Packets have this mark, the traffic class of their IP header (`std.set_ip_tos`).
+    TypeOfService(u8),
+    /// By this algorithm (`tcp.congestion_algorithm`).
+    CongestionControl(&'a str),
+    /// No faster than so many bytes a second (`tcp.set_socket_pace`).
+    Pace(u64),
+}
+
+/// What the kernel knows of a TCP connection. Round trips are in µs, windows in segments, the rest in bytes or
+/// segments.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs, reason = "they are called as in tcp(7)")]
+pub struct ConnectionFacts {
+    pub snd_mss: u32,
+    pub rcv_mss: u32,
+    pub lost: u32,
+    pub retrans: u32,
+    pub pmtu: u32,
+    pub rtt: u32,
+    pub rttvar: u32,
+    pub snd_cwnd: u32,
+    pub advmss: u32,
+    pub reordering: u32,
 }
 
 /// The node, for a policy that runs in it.
@@ -200,9 +230,15 @@ pub trait Host {
         None
     }
 
-    /// Marks packets to the client (`std.set_ip_tos`).
-    fn set_type_of_service(&mut self, value: i64) {
-        let _ = value;
+    /// Changes how the client's connection sends; whether that worked.
+    fn control_connection(&mut self, control: Control<'_>) -> bool {
+        let _ = control;
+        false
+    }
+
+    /// What the kernel knows of the client's connection, as far as it is a TCP connection.
+    fn connection(&self) -> Option<ConnectionFacts> {
+        None
     }
 
     /// Waits, for tests only (`vtc.sleep`).

@@ -27,46 +27,46 @@ impl Default for Defaults {
 /// A clock that differs less than this from ours counts as the same (Varnish's `clock_skew`).
 const CLOCK_SKEW_MS: u64 = 10_000;
 
-/// The knobs of a response that arrives at `now`: its age, and how long it may live. `s-maxage`
-/// goes before `max-age` and that before `Expires`; statuses that are no answers to keep live a
-/// negative time.
-pub fn lifetime(head: &ResponseHead, now: UnixMillis, defaults: Defaults) -> Answer {
+/// The knobs of a response that arrives at `now`, and how long it may live in all, before its age is
+/// taken off. `s-maxage` goes before `max-age` and that before `Expires`; statuses that are no answers to
+/// keep live a negative time, which a policy sees as none.
+pub fn lifetime(head: &ResponseHead, now: UnixMillis, defaults: Defaults) -> (Answer, f64) {
     let fields = &head.fields;
-    let seconds_now = now.0 as f64 / 1000.0;
     let control = CacheControl::from_fields(fields);
     let age = fields
         .get_str("age")
         .and_then(|text| text.trim().parse::<u32>().ok())
         .map_or(0.0, f64::from);
     let explicit = || {
-        if let Some(span) = control.s_maxage.or(control.max_age) {
-            return Some(span.as_secs_f64() - age);
-        }
-        let expires = fields.get("expires")?;
-        let Some(expires) = date::parse(expires) else { return Some(0.0) };
-        let date = fields.get("date").and_then(date::parse);
-        let base = match date {
-            Some(date) if date.0.abs_diff(now.0) >= CLOCK_SKEW_MS => date,
-            _ => now,
-        };
-        let left = expires.0 as f64 - base.0 as f64;
-        Some((left / 1000.0).max(0.0))
+        let span = control.s_maxage.or(control.max_age).map(|span| span.as_secs_f64());
+        span.or_else(|| until_expiry(head, now))
     };
-    // What says how long it lives has a grace, however old it is.
-    let says = control.s_maxage.or(control.max_age).is_some();
-    let ttl = match head.status {
+    let whole = match head.status {
         200 | 203 | 204 | 300 | 301 | 304 | 404 | 410 | 414 => explicit().unwrap_or(defaults.ttl),
         302 | 307 => explicit().unwrap_or(-1.0),
         _ => -1.0,
     };
-    let grace = control.stale_while_revalidate.map_or(defaults.grace, |span| span.as_secs_f64());
-    Answer {
-        ttl,
-        grace: if ttl < 0.0 && !says { 0.0 } else { grace },
-        keep: if ttl < 0.0 && !says { 0.0 } else { defaults.keep },
+    let revalidates = control.stale_while_revalidate.filter(|_| whole >= 0.0);
+    let knobs = Answer {
+        ttl: whole.max(0.0) - age,
+        grace: revalidates.map_or(defaults.grace, |span| span.as_secs_f64()),
+        keep: defaults.keep,
         age,
-        time: seconds_now,
+        time: now.0 as f64 / 1000.0,
         do_stream: true,
         ..Answer::default()
+    };
+    (knobs, whole)
+}
+
+/// Seconds until `Expires`, by our clock where the origin's differs little. What is no date says nothing
+/// here, other than for a cache by RFC 9111 §5.3.
+fn until_expiry(head: &ResponseHead, now: UnixMillis) -> Option<f64> {
+    let expires = head.fields.get("expires").and_then(date::parse)?;
+    let date = head.fields.get("date").and_then(date::parse);
+    if date.is_some_and(|date| expires < date) {
+        return Some(0.0);
     }
+    let base = date.filter(|date| date.0.abs_diff(now.0) >= CLOCK_SKEW_MS).unwrap_or(now);
+    Some(((expires.0 as f64 - base.0 as f64) / 1000.0).max(0.0))
 }

@@ -23,8 +23,8 @@ pub(crate) fn write_value(value: Value, out: &mut Vec<u8>) {
     };
 }
 
-/// The result of an operation the checker allowed; `None` for a division by zero or a whole number
-/// too large.
+/// The result of an operation the checker allowed; `None` for a whole number that is too large or
+/// divided by zero. Real numbers become infinite or no number, as in C.
 pub(crate) fn arithmetic(operator: Arithmetic, a: Value, b: Value) -> Option<Value> {
     use Arithmetic as O;
     use Value as V;
@@ -33,7 +33,6 @@ pub(crate) fn arithmetic(operator: Arithmetic, a: Value, b: Value) -> Option<Val
             O::Add => a + b,
             O::Subtract => a - b,
             O::Multiply => a * b,
-            O::Divide if b == 0.0 => return None,
             O::Divide => a / b,
             O::Remainder => return None,
         })

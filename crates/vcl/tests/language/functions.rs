@@ -340,9 +340,16 @@ fn bodies_are_seen_where_they_were_kept() {
     scene.run(&policy, State::Recv);
     assert_eq!(scene.task.take_failure(), None);
     assert_eq!(scene.req.fields.get_str("shown"), Some("11"));
-    assert!(scene.node.events.iter().any(|event| event == "log body: user=a"));
+    assert!(scene.node.events.iter().any(|event| event == "debug body: user=a"));
     scene.run(&policy, State::Hash);
     assert_eq!(scene.task.hash_parts().len(), 65);
+
+    // What is not kept, or asked for elsewhere, is said in the log, and the request goes on.
+    scene.node.body = None;
+    scene.run(&policy, State::Recv);
+    assert_eq!(scene.req.fields.get_str("shown"), Some("-3"));
+    assert_eq!(scene.task.take_failure(), None);
+    assert!(scene.node.events.iter().any(|event| event.contains("Unbuffered req.body")));
 }
 
 #[test]

@@ -42,6 +42,7 @@ impl Host for Node {
     fn trace(&mut self, event: Event<'_>) {
         self.events.push(match event {
             Event::Log(text) => format!("log {}", String::from_utf8_lossy(text)),
+            Event::Debug(text) => format!("debug {}", String::from_utf8_lossy(text)),
             Event::Hash(text) => format!("hash {}", String::from_utf8_lossy(text)),
             Event::Timestamp(text) => format!("timestamp {}", String::from_utf8_lossy(text)),
             Event::FieldSet { message, name, value } => {

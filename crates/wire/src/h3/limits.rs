@@ -15,6 +15,16 @@ pub const FED_BYTES_MAX: u64 = 128 << 10;
 /// The same beyond which no more heads are: a client that asks and does not listen waits for itself.
 pub const HEADS_BYTES_MAX: u64 = FED_BYTES_MAX + (64 << 10);
 
+/// Bytes of a connection's streams that may be there until the client acknowledges them, whoever else
+/// needs the memory. More has to be [allowed](super::Connection::set_kept_max).
+pub const KEPT_BYTES_FREE: u64 = 192 << 10;
+
+/// What heads may add to that.
+pub const KEPT_HEADS_BYTES_MAX: u64 = 64 << 10;
+
+/// The most that is of use: the largest congestion window, and what is written ahead of it.
+pub const KEPT_BYTES_MAX: u64 = crate::quic::limits::WINDOW_BYTES_MAX + FED_BYTES_MAX;
+
 /// Payload of a frame on the client's control stream. Those that are known have some 16 bytes, but
 /// for settings, of which there may be some that are not.
 pub const CONTROL_FRAME_BYTES_MAX: usize = 4096;

@@ -1,7 +1,7 @@
 //! Connection ids (RFC 9000 §5.1).
 
 /// The most bytes an id has in version 1.
-pub(super) const ID_BYTES_MAX: usize = 20;
+pub const ID_BYTES_MAX: usize = 20;
 
 /// A name under which packets of a connection come.
 #[derive(Clone, Copy, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]

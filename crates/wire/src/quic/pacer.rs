@@ -1,12 +1,15 @@
 //! How fast packets go out: in bursts that a batch is made of, not one by one (RFC 9002 §7.7).
 
 use super::limits::BATCH_BYTES_MAX;
+use super::rtt::Rtt;
 use std::time::Duration;
 
 /// The least that goes out at once: the first window (RFC 9002 §7.2).
 const BURST_BYTES_MIN: u64 = 10 * 1452;
 /// What a burst lasts at the present rate.
 const BURST: Duration = Duration::from_millis(2);
+/// A round trip that has no router's queue in it to fill: a client this near gets a whole batch at once.
+const NEAR: Duration = Duration::from_millis(2);
 
 /// A bucket that fills at the rate of the congestion window.
 #[derive(Debug)]
@@ -22,16 +25,17 @@ impl Pacer {
     }
 
     /// Fills the bucket. In slow start packets go twice as fast as they are acknowledged.
-    pub(super) fn fill(&mut self, now: Duration, window: u64, rtt: Duration, is_starting: bool) {
+    pub(super) fn fill(&mut self, now: Duration, window: u64, rtt: &Rtt, is_starting: bool) {
         let passed = now.saturating_sub(self.filled);
-        let rate = Self::rate(window, rtt, is_starting);
+        let rate = Self::rate(window, rtt.smoothed, is_starting);
         let more = rate * passed.as_secs_f64();
         if more < 1.0 {
             return;
         }
         self.filled = now;
-        let burst =
-            ((rate * BURST.as_secs_f64()) as u64).clamp(BURST_BYTES_MIN, BATCH_BYTES_MAX as u64);
+        let is_near = rtt.is_known() && rtt.least < NEAR;
+        let least = if is_near { BATCH_BYTES_MAX as u64 } else { BURST_BYTES_MIN };
+        let burst = ((rate * BURST.as_secs_f64()) as u64).clamp(least, BATCH_BYTES_MAX as u64);
         self.bytes = self.bytes.saturating_add(more as u64).min(burst);
     }
 
@@ -62,13 +66,31 @@ impl Pacer {
 mod tests {
     use super::*;
 
+    fn known(time: Duration) -> Rtt {
+        let mut rtt = Rtt::new();
+        rtt.sample(time, Duration::ZERO);
+        rtt
+    }
+
+    #[test]
+    fn a_client_that_is_near_gets_a_whole_batch() {
+        for (millis, want) in [(1, BATCH_BYTES_MAX as u64), (3, BURST_BYTES_MIN)] {
+            let mut pacer = Pacer::new();
+            let mut rtt = known(Duration::from_millis(millis));
+            // Much is on its way, so that it takes long by now.
+            (0..100).for_each(|_| rtt.sample(Duration::from_millis(50), Duration::ZERO));
+            pacer.fill(Duration::from_secs(1), 100_000, &rtt, false);
+            assert_eq!(pacer.bytes, want);
+        }
+    }
+
     #[test]
     fn bursts_come_at_the_rate_of_the_window() {
         let (window, rtt) = (100_000, Duration::from_millis(50));
         let mut pacer = Pacer::new();
         let (mut now, mut sent) = (Duration::ZERO, 0);
         while now < Duration::from_secs(1) {
-            pacer.fill(now, window, rtt, false);
+            pacer.fill(now, window, &known(rtt), false);
             while pacer.has(1200) {
                 pacer.spend(1200);
                 sent += 1200;

@@ -1,7 +1,7 @@
 //! The way to a client: where it is, whether that is known, and how large a datagram it takes.
 
 use super::limits::{AMPLIFICATION_FACTOR, CHALLENGES_MAX, DATAGRAM_BYTES_MAX, DATAGRAM_BYTES_MIN};
-use std::net::SocketAddr;
+use super::route::Route;
 use std::time::Duration;
 
 /// Losses of a probe before a size is given up.
@@ -23,7 +23,7 @@ pub(super) const CHALLENGE_TRIES: u8 = 3;
 /// A way.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
-    pub(super) remote: SocketAddr,
+    pub(super) route: Route,
     /// Whether the client is known to be there.
     pub(super) is_validated: bool,
     received: u64,
@@ -40,9 +40,9 @@ pub(super) struct Path {
 }
 
 impl Path {
-    pub(super) fn new(remote: SocketAddr, is_validated: bool) -> Self {
+    pub(super) fn new(route: Route, is_validated: bool) -> Self {
         Self {
-            remote,
+            route,
             is_validated,
             received: 0,
             sent: 0,
@@ -130,10 +130,15 @@ impl Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::SocketAddr;
+
+    fn route() -> Route {
+        Route::from(SocketAddr::from(([127, 0, 0, 1], 1)))
+    }
 
     #[test]
     fn who_is_not_known_to_be_there_gets_three_times_what_it_sends() {
-        let mut path = Path::new(([127, 0, 0, 1], 1).into(), false);
+        let mut path = Path::new(route(), false);
         assert_eq!(path.room(), 0);
         path.received(1200);
         path.sent(3000);
@@ -144,14 +149,14 @@ mod tests {
 
     #[test]
     fn a_larger_datagram_is_asked_for_a_few_times() {
-        let mut path = Path::new(([127, 0, 0, 1], 1).into(), true);
+        let mut path = Path::new(route(), true);
         for _ in 0..PROBES_PER_SIZE {
             assert_eq!(path.take_probe(65_527), Some(DATAGRAM_BYTES_MAX));
             assert_eq!(path.take_probe(65_527), None);
             path.probe_lost();
         }
         assert_eq!(path.take_probe(65_527), None);
-        let mut path = Path::new(([127, 0, 0, 1], 1).into(), true);
+        let mut path = Path::new(route(), true);
         assert_eq!(path.take_probe(1200), None);
         assert_eq!(path.take_probe(1300), Some(1300));
         path.probe_arrived(1300);

@@ -17,11 +17,20 @@ pub(super) struct SendBuffer<P> {
     lost: Ranges,
     /// What was acknowledged; all below the first piece is.
     acked: Ranges,
+    /// The end of what was written when somebody last looked for what is old.
+    aged: u64,
 }
 
 impl<P: AsRef<[u8]>> SendBuffer<P> {
     pub(super) fn new() -> Self {
-        Self { pieces: VecDeque::new(), end: 0, sent: 0, lost: Ranges::new(), acked: Ranges::new() }
+        Self {
+            pieces: VecDeque::new(),
+            end: 0,
+            sent: 0,
+            lost: Ranges::new(),
+            acked: Ranges::new(),
+            aged: 0,
+        }
     }
 
     /// Appends a piece.
@@ -91,11 +100,28 @@ impl<P: AsRef<[u8]>> SendBuffer<P> {
         });
     }
 
+    /// Replaces pieces that were there when this was called last, where `other` has something for them
+    /// with the same bytes.
+    pub(super) fn replace_old(&mut self, other: &mut impl FnMut(&P) -> Option<P>) {
+        let aged = std::mem::replace(&mut self.aged, self.end);
+        for (_, piece) in self.pieces.iter_mut().take_while(|(start, _)| *start < aged) {
+            if let Some(other) = other(piece) {
+                debug_assert_eq!(other.as_ref().len(), piece.as_ref().len());
+                *piece = other;
+            }
+        }
+    }
+
     /// Forgets all of it.
     pub(super) fn clear(&mut self) {
         self.pieces.clear();
         self.lost.clear();
         self.end = self.sent;
+    }
+
+    /// Bytes from the first that was not acknowledged on: whatever is behind it stays too.
+    pub(super) fn kept(&self) -> u64 {
+        self.pieces.front().map_or(0, |(start, _)| self.end - start)
     }
 
     /// The end of what was written.

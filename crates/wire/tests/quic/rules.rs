@@ -95,7 +95,7 @@ fn a_client_is_followed_to_another_port_and_another_address() {
     }
     world.run(LIMIT, |world| world.is_done());
     let server = world.server.as_ref().expect("it is there");
-    assert_eq!(server.remote(), world.client_address);
+    assert_eq!(server.route().remote, world.client_address);
 }
 
 #[test]

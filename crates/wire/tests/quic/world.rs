@@ -274,14 +274,14 @@ impl World {
                 names,
                 receiver: packet.receiver,
                 client: packet.sender,
-                remote: from,
+                route: from.into(),
                 is_validated: false,
                 seed: self.dice.below(u64::MAX),
             };
             self.server = Some(Connection::new(&self.config, &accept, self.now).unwrap());
         }
         let connection = self.server.as_mut().unwrap();
-        connection.receive(from, &mut bytes, self.now);
+        connection.receive(from.into(), &mut bytes, self.now);
         while connection.ids_wanted() > 0 {
             let id: Vec<u8> = (0..8).map(|_| self.dice.below(256) as u8).collect();
             connection.add_id(Id::new(&id).unwrap(), [3; 16]);
@@ -312,8 +312,8 @@ impl World {
         let mut batch = Batch::new();
         while let Some(connection) = &mut self.server {
             batch.clear();
-            let Some(remote) = connection.fill(self.now, &mut batch) else { break };
-            let is_there = remote == self.client_address;
+            let Some(route) = connection.fill(self.now, &mut batch) else { break };
+            let is_there = route.remote == self.client_address;
             let datagrams: Vec<Vec<u8>> = batch.datagrams().map(<[u8]>::to_vec).collect();
             for datagram in datagrams {
                 assert!(datagram.len() <= 1452);

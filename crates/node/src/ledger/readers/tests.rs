@@ -1,5 +1,5 @@
 use super::*;
-use crate::ledger::network::Prefixes;
+use freshet_config::limits::Prefixes;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,12 +4,11 @@ use super::deliver::object_view;
 use super::host::NodeHost;
 use super::{FAILED, VclPolicy, fetch::FetchState, seconds, span};
 use crate::client::Client;
-use crate::coding::accepts_gzip;
-use crate::fetch::prepare::append_to_list;
 use crate::policy::{ClientTask, FetchKind, Hit, Miss, Pass, Pipe, Purge, Recv};
 use crate::shares::Loan;
 use crate::transcript::Tag;
 use freshet_cache::{KeyBuilder, Object};
+use freshet_content::chain::accepts_gzip;
 use freshet_http::fields::Fields;
 use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_http::reason::Reason;
@@ -35,6 +34,8 @@ pub(super) struct ClientState {
     pub(super) was_hit: bool,
     /// What a share of the memory lends for the request's body.
     loan: Option<Arc<Loan>>,
+    /// Whether that body was kept for the policy.
+    is_body_kept: bool,
 }
 
 /// What a state works on besides the request itself.
@@ -75,6 +76,7 @@ impl ClientState {
             failed: false,
             was_hit: false,
             loan: None,
+            is_body_kept: false,
         }
     }
 
@@ -103,7 +105,9 @@ impl ClientState {
         };
         let mut host = NodeHost {
             parts: &self.parts,
+            client: Some(&task.client),
             body: task.kept_body.as_deref(),
+            is_body_kept: self.is_body_kept,
             ..NodeHost::new(policy, task.now, Some(&task.transcript))
         };
         let outcome = policy.policy.run(state, view, &mut self.task, &mut host);
@@ -113,6 +117,7 @@ impl ClientState {
             let send = self.knobs.idle_send_timeout.min(self.knobs.send_timeout);
             timeouts.send.set(Some(span(send)));
         }
+        self.is_body_kept = host.is_body_kept;
         if host.loan.is_some() {
             self.loan = host.loan.take();
         }
@@ -186,7 +191,7 @@ fn before_recv(task: &mut ClientTask) {
     if let Some(before) = fields.get("x-forwarded-for") {
         task.transcript.field(Tag::ReqUnset, b"X-Forwarded-For", before);
     }
-    append_to_list(fields, "X-Forwarded-For", text.as_bytes());
+    fields.append_to_list("X-Forwarded-For", text.as_bytes());
     if let Some(now) = fields.get("x-forwarded-for") {
         task.transcript.field(Tag::ReqHeader, b"X-Forwarded-For", now);
     }

@@ -2,15 +2,17 @@
 
 use super::host::NodeHost;
 use super::{VclPolicy, seconds, span};
-use crate::coding::Filter;
-use crate::coding::heads::{self, Wish};
 use crate::policy::{
     Answer, BackendError, BackendFetch, BackendResponse, FetchKind, FetchTask, OriginChoice,
-    Storage, Synthetic,
+    Synthetic,
 };
-use crate::transcript::{Tag, Transcript};
+use crate::transcript::{Message, Tag, Transcript};
 use freshet_base::clock::UnixMillis;
+use freshet_config::storage::Storage;
+use freshet_content::chain::Filter;
+use freshet_content::heads::{self, Wish};
 use freshet_http::cache_control::CacheControl;
+use freshet_http::coding::Coding;
 use freshet_http::date;
 use freshet_http::freshness::Freshness;
 use freshet_http::message::{RequestHead, ResponseHead, Version};
@@ -224,11 +226,11 @@ pub(super) fn backend_response(
             task.transcript.field(Tag::BerespHeader, b"Date", &value);
             head.fields.append("Date", value);
         }
-        let mut knobs = freshet_vcl::lifetime(head, now, policy.defaults);
+        let (mut knobs, whole) = freshet_vcl::lifetime(head, now, policy.defaults);
         if task.kind == FetchKind::Pass {
-            (knobs.ttl, knobs.grace, knobs.keep) = (0.0, 0.0, 0.0);
+            (knobs.ttl, knobs.grace, knobs.keep) = (0.0 - knobs.age, 0.0, 0.0);
         } else {
-            note_lifetime(task, &knobs, head, now);
+            note_lifetime(task, (&knobs, whole), head, now);
         }
         knobs.was_304 = answer.was_not_modified;
         if let Some(advice) = &answer.media {
@@ -297,7 +299,7 @@ pub(super) fn backend_response(
 /// Records how long a response would be kept, before the policy says more.
 fn note_lifetime(
     task: &FetchTask,
-    knobs: &freshet_vcl::Answer,
+    (knobs, whole): (&freshet_vcl::Answer, f64),
     head: &ResponseHead,
     now: UnixMillis,
 ) {
@@ -308,13 +310,13 @@ fn note_lifetime(
     let control = CacheControl::from_fields(&head.fields);
     let most = control.s_maxage.or(control.max_age).map_or(0, |span| span.as_secs());
     let (grace, keep, age) = (knobs.grace, knobs.keep, knobs.age);
-    let (ttl, now) = (knobs.ttl + if most > 0 { age } else { 0.0 }, now.seconds());
+    let now = now.seconds();
     let (date, expires) = (at("date"), at("expires"));
     let origin = now - age as i64;
     task.transcript.note(
         Tag::TTL,
         format_args!(
-            "RFC {ttl:.0} {grace:.0} {keep:.0} {now} {origin} {date} {expires} {most} cacheable"
+            "RFC {whole:.0} {grace:.0} {keep:.0} {now} {origin} {date} {expires} {most} cacheable"
         ),
     );
 }
@@ -333,7 +335,9 @@ fn filters(
         }
         None => {
             let (esi, gzip, gunzip) = (knobs.do_esi, knobs.do_gzip, knobs.do_gunzip);
-            heads::filters_for(&head.fields, Wish { esi, gzip, gunzip, may_code })
+            let pack = gzip.then_some(Coding::Gzip);
+            let wish = Wish { esi, pack, gunzip, may_code, recodes: false };
+            heads::filters_for(&head.fields, wish)
         }
     };
     (filters, may_code)
@@ -367,6 +371,7 @@ pub(super) fn backend_error(
     with_state(policy, task, |state, task| {
         let now = task.now;
         let head = &mut response.head;
+        task.transcript.timestamp("Error");
         if head.reason.is_none() && head.fields.contains("proxy-status") {
             // The fetch failed by itself.
             head.status = 503;
@@ -377,6 +382,7 @@ pub(super) fn backend_error(
         date::write(now, &mut value);
         head.fields.append("Date", value);
         super::deliver::name_server(&mut head.fields, task.site.node());
+        task.transcript.response(Message::OriginResponse, head);
         let mut knobs = freshet_vcl::Answer {
             time: seconds(now),
             backend: state.asked,

@@ -1,6 +1,7 @@
 //! The node, for a policy that runs in it.
 
 use super::VclPolicy;
+use crate::client::Client;
 use crate::disk::{Durability, Purged};
 use crate::shares::Loan;
 use crate::transcript::{Tag, Transcript};
@@ -8,7 +9,7 @@ use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
 use freshet_http::message::reason_phrase;
 use freshet_origin::health::Health;
-use freshet_vcl::{Event, Host, Message, Purge, StorageQuestion};
+use freshet_vcl::{ConnectionFacts, Control, Event, Host, Message, Purge, StorageQuestion};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -67,8 +68,12 @@ pub(super) struct NodeHost<'a> {
     /// What the request's key is made of, once that is known: parts, each followed by a NUL.
     pub(super) parts: &'a [u8],
     pub(super) transcript: Option<&'a Transcript>,
+    /// The client, where the state is one of its request's.
+    pub(super) client: Option<&'a Client>,
     /// The request's body, where it is kept.
     pub(super) body: Option<&'a [u8]>,
+    /// Whether the policy asked for it to be kept, and it was.
+    pub(super) is_body_kept: bool,
     /// What a share of the memory lends for it.
     pub(super) loan: Option<Arc<Loan>>,
     /// What was purged or banned and is to be durable before the request is answered.
@@ -140,6 +145,7 @@ impl Host for NodeHost<'_> {
             }
             Event::Hash(text) => transcript.note_bytes(Tag::Hash, text),
             Event::Log(text) => transcript.note_bytes(Tag::VCL_Log, text),
+            Event::Debug(text) => transcript.note_bytes(Tag::Debug, text),
             Event::Timestamp(text) => transcript.timestamp(&String::from_utf8_lossy(text)),
             Event::Error(why) => transcript.note(Tag::VCL_Error, format_args!("{why}")),
         }
@@ -217,6 +223,7 @@ impl Host for NodeHost<'_> {
         let Some(body) = self.body.filter(|body| body.len() as u64 <= bytes_max) else {
             return false;
         };
+        self.is_body_kept = true;
         let (Some(shares), Some((shared, ..))) = (self.policy.shares.get(), self.policy.shared())
         else {
             return true;
@@ -224,11 +231,39 @@ impl Host for NodeHost<'_> {
         let name = storage.and_then(|at| self.policy.policy.program().storages.get(at as usize));
         let share = name.and_then(|name| shares.named(name)).unwrap_or_else(|| shares.transient());
         self.loan = shares.lend(share, body.len() as u64, &shared.cache);
-        self.loan.is_some()
+        self.is_body_kept = self.loan.is_some();
+        self.is_body_kept
     }
 
     fn request_body(&self) -> Option<Arc<[u8]>> {
-        self.body.map(Into::into)
+        self.body.filter(|_| self.is_body_kept).map(Into::into)
+    }
+
+    fn control_connection(&mut self, control: Control<'_>) -> bool {
+        let Some(controls) = self.client.and_then(|client| client.controls.as_ref()) else {
+            return false;
+        };
+        match control {
+            Control::TypeOfService(value) => controls.set_type_of_service(value).is_ok(),
+            Control::CongestionControl(name) => controls.set_congestion_control(name).is_ok(),
+            Control::Pace(bytes_per_second) => controls.set_pace(bytes_per_second).is_ok(),
+        }
+    }
+
+    fn connection(&self) -> Option<ConnectionFacts> {
+        let info = self.client?.controls.as_ref()?.info().ok()?;
+        Some(ConnectionFacts {
+            snd_mss: info.send_segment_bytes,
+            rcv_mss: info.receive_segment_bytes,
+            lost: info.lost,
+            retrans: info.retransmitted,
+            pmtu: info.path_bytes,
+            rtt: info.round_trip_us,
+            rttvar: info.round_trip_deviation_us,
+            snd_cwnd: info.window_segments,
+            advmss: info.advertised_segment_bytes,
+            reordering: info.reordering,
+        })
     }
 
     fn test_sleep(&mut self, seconds: f64) {
@@ -248,7 +283,17 @@ impl<'a> NodeHost<'a> {
         transcript: Option<&'a Transcript>,
     ) -> Self {
         let durability = Durability::default();
-        Self { policy, now, parts: &[], transcript, body: None, loan: None, durability }
+        Self {
+            policy,
+            now,
+            parts: &[],
+            transcript,
+            client: None,
+            body: None,
+            is_body_kept: false,
+            loan: None,
+            durability,
+        }
     }
 
     fn purged(&mut self, purged: Purged) -> u64 {

@@ -29,7 +29,7 @@ pub enum LoadError {
 
 /// What the language has in a node with stores of these classes ([`Settings::store_classes`]).
 ///
-/// [`Settings::store_classes`]: crate::config::Settings::store_classes
+/// [`Settings::store_classes`]: freshet_config::Settings::store_classes
 pub fn language<'a>(store_classes: impl IntoIterator<Item = &'a str>) -> freshet_vcl::Settings {
     let mut storages: Vec<String> = super::STORAGES.iter().map(|name| (*name).to_owned()).collect();
     for class in store_classes {

@@ -21,7 +21,6 @@ use super::{
     Answer, BackendError, BackendFetch, BackendResponse, ClientTask, Deliver, FetchKind, FetchTask,
     Hit, Miss, OriginChoice, Pass, Pipe, Policy, Purge, Recv, Served, Synthetic,
 };
-use crate::bans::BanSettings;
 use crate::semantics::{self, Semantics};
 use crate::shares::Shares;
 use crate::sites::SiteName;
@@ -29,6 +28,7 @@ use crate::worker::Shared;
 use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
 use freshet_cache::{KeyBuilder, Object};
+use freshet_config::bans::BanSettings;
 use freshet_http::message::ResponseHead;
 use freshet_origin::Origin;
 use freshet_origin::probe::ProbeSettings;
@@ -40,7 +40,7 @@ use std::time::Duration;
 
 /// Names of storages there always are: what a policy puts into one of the first three stays in
 /// memory, and `disk` is the class of stores that are given no other.
-pub const STORAGES: [&str; 4] = ["Transient", "ram", "s0", crate::config::stores::STORE_CLASS];
+pub const STORAGES: [&str; 4] = ["Transient", "ram", "s0", freshet_config::stores::STORE_CLASS];
 
 /// What clients read when a policy fails.
 const FAILED: &str = "VCL failed";
@@ -207,6 +207,10 @@ impl Policy for VclPolicy {
         modules.contains(&"purge") || modules.contains(&"xkey")
     }
 
+    fn controls_connections(&self) -> bool {
+        self.policy.program().controls_connections
+    }
+
     fn keeps_body(&self) -> bool {
         self.policy.program().keeps_body
     }
@@ -228,6 +232,7 @@ impl Policy for VclPolicy {
 fn span(seconds: f64) -> Duration {
     // A year is more than any lifetime that is meant; from_secs_f64 would panic beyond 2^64.
     const SECONDS_MAX: f64 = 100.0 * 365.0 * 86_400.0;
+    let seconds = if seconds.is_nan() { 0.0 } else { seconds };
     Duration::from_secs_f64(seconds.clamp(0.0, SECONDS_MAX))
 }
 

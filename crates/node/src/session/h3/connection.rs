@@ -1,22 +1,23 @@
 //! One connection.
 
 use super::Port;
+use super::kept::Kept;
 use super::multiplexed::Piece;
-use crate::client::{Client, Timeouts};
-use crate::config::limits::Limits;
+use crate::client::{Client, End, Timeouts};
 use crate::ledger::network::Network;
 use crate::ledger::requests::{HEAD_FACTOR, REQUEST_BYTES};
 use crate::session::refusal::Refusal;
 use crate::session::streams::{State, StreamHandle, Turn, serve as streams};
 use crate::transcript::{Side, Transcript};
-use crate::worker::Open;
+use crate::worker::{self, Open};
+use freshet_config::limits::Limits;
+use freshet_limits::Held;
 use freshet_net::socket::canonical;
 use freshet_net::tls::TlsInfo;
 use freshet_wire::h3::{Code, Connection, Event, Local};
-use freshet_wire::quic::{self, Batch, Id};
+use freshet_wire::quic::{self, Batch, Id, Route};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -63,9 +64,15 @@ impl Handle {
         })
     }
 
+    /// The ids of clients' first packets, while the handshake is open.
+    pub(super) fn begun(&self) -> impl Iterator<Item = Id> + use<> {
+        let is_open = !self.state.borrow().connection.quic.is_established();
+        self.ids.into_iter().filter(move |_| is_open)
+    }
+
     /// A datagram came.
-    pub(super) fn receive(&self, from: SocketAddr, datagram: &mut [u8], now: Duration) {
-        self.state.borrow_mut().connection.quic.receive(from, datagram, now);
+    pub(super) fn receive(&self, route: Route, datagram: &mut [u8], now: Duration) {
+        self.state.borrow_mut().connection.quic.receive(route, datagram, now);
         if let Some(task) = self.task.borrow_mut().take() {
             task.wake();
         }
@@ -78,10 +85,12 @@ pub(super) async fn serve(port: Rc<Port>, handle: Rc<Handle>) {
         state: Rc::clone(&handle.state),
         handle: Rc::clone(&handle),
         client: None,
+        held: None,
         timer: Box::pin(sleep_until(tokio::time::Instant::now())),
         since: port.now(),
         is_shaking_hands: true,
         is_told_to_go: false,
+        kept: Kept::default(),
         port: Rc::clone(&port),
     };
     let worker = Rc::clone(&port.worker);
@@ -109,11 +118,14 @@ struct Session {
     state: Rc<RefCell<State<Connection<Piece>>>>,
     /// Known once the handshake is over.
     client: Option<Rc<Client>>,
+    /// That it counts for its network.
+    held: Option<Held>,
     timer: Pin<Box<Sleep>>,
     /// Since when the handshake is waited for, or there are no requests.
     since: Duration,
     is_shaking_hands: bool,
     is_told_to_go: bool,
+    kept: Kept,
 }
 
 impl Session {
@@ -143,7 +155,9 @@ impl Session {
         let state = &mut *self.state.borrow_mut();
         state.wait(cx);
         let due = state.connection.quic.timeout().unwrap_or(now + CHECK_INTERVAL);
+        self.kept.wait(cx);
         let limit = self.limit_at(state.serving(), state.connection.head_begun());
+        let limit = self.kept.due(&state.connection).map_or(limit, |due| due.min(limit));
         let at = self.port.epoch + due.min(limit).min(now + CHECK_INTERVAL);
         if self.timer.deadline() != at.into() {
             self.timer.as_mut().reset(at.into());
@@ -207,12 +221,16 @@ impl Session {
         if tls.as_ref().is_some_and(|tls| tls.resumed) {
             worker.stats.tls_resumed.increment();
         }
-        let remote = canonical(quic.remote());
+        let route = quic.route();
+        let remote = canonical(route.remote);
         quic.forget_handshake();
         let id = worker.next_id();
         let scribe = worker.shared.scribe.as_ref();
         let transcript = Transcript::begin(scribe, Side::Client, id, "sess", 0, "HTTP/3");
-        let local = self.port.udp.local_address();
+        let mut local = self.port.udp.local_address();
+        if let Some(asked) = route.local {
+            local.set_ip(asked);
+        }
         let prefixes = worker.snapshot().settings.limits.network;
         let client = Client {
             id,
@@ -225,11 +243,19 @@ impl Session {
             network: Network::of(Some(remote.ip()), prefixes),
             listener: self.port.name.clone(),
             alt_svc: None,
+            controls: None,
             transcript,
             timeouts: Timeouts::default(),
             end: Cell::default(),
         };
         client.note_opened();
+        match worker::admit(worker, &client) {
+            Ok(held) => self.held = held,
+            Err(worker::Refused) => {
+                client.end.set(End::Refused);
+                quic.close(Code::ExcessiveLoad as u64, self.port.now());
+            }
+        }
         self.client = Some(Rc::new(client));
         self.end_handshake();
         self.since = self.port.now();
@@ -270,6 +296,10 @@ impl Session {
         if connection.is_done() {
             return connection.quic.close(Code::NoError as u64, now);
         }
+        if !self.kept.look(connection, now) {
+            self.port.worker.stats.readers_ended.increment();
+            return connection.quic.close(Code::ExcessiveLoad as u64, now);
+        }
         let head_begun = connection.head_begun();
         if now < self.limit_at(state.serving(), head_begun) {
             return;
@@ -302,6 +332,18 @@ impl Session {
         BATCH.with_borrow_mut(|batch| {
             for _ in 0..BATCHES_PER_TURN {
                 feed(state);
+                if state.connection.is_full()
+                    && state.connection.queued_of_all() > 0
+                    && let Some(client) = &self.client
+                {
+                    let id = Rc::as_ptr(&self.handle) as usize;
+                    let who = (&*self.port.worker, client.network, id);
+                    while state.connection.is_full()
+                        && self.kept.grow(who, &mut state.connection, now)
+                    {
+                        feed(state);
+                    }
+                }
                 batch.clear();
                 let Some(to) = state.connection.quic.fill(now, batch) else {
                     let waits = state.connection.queued_of_all() > 0;

@@ -5,29 +5,32 @@
 //! connection that got several says all it has to say at once.
 
 mod connection;
+mod kept;
 mod multiplexed;
+mod shift;
 
 use crate::worker::{Open, Worker};
 use connection::Handle;
 use freshet_net::limits::UDP_READ_BYTES_MAX;
-use freshet_net::quic::port::UdpPort;
+use freshet_net::quic::port::{Received, UdpPort};
+use freshet_net::quic::relay::Relay;
 use freshet_net::quic::sorting::{Secrets, Sorted, Sorting};
 use freshet_net::quic::steering::Steering;
 use freshet_wire::h1::Limits;
 use freshet_wire::h3::limits::BLOCK_FACTOR;
 use freshet_wire::quic::parameters::Local;
-use freshet_wire::quic::{Accept, Config, Id};
+use freshet_wire::quic::{Accept, Config, Id, Route};
 use rustls::ServerConfig;
+use shift::{News, Shift};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::poll_fn;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
-use tokio::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant, SystemTime};
+use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver};
 use tokio::task::spawn_local;
 
 /// Reads of a port before its connections have their turn.
@@ -41,8 +44,16 @@ const CONNECTION_WINDOW_BYTES: u64 = 512 << 10;
 /// The same on one stream.
 const STREAM_WINDOW_BYTES: u64 = 256 << 10;
 
-/// A datagram that came to another worker, and from where.
-pub(crate) type Passed = (SocketAddr, Vec<u8>);
+/// How often a datagram may be passed on: to the worker that its id leads to, and from there to the
+/// one that has the line to the process before.
+const PASSES_MAX: u8 = 2;
+
+/// A datagram that came to another worker.
+pub(crate) struct Passed {
+    route: Route,
+    datagram: Vec<u8>,
+    passes: u8,
+}
 
 /// Where a worker takes HTTP/3.
 pub(crate) struct QuicPort {
@@ -60,6 +71,11 @@ pub(crate) struct QuicPort {
     pub(crate) passed: Receiver<Passed>,
     /// Ways to the others, and to this one.
     pub(crate) workers: Arc<[Sender<Passed>]>,
+    /// The line to the process before, while this one takes over, and how many workers that has.
+    pub(crate) elder: Option<Relay>,
+    pub(crate) before: u8,
+    /// Lines to processes that are to take over.
+    pub(crate) heirs: UnboundedReceiver<Relay>,
 }
 
 /// A port, to its connections.
@@ -71,33 +87,48 @@ struct Port {
     sorting: RefCell<Sorting<u64>>,
     connections: RefCell<HashMap<u64, Rc<Handle>>>,
     workers: Arc<[Sender<Passed>]>,
+    shift: RefCell<Shift>,
     /// Times are since then.
     epoch: Instant,
+    /// When that was, for what processes share.
+    epoch_unix: Duration,
     last: Cell<u64>,
 }
 
 /// Serves a port for as long as the worker runs; new connections as long as it does not drain.
 pub(crate) async fn serve_port(worker: Rc<Worker>, port: QuicPort) {
-    let QuicPort { name, udp, tls, steering, secrets, mut passed, workers } = port;
+    let QuicPort { name, udp, tls, steering, secrets, mut passed, workers, elder, before, heirs } =
+        port;
+    let mut sorting = Sorting::new(steering, secrets);
+    if before > 0 {
+        sorting.follow(before);
+    }
     let port = Rc::new(Port {
         worker,
         name,
         udp,
         tls,
-        sorting: RefCell::new(Sorting::new(steering, secrets)),
+        sorting: RefCell::new(sorting),
         connections: RefCell::default(),
         workers,
+        shift: RefCell::new(Shift::new(elder, heirs)),
         epoch: Instant::now(),
+        epoch_unix: SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default(),
         last: Cell::new(0),
     });
     let mut buffer = vec![0; UDP_READ_BYTES_MAX];
+    let worker = Rc::clone(&port.worker);
+    let mut drained = std::pin::pin!(worker.drained());
+    let mut is_draining = false;
     loop {
         let turn = poll_fn(|cx| {
+            is_draining = is_draining || drained.as_mut().poll(cx).is_ready();
+            let told = port.poll_shift(cx, is_draining);
             let read = port.poll_read(cx, &mut buffer);
             let passed = port.poll_passed(cx, &mut passed);
-            match (read, passed) {
-                (Poll::Ready(Err(error)), _) => Poll::Ready(Err(error)),
-                (Poll::Pending, Poll::Pending) => Poll::Pending,
+            match (read, passed, told) {
+                (Poll::Ready(Err(error)), _, _) => Poll::Ready(Err(error)),
+                (Poll::Pending, Poll::Pending, Poll::Pending) => Poll::Pending,
                 _ => Poll::Ready(Ok(())),
             }
         });
@@ -115,22 +146,47 @@ impl Port {
         self.epoch.elapsed()
     }
 
+    /// Hears of processes that take over, and gives the port to one when this worker drains.
+    fn poll_shift(self: &Rc<Self>, cx: &mut Context<'_>, is_draining: bool) -> Poll<()> {
+        let mut came = Vec::new();
+        let polled = self.shift.borrow_mut().poll(cx, |news| match news {
+            News::Begun(ids) => self.sorting.borrow_mut().begun_before(ids),
+            News::ElderGone => self.sorting.borrow_mut().follow_nobody(),
+            News::Datagrams { route, segment_bytes, bytes } => {
+                came.extend(bytes.chunks(segment_bytes).map(|datagram| (route, datagram.to_vec())));
+            }
+        });
+        let now = self.now();
+        for (route, mut datagram) in came {
+            self.take(route, &mut datagram, now, 0);
+        }
+        if is_draining && self.shift.borrow().has_heir() {
+            let begun: Vec<Id> =
+                self.connections.borrow().values().flat_map(|handle| handle.begun()).collect();
+            self.shift.borrow_mut().give(&begun);
+        }
+        polled
+    }
+
     /// Takes the datagrams that are there.
     fn poll_read(
         self: &Rc<Self>,
         cx: &mut Context<'_>,
         buffer: &mut [u8],
     ) -> Poll<std::io::Result<()>> {
+        if !self.shift.borrow().is_ours() {
+            return Poll::Pending;
+        }
         for read in 0..READS_PER_TURN {
-            let (from, count, size) = match self.udp.poll_receive(cx, buffer) {
+            let Received { route, bytes, segment_bytes } = match self.udp.poll_receive(cx, buffer) {
                 Poll::Ready(received) => received?,
                 Poll::Pending if read == 0 => return Poll::Pending,
                 Poll::Pending => return Poll::Ready(Ok(())),
             };
             let now = self.now();
-            let arrived = buffer.get_mut(..count).unwrap_or_default();
-            for datagram in arrived.chunks_mut(size) {
-                self.take(from, datagram, now, true);
+            let arrived = buffer.get_mut(..bytes).unwrap_or_default();
+            for datagram in arrived.chunks_mut(segment_bytes) {
+                self.take(route, datagram, now, 0);
             }
         }
         Poll::Ready(Ok(()))
@@ -144,8 +200,8 @@ impl Port {
     ) -> Poll<()> {
         for taken in 0..PASSED_PER_TURN {
             match passed.poll_recv(cx) {
-                Poll::Ready(Some((from, mut datagram))) => {
-                    self.take(from, &mut datagram, self.now(), false);
+                Poll::Ready(Some(Passed { route, mut datagram, passes })) => {
+                    self.take(route, &mut datagram, self.now(), passes);
                 }
                 Poll::Ready(None) | Poll::Pending if taken == 0 => return Poll::Pending,
                 Poll::Ready(None) | Poll::Pending => return Poll::Ready(()),
@@ -154,25 +210,32 @@ impl Port {
         Poll::Ready(())
     }
 
-    /// Takes a datagram. One for another worker is passed on, but not twice.
-    fn take(self: &Rc<Self>, from: SocketAddr, datagram: &mut [u8], now: Duration, may_pass: bool) {
+    /// Takes a datagram, which was passed on so many times.
+    fn take(self: &Rc<Self>, route: Route, datagram: &mut [u8], now: Duration, passes: u8) {
         let is_accepting = !self.worker.is_draining();
-        let sorted = self.sorting.borrow_mut().sort(from, datagram, is_accepting, now);
+        let shared = self.epoch_unix + now;
+        let sorted = self.sorting.borrow_mut().sort(route, datagram, is_accepting, shared);
         match sorted {
             Sorted::Of(number) => {
                 let handle = self.connections.borrow().get(&number).map(Rc::clone);
                 if let Some(handle) = handle {
-                    handle.receive(from, datagram, now);
+                    handle.receive(route, datagram, now);
                 }
             }
-            Sorted::First(accept) => self.accept(&accept, from, datagram, now),
-            Sorted::Answer(answer) => self.udp.send(from, &answer, answer.len()),
+            Sorted::First(accept) => self.accept(&accept, route, datagram, now),
+            Sorted::Answer(answer) => self.udp.send(route, &answer, answer.len()),
             Sorted::Elsewhere(worker) => {
                 self.worker.stats.quic_passed.increment();
-                let way = self.workers.get(usize::from(worker)).filter(|_| may_pass);
+                let passes = passes + 1;
+                let way = self.workers.get(usize::from(worker)).filter(|_| passes <= PASSES_MAX);
+                let passed = || Passed { route, datagram: datagram.to_vec(), passes };
                 // One that does not keep up loses datagrams, as a full socket does.
-                let is_lost =
-                    way.is_none_or(|way| way.try_send((from, datagram.to_vec())).is_err());
+                let is_lost = way.is_none_or(|way| way.try_send(passed()).is_err());
+                self.worker.stats.quic_dropped.add(u64::from(is_lost));
+            }
+            Sorted::Before => {
+                self.worker.stats.quic_passed.increment();
+                let is_lost = !self.shift.borrow().pass(route, datagram);
                 self.worker.stats.quic_dropped.add(u64::from(is_lost));
             }
             Sorted::Dropped => self.worker.stats.quic_dropped.increment(),
@@ -180,13 +243,7 @@ impl Port {
     }
 
     /// Begins a connection.
-    fn accept(
-        self: &Rc<Self>,
-        accept: &Accept,
-        from: SocketAddr,
-        datagram: &mut [u8],
-        now: Duration,
-    ) {
+    fn accept(self: &Rc<Self>, accept: &Accept, route: Route, datagram: &mut [u8], now: Duration) {
         let worker = &self.worker;
         let snapshot = worker.snapshot();
         let config = Config {
@@ -196,7 +253,7 @@ impl Port {
         let Ok(mut quic) = freshet_wire::quic::Connection::new(&config, accept, now) else {
             return worker.stats.tls_failed.increment();
         };
-        quic.receive(from, datagram, now);
+        quic.receive(route, datagram, now);
         if quic.statistics().packets_received == 0 {
             // It only looked like one.
             return worker.stats.quic_dropped.increment();
@@ -228,7 +285,7 @@ impl Port {
 }
 
 /// What clients are told.
-fn local(heads: &Limits, limits: &crate::config::limits::Limits) -> Local {
+fn local(heads: &Limits, limits: &freshet_config::limits::Limits) -> Local {
     // A head has to fit, however little of bodies may wait.
     let head_bytes = (heads.head_bytes_max * BLOCK_FACTOR) as u64;
     Local {

@@ -11,6 +11,13 @@ use freshet_wire::h3::{Code, Connection};
 /// What streams are made of: pieces of bodies where they lie, and frames' heads between them.
 pub(super) struct Piece(pub(super) Chunk);
 
+impl Piece {
+    /// A copy of cached bytes, so that they need not stay where they are.
+    pub(super) fn copied(&self) -> Option<Self> {
+        self.0.is_lease().then(|| Self(self.0.copied(0)))
+    }
+}
+
 impl AsRef<[u8]> for Piece {
     fn as_ref(&self) -> &[u8] {
         self.0.as_ref()

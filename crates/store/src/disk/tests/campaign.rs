@@ -19,6 +19,7 @@ struct Life {
     notes: u64,
     forgotten: u64,
     refused: u64,
+    renewed: u64,
     grown: u64,
 }
 
@@ -63,7 +64,7 @@ fn live(seed: u64) -> Life {
                 let _ = world.insert(60 + next(140), next(900), 0);
             }
             let resource = next(60);
-            match next(21) {
+            match next(23) {
                 0..9 => {
                     let len = match next(6) {
                         0 => next(2000),
@@ -90,6 +91,7 @@ fn live(seed: u64) -> Life {
                 17 if next(8) == 0 => life.forgotten += world.forget_done() as u64,
                 17 => drop(world.opened().writer.drain()),
                 18 => drop(world.opened().writer.tend()),
+                20 | 21 => life.renewed += u64::from(world.renew(resource).is_some()),
                 19 => life.notes += u64::from(world.note(next(60))),
                 _ => {
                     let _ = match next(8) {
@@ -153,11 +155,13 @@ fn no_seed_brings_wrong_bytes_or_what_was_purged_or_noted() {
         sum.forgotten += life.forgotten;
         sum.refused += life.refused;
         sum.grown += life.grown;
+        sum.renewed += life.renewed;
     }
     println!("{count} seeds: {sum:?}");
     assert!(sum.hits * 4 > sum.looks, "the campaign must find something to judge: {sum:?}");
     assert!(sum.grown > count / 4, "too few indexes grew: {sum:?}");
     assert!(sum.crashes >= 2 * count && sum.purges > count && sum.notes > count);
+    assert!(sum.renewed > 4 * count, "too little was renewed: {sum:?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::body::Body;
 use crate::disk::codec::mix;
 use crate::disk::device::Device;
 use crate::disk::geometry::FormatOptions;
-use crate::disk::intake::{chunk_bytes_max, object_id};
+use crate::disk::intake::{chunk_bytes_max, object_id, object_of};
 use crate::disk::notes::Note;
 use crate::disk::purges::{Mark, Target};
 use crate::disk::record::key_hash;
@@ -77,11 +77,15 @@ pub(crate) struct World {
     pub(crate) common: Common,
     pub(crate) opened: Option<Opened>,
     pub(crate) inserted: Vec<Inserted>,
+    /// Renewals that were begun: of which number, and when.
+    pub(crate) renewed: Vec<(u64, u64)>,
     /// Purges that were confirmed as durable.
     pub(crate) purged: Vec<Mark>,
     /// Notes that were confirmed as durable.
     pub(crate) noted: Vec<Note>,
     next: u64,
+    /// Until when what is inserted says that it is of use.
+    pub(crate) expires_ms: u64,
 }
 
 /// Time does not pass in the simulation: numbers only rise.
@@ -104,9 +108,11 @@ impl World {
             common: common(),
             opened: None,
             inserted: Vec::new(),
+            renewed: Vec::new(),
             purged: Vec::new(),
             noted: Vec::new(),
             next: 1,
+            expires_ms: u64::MAX,
         };
         world.open().expect("a formatted drive can be opened");
         world
@@ -131,7 +137,42 @@ impl World {
     pub(crate) fn insert(&mut self, resource: u64, len: u64, tag: u64) -> Result<(), DiskError> {
         let (description, bytes) = self.describe(resource, len, tag);
         let body = body(&self.arena, &bytes);
-        self.opened().writer.store(description, &body)
+        self.opened().writer.store(description, &body)?;
+        Ok(())
+    }
+
+    /// Renews what a look-up finds of a resource, as a validation does that begins now; the number of
+    /// the renewal where there was something.
+    pub(crate) fn renew(&mut self, resource: u64) -> Option<u64> {
+        let stored = self.find(resource, false)?;
+        let number = self.number_of(&stored);
+        let born = self.common.next_seq();
+        self.renewed.push((number, born));
+        let meta = [number, born].map(u64::to_le_bytes).concat().into();
+        let description =
+            Description { born, expires_ms: u64::MAX, meta, ..Description::default() };
+        let object = object_of(stored.number(), key(resource));
+        self.opened().writer.renew(object, description).ok()?;
+        Some(born)
+    }
+
+    /// The newest that is found of a resource.
+    pub(crate) fn find(&mut self, resource: u64, whole: bool) -> Option<Stored> {
+        let volume = Arc::clone(&self.opened().volume);
+        let found = finish(volume.read_heads(key(resource), whole, &self.arena))?;
+        found.ok()?.into_iter().next()
+    }
+
+    /// The number of the renewal that describes it, if one does.
+    pub(crate) fn renewal_of(stored: &Stored) -> Option<u64> {
+        let (_, renewal) = stored.meta.split_first_chunk::<8>()?;
+        renewal.try_into().ok().map(u64::from_le_bytes)
+    }
+
+    /// Which insertion its description says that it is of.
+    fn number_of(&self, stored: &Stored) -> u64 {
+        let (number, _) = stored.meta.split_first_chunk().expect("a description has a number");
+        u64::from_le_bytes(*number)
     }
 
     /// As [`World::insert`], laid out as the first version of the format did with long objects.
@@ -158,7 +199,7 @@ impl World {
             key: key(resource),
             variant: 0,
             born,
-            expires_ms: u64::MAX,
+            expires_ms: self.expires_ms,
             tags: [tag].into(),
             meta: number.to_le_bytes().into(),
         };
@@ -215,27 +256,24 @@ impl World {
 
     /// Whether what was inserted may not be served any more.
     pub(crate) fn is_purged(&self, inserted: &Inserted) -> bool {
-        self.purged.iter().filter(|mark| mark.soft_ms.is_none()).any(|mark| {
-            mark.seq > inserted.born
-                && match mark.target {
-                    Target::Key(hash) => hash == key_hash(key(inserted.resource)),
-                    Target::Tag(tag) => tag == inserted.tag,
-                    Target::All => true,
-                }
-        })
+        let is_newer = |mark: &&Mark| mark.soft_ms.is_none() && mark.seq > inserted.born;
+        self.purged.iter().filter(is_newer).any(|mark| Self::is_target(mark, inserted))
+    }
+
+    fn is_target(mark: &Mark, inserted: &Inserted) -> bool {
+        match mark.target {
+            Target::Key(hash) => hash == key_hash(key(inserted.resource)),
+            Target::Tag(tag) => tag == inserted.tag,
+            Target::All => true,
+        }
     }
 
     /// Looks a resource up and reads `part` of it, whole with its head where `whole`. Panics where
     /// the answer is wrong; says whether there was one.
     pub(crate) fn look(&mut self, resource: u64, whole: bool, part: (u64, u64)) -> bool {
-        let volume = Arc::clone(&self.opened().volume);
         let arena = Arc::clone(&self.arena);
-        let Some(Ok(found)) = finish(volume.read_heads(key(resource), whole, &arena)) else {
-            return false;
-        };
-        let Some(stored) = found.first() else { return false };
-        let number =
-            u64::from_le_bytes((*stored.meta).try_into().expect("the description is a number"));
+        let Some(stored) = &self.find(resource, whole) else { return false };
+        let number = self.number_of(stored);
         let inserted = self.inserted.iter().find(|one| one.number == number);
         let inserted = inserted.expect("only what was inserted is found").clone();
         assert_eq!(
@@ -244,6 +282,15 @@ impl World {
             "of another resource"
         );
         assert!(!self.is_purged(&inserted), "purged content came back: {inserted:?}");
+        let renewal = Self::renewal_of(stored);
+        let known = renewal.map(|number| self.renewed.iter().find(|known| known.1 == number));
+        let known = known.map(|known| *known.expect("only what was renewed is found"));
+        assert!(known.is_none_or(|(of, _)| of == number), "a renewal of another object");
+        let validated = known.map_or(inserted.born, |(_, born)| born);
+        let is_soft = |mark: &&Mark| mark.soft_ms.is_some() && mark.seq > validated;
+        if self.purged.iter().filter(is_soft).any(|mark| Self::is_target(mark, &inserted)) {
+            assert!(stored.soft_ms.is_some(), "a soft purge was lost: {inserted:?} {renewal:?}");
+        }
         if Self::is_meant(&inserted, &self.common.notes.all()) {
             return false;
         }

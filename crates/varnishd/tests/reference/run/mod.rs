@@ -110,6 +110,8 @@ fn plain_line(line: &str) -> String {
         // What is made here has the number of its request in it.
         "content-range" => line.split('/').next().unwrap_or("").to_owned(),
         "<p>xid" => "<p>XID: id</p>".into(),
+        // Varnish 7.1 writes a blob with an alphabet in which these two letters are swapped.
+        _ if line.ends_with("=:") => line.replace('q', "r"),
         _ => line.trim_end().to_owned(),
     }
 }

@@ -40,6 +40,8 @@ const OPTIONS: [&str; 24] = [
 const COMPILERS: [&str; 2] = ["tcc -shared -o %o %s", "gcc -O0 -pipe -fpic -shared -o %o %s"];
 /// How long the log is waited for.
 const LOGGED_WITHIN: Duration = Duration::from_millis(1500);
+/// Counters that are the same for so long have all been published.
+const STANDS_STILL: Duration = Duration::from_millis(120);
 
 pub(super) struct Server {
     varnishd: Varnishd,
@@ -147,8 +149,28 @@ impl Server {
         true
     }
 
-    /// Counters that have changed since it was asked last, with by how much.
+    /// Counters that have changed since it was asked last, with by how much, once they stand still:
+    /// both publish what they have counted a little later.
     pub(super) fn counts(&mut self) -> BTreeMap<String, i64> {
+        let mut counted = self.counters();
+        let end = Instant::now() + LOGGED_WITHIN;
+        loop {
+            std::thread::sleep(STANDS_STILL);
+            let later = self.counters();
+            if later == counted || Instant::now() > end {
+                break;
+            }
+            counted = later;
+        }
+        let before = std::mem::replace(&mut self.counted, counted);
+        let by = |(name, value): (&String, &i64)| {
+            let by = value - before.get(name).unwrap_or(&0);
+            (by != 0 && super::is_counted(name)).then(|| (name.clone(), by))
+        };
+        self.counted.iter().filter_map(by).collect()
+    }
+
+    fn counters(&self) -> BTreeMap<String, i64> {
         let out = Command::new("varnishstat")
             .arg("-n")
             .arg(self.varnishd.name())
@@ -156,17 +178,11 @@ impl Server {
             .output()
             .unwrap();
         let text = String::from_utf8_lossy(&out.stdout);
-        let mut changed = BTreeMap::new();
-        for line in text.lines() {
+        let counter = |line: &str| {
             let mut words = line.split_whitespace();
-            let (Some(name), Some(value)) = (words.next(), words.next()) else { continue };
-            let value: i64 = value.parse().unwrap_or(0);
-            let before = self.counted.insert(name.to_owned(), value).unwrap_or(0);
-            if value != before && super::is_counted(name) {
-                changed.insert(name.to_owned(), value - before);
-            }
-        }
-        changed
+            Some((words.next()?.to_owned(), words.next()?.parse().unwrap_or(0)))
+        };
+        text.lines().filter_map(counter).collect()
     }
 }
 

@@ -23,7 +23,7 @@ use receive::Block;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
-use stream::{Closed, ClosedStreams, End, Stream};
+use stream::{Closed, ClosedStreams, Stream};
 
 pub use send::DataFrame;
 
@@ -313,7 +313,7 @@ impl Connection {
         if stream.is_scheduled {
             self.scheduler.remove(number, stream.priority);
         }
-        self.queued -= stream.queued;
+        self.queued -= stream.body.bytes();
         self.closed.add(number, how);
         // What nobody will take any more is given back.
         self.give_back_taken(stream.untaken);

@@ -4,8 +4,9 @@ use super::super::frame::{FRAME_HEADER_BYTES, Header, flag, number, without_padd
 use super::super::limits::{BLOCK_FACTOR, BLOCK_FRAMES_MAX};
 use super::super::window::{ReceiveWindow, SendWindow};
 use super::super::{Code, Priority};
-use super::{Closed, Connection, End, Event, Leaving, Stream};
+use super::{Closed, Connection, Event, Leaving, Stream};
 use crate::head::{HeadBuilder, Wrong};
+use crate::outgoing::Outgoing;
 use freshet_http::message::{ResponseHead, Version};
 use std::time::Duration;
 
@@ -179,8 +180,7 @@ impl Connection {
             ),
             send: SendWindow::new(self.peer.window_bytes),
             priority,
-            queued: 0,
-            end: End::More,
+            body: Outgoing::new(),
             is_scheduled: false,
         };
         self.streams.insert(number, stream);

@@ -4,8 +4,9 @@ use super::super::Code;
 use super::super::frame::{FRAME_HEADER_BYTES, Header, flag, kind, write};
 use super::super::hpack::Indexing;
 use super::super::limits::DATA_BYTES_MAX;
-use super::{Closed, Connection, End};
+use super::{Closed, Connection};
 use crate::head::is_of_connection;
+use crate::outgoing::{End, decimal};
 use freshet_http::fields::Fields;
 use freshet_http::hop_by_hop;
 use freshet_http::message::ResponseHead;
@@ -45,11 +46,8 @@ impl Connection {
         self.encoder.field(b":status", &status, Indexing::Kept, &mut self.control);
         self.encode(&head.fields, length.is_some());
         if let Some(length) = length {
-            let mut digits = [0; 20];
-            let mut rest = &mut digits[..];
-            let _ = write!(rest, "{length}");
-            let left = rest.len();
-            let digits = &digits[..digits.len() - left];
+            let mut place = [0; 20];
+            let digits = decimal(length, &mut place);
             self.encoder.field(b"content-length", digits, Indexing::Once, &mut self.control);
         }
         let bytes = self.end_fields(number, start, ends);
@@ -62,8 +60,7 @@ impl Connection {
     /// `bytes` more of a response's body are there. False when the stream is over.
     pub fn queue(&mut self, number: u32, bytes: usize) -> bool {
         let Some(stream) = self.streams.get_mut(&number) else { return false };
-        stream.queued += bytes;
-        self.queued += bytes;
+        stream.body.queue(bytes, &mut self.queued);
         self.schedule(number);
         true
     }
@@ -71,11 +68,7 @@ impl Connection {
     /// Takes back what is queued and was not sent, which comes again later; says how much.
     pub fn unqueue(&mut self, number: u32) -> usize {
         let Some(stream) = self.streams.get_mut(&number) else { return 0 };
-        let bytes = std::mem::take(&mut stream.queued);
-        self.queued -= bytes;
-        if bytes > 0 {
-            stream.end = End::More;
-        }
+        let bytes = stream.body.unqueue(&mut self.queued);
         self.schedule(number);
         bytes
     }
@@ -83,8 +76,8 @@ impl Connection {
     /// What is queued is all of the body, and `trailers` are behind it.
     pub fn finish(&mut self, number: u32, trailers: Option<Fields>) {
         let Some(stream) = self.streams.get_mut(&number) else { return };
-        stream.end = trailers.map_or(End::Last, End::Trailers);
-        if stream.queued == 0 {
+        stream.body.finish(trailers);
+        if stream.body.end().is_some() {
             self.send_end(number);
         }
     }
@@ -113,15 +106,12 @@ impl Connection {
         }
         let number = self.scheduler.next()?;
         let stream = self.streams.get_mut(&number)?;
-        let bytes = stream.queued.min(stream.send.bytes()).min(room);
-        stream.queued -= bytes;
+        let bytes = stream.body.bytes().min(stream.send.bytes()).min(room);
         stream.send.take(bytes);
-        self.queued -= bytes;
         self.send.take(bytes);
-        let left = stream.queued;
-        let is_last = left == 0;
-        let ends = is_last && matches!(stream.end, End::Last);
-        let has_trailers = is_last && matches!(stream.end, End::Trailers(_));
+        let left = stream.body.take(bytes, &mut self.queued);
+        let ends = matches!(stream.body.end(), Some(End::Last));
+        let has_trailers = matches!(stream.body.end(), Some(End::Trailers(_)));
         self.calm.useful_frame();
         self.schedule(number);
         if ends {
@@ -134,7 +124,7 @@ impl Connection {
 
     /// Bytes of a response's body that are there and not sent; none of a stream that is over.
     pub fn queued(&self, number: u32) -> usize {
-        self.streams.get(&number).map_or(0, |stream| stream.queued)
+        self.streams.get(&number).map_or(0, |stream| stream.body.bytes())
     }
 
     /// The same of all streams.
@@ -162,7 +152,7 @@ impl Connection {
     /// Ends a stream whose body is sent.
     fn send_end(&mut self, number: u32) {
         let Some(stream) = self.streams.get_mut(&number) else { return };
-        match std::mem::replace(&mut stream.end, End::Last) {
+        match stream.body.sent() {
             End::Trailers(trailers) => {
                 let start = self.begin_fields();
                 self.encode(&trailers, false);
@@ -176,7 +166,7 @@ impl Connection {
     /// All of a response was sent.
     fn ended(&mut self, number: u32) {
         let Some(stream) = self.streams.get_mut(&number) else { return };
-        stream.end = End::Sent;
+        stream.body.sent();
         self.calm.response();
         if stream.is_remote_open && !stream.is_body_wanted {
             // The client need not send the rest (RFC 9113 §8.1).

@@ -2,8 +2,8 @@
 
 use super::super::limits::CLOSED_STREAMS_KEPT;
 use super::super::window::{ReceiveWindow, SendWindow};
+use crate::outgoing::Outgoing;
 use crate::priority::Priority;
-use freshet_http::fields::Fields;
 use std::collections::VecDeque;
 
 /// A stream that is open or half closed (RFC 9113 §5.1). One that is closed is not kept.
@@ -22,35 +22,20 @@ pub(super) struct Stream {
     pub(super) receive: ReceiveWindow,
     pub(super) send: SendWindow,
     pub(super) priority: Priority,
-    /// Bytes of the response's body that are there and not sent.
-    pub(super) queued: usize,
-    pub(super) end: End,
+    pub(super) body: Outgoing,
     /// Whether the scheduler has it.
     pub(super) is_scheduled: bool,
-}
-
-/// What is behind the bytes of a response's body that are there.
-#[derive(Debug)]
-pub(super) enum End {
-    /// More of them.
-    More,
-    /// Nothing.
-    Last,
-    /// Trailers.
-    Trailers(Fields),
-    /// It was sent.
-    Sent,
 }
 
 impl Stream {
     /// Whether it has bytes to send and a window for them.
     pub(super) fn can_send(&self) -> bool {
-        self.queued > 0 && self.send.bytes() > 0
+        self.body.bytes() > 0 && self.send.bytes() > 0
     }
 
     /// Whether all of the response was sent.
     pub(super) fn is_answered(&self) -> bool {
-        matches!(self.end, End::Sent)
+        self.body.is_sent()
     }
 }
 

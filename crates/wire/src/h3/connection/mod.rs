@@ -6,18 +6,18 @@ mod send;
 pub use send::DataFrame;
 
 use super::limits::{
-    FED_BYTES_MAX, HEADS_BYTES_MAX, IDLE_FRAMES_MAX, IDLE_FRAMES_PER_SECOND, RESETS_MAX,
-    RESETS_PER_SECOND,
+    FED_BYTES_MAX, HEADS_BYTES_MAX, IDLE_FRAMES_MAX, IDLE_FRAMES_PER_SECOND, KEPT_BYTES_FREE,
+    KEPT_HEADS_BYTES_MAX, RESETS_MAX, RESETS_PER_SECOND,
 };
 use super::one_way::Purpose;
 use super::{Code, frame};
 use crate::calm::Debt;
 use crate::h1;
 use crate::head::Request;
+use crate::outgoing::Outgoing;
 use crate::priority::Priority;
 use crate::quic::{self, varint};
 use crate::scheduler::Scheduler;
-use freshet_http::fields::Fields;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -74,9 +74,7 @@ struct Stream {
     /// Whether it is served: between the request and the end of its response.
     is_open: bool,
     priority: Priority,
-    /// Bytes of the response's body that are there and were not given to the stream.
-    queued: usize,
-    end: End,
+    body: Outgoing,
     is_scheduled: bool,
 }
 
@@ -90,27 +88,26 @@ enum Place {
     Behind,
 }
 
-/// What is behind the bytes of a response's body that are there.
-#[derive(Debug)]
-enum End {
-    /// More of them.
-    More,
-    /// Nothing.
-    Last,
-    /// Trailers.
-    Trailers(Fields),
-    /// It was given to the stream.
-    Sent,
-}
-
 /// How far we are with telling the client to go (RFC 9114 §5.2).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Leaving {
     No,
     /// It was told to open no more streams, in what ends at this offset of the control stream.
     Announced(u64),
-    /// Streams from this number on are not looked at.
-    From(u64),
+    /// Streams from this number on are not looked at, which was said in what ends at this offset.
+    From(u64, u64),
+    /// The same, and the client knows it.
+    Known(u64),
+}
+
+impl Leaving {
+    /// The first stream that is not looked at.
+    fn from(self) -> Option<u64> {
+        match self {
+            Self::No | Self::Announced(_) => None,
+            Self::From(stream, _) | Self::Known(stream) => Some(stream),
+        }
+    }
 }
 
 /// The server's side of a connection.
@@ -133,6 +130,8 @@ pub struct Connection<P> {
     scheduler: Scheduler<u64>,
     /// Bytes of responses' bodies that are there and were not given to streams, of all.
     queued: usize,
+    /// Bytes that streams may keep until they are acknowledged.
+    kept_max: u64,
     events: VecDeque<Event>,
     resets: Debt,
     idle_frames: Debt,
@@ -161,6 +160,7 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
             foretold: BTreeMap::new(),
             scheduler: Scheduler::default(),
             queued: 0,
+            kept_max: KEPT_BYTES_FREE,
             events: VecDeque::new(),
             resets: Debt::new(RESETS_MAX, RESETS_PER_SECOND),
             idle_frames: Debt::new(IDLE_FRAMES_MAX, IDLE_FRAMES_PER_SECOND),
@@ -226,11 +226,16 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
     }
 
     fn go_on_leaving(&mut self) {
-        let Leaving::Announced(end) = self.leaving else { return };
+        let (Leaving::Announced(end) | Leaving::From(_, end)) = self.leaving else { return };
         let arrived = self.control.and_then(|control| self.quic.arrived(control));
-        if arrived.is_some_and(|arrived| arrived >= end) {
+        if arrived.is_none_or(|arrived| arrived < end) {
+            return;
+        }
+        if let Leaving::From(stream, _) = self.leaving {
+            self.leaving = Leaving::Known(stream);
+        } else {
             self.say_goaway(self.next_stream);
-            self.leaving = Leaving::From(self.next_stream);
+            self.leaving = Leaving::From(self.next_stream, self.said);
         }
     }
 
@@ -251,7 +256,9 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
 
     /// Whether the connection has nothing left to do.
     pub fn is_done(&self) -> bool {
-        let is_leaving = self.is_peer_leaving || matches!(self.leaving, Leaving::From(_));
+        // A client that hears of the end before it knows which requests were not looked at could not
+        // ask them again.
+        let is_leaving = self.is_peer_leaving || matches!(self.leaving, Leaving::Known(_));
         self.has_failed || self.quic.closed().is_some() || (is_leaving && self.is_quiet())
     }
 
@@ -263,11 +270,22 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
     /// Whether the client reads what is said to it, so that another head may be added.
     pub fn has_control_room(&self) -> bool {
         self.quic.unsent_of_all() < HEADS_BYTES_MAX
+            && self.quic.kept() < self.kept_max + KEPT_HEADS_BYTES_MAX
     }
 
     /// Whether more of bodies may be given to streams.
     pub fn has_room(&self) -> bool {
-        self.quic.unsent_of_all() < FED_BYTES_MAX
+        self.quic.unsent_of_all() < FED_BYTES_MAX && !self.is_full()
+    }
+
+    /// Whether streams keep as much as they may until more of it is acknowledged.
+    pub fn is_full(&self) -> bool {
+        self.quic.kept() >= self.kept_max
+    }
+
+    /// Lets streams keep so much.
+    pub fn set_kept_max(&mut self, bytes: u64) {
+        self.kept_max = bytes;
     }
 
     /// Bytes of responses' bodies that wait for their turn.
@@ -277,7 +295,7 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
 
     /// The same of one stream.
     pub fn queued(&self, number: u64) -> usize {
-        self.streams.get(&number).map_or(0, |stream| stream.queued)
+        self.streams.get(&number).map_or(0, |stream| stream.body.bytes())
     }
 
     /// Whether a stream's own window has no room.
@@ -324,14 +342,14 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
         if stream.is_scheduled {
             self.scheduler.remove(number, stream.priority);
         }
-        self.queued -= stream.queued;
+        self.queued -= stream.body.bytes();
     }
 
     /// Makes a stream known to the scheduler, or forgotten, as it can send or not.
     fn schedule(&mut self, number: u64) {
         let is_shut = self.quic.room(number) == 0;
         let Some(stream) = self.streams.get_mut(&number) else { return };
-        let can_send = stream.queued > 0 && !is_shut;
+        let can_send = stream.body.bytes() > 0 && !is_shut;
         if can_send != stream.is_scheduled {
             stream.is_scheduled = can_send;
             if can_send {

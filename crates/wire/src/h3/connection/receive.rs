@@ -4,8 +4,9 @@ use super::super::frame::{Head, kind};
 use super::super::limits::{BLOCK_FACTOR, FORETOLD_MAX};
 use super::super::one_way::{Purpose, Said, control_frame, qpack_instructions};
 use super::super::{Code, qpack};
-use super::{Connection, End, Event, Leaving, Place, Stream};
+use super::{Connection, Event, Place, Stream};
 use crate::head::{HeadBuilder, Wrong};
+use crate::outgoing::Outgoing;
 use crate::priority::Priority;
 use crate::quic::StreamEvent;
 use freshet_http::message::{ResponseHead, Scheme, Version};
@@ -104,7 +105,7 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
 
     /// A request's first bytes came. False when it is not looked at.
     fn begin_request(&mut self, number: u64) -> Result<bool, Code> {
-        if matches!(self.leaving, Leaving::From(end) if number >= end) {
+        if self.leaving.from().is_some_and(|end| number >= end) {
             self.quic.stop(number, Code::RequestRejected as u64);
             self.quic.reset(number, Code::RequestRejected as u64);
             self.idle_frame()?;
@@ -123,8 +124,7 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
             untaken: 0,
             is_open: false,
             priority,
-            queued: 0,
-            end: End::More,
+            body: Outgoing::new(),
             is_scheduled: false,
         };
         self.streams.insert(number, stream);

@@ -3,8 +3,9 @@
 use super::super::frame::{FRAME_HEAD_BYTES_MAX, kind, write_head};
 use super::super::limits::DATA_BYTES_MAX;
 use super::super::{Code, qpack};
-use super::{Connection, End};
+use super::Connection;
 use crate::head::is_of_connection;
+use crate::outgoing::{End, decimal};
 use freshet_http::fields::Fields;
 use freshet_http::hop_by_hop;
 use freshet_http::message::ResponseHead;
@@ -43,11 +44,8 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
         qpack::encode(b":status", &status, false, &mut block);
         encode(&head.fields, length.is_some(), &mut block);
         if let Some(length) = length {
-            let mut digits = [0; 20];
-            let mut rest = &mut digits[..];
-            let _ = write!(rest, "{length}");
-            let left = rest.len();
-            let digits = &digits[..digits.len() - left];
+            let mut place = [0; 20];
+            let digits = decimal(length, &mut place);
             qpack::encode(b"content-length", digits, false, &mut block);
         }
         let bytes = self.write_fields(number, &block);
@@ -60,8 +58,7 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
     /// `bytes` more of a response's body are there. False when the stream is over.
     pub fn queue(&mut self, number: u64, bytes: usize) -> bool {
         let Some(stream) = self.streams.get_mut(&number) else { return false };
-        stream.queued += bytes;
-        self.queued += bytes;
+        stream.body.queue(bytes, &mut self.queued);
         self.schedule(number);
         true
     }
@@ -70,11 +67,7 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
     /// much.
     pub fn unqueue(&mut self, number: u64) -> usize {
         let Some(stream) = self.streams.get_mut(&number) else { return 0 };
-        let bytes = std::mem::take(&mut stream.queued);
-        self.queued -= bytes;
-        if bytes > 0 {
-            stream.end = End::More;
-        }
+        let bytes = stream.body.unqueue(&mut self.queued);
         self.schedule(number);
         bytes
     }
@@ -82,8 +75,8 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
     /// What is queued is all of the body, and `trailers` are behind it.
     pub fn finish(&mut self, number: u64, trailers: Option<Fields>) {
         let Some(stream) = self.streams.get_mut(&number) else { return };
-        stream.end = trailers.map_or(End::Last, End::Trailers);
-        if stream.queued == 0 {
+        stream.body.finish(trailers);
+        if stream.body.end().is_some() {
             self.end(number);
         }
     }
@@ -99,7 +92,7 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
 
     /// As [`reset`](Self::reset), unless the whole response was given to the stream.
     pub fn abandon(&mut self, number: u64, code: Code) {
-        if self.streams.get(&number).is_some_and(|stream| !matches!(stream.end, End::Sent)) {
+        if self.streams.get(&number).is_some_and(|stream| !stream.body.is_sent()) {
             self.reset(number, code);
         }
     }
@@ -123,16 +116,14 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
             let room = usize::try_from(self.quic.room(number)).unwrap_or(usize::MAX);
             let room = room.saturating_sub(FRAME_HEAD_BYTES_MAX);
             let stream = self.streams.get_mut(&number)?;
-            let bytes = stream.queued.min(room).min(DATA_BYTES_MAX);
+            let bytes = stream.body.bytes().min(room).min(DATA_BYTES_MAX);
             if bytes == 0 {
                 // Its window is shut: it comes back when that opens.
                 stream.is_scheduled = false;
                 self.scheduler.remove(number, stream.priority);
                 continue;
             }
-            stream.queued -= bytes;
-            self.queued -= bytes;
-            let left = stream.queued;
+            let left = stream.body.take(bytes, &mut self.queued);
             let mut head = Vec::with_capacity(FRAME_HEAD_BYTES_MAX);
             write_head(kind::DATA, bytes, &mut head);
             self.quic.write(number, head.into());
@@ -150,7 +141,7 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
     pub fn data_done(&mut self, frame: DataFrame) {
         self.schedule(frame.stream);
         let Some(stream) = self.streams.get(&frame.stream) else { return };
-        if stream.queued == 0 && !matches!(stream.end, End::More) {
+        if stream.body.end().is_some() {
             self.end(frame.stream);
         }
     }
@@ -158,8 +149,7 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
     /// Ends a stream whose body was given to it.
     fn end(&mut self, number: u64) {
         let Some(stream) = self.streams.get_mut(&number) else { return };
-        let end = std::mem::replace(&mut stream.end, End::Sent);
-        if let End::Trailers(trailers) = end {
+        if let End::Trailers(trailers) = stream.body.sent() {
             let mut block = Vec::new();
             qpack::begin(&mut block);
             encode(&trailers, false, &mut block);
@@ -173,7 +163,7 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
     /// Forgets a request that is answered, once nobody wants more of its body.
     pub(super) fn close_if_answered(&mut self, number: u64) {
         let Some(stream) = self.streams.get(&number) else { return };
-        if !matches!(stream.end, End::Sent) || (!stream.is_read && stream.is_body_wanted) {
+        if !stream.body.is_sent() || (!stream.is_read && stream.is_body_wanted) {
             return;
         }
         if stream.is_read {

@@ -4,10 +4,10 @@ use super::super::error::{Error, code};
 use super::super::frame::Frame;
 use super::super::limits::ACKS_PER_PACKET_MAX;
 use super::super::packet::Protected;
+use super::super::route::Route;
 use super::super::space::Level;
 use super::super::varint::Reader;
 use super::{Closed, Connection};
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// What the frames of a packet were.
@@ -25,7 +25,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         level: Level,
         payload: &[u8],
         packet: &Protected,
-        remote: SocketAddr,
+        route: Route,
         now: Duration,
     ) -> Result<Seen, Error> {
         if payload.is_empty() {
@@ -53,7 +53,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
                     return Err(Error::violation("a packet has many ACK frames"));
                 }
             }
-            let is_useful = self.frame(level, frame, packet, remote, now)?;
+            let is_useful = self.frame(level, frame, packet, route, now)?;
             if is_useful {
                 self.calm.forgive(1);
             } else if !self.calm.owe(now) {
@@ -73,7 +73,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         level: Level,
         frame: Frame<'_>,
         packet: &Protected,
-        remote: SocketAddr,
+        route: Route,
         now: Duration,
     ) -> Result<bool, Error> {
         match frame {
@@ -107,10 +107,9 @@ impl<P: AsRef<[u8]>> Connection<P> {
             }
             Frame::PathChallenge(bytes) => {
                 // Answered where it came from, if that is where we send to or have sent to.
-                if remote == self.path.remote {
+                if route == self.path.route {
                     self.path.respond(bytes);
-                } else if let Some(old) = self.old_path.as_mut().filter(|old| old.remote == remote)
-                {
+                } else if let Some(old) = self.old_path.as_mut().filter(|old| old.route == route) {
                     old.respond(bytes);
                 }
                 Ok(false)

@@ -1,7 +1,9 @@
 //! The state of a connection: datagrams in, datagrams out.
 
+mod alone;
 mod frames;
 mod handshake;
+mod payload;
 mod receive;
 mod recovery;
 mod transmit;
@@ -19,6 +21,7 @@ use super::one_rtt::OneRtt;
 use super::pacer::Pacer;
 use super::parameters::{Local, Names, Peer};
 use super::path::Path;
+use super::route::Route;
 use super::rtt::Rtt;
 use super::space::{Level, Space};
 use super::streams::{StreamEvent, Streams};
@@ -26,7 +29,6 @@ use crate::calm::Debt;
 use crate::priority::Priority;
 use rustls::quic::{Keys, ServerConnection, Version};
 use rustls::{ServerConfig, Side};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,7 +51,7 @@ pub struct Accept {
     /// Its own id.
     pub client: Id,
     /// Where it is.
-    pub remote: SocketAddr,
+    pub route: Route,
     /// Whether a token has shown that it is there.
     pub is_validated: bool,
     /// Bits that nobody else knows.
@@ -154,7 +156,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
     /// INTERNAL_ERROR: the configuration is not one for QUIC.
     pub fn new(config: &Config, accept: &Accept, now: Duration) -> Result<Self, Error> {
         let wrong = |reason| Error::new(code::INTERNAL_ERROR, reason);
-        let Accept { names, receiver, client, remote, is_validated, seed } = *accept;
+        let Accept { names, receiver, client, route, is_validated, seed } = *accept;
         let parameters = config.local.write(&names);
         let tls = ServerConnection::new(Arc::clone(&config.tls), Version::V1, parameters)
             .map_err(|_| wrong("the configuration of TLS does not fit"))?;
@@ -176,7 +178,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             streams: Streams::new(&config.local),
             own_ids: OwnIds::new(names.own, names.reset_token),
             peer_ids: PeerIds::new(client),
-            path: Path::new(remote, is_validated),
+            path: Path::new(route, is_validated),
             old_path: None,
             rtt: Rtt::new(),
             congestion: Cubic::new(),
@@ -301,6 +303,22 @@ impl<P: AsRef<[u8]>> Connection<P> {
         self.streams.unsent()
     }
 
+    /// Bytes that were written and have to stay until they are acknowledged, of all streams.
+    pub fn kept(&self) -> u64 {
+        self.streams.kept().0
+    }
+
+    /// How many bytes that were written did not have to stay, in all.
+    pub fn released(&self) -> u64 {
+        self.streams.kept().1
+    }
+
+    /// Replaces what was kept already when this was called last, where `other` has something for it
+    /// with the same bytes.
+    pub fn replace_old(&mut self, other: impl FnMut(&P) -> Option<P>) {
+        self.streams.replace_old(other);
+    }
+
     /// How many bytes more may be written to a stream so that the client's windows have room for all
     /// of them.
     pub fn room(&self, stream: u64) -> u64 {
@@ -337,8 +355,8 @@ impl<P: AsRef<[u8]>> Connection<P> {
     }
 
     /// Where the client is.
-    pub fn remote(&self) -> SocketAddr {
-        self.path.remote
+    pub fn route(&self) -> Route {
+        self.path.route
     }
 
     /// How many streams are open, of all kinds.

@@ -5,16 +5,16 @@ use super::super::keys::{self, Opened};
 use super::super::limits::{EARLY_BYTES_MAX, FORGED_PACKETS_MAX, PACKETS_PER_DATAGRAM_MAX};
 use super::super::packet::{Kind, Protected};
 use super::super::path::{CHALLENGE_TRIES, Challenge, Path};
+use super::super::route::Route;
 use super::super::space::Level;
 use super::{Closed, Connection, Phase};
-use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::Duration;
 
 impl<P: AsRef<[u8]>> Connection<P> {
-    /// A datagram came from `remote`, which is deciphered in place. What it brought is told by
+    /// A datagram came over `route`, which is deciphered in place. What it brought is told by
     /// [`next_event`](Self::next_event); what there is to say by [`fill`](Self::fill).
-    pub fn receive(&mut self, remote: SocketAddr, datagram: &mut [u8], now: Duration) {
+    pub fn receive(&mut self, route: Route, datagram: &mut [u8], now: Duration) {
         match self.phase {
             Phase::Open => {}
             Phase::Closing(_) => {
@@ -26,23 +26,23 @@ impl<P: AsRef<[u8]>> Connection<P> {
             }
             Phase::Draining(_) | Phase::Over => return,
         }
-        if remote == self.path.remote {
+        if route == self.path.route {
             self.path.received(datagram.len());
         }
         let was_established = self.is_established;
-        if let Err(error) = self.take_datagram(remote, datagram, now) {
+        if let Err(error) = self.take_datagram(route, datagram, now) {
             self.close_with(Closed::ByError(error), now);
         }
         if self.is_established && !was_established {
             for mut early in std::mem::take(&mut self.early) {
-                self.receive(remote, &mut early, now);
+                self.receive(route, &mut early, now);
             }
         }
     }
 
     fn take_datagram(
         &mut self,
-        remote: SocketAddr,
+        route: Route,
         datagram: &mut [u8],
         now: Duration,
     ) -> Result<(), Error> {
@@ -60,7 +60,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             if self.phase != Phase::Open {
                 break;
             }
-            self.packet(remote, bytes, &packet, now, len)?;
+            self.packet(route, bytes, &packet, now, len)?;
             rest = after;
         }
         Ok(())
@@ -68,7 +68,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
 
     fn packet(
         &mut self,
-        remote: SocketAddr,
+        route: Route,
         bytes: &mut [u8],
         packet: &Protected,
         now: Duration,
@@ -118,7 +118,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         }
         let expected = self.space(level).received.expected();
         let payload = bytes.get(payload).unwrap_or(&[]);
-        let seen = self.frames(level, payload, packet, remote, now)?;
+        let seen = self.frames(level, payload, packet, route, now)?;
         let delay_max = match level {
             Level::OneRtt => self.local.ack_delay_max,
             Level::Initial | Level::Handshake => Duration::ZERO,
@@ -131,9 +131,9 @@ impl<P: AsRef<[u8]>> Connection<P> {
         if self.is_established {
             self.drop_level(Level::Handshake);
         }
-        let has_moved = remote != self.path.remote && level == Level::OneRtt;
+        let has_moved = route != self.path.route && level == Level::OneRtt;
         if has_moved && opened.number >= expected && !seen.is_probing {
-            self.moved(remote, datagram_bytes, now)?;
+            self.moved(route, datagram_bytes, now)?;
         }
         Ok(())
     }
@@ -167,16 +167,11 @@ impl<P: AsRef<[u8]>> Connection<P> {
     }
 
     /// The client sends from another address, or its network has given it another (RFC 9000 §9.3).
-    fn moved(
-        &mut self,
-        remote: SocketAddr,
-        datagram_bytes: usize,
-        now: Duration,
-    ) -> Result<(), Error> {
+    fn moved(&mut self, route: Route, datagram_bytes: usize, now: Duration) -> Result<(), Error> {
         if !self.calm.owe(now) {
             return Err(Error::violation("the client moves without end"));
         }
-        let mut path = Path::new(remote, false);
+        let mut path = Path::new(route, false);
         path.received(datagram_bytes);
         let bytes = self.challenge();
         let until = now + 3 * self.rtt.probe_timeout();
@@ -184,7 +179,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         path.is_challenge_due = true;
         let old = std::mem::replace(&mut self.path, path);
         // Another port of the same address is a network's doing, and the way is the same.
-        if old.remote.ip() != remote.ip() {
+        if (old.route.remote.ip(), old.route.local) != (route.remote.ip(), route.local) {
             self.congestion = super::Cubic::new();
             self.rtt = super::Rtt::new();
             self.peer_ids.change()?;

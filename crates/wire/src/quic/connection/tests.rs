@@ -28,8 +28,8 @@ fn config() -> &'static Config {
 fn established() -> Connection<Vec<u8>> {
     let id = Id::new(&[1; 8]).unwrap();
     let names = Names { original: id, own: id, retry: None, reset_token: [0; 16] };
-    let remote = ([127, 0, 0, 1], 1).into();
-    let accept = Accept { names, receiver: id, client: id, remote, is_validated: true, seed: 1 };
+    let route = std::net::SocketAddr::from(([127, 0, 0, 1], 1)).into();
+    let accept = Accept { names, receiver: id, client: id, route, is_validated: true, seed: 1 };
     let mut connection = Connection::new(config(), &accept, Duration::ZERO).unwrap();
     connection.is_established = true;
     let peer = Peer { data_max: 1000, stream_data_max: 500, ..Peer::default() };
@@ -54,9 +54,9 @@ fn take(connection: &mut Connection<Vec<u8>>, payload: &[u8]) -> Result<(), Erro
         number_at: 9,
         end: 100,
     };
-    let remote = connection.path.remote;
+    let route = connection.path.route;
     let now = Duration::from_millis(50);
-    connection.frames(Level::OneRtt, payload, &packet, remote, now).map(|_| ())
+    connection.frames(Level::OneRtt, payload, &packet, route, now).map(|_| ())
 }
 
 #[test]

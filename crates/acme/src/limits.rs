@@ -1,0 +1,28 @@
+//! What an authority may cost.
+
+use std::time::Duration;
+
+/// Bytes of one answer. A chain has some 5 KiB, a directory one.
+pub(crate) const ANSWER_BYTES_MAX: usize = 256 << 10;
+/// Time for one answer, from the name's look-up to its last byte.
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// Time for one order, from the first question to the certificate. It goes on at the next attempt.
+pub(crate) const ORDER_WITHIN: Duration = Duration::from_secs(180);
+/// How often one request is sent again because the authority did not like its nonce (RFC 8555 §6.5).
+pub(crate) const NONCE_RETRIES_MAX: usize = 5;
+/// Nonces that are kept for later requests.
+pub(crate) const NONCES_MAX: usize = 4;
+/// Hosts that an authority's URLs may name.
+pub(crate) const HOSTS_MAX: usize = 8;
+/// Bytes of a URL or a nonce of the authority.
+pub(crate) const TEXT_BYTES_MAX: usize = 2048;
+/// Authorizations of an order and challenges of one: an order here is for one name.
+pub(crate) const LIST_MAX: usize = 16;
+/// Certificates in a chain.
+pub(crate) const CHAIN_MAX: usize = 10;
+/// Characters of an authority's words that are shown.
+pub(crate) const SHOWN_CHARS_MAX: usize = 300;
+/// Bytes of a file of the state directory.
+pub(crate) const FILE_BYTES_MAX: u64 = 256 << 10;
+/// Longest time that an authority's `Retry-After` is believed.
+pub(crate) const RETRY_AFTER_MAX: Duration = Duration::from_secs(7 * 86_400);

@@ -1,0 +1,42 @@
+//! Metrics of certificates.
+
+use super::Writer;
+use freshet_acme::Running;
+use freshet_node::node::Node;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Certificates that have a series of their own; of more, those that end first.
+const CERTIFICATES_MAX: usize = 1_000;
+
+pub(super) fn write(node: &Node, acme: Option<&Running>, out: &mut Writer<'_>) -> fmt::Result {
+    if let Some(store) = node.certificates() {
+        // Of several for one name, as with keys of two kinds, the one that ends first counts.
+        let mut ends: BTreeMap<Box<str>, i64> = BTreeMap::new();
+        for one in store.expiries() {
+            let end = ends.entry(one.name).or_insert(one.until_s);
+            *end = one.until_s.min(*end);
+        }
+        let mut ends: Vec<_> = ends.into_iter().collect();
+        ends.sort_by_key(|(_, until_s)| *until_s);
+        ends.truncate(CERTIFICATES_MAX);
+        let values = ends.iter().map(|(name, until_s)| (&**name, *until_s as f64));
+        let help = "When a certificate that clients are shown ends, since 1970.";
+        out.gauges("freshet_certificate_end_seconds", help, "name", values)?;
+    }
+    let Some(status) = acme.map(Running::status) else { return Ok(()) };
+    let names = status.names();
+    let missing = names.iter().filter(|(_, name)| name.validity_s.is_none()).count();
+    let help = "Names that wait for their first certificate.";
+    out.gauge("freshet_acme_names_waiting", help, missing as f64)?;
+    let failing = names.iter().filter(|(_, name)| name.failures > 0).count();
+    let help = "Names whose last order failed.";
+    out.gauge("freshet_acme_names_failing", help, failing as f64)?;
+    let attempts = status.attempts.load(Relaxed);
+    out.counter("freshet_acme_attempts", "Orders of certificates begun or resumed.", attempts)?;
+    let obtained = status.obtained.load(Relaxed);
+    out.counter("freshet_acme_certificates", "Certificates that came.", obtained)?;
+    let help = "Orders that failed, by kind of failure.";
+    out.counters("freshet_acme_failures", help, "kind", status.failures())
+}

@@ -1,0 +1,133 @@
+//! `freshet lab http3`: a load over HTTP/3.
+
+use super::common::span;
+use anyhow::Result;
+use clap::Args;
+use freshet_lab::http3::{self, Figures, Load};
+use freshet_lab::load::target::Target;
+use freshet_lab::load::{TlsOptions, Version};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
+
+/// Exit code where a request failed.
+const FAILED: u8 = 2;
+
+/// `freshet lab http3`
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    freshet lab http3 https://127.0.0.1:8443 --path '/{n}.bin' --objects 200\n  \
+    freshet lab http3 https://127.0.0.1:8443 --path /1k --requests 1 --resume\n  \
+    freshet lab http3 https://127.0.0.1:8443 --path /1k --connections 1000 --idle")]
+pub(super) struct Http3 {
+    /// The server, as https://127.0.0.1:8443; it must be yours.
+    #[arg(value_name = "URL")]
+    url: String,
+    /// Load a server that is neither on this machine nor in a private network.
+    #[arg(long)]
+    i_own_this_target: bool,
+    /// Path of each request, in which {n} counts the objects in turn.
+    #[arg(long, value_name = "PATH", default_value = "/")]
+    path: String,
+    /// How many objects there are.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    objects: u64,
+    /// Connections at a time.
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    connections: usize,
+    /// Requests at a time on each.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    streams: usize,
+    /// Requests until a connection is closed and another takes its place.
+    #[arg(long, value_name = "N")]
+    requests: Option<u64>,
+    /// Datagrams that are acknowledged together, at most; all that arrive together if not said.
+    #[arg(long, value_name = "N")]
+    ack_every: Option<usize>,
+    /// Open connections that ask once and then only stay.
+    #[arg(long)]
+    idle: bool,
+    /// Resume sessions of TLS, as returning clients do.
+    #[arg(long)]
+    resume: bool,
+    /// Authority of the server's certificate; without it any is taken.
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// How long.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span)]
+    duration: Duration,
+    /// Print the figures as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Http3 {
+    pub(super) fn run(self) -> Result<ExitCode> {
+        let load = Load {
+            target: Target::parse(&self.url, self.i_own_this_target)?,
+            tls: TlsOptions {
+                ca: self.ca,
+                version: Version::Tls13,
+                resume: self.resume,
+                http2: false,
+            },
+            path: self.path,
+            objects: self.objects,
+            connections: self.connections,
+            streams: self.streams.max(1),
+            requests_per_connection: self.requests,
+            ack_every: self.ack_every,
+            duration: self.duration,
+            is_idle: self.idle,
+        };
+        let figures = http3::run(&load, &AtomicBool::new(false), &AtomicU64::new(0))?;
+        crate::text::print(&if self.json { json(&figures) } else { text(&figures) })?;
+        Ok(if figures.failed == 0 { ExitCode::SUCCESS } else { FAILED.into() })
+    }
+}
+
+fn json(figures: &Figures) -> String {
+    let value = serde_json::json!({
+        "requests": figures.requests,
+        "failed": figures.failed,
+        "failures": figures.failures,
+        "asked_again": figures.again,
+        "body_bytes": figures.body_bytes,
+        "handshakes": figures.handshakes,
+        "datagrams_received": figures.datagrams.0,
+        "datagrams_sent": figures.datagrams.1,
+        "seconds": figures.elapsed.as_secs_f64(),
+        "latency_us": {
+            "p50": figures.latency.value_at_quantile(0.5),
+            "p99": figures.latency.value_at_quantile(0.99),
+        },
+    });
+    format!("{value:#}\n")
+}
+
+fn text(figures: &Figures) -> String {
+    let seconds = figures.elapsed.as_secs_f64().max(1e-9);
+    let at = |share| figures.latency.value_at_quantile(share) as f64 / 1000.0;
+    let mut out = format!(
+        "requests    {} ({:.0}/s), {} failed, {} asked again\n\
+         bodies      {:.3} GB ({:.3} Gbit/s)\n\
+         handshakes  {} ({:.0}/s)\n\
+         datagrams   {} received, {} sent\n\
+         responses   {:.2} ms half of them, {:.2} ms 99 of 100\n",
+        figures.requests,
+        figures.requests as f64 / seconds,
+        figures.failed,
+        figures.again,
+        figures.body_bytes as f64 / 1e9,
+        figures.body_bytes as f64 * 8e-9 / seconds,
+        figures.handshakes,
+        figures.handshakes as f64 / seconds,
+        figures.datagrams.0,
+        figures.datagrams.1,
+        at(0.5),
+        at(0.99),
+    );
+    figures.failures.iter().for_each(|why| out.push_str(&format!("failed      {why}\n")));
+    out
+}

@@ -1,0 +1,64 @@
+//! Clients of HTTP/3 that ask on and on, and count every request that fails.
+#![allow(clippy::unwrap_used, unreachable_pub, reason = "tests")]
+
+use super::drill::Node;
+use super::support::PATIENCE;
+use freshet_lab::http3::{Figures, Load, run};
+use freshet_lab::load::TlsOptions;
+use freshet_lab::load::target::Target;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread::{JoinHandle, spawn};
+use std::time::{Duration, Instant};
+
+pub struct Http3Load {
+    answered: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Figures>,
+}
+
+impl Http3Load {
+    /// So many connections that ask for `path`, each of which makes room for another after
+    /// `requests`.
+    pub fn start(node: &Node, path: &str, connections: usize, requests: Option<u64>) -> Self {
+        let address = node.tls_address.unwrap();
+        let load = Load {
+            target: Target::parse(&format!("https://{address}"), false).unwrap(),
+            tls: TlsOptions::default(),
+            path: path.to_owned(),
+            objects: 1,
+            connections,
+            streams: 2,
+            requests_per_connection: requests,
+            ack_every: None,
+            duration: Duration::MAX / 4,
+            is_idle: false,
+        };
+        let (answered, stop) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
+        let (count, end) = (Arc::clone(&answered), Arc::clone(&stop));
+        let thread = spawn(move || run(&load, &end, &count).unwrap());
+        Self { answered, stop, thread }
+    }
+
+    /// Waits until `more` requests were answered from now on.
+    pub fn go_on(&self, more: u64) {
+        let (began, wanted) = (Instant::now(), self.answered.load(SeqCst) + more);
+        while self.answered.load(SeqCst) < wanted {
+            assert!(began.elapsed() < PATIENCE, "{} of {wanted}", self.answered.load(SeqCst));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Begins no more requests.
+    pub fn begin_no_more(&self) {
+        self.stop.store(true, SeqCst);
+    }
+
+    /// Ends it. No request may have failed.
+    pub fn finish(self) -> Figures {
+        self.begin_no_more();
+        let figures = self.thread.join().unwrap();
+        assert_eq!(figures.failed, 0, "of {}: {:?}", figures.requests, figures.failures);
+        figures
+    }
+}

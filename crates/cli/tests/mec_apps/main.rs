@@ -1,0 +1,127 @@
+//! `freshet mec` runs apps of packages in containers: from an upload to an answer and back to nothing, and
+//! through crashes at any moment.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "all of it is tests, helpers included"
+)]
+
+mod kills;
+#[path = "../../../../tests/skip.rs"]
+mod skip;
+mod world;
+
+use serde_json::json;
+use world::{LIVES, World, until};
+
+/// A platform, unless this machine runs no containers.
+fn world() -> Option<World> {
+    match world::missing() {
+        Some(why) => {
+            skip::skip(why);
+            None
+        }
+        None => Some(World::start("")),
+    }
+}
+
+#[test]
+fn an_app_of_a_package_answers_and_leaves_nothing() {
+    let Some(world) = world() else { return };
+    world.bring();
+    let instance = world.name();
+    let begun = std::time::Instant::now();
+    assert_eq!(world.begin(&instance, "instantiate"), 202);
+    assert_eq!(world.begin(&instance, "instantiate"), 409);
+    assert_eq!(
+        world.settled(&instance),
+        "COMPLETED",
+        "{}",
+        world.get("/app_lcm/v1/app_lcm_op_occs")
+    );
+    println!("instantiated in {} ms", begun.elapsed().as_millis());
+    let known = world.get(&format!("{LIVES}/{instance}"));
+    assert_eq!(
+        known["communicationInterface"]["ipAddresses"][0],
+        json!({"host": "10.99.0.2", "port": 80})
+    );
+    assert_eq!(world.ask_app("http://10.99.0.2/"), instance);
+    assert_eq!(world.left(&instance), ["container", "namespace", "files", "groups", "rule"]);
+    // It has what its descriptor says, and not more.
+    let groups = "/sys/fs/cgroup";
+    let name = format!("freshet-mec/mec-{}", &instance[..12]);
+    let limit = [
+        format!("{groups}/memory/{name}/memory.limit_in_bytes"),
+        format!("{groups}/{name}/memory.max"),
+    ];
+    let limit = limit.iter().find_map(|path| std::fs::read_to_string(path).ok()).unwrap();
+    assert_eq!(limit.trim().parse(), Ok(64 << 20));
+    for (what, state) in [("stop", "STOPPED"), ("start", "STARTED")] {
+        assert_eq!(world.begin(&instance, what), 202);
+        assert_eq!(world.settled(&instance), "COMPLETED");
+        assert_eq!(world.state(&instance), state);
+        let is_there = world.left(&instance).contains(&"rule".to_owned());
+        assert_eq!(is_there, state == "STARTED");
+    }
+    assert_eq!(world.ask_app("http://10.99.0.2/"), instance);
+    assert_eq!(world.begin(&instance, "terminate"), 202);
+    assert_eq!(world.settled(&instance), "COMPLETED");
+    assert_eq!((world.left(&instance), world.interfaces()), (Vec::new(), 0));
+    let deleted = world.call("DELETE", &format!("{LIVES}/{instance}"), b"").unwrap().0;
+    assert_eq!(deleted, 204);
+}
+
+#[test]
+fn an_app_that_ends_by_itself_is_started_again_and_one_that_cannot_start_is_taken_back() {
+    let Some(mut world) = world() else { return };
+    world.bring();
+    let instance = world.name();
+    assert_eq!(world.begin(&instance, "instantiate"), 202);
+    assert_eq!(world.settled(&instance), "COMPLETED");
+    let process = world.folder.path().join("state/apps").join(&instance).join("process");
+    let first = std::fs::read_to_string(&process).unwrap();
+    let pid = first.split(' ').next().unwrap().parse().unwrap();
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    until("it runs again", || std::fs::read_to_string(&process).is_ok_and(|now| now != first));
+    until("it is ready again", || world.left(&instance).contains(&"rule".to_owned()));
+    assert_eq!(world.ask_app("http://10.99.0.2/"), instance);
+    // A platform that comes back finds it as it is.
+    let second = std::fs::read_to_string(&process).unwrap();
+    world.again();
+    assert_eq!(world.ask_app("http://10.99.0.2/"), instance);
+    assert_eq!(std::fs::read_to_string(&process).unwrap(), second);
+    // No room for a fifth beside four of 64 MiB in 256; what is refused leaves nothing.
+    let others: Vec<String> = (0..4).map(|_| world.name()).collect();
+    for one in &others[..3] {
+        assert_eq!(world.begin(one, "instantiate"), 202);
+    }
+    assert_eq!(world.begin(&others[3], "instantiate"), 403);
+    for one in &others[..3] {
+        assert_eq!(world.settled(one), "COMPLETED");
+        assert_eq!(world.begin(one, "terminate"), 202);
+    }
+    for one in &others {
+        world.settled(one);
+        assert_eq!(world.left(one), Vec::<String>::new());
+    }
+    // An image that is gone from the package.
+    let image = world.folder.path().join("state/packages");
+    let package = std::fs::read_dir(&image).unwrap().next().unwrap().unwrap().path();
+    std::fs::remove_file(package.join("unpacked/image/index.json")).unwrap();
+    let broken = &others[3];
+    assert_eq!(world.begin(broken, "instantiate"), 202);
+    assert_eq!(world.settled(broken), "FAILED_TEMP");
+    assert_eq!(
+        (world.left(broken), world.state(broken)),
+        (Vec::new(), "NOT_INSTANTIATED".to_owned())
+    );
+    let all = world.get("/app_lcm/v1/app_lcm_op_occs?filter=(eq,operationState,FAILED_TEMP)");
+    let why = all[0]["error"]["detail"].as_str().unwrap().to_owned();
+    assert!(why.contains("index.json"), "{why}");
+    let failed = format!("/app_lcm/v1/app_lcm_op_occs/{}/fail", all[0]["id"].as_str().unwrap());
+    let (status, said) = world.post(&failed, &json!(null));
+    assert_eq!((status, said["operationState"].as_str()), (200, Some("FAILED")));
+    assert_eq!(world.call("DELETE", &format!("{LIVES}/{broken}"), b"").unwrap().0, 204);
+}

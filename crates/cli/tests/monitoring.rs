@@ -1,0 +1,106 @@
+//! The dashboard and the alerts of `packaging/monitoring` name metrics that a node exports.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
+use support::{Process, freshet, program, ready, succeed};
+
+fn packaged(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/monitoring");
+    fs::read_to_string(folder.join(name)).unwrap()
+}
+
+/// The names of metrics in a text.
+fn names(text: &str) -> BTreeSet<String> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words = text.split(|c| !is_part(c));
+    let is_metric = |word: &&str| {
+        let rest = word.strip_prefix("freshet_").or_else(|| word.strip_prefix("process_"));
+        rest.is_some_and(|rest| !rest.is_empty())
+    };
+    words.filter(is_metric).map(str::to_owned).collect()
+}
+
+fn get(address: &str, host: &str, path: &str) -> String {
+    let mut socket = TcpStream::connect(address).unwrap();
+    let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    socket.write_all(head.as_bytes()).unwrap();
+    let mut text = String::new();
+    socket.read_to_string(&mut text).unwrap();
+    text
+}
+
+/// A node with a site, a disk, TLS, and an authority and an origin that are not there.
+fn exported() -> BTreeSet<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    let file = folder.path().join("freshet.toml");
+    let text = format!(
+        "workers = 1\nmemory = \"32MiB\"\n[admin]\nlisten = \"127.0.0.1:0\"\n\
+         [acme]\nterms_agreed = true\ndirectory = \"http://127.0.0.1:9/\"\nstate = \"{at}/state\"\n\
+         [[store]]\npath = \"{at}/store\"\nsize = \"300MB\"\n\
+         [[listen]]\naddress = \"127.0.0.1:0\"\n\
+         [[listen]]\naddress = \"127.0.0.1:0\"\ntls = true\nhttp3 = false\n\
+         [[certificate]]\ncert = \"{at}/cert.pem\"\nkey = \"{at}/key.pem\"\n\
+         [[site]]\nhosts = [\"a.example\"]\n[[site.origin]]\nurl = \"http://127.0.0.1:9\"\n"
+    );
+    fs::write(&file, text).unwrap();
+    let made = rcgen::generate_simple_self_signed(["b.example".to_owned()]).unwrap();
+    fs::write(folder.path().join("cert.pem"), made.cert.pem()).unwrap();
+    fs::write(folder.path().join("key.pem"), made.signing_key.serialize_pem()).unwrap();
+    let mut command = freshet();
+    command.args(["serve", "--name", "monitoring", "--config"]).arg(&file);
+    let mut node = Process::start(command.env("XDG_RUNTIME_DIR", folder.path()));
+    let address = |node: &mut Process, before: &'static str| {
+        node.wait_for(|line| {
+            let rest = line.strip_prefix(before)?;
+            rest.split(['/', ' ']).next().map(str::to_owned)
+        })
+    };
+    let listener = address(&mut node, "listening  http://");
+    let admin = address(&mut node, "admin      http://");
+    ready(&mut node);
+    assert!(get(&listener, "a.example", "/").starts_with("HTTP/1.1 50"));
+    names(&get(&admin, "localhost", "/metrics"))
+}
+
+#[test]
+fn all_that_is_asked_for_is_exported() {
+    let exported = exported();
+    for file in ["dashboard.json", "alerts.yml"] {
+        let wanted = names(&packaged(file));
+        assert!(wanted.len() > 8, "{file}: {wanted:?}");
+        let missing: Vec<_> = wanted.difference(&exported).collect();
+        assert!(missing.is_empty(), "{file} asks for what no node exports: {missing:?}");
+    }
+}
+
+#[test]
+fn the_dashboard_is_one_and_has_a_query_for_each_panel() {
+    let dashboard: serde_json::Value = serde_json::from_str(&packaged("dashboard.json")).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let mut ids = BTreeSet::new();
+    for panel in panels {
+        assert!(ids.insert(panel["id"].as_u64().unwrap()), "{panel}");
+        let targets = panel["targets"].as_array().unwrap();
+        assert!(!targets.is_empty() && panel["title"].is_string(), "{panel}");
+        for target in targets {
+            assert!(!names(target["expr"].as_str().unwrap()).is_empty(), "{panel}");
+        }
+        let end = panel["gridPos"]["x"].as_u64().unwrap() + panel["gridPos"]["w"].as_u64().unwrap();
+        assert!(end <= 24, "{panel}");
+    }
+}
+
+#[test]
+fn prometheus_takes_the_alerts() {
+    let Some(promtool) = program("promtool") else { return };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/monitoring");
+    succeed(Command::new(promtool).args(["check", "rules"]).arg(folder.join("alerts.yml")));
+}

@@ -1,0 +1,228 @@
+//! `[[access]]`, `[maintenance]` and `[[error_page]]`: who is let in at all, when nobody is, and what
+//! those are told who get nothing.
+
+use super::document::{Document, Row};
+use super::mistake::{Mistake, Place};
+use super::values::{networks, optional};
+use freshet_net::trust::Network;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Most of each in a site: they are looked at one after the other.
+const PER_SITE_MAX: usize = 64;
+
+/// `[[access]]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct AccessRule {
+    /// What the path begins with.
+    pub path: String,
+    /// Networks that are let in; all where empty.
+    pub allow: Vec<Network>,
+    /// Networks that are not, whatever `allow` says.
+    pub deny: Vec<Network>,
+    /// File with names and hashes of passwords.
+    pub users: Option<PathBuf>,
+    /// What a client asks its user for.
+    pub realm: String,
+    /// Whether a network that is let in needs no password, and a password no network.
+    pub any: bool,
+    /// Whether origins get the password.
+    pub forward: bool,
+    /// Where its file is written.
+    pub place: Place,
+}
+
+/// `[maintenance]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct Maintenance {
+    /// Whether nobody is served.
+    pub enabled: bool,
+    /// Networks that are all the same.
+    pub allow: Vec<Network>,
+    /// When the others may come again.
+    pub retry_after: Duration,
+    /// File with what they are told.
+    pub page: Option<PathBuf>,
+    /// Where that is written.
+    pub place: Place,
+}
+
+/// `[[error_page]]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct ErrorPage {
+    /// Statuses it is for.
+    pub statuses: Vec<Statuses>,
+    /// File with the page.
+    pub file: PathBuf,
+    /// Whether also in place of what an origin answers.
+    pub origin: bool,
+    /// Where its file is written.
+    pub place: Place,
+}
+
+/// A status, or all of a hundred.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Statuses {
+    /// This one.
+    One(u16),
+    /// `4xx` or `5xx`, by the first digit.
+    Class(u16),
+}
+
+impl Statuses {
+    /// Whether `status` is among them.
+    pub fn has(self, status: u16) -> bool {
+        match self {
+            Self::One(one) => one == status,
+            Self::Class(class) => class == status / 100,
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "4xx" => Some(Self::Class(4)),
+            "5xx" => Some(Self::Class(5)),
+            number => {
+                let one = number.parse().ok().filter(|one| (400..600).contains(one))?;
+                Some(Self::One(one))
+            }
+        }
+    }
+}
+
+/// What a document says of `[[access]]`; what is wrong is listed.
+pub(super) fn access(document: &Document, wrong: &mut Vec<Mistake>) -> Arc<[AccessRule]> {
+    let rows = document.rows("access");
+    check_count("access", rows.len(), document.at("access[].path"), wrong);
+    rows.iter().filter_map(|row| rule(row, wrong)).collect()
+}
+
+fn rule(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<AccessRule> {
+    let before = wrong.len();
+    let text = |key: &str| row.value(&format!("access[].{key}")).text();
+    let rule = AccessRule {
+        path: text("path"),
+        allow: networks(row, "access[].allow", wrong),
+        deny: networks(row, "access[].deny", wrong),
+        users: optional(text("users")).map(Into::into),
+        realm: text("realm"),
+        any: text("satisfy") == "any",
+        forward: row.value("access[].forward").bool(),
+        place: row.at("access[].users").or(row.at("access[].path")),
+    };
+    let mut refuse = |key: &str, message: String| {
+        wrong.push(Mistake::error(row.at(&format!("access[].{key}")), message));
+    };
+    if !rule.path.starts_with('/') {
+        let path = &rule.path;
+        refuse("path", format!("access.path begins with `/`, as `/admin/`, not `{path}`"));
+    }
+    // It stands in quotes (RFC 9110 §11.5).
+    if rule.realm.bytes().any(|byte| matches!(byte, b'"' | b'\\') || byte.is_ascii_control()) {
+        refuse("realm", "access.realm takes no quotes, backslashes and control characters".into());
+    }
+    if rule.any && (rule.users.is_none() || rule.allow.is_empty()) {
+        let message = "access.satisfy = \"any\" is for a rule with both `allow` and `users`";
+        refuse("satisfy", message.into());
+    }
+    if rule.forward && rule.users.is_none() {
+        refuse("forward", "access.forward means nothing without `users`".into());
+    }
+    (wrong.len() == before).then_some(rule)
+}
+
+/// What a document says of `[maintenance]`; what is wrong is listed.
+pub(super) fn maintenance(document: &Document, wrong: &mut Vec<Mistake>) -> Maintenance {
+    Maintenance {
+        enabled: document.value("maintenance.enabled").bool(),
+        allow: networks(document, "maintenance.allow", wrong),
+        retry_after: document.value("maintenance.retry_after").span(),
+        page: optional(document.value("maintenance.page").text()).map(Into::into),
+        place: document.at("maintenance.page"),
+    }
+}
+
+/// What a document says of `[[error_page]]`; what is wrong is listed.
+pub(super) fn error_pages(document: &Document, wrong: &mut Vec<Mistake>) -> Arc<[ErrorPage]> {
+    let rows = document.rows("error_page");
+    check_count("error_page", rows.len(), document.at("error_page[].file"), wrong);
+    rows.iter().filter_map(|row| error_page(row, wrong)).collect()
+}
+
+fn error_page(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<ErrorPage> {
+    let before = wrong.len();
+    let mut statuses = Vec::new();
+    for text in row.value("error_page[].status").list() {
+        match Statuses::parse(&text) {
+            Some(one) => statuses.push(one),
+            None => {
+                let message =
+                    format!("error_page.status has 400 to 599, `4xx` and `5xx`, not `{text}`");
+                wrong.push(Mistake::error(row.at("error_page[].status"), message));
+            }
+        }
+    }
+    let file = optional(row.value("error_page[].file").text());
+    if file.is_none() {
+        let message = "error_page.file names the file with the page";
+        wrong.push(Mistake::error(row.at("error_page[].file"), message));
+    }
+    let page = ErrorPage {
+        statuses,
+        file: file.unwrap_or_default().into(),
+        origin: row.value("error_page[].origin").bool(),
+        place: row.at("error_page[].file"),
+    };
+    (wrong.len() == before).then_some(page)
+}
+
+fn check_count(table: &str, count: usize, place: Place, wrong: &mut Vec<Mistake>) {
+    if count > PER_SITE_MAX {
+        let message = format!("a site has at most {PER_SITE_MAX} of [[{table}]]");
+        wrong.push(Mistake::error(place, message));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong_with(text: &str) -> Vec<Mistake> {
+        let mut wrong = Vec::new();
+        match Document::parse(text) {
+            Ok(document) => {
+                access(&document, &mut wrong);
+                maintenance(&document, &mut wrong);
+                error_pages(&document, &mut wrong);
+            }
+            Err(mistakes) => wrong = mistakes,
+        }
+        wrong
+    }
+
+    #[test]
+    fn rules_that_mean_nothing_are_refused() {
+        for (text, says) in [
+            ("[[access]]\npath = \"a\"\n", "begins with `/`"),
+            ("[[access]]\nallow = [\"300.0.0.0/8\"]\n", "access.allow"),
+            ("[[access]]\nrealm = \"a\\\"b\"\nusers = \"f\"\n", "no quotes"),
+            ("[[access]]\nsatisfy = \"any\"\nusers = \"f\"\n", "both `allow` and `users`"),
+            ("[[access]]\nforward = true\n", "without `users`"),
+            ("[maintenance]\nallow = [\"x\"]\n", "maintenance.allow"),
+            ("[[error_page]]\nstatus = [\"200\"]\nfile = \"f\"\n", "error_page.status"),
+            ("[[error_page]]\nstatus = [\"5xx\"]\n", "error_page.file"),
+        ] {
+            let wrong = wrong_with(text);
+            assert!(wrong.iter().any(|line| line.message.contains(says)), "{text}: {wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_page_is_for_what_it_names() {
+        let all: Vec<_> = ["404", "5xx"].iter().filter_map(|text| Statuses::parse(text)).collect();
+        let has = |status| all.iter().any(|one| one.has(status));
+        assert!(has(404) && has(500) && has(599) && !has(403) && !has(600));
+        assert!(Statuses::parse("399").is_none() && Statuses::parse("xx").is_none());
+    }
+}

@@ -1,0 +1,524 @@
+//! A configuration text brought to typed values, with every mistake named at its place.
+
+use super::keys::{self, Key, Kind};
+use super::mistake::{Mistake, Place};
+use freshet_base::units;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// A value of one of the [`Kind`]s.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// [`Kind::Bool`]
+    Bool(bool),
+    /// [`Kind::Count`] and, in bytes, [`Kind::Size`]
+    Number(u64),
+    /// [`Kind::Span`]
+    Span(Duration),
+    /// [`Kind::Text`] and [`Kind::Choice`]
+    Text(String),
+    /// [`Kind::TextList`]
+    List(Vec<String>),
+}
+
+/// The values a text gave, or those of one of its sites over those of the top level.
+#[derive(Clone, Debug, Default)]
+pub struct Document {
+    own: Arc<Layer>,
+    below: Option<Arc<Layer>>,
+    sites: Vec<Arc<Layer>>,
+}
+
+/// Values of plain tables by path, those of `[[x]]` tables in order.
+#[derive(Clone, Debug, Default)]
+struct Layer {
+    values: Values,
+    tables: Vec<(&'static str, Vec<Values>)>,
+}
+
+/// Values by path, and where they are. Few of them: a list takes less room than a tree, and there may
+/// be ten thousand.
+#[derive(Clone, Debug, Default)]
+struct Values {
+    list: Vec<(&'static str, Value, Place)>,
+    /// The table they are in.
+    place: Place,
+}
+
+impl Values {
+    fn get(&self, path: &str) -> Option<&Value> {
+        self.list.iter().find(|(known, ..)| *known == path).map(|(_, value, _)| value)
+    }
+
+    fn at(&self, path: &str) -> Option<Place> {
+        self.list.iter().find(|(known, ..)| *known == path).map(|(.., place)| *place)
+    }
+
+    /// Sets a value, in place of what was there.
+    fn insert(&mut self, path: &'static str, value: Value, place: Place) {
+        match self.list.iter_mut().find(|(known, ..)| *known == path) {
+            Some(known) => *known = (path, value, place),
+            None => {
+                self.list.reserve_exact(1);
+                self.list.push((path, value, place));
+            }
+        }
+    }
+}
+
+impl Document {
+    /// Reads `text`. All mistakes are reported, not the first.
+    ///
+    /// # Errors
+    /// The list of mistakes, in order of place.
+    pub fn parse(text: &str) -> Result<Self, Vec<Mistake>> {
+        let (root, errors) = DeTable::parse_recoverable(text);
+        let mut mistakes: Vec<Mistake> = errors
+            .iter()
+            .map(|error| mistake(error.span().unwrap_or(0..0), error.message().to_owned(), None))
+            .collect();
+        let mut out = Self::default();
+        if mistakes.is_empty() {
+            let whole = Place::default();
+            out.own = Arc::new(Layer::read(root.get_ref(), Scope::Node, whole, &mut mistakes));
+            for site in root.get_ref().get("site").map_or(&[][..], |sites| rows_of(sites)) {
+                if let DeValue::Table(table) = site.get_ref() {
+                    let place = site.span().into();
+                    out.sites.push(Arc::new(Layer::read(table, Scope::Site, place, &mut mistakes)));
+                }
+            }
+        }
+        if mistakes.is_empty() {
+            return Ok(out);
+        }
+        mistakes.sort_by_key(|mistake| mistake.place.span().map(|span| span.start));
+        Err(mistakes)
+    }
+
+    /// Sets a value from text, as a command-line flag does.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn set(&mut self, path: &str, text: &str) -> Result<(), String> {
+        let key = keys::find(path).expect("flags name keys of the table");
+        let value = from_text(key, text)?;
+        Arc::make_mut(&mut self.own).values.insert(key.path, value, Place::default());
+        Ok(())
+    }
+
+    /// Adds a `[[table]]` with these keys, as a command-line flag does.
+    ///
+    /// # Errors
+    /// What is wrong with a value.
+    pub fn push(&mut self, table: &str, values: &[(&str, &str)]) -> Result<(), String> {
+        let mut row = Values::default();
+        for (name, text) in values {
+            let key = keys::find(&format!("{table}[].{name}")).expect("flags name known keys");
+            row.insert(key.path, from_text(key, text)?, Place::default());
+        }
+        let table = keys::table(table).expect("flags name known tables");
+        Arc::make_mut(&mut self.own).push(table, row);
+        Ok(())
+    }
+
+    /// Every value in the order of the table of keys, defaults included: `given` says whether the text
+    /// or a flag gave it. Keys of `[[x]]` tables come once for each row, with its number.
+    pub fn each(&self, mut see: impl FnMut(&'static Key, Option<usize>, Value, bool)) {
+        for key in keys::KEYS.iter().filter(|key| !key.path.starts_with("site[].")) {
+            match key.path.split_once("[].") {
+                None => see(key, None, self.value(key.path), self.has(key.path)),
+                Some((table, _)) => {
+                    for (index, row) in self.rows(table).iter().enumerate() {
+                        see(
+                            key,
+                            Some(index),
+                            row.value(key.path),
+                            row.values.get(key.path).is_some(),
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether the text or a flag gave this key.
+    pub fn has(&self, path: &str) -> bool {
+        self.own.values.get(path).is_some()
+    }
+
+    /// Where the value at `path` is; the table it would be in, where the text does not give it.
+    pub fn at(&self, path: &str) -> Place {
+        let below = || self.below.as_ref().and_then(|below| below.values.at(path));
+        self.own.values.at(path).or_else(below).unwrap_or(self.own.values.place)
+    }
+
+    /// The value at `path`, or its default from the table.
+    pub fn value(&self, path: &str) -> Value {
+        let key = keys::find(path).expect("only keys of the table are asked for");
+        let below = || self.below.as_ref().and_then(|below| below.values.get(path));
+        self.own.values.get(path).or_else(below).cloned().unwrap_or_else(|| default(key))
+    }
+
+    /// The rows of `[[table]]`: a site's own, or where it has none those of the top level.
+    pub fn rows(&self, table: &str) -> Vec<Row<'_>> {
+        let below = || self.below.as_ref().and_then(|below| below.table(table));
+        self.own
+            .table(table)
+            .or_else(below)
+            .into_iter()
+            .flatten()
+            .map(|values| Row { values })
+            .collect()
+    }
+
+    /// The rows of `[[table]]` without those of the top level, where this is a site.
+    pub fn own_rows(&self, table: &str) -> Vec<Row<'_>> {
+        self.own.table(table).into_iter().flatten().map(|values| Row { values }).collect()
+    }
+
+    /// The sites, each over the top level, in the order of the text.
+    pub fn sites(&self) -> impl Iterator<Item = Self> {
+        self.sites.iter().map(|site| Self {
+            own: Arc::clone(site),
+            below: Some(Arc::clone(&self.own)),
+            sites: Vec::new(),
+        })
+    }
+}
+
+impl Layer {
+    fn read(table: &DeTable<'_>, scope: Scope, place: Place, mistakes: &mut Vec<Mistake>) -> Self {
+        let mut out = Self::default();
+        out.values.place = place;
+        walk(table, scope, "", mistakes, &mut |path, table| match table {
+            Found::Value(key, value, place) => {
+                out.values.insert(key.path, value, place);
+            }
+            Found::Table(row) => {
+                out.push(keys::table(path).expect("walk names tables that there are"), row);
+            }
+        });
+        out
+    }
+
+    /// The rows of `[[table]]`, where there is one.
+    fn table(&self, table: &str) -> Option<&Vec<Values>> {
+        self.tables.iter().find(|(known, _)| *known == table).map(|(_, rows)| rows)
+    }
+
+    /// Adds a row to `[[table]]`.
+    fn push(&mut self, table: &'static str, row: Values) {
+        match self.tables.iter_mut().find(|(known, _)| *known == table) {
+            Some((_, rows)) => rows.push(row),
+            None => self.tables.push((table, vec![row])),
+        }
+    }
+}
+
+/// One `[[table]]`.
+pub struct Row<'a> {
+    values: &'a Values,
+}
+
+impl Row<'_> {
+    /// Where the value of this key is; the table, where the text does not give it.
+    pub fn at(&self, path: &str) -> Place {
+        self.values.at(path).unwrap_or(self.values.place)
+    }
+
+    /// Whether the text gives a value for this key.
+    pub fn has(&self, path: &str) -> bool {
+        self.values.get(path).is_some()
+    }
+
+    /// The value of this key, or its default.
+    pub fn value(&self, path: &str) -> Value {
+        let key = keys::find(path).expect("only keys of the table are asked for");
+        self.values.get(path).cloned().unwrap_or_else(|| default(key))
+    }
+}
+
+impl Value {
+    /// The text of a [`Kind::Text`] or [`Kind::Choice`] value.
+    pub fn text(self) -> String {
+        match self {
+            Self::Text(text) => text,
+            other => unreachable!("the key's kind says text, not {other:?}"),
+        }
+    }
+
+    /// The number of a [`Kind::Count`] or [`Kind::Size`] value.
+    pub fn number(self) -> u64 {
+        match self {
+            Self::Number(number) => number,
+            other => unreachable!("the key's kind says number, not {other:?}"),
+        }
+    }
+
+    /// The time of a [`Kind::Span`] value.
+    pub fn span(self) -> Duration {
+        match self {
+            Self::Span(span) => span,
+            other => unreachable!("the key's kind says time, not {other:?}"),
+        }
+    }
+
+    /// The truth of a [`Kind::Bool`] value.
+    pub fn bool(self) -> bool {
+        match self {
+            Self::Bool(value) => value,
+            other => unreachable!("the key's kind says true or false, not {other:?}"),
+        }
+    }
+
+    /// The texts of a [`Kind::TextList`] value.
+    pub fn list(self) -> Vec<String> {
+        match self {
+            Self::List(list) => list,
+            other => unreachable!("the key's kind says list, not {other:?}"),
+        }
+    }
+}
+
+/// Where in a text a table stands.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Scope {
+    /// At the top level.
+    Node,
+    /// In a `[[site]]`.
+    Site,
+}
+
+impl Scope {
+    /// The key at this path, where one may stand there.
+    fn find(self, path: &str) -> Option<&'static Key> {
+        match self {
+            Self::Node => keys::find(path),
+            Self::Site => keys::find(&format!("site[].{path}"))
+                .or_else(|| keys::find(path).filter(|key| key.is_per_site)),
+        }
+    }
+
+    /// The paths of the keys that may stand there.
+    fn paths(self) -> impl Iterator<Item = &'static str> {
+        keys::KEYS.iter().filter_map(move |key| match self {
+            Self::Node => Some(key.path),
+            Self::Site => {
+                key.path.strip_prefix("site[].").or_else(|| key.is_per_site.then_some(key.path))
+            }
+        })
+    }
+
+    fn has_prefix(self, prefix: &str) -> bool {
+        self.paths().any(|path| path.starts_with(prefix))
+    }
+}
+
+/// The items of a list, or nothing.
+fn rows_of<'a, 'text>(value: &'a Spanned<DeValue<'text>>) -> &'a [Spanned<DeValue<'text>>] {
+    if let DeValue::Array(items) = value.get_ref() { items } else { &[] }
+}
+
+enum Found {
+    Value(&'static Key, Value, Place),
+    Table(Values),
+}
+
+fn walk(
+    table: &DeTable<'_>,
+    scope: Scope,
+    prefix: &str,
+    mistakes: &mut Vec<Mistake>,
+    found: &mut dyn FnMut(&str, Found),
+) {
+    for (name, value) in table {
+        let path = if prefix.is_empty() {
+            name.get_ref().to_string()
+        } else {
+            format!("{prefix}{name}", name = name.get_ref())
+        };
+        let table_path = format!("{path}[].");
+        match value.get_ref() {
+            DeValue::Table(inner) if scope.has_prefix(&format!("{path}.")) => {
+                walk(inner, scope, &format!("{path}."), mistakes, found);
+            }
+            DeValue::Array(items) if scope.has_prefix(&table_path) => {
+                for item in items {
+                    if let DeValue::Table(inner) = item.get_ref() {
+                        if path == "site" {
+                            continue;
+                        }
+                        let mut row = Values { place: item.span().into(), ..Values::default() };
+                        walk(inner, scope, &table_path, mistakes, &mut |_, inner| {
+                            if let Found::Value(key, value, place) = inner {
+                                row.insert(key.path, value, place);
+                            }
+                        });
+                        found(&path, Found::Table(row));
+                    } else {
+                        mistakes.push(mistake(
+                            item.span(),
+                            format!("`{path}` is a list of tables"),
+                            Some(format!("write `[[{path}]]` and its keys below")),
+                        ));
+                    }
+                }
+            }
+            DeValue::Table(_) if scope.has_prefix(&table_path) => mistakes.push(mistake(
+                name.span(),
+                format!("`{path}` may be given several times"),
+                Some(format!("write `[[{path}]]` with two brackets")),
+            )),
+            _ => match scope.find(&path) {
+                Some(key) => match typed(key, value) {
+                    Ok(typed) => found(&path, Found::Value(key, typed, value.span().into())),
+                    Err(message) => mistakes.push(mistake(value.span(), message, None)),
+                },
+                None => mistakes.push(unknown(name, scope, &path, prefix)),
+            },
+        }
+    }
+}
+
+fn unknown(
+    name: &Spanned<toml::de::DeString<'_>>,
+    scope: Scope,
+    path: &str,
+    prefix: &str,
+) -> Mistake {
+    if scope == Scope::Site && Scope::Node.has_prefix(path) {
+        let message = format!("`{path}` holds for the whole node");
+        return mistake(name.span(), message, Some("write it above the first `[[site]]`".into()));
+    }
+    let level = scope
+        .paths()
+        .filter_map(|known| known.strip_prefix(prefix))
+        .map(|rest| rest.split(['.', '[']).next().expect("split gives at least one part"));
+    let help = match keys::nearest(name.get_ref(), level) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "`freshet keys` lists every key".to_owned(),
+    };
+    mistake(name.span(), format!("there is no key `{path}`"), Some(help))
+}
+
+fn mistake(span: Range<usize>, message: String, help: Option<String>) -> Mistake {
+    Mistake { help, ..Mistake::error(span.into(), message) }
+}
+
+fn typed(key: &Key, value: &Spanned<DeValue<'_>>) -> Result<Value, String> {
+    match (key.kind, value.get_ref()) {
+        (Kind::Bool, DeValue::Boolean(value)) => Ok(Value::Bool(*value)),
+        (Kind::Count { .. } | Kind::Size, DeValue::Integer(number)) => {
+            from_text(key, &number.to_string())
+        }
+        (Kind::TextList, DeValue::Array(items)) => items
+            .iter()
+            .map(|item| match item.get_ref() {
+                DeValue::String(text) => Ok(text.to_string()),
+                _ => Err(format!("`{}` is a list of texts", key.path)),
+            })
+            .collect::<Result<_, _>>()
+            .map(Value::List),
+        (Kind::Bool | Kind::TextList, _) => Err(expected(key)),
+        (_, DeValue::String(text)) => from_text(key, text),
+        _ => Err(expected(key)),
+    }
+}
+
+fn from_text(key: &Key, text: &str) -> Result<Value, String> {
+    let wrong = |why: String| format!("{}: {why}", expected(key));
+    match key.kind {
+        Kind::Bool => match text {
+            "true" => Ok(Value::Bool(true)),
+            "false" => Ok(Value::Bool(false)),
+            _ => Err(expected(key)),
+        },
+        Kind::Count { min, max } => match text.replace('_', "").parse::<u64>() {
+            Ok(number) if (min..=max).contains(&number) => Ok(Value::Number(number)),
+            _ => Err(expected(key)),
+        },
+        Kind::Size => units::parse_bytes(text).map(Value::Number).map_err(|e| wrong(e.to_string())),
+        Kind::Span => {
+            units::parse_duration(text).map(Value::Span).map_err(|e| wrong(e.to_string()))
+        }
+        Kind::Text => Ok(Value::Text(text.to_owned())),
+        Kind::Choice(words) => {
+            if words.contains(&text) {
+                return Ok(Value::Text(text.to_owned()));
+            }
+            let near = keys::nearest(text, words.iter().copied());
+            Err(near.map_or_else(|| expected(key), |n| wrong(format!("did you mean `{n}`?"))))
+        }
+        Kind::TextList => Ok(Value::List(
+            text.split(',').map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned).collect(),
+        )),
+    }
+}
+
+fn expected(key: &Key) -> String {
+    let what = match key.kind {
+        Kind::Bool => "true or false".to_owned(),
+        Kind::Count { min, max } => format!("a whole number from {min} to {max}"),
+        Kind::Size => "a size such as \"256MB\" or \"4GiB\"".to_owned(),
+        Kind::Span => "a time such as \"250ms\", \"10s\" or \"7d\"".to_owned(),
+        Kind::Text => "a text".to_owned(),
+        Kind::Choice(words) => format!("one of \"{}\"", words.join("\", \"")),
+        Kind::TextList => "a list of texts".to_owned(),
+    };
+    format!("`{}` is {what}", key.path)
+}
+
+fn default(key: &Key) -> Value {
+    from_text(key, key.default).expect("a test reads every default of the table")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::mistake::render;
+    use super::*;
+
+    #[test]
+    fn every_default_is_a_value_of_its_kind() {
+        for key in keys::KEYS {
+            assert!(from_text(key, key.default).is_ok(), "{}", key.path);
+        }
+    }
+
+    #[test]
+    fn values_and_tables_are_read_and_the_rest_defaults() {
+        let document = Document::parse(
+            "memory = \"1GiB\"\n[cache]\ngrace = \"10s\"\n[[origin]]\nurl = \"http://a\"\n\
+             [[origin]]\nurl = \"http://b\"\nweight = 3\n",
+        )
+        .unwrap();
+        assert_eq!(document.value("memory").text(), "1GiB");
+        assert_eq!(document.value("cache.grace").span(), Duration::from_secs(10));
+        let rows = document.rows("origin");
+        assert_eq!(rows.len(), 2);
+        assert_eq!(rows[1].value("origin[].weight").number(), 3);
+        assert_eq!(rows[0].value("origin[].weight").number(), 1);
+        assert_eq!(document.value("limits.fields_max").number(), 100);
+    }
+
+    #[test]
+    fn all_mistakes_are_named_at_their_place() {
+        let text = "memroy = \"1GiB\"\n[cache]\ngrace = 5\ngrase = \"1s\"\n[origin]\nurl = \"x\"\n";
+        let mistakes = Document::parse(text).unwrap_err();
+        let shown = render("freshet.toml", text, &mistakes);
+        assert_eq!(mistakes.len(), 4, "{shown}");
+        assert!(shown.contains("did you mean `memory`?"), "{shown}");
+        assert!(shown.contains("freshet.toml:3"), "{shown}");
+        assert!(shown.contains("did you mean `grace`?"), "{shown}");
+        assert!(shown.contains("[[origin]]"), "{shown}");
+    }
+
+    #[test]
+    fn broken_toml_is_a_mistake_and_not_a_panic() {
+        let text = "memory = \n[[";
+        let mistakes = Document::parse(text).unwrap_err();
+        assert!(render("f", text, &mistakes).contains("f:1"));
+    }
+}

@@ -1,0 +1,78 @@
+//! What a key of the table is.
+
+/// What a key's value must be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// `true` or `false`.
+    Bool,
+    /// A whole number from `min` to `max`.
+    Count {
+        /// Least value.
+        min: u64,
+        /// Greatest value.
+        max: u64,
+    },
+    /// Bytes, as `256MB` or `4GiB`.
+    Size,
+    /// A time, as `250ms`, `10s`, `7d`.
+    Span,
+    /// Any text.
+    Text,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A list of texts.
+    TextList,
+}
+
+/// One key.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Path, as `cache.grace` or `origin[].url`.
+    pub path: &'static str,
+    /// Type of its value.
+    pub kind: Kind,
+    /// Default as it would be written, lists as comma-separated words; empty for none.
+    pub default: &'static str,
+    /// One or two sentences for the reference and `--help`.
+    pub help: &'static str,
+    /// Whether a `[[site]]` may have it as well, where it holds for that site only.
+    pub is_per_site: bool,
+}
+
+/// A key that holds for the whole node.
+pub(super) const fn key(
+    path: &'static str,
+    kind: Kind,
+    default: &'static str,
+    help: &'static str,
+) -> Key {
+    Key { path, kind, default, help, is_per_site: false }
+}
+
+/// A key that a `[[site]]` may have as well.
+pub(super) const fn per_site(
+    path: &'static str,
+    kind: Kind,
+    default: &'static str,
+    help: &'static str,
+) -> Key {
+    Key { path, kind, default, help, is_per_site: true }
+}
+
+/// Parts of the table as one of `N` keys.
+pub(super) const fn joined<const N: usize>(parts: &[&[Key]]) -> [Key; N] {
+    let mut all = [parts[0][0]; N];
+    let (mut part, mut at) = (0, 0);
+    while part < parts.len() {
+        let mut index = 0;
+        while index < parts[part].len() {
+            all[at] = parts[part][index];
+            (at, index) = (at + 1, index + 1);
+        }
+        part += 1;
+    }
+    assert!(at == N, "every key has its place");
+    all
+}
+
+pub(super) const COUNT: Kind = Kind::Count { min: 1, max: 1 << 32 };

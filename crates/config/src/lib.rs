@@ -1,0 +1,41 @@
+//! What the operator decides: `freshet.toml` and the flags that stand for some of its keys.
+//!
+//! [`keys`] is one table of all that can be said, for parsing, defaults, help and docs. A [`Document`]
+//! is a file that was read against it, [`Settings`] and [`SiteSettings`] are what a node is made from;
+//! what is wrong is a [`Mistake`] with its place.
+#![forbid(unsafe_code)]
+
+pub mod access;
+pub mod acme;
+mod acme_keys;
+pub mod bans;
+pub mod cache;
+pub mod document;
+pub mod esi;
+pub mod fleet;
+pub mod hosts;
+mod key;
+pub mod keys;
+pub mod limits;
+pub mod listeners;
+pub mod lower;
+pub mod media;
+pub mod mistake;
+mod nearest;
+pub mod origins;
+pub mod parents;
+pub mod rate_limits;
+pub mod reference;
+mod rule_keys;
+pub mod rules;
+pub mod settings;
+pub mod site;
+pub mod storage;
+pub mod stores;
+pub mod tokens;
+pub mod values;
+
+pub use document::Document;
+pub use mistake::Mistake;
+pub use settings::Settings;
+pub use site::SiteSettings;

@@ -1,0 +1,101 @@
+//! `[[listen]]` and `[[certificate]]`: where clients connect, and what they are shown.
+
+use super::document::Row;
+use super::mistake::{Mistake, Place};
+use super::values::{networks, optional, parse_address};
+use freshet_net::address::Address;
+use freshet_net::tls::client_auth::ClientAuth;
+use freshet_net::trust::Network;
+use std::path::PathBuf;
+
+/// `[[listen]]`
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Listener {
+    /// What logs and policies call it; `None` is `a` and its place in the list.
+    pub name: Option<String>,
+    /// Address.
+    pub address: Address,
+    /// TLS or clear.
+    pub tls: bool,
+    /// HTTP/3 on the UDP port of the same number.
+    pub http3: Http3,
+    /// PROXY header first.
+    pub proxy_protocol: bool,
+    /// Networks whose peers may send one; those on a Unix socket always may.
+    pub proxy_from: Vec<Network>,
+    /// Whose certificates clients are asked for.
+    pub client_auth: Option<ClientAuth>,
+    /// Where its address is written.
+    pub place: Place,
+}
+
+/// Whether a listener has HTTP/3.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Http3 {
+    /// No.
+    Off,
+    /// Where the UDP port can be had: nobody said anything.
+    Offered,
+    /// It has to: somebody said so.
+    Required,
+}
+
+/// `[[certificate]]`
+#[derive(Clone, Debug)]
+pub struct Certificate {
+    /// PEM chain.
+    pub cert: PathBuf,
+    /// PEM key.
+    pub key: PathBuf,
+    /// DER OCSP response.
+    pub ocsp: Option<PathBuf>,
+    /// Where its chain is written.
+    pub place: Place,
+    /// Where its key is written.
+    pub key_place: Place,
+}
+
+pub(super) fn listener(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Listener> {
+    let tls = row.value("listen[].tls").bool();
+    let client_auth = optional(row.value("listen[].client_ca").text()).map(|ca| ClientAuth {
+        ca: ca.into(),
+        required: row.value("listen[].client_certificates").text() == "required",
+    });
+    if client_auth.is_some() && !tls {
+        let message = "client_ca is for listeners with TLS: add `tls = true`";
+        wrong.push(Mistake::error(row.at("listen[].client_ca"), message));
+    }
+    let proxy_protocol = row.value("listen[].proxy_protocol").bool();
+    let address = parse_address(row, "listen[].address", wrong)?;
+    let can_http3 = tls && !proxy_protocol && matches!(address, Address::Tcp(_));
+    let http3 = match row.value("listen[].http3").bool() {
+        true if row.has("listen[].http3") => Http3::Required,
+        true if can_http3 => Http3::Offered,
+        _ => Http3::Off,
+    };
+    if http3 == Http3::Required && !can_http3 {
+        let message = "HTTP/3 is for listeners with `tls = true` on an IP address and without \
+                       `proxy_protocol`";
+        wrong.push(Mistake::error(row.at("listen[].http3"), message));
+    }
+    Some(Listener {
+        name: None,
+        address,
+        tls,
+        http3,
+        proxy_protocol,
+        proxy_from: networks(row, "listen[].proxy_from", wrong),
+        client_auth,
+        place: row.at("listen[].address"),
+    })
+}
+
+pub(super) fn certificate(row: &Row<'_>) -> Certificate {
+    Certificate {
+        cert: row.value("certificate[].cert").text().into(),
+        key: row.value("certificate[].key").text().into(),
+        ocsp: optional(row.value("certificate[].ocsp").text()).map(Into::into),
+        place: row.at("certificate[].cert"),
+        key_place: row.at("certificate[].key"),
+    }
+}

@@ -1,0 +1,107 @@
+//! `[[parent]]` and `[parents]`: caches between this node and the origins.
+
+use super::document::Document;
+use super::mistake::Mistake;
+use super::origins::{Health, Origin, health_by, upstream};
+use super::values::optional;
+use std::collections::BTreeMap;
+
+/// Caches that are asked before the origins are.
+#[derive(Clone, Debug, Default)]
+pub struct Parents {
+    /// Groups in the order they are asked in, none of them empty.
+    pub groups: Vec<Vec<Origin>>,
+    /// Whether the origins are asked where no parent can be.
+    pub direct: bool,
+    /// Active checks, where asked for.
+    pub health: Option<Health>,
+    /// How far above its fair share of requests in flight a parent may be, percent.
+    pub load_bound_percent: u32,
+    /// Requests a second from which on a key has several homes; 0 for never.
+    pub hot_rate: u32,
+    /// How many.
+    pub hot_copies: u32,
+}
+
+impl Parents {
+    /// All of them, in the order of groups.
+    pub fn all(&self) -> impl Iterator<Item = &Origin> {
+        self.groups.iter().flatten()
+    }
+}
+
+/// What a document says of parents; names are to differ from those of `origins`.
+pub(super) fn parents(
+    document: &Document,
+    origins: &[Origin],
+    wrong: &mut Vec<Mistake>,
+) -> Parents {
+    let number = |path: &str| u32::try_from(document.value(path).number()).unwrap_or(u32::MAX);
+    let mut groups = BTreeMap::<u64, Vec<Origin>>::new();
+    for row in document.rows("parent") {
+        let Some(parent) = upstream(&row, "parent", wrong) else { continue };
+        let known = origins.iter().chain(groups.values().flatten());
+        if known.into_iter().any(|other| other.name == parent.name) {
+            let message = format!(
+                "a parent is named `{}`, as another parent or an origin is; give it a parent.name of \
+                 its own",
+                parent.name
+            );
+            wrong.push(Mistake::error(parent.place, message));
+        }
+        groups.entry(row.value("parent[].group").number()).or_default().push(parent);
+    }
+    let path = optional(document.value("parents.health_path").text());
+    Parents {
+        groups: groups.into_values().collect(),
+        direct: document.value("parents.direct").bool(),
+        health: path.map(|path| health_by(document, path)),
+        load_bound_percent: number("parents.load_bound"),
+        hot_rate: number("parents.hot_rate"),
+        hot_copies: number("parents.hot_copies"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Settings;
+    use crate::document::Document;
+
+    fn settings(text: &str) -> Result<Settings, String> {
+        let document = Document::parse(text).expect("the text is well-formed");
+        Settings::from_document(&document).map_err(|wrong| format!("{wrong:?}"))
+    }
+
+    #[test]
+    fn groups_are_in_the_order_of_their_numbers() {
+        let text = "[[parent]]\nurl = \"http://far\"\ngroup = 2\n[[parent]]\nurl = \"http://a\"\n\
+                    [[parent]]\nurl = \"http://b\"\n[parents]\nhealth_path = \"/up\"\n\
+                    [health]\ninterval = \"1s\"\n";
+        let site = settings(text).unwrap().site;
+        let names: Vec<Vec<_>> = site
+            .parents
+            .groups
+            .iter()
+            .map(|group| group.iter().map(|parent| parent.name.as_str()).collect())
+            .collect();
+        assert_eq!(names, [vec!["a", "b"], vec!["far"]]);
+        let health = site.parents.health.expect("a path is given");
+        assert_eq!((health.path.as_str(), health.interval.as_secs()), ("/up", 1));
+        assert!(site.health.is_none() && site.parents.direct);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_parent_says_so() {
+        let parent = "[[parent]]\nname = \"x\"\nurl = \"http://a\"\n";
+        for (text, says) in [
+            (parent.repeat(2), "a parent is named `x`"),
+            (format!("{parent}[[origin]]\nname = \"x\"\nurl = \"http://b\"\n"), "named `x`"),
+            ("[[parent]]\nurl = \"a\"\n".into(), "parent.url is"),
+            (format!("{parent}certificate = \"/a.pem\"\n"), "parent.key"),
+            (format!("vcl = \"/a.vcl\"\n{parent}"), "parent"),
+        ] {
+            let wrong = settings(&text).expect_err(&text);
+            assert!(wrong.contains(says), "{text}: {wrong}");
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! The configuration as the node uses it: typed, complete, checked.
+
+use super::acme::{Acme, acme};
+use super::document::Document;
+use super::fleet::{Fleet, fleet};
+use super::limits::{Limits, limits};
+use super::listeners::{Certificate, Listener, certificate, listener};
+use super::lower::{LowerMemory, lower_memory};
+use super::mistake::Mistake;
+use super::site::{SiteSettings, site_of, sites};
+use super::stores::{Store, store};
+use super::values::{count, memory, parse_address};
+use crate::bans::BanSettings;
+use freshet_net::address::Address;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Everything `freshet.toml` and the flags decide. Field names are the keys; see
+/// [`super::keys::KEYS`] for what each means.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// 0 is one for each usable core.
+    pub workers: usize,
+    /// Bytes, `auto` resolved.
+    pub memory_bytes: u64,
+    /// Bytes of it that are kept ready before they are needed.
+    pub memory_ahead_bytes: u64,
+    /// Time for open requests at an end.
+    pub drain: Duration,
+    /// Where clients connect.
+    pub listeners: Vec<Listener>,
+    /// Certificates, those of the sites behind the node's; empty means one made at start, signed by
+    /// itself.
+    pub certificates: Vec<Certificate>,
+    /// Certificates that are got by themselves.
+    pub acme: Option<Acme>,
+    /// Oldest version is 1.3.
+    pub tls13_only: bool,
+    /// Time for a TLS handshake.
+    pub handshake_timeout: Duration,
+    /// Disks.
+    pub stores: Vec<Store>,
+    /// `[lower_memory]`
+    pub lower_memory: Option<LowerMemory>,
+    /// `[fleet]`
+    pub fleet: Option<Fleet>,
+    /// How clients speak HTTP/2.
+    pub http2: Http2,
+    /// How bans are worked off.
+    pub bans: BanSettings,
+    /// Limits on clients.
+    pub limits: Limits,
+    /// Access log.
+    pub log: Log,
+    /// Admin interface address.
+    pub admin_listen: Option<Address>,
+    /// Names the admin interface answers to, besides addresses and the machine's own.
+    pub admin_hosts: Vec<String>,
+    /// File with the admin token; `None` is one in the runtime directory.
+    pub admin_token_file: Option<PathBuf>,
+    /// What is said of content outside `[[site]]`: the only site where there is no other, and what
+    /// holds for each that does not say otherwise.
+    pub site: SiteSettings,
+    /// `[[site]]`
+    pub sites: Vec<Arc<SiteSettings>>,
+    /// What all this was read from.
+    pub document: Arc<Document>,
+}
+
+/// What clients are told about HTTP/2. No keys: the defaults suit all networks we know of.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Http2 {
+    /// Bytes of a request's body that may wait for the origin to take them.
+    pub stream_window_bytes: u32,
+    /// The same of all requests of a connection.
+    pub connection_window_bytes: u32,
+    /// Bytes of the table for compressed fields.
+    pub header_table_bytes: u32,
+}
+
+impl Default for Http2 {
+    /// 1 MiB fills a 100 Mbit/s path of 80 ms, and four such bodies may wait before one that does
+    /// not has to.
+    fn default() -> Self {
+        Self {
+            stream_window_bytes: 1 << 20,
+            connection_window_bytes: 4 << 20,
+            header_table_bytes: 4096,
+        }
+    }
+}
+
+/// `[log]`
+#[derive(Clone, Debug)]
+pub struct Log {
+    /// Where to.
+    pub access: LogTarget,
+    /// Format text.
+    pub format: String,
+}
+
+/// `log.access`
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum LogTarget {
+    /// Nowhere.
+    Off,
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+    /// A file, appended to and opened again on reload.
+    File(PathBuf),
+}
+
+/// The most that is kept ready unless all is.
+const MEMORY_AHEAD_BYTES_MAX: u64 = 512 << 20;
+
+/// What is kept ready of so much memory unless all is.
+pub fn memory_ahead_bytes(memory_bytes: u64) -> u64 {
+    (memory_bytes / 8).min(MEMORY_AHEAD_BYTES_MAX)
+}
+
+impl Settings {
+    /// Settings from a document; all that is wrong is listed.
+    ///
+    /// # Errors
+    /// What says which key is wrong and what it takes, at its place.
+    pub fn from_document(document: &Document) -> Result<Self, Vec<Mistake>> {
+        let mut wrong = Vec::new();
+        let text = |path: &str| document.value(path).text();
+        let memory_bytes = memory(document, &mut wrong);
+        let (site, sites) = (
+            site_of(document, memory_bytes, &mut wrong),
+            sites(document, memory_bytes, &mut wrong),
+        );
+        let rows = |table: &str| document.rows(table);
+        let settings = Self {
+            workers: count(document.value("workers").number()),
+            memory_bytes,
+            memory_ahead_bytes: match text("memory_ahead").as_str() {
+                "all" => u64::MAX,
+                "none" => 0,
+                _ => memory_ahead_bytes(memory_bytes),
+            },
+            drain: document.value("drain").span(),
+            listeners: rows("listen").iter().filter_map(|row| listener(row, &mut wrong)).collect(),
+            certificates: rows("certificate")
+                .iter()
+                .map(certificate)
+                .chain(sites.iter().flat_map(|site| site.certificates.iter().cloned()))
+                .collect(),
+            acme: acme(document, &mut wrong),
+            tls13_only: text("tls.min_version") == "1.3",
+            handshake_timeout: document.value("tls.handshake_timeout").span(),
+            stores: rows("store").iter().filter_map(|row| store(row, &mut wrong)).collect(),
+            lower_memory: lower_memory(document, &mut wrong),
+            fleet: fleet(document, &mut wrong),
+            http2: Http2::default(),
+            bans: BanSettings::default(),
+            limits: limits(document, memory_bytes, &mut wrong),
+            log: Log {
+                access: match text("log.access").as_str() {
+                    "off" => LogTarget::Off,
+                    "stdout" => LogTarget::Stdout,
+                    "stderr" => LogTarget::Stderr,
+                    file => LogTarget::File(file.into()),
+                },
+                format: text("log.format"),
+            },
+            admin_listen: match text("admin.listen").as_str() {
+                "off" => None,
+                _ => parse_address(document, "admin.listen", &mut wrong),
+            },
+            admin_hosts: document.value("admin.hosts").list(),
+            admin_token_file: Some(text("admin.token_file"))
+                .filter(|f| f != "auto")
+                .map(Into::into),
+            site,
+            sites,
+            document: Arc::new(document.clone()),
+        };
+        settings.check_addresses(&mut wrong);
+        settings.check_classes(&mut wrong);
+        settings.check_sites(&mut wrong);
+        if wrong.is_empty() { Ok(settings) } else { Err(wrong) }
+    }
+
+    /// What is served: the sites, or the one of the top level where there are none.
+    pub fn served(&self) -> Vec<Arc<SiteSettings>> {
+        if self.sites.is_empty() { vec![Arc::new(self.site.clone())] } else { self.sites.clone() }
+    }
+
+    /// The classes of the stores, each once for every store that has it, and that of memory of a
+    /// lower class.
+    pub fn store_classes(&self) -> impl Iterator<Item = &str> {
+        let lower = self.lower_memory.iter().map(|lower| lower.class.as_str());
+        self.stores.iter().map(|store| store.class.as_str()).chain(lower)
+    }
+
+    /// Two listeners of one address would share its connections by chance.
+    fn check_addresses(&self, wrong: &mut Vec<Mistake>) {
+        let listeners = self.listeners.iter().map(|listener| (&listener.address, listener.place));
+        let admin = self.admin_listen.iter().map(|admin| (admin, self.document.at("admin.listen")));
+        let mut known = Vec::new();
+        for (address, place) in listeners.chain(admin).filter(|(each, _)| each.port() != Some(0)) {
+            if known.contains(&address) {
+                let message = format!("the address {address} is given twice");
+                wrong.push(Mistake::error(place, message).help("change or remove one of them"));
+            }
+            known.push(address);
+        }
+    }
+
+    fn check_classes(&self, wrong: &mut Vec<Mistake>) {
+        if let Some(lower) = &self.lower_memory
+            && (lower.class == "ram" || self.stores.iter().any(|store| store.class == lower.class))
+        {
+            let message = format!(
+                "lower_memory.class is `{}`, which is something else's name: give another",
+                lower.class
+            );
+            wrong.push(Mistake::error(self.document.at("lower_memory.class"), message));
+        }
+        let served = self.served();
+        let rules = served.iter().flat_map(|site| &site.storage_rules);
+        for (class, place) in rules.filter_map(|rule| Some((rule.storage.class()?, rule.place))) {
+            if !self.store_classes().any(|known| known == class) {
+                let message = format!(
+                    "storage.class names `{class}`, which nothing has: give a `[[store]]` \
+                     class = \"{class}\", or \"ram\" for memory only"
+                );
+                wrong.push(Mistake::error(place, message));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::Storage;
+    use freshet_cache::Objective;
+
+    fn settings(text: &str) -> Result<Settings, Vec<Mistake>> {
+        Settings::from_document(&Document::parse(text).expect("the text is well-formed"))
+    }
+
+    #[test]
+    fn a_small_file_is_complete_by_defaults() {
+        let settings = settings(
+            "memory = \"256MB\"\n[[listen]]\naddress = \":8000\"\n[[origin]]\nurl = \"http://a:81/\"\n",
+        )
+        .unwrap();
+        assert_eq!(settings.memory_bytes, 256_000_000);
+        assert_eq!(settings.site.cache.object_bytes_max, 64_000_000);
+        assert_eq!(settings.site.origins[0].name, "a:81");
+        assert_eq!(settings.site.origins[0].url, "http://a:81");
+        assert_eq!(settings.site.cache.purge_from.len(), 2);
+        let proxies = settings.listeners[0].proxy_from.iter().map(ToString::to_string);
+        assert_eq!(proxies.collect::<Vec<_>>(), ["127.0.0.0/8", "::1/128"]);
+    }
+
+    #[test]
+    fn wrong_values_are_all_listed() {
+        let wrong = settings(
+            "memory = \"1KB\"\n[[listen]]\naddress = \"nowhere\"\n[[origin]]\nurl = \"ftp://a\"\n\
+             [cache]\npurge_from = [\"x\"]\nname = \"a b\"\n\
+             [[listen]]\naddress = \":1\"\nproxy_from = [\"y\"]\n",
+        )
+        .unwrap_err();
+        assert_eq!(wrong.len(), 6, "{wrong:?}");
+    }
+
+    #[test]
+    fn origins_of_one_name_are_refused() {
+        let origin = "[[origin]]\nname = \"a\"\nurl = \"http://a:81\"\n";
+        let wrong = settings(&origin.repeat(2)).unwrap_err();
+        assert!(wrong[0].message.contains("named `a`"), "{wrong:?}");
+    }
+
+    #[test]
+    fn an_origin_that_could_not_be_asked_is_refused() {
+        for url in ["http://a:", "http://a:65536", "http://user@a", "https://a?b"] {
+            let wrong = settings(&format!("[[origin]]\nurl = \"{url}\"\n")).unwrap_err();
+            assert!(wrong[0].message.contains(url), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn storage_goes_by_path_and_names_classes_there_are() {
+        let base = "[[origin]]\nurl = \"http://a\"\n[[store]]\npath = \"/x\"\nclass = \"qlc\"\n";
+        let rules = "[[storage]]\npath = \"/live/\"\nclass = \"ram\"\n\
+                     [[storage]]\npath = \"/vod/\"\nclass = \"qlc\"\n";
+        let settings = settings(&format!("{base}{rules}")).unwrap();
+        assert_eq!(settings.site.storage_of("/live/1.ts"), Storage::Memory);
+        assert_eq!(settings.site.storage_of("/vod/1.mp4"), Storage::Class("qlc".into()));
+        assert_eq!(settings.site.storage_of("/other"), Storage::Configured);
+        let rule = "[[storage]]\npath = \"/api/\"\nclass = \"any\"\nobjective = \"requests\"\n";
+        let settings = self::settings(&format!("{base}{rule}{rules}")).unwrap();
+        assert_eq!(settings.site.storage_of("/api/1"), Storage::Configured);
+        assert_eq!(settings.site.objective_of("/api/1"), Some(Objective::Requests));
+        assert_eq!(settings.site.objective_of("/vod/1.mp4"), None);
+        let wrong = self::settings(&format!("{base}[[storage]]\nclass = \"nvme\"\n")).unwrap_err();
+        assert!(wrong[0].message.contains("`nvme`"), "{wrong:?}");
+        let sizes = "object_min = \"2MB\"\nobject_max = \"1MB\"\n";
+        let wrong = self::settings(&format!("{base}{sizes}")).unwrap_err();
+        assert!(wrong[0].message.contains("object_min"), "{wrong:?}");
+    }
+
+    #[test]
+    fn no_origin_says_how_to_give_one() {
+        assert!(settings("").unwrap_err()[0].message.contains("--origin"));
+    }
+}

@@ -1,0 +1,314 @@
+//! `[[site]]`: what is served under which hosts, and by what rules.
+//!
+//! A site is read from its own keys over those of the top level, so each site is complete. Where the
+//! file has none, the top level is the one site, for every host.
+
+use super::access::{AccessRule, ErrorPage, Maintenance, access, error_pages, maintenance};
+use super::cache::{Cache, cache};
+use super::document::Document;
+use super::limits::{SiteLimits, site_limits};
+use super::listeners::{Certificate, certificate};
+use super::media::{Media, media};
+use super::mistake::{Mistake, Place};
+use super::origins::{
+    Director, Health, Origin, OriginTimeouts, director, health, origins, timeouts,
+};
+use super::parents::{Parents, parents};
+use super::rate_limits::{RateLimit, rate_limits};
+use super::rules::{Rules, rules};
+use super::settings::Settings;
+use super::stores::{StorageRule, storage_rule};
+use super::tokens::{TokenRule, tokens};
+use super::values::optional;
+use crate::esi::EsiSettings;
+use crate::hosts::HostPattern;
+use crate::storage::Storage;
+use freshet_cache::Objective;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest name of a site: it is a label of metrics and a part of every key.
+pub const NAME_BYTES_MAX: usize = 64;
+
+/// What one site says, and the top level.
+#[derive(Clone, Debug)]
+pub struct SiteSettings {
+    /// Name in logs, metrics and keys; empty for the top level.
+    pub name: String,
+    /// Where its name is written, or its hosts.
+    pub place: Place,
+    /// Hosts it is for.
+    pub hosts: Vec<HostPattern>,
+    /// File with a policy in VCL.
+    pub vcl: Option<PathBuf>,
+    /// Where that is written.
+    pub vcl_place: Place,
+    /// Its own certificates.
+    pub certificates: Vec<Certificate>,
+    /// Shortest lifetime of what goes to a disk.
+    pub store_ttl_min: Duration,
+    /// Where responses may be kept; the first that fits counts.
+    pub storage_rules: Vec<StorageRule>,
+    /// Origins, at least one where there is neither VCL nor a parent.
+    pub origins: Vec<Origin>,
+    /// Caches that are asked before them.
+    pub parents: Parents,
+    /// How an origin is chosen.
+    pub director: Director,
+    /// Timeouts towards origins.
+    pub origin_timeouts: OriginTimeouts,
+    /// Protocols clients may change to.
+    pub upgrades: Vec<String>,
+    /// Active checks, where asked for.
+    pub health: Option<Health>,
+    /// Caching.
+    pub cache: Cache,
+    /// How pages with includes are read.
+    pub esi: EsiSettings,
+    /// Playlists and manifests.
+    pub media: Media,
+    /// Limits.
+    pub limits: SiteLimits,
+    /// What becomes of requests and responses, where no VCL decides that.
+    pub rules: Rules,
+    /// How much clients may ask for.
+    pub rate_limits: Arc<[RateLimit]>,
+    /// Who may have what.
+    pub tokens: Arc<[TokenRule]>,
+    /// Who is let in at all.
+    pub access: Arc<[AccessRule]>,
+    /// Whether nobody is served.
+    pub maintenance: Maintenance,
+    /// What those are told who get nothing.
+    pub error_pages: Arc<[ErrorPage]>,
+}
+
+/// What a document says of content, for a node with so much memory; what is wrong is listed.
+pub(super) fn site_of(
+    document: &Document,
+    memory_bytes: u64,
+    wrong: &mut Vec<Mistake>,
+) -> SiteSettings {
+    let origins = origins(document, wrong);
+    SiteSettings {
+        name: String::new(),
+        place: Place::default(),
+        hosts: Vec::new(),
+        vcl_place: document.at("vcl"),
+        vcl: optional(document.value("vcl").text()).map(Into::into),
+        certificates: document.own_rows("certificate").iter().map(certificate).collect(),
+        store_ttl_min: document.value("stores.ttl_min").span(),
+        storage_rules: document.rows("storage").iter().map(storage_rule).collect(),
+        parents: parents(document, &origins, wrong),
+        origins,
+        director: director(document),
+        origin_timeouts: timeouts(document),
+        upgrades: document.value("origins.upgrades").list(),
+        health: health(document),
+        cache: cache(document, memory_bytes, wrong),
+        esi: EsiSettings {
+            includes_max: u32::try_from(document.value("esi.includes_max").number())
+                .unwrap_or(u32::MAX),
+            bytes_max: document.value("esi.bytes_max").number(),
+            timeout: document.value("esi.timeout").span(),
+            ..EsiSettings::default()
+        },
+        media: media(document, wrong),
+        limits: site_limits(document),
+        rules: rules(document, wrong),
+        rate_limits: rate_limits(document, wrong),
+        tokens: tokens(document, wrong),
+        access: access(document, wrong),
+        maintenance: maintenance(document, wrong),
+        error_pages: error_pages(document, wrong),
+    }
+}
+
+/// The rows of `[[site]]`; what is wrong is listed under the site's name.
+pub(super) fn sites(
+    document: &Document,
+    memory_bytes: u64,
+    wrong: &mut Vec<Mistake>,
+) -> Vec<Arc<SiteSettings>> {
+    let mut sites = Vec::new();
+    for (index, own) in document.sites().enumerate() {
+        let mut of_site = Vec::new();
+        let name = own.value("site[].name").text();
+        let name = optional(name).or_else(|| own.value("site[].hosts").list().into_iter().next());
+        let name = name.unwrap_or_default();
+        let mut site = site_of(&own, memory_bytes, &mut of_site);
+        for host in own.value("site[].hosts").list() {
+            match host.parse() {
+                Ok(pattern) => site.hosts.push(pattern),
+                Err(error) => {
+                    let place = own.at("site[].hosts");
+                    of_site.push(Mistake::error(place, format!("hosts: {error}")));
+                }
+            }
+        }
+        site.name.clone_from(&name);
+        if site.hosts.is_empty() && of_site.is_empty() {
+            let message = "hosts is missing: give `hosts = [\"www.example\"]`";
+            of_site.push(Mistake::error(own.at("site[].hosts"), message));
+        }
+        if name.len() > NAME_BYTES_MAX || name.bytes().any(|byte| !byte.is_ascii_graphic()) {
+            let message = format!("name is 1 to {NAME_BYTES_MAX} letters, digits and signs");
+            of_site.push(Mistake::error(own.at("site[].name"), message));
+        }
+        let title = if name.is_empty() { format!("site {}", index + 1) } else { name };
+        wrong.extend(of_site.into_iter().map(|mistake| Mistake {
+            message: format!("site `{title}`: {}", mistake.message),
+            ..mistake
+        }));
+        site.place = own.at("site[].name").or(own.at("site[].hosts"));
+        sites.push(Arc::new(site));
+    }
+    sites
+}
+
+impl SiteSettings {
+    /// Where a response to a request for this target may be kept, by the rules of the
+    /// configuration.
+    pub fn storage_of(&self, target: &str) -> Storage {
+        self.storage_rule(target).map_or_else(Storage::default, |rule| rule.storage.clone())
+    }
+
+    /// What memory is to have the most of of responses to requests for this target, where a rule
+    /// says so.
+    pub fn objective_of(&self, target: &str) -> Option<Objective> {
+        self.storage_rule(target).and_then(|rule| rule.objective)
+    }
+
+    fn storage_rule(&self, target: &str) -> Option<&StorageRule> {
+        self.storage_rules.iter().find(|rule| target.starts_with(&rule.path))
+    }
+
+    /// What one site cannot be without.
+    fn check(&self, wrong: &mut Vec<Mistake>) {
+        let site = match self.name.as_str() {
+            "" => String::new(),
+            name => format!("site `{name}`: "),
+        };
+        if self.vcl.is_none() {
+            let has_parents = !self.parents.groups.is_empty();
+            if self.origins.is_empty() && !has_parents {
+                let message = match self.name.as_str() {
+                    "" => "no origin: give --origin URL, --vcl FILE, or [[origin]] with url in \
+                           the file"
+                        .to_owned(),
+                    name => format!("site `{name}`: no origin: give [[site.origin]] with url"),
+                };
+                wrong.push(Mistake::error(self.place, message));
+            }
+        } else if let Some(parent) = self.parents.all().next() {
+            let message = format!(
+                "{site}[[parent]] is for sites without VCL; the policy in vcl names its backends \
+                 itself"
+            );
+            wrong.push(Mistake::error(parent.place, message));
+        } else if !self.rules.is_empty() {
+            let message = format!(
+                "{site}header, path, redirect and cors are for sites without VCL; the policy in \
+                 vcl does that itself"
+            );
+            wrong.push(Mistake::error(self.vcl_place, message));
+        }
+    }
+}
+
+impl Settings {
+    pub(super) fn check_sites(&self, wrong: &mut Vec<Mistake>) {
+        if wrong.is_empty() {
+            self.served().iter().for_each(|site| site.check(wrong));
+        }
+        let (mut names, mut hosts) = (HashMap::new(), HashMap::new());
+        for site in &self.sites {
+            if names.insert(&site.name, ()).is_some() {
+                let message =
+                    format!("two sites are named `{}`: give them different names", site.name);
+                wrong.push(Mistake::error(site.place, message));
+            }
+            for host in &site.hosts {
+                if let Some(other) = hosts.insert(host, &site.name) {
+                    let message = format!(
+                        "`{host}` is in the hosts of `{other}` and of `{}`: it is one site's",
+                        site.name
+                    );
+                    wrong.push(Mistake::error(site.place, message));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ORIGIN: &str = "[[site.origin]]\nurl = \"http://a\"\n";
+
+    fn settings(text: &str) -> Result<Settings, Vec<Mistake>> {
+        Settings::from_document(&Document::parse(text).expect("the text is well-formed"))
+    }
+
+    #[test]
+    fn a_site_is_complete_by_the_top_level() {
+        let text = format!(
+            "[cache]\ngrace = \"1m\"\nesi = true\n[[header]]\nname = \"X-A\"\nvalue = \"top\"\n\
+             [[site]]\nhosts = [\"A.example\", \"*.a.example\"]\n[site.cache]\nesi = false\n{ORIGIN}\
+             [[site]]\nname = \"b\"\nhosts = [\"*\"]\n{ORIGIN}[[site.header]]\nname = \"X-B\"\n"
+        );
+        let settings = settings(&text).unwrap();
+        let [first, second] = &settings.sites[..] else { panic!("two sites") };
+        assert_eq!((first.name.as_str(), second.name.as_str()), ("A.example", "b"));
+        assert_eq!(first.cache.grace, Duration::from_secs(60));
+        assert_eq!((first.cache.esi, second.cache.esi), (false, true));
+        assert_eq!(first.hosts[0], HostPattern::Exact("a.example".into()));
+        assert_eq!(first.rules.response_fields[0].name, "X-A");
+        assert_eq!(second.rules.response_fields.len(), 1);
+        assert_eq!(second.rules.response_fields[0].name, "X-B");
+        assert_eq!(settings.served().len(), 2);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_site_names_it() {
+        for (text, says) in [
+            ("[[site]]\nname = \"x\"\nhosts = [\"a\"]\n".to_owned(), "site `x`: no origin"),
+            (format!("[[site]]\nname = \"x\"\n{ORIGIN}"), "site `x`: hosts is missing"),
+            (format!("[[site]]\nhosts = [\"a:80\"]\n{ORIGIN}"), "`a:80` is no host"),
+            (format!("[[site]]\nhosts = [\"*.*\"]\n{ORIGIN}"), "is no host"),
+            (format!("[[site]]\nname = \"a b\"\nhosts = [\"a\"]\n{ORIGIN}"), "name is 1 to"),
+            (format!("[[site]]\nhosts = [\"a\"]\n{ORIGIN}").repeat(2), "two sites are named `a`"),
+            (
+                format!(
+                    "[[site]]\nname = \"x\"\nhosts = [\"a\"]\n{ORIGIN}\
+                     [[site]]\nname = \"y\"\nhosts = [\"A\"]\n{ORIGIN}"
+                ),
+                "`a` is in the hosts of `x` and of `y`",
+            ),
+            (
+                "[[site]]\nhosts = [\"a\"]\nvcl = \"a.vcl\"\n[site.cors]\norigins = [\"*\"]\n"
+                    .into(),
+                "site `a`: header, path, redirect and cors",
+            ),
+        ] {
+            let wrong = settings(&text).expect_err(&text);
+            assert!(wrong.iter().any(|line| line.message.contains(says)), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn what_holds_for_the_node_cannot_stand_in_a_site() {
+        let text = format!("[[site]]\nhosts = [\"a\"]\nworkers = 2\n{ORIGIN}");
+        let wrong = Document::parse(&text).unwrap_err();
+        assert_eq!(wrong.len(), 1, "{wrong:?}");
+        assert_eq!(wrong[0].message, "`workers` holds for the whole node");
+        let text = format!("[[site]]\nhosts = [\"a\"]\n[site.cache]\nname = \"x\"\n{ORIGIN}");
+        assert!(Document::parse(&text).unwrap_err()[0].message.contains("whole node"));
+        let text = format!("[[site]]\nhots = [\"a\"]\n{ORIGIN}");
+        let wrong = Document::parse(&text).unwrap_err();
+        assert_eq!(wrong[0].help.as_deref(), Some("did you mean `hosts`?"));
+    }
+}

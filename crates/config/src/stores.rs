@@ -1,0 +1,111 @@
+//! `[[store]]` and `[[storage]]`: disks, and what goes where.
+
+use super::document::Row;
+use super::mistake::{Mistake, Place};
+use super::values::{optional, size};
+use crate::storage::Storage;
+use freshet_cache::Objective;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// `[[store]]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct Store {
+    /// File or block device.
+    pub path: PathBuf,
+    /// Length of a file that is made.
+    pub bytes: Option<u64>,
+    /// Share of new content; by length where this is `None`.
+    pub weight: Option<f64>,
+    /// Drive writes a day.
+    pub drive_writes: f64,
+    /// Mean length of what is stored.
+    pub object_bytes: Option<u64>,
+    /// Keep what was used.
+    pub keep_used: bool,
+    /// What rules and policies call it, and others beside it.
+    pub class: String,
+    /// Shortest lifetime of what goes there, where that is longer than `stores.ttl_min`.
+    pub ttl_min: Duration,
+    /// Lengths of what goes there.
+    pub object_bytes_min: u64,
+    /// The same, at most.
+    pub object_bytes_max: u64,
+    /// Where its path is written.
+    pub place: Place,
+}
+
+/// The class of a store that is given no other.
+pub const STORE_CLASS: &str = "disk";
+
+/// `[[storage]]`
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct StorageRule {
+    /// What a request's path begins with.
+    pub path: String,
+    /// Where its response may be kept, unless a policy says otherwise.
+    pub storage: Storage,
+    /// What memory is to have the most of there; `None` for `cache.objective`.
+    pub objective: Option<Objective>,
+    /// Where its class is written.
+    pub place: Place,
+}
+
+pub(super) fn store(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Store> {
+    let text = |path: &str| row.value(path).text();
+    let Some(path) = optional(text("store[].path")) else {
+        let message = "store.path is missing: give a file or a block device";
+        wrong.push(Mistake::error(row.at("store[].path"), message));
+        return None;
+    };
+    let drive_writes = text("store[].drive_writes");
+    let drive_writes = match drive_writes.parse::<f64>() {
+        Ok(number) if number.is_finite() && number > 0.0 => number,
+        _ => {
+            let message = format!("store.drive_writes is a number above 0, not `{drive_writes}`");
+            wrong.push(Mistake::error(row.at("store[].drive_writes"), message));
+            return None;
+        }
+    };
+    let mut sizes = ["size", "object_size", "object_min", "object_max"].into_iter().map(|key| {
+        let path = format!("store[].{key}");
+        optional(text(&path)).map(|_| size(row, &path, wrong))
+    });
+    let mut next = || sizes.next().flatten();
+    let (bytes, object_bytes, least, most) = (next(), next(), next(), next());
+    let (object_bytes_min, object_bytes_max) = (least.unwrap_or(0), most.unwrap_or(u64::MAX));
+    if object_bytes_min > object_bytes_max {
+        let message = "store.object_min is above store.object_max: nothing would fit";
+        wrong.push(Mistake::error(row.at("store[].object_min"), message));
+        return None;
+    }
+    Some(Store {
+        bytes,
+        object_bytes,
+        path: path.into(),
+        weight: Some(row.value("store[].weight").number() as f64).filter(|weight| *weight > 0.0),
+        drive_writes,
+        keep_used: row.value("store[].keep_used").bool(),
+        class: text("store[].class"),
+        ttl_min: row.value("store[].ttl_min").span(),
+        object_bytes_min,
+        object_bytes_max,
+        place: row.at("store[].path"),
+    })
+}
+
+pub(super) fn objective(text: &str) -> Option<Objective> {
+    [Objective::Requests, Objective::Bytes].into_iter().find(|one| one.code() == text)
+}
+
+pub(super) fn storage_rule(row: &Row<'_>) -> StorageRule {
+    StorageRule {
+        path: row.value("storage[].path").text(),
+        storage: match row.value("storage[].class").text().as_str() {
+            "any" => Storage::Configured,
+            class => Storage::named(class),
+        },
+        objective: objective(&row.value("storage[].objective").text()),
+        place: row.at("storage[].class"),
+    }
+}

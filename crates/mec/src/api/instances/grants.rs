@@ -1,0 +1,77 @@
+//! Grants: what of the host an instance may use.
+
+use super::{GRANTS, INSTANCES, OCCURRENCES};
+use crate::api::Stage;
+use crate::life::{Granted, place};
+use crate::platform::{Answer, Decision};
+use crate::problem::Problem;
+use crate::tree::{Change, escape};
+use serde_json::{Value, json};
+
+/// Somebody asks for a grant (§7.5.1): what is granted for an instance that is not there yet is kept for it
+/// until it is removed.
+pub(in crate::api) fn grant(stage: &Stage<'_>, body: &Value) -> Result<Decision, Problem> {
+    if stage.caller.app.is_some() {
+        return Err(Problem::forbidden("apps ask for no grants"));
+    }
+    let Some(host) = &stage.setup.place else {
+        return Err(Problem::new(503, "no apps are run here: `[runtime]` says what they may have"));
+    };
+    let instance = body["appInstanceId"].as_str().unwrap_or_default();
+    let Ok(mut life) = super::life(stage.tree, instance) else {
+        return Err(Problem::bad_request(format!("/appInstanceId: there is no {instance}")));
+    };
+    let descriptor = super::descriptor(stage.tree, &life)?;
+    if descriptor["appDId"] != body["appDId"] {
+        return Err(Problem::bad_request("/appDId is not that of the app instance"));
+    }
+    let occurrence = body["appLcmOpOccId"].as_str().unwrap_or_default();
+    let is_new = body["operation"] == "INSTANTIATE";
+    if is_new != life.run.is_none() {
+        let state = if is_new { "INSTANTIATED" } else { "NOT_INSTANTIATED" };
+        return Err(Problem::new(409, format!("the app instance is {state}")));
+    }
+    if life.granted.is_some() && is_new {
+        return Err(Problem::new(409, "the app instance has its grant already"));
+    }
+    let mut changes = Vec::new();
+    let document = if is_new {
+        let granted = place(stage.tree, host, descriptor, stage.fresh)?;
+        let document = document(stage, instance, occurrence, &granted);
+        life.granted = Some(granted);
+        changes.push(life.put(instance));
+        document
+    } else {
+        // What runs has all it needs already.
+        let granted = life.granted.as_ref();
+        let granted = granted.ok_or_else(|| Problem::new(409, "the app instance has no grant"))?;
+        let granted = Granted { id: stage.fresh.to_owned(), ..granted.clone() };
+        document(stage, instance, occurrence, &granted)
+    };
+    let value = document.value.clone().unwrap_or_default();
+    let answer = Answer { status: 201, ..Answer::ok(value) };
+    let answer = answer.with("Location", format!("{}{}", stage.url, document.path));
+    changes.push(document);
+    Ok(Decision { changes, ..answer.into() })
+}
+
+/// The document of a grant.
+pub(super) fn document(
+    stage: &Stage<'_>,
+    instance: &str,
+    occurrence: &str,
+    granted: &Granted,
+) -> Change {
+    let url = stage.url;
+    let path = format!("{GRANTS}{}", granted.id);
+    let value = json!({
+        "id": granted.id, "appInstanceId": instance, "appLcmOpOccId": occurrence,
+        "additionalParams": { "cpuMilli": granted.cpu_milli, "memoryMib": granted.memory_mib },
+        "_links": {
+            "self": { "href": format!("{url}{path}") },
+            "appLcmOpOcc": { "href": format!("{url}{OCCURRENCES}{}", escape(occurrence)) },
+            "appInstance": { "href": format!("{url}{INSTANCES}{}", escape(instance)) },
+        },
+    });
+    Change::put(path, value, Some(stage.caller.client.clone()))
+}

@@ -1,0 +1,255 @@
+//! ETSI GS MEC 013: zones, access points and who is where. An access point is a cell; a client's position
+//! is the radio network's estimate, with how far off it may be.
+
+mod subscriptions;
+
+pub(super) use subscriptions::{admit, due, immediately};
+
+use super::{Stage, radio};
+use crate::platform::{Decision, Event};
+use crate::problem::Problem;
+use crate::radio::{Cell, Client, Radio, distance_m};
+use crate::time;
+use crate::tree::Tree;
+use crate::tree::escape;
+use serde_json::{Value, json};
+use std::net::IpAddr;
+
+const ROOT: &str = "/location/v3";
+/// A circle around a point, among the values of `shape` (3GPP TS 23.032).
+const UNCERTAINTY_CIRCLE: u8 = 2;
+
+/// A client's address as a URI.
+fn address_of(client: &Client) -> String {
+    format!("acr:{}", client.address)
+}
+
+/// The client that a URI is of.
+fn client_of<'a>(radio: &'a Radio, uri: &str) -> Option<&'a Client> {
+    let address: IpAddr = uri.strip_prefix("acr:").unwrap_or(uri).parse().ok()?;
+    radio.client(address)
+}
+
+/// Where a client is, as the network estimates it.
+fn location_value(client: &Client) -> Value {
+    json!({
+        "latitude": [client.position[0]],
+        "longitude": [client.position[1]],
+        "shape": UNCERTAINTY_CIRCLE,
+        "uncertaintyRadius": client.accuracy_m.round() as u64,
+    })
+}
+
+/// A client, as `UserInfo`.
+fn user_value(url: &str, radio: &Radio, client: &Client, now_ms: u64) -> Value {
+    let address = address_of(client);
+    json!({
+        "address": address,
+        "accessPointId": client.cell,
+        "zoneId": radio.zone(client),
+        "resourceURL": format!("{url}{ROOT}/queries/users?address={address}"),
+        "timestamp": time::stamp(now_ms),
+        "locationInfo": location_value(client),
+    })
+}
+
+fn resource(stage: &Stage<'_>, path: &str) -> String {
+    format!("{}{ROOT}/queries/{path}", stage.url)
+}
+
+/// Acts of the interface's own.
+pub(super) fn own(name: &str, stage: &Stage<'_>) -> Result<Decision, Problem> {
+    radio::needed(stage)?;
+    match name {
+        "users" => Ok(users(stage)),
+        "zones" => Ok(zones(stage)),
+        "zone" => zone(stage),
+        "access_points" => access_points(stage),
+        "access_point" => access_point(stage),
+        _ => distance(stage),
+    }
+}
+
+pub(super) fn users(stage: &Stage<'_>) -> Decision {
+    let users = stage.radio.clients.iter().filter_map(|client| {
+        let zone = stage.radio.zone(client);
+        let view =
+            json!({ "zoneId": zone, "accessPointId": client.cell, "address": address_of(client) });
+        let is_wanted = stage.selection.wants(&view);
+        is_wanted.then(|| user_value(stage.url, stage.radio, client, stage.now_ms))
+    });
+    let users: Vec<Value> = users.collect();
+    radio::answer(
+        stage,
+        json!({ "userList": { "resourceURL": resource(stage, "users"), "user": users } }),
+    )
+}
+
+fn zone_value(stage: &Stage<'_>, zone: &str) -> Value {
+    let is_here = |cell: &&Cell| cell.zone == zone;
+    json!({
+        "zoneId": zone,
+        "numberOfAccessPoints": stage.radio.cells.iter().filter(is_here).count(),
+        "numberOfUnserviceableAccessPoints": 0,
+        "numberOfUsers": stage.radio.clients.iter().filter(|client| stage.radio.zone(client) == zone).count(),
+        "resourceURL": resource(stage, &format!("zones/{}", escape(zone))),
+    })
+}
+
+fn all_zones(radio: &Radio) -> Vec<&str> {
+    let mut zones: Vec<&str> = radio.cells.iter().map(|cell| cell.zone.as_str()).collect();
+    zones.sort_unstable();
+    zones.dedup();
+    zones
+}
+
+pub(super) fn zones(stage: &Stage<'_>) -> Decision {
+    let zones = all_zones(stage.radio)
+        .into_iter()
+        .filter(|zone| stage.selection.wants(&json!({ "zoneId": zone })));
+    let zones: Vec<Value> = zones.map(|zone| zone_value(stage, zone)).collect();
+    radio::answer(
+        stage,
+        json!({ "zoneList": { "resourceURL": resource(stage, "zones"), "zone": zones } }),
+    )
+}
+
+/// The zone of the path.
+fn named_zone<'a>(stage: &'a Stage<'_>) -> Result<&'a str, Problem> {
+    let zone = stage.route.name("zoneId").unwrap_or_default();
+    let known = all_zones(stage.radio).contains(&zone);
+    if known { Ok(zone) } else { Err(Problem::not_found(&format!("zone {zone}"))) }
+}
+
+pub(super) fn zone(stage: &Stage<'_>) -> Result<Decision, Problem> {
+    let zone = named_zone(stage)?;
+    Ok(radio::answer(stage, json!({ "zoneInfo": zone_value(stage, zone) })))
+}
+
+fn access_point_value(stage: &Stage<'_>, cell: &Cell) -> Value {
+    json!({
+        "accessPointId": cell.id,
+        "connectionType": "UNKNOWN",
+        "locationInfo": { "latitude": [cell.position[0]], "longitude": [cell.position[1]], "shape": UNCERTAINTY_CIRCLE },
+        "numberOfUsers": stage.radio.clients.iter().filter(|client| client.cell == cell.id).count(),
+        "operationStatus": "Serviceable",
+        "resourceURL": resource(stage, &format!("zones/{}/accessPoints/{}", escape(&cell.zone), escape(&cell.id))),
+    })
+}
+
+pub(super) fn access_points(stage: &Stage<'_>) -> Result<Decision, Problem> {
+    let zone = named_zone(stage)?;
+    let cells = stage.radio.cells.iter().filter(|cell| {
+        cell.zone == zone && stage.selection.wants(&json!({ "accessPointId": cell.id }))
+    });
+    let cells: Vec<Value> = cells.map(|cell| access_point_value(stage, cell)).collect();
+    let url = resource(stage, &format!("zones/{}/accessPoints", escape(zone)));
+    Ok(radio::answer(
+        stage,
+        json!({ "accessPointList": { "zoneId": zone, "accessPoint": cells, "resourceURL": url } }),
+    ))
+}
+
+pub(super) fn access_point(stage: &Stage<'_>) -> Result<Decision, Problem> {
+    let zone = named_zone(stage)?;
+    let id = stage.route.name("accessPointId").unwrap_or_default();
+    let cell = stage.radio.cell(id).filter(|cell| cell.zone == zone);
+    let cell = cell.ok_or_else(|| Problem::not_found(&format!("access point {id}")))?;
+    Ok(radio::answer(stage, json!({ "accessPointInfo": access_point_value(stage, cell) })))
+}
+
+/// The distance between two clients, or between one and a point.
+pub(super) fn distance(stage: &Stage<'_>) -> Result<Decision, Problem> {
+    let given = |name: &str| {
+        let found = stage.selection.parameters.iter().filter(|(known, _)| known == name);
+        found.flat_map(|(_, value)| value.split(',')).collect::<Vec<_>>()
+    };
+    let clients = given("address").into_iter().map(|address| {
+        client_of(stage.radio, address)
+            .ok_or_else(|| Problem::not_found(&format!("client {address}")))
+    });
+    let clients = clients.collect::<Result<Vec<_>, _>>()?;
+    let number = |name: &str| given(name).first().and_then(|text| text.parse::<f64>().ok());
+    let point = number("latitude").zip(number("longitude"));
+    let (distance, accuracy_m) = match (&clients[..], point) {
+        ([one, other], None) => {
+            (distance_m(one.position, other.position), one.accuracy_m.hypot(other.accuracy_m))
+        }
+        ([one], Some((latitude, longitude))) => {
+            (distance_m(one.position, [latitude, longitude]), one.accuracy_m)
+        }
+        _ => {
+            return Err(Problem::bad_request(
+                "give two clients by `address`, or one with `latitude` and `longitude`",
+            ));
+        }
+    };
+    Ok(radio::answer(
+        stage,
+        json!({ "terminalDistance": {
+        "distance": distance.round() as u64,
+        "accuracy": accuracy_m.round() as u64,
+        "timestamp": time::stamp(stage.now_ms),
+    } }),
+    ))
+}
+
+/// Who entered or left a zone from one report to the next, and what else was subscribed for.
+pub(super) fn events(tree: &Tree, url: &str, old: &Radio, new: &Radio, now_ms: u64) -> Vec<Event> {
+    let mut events = subscriptions::events(tree, url, old, new, now_ms);
+    let mut happened = |client: &Client, zone: &str, event: &str| {
+        let address = address_of(client);
+        let facts = json!({
+            "address": address, "addressList": address, "zoneId": zone, "locationEventCriteria": event,
+            "accessPointList": client.cell,
+        });
+        let kinds = [
+            (
+                "UserLocationEventSubscription",
+                "userLocationEventNotification",
+                "UserLocationEventNotification",
+            ),
+            (
+                "ZoneLocationEventSubscription",
+                "zoneLocationEventNotification",
+                "ZoneLocationEventNotification",
+            ),
+        ];
+        for (kind, around, notification) in kinds {
+            let mut body = json!({
+                "notificationType": notification,
+                "timeStamp": time::stamp(now_ms),
+                "address": address,
+                "zoneId": zone,
+                "userLocationEvent": event,
+            });
+            if kind == "UserLocationEventSubscription" {
+                body["accessPointId"] = client.cell.clone().into();
+                body["locationInfo"] = location_value(client);
+            }
+            let body = json!({ around: body });
+            events.push(Event {
+                root: ROOT.to_owned(),
+                kind,
+                facts: facts.clone(),
+                body,
+                only: None,
+            });
+        }
+    };
+    for client in &new.clients {
+        let before = old.client(client.address).map(|before| old.zone(before));
+        let zone = new.zone(client);
+        if before == Some(zone) {
+            continue;
+        }
+        if let Some(before) = before {
+            happened(client, before, "LEAVING_AREA_EVENT");
+        }
+        happened(client, zone, "ENTERING_AREA_EVENT");
+    }
+    for client in old.clients.iter().filter(|client| new.client(client.address).is_none()) {
+        happened(client, old.zone(client), "LEAVING_AREA_EVENT");
+    }
+    events
+}

@@ -1,0 +1,72 @@
+//! What there is, for whoever serves it.
+
+use super::Platform;
+use crate::{api, table};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Platform {
+    /// The package whose archive a request sends or asks for, where it is such a request.
+    pub(crate) fn archive_of(&self, method: &str, target: &str) -> Option<String> {
+        let path = target.split('?').next().unwrap_or_default();
+        let route = self.table.route(path)?;
+        let is_archive = route.template_has("package_content") && matches!(method, "GET" | "PUT");
+        route.name("appPkgId").filter(|_| is_archive).map(str::to_owned)
+    }
+
+    /// A member of a package's document.
+    pub(crate) fn package(&self, id: &str) -> Option<&Value> {
+        api::package(&self.tree, id)
+    }
+
+    /// The interface that a request is for, where it is for one.
+    pub(crate) fn interface(&self, target: &str) -> Option<&str> {
+        let path = target.split('?').next().unwrap_or_default();
+        self.table.route(path).map(|route| route.api.name.as_str())
+    }
+
+    /// How much there is.
+    pub(crate) fn standing(&self) -> Standing {
+        let all = self.tree.below("/");
+        let (mut documents, mut subscriptions) = (0, 0);
+        for (_, document) in all {
+            documents += 1;
+            subscriptions += usize::from(api::callback(&document.value).is_some());
+        }
+        let mut apps = BTreeMap::new();
+        for state in api::app_states(&self.tree) {
+            *apps.entry(state.to_owned()).or_default() += 1;
+        }
+        Standing { documents, subscriptions, packages: self.packages().len(), apps }
+    }
+
+    /// Packages whose archive is there.
+    pub(crate) fn packages(&self) -> BTreeSet<String> {
+        let there = api::packages(&self.tree).filter(|(_, is_there)| *is_there);
+        there.map(|(id, _)| id.to_owned()).collect()
+    }
+
+    /// Every operation there is: method, path and scope.
+    pub fn operations(&self) -> Vec<(&'static str, String, String)> {
+        let of = |api: &table::Api| {
+            let root = api.root();
+            let all =
+                api.resources.iter().flat_map(|one| one.operations.iter().map(move |op| (one, op)));
+            all.map(|(one, op)| {
+                (op.method.name(), format!("{root}{}", one.template()), op.scope.clone())
+            })
+            .collect::<Vec<_>>()
+        };
+        self.table.0.iter().flat_map(of).collect()
+    }
+}
+
+/// How much there is.
+#[derive(Debug, Default)]
+pub(crate) struct Standing {
+    pub(crate) documents: usize,
+    pub(crate) subscriptions: usize,
+    pub(crate) packages: usize,
+    /// App instances by their states.
+    pub(crate) apps: BTreeMap<String, i64>,
+}

@@ -1,0 +1,273 @@
+//! Queries: which documents of a collection, which of their members, and which page of them
+//! (ETSI GS MEC 009 V3.3.1 §6.18, §6.19, §6.20).
+
+mod filter;
+
+use crate::limits::{CONDITIONS_MAX, PAGE_MAX, QUERY_BYTES_MAX};
+use crate::problem::Problem;
+use crate::shape::{Shape, Types};
+use crate::table::Operation;
+use filter::{Condition, Operator, filter};
+use serde_json::{Map, Value};
+
+/// What a query asks for.
+#[derive(Debug, Default)]
+pub(crate) struct Selection {
+    /// All must hold.
+    conditions: Vec<Condition>,
+    members: Members,
+    /// Documents go on after this path.
+    pub(crate) after: Option<String>,
+    /// Documents on a page.
+    pub(crate) page: usize,
+    /// Parameters of the operation as they were sent.
+    pub(crate) parameters: Vec<(String, String)>,
+}
+
+/// Members of documents that are given.
+#[derive(Debug, Default)]
+enum Members {
+    #[default]
+    All,
+    Only(Vec<String>),
+    Without(Vec<String>),
+}
+
+impl Selection {
+    /// Reads a query. Parameters of the operation are conditions on the attributes they stand for;
+    /// any other name is wrong, as a client that misspells one would get everything.
+    pub(crate) fn read(query: &str, operation: &Operation) -> Result<Self, Problem> {
+        if query.len() > QUERY_BYTES_MAX {
+            return Err(Problem::new(
+                414,
+                format!("{QUERY_BYTES_MAX} bytes of query are the most"),
+            ));
+        }
+        let mut selection = Self { page: PAGE_MAX, ..Self::default() };
+        let is_list = operation.is_list();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let (name, value) = (decode_form(name), decode_form(value));
+            match name.as_str() {
+                "filter" if is_list => selection.conditions.extend(filter(&value)?),
+                "all_fields" if is_list => selection.members = Members::All,
+                "fields" if is_list => selection.members = Members::Only(names(&value)),
+                "exclude_fields" if is_list => selection.members = Members::Without(names(&value)),
+                "exclude_default" if is_list => {}
+                "nextpage_opaque_marker" if is_list => selection.after = Some(value),
+                "size" if is_list => selection.page = page(&value)?,
+                _ => selection.parameter(operation, name, value)?,
+            }
+        }
+        if selection.conditions.len() > CONDITIONS_MAX {
+            return Err(Problem::bad_request(format!("{CONDITIONS_MAX} conditions are the most")));
+        }
+        for parameter in operation.parameters.iter().filter(|parameter| parameter.is_required) {
+            if !selection.parameters.iter().any(|(name, _)| *name == parameter.name) {
+                return Err(Problem::bad_request(format!("the query lacks `{}`", parameter.name)));
+            }
+        }
+        Ok(selection)
+    }
+
+    fn parameter(
+        &mut self,
+        operation: &Operation,
+        name: String,
+        value: String,
+    ) -> Result<(), Problem> {
+        let Some(parameter) = operation.parameters.iter().find(|one| one.name == name) else {
+            let known: Vec<&str> =
+                operation.parameters.iter().map(|one| one.name.as_str()).collect();
+            return Err(Problem::bad_request(format!(
+                "the query has `{name}`; this takes {}",
+                if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+            )));
+        };
+        if value.is_empty() {
+            return Err(Problem::bad_request(format!("`{name}` has no value")));
+        }
+        if parameter.attribute == "-" {
+            self.parameters.push((name, value));
+            return Ok(());
+        }
+        let values: Vec<String> = value.split(',').map(str::to_owned).collect();
+        let attribute = steps(&parameter.attribute);
+        let again = self
+            .conditions
+            .iter_mut()
+            .find(|one| one.attribute == attribute && one.operator == Operator::Equal);
+        match again {
+            Some(condition) => condition.values.extend(values),
+            None => {
+                self.conditions.push(Condition { attribute, operator: Operator::Equal, values })
+            }
+        }
+        self.parameters.push((name, value));
+        Ok(())
+    }
+
+    /// An attribute of a filter that documents of this shape cannot have.
+    pub(crate) fn unknown(&self, types: &Types, shape: &Shape) -> Option<String> {
+        let steps = self.conditions.iter().map(|condition| &condition.attribute);
+        steps.filter(|steps| !types.has(shape, steps)).map(|steps| steps.join("/")).next()
+    }
+
+    /// Whether a document is asked for.
+    pub(crate) fn wants(&self, document: &Value) -> bool {
+        self.conditions.iter().all(|condition| condition.holds(document))
+    }
+
+    /// A document with the members that are asked for.
+    pub(crate) fn project(&self, document: &Value) -> Value {
+        match &self.members {
+            Members::All => document.clone(),
+            Members::Only(names) => {
+                let mut out = Value::Object(Map::new());
+                names.iter().for_each(|name| keep(document, &steps(name), &mut out));
+                out
+            }
+            Members::Without(names) => {
+                let mut out = document.clone();
+                names.iter().for_each(|name| leave_out(&mut out, &steps(name)));
+                out
+            }
+        }
+    }
+}
+
+fn keep(from: &Value, steps: &[String], to: &mut Value) {
+    let [first, rest @ ..] = steps else { return };
+    let (Some(value), Value::Object(to)) = (from.get(first), to) else { return };
+    if rest.is_empty() {
+        to.insert(first.clone(), value.clone());
+    } else if value.is_object() {
+        keep(value, rest, to.entry(first.clone()).or_insert_with(|| Value::Object(Map::new())));
+    }
+}
+
+fn leave_out(from: &mut Value, steps: &[String]) {
+    match (steps, from) {
+        ([last], Value::Object(members)) => {
+            members.remove(last);
+        }
+        ([first, rest @ ..], Value::Object(members)) => {
+            if let Some(value) = members.get_mut(first) {
+                leave_out(value, rest);
+            }
+        }
+        (steps, Value::Array(list)) => list.iter_mut().for_each(|value| leave_out(value, steps)),
+        _ => {}
+    }
+}
+
+fn page(text: &str) -> Result<usize, Problem> {
+    let size: Option<usize> = text.parse().ok().filter(|size| *size > 0);
+    let size = size.ok_or_else(|| Problem::bad_request("`size` must be a number from 1 on"))?;
+    Ok(size.min(PAGE_MAX))
+}
+
+fn names(list: &str) -> Vec<String> {
+    list.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+fn steps(attribute: &str) -> Vec<String> {
+    attribute.split('/').map(str::to_owned).collect()
+}
+
+/// Percent-decoding; what is not a complete sequence stays as it is.
+pub(crate) fn decode(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.split_at_checked(2).filter(|_| *first == b'%');
+        let decoded = digits.and_then(|(digits, after)| {
+            let text = std::str::from_utf8(digits).ok()?;
+            let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
+            Some((u8::from_str_radix(text, 16).ok().filter(|_| is_hex)?, after))
+        });
+        let (byte, after) = decoded.unwrap_or((*first, after));
+        out.push(byte);
+        rest = after;
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// As [`decode`], of forms and queries, where `+` is a space.
+pub(crate) fn decode_form(text: &str) -> String {
+    decode(&text.replace('+', " "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::{Act, Method};
+    use serde_json::json;
+
+    fn read(query: &str) -> Result<Selection, Problem> {
+        let parameter = crate::table::Parameter {
+            name: "ser_name".into(),
+            attribute: "serName".into(),
+            is_required: false,
+        };
+        let operation = Operation {
+            method: Method::Get,
+            act: Act::List(crate::table::View { pattern: Vec::new(), is_public: false }),
+            body: None,
+            answer: None,
+            parameters: vec![parameter],
+            scope: String::new(),
+        };
+        Selection::read(query, &operation)
+    }
+
+    #[test]
+    fn conditions_select_documents() {
+        let document = json!({"serName": "a b", "n": 5, "is": true, "in": [{"x": 1}, {"x": 2}]});
+        for (query, wants) in [
+            ("", true),
+            ("ser_name=a+b", true),
+            ("ser_name=a%20b,c", true),
+            ("ser_name=c&ser_name=a%20b", true),
+            ("ser_name=c", false),
+            ("filter=(eq,serName,a%20b)", true),
+            ("filter=(eq,in/x,2);(gt,n,4)", true),
+            ("filter=(eq,in/x,2);(gt,n,5)", false),
+            ("filter=(neq,in/x,2)", false),
+            ("filter=(nin,n,1,2)", true),
+            ("filter=(cont,serName,a)", true),
+            ("filter=(ncont,serName,a)", false),
+            ("filter=(lte,n,5)", true),
+            ("filter=(eq,is,TRUE)", true),
+            ("filter=(eq,absent,1)", false),
+        ] {
+            assert_eq!(read(query).unwrap().wants(&document), wants, "{query}");
+        }
+    }
+
+    #[test]
+    fn members_are_chosen() {
+        let document = json!({"a": {"b": 1, "c": 2}, "d": [{"e": 1, "f": 2}]});
+        let project = |query| read(query).unwrap().project(&document);
+        assert_eq!(project("all_fields"), document);
+        assert_eq!(project("fields=a/b,none"), json!({"a": {"b": 1}}));
+        assert_eq!(project("exclude_fields=a/b,d/e"), json!({"a": {"c": 2}, "d": [{"f": 2}]}));
+    }
+
+    #[test]
+    fn wrong_queries_are_refused() {
+        for query in [
+            "sername=a",
+            "ser_name=",
+            "filter=eq,a,1",
+            "filter=(like,a,1)",
+            "filter=(eq,a)",
+            "size=0",
+        ] {
+            assert_eq!(read(query).unwrap_err().status, 400, "{query}");
+        }
+        assert_eq!(read(&"a".repeat(QUERY_BYTES_MAX + 1)).unwrap_err().status, 414);
+        let many = format!("filter={}", "(eq,a,1);".repeat(CONDITIONS_MAX + 1));
+        assert_eq!(read(&many).unwrap_err().status, 400);
+    }
+}

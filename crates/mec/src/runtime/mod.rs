@@ -1,0 +1,69 @@
+//! What runs apps. A driver does one thing at a time for an instance and knows no platform: each of its
+//! acts may be done again when it was done before, whole or in part.
+
+pub(crate) mod oci;
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+/// How an instance is run.
+#[derive(Clone, Debug)]
+pub(crate) struct Spec {
+    /// Its name on this machine.
+    pub(crate) name: String,
+    /// Its image, in a package.
+    pub(crate) image: PathBuf,
+    /// A folder of its own.
+    pub(crate) folder: PathBuf,
+    /// What it may use at most, in thousandths of a processor.
+    pub(crate) cpu_milli_max: u64,
+    /// As well, in MiB.
+    pub(crate) memory_mib_max: u64,
+    pub(crate) network: Network,
+    /// `NAME=value`, each, besides what the image has.
+    pub(crate) environment: Vec<String>,
+}
+
+/// The network of an instance.
+#[derive(Clone, Debug)]
+pub(crate) struct Network {
+    /// Which of the host's.
+    pub(crate) slot: u32,
+    /// The host's address in it.
+    pub(crate) host: Ipv4Addr,
+    /// The instance's own.
+    pub(crate) app: Ipv4Addr,
+    /// Addresses and networks in whose place the instance answers.
+    pub(crate) answers_for: Vec<String>,
+}
+
+/// How an instance is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Health {
+    /// It runs, and takes connections where its image says that it does.
+    Up,
+    /// It runs, and takes none.
+    Silent,
+    /// It does not run.
+    Gone,
+}
+
+/// Runs instances. Calls may take seconds and block.
+pub(crate) trait Driver: std::fmt::Debug + Send + Sync {
+    /// Makes files of the image, and says which ports it serves.
+    fn unpack(&self, spec: &Spec) -> Result<Vec<u16>, String>;
+    /// Gives it a network, in place of what is left of one.
+    fn link(&self, spec: &Spec) -> Result<(), String>;
+    /// Has it run; one that runs stays as it is.
+    fn start(&self, spec: &Spec) -> Result<(), String>;
+    /// Looks how it is.
+    fn health(&self, spec: &Spec) -> Result<Health, String>;
+    /// Has it end, by force where that is said, and says whether nothing of it runs any more.
+    fn stop(&self, spec: &Spec, is_forced: bool) -> Result<bool, String>;
+    /// Takes its network away.
+    fn unlink(&self, spec: &Spec) -> Result<(), String>;
+    /// Removes its files.
+    fn clear(&self, spec: &Spec) -> Result<(), String>;
+    /// The last words of its output.
+    fn last_words(&self, spec: &Spec) -> String;
+}

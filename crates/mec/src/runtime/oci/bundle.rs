@@ -1,0 +1,111 @@
+//! The configuration of a container (OCI runtime specification 1.0).
+
+use super::super::Spec;
+use super::{ROOTFS, network};
+use freshet_package::image::Image;
+use serde_json::{Value, json};
+use std::fs;
+use std::io;
+
+/// What an app may do of what only root may: what servers that are made for containers need.
+const CAPABILITIES: [&str; 9] = [
+    "CAP_CHOWN",
+    "CAP_DAC_OVERRIDE",
+    "CAP_FOWNER",
+    "CAP_FSETID",
+    "CAP_KILL",
+    "CAP_NET_BIND_SERVICE",
+    "CAP_SETGID",
+    "CAP_SETPCAP",
+    "CAP_SETUID",
+];
+/// Calls no app needs, and that reach out of its namespaces or load code into the kernel.
+const REFUSED: [&str; 22] = [
+    "add_key",
+    "bpf",
+    "delete_module",
+    "fsmount",
+    "fsopen",
+    "finit_module",
+    "init_module",
+    "io_uring_setup",
+    "kexec_file_load",
+    "kexec_load",
+    "keyctl",
+    "mount",
+    "move_mount",
+    "open_by_handle_at",
+    "open_tree",
+    "perf_event_open",
+    "pivot_root",
+    "request_key",
+    "setns",
+    "umount2",
+    "unshare",
+    "userfaultfd",
+];
+const MASKED: [&str; 9] = [
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/timer_list",
+    "/sys/firmware",
+];
+const READ_ONLY: [&str; 5] =
+    ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+
+/// Writes the configuration of an instance beside its files.
+pub(super) fn write(spec: &Spec, image: &Image) -> io::Result<()> {
+    fs::write(spec.folder.join("config.json"), config(spec, image).to_string())
+}
+
+fn config(spec: &Spec, image: &Image) -> Value {
+    let mount = |at: &str, kind: &str, options: &[&str]| json!({ "destination": at, "type": kind, "source": kind, "options": options });
+    let mut environment = image.environment.clone();
+    if !environment.iter().any(|one| one.starts_with("PATH=")) {
+        environment
+            .push("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned());
+    }
+    environment.extend(spec.environment.iter().cloned());
+    let [uid, gid] = image.user;
+    json!({
+        "ociVersion": "1.0.0",
+        "hostname": spec.name,
+        "root": { "path": ROOTFS, "readonly": false },
+        "process": {
+            "terminal": false,
+            "user": { "uid": uid, "gid": gid },
+            "args": image.command,
+            "env": environment,
+            "cwd": image.folder,
+            "capabilities": {
+                "bounding": CAPABILITIES, "effective": CAPABILITIES, "permitted": CAPABILITIES,
+                "inheritable": [], "ambient": [],
+            },
+            "noNewPrivileges": true,
+        },
+        "mounts": [
+            mount("/proc", "proc", &["nosuid", "noexec", "nodev"]),
+            mount("/dev", "tmpfs", &["nosuid", "strictatime", "mode=755", "size=65536k"]),
+            mount("/dev/pts", "devpts", &["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"]),
+            mount("/dev/shm", "tmpfs", &["nosuid", "noexec", "nodev", "mode=1777", "size=65536k"]),
+            mount("/sys", "sysfs", &["nosuid", "noexec", "nodev", "ro"]),
+        ],
+        "linux": {
+            "namespaces": [
+                { "type": "pid" }, { "type": "ipc" }, { "type": "uts" }, { "type": "mount" },
+                { "type": "network", "path": network::path(&spec.name) },
+            ],
+            "maskedPaths": MASKED,
+            "readonlyPaths": READ_ONLY,
+            "seccomp": {
+                "defaultAction": "SCMP_ACT_ALLOW",
+                "syscalls": [{ "names": REFUSED, "action": "SCMP_ACT_ERRNO" }],
+            },
+        },
+    })
+}

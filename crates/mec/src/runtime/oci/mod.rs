@@ -1,0 +1,268 @@
+//! Runs instances as containers of an OCI runtime (`crun`): an image's files, namespaces, a network of
+//! its own by a pair of veth, limits by control groups.
+//!
+//! What is known of a container is on the disk and in the kernel, so that the process after this one finds
+//! it. Commands hold a lock while they run: the next process waits for what the last one left
+//! under way.
+
+mod bundle;
+mod groups;
+mod network;
+
+use super::{Driver, Health, Spec};
+use crate::limits::LOG_BYTES_MAX;
+use freshet_package::image::{self, Image};
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Longest time a command may take, in seconds.
+const COMMAND_S_MAX: u32 = 30;
+/// How long an app may take to take a connection: it is on this machine.
+const CONNECT: Duration = Duration::from_millis(500);
+/// In the folder of an instance: what the image says, the files, its process, its output.
+const IMAGE: &str = "image.json";
+pub(super) const ROOTFS: &str = "rootfs";
+const PROCESS: &str = "process";
+const LOG: &str = "log";
+/// Bytes of output that are shown of an app that ended.
+const WORDS_BYTES: u64 = 400;
+/// Makes a container. crun knows one hierarchy of control groups, and the machine may have several: it sees
+/// the one it knows, and ours are for us to set.
+const CREATE: &str = "mount -t cgroup2 none /sys/fs/cgroup && exec crun --cgroup-manager=disabled \
+     --log=\"$1/crun.log\" create --bundle \"$1\" --pid-file \"$1/pid\" \"$2\"";
+
+/// The runtime of this machine.
+#[derive(Debug)]
+pub(crate) struct Oci {
+    lock: PathBuf,
+}
+
+impl Oci {
+    /// A runtime whose instances have their files below a folder, which is made. Waits for commands of a
+    /// process before this one.
+    ///
+    /// # Errors
+    /// What this machine lacks.
+    pub(crate) fn open(folder: &Path) -> Result<Self, String> {
+        let say = |error: std::io::Error| format!("{}: {error}", folder.display());
+        fs::create_dir_all(folder).map_err(say)?;
+        for program in ["crun", "ip", "ethtool", "flock", "timeout", "unshare"] {
+            let found = std::env::var_os("PATH").is_some_and(|path| {
+                std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+            });
+            if !found {
+                return Err(format!(
+                    "runtime: the program {program} is missing; Debian's packages crun, iproute2, ethtool and util-linux have it"
+                ));
+            }
+        }
+        let lock = folder.join("lock");
+        let file = File::options().create(true).truncate(false).write(true).open(&lock);
+        file.and_then(|file| file.lock()).map_err(say)?;
+        Ok(Self { lock })
+    }
+
+    /// Runs a program, and gives what it wrote.
+    fn run(&self, program: &str, words: &[&str], input: Option<&str>) -> Result<String, String> {
+        let mut command = self.command(program, words);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
+        let said = |error: std::io::Error| format!("{program}: {error}");
+        let mut child = command.spawn().map_err(said)?;
+        if let (Some(mut pipe), Some(input)) = (child.stdin.take(), input) {
+            // One that does not read to the end says why.
+            let _ = pipe.write_all(input.as_bytes());
+        }
+        let output = child.wait_with_output().map_err(said)?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        let error = String::from_utf8_lossy(&output.stderr);
+        Err(format!("{program} {}: {}", words.join(" "), error.trim()))
+    }
+
+    fn command(&self, program: &str, words: &[&str]) -> Command {
+        let mut command = Command::new("flock");
+        command.args(["--shared", "--close"]).arg(&self.lock);
+        command.args(["timeout", "--signal=KILL", &COMMAND_S_MAX.to_string(), program]);
+        command.args(words);
+        command
+    }
+
+    /// Makes a container and has it run.
+    fn create(&self, spec: &Spec, image: &Image) -> Result<(), String> {
+        let folder = spec.folder.as_path();
+        let shown = folder.display().to_string();
+        let say = |error: std::io::Error| format!("{shown}: {error}");
+        bundle::write(spec, image).map_err(say)?;
+        let log = File::options().create(true).append(true).open(folder.join(LOG)).map_err(say)?;
+        fs::write(folder.join("crun.log"), "").map_err(say)?;
+        let create = ["--mount", "--propagation", "private", "sh", "-c", CREATE, "sh", &shown];
+        let mut command = self.command("unshare", &create);
+        command.arg(&spec.name).stdin(Stdio::null());
+        command.stdout(log.try_clone().map_err(say)?).stderr(log);
+        let status = command.status().map_err(say)?;
+        if !status.success() {
+            let said = fs::read_to_string(folder.join("crun.log")).unwrap_or_default();
+            let said = said.lines().last().unwrap_or("its log says nothing");
+            return Err(format!("crun create {}: {said}", spec.name));
+        }
+        let pid = fs::read_to_string(folder.join("pid")).map_err(say)?;
+        let pid: u32 = pid.trim().parse().map_err(|_| format!("{shown}/pid: is no number"))?;
+        groups::limit(&spec.name, pid, spec.cpu_milli_max, spec.memory_mib_max)?;
+        self.run("crun", &["start", &spec.name], None)?;
+        let began = began(pid)
+            .ok_or_else(|| format!("the app ended at once: {}", self.last_words(spec)))?;
+        fs::write(folder.join(PROCESS), format!("{pid} {began}")).map_err(say)
+    }
+
+    /// Removes what the runtime knows of a container, whatever state that is in.
+    fn delete(&self, spec: &Spec) -> Result<(), String> {
+        let _ = fs::remove_file(spec.folder.join(PROCESS));
+        match self.run("crun", &["delete", "--force", &spec.name], None) {
+            Err(error) if !error.contains("does not exist") && !error.contains("No such file") => {
+                Err(error)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Driver for Oci {
+    fn unpack(&self, spec: &Spec) -> Result<Vec<u16>, String> {
+        let folder = spec.folder.as_path();
+        if folder.join(IMAGE).exists() {
+            return image_of(folder).map(|image| image.ports);
+        }
+        let say = |error: std::io::Error| format!("{}: {error}", folder.display());
+        clear(folder).map_err(say)?;
+        fs::create_dir(folder).map_err(say)?;
+        let image = image::unpack(&spec.image, &folder.join(ROOTFS));
+        let image = image.map_err(|error| format!("the image: {error}"))?;
+        let text = serde_json::to_vec(&image).expect("an image is plain data");
+        // There or not there, also after the power fails.
+        let beside = folder.join("image.new");
+        let mut file = File::create(&beside).map_err(say)?;
+        file.write_all(&text).and_then(|()| file.sync_all()).map_err(say)?;
+        fs::rename(&beside, folder.join(IMAGE)).map_err(say)?;
+        Ok(image.ports)
+    }
+
+    fn link(&self, spec: &Spec) -> Result<(), String> {
+        self.unlink(spec)?;
+        network::make(spec, |program, words, input| self.run(program, words, input).map(drop))
+    }
+
+    fn start(&self, spec: &Spec) -> Result<(), String> {
+        if process(&spec.folder).is_some() {
+            return Ok(());
+        }
+        let image = image_of(&spec.folder)?;
+        self.delete(spec)?;
+        // It is gone with the machine's last start.
+        if !network::path(&spec.name).exists() {
+            self.link(spec)?;
+        }
+        self.create(spec, &image)
+    }
+
+    fn health(&self, spec: &Spec) -> Result<Health, String> {
+        keep_short(&spec.folder.join(LOG));
+        if process(&spec.folder).is_none() {
+            return Ok(Health::Gone);
+        }
+        let Some(port) = image_of(&spec.folder)?.ports.first().copied() else {
+            return Ok(Health::Up);
+        };
+        let address = SocketAddr::from((spec.network.app, port));
+        Ok(match TcpStream::connect_timeout(&address, CONNECT) {
+            Ok(_) => Health::Up,
+            Err(_) => Health::Silent,
+        })
+    }
+
+    fn stop(&self, spec: &Spec, is_forced: bool) -> Result<bool, String> {
+        if process(&spec.folder).is_some() && !is_forced {
+            // Asked once: the file says so.
+            let asked = spec.folder.join("asked");
+            if !asked.exists() {
+                let signal = image_of(&spec.folder)?.stop_signal;
+                self.run("crun", &["kill", &spec.name, &signal], None)?;
+                fs::write(&asked, "").map_err(|error| format!("{}: {error}", asked.display()))?;
+            }
+            return Ok(false);
+        }
+        self.delete(spec)?;
+        let _ = fs::remove_file(spec.folder.join("asked"));
+        Ok(groups::remove(&spec.name))
+    }
+
+    fn unlink(&self, spec: &Spec) -> Result<(), String> {
+        network::remove(spec, |program, words, input| self.run(program, words, input).map(drop))
+    }
+
+    fn clear(&self, spec: &Spec) -> Result<(), String> {
+        clear(&spec.folder).map_err(|error| format!("{}: {error}", spec.folder.display()))
+    }
+
+    fn last_words(&self, spec: &Spec) -> String {
+        let tail = || {
+            let mut file = File::open(spec.folder.join(LOG))?;
+            let bytes = file.metadata()?.len();
+            file.seek(SeekFrom::Start(bytes.saturating_sub(WORDS_BYTES)))?;
+            let mut words = Vec::new();
+            file.take(WORDS_BYTES).read_to_end(&mut words)?;
+            Ok::<_, std::io::Error>(words)
+        };
+        match tail() {
+            Ok(words) if !words.is_empty() => String::from_utf8_lossy(&words).trim().to_owned(),
+            _ => "it has said nothing".to_owned(),
+        }
+    }
+}
+
+fn clear(folder: &Path) -> std::io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn image_of(folder: &Path) -> Result<Image, String> {
+    let path = folder.join(IMAGE);
+    let text = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// The process of an instance that runs: the number may be another's by now, so its beginning counts as
+/// well.
+fn process(folder: &Path) -> Option<u32> {
+    let text = fs::read_to_string(folder.join(PROCESS)).ok()?;
+    let (pid, known) = text.split_once(' ')?;
+    let pid = pid.parse().ok()?;
+    (began(pid)? == known).then_some(pid)
+}
+
+/// When a process began, in ticks since the machine's start; none where it is over.
+fn began(pid: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in brackets, may have anything in it.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    let began = fields.nth(18)?;
+    (!matches!(state, "Z" | "X")).then(|| began.to_owned())
+}
+
+/// An app that says much loses the beginning.
+fn keep_short(log: &Path) {
+    let is_long = fs::metadata(log).is_ok_and(|at| at.len() > LOG_BYTES_MAX);
+    if is_long
+        && let Err(error) = File::options().write(true).open(log).and_then(|file| file.set_len(0))
+    {
+        tracing::warn!(log = %log.display(), %error, "cannot be kept short");
+    }
+}

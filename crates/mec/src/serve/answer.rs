@@ -1,0 +1,113 @@
+//! A request over HTTP, and the response to it.
+
+use super::door::PlaceOf;
+use super::{METRICS, Shared, metrics};
+use crate::limits::BODY_BYTES_MAX;
+use crate::platform::{Answer, Call};
+use crate::problem::Problem;
+use axum::body::{Body, to_bytes};
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::response::Response;
+use std::sync::Arc;
+
+/// Answers a request.
+pub(super) async fn answer(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(PlaceOf(place)): ConnectInfo<PlaceOf>,
+    request: Request,
+) -> Response {
+    let begun = std::time::Instant::now();
+    let (parts, body) = request.into_parts();
+    let field = |name: HeaderName| text(&parts.headers, &name);
+    let call = Call {
+        method: parts.method.as_str(),
+        target: parts.uri.path_and_query().map_or("/", |target| target.as_str()),
+        authorization: field(header::AUTHORIZATION),
+        accept: field(header::ACCEPT),
+        content_type: field(header::CONTENT_TYPE),
+        if_match: field(header::IF_MATCH),
+        if_none_match: field(header::IF_NONE_MATCH),
+        body: &[],
+    };
+    let archive = shared.read().archive_of(call.method, call.target);
+    let (answer, content) = match archive {
+        Some(id) => {
+            let place = place.as_deref();
+            let done = shared.transfer(&call, &id, body, place).await;
+            done.unwrap_or_else(|problem| (problem.into(), None))
+        }
+        None => {
+            let read = to_bytes(body, BODY_BYTES_MAX).await;
+            if let Some(place) = &place {
+                place.begin_work();
+            }
+            let answer = match read {
+                Err(_) => {
+                    let most = format!("{BODY_BYTES_MAX} bytes of body are the most");
+                    Problem::new(413, most).into()
+                }
+                Ok(body) => {
+                    let call = Call { body: &body, ..call };
+                    shared.decide(&call).await.unwrap_or_else(Answer::from)
+                }
+            };
+            let is_metrics = answer.status == 200 && call.target == METRICS;
+            let content = is_metrics.then(|| {
+                let (notified, waiting) = {
+                    let queue = shared.queue();
+                    (queue.notified, queue.waiting())
+                };
+                let standing = shared.read().standing();
+                let text = shared.metrics.text(&standing, notified, waiting);
+                (Body::from(text), metrics::MEDIA_TYPE)
+            });
+            (answer, content)
+        }
+    };
+    let interface = shared.read().interface(call.target).map(str::to_owned);
+    shared.metrics.count(interface.as_deref(), call.method, answer.status, begun.elapsed());
+    if let Some(place) = &place {
+        place.end_work();
+    }
+    let mut response = response(&answer, parts.method == Method::HEAD);
+    if let Some((content, kind)) = content {
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        if parts.method != Method::HEAD {
+            *response.body_mut() = content;
+        }
+    }
+    response
+}
+
+/// A field that is there once; of several, none counts.
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?.to_str().ok()?;
+    values.next().is_none().then_some(value)
+}
+
+fn response(answer: &Answer, is_head: bool) -> Response {
+    let body = answer.body.as_ref().map(ToString::to_string);
+    let mut response = Response::new(match (&body, is_head) {
+        (Some(body), false) => Body::from(body.clone()),
+        _ => Body::empty(),
+    });
+    let status = StatusCode::from_u16(answer.status);
+    *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    if body.is_some() {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(answer.media_type()));
+    }
+    for (name, value) in &answer.fields {
+        if let (Ok(name), Ok(value)) =
+            (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value))
+        {
+            headers.insert(name, value);
+        }
+    }
+    // Documents have what clients sent: never to be taken for a page, and nobody else's to keep.
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("private, no-cache"));
+    response
+}

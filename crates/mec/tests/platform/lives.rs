@@ -1,0 +1,425 @@
+//! Lives of app instances: what is asked for, in which states, what is done, and who is told.
+
+use crate::packages::{descriptor, named, receive};
+use crate::radio::kinds;
+use crate::support::{SUPPORT, World, location};
+use freshet_mec::notify::Notice;
+use freshet_mec::{Found, Step, Task};
+use serde_json::{Value, json};
+
+const INSTANCES: &str = "/app_lcm/v1/app_instances";
+const OCCURRENCES: &str = "/app_lcm/v1/app_lcm_op_occs";
+
+/// Brings a package, whose app takes half of the host.
+fn bring(world: &mut World) {
+    let (made, _) = world.ask("operator", "POST", "/app_pkgm/v1/onboarded_app_packages", &named());
+    let mut descriptor = descriptor();
+    descriptor["appTrafficRule"][0]["dstInterface"]["dstIpAddress"] = "0.0.0.0".into();
+    descriptor["appDNSRule"] = json!([{
+        "dnsRuleId": "www", "domainName": "edge.example.com", "ipAddressType": "IP_V4",
+        "ipAddress": "0.0.0.0", "ttl": 30,
+    }]);
+    descriptor["appServiceRequired"] = json!([{"serName": "rni"}, {"serName": "app_lcm"}]);
+    let (answer, _) = receive(world, &location(&made), Ok((descriptor, None)));
+    assert_eq!(answer.status, 202, "{answer:?}");
+}
+
+fn make(world: &mut World) -> String {
+    let body = json!({"appDId": "cache-d", "appInstanceName": "one"});
+    location(&world.ask("operator", "POST", INSTANCES, &body).0)
+}
+
+fn here() -> Value {
+    json!({"selectedMECHostInfo": [{"hostName": "here", "hostId": {}}]})
+}
+
+fn forcefully() -> Value {
+    json!({"terminationType": "FORCEFUL"})
+}
+
+/// Begins an operation; gives the status, and the occurrence's place.
+fn begin(world: &mut World, instance: &str, what: &str, body: &Value) -> (u16, String) {
+    let answer = world.ask("operator", "POST", &format!("{instance}/{what}"), body).0;
+    let place = if answer.status == 202 { location(&answer) } else { String::new() };
+    (answer.status, place)
+}
+
+/// What a driver would find for a step.
+fn well(step: Step) -> Result<Found, String> {
+    Ok(if step == Step::Unpack { Found::Ports(vec![80]) } else { Found::Done })
+}
+
+/// Does what there is to do for steps, as `found` says; gives them, and who was told.
+fn work(
+    world: &mut World,
+    mut found: impl FnMut(Step) -> Result<Found, String>,
+) -> (Vec<Step>, Vec<Notice>) {
+    let (mut steps, mut told) = (Vec::new(), Vec::new());
+    // No operation has more; what fails is tried again.
+    for _ in 0..40 {
+        world.now_ms += 5000;
+        let works = world.platform.works(world.now_ms);
+        let of_step = |task| match task {
+            Task::Step(step) => Some(step),
+            _ => None,
+        };
+        let Some((work, step)) =
+            works.into_iter().find_map(|work| of_step(work.task).map(|step| (work, step)))
+        else {
+            break;
+        };
+        steps.push(step);
+        let decision = world.platform.worked(&work, &found(step), world.now_ms);
+        told.extend(world.platform.commit(decision, world.now_ms).unwrap().1);
+    }
+    (steps, told)
+}
+
+fn rules(world: &World) -> Vec<Value> {
+    let path = world.platform.packet_path();
+    let rules = path.rules.as_array().unwrap().clone();
+    rules.into_iter().filter(|rule| rule["state"] == "ACTIVE").collect()
+}
+
+fn state(world: &mut World, occurrence: &str) -> Value {
+    world.get("operator", occurrence).body.unwrap()["operationState"].clone()
+}
+
+/// Uses every operation, for the judges of all interfaces.
+pub(crate) fn exercise(world: &mut World) {
+    bring(world);
+    let subscriptions = "/app_lcm/v1/subscriptions";
+    for kind in [
+        "AppInstanceStateChangeSubscription",
+        "AppLcmOpOccStateChangeSubscription",
+        "AppIdentifierCreationSubscription",
+        "AppIdentifierDeletionSubscription",
+    ] {
+        let body = json!({"subscriptionType": kind, "callbackUri": "http://192.0.2.7/"});
+        let place = location(&world.ask("operator", "POST", subscriptions, &body).0);
+        world.get("operator", &place);
+        world.get("operator", subscriptions);
+        if kind.starts_with("AppIdentifier") {
+            world.ask("operator", "DELETE", &place, &Value::Null);
+        }
+    }
+    world.ask("operator", "POST", INSTANCES, &json!({"appDId": "none"}));
+    let instance = make(world);
+    let id = instance.rsplit('/').next().unwrap().to_owned();
+    let link = json!({"href": "http://mec.example/x"});
+    let grant = json!({
+        "appInstanceId": id, "appLcmOpOccId": "1", "appDId": "cache-d", "operation": "INSTANTIATE",
+        "_links": {"appLcmOpOcc": link, "appInstance": link},
+    });
+    let granted = location(&world.ask("operator", "POST", "/granting/v1/grants", &grant).0);
+    world.get("operator", &granted);
+    world.ask("operator", "POST", "/granting/v1/grants", &grant);
+    let configured = json!({"appDNSRule": []});
+    world.ask("operator", "POST", &format!("{instance}/configure_platform_for_app"), &configured);
+    let (_, place) = begin(world, &instance, "instantiate", &here());
+    world.get("operator", &place);
+    let cancel = json!({"CancelMode": "GRACEFUL"});
+    world.ask("operator", "POST", &format!("{place}/cancel"), &cancel);
+    world.get("operator", &place);
+    work(world, well);
+    world.ask("operator", "POST", &format!("{place}/retry"), &Value::Null);
+    world.ask("operator", "POST", &format!("{place}/cancel"), &cancel);
+    work(world, well);
+    world.get("operator", &place);
+    world.ask("operator", "POST", &format!("{place}/fail"), &Value::Null);
+    begin(world, &instance, "instantiate", &here());
+    work(world, well);
+    world.get("operator", &instance);
+    begin(world, &instance, "operate", &json!({"changeStateTo": "STOPPED"}));
+    world.get("operator", INSTANCES);
+    work(world, well);
+    begin(world, &instance, "terminate", &forcefully());
+    world.get("operator", OCCURRENCES);
+    work(world, well);
+    world.ask("operator", "DELETE", &instance, &Value::Null);
+    let told = json!({
+        "id": "1", "notificationType": "AppInstanceStateChangeSubscription", "appInstanceState": "STARTED",
+        "subscriptionId": "1", "timeStamp": {"seconds": 1, "nanoSeconds": 0}, "appInstanceId": "1",
+        "appPkgId": "1", "appDId": "cache-d", "_links": {"subscription": {"href": "http://mec.example/x"}},
+    });
+    world.ask("operator", "POST", "/app_lcm/v1/user_defined_notification", &told);
+}
+
+#[test]
+fn an_instance_goes_through_its_states_and_its_rules_with_it() {
+    use Step::{Answer, Clear, Drain, Leave, Link, Start, Stop, Unlink, Unpack};
+    let mut world = World::new();
+    bring(&mut world);
+    for kind in ["AppInstanceStateChangeSubscription", "AppLcmOpOccStateChangeSubscription"] {
+        let body = json!({"subscriptionType": kind, "callbackUri": "http://192.0.2.7/"});
+        world.ask("operator", "POST", "/app_lcm/v1/subscriptions", &body);
+    }
+    let instance = make(&mut world);
+    let id = instance.rsplit('/').next().unwrap().to_owned();
+    for what in ["terminate", "operate"] {
+        let body =
+            if what == "operate" { json!({"changeStateTo": "STARTED"}) } else { forcefully() };
+        assert_eq!(begin(&mut world, &instance, what, &body).0, 409, "{what}");
+    }
+    let (status, first) = begin(&mut world, &instance, "instantiate", &here());
+    assert_eq!((status, state(&mut world, &first)), (202, json!("STARTING")));
+    assert_eq!(begin(&mut world, &instance, "instantiate", &here()).0, 409);
+    assert_eq!(begin(&mut world, &instance, "terminate", &forcefully()).0, 409);
+    assert_eq!(world.ask("operator", "DELETE", &instance, &Value::Null).0.status, 409);
+    let mut in_force = Vec::new();
+    let (steps, told) = work(&mut world, |step| {
+        in_force.push(step);
+        well(step)
+    });
+    assert_eq!(steps, [Unpack, Link, Start, Answer]);
+    assert_eq!(state(&mut world, &first), "COMPLETED");
+    assert_eq!(
+        kinds(&told),
+        [
+            "AppLcmOpOccStateChangeSubscription",
+            "AppLcmOpOccStateChangeSubscription",
+            "AppInstanceStateChangeSubscription",
+        ]
+    );
+    assert_eq!(told[2].body["appInstanceState"], "STARTED");
+    let known = world.get("operator", &instance).body.unwrap();
+    assert_eq!(known["instantiatedAppState"]["operationalState"], "STARTED");
+    // The rules of the descriptor lead to the instance's own address.
+    let found = rules(&world);
+    assert_eq!(found[0]["dstInterface"]["dstIpAddress"], "10.99.0.2");
+    assert_eq!(found[0]["trafficRuleId"], format!("{id}/video"));
+    let resolved = world.platform.resolve("edge.example.com", false).unwrap();
+    assert_eq!(resolved.address, Some([10, 99, 0, 2].into()));
+    // Its package cannot go, nor can it be started twice.
+    let package = known["appPkgId"].as_str().unwrap().to_owned();
+    let package = format!("/app_pkgm/v1/onboarded_app_packages/{package}");
+    assert_eq!(world.ask("operator", "DELETE", &package, &Value::Null).0.status, 409);
+    let start = json!({"changeStateTo": "STARTED"});
+    assert_eq!(begin(&mut world, &instance, "operate", &start).0, 409);
+    let stop =
+        json!({"changeStateTo": "STOPPED", "stopType": "GRACEFUL", "gracefulStopTimeout": 5});
+    assert_eq!(begin(&mut world, &instance, "operate", &stop).0, 202);
+    let works = world.platform.works(world.now_ms + 1);
+    assert_eq!(works[0].task, Task::Step(Leave));
+    let done = world.platform.worked(&works[0], &Ok(Found::Done), world.now_ms);
+    world.platform.commit(done, world.now_ms).unwrap();
+    // Its traffic goes elsewhere before it ends.
+    assert!(rules(&world).is_empty());
+    assert!(world.platform.resolve("edge.example.com", false).is_none());
+    assert_eq!(work(&mut world, well).0, [Drain, Stop]);
+    assert_eq!(begin(&mut world, &instance, "operate", &start).0, 202);
+    assert_eq!(work(&mut world, well).0, [Start, Answer]);
+    assert_eq!(rules(&world).len(), 1);
+    assert_eq!(begin(&mut world, &instance, "terminate", &forcefully()).0, 202);
+    assert_eq!(work(&mut world, well).0, [Leave, Drain, Stop, Unlink, Clear]);
+    let known = world.get("operator", &instance).body.unwrap();
+    assert_eq!(known["instantiationState"], "NOT_INSTANTIATED");
+    assert!(
+        world
+            .get("operator", "/mec_platform/v1/applications")
+            .body
+            .unwrap()
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|app| app["appInstanceId"] != id)
+    );
+    assert_eq!(world.ask("operator", "DELETE", &instance, &Value::Null).0.status, 204);
+    assert_eq!(world.ask("operator", "DELETE", &package, &Value::Null).0.status, 204);
+}
+
+#[test]
+fn what_fails_is_taken_back_before_anybody_is_told() {
+    use Step::{Clear, Link, Start, Stop, Unlink, Unpack};
+    let mut world = World::new();
+    bring(&mut world);
+    let instance = make(&mut world);
+    let (_, place) = begin(&mut world, &instance, "instantiate", &here());
+    let mut failures = 0;
+    let (steps, _) = work(&mut world, |step| match step {
+        Start => Err("no room in the kernel".to_owned()),
+        // What is taken back is tried until it is gone.
+        Unlink if failures < 2 => {
+            failures += 1;
+            Err("busy".to_owned())
+        }
+        step => well(step),
+    });
+    assert_eq!(steps, [Unpack, Link, Start, Stop, Unlink, Unlink, Unlink, Clear]);
+    let known = world.get("operator", &place).body.unwrap();
+    assert_eq!(known["operationState"], "FAILED_TEMP");
+    assert!(known["error"]["detail"].as_str().is_some(), "{known}");
+    assert!(rules(&world).is_empty());
+    assert_eq!(begin(&mut world, &instance, "instantiate", &here()).0, 409);
+    let retry = format!("{place}/retry");
+    assert_eq!(world.ask("operator", "POST", &retry, &Value::Null).0.status, 202);
+    assert_eq!(world.ask("operator", "POST", &retry, &Value::Null).0.status, 409);
+    work(&mut world, well);
+    assert_eq!((state(&mut world, &place), rules(&world).len()), (json!("COMPLETED"), 1));
+    for what in ["retry", "fail"] {
+        let over = world.ask("operator", "POST", &format!("{place}/{what}"), &Value::Null).0;
+        assert_eq!(over.status, 409, "{what}");
+    }
+    // An end that cannot be done is not taken back, and may be given up: the app is there as before.
+    let (_, place) = begin(&mut world, &instance, "terminate", &forcefully());
+    let cancel = json!({"CancelMode": "FORCED"});
+    let cancelled = world.ask("operator", "POST", &format!("{place}/cancel"), &cancel).0;
+    assert_eq!(cancelled.status, 409);
+    work(&mut world, |step| if step == Stop { Err("it hangs".to_owned()) } else { well(step) });
+    assert_eq!(state(&mut world, &place), "FAILED_TEMP");
+    let failed = world.ask("operator", "POST", &format!("{place}/fail"), &Value::Null).0;
+    assert_eq!(failed.body.unwrap()["operationState"], "FAILED");
+    let known = world.get("operator", &instance).body.unwrap();
+    assert_eq!(known["instantiationState"], "INSTANTIATED");
+    assert_eq!(begin(&mut world, &instance, "terminate", &forcefully()).0, 202);
+    work(&mut world, well);
+    assert_eq!(world.ask("operator", "DELETE", &instance, &Value::Null).0.status, 204);
+}
+
+#[test]
+fn an_app_that_does_not_answer_or_is_not_wanted_any_more_is_taken_back() {
+    let mut world = World::new();
+    bring(&mut world);
+    let instance = make(&mut world);
+    let (_, place) = begin(&mut world, &instance, "instantiate", &here());
+    let (steps, _) = work(&mut world, |step| match step {
+        Step::Answer => Ok(Found::NotYet),
+        step => well(step),
+    });
+    assert_eq!(steps.last(), Some(&Step::Clear));
+    let known = world.get("operator", &place).body.unwrap();
+    assert!(known["error"]["detail"].as_str().unwrap().contains("did not answer"), "{known}");
+    world.ask("operator", "POST", &format!("{place}/retry"), &Value::Null);
+    let cancel = json!({"CancelMode": "FORCED"});
+    assert_eq!(world.ask("operator", "POST", &format!("{place}/cancel"), &cancel).0.status, 202);
+    assert_eq!(world.get("operator", &place).body.unwrap()["isCancelPending"], true);
+    let (steps, _) = work(&mut world, well);
+    assert_eq!(steps, [Step::Unpack, Step::Stop, Step::Unlink, Step::Clear]);
+    assert_eq!(state(&mut world, &place), "FAILED_TEMP");
+    assert_eq!(world.ask("operator", "POST", &format!("{place}/fail"), &Value::Null).0.status, 200);
+    assert!(world.platform.works(world.now_ms).is_empty());
+}
+
+#[test]
+fn no_more_is_granted_than_there_is() {
+    let mut world = World::new();
+    bring(&mut world);
+    // 500 thousandths of a processor each, of 1000.
+    let all: Vec<String> = (0..3).map(|_| make(&mut world)).collect();
+    let status = |world: &mut World, instance: &str| {
+        let answer = world.ask("operator", "POST", &format!("{instance}/instantiate"), &here()).0;
+        (answer.status, answer.body.map(|body| body["detail"].to_string()).unwrap_or_default())
+    };
+    assert_eq!(status(&mut world, &all[0]).0, 202);
+    assert_eq!(status(&mut world, &all[1]).0, 202);
+    let (refused, why) = status(&mut world, &all[2]);
+    assert!(refused == 403 && why.contains("0 of 1000 are left"), "{why}");
+    work(&mut world, well);
+    work(&mut world, well);
+    begin(&mut world, &all[0], "terminate", &forcefully());
+    work(&mut world, well);
+    assert_eq!(status(&mut world, &all[2]).0, 202);
+    let elsewhere = json!({"selectedMECHostInfo": [{"hostName": "there", "hostId": {}}]});
+    assert_eq!(begin(&mut world, &all[0], "instantiate", &elsewhere).0, 403);
+}
+
+#[test]
+fn an_app_that_ended_by_itself_has_no_rules_until_it_is_back() {
+    let mut world = World::new();
+    bring(&mut world);
+    let instance = make(&mut world);
+    begin(&mut world, &instance, "instantiate", &here());
+    work(&mut world, well);
+    let mut pauses = Vec::new();
+    for _ in 0..3 {
+        let look = world.platform.works(world.now_ms).remove(0);
+        assert_eq!(look.task, Task::Look);
+        let gone = world.platform.worked(&look, &Err("over".to_owned()), world.now_ms);
+        world.platform.commit(gone, world.now_ms).unwrap();
+        assert!(rules(&world).is_empty());
+        let mut pause_ms = 0;
+        while world.platform.works(world.now_ms + pause_ms).is_empty() {
+            pause_ms += 100;
+        }
+        pauses.push(pause_ms);
+        world.now_ms += pause_ms;
+        let restart = world.platform.works(world.now_ms).remove(0);
+        assert_eq!(restart.task, Task::Restart);
+        let is_starting = |world: &World| world.platform.works(world.now_ms)[0].is_starting;
+        for (index, work) in [restart, look].into_iter().enumerate() {
+            // What was just started has its time to answer.
+            assert!(index == 0 || is_starting(&world));
+            let done = world.platform.worked(&work, &Ok(Found::Done), world.now_ms);
+            world.platform.commit(done, world.now_ms).unwrap();
+        }
+        assert!(rules(&world).len() == 1 && !is_starting(&world));
+    }
+    assert_eq!(pauses, [500, 1000, 2000]);
+}
+
+#[test]
+fn an_instance_is_a_client_of_its_own_and_ends_when_it_says_so() {
+    let mut world = World::new();
+    bring(&mut world);
+    let instance = make(&mut world);
+    let id = instance.rsplit('/').next().unwrap().to_owned();
+    begin(&mut world, &instance, "instantiate", &here());
+    work(&mut world, well);
+    // Whoever does not know its secret is not it.
+    let form = format!("grant_type=client_credentials&client_id={id}&client_secret=guess");
+    let call = freshet_mec::Call {
+        method: "POST",
+        target: "/oauth2/token",
+        body: form.as_bytes(),
+        ..freshet_mec::Call::default()
+    };
+    assert_eq!(world.call(&call).0.status, 401);
+    // The platform's own way to end apps of the configuration is not for those it runs.
+    let end = json!({"operationAction": "TERMINATING", "maxGracefulTimeout": 10});
+    let own = format!("/mec_platform/v1/applications/{id}/terminate");
+    assert_eq!(world.ask("operator", "POST", &own, &end).0.status, 409);
+    let body = json!({
+        "subscriptionType": "AppTerminationNotificationSubscription",
+        "callbackReference": "http://192.0.2.9/end", "appInstanceId": id,
+    });
+    let support = format!("{SUPPORT}/applications/{id}");
+    assert_eq!(
+        world.ask("operator", "POST", &format!("{support}/subscriptions"), &body).0.status,
+        201
+    );
+    let gracefully = json!({"terminationType": "GRACEFUL", "gracefulTerminationTimeout": 60});
+    begin(&mut world, &instance, "terminate", &gracefully);
+    let works = world.platform.works(world.now_ms);
+    let left = world.platform.worked(&works[0], &Ok(Found::Done), world.now_ms);
+    let (_, told) = world.platform.commit(left, world.now_ms).unwrap();
+    assert_eq!(kinds(&told), ["AppTerminationNotification"]);
+    assert!(rules(&world).is_empty());
+    let ready = json!({"indication": "READY"});
+    let late = world.ask("operator", "POST", &format!("{support}/confirm_ready"), &ready).0;
+    assert_eq!((late.status, rules(&world).len()), (409, 0));
+    let confirm = json!({"operationAction": "TERMINATING"});
+    let confirmed =
+        world.ask("operator", "POST", &format!("{support}/confirm_termination"), &confirm).0;
+    assert_eq!(confirmed.status, 204);
+    work(&mut world, well);
+    assert_eq!(world.get("operator", &support).status, 404);
+}
+
+#[test]
+fn apps_decide_no_lives() {
+    let mut world = World::new();
+    bring(&mut world);
+    let instance = make(&mut world);
+    assert_eq!(world.ask("camera", "POST", INSTANCES, &json!({"appDId": "cache-d"})).0.status, 403);
+    for what in ["instantiate", "terminate", "operate"] {
+        let status =
+            world.ask("camera", "POST", &format!("{instance}/{what}"), &json!({})).0.status;
+        assert_eq!(status, 403, "{what}");
+    }
+    assert_eq!(world.get("camera", &instance).status, 403);
+    assert_eq!(world.ask("camera", "DELETE", &instance, &Value::Null).0.status, 403);
+    let body = json!({
+        "subscriptionType": "AppInstanceStateChangeSubscription", "callbackUri": "http://192.0.2.7/",
+    });
+    assert_eq!(world.ask("camera", "POST", "/app_lcm/v1/subscriptions", &body).0.status, 403);
+}

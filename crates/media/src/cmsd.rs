@@ -1,0 +1,69 @@
+//! What a server tells players of the way to them (CTA-5006, Common Media Server Data): its member of
+//! `CMSD-Dynamic`. `CMSD-Static` is the origin's and passes as it came.
+
+use freshet_http::fields::Fields;
+use freshet_http::structured::{BareItem, Item};
+
+/// The field, a list with a member for each server on the way, the nearest to the player last.
+pub const NAME: &str = "CMSD-Dynamic";
+
+/// What one server says of one response.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Dynamic<'a> {
+    /// Who says it; a name that is not of ASCII is left out, and all with it.
+    pub server: &'a str,
+    /// `rd`: from the request until there is something to send, in milliseconds.
+    pub response_delay_ms: u64,
+    /// `rtt`: the round trip to the client, in milliseconds.
+    pub round_trip_ms: Option<u64>,
+    /// `etp`: what the connection to the client can carry, in kilobits per second.
+    pub throughput_kbps: Option<u64>,
+}
+
+impl Dynamic<'_> {
+    /// Appends it behind what servers before have said.
+    pub fn append(&self, fields: &mut Fields) {
+        let mut member = Item::new(BareItem::String(self.server.to_owned()));
+        let said = [
+            ("etp", self.throughput_kbps),
+            ("rd", Some(self.response_delay_ms)),
+            ("rtt", self.round_trip_ms),
+        ];
+        for (key, value) in said {
+            if let Some(value) = value {
+                let value = i64::try_from(value).unwrap_or(INTEGER_MAX).min(INTEGER_MAX);
+                member.parameters.set(key, BareItem::Integer(value));
+            }
+        }
+        if let Ok(member) = member.serialize() {
+            fields.append_to_list(NAME, member.as_bytes());
+        }
+    }
+}
+
+/// The largest integer of a structured field (RFC 9651 §3.3.1).
+const INTEGER_MAX: i64 = 999_999_999_999_999;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use freshet_http::structured::List;
+
+    #[test]
+    fn each_server_adds_a_member() {
+        let mut fields = Fields::new();
+        fields.append(NAME, "\"origin\";rd=12");
+        let near = Dynamic {
+            server: "edge \"7\"",
+            response_delay_ms: 3,
+            round_trip_ms: Some(42),
+            throughput_kbps: Some(u64::MAX),
+        };
+        near.append(&mut fields);
+        let expected = "\"origin\";rd=12, \"edge \\\"7\\\"\";etp=999999999999999;rd=3;rtt=42";
+        assert_eq!(fields.get_str(NAME), Some(expected));
+        assert_eq!(List::from_fields(&fields, NAME).unwrap().0.len(), 2);
+        Dynamic { server: "größer", ..near }.append(&mut fields);
+        assert_eq!(fields.get_str(NAME), Some(expected));
+    }
+}

@@ -1,0 +1,231 @@
+//! Whether a request's token lets it in: the `[[token]]` of a site with their keys.
+
+use crate::client::Client;
+use freshet_config::Mistake;
+use freshet_config::tokens::{TokenKind, TokenRule};
+use freshet_http::message::{Method, RequestHead, Scheme as UrlScheme};
+use freshet_http::path;
+use freshet_http::reason::Reason;
+use freshet_tokens::{
+    Cat, CloudFront, Denied, EdgeAuth, Jwt, Keys, Question, Scheme, SecureLink, Source, Verifier,
+    without_token,
+};
+use std::hash::{BuildHasher as _, RandomState};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Longest file of keys, or of revoked tokens.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// A `[[token]]` in force.
+pub struct SiteToken {
+    /// What it says.
+    pub rule: TokenRule,
+    /// Who is asked; `None` where everybody is let in.
+    verifier: Option<Verifier>,
+}
+
+/// Why a request is not let in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Refusal {
+    /// 401 or 403.
+    pub(crate) status: u16,
+    /// For the log.
+    pub(crate) reason: Reason,
+    /// What the client is asked for, with 401.
+    pub(crate) challenge: Option<&'static str>,
+}
+
+/// Those of a site, with their files read.
+///
+/// # Errors
+/// What is wrong with a file or an expression, where the rule is.
+pub(crate) fn load(rules: &[TokenRule]) -> Result<Arc<[SiteToken]>, Mistake> {
+    rules.iter().map(SiteToken::load).collect()
+}
+
+/// Whether a request of a site may go on; its token is taken out of it then, unless a rule says not
+/// to. The first path that fits decides; rules with the same path are alternatives.
+pub(crate) fn admit(
+    tokens: &[SiteToken],
+    head: &mut RequestHead,
+    client: &Client,
+    now_s: u64,
+) -> Result<(), Refusal> {
+    let Some(first) = first_for(tokens, head) else { return Ok(()) };
+    let mut last = None;
+    let mut asks = false;
+    for token in tokens.iter().filter(|token| token.rule.path == first.rule.path) {
+        let Some(verifier) = &token.verifier else { return Ok(()) };
+        asks |= matches!(token.rule.kind, TokenKind::Jwt | TokenKind::Cat);
+        let question = Question {
+            scheme: if head.scheme == UrlScheme::Https { "https" } else { "http" },
+            authority: &head.authority,
+            target: &head.target,
+            method: head.method.as_str(),
+            client: client.address.map(|address| address.ip()),
+            fields: Some(&head.fields),
+            now_s,
+        };
+        let denied = match question.has_one_meaning().then(|| verifier.verify(&question)) {
+            Some(Ok(_)) => {
+                if !token.rule.forward {
+                    let (parameters, source) = verifier.places();
+                    without_token(head, &parameters, &source);
+                }
+                return Ok(());
+            }
+            Some(Err(denied)) => denied,
+            None => Denied::Path,
+        };
+        tracing::debug!(path = token.rule.path, %denied, "a token lets nobody in");
+        // One that is there says more than one that is not.
+        last = last.filter(|_| denied == Denied::Missing).or(Some(denied));
+    }
+    Err(refusal(last.unwrap_or(Denied::Missing), asks))
+}
+
+/// What lets a request in, as `freshet explain` says it.
+pub(crate) fn explain(tokens: &[SiteToken], head: &RequestHead) -> Option<String> {
+    let first = first_for(tokens, head)?;
+    let same = tokens.iter().filter(|token| token.rule.path == first.rule.path);
+    let kinds: Vec<_> = same.map(|token| kind(token.rule.kind)).collect();
+    Some(format!("{} is let in by: {}", first.rule.path, kinds.join(", or ")))
+}
+
+/// The first rule whose path fits. A request whose path can be read in several ways is of the first
+/// rule that asks for a token at all.
+fn first_for<'a>(tokens: &'a [SiteToken], head: &RequestHead) -> Option<&'a SiteToken> {
+    if tokens.is_empty() {
+        return None;
+    }
+    let preflight = head.method == Method::Options
+        && head.fields.contains("origin")
+        && head.fields.contains("access-control-request-method");
+    if preflight {
+        // Browsers send none with it (Fetch Standard §4.8), and it gives nothing away.
+        return None;
+    }
+    let plain = path::plain(path::path_of(&head.target));
+    let is_plain = Question::get("", "", &head.target, 0).has_one_meaning();
+    tokens.iter().find(|token| match token.verifier {
+        None => is_plain && plain.starts_with(&token.rule.path),
+        Some(_) => !is_plain || plain.starts_with(&token.rule.path),
+    })
+}
+
+fn refusal(denied: Denied, asks: bool) -> Refusal {
+    let reason = match denied {
+        Denied::Missing => Reason::TokenMissing,
+        Denied::Expired | Denied::NotYet => Reason::TokenExpired,
+        Denied::Revoked => Reason::TokenRevoked,
+        denied if denied.asks_for_token() => Reason::TokenWrong,
+        _ => Reason::TokenNotForThis,
+    };
+    let challenge = match denied {
+        _ if !asks || !denied.asks_for_token() => None,
+        Denied::Missing => Some("Bearer"),
+        _ => Some("Bearer error=\"invalid_token\""),
+    };
+    Refusal { status: if challenge.is_some() { 401 } else { 403 }, reason, challenge }
+}
+
+fn kind(kind: TokenKind) -> &'static str {
+    match kind {
+        TokenKind::None => "everybody",
+        TokenKind::SecureLink => "a link signed with MD5 (secure-link)",
+        TokenKind::SecureLinkHmac => "a link signed with HMAC-SHA256 (secure-link-hmac)",
+        TokenKind::EdgeAuth => "an EdgeAuth token (edge-auth)",
+        TokenKind::CloudFront => "a URL signed for CloudFront (cloudfront)",
+        TokenKind::Jwt => "a JSON Web Token (jwt)",
+        TokenKind::Cat => "a Common Access Token (cat)",
+    }
+}
+
+impl SiteToken {
+    fn load(rule: &TokenRule) -> Result<Self, Mistake> {
+        let refuse = |why: String| Mistake::error(rule.place, why);
+        let mut files = Vec::with_capacity(rule.keys.len());
+        for file in &rule.keys {
+            let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            files.push((stem, read(file).map_err(refuse)?));
+        }
+        let keys = Keys::read(files.iter().map(|(name, content)| (&**name, &**content)))
+            .map_err(|error| refuse(format!("token.keys: {error}")))?;
+        for kind in keys.kinds() {
+            let fits = match rule.kind {
+                TokenKind::SecureLink | TokenKind::SecureLinkHmac | TokenKind::EdgeAuth => {
+                    kind == "secret"
+                }
+                TokenKind::CloudFront => matches!(kind, "RSA" | "P-256"),
+                _ => true,
+            };
+            if !fits {
+                let why = format!("token.keys: a key is a {kind}, which this kind does not use");
+                return Err(refuse(why));
+            }
+        }
+        let Some(scheme) = scheme(rule).map_err(refuse)? else {
+            return Ok(Self { rule: rule.clone(), verifier: None });
+        };
+        let revoked = match &rule.revoked {
+            Some(file) => String::from_utf8(read(file).map_err(refuse)?)
+                .map_err(|_| refuse(format!("token.revoked: {} is no text", file.display())))?,
+            None => String::new(),
+        };
+        let lines = revoked.lines().map(str::trim).filter(|line| !line.is_empty());
+        let mut random = [0; 16];
+        for half in random.chunks_exact_mut(8) {
+            half.copy_from_slice(&RandomState::new().hash_one(0_u8).to_ne_bytes());
+        }
+        let verifier =
+            Verifier::new(scheme, keys, random).revoking(lines).with_leeway(rule.leeway.as_secs());
+        Ok(Self { rule: rule.clone(), verifier: Some(verifier) })
+    }
+}
+
+fn scheme(rule: &TokenRule) -> Result<Option<Scheme>, String> {
+    let source = Source {
+        header: rule.header.clone(),
+        cookie: rule.cookie.clone(),
+        parameter: rule.parameter.clone(),
+    };
+    let (issuers, audiences) = (rule.issuers.clone(), rule.audiences.clone());
+    let may_be_endless = rule.may_be_endless;
+    let link = |make: fn(&str) -> Result<SecureLink, _>, usual: &str| {
+        let expression = rule.expression.as_deref().unwrap_or(usual);
+        let mut link = make(expression).map_err(|error: freshet_tokens::ExpressionError| {
+            format!("token.expression: {error}")
+        })?;
+        if let Some(name) = &rule.parameter {
+            link.signature_parameter.clone_from(name);
+        }
+        link.expires_parameter.clone_from(&rule.expires_parameter);
+        link.prefix_parameter.clone_from(&rule.prefix_parameter);
+        Ok::<_, String>(Scheme::SecureLink(link))
+    };
+    Ok(Some(match rule.kind {
+        TokenKind::None => return Ok(None),
+        TokenKind::SecureLink => {
+            link(SecureLink::md5, "$secure_link_expires$uri$remote_addr $secret")?
+        }
+        TokenKind::SecureLinkHmac => link(SecureLink::hmac, "$secure_link_expires$uri")?,
+        TokenKind::EdgeAuth => Scheme::EdgeAuth(EdgeAuth { source, salt: rule.salt.clone() }),
+        TokenKind::CloudFront => Scheme::CloudFront(CloudFront),
+        TokenKind::Jwt => Scheme::Jwt(Jwt { source, issuers, audiences, may_be_endless }),
+        TokenKind::Cat => Scheme::Cat(Cat { source, issuers, audiences, may_be_endless }),
+    }))
+}
+
+/// A file's content, where it is not absurdly long.
+fn read(file: &Path) -> Result<Vec<u8>, String> {
+    let says = |error: std::io::Error| format!("{}: {error}", file.display());
+    let bytes = std::fs::metadata(file).map_err(says)?.len();
+    if bytes > FILE_BYTES_MAX {
+        return Err(format!(
+            "{} is {bytes} bytes long, which is no file of this kind",
+            file.display()
+        ));
+    }
+    std::fs::read(file).map_err(says)
+}

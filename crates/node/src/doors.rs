@@ -1,0 +1,265 @@
+//! Who is let in at all: `[[access]]` of a site with its files, and `[maintenance]`.
+
+use crate::client::Client;
+use crate::site::Site;
+use freshet_base::clock::UnixMillis;
+use freshet_base::file;
+use freshet_base::log_limit::LogLimit;
+use freshet_config::Mistake;
+use freshet_config::access::{AccessRule, Maintenance};
+use freshet_http::message::{Method, RequestHead};
+use freshet_http::path;
+use freshet_http::reason::Reason;
+use freshet_tokens::passwords::{Credentials, Users};
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// Longest file of names.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+/// Passwords of one rule that are checked at a time, each on a thread of its own: they are made to
+/// take long, and are not to take all processors.
+const CHECKS_MAX: usize = 2;
+/// Requests that wait for that; more are told to come again.
+const WAITING_MAX: usize = 64;
+/// Seconds after which they may.
+const RETRY_S: u64 = 2;
+/// Wrong passwords are in the log once in so long, with how many there were.
+const LOG_EVERY: Duration = Duration::from_secs(10);
+
+/// An `[[access]]` in force.
+pub struct SiteAccess {
+    rule: AccessRule,
+    users: Option<Arc<Users>>,
+    checks: Semaphore,
+    waiting: AtomicUsize,
+    wrong: LogLimit,
+}
+
+/// Whether a site serves nobody for now.
+#[derive(Debug)]
+pub struct MaintenanceSwitch {
+    configured: bool,
+    is_on: AtomicBool,
+}
+
+/// Why a request is not let in.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Refused {
+    pub(crate) status: u16,
+    pub(crate) reason: Reason,
+    /// A field that says what helps.
+    pub(crate) told: Option<(&'static str, String)>,
+}
+
+impl MaintenanceSwitch {
+    /// As the configuration says, or as somebody has said since it said so before.
+    pub(crate) fn new(settings: &Maintenance, before: Option<&Arc<Self>>) -> Arc<Self> {
+        match before.filter(|before| before.configured == settings.enabled) {
+            Some(before) => Arc::clone(before),
+            None => Arc::new(Self {
+                configured: settings.enabled,
+                is_on: AtomicBool::new(settings.enabled),
+            }),
+        }
+    }
+
+    /// Whether nobody is served.
+    pub fn is_on(&self) -> bool {
+        self.is_on.load(Relaxed)
+    }
+
+    /// Has nobody served from now on, or everybody again, until the configuration says otherwise.
+    pub fn set(&self, is_on: bool) {
+        self.is_on.store(is_on, Relaxed);
+    }
+}
+
+/// The rules of a site, with their files read.
+///
+/// # Errors
+/// What is wrong with a file, where the rule is.
+pub(crate) fn load(rules: &[AccessRule]) -> Result<Arc<[SiteAccess]>, Mistake> {
+    rules.iter().map(SiteAccess::load).collect()
+}
+
+/// Whether a request of a site may go on: by where its client is and whom it says it comes from. A
+/// password that let it in is taken out of it, unless the rule says not to.
+pub(crate) async fn admit(
+    (maintenance, switch): (&Maintenance, &MaintenanceSwitch),
+    all: &[SiteAccess],
+    head: &mut RequestHead,
+    client: &Client,
+) -> Result<(), Refused> {
+    let address = client.address.map(|address| address.ip());
+    if switch.is_on() && !address.is_some_and(|ip| is_in(&maintenance.allow, ip)) {
+        let retry_s = maintenance.retry_after.as_secs();
+        let told = (retry_s > 0).then(|| ("Retry-After", retry_s.to_string()));
+        return Err(Refused { status: 503, reason: Reason::Maintenance, told });
+    }
+    let mut had_password = false;
+    for access in for_path(all, &head.target) {
+        had_password |= access.admit(head, address).await? && !access.rule.forward;
+    }
+    if had_password {
+        head.fields.remove("authorization");
+    }
+    Ok(())
+}
+
+/// The rules a request has to pass, as `freshet explain` says them.
+pub(crate) fn explain(site: &Site, head: &RequestHead) -> Vec<String> {
+    let maintenance = site.maintenance.is_on().then(|| {
+        let allowed = list(&site.settings.maintenance.allow);
+        match allowed.is_empty() {
+            true => "the site is under maintenance".to_owned(),
+            false => format!("the site is under maintenance, but for {allowed}"),
+        }
+    });
+    let rules = for_path(&site.access, &head.target).map(SiteAccess::sentence);
+    maintenance.into_iter().chain(rules).collect()
+}
+
+/// The first rule whose path fits; of a path that can be read in several ways, all that fit one of
+/// them, as nobody knows which of them its origin sees.
+fn for_path<'a>(all: &'a [SiteAccess], target: &str) -> impl Iterator<Item = &'a SiteAccess> {
+    let most = if path::is_plain(path::path_of(target)) { 1 } else { usize::MAX };
+    let fitting: Vec<_> = all
+        .iter()
+        .filter(|access| path::begins_with(target, &access.rule.path))
+        .take(most)
+        .collect();
+    fitting.into_iter()
+}
+
+fn list(networks: &[freshet_net::trust::Network]) -> String {
+    networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn is_in(networks: &[freshet_net::trust::Network], ip: IpAddr) -> bool {
+    networks.iter().any(|network| network.contains(ip))
+}
+
+impl SiteAccess {
+    fn load(rule: &AccessRule) -> Result<Self, Mistake> {
+        let users = match &rule.users {
+            Some(file) => Some(users_of(file).map_err(|why| {
+                Mistake::error(rule.place, format!("access.users: {}: {why}", file.display()))
+            })?),
+            None => None,
+        };
+        Ok(Self {
+            rule: rule.clone(),
+            users: users.map(Arc::new),
+            checks: Semaphore::new(CHECKS_MAX),
+            waiting: AtomicUsize::new(0),
+            wrong: LogLimit::new(),
+        })
+    }
+
+    /// Lets a request in; whether it had the password for it.
+    async fn admit(&self, head: &RequestHead, address: Option<IpAddr>) -> Result<bool, Refused> {
+        let rule = &self.rule;
+        let is_denied = address.is_some_and(|ip| is_in(&rule.deny, ip));
+        let is_named = address.is_some_and(|ip| is_in(&rule.allow, ip));
+        let is_here = !is_denied && (is_named || rule.allow.is_empty());
+        match &self.users {
+            _ if !is_here && !rule.any => {
+                Err(Refused { status: 403, reason: Reason::NetworkDenied, told: None })
+            }
+            None => Ok(false),
+            Some(_) if rule.any && is_named && !is_denied => Ok(false),
+            // Browsers send no password with it (Fetch Standard §4.8), and it gives nothing away.
+            Some(_) if is_preflight(head) => Ok(false),
+            Some(users) => self.ask(users, head).await.map(|()| true),
+        }
+    }
+
+    async fn ask(&self, users: &Arc<Users>, head: &RequestHead) -> Result<(), Refused> {
+        let Some(value) = head.fields.get("authorization") else {
+            return Err(self.unknown(Reason::PasswordMissing));
+        };
+        let Some(given) = Credentials::parse(value) else {
+            return Err(self.unknown(Reason::PasswordWrong));
+        };
+        if users.remembers(&given, UnixMillis::now().0) {
+            return Ok(());
+        }
+        let busy = || {
+            let told = Some(("Retry-After", RETRY_S.to_string()));
+            Refused { status: 503, reason: Reason::LocalLimit, told }
+        };
+        let _waits = Waits::begin(&self.waiting).ok_or_else(busy)?;
+        let _turn = self.checks.acquire().await.map_err(|_| busy())?;
+        let now_ms = UnixMillis::now().0;
+        // A page has many parts, and its browser asks for all of them at once.
+        if users.remembers(&given, now_ms) {
+            return Ok(());
+        }
+        let users = Arc::clone(users);
+        let checked = tokio::task::spawn_blocking(move || users.verify(&given, now_ms)).await;
+        if checked.unwrap_or(false) {
+            return Ok(());
+        }
+        if let Some(held_back) = self.wrong.admit(UnixMillis::now(), LOG_EVERY) {
+            let path = &self.rule.path;
+            tracing::warn!(path, held_back, "somebody gave a wrong name or password");
+        }
+        Err(self.unknown(Reason::PasswordWrong))
+    }
+
+    fn unknown(&self, reason: Reason) -> Refused {
+        let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", self.rule.realm);
+        Refused { status: 401, reason, told: Some(("WWW-Authenticate", challenge)) }
+    }
+
+    fn sentence(&self) -> String {
+        let rule = &self.rule;
+        let mut parts: Vec<Cow<'_, str>> = Vec::new();
+        if !rule.allow.is_empty() {
+            parts.push(format!("from {}", list(&rule.allow)).into());
+        }
+        if !rule.deny.is_empty() {
+            parts.push(format!("not from {}", list(&rule.deny)).into());
+        }
+        if let Some(users) = &self.users {
+            parts.push(format!("with one of {} passwords", users.count()).into());
+        }
+        if parts.is_empty() {
+            parts.push("everybody".into());
+        }
+        let joined = parts.join(if rule.any { ", or " } else { ", and " });
+        format!("{} is let in: {joined}", rule.path)
+    }
+}
+
+fn is_preflight(head: &RequestHead) -> bool {
+    head.method == Method::Options
+        && head.fields.contains("origin")
+        && head.fields.contains("access-control-request-method")
+}
+
+fn users_of(path: &Path) -> Result<Users, String> {
+    let text = file::read_text(path, FILE_BYTES_MAX).map_err(|error| error.to_string())?;
+    Users::parse(&text).map_err(|error| error.to_string())
+}
+
+/// A place among those that wait.
+struct Waits<'a>(&'a AtomicUsize);
+
+impl<'a> Waits<'a> {
+    fn begin(waiting: &'a AtomicUsize) -> Option<Self> {
+        let place = Self(waiting);
+        (waiting.fetch_add(1, Relaxed) < WAITING_MAX).then_some(place)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}

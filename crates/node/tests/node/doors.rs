@@ -1,0 +1,180 @@
+//! Who is let in at all, and what the others are told.
+
+use crate::client::{Answer, Client, get, get_with, request};
+use crate::harness::{Setup, TestNode, proxied, run};
+use crate::origin::{Origin, Request, fresh, response};
+use tempfile::TempDir;
+
+/// `password`, by `htpasswd -nbB`.
+const ANNA: &str = "anna:$2y$05$Ys9uZZy6fI4aT0ZWcKvyw.xufnZP3zcSfxN4VmSv0nATalPsUDkdq\n";
+const RIGHT: &str = "Authorization: Basic YW5uYTpwYXNzd29yZA==";
+const WRONG: &str = "Authorization: Basic YW5uYTpQYXNzd29yZA==";
+
+fn file(folder: &TempDir, name: &str, content: &str) -> String {
+    let path = folder.path().join(name);
+    std::fs::write(&path, content).unwrap();
+    path.display().to_string()
+}
+
+async fn from(node: &TestNode, address: &str, target: &str) -> Answer {
+    let mut client = Client::to(node).await;
+    client.send(proxied(address)).await;
+    client.get(target).await
+}
+
+#[test]
+fn a_network_is_let_in_by_the_first_rule_that_fits_however_its_path_is_spelt() {
+    run(async {
+        let origin = Origin::serve(|_: &Request| fresh("inside"));
+        let rules = "[[access]]\npath = \"/admin/\"\nallow = [\"192.0.2.0/24\"]\n\
+                     deny = [\"192.0.2.66/32\"]\n[[access]]\npath = \"/open/\"\n\
+                     [[access]]\ndeny = [\"203.0.113.0/24\"]";
+        let node = Setup::of(&origin).behind_proxy().and(rules).start();
+        for (address, target, status) in [
+            ("192.0.2.7", "/admin/x", 200),
+            ("192.0.2.66", "/admin/x", 403),
+            ("198.51.100.1", "/admin/x", 403),
+            ("198.51.100.1", "/adm%69n/x", 403),
+            ("198.51.100.1", "/open/../admin/x", 403),
+            ("198.51.100.1", "/open/x", 200),
+            ("203.0.113.9", "/open/x", 200),
+            ("203.0.113.9", "/x", 403),
+            ("198.51.100.1", "/x", 200),
+        ] {
+            let answer = from(&node, address, target).await;
+            assert_eq!(answer.status, status, "{address} {target}");
+            let is_denied = answer.cache().ends_with("detail=network-denied");
+            assert_eq!(is_denied, status == 403, "{}", answer.cache());
+        }
+        assert_eq!(node.count("requests_denied"), 5);
+        // What a client says of itself is not believed.
+        let mut client = Client::to(&node).await;
+        client.send(proxied("198.51.100.1")).await;
+        let answer = client.get_with("/admin/x", &["X-Forwarded-For: 192.0.2.7"]).await;
+        assert_eq!(answer.status, 403);
+    });
+}
+
+#[test]
+fn a_password_lets_in_and_stays_here() {
+    run(async {
+        let origin = Origin::serve(|asked: &Request| {
+            fresh(asked.field("authorization").unwrap_or("nothing"))
+        });
+        let folder = TempDir::new().unwrap();
+        let users = file(&folder, "people", ANNA);
+        let rules = format!(
+            "[[access]]\npath = \"/told/\"\nusers = \"{users}\"\nforward = true\n\
+             [[access]]\nusers = \"{users}\"\nrealm = \"Back office\""
+        );
+        let node = Setup::of(&origin).and(&rules).start();
+        let none = get(&node, "/a").await;
+        let challenge = "Basic realm=\"Back office\", charset=\"UTF-8\"";
+        assert_eq!((none.status, none.field("www-authenticate")), (401, Some(challenge)));
+        assert!(none.cache().ends_with("detail=password-missing"), "{}", none.cache());
+        let wrong = get_with(&node, "/a", &[WRONG]).await;
+        assert_eq!((wrong.status, wrong.field("www-authenticate")), (401, Some(challenge)));
+        assert!(wrong.cache().ends_with("detail=password-wrong"), "{}", wrong.cache());
+        assert_eq!(origin.count(), 0);
+        for cached in [false, true] {
+            let answer = get_with(&node, "/a", &[RIGHT]).await;
+            assert_eq!((answer.status, answer.text()), (200, "nothing".into()));
+            assert_eq!(answer.cache().contains("; hit"), cached, "{}", answer.cache());
+        }
+        // It is kept, and still for nobody without a password.
+        assert_eq!(get(&node, "/a").await.status, 401);
+        assert_eq!(node.count("requests_without_password"), 3);
+        let told = get_with(&node, "/told/a", &[RIGHT]).await;
+        assert_eq!(told.text(), RIGHT.split_once(": ").unwrap().1);
+        // A browser asks before it knows a password.
+        let fields = ["Origin: https://a.example", "Access-Control-Request-Method: GET"];
+        assert_eq!(request(&node, "OPTIONS", "/a", &fields).await.status, 200);
+    });
+}
+
+#[test]
+fn many_with_one_password_are_all_let_in() {
+    run(async {
+        let origin = Origin::serve(|_: &Request| fresh("inside"));
+        let folder = TempDir::new().unwrap();
+        let users = file(&folder, "people", ANNA);
+        let rules = format!("[[access]]\nusers = \"{users}\"");
+        let node = Setup::of(&origin).and(&rules).start();
+        let ask = async || get_with(&node, "/", &[RIGHT]).await.status;
+        let all = tokio::join!(ask(), ask(), ask(), ask(), ask(), ask(), ask(), ask());
+        assert_eq!(all, (200, 200, 200, 200, 200, 200, 200, 200));
+    });
+}
+
+#[test]
+fn under_maintenance_only_those_named_are_served() {
+    run(async {
+        let origin = Origin::serve(|_: &Request| fresh("open"));
+        let folder = TempDir::new().unwrap();
+        let page = file(&folder, "soon.html", "<h1>Soon</h1>");
+        let rules = format!(
+            "[maintenance]\nallow = [\"192.0.2.0/24\"]\nretry_after = \"10m\"\npage = \"{page}\""
+        );
+        let node = Setup::of(&origin).behind_proxy().and(&rules).start();
+        let stranger = async || from(&node, "198.51.100.1", "/").await;
+        assert_eq!(stranger().await.text(), "open");
+        let site = node.node.snapshot().sites.all()[0].clone();
+        site.maintenance.set(true);
+        let closed = stranger().await;
+        assert_eq!((closed.status, closed.text()), (503, "<h1>Soon</h1>".into()));
+        assert_eq!(closed.field("retry-after"), Some("600"));
+        assert_eq!(closed.field("content-type"), Some("text/html; charset=utf-8"));
+        assert!(closed.cache().ends_with("detail=maintenance"), "{}", closed.cache());
+        assert_eq!(from(&node, "192.0.2.1", "/").await.text(), "open");
+        site.maintenance.set(false);
+        assert_eq!(stranger().await.text(), "open");
+        assert_eq!((node.count("requests_maintenance"), origin.count()), (1, 1));
+    });
+}
+
+#[test]
+fn errors_have_the_pages_of_the_site() {
+    run(async {
+        let origin = Origin::serve(|asked: &Request| match asked.target() {
+            "/lost" => response("404 Not Found", &["Cache-Control: max-age=60"], "not here"),
+            "/late" => response("503 Service Unavailable", &["Retry-After: 7"], "down"),
+            _ => b"nonsense\r\n\r\n".to_vec(),
+        });
+        let folder = TempDir::new().unwrap();
+        let own = file(&folder, "own.txt", "of this site");
+        let lost = file(&folder, "lost.html", "<p>lost</p>");
+        let rules = format!(
+            "[[error_page]]\nstatus = [\"404\"]\nfile = \"{lost}\"\norigin = true\n\
+             [[error_page]]\nstatus = [\"5xx\"]\nfile = \"{own}\""
+        );
+        let node = Setup::of(&origin).and(&rules).start();
+        for _ in 0..2 {
+            let answer = get(&node, "/lost").await;
+            assert_eq!((answer.status, answer.text()), (404, "<p>lost</p>".into()));
+            assert_eq!(answer.field("content-type"), Some("text/html; charset=utf-8"));
+        }
+        assert_eq!(origin.count(), 1, "it is kept as it came");
+        let head = request(&node, "HEAD", "/lost", &[]).await;
+        assert_eq!((head.status, head.field("content-length")), (404, Some("11")));
+        assert_eq!(get(&node, "/late").await.text(), "down", "it is the origin's own");
+        let broken = get(&node, "/broken").await;
+        assert_eq!((broken.status, broken.text()), (502, "of this site".into()));
+        assert!(broken.field("proxy-status").is_some());
+    });
+}
+
+#[test]
+fn what_cannot_be_read_is_refused_with_its_file() {
+    let folder = TempDir::new().unwrap();
+    let plain = file(&folder, "people", "anna:password\n");
+    for (rules, says) in [
+        (format!("[[access]]\nusers = \"{plain}\""), "line 1"),
+        ("[[access]]\nusers = \"/nowhere/people\"".into(), "/nowhere/people"),
+        ("[maintenance]\npage = \"/nowhere/soon.html\"".into(), "/nowhere/soon.html"),
+        (format!("[[error_page]]\nfile = \"{plain}\""), ".html"),
+    ] {
+        let settings = Setup::url("http://127.0.0.1:1").and(&rules).settings();
+        let wrong = freshet_node::snapshot::Draft::new(settings, None).err().unwrap();
+        assert!(wrong.iter().any(|mistake| mistake.message.contains(says)), "{rules}: {wrong:?}");
+    }
+}

@@ -1,0 +1,186 @@
+//! Access by token, on real sockets.
+
+use crate::client::{Client, get, get_with, request};
+use crate::harness::{Setup, TestNode, run};
+use crate::origin::{Origin, response};
+use freshet_node::node::Node;
+use std::fs;
+use std::path::Path;
+
+/// An origin that echoes what it gets of a token.
+fn echo() -> Origin {
+    Origin::serve(|asked| {
+        let field = |name| asked.field(name).unwrap_or("-").to_owned();
+        let body = format!("{} {} {}", asked.target(), field("authorization"), field("cookie"));
+        response("200 OK", &["Cache-Control: max-age=60"], body)
+    })
+}
+
+/// A file in a folder, as a configuration names it.
+fn file(folder: &Path, name: &str, content: &str) -> String {
+    let path = folder.join(name);
+    fs::write(&path, content).unwrap();
+    path.display().to_string()
+}
+
+// RFC 7515, appendix A.1: it has expired, so that it tells one reason from another.
+const EXPIRED: &str = "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEz\
+    MDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.dBjftJeZ4CVP-mB92K27uhbUJU1p1r\
+    _wW1gFWFOEjXk";
+const KEY: &str = r#"{"keys":[{"kty":"oct","k":"AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow"}]}"#;
+/// How long ago that was, and some years.
+const LEEWAY: &str = "leeway = \"36500d\"\n";
+/// The example of nginx's documentation, for clients at 127.0.0.1.
+const LINK: &str = "md5=_e4Nc3iduzkWRm01TBBNYw&expires=2147483647";
+
+#[test]
+fn a_signed_link_lets_in_and_is_in_no_key_and_at_no_origin() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let key = file(folder.path(), "link", "secret\n");
+        let origin = echo();
+        let node = Setup::of(&origin)
+            .and(&format!(
+                "[[token]]\npath = \"/s/\"\nkind = \"secure-link\"\nkeys = [\"{key}\"]\n"
+            ))
+            .start();
+        let answer = get(&node, &format!("/s/link?a=b&{LINK}")).await;
+        assert_eq!((answer.status, answer.text().as_str()), (200, "/s/link?a=b - -"));
+        // The order of its parameters is no other object.
+        let again = get(&node, "/s/link?expires=2147483647&a=b&md5=_e4Nc3iduzkWRm01TBBNYw").await;
+        assert!(again.cache().contains("hit"), "{}", again.cache());
+        for target in [
+            "/s/link".into(),
+            format!("/s/other?{LINK}"),
+            format!("/s/link?{LINK}&expires=2147483648"),
+            format!("//s/link?{LINK}"),
+            format!("/x/../s/link?{LINK}"),
+            "/x/%2e%2e/s/secret".into(),
+            "/%73/secret".into(),
+            "//s/secret".into(),
+        ] {
+            let answer = get(&node, &target).await;
+            assert_eq!((answer.status, answer.field("www-authenticate")), (403, None), "{target}");
+        }
+        assert_eq!(get(&node, "/free").await.status, 200);
+        assert_eq!(origin.count(), 2);
+        assert_eq!(node.count("requests_without_token"), 8);
+    });
+}
+
+#[test]
+fn a_bearer_token_lets_in_and_others_are_told_why_not() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let key = file(folder.path(), "jwt.json", KEY);
+        let origin = echo();
+        let token = |more: &str| {
+            let text = format!("[[token]]\nkind = \"jwt\"\nkeys = [\"{key}\"]\n{more}");
+            Setup::of(&origin).and(&text).start()
+        };
+        let bearer = format!("Authorization: Bearer {EXPIRED}");
+        let node = token(LEEWAY);
+        let answer = get_with(&node, "/a", &[&bearer]).await;
+        assert_eq!((answer.status, answer.text().as_str()), (200, "/a - -"));
+        // What is stored is for those who have a token only.
+        let none = get(&node, "/a").await;
+        assert_eq!((none.status, none.field("www-authenticate")), (401, Some("Bearer")));
+        assert!(none.cache().ends_with("detail=token-missing"), "{}", none.cache());
+        let wrong = get_with(&node, "/a", &[&bearer.replace("dBj", "dBk")]).await;
+        assert_eq!(wrong.field("www-authenticate"), Some("Bearer error=\"invalid_token\""));
+        assert!(wrong.cache().ends_with("detail=token-wrong"), "{}", wrong.cache());
+        let expired = get_with(&token(""), "/a", &[&bearer]).await;
+        assert!(expired.cache().ends_with("detail=token-expired"), "{}", expired.cache());
+        let other = token(&format!("{LEEWAY}issuers = [\"ann\"]\n"));
+        assert_eq!(get_with(&other, "/a", &[&bearer]).await.status, 401);
+        // With a cookie instead, and with all of it given on.
+        let cookie = token(&format!("{LEEWAY}cookie = \"session\"\nforward = true\n"));
+        let fields = [&*format!("Cookie: a=b; session={EXPIRED}")];
+        let text = get_with(&cookie, "/b", &fields).await.text();
+        assert_eq!(text, format!("/b - a=b; session={EXPIRED}"));
+        let taken = token(&format!("{LEEWAY}cookie = \"session\"\n"));
+        assert_eq!(get_with(&taken, "/c", &fields).await.text(), "/c - a=b");
+    });
+}
+
+#[test]
+fn the_first_path_that_fits_decides_and_the_same_path_twice_is_a_choice() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let link = file(folder.path(), "link", "secret");
+        let jwt = file(folder.path(), "jwt.json", KEY);
+        let origin = echo();
+        let node = Setup::of(&origin)
+            .and("[[token]]\npath = \"/public/\"\nkind = \"none\"\n")
+            .and(&format!("[[token]]\nkind = \"secure-link\"\nkeys = [\"{link}\"]\n"))
+            .and(&format!("[[token]]\nkind = \"jwt\"\nkeys = [\"{jwt}\"]\n{LEEWAY}"))
+            .and("[cors]\norigins = [\"*\"]\n")
+            .start();
+        assert_eq!(get(&node, "/public/a").await.status, 200);
+        assert_eq!(get(&node, &format!("/s/link?{LINK}")).await.status, 200);
+        let bearer = format!("Authorization: Bearer {EXPIRED}");
+        assert_eq!(get_with(&node, "/any", &[&bearer]).await.status, 200);
+        for target in ["/any", "/public/../any", "/public/%2e%2e/any", "/public//../any", "/publi"]
+        {
+            assert!(matches!(get(&node, target).await.status, 401 | 403), "{target}");
+        }
+        // A token for everything is for no path that can be read in two ways.
+        assert_eq!(get_with(&node, "/public/../any", &[&bearer]).await.status, 403);
+        let asks = ["Origin: https://a.example", "Access-Control-Request-Method: GET"];
+        assert_eq!(request(&node, "OPTIONS", "/any", &asks).await.status, 204);
+    });
+}
+
+#[test]
+fn keys_and_revoked_tokens_are_read_again_with_a_reload() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let key = file(folder.path(), "link", "other");
+        let origin = echo();
+        let setup = Setup::of(&origin)
+            .and(&format!("[[token]]\nkind = \"secure-link\"\nkeys = [\"{key}\"]\n"));
+        let node = setup.start();
+        let target = format!("/s/link?{LINK}");
+        assert_eq!(get(&node, &target).await.status, 403);
+        file(folder.path(), "link", "secret\n");
+        node.node.reload(setup.settings()).unwrap();
+        // Workers take the new keys one after the other.
+        while get(&node, &target).await.status != 200 {}
+        // What is broken changes nothing.
+        for content in ["", "{", "-----BEGIN PRIVATE KEY-----\n"] {
+            file(folder.path(), "link", content);
+            let error = node.node.reload(setup.settings()).unwrap_err().to_string();
+            assert!(error.contains("token.keys"), "{error}");
+            assert_eq!(get(&node, &target).await.status, 200);
+        }
+        fs::remove_file(folder.path().join("link")).unwrap();
+        let error = node.node.reload(setup.settings()).unwrap_err().to_string();
+        assert!(error.contains("No such file"), "{error}");
+        assert!(Node::start(setup.settings(), &mut Default::default()).is_err());
+    });
+}
+
+#[test]
+fn a_policy_in_vcl_sees_what_was_let_in_without_its_token() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let key = file(folder.path(), "link", "secret");
+        let origin = echo();
+        let address = origin.url().replace("http://", "");
+        let (host, port) = address.split_once(':').unwrap();
+        let vcl = format!(
+            "vcl 4.1;\nbackend a {{ .host = \"{host}\"; .port = \"{port}\"; }}\n\
+             sub vcl_deliver {{ set resp.http.X-Url = req.url; }}\n"
+        );
+        let vcl = file(folder.path(), "a.vcl", &vcl);
+        let mut setup = Setup::of(&origin);
+        setup.origins.clear();
+        setup.listen = format!("vcl = \"{vcl}\"\n{}", setup.listen);
+        let node: TestNode =
+            setup.and(&format!("[[token]]\nkind = \"secure-link\"\nkeys = [\"{key}\"]\n")).start();
+        let mut client = Client::to(&node).await;
+        let answer = client.get(&format!("/s/link?{LINK}")).await;
+        assert_eq!((answer.status, answer.field("x-url")), (200, Some("/s/link")));
+        assert_eq!(client.get("/s/link").await.status, 403);
+    });
+}

@@ -1,0 +1,253 @@
+//! Images of apps: layers over layers, and what an image may not be.
+
+#![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
+
+use aws_lc_rs::digest::{SHA256, digest};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use freshet_package::image::{Image, unpack};
+use serde_json::{Value, json};
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use tar::{Builder, EntryType, Header};
+use tempfile::TempDir;
+
+/// An entry of a layer: its kind, its name, and what is in it or where it leads.
+type Entry<'a> = (EntryType, &'a str, &'a str);
+
+const FILE: EntryType = EntryType::Regular;
+const FOLDER: EntryType = EntryType::Directory;
+const LINK: EntryType = EntryType::Symlink;
+const HARD_LINK: EntryType = EntryType::Link;
+
+fn layer(entries: &[Entry<'_>]) -> Vec<u8> {
+    let mut builder = Builder::new(Vec::new());
+    for (kind, name, content) in entries {
+        let mut header = Header::new_gnu();
+        header.set_entry_type(*kind);
+        header.set_mode(if *kind == FOLDER { 0o755 } else { 0o644 });
+        let ours = fs::metadata("/proc/self").unwrap();
+        header.set_uid(std::os::unix::fs::MetadataExt::uid(&ours).into());
+        header.set_gid(std::os::unix::fs::MetadataExt::gid(&ours).into());
+        // As it is, also where it leads up: builders refuse such names.
+        header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
+        if matches!(*kind, LINK | HARD_LINK) {
+            header.set_link_name_literal(content).unwrap();
+            header.set_size(0);
+        } else {
+            header.set_size(content.len() as u64);
+        }
+        header.set_cksum();
+        let content = if header.size().unwrap() == 0 { "" } else { content };
+        builder.append(&header, content.as_bytes()).unwrap();
+    }
+    builder.into_inner().unwrap()
+}
+
+/// An image layout that is made.
+struct Layout {
+    folder: TempDir,
+    layers: Vec<Value>,
+    config: Value,
+}
+
+impl Layout {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("image/blobs/sha256")).unwrap();
+        let config = json!({"config": {"Cmd": ["/run"]}});
+        Self { folder, layers: Vec::new(), config }
+    }
+
+    fn image(&self) -> PathBuf {
+        self.folder.path().join("image")
+    }
+
+    fn part(&self, kind: &str, bytes: &[u8]) -> Value {
+        let hash = digest(&SHA256, bytes);
+        let hex: String = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        fs::write(self.image().join("blobs/sha256").join(&hex), bytes).unwrap();
+        let kind = format!("application/vnd.oci.image.{kind}");
+        json!({"mediaType": kind, "digest": format!("sha256:{hex}"), "size": bytes.len()})
+    }
+
+    fn with(mut self, entries: &[Entry<'_>]) -> Self {
+        let part = self.part("layer.v1.tar", &layer(entries));
+        self.layers.push(part);
+        self
+    }
+
+    /// Writes what leads to the parts.
+    fn close(&self) {
+        let config = self.part("config.v1+json", self.config.to_string().as_bytes());
+        let manifest = json!({"config": config, "layers": self.layers});
+        let manifest = self.part("manifest.v1+json", manifest.to_string().as_bytes());
+        let index = json!({"manifests": [manifest]});
+        fs::write(self.image().join("index.json"), index.to_string()).unwrap();
+    }
+
+    fn rootfs(&self) -> PathBuf {
+        self.folder.path().join("rootfs")
+    }
+
+    fn unpack(&self) -> Result<Image, String> {
+        self.close();
+        let found = unpack(&self.image(), &self.rootfs()).map_err(|error| error.to_string());
+        assert_eq!(found.is_ok(), self.rootfs().exists());
+        assert!(!self.rootfs().with_extension("layout").exists());
+        found
+    }
+
+    fn has(&self, name: &str) -> Option<String> {
+        fs::read_to_string(self.rootfs().join(name)).ok()
+    }
+}
+
+#[test]
+fn layers_go_over_each_other() {
+    let mut layout = Layout::new().with(&[
+        (FOLDER, "./", ""),
+        (FOLDER, "etc/", ""),
+        (FILE, "etc/passwd", "root:x:0:0::/:/\napp:x:1000:2000::/:/\n"),
+        (FILE, "etc/group", "web:x:3000:\n"),
+        (FILE, "a/one", "1"),
+        (FILE, "a/two", "2"),
+        (FILE, "b/three", "3"),
+        (FILE, "b/deep/four", "4"),
+        (LINK, "bin", "usr/bin"),
+        (FOLDER, "usr/bin/", ""),
+    ]);
+    let gone = layer(&[
+        (FILE, "a/.wh.one", ""),
+        (FILE, "b/five", "5"),
+        (FILE, "b/.wh..wh..opq", ""),
+        (FILE, "bin/tool", "t"),
+        // A file in a folder's place, and a folder in a file's.
+        (FILE, "usr/lib", "l"),
+        (FOLDER, "a/two/", ""),
+        (HARD_LINK, "usr/hard", "usr/lib"),
+    ]);
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(&gone).unwrap();
+    let part = layout.part("layer.v1.tar+gzip", &packed.finish().unwrap());
+    layout.layers.push(part);
+    layout.config = json!({"config": {
+        "Entrypoint": ["/usr/bin/tool"], "Cmd": ["-x"], "Env": ["A=1"], "User": "app:web", "WorkingDir": "/a",
+        "ExposedPorts": {"8443/tcp": {}, "80": {}, "53/udp": {}}, "StopSignal": "SIGQUIT",
+    }});
+    let image = layout.unpack().unwrap();
+    assert_eq!(image.command, ["/usr/bin/tool", "-x"]);
+    assert_eq!((image.user, image.ports.as_slice()), ([1000, 3000], &[80, 8443][..]));
+    assert_eq!((image.folder.as_str(), image.stop_signal.as_str()), ("/a", "SIGQUIT"));
+    assert_eq!(
+        (layout.has("a/one"), layout.has("b/three"), layout.has("b/deep/four")),
+        (None, None, None)
+    );
+    assert_eq!(layout.has("b/five").as_deref(), Some("5"));
+    assert_eq!(layout.has("usr/bin/tool").as_deref(), Some("t"));
+    assert_eq!(layout.has("usr/hard").as_deref(), Some("l"));
+    assert!(layout.rootfs().join("a/two").is_dir());
+    // The same as one archive.
+    let archive = layout.folder.path().join("image.tar");
+    let mut builder = Builder::new(fs::File::create(&archive).unwrap());
+    builder.append_dir_all(".", layout.image()).unwrap();
+    builder.finish().unwrap();
+    let other = layout.folder.path().join("other");
+    assert_eq!(unpack(&archive, &other).unwrap(), image);
+    assert!(other.join("b/five").exists() && !layout.folder.path().join("other.layout").exists());
+}
+
+#[test]
+fn what_leads_out_of_an_image_is_refused_and_leaves_nothing() {
+    let outside = tempfile::tempdir().unwrap();
+    let out = outside.path().to_str().unwrap();
+    fs::write(outside.path().join("kept"), "kept").unwrap();
+    let up = format!("..{out}/x");
+    let through = [(LINK, "door", out), (FILE, "door/x", "x")];
+    let chained = [(LINK, "a", "b"), (LINK, "b", out), (FILE, "a/x", "x")];
+    let gone = [(LINK, "door", out), (FILE, "door/.wh.kept", "")];
+    let all_gone = [(LINK, "door", out), (FILE, "door/.wh..wh..opq", "")];
+    let hard = format!("{out}/kept");
+    let linked = [(HARD_LINK, "mine", hard.as_str())];
+    let device = [(EntryType::Char, "null", "")];
+    let pipe = [(EntryType::Fifo, "pipe", "")];
+    for (entries, what) in [
+        (&[(FILE, up.as_str(), "x")][..], "leads out"),
+        (&[(FILE, "a/../../x", "x")], "leads out"),
+        (&through, "leads out"),
+        (&chained, "leads out"),
+        (&gone, "leads out"),
+        (&all_gone, "leads out"),
+        (&linked, "cannot be unpacked"),
+        (&device, "neither a file, a folder nor a link"),
+        (&pipe, "neither a file, a folder nor a link"),
+    ] {
+        let layout = Layout::new().with(&[(FILE, "run", "")]).with(entries);
+        let said = layout.unpack().unwrap_err();
+        assert!(said.contains(what), "{entries:?}: {said}");
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1, "{entries:?}");
+    }
+    // A folder in place of a link to one changes the link, not what it leads to.
+    let before = fs::metadata(outside.path()).unwrap().permissions();
+    let layout = Layout::new().with(&[(LINK, "door", out)]).with(&[(FOLDER, "door", "")]);
+    layout.unpack().unwrap();
+    assert!(fs::symlink_metadata(layout.rootfs().join("door")).unwrap().is_dir());
+    assert_eq!(fs::metadata(outside.path()).unwrap().permissions(), before);
+    // Names of users are the image's own, whatever its files lead to.
+    let mut layout =
+        Layout::new().with(&[(FOLDER, "etc/", ""), (LINK, "etc/passwd", "/etc/passwd")]);
+    layout.config["config"]["User"] = "daemon".into();
+    assert!(layout.unpack().unwrap_err().contains("daemon"));
+}
+
+#[test]
+fn parts_that_are_not_what_they_are_called_are_refused() {
+    let good = || Layout::new().with(&[(FILE, "run", "x")]);
+    let damaged = |layout: &Layout, part: &Value| {
+        let path = part["digest"].as_str().unwrap().replace("sha256:", "blobs/sha256/");
+        layout.image().join(path)
+    };
+    let layout = good();
+    let path = damaged(&layout, &layout.layers[0]);
+    let mut bytes = fs::read(&path).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&path, bytes).unwrap();
+    assert!(layout.unpack().unwrap_err().contains("is not what its digest says"));
+    let layout = good();
+    fs::remove_file(damaged(&layout, &layout.layers[0])).unwrap();
+    assert!(layout.unpack().unwrap_err().contains("is not there"));
+    for (change, what) in [
+        (json!({"digest": "sha256:../../../etc/passwd"}), "it must be SHA-256"),
+        (json!({"digest": "md5:00"}), "it must be SHA-256"),
+        (json!({"mediaType": "application/vnd.oci.image.layer.v1.tar+zstd"}), "tar and tar+gzip"),
+    ] {
+        let mut layout = good();
+        let members = change.as_object().unwrap().clone();
+        layout.layers[0].as_object_mut().unwrap().extend(members);
+        let said = layout.unpack().unwrap_err();
+        assert!(said.contains(what), "{said}");
+    }
+    let mut layout = good();
+    layout.config = json!({"config": {}});
+    assert!(layout.unpack().unwrap_err().contains("says no command"));
+    let mut layout = good();
+    layout.layers.clear();
+    assert!(layout.unpack().unwrap_err().contains("0 layers"));
+    let layout = good();
+    layout.close();
+    let elsewhere = json!({"manifests": [{"platform": {"architecture": "mips", "os": "linux"}}]});
+    fs::write(layout.image().join("index.json"), elsewhere.to_string()).unwrap();
+    let said = unpack(&layout.image(), &layout.rootfs()).unwrap_err().to_string();
+    assert!(said.contains("has no image for linux/"), "{said}");
+    let is_left = |path: &Path| fs::read_dir(path).is_ok();
+    assert!(!is_left(&layout.rootfs()));
+    // Nor is a tree filled that is there already.
+    let layout = good();
+    layout.close();
+    let elsewhere = tempfile::tempdir().unwrap();
+    symlink(elsewhere.path(), layout.rootfs()).unwrap();
+    assert!(unpack(&layout.image(), &layout.rootfs()).is_err());
+    assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+}

@@ -1,0 +1,140 @@
+//! What waits for a disk's thread.
+
+use super::Disk;
+use crate::body::{Body, BodyReader, Standing};
+use crate::disk::block::Block;
+use crate::disk::device::{Completion, Finish};
+use crate::disk::intake::Description;
+use crate::disk::limits::{PURGE_DELAY, QUEUE_BYTES_MAX};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What is to be written.
+pub(in crate::disk) enum Job {
+    Object { description: Description, offered: Offered },
+    Chunk { key: u128, object: u128, number: u32, chunk_bytes: u32, len: usize, block: Block },
+    Head { description: Description, object: u128, total: u64, chunk_bytes: u32, last: Last },
+    Renewal { description: Description, body: Arc<Body> },
+    Drain(Finish),
+    Release,
+    Stop,
+}
+
+impl Job {
+    /// Bytes of what would be new on the disk, where it is that.
+    pub(super) fn new_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Object { offered, .. } => Some(offered.body.total().unwrap_or(0)),
+            Self::Chunk { len, .. } | Self::Head { last: (_, len), .. } => Some(*len as u64),
+            Self::Renewal { description, .. } => Some(description.meta.len() as u64),
+            Self::Drain(_) | Self::Release | Self::Stop => None,
+        }
+    }
+}
+
+/// A body that waits to be written. Where it is dropped before that, it was refused.
+pub(in crate::disk) struct Offered {
+    body: Arc<Body>,
+    generation: Arc<AtomicU32>,
+    /// Its bytes stay.
+    _hold: BodyReader,
+}
+
+impl Offered {
+    /// A body whose bytes `hold` keeps.
+    pub(super) const fn new(body: Arc<Body>, generation: Arc<AtomicU32>, hold: BodyReader) -> Self {
+        Self { body, generation, _hold: hold }
+    }
+
+    pub(super) const fn body(&self) -> &Arc<Body> {
+        &self.body
+    }
+}
+
+impl Drop for Offered {
+    fn drop(&mut self) {
+        if self.body.standing() == Standing::Waits {
+            self.body.set_standing(Standing::Refused(self.generation.load(Relaxed)));
+        }
+    }
+}
+
+/// The last bytes of an object: a block and how much of it they fill.
+pub(in crate::disk) type Last = (Block, usize);
+
+#[derive(Default)]
+pub(super) struct Queue {
+    jobs: VecDeque<Job>,
+    has_purges: bool,
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} jobs", self.jobs.len())
+    }
+}
+
+impl Disk {
+    /// Ends when all that was offered so far has been written.
+    pub fn drain(&self) -> Completion {
+        let (completion, finish) = Completion::new();
+        self.push(Job::Drain(finish), 0);
+        completion
+    }
+
+    /// Tells the thread that there are purges to be made durable.
+    pub(in crate::disk) fn has_purges(&self) {
+        self.queue().has_purges = true;
+        self.more.notify_one();
+    }
+
+    pub(in crate::disk) fn has_room(&self, bytes: u64) -> bool {
+        self.is_writable()
+            && self.queued_bytes.load(Relaxed) + bytes.min(QUEUE_BYTES_MAX / 2) <= QUEUE_BYTES_MAX
+    }
+
+    pub(in crate::disk) fn push(&self, job: Job, bytes: u64) {
+        self.queued_bytes.fetch_add(bytes, Relaxed);
+        self.queue().jobs.push_back(job);
+        self.more.notify_one();
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a job, at most so long.
+    pub(super) fn wait(&self, limit: Duration) {
+        let idle = |queue: &mut Queue| queue.jobs.is_empty();
+        let _ = self.more.wait_timeout_while(self.queue(), limit, idle);
+    }
+
+    /// Drops all that waits; true where the thread was told to stop.
+    pub(super) fn drop_all(&self) -> bool {
+        let mut queue = self.queue();
+        let jobs = std::mem::take(&mut queue.jobs);
+        queue.has_purges = false;
+        drop(queue);
+        self.queued_bytes.store(0, Relaxed);
+        jobs.iter().any(|job| matches!(job, Job::Stop))
+    }
+
+    /// What to do next, once there is something or after this time; and whether there are purges to be
+    /// made durable.
+    pub(super) fn next_job(&self, limit: Duration) -> (Option<Job>, bool) {
+        let queue = self.queue();
+        let idle = |queue: &mut Queue| queue.jobs.is_empty() && !queue.has_purges;
+        let waited = self.more.wait_timeout_while(queue, limit, idle);
+        let (mut queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let has_purges = std::mem::take(&mut queue.has_purges);
+        let job = queue.jobs.pop_front();
+        drop(queue);
+        if has_purges {
+            // Others that come just now share the flush.
+            std::thread::sleep(PURGE_DELAY);
+        }
+        (job, has_purges)
+    }
+}

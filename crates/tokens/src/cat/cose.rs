@@ -1,0 +1,109 @@
+//! COSE messages with one MAC or one signature (RFC 9052).
+
+use crate::denied::Denied;
+use crate::keys::{Keys, Material, first_good, is_mac};
+use crate::limits::DEPTH_MAX;
+use ciborium::Value;
+
+/// Tags of CBOR: a CWT, COSE_Mac0 and COSE_Sign1.
+const CWT: u64 = 61;
+const MAC0: u64 = 17;
+const SIGN1: u64 = 18;
+
+/// Algorithms of COSE (RFC 9053, RFC 8812).
+const HMAC_256: i128 = 5;
+const ES256: i128 = -7;
+const EDDSA: i128 = -8;
+const PS256: i128 = -37;
+const RS256: i128 = -257;
+
+/// Labels of headers.
+const ALGORITHM: i128 = 1;
+const CRITICAL: i128 = 2;
+const KEY_ID: i128 = 4;
+
+/// Reads one item of CBOR, and no more.
+pub(super) fn item(bytes: &[u8]) -> Result<Value, Denied> {
+    let mut rest = bytes;
+    let value = ciborium::de::from_reader_with_recursion_limit(&mut rest, DEPTH_MAX + 4);
+    let value: Value = value.map_err(|_| Denied::Malformed)?;
+    if rest.is_empty() { Ok(value) } else { Err(Denied::Malformed) }
+}
+
+/// The claims of a token whose signature is good.
+pub(super) fn open(token: &[u8], keys: &Keys) -> Result<Value, Denied> {
+    let message = match item(token)? {
+        Value::Tag(CWT, inner) => *inner,
+        other => other,
+    };
+    let Value::Tag(tag, message) = message else { return Err(Denied::Malformed) };
+    let Value::Array(parts) = *message else { return Err(Denied::Malformed) };
+    let Ok([protected, unprotected, payload, signature]) = <[Value; 4]>::try_from(parts) else {
+        return Err(Denied::Malformed);
+    };
+    let (Value::Bytes(protected), Value::Map(unprotected)) = (protected, unprotected) else {
+        return Err(Denied::Malformed);
+    };
+    let (Value::Bytes(payload), Value::Bytes(signature)) = (payload, signature) else {
+        return Err(Denied::Malformed);
+    };
+    let Value::Map(header) = item(&protected)? else { return Err(Denied::Malformed) };
+    if label(&header, CRITICAL)?.is_some() || label(&unprotected, CRITICAL)?.is_some() {
+        return Err(Denied::Claim);
+    }
+    // What is not protected could be anybody's.
+    let algorithm = match label(&header, ALGORITHM)? {
+        Some(Value::Integer(number)) => i128::from(*number),
+        Some(_) => return Err(Denied::Key),
+        None => return Err(Denied::Malformed),
+    };
+    let id = match label(&header, KEY_ID)?.or(label(&unprotected, KEY_ID)?) {
+        None => None,
+        Some(Value::Bytes(id)) => Some(id.as_slice()),
+        Some(_) => return Err(Denied::Malformed),
+    };
+    let context = match tag {
+        MAC0 => "MAC0",
+        SIGN1 => "Signature1",
+        _ => return Err(Denied::Malformed),
+    };
+    let signed = structure(context, protected, &payload)?;
+    first_good(keys.named(id), |key| match (key, algorithm, tag) {
+        (Material::Secret(secret), HMAC_256, MAC0) => {
+            Some(is_mac(&secret.hmac, &signed, &signature))
+        }
+        (Material::P256 { fixed, .. }, ES256, SIGN1) => {
+            Some(fixed.verify_sig(&signed, &signature).is_ok())
+        }
+        (Material::Ed25519(key), EDDSA, SIGN1) => Some(key.verify_sig(&signed, &signature).is_ok()),
+        (Material::Rsa { pss, .. }, PS256, SIGN1) => {
+            Some(pss.verify_sig(&signed, &signature).is_ok())
+        }
+        (Material::Rsa { sha256, .. }, RS256, SIGN1) => {
+            Some(sha256.verify_sig(&signed, &signature).is_ok())
+        }
+        _ => None,
+    })?;
+    item(&payload)
+}
+
+/// What is signed (RFC 9052 §4.4 and §6.3).
+fn structure(context: &str, protected: Vec<u8>, payload: &[u8]) -> Result<Vec<u8>, Denied> {
+    let parts = Value::Array(vec![
+        Value::Text(context.into()),
+        Value::Bytes(protected),
+        Value::Bytes(Vec::new()),
+        Value::Bytes(payload.to_vec()),
+    ]);
+    let mut out = Vec::with_capacity(payload.len() + 64);
+    ciborium::into_writer(&parts, &mut out).map_err(|_| Denied::Malformed)?;
+    Ok(out)
+}
+
+/// The value of a label, which is there once.
+pub(super) fn label(map: &[(Value, Value)], label: i128) -> Result<Option<&Value>, Denied> {
+    let is = |key: &Value| matches!(key, Value::Integer(number) if i128::from(*number) == label);
+    let mut found = map.iter().filter(|(key, _)| is(key)).map(|(_, value)| value);
+    let first = found.next();
+    if found.next().is_some() { Err(Denied::Ambiguous) } else { Ok(first) }
+}

@@ -1,0 +1,20 @@
+//! The bounds of this room, with their reasons.
+
+/// Longest token, and longest signed text. The longest head a node takes is 32 KiB; tokens that
+/// anybody makes are below 2.
+pub const TOKEN_BYTES_MAX: usize = 8 << 10;
+/// Tokens that a verifier remembers as good.
+pub const SEEN_MAX: usize = 16_384;
+/// Keys of a verifier: while they rotate there are two or three.
+pub const KEYS_MAX: usize = 64;
+/// Shortest RSA modulus. Shorter ones have been factored.
+pub const RSA_BITS_MIN: usize = 2048;
+/// Shortest secret of an HMAC in a JSON Web Key (RFC 7518 §3.2). Secrets in plain files may be
+/// shorter, as those of others are.
+pub const HS256_BYTES_MIN: usize = 32;
+/// Patterns of one EdgeAuth token.
+pub const PATTERNS_MAX: usize = 64;
+/// How deep the claims of a token may be nested.
+pub const DEPTH_MAX: usize = 8;
+/// Claims of a token, and entries of a list or a map among them.
+pub const ENTRIES_MAX: usize = 256;

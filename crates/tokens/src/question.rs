@@ -1,0 +1,264 @@
+//! A request, as far as tokens care.
+
+use crate::denied::Denied;
+use crate::limits::TOKEN_BYTES_MAX;
+use crate::text::query_values;
+use freshet_http::fields::Fields;
+use freshet_http::message::RequestHead;
+use freshet_http::path::path_of;
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+/// A request, as far as tokens care.
+#[derive(Clone, Debug)]
+pub struct Question<'a> {
+    /// `http` or `https`.
+    pub scheme: &'a str,
+    /// The authority, as the client wrote it.
+    pub authority: &'a str,
+    /// Path and query, as the client wrote them.
+    pub target: &'a str,
+    /// The method.
+    pub method: &'a str,
+    /// The client's address, where it has one.
+    pub client: Option<IpAddr>,
+    /// Fields of the request; none in examples.
+    pub fields: Option<&'a Fields>,
+    /// Seconds of Unix time.
+    pub now_s: u64,
+}
+
+/// Where a token may be. They are looked at in this order, and there may be one in all.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Source {
+    /// A field of the request; `Authorization` is one of scheme `Bearer`.
+    pub header: Option<String>,
+    /// A cookie.
+    pub cookie: Option<String>,
+    /// A parameter of the query.
+    pub parameter: Option<String>,
+}
+
+impl<'a> Question<'a> {
+    /// A GET without fields or client.
+    pub fn get(scheme: &'a str, authority: &'a str, target: &'a str, now_s: u64) -> Self {
+        Self { scheme, authority, target, method: "GET", client: None, fields: None, now_s }
+    }
+
+    /// The path, without the query.
+    pub fn path(&self) -> &'a str {
+        path_of(self.target)
+    }
+
+    /// The query, without the `?`.
+    pub fn query(&self) -> &'a str {
+        self.target.split_once('?').map_or("", |(_, query)| query)
+    }
+
+    /// The value of a parameter as it was sent; `None` where there is none.
+    ///
+    /// # Errors
+    /// [`Denied::Ambiguous`] where there are several.
+    pub(crate) fn parameter(&self, name: &str) -> Result<Option<&'a str>, Denied> {
+        let mut values = query_values(self.query(), name);
+        let first = values.next();
+        if values.next().is_some() { Err(Denied::Ambiguous) } else { Ok(first) }
+    }
+
+    /// Whether its path can be read in one way only.
+    pub fn has_one_meaning(&self) -> bool {
+        self.decoded_path().is_ok()
+    }
+
+    /// The path with its encoding taken off, where it can be read in one way only: without `//`, `.`
+    /// and `..`, and without anything encoded that has a meaning in a path.
+    pub(crate) fn decoded_path(&self) -> Result<Cow<'a, [u8]>, Denied> {
+        let path = self.path();
+        if !path.starts_with('/') || path.contains("//") || path.contains('\\') {
+            return Err(Denied::Path);
+        }
+        let decoded = crate::text::decode(path).ok_or(Denied::Path)?;
+        let says_more = |byte: &u8| matches!(byte, b'%' | b'\\' | 0);
+        let slashes = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == b'/').count();
+        let is_dots = |segment: &[u8]| matches!(segment, b"." | b"..");
+        if decoded.iter().any(says_more)
+            || slashes(&decoded) != slashes(path.as_bytes())
+            || decoded.split(|byte| *byte == b'/').any(is_dots)
+        {
+            return Err(Denied::Path);
+        }
+        Ok(decoded)
+    }
+}
+
+impl Source {
+    /// The token of a request.
+    ///
+    /// # Errors
+    /// [`Denied::Missing`], [`Denied::Ambiguous`], or [`Denied::Malformed`] where it is too long.
+    pub(crate) fn token<'a>(&'a self, question: &'a Question<'_>) -> Result<Cow<'a, str>, Denied> {
+        let mut found: Option<Cow<'a, str>> = None;
+        let mut note = |token: Cow<'a, str>| match found.replace(token) {
+            None => Ok(()),
+            Some(_) => Err(Denied::Ambiguous),
+        };
+        if let (Some(name), Some(fields)) = (&self.header, question.fields) {
+            for value in fields.get_all(name) {
+                let text = std::str::from_utf8(value).map_err(|_| Denied::Malformed)?.trim();
+                let token = if name.eq_ignore_ascii_case("authorization") {
+                    bearer(text)
+                } else {
+                    Some(text)
+                };
+                token.map(|token| note(Cow::Borrowed(token))).transpose()?;
+            }
+        }
+        if let (Some(name), Some(fields)) = (&self.cookie, question.fields) {
+            for line in fields.get_all("cookie") {
+                let text = std::str::from_utf8(line).map_err(|_| Denied::Malformed)?;
+                for value in text.split(';').filter_map(|pair| named(pair.trim(), name)) {
+                    note(Cow::Borrowed(value.trim_matches('"')))?;
+                }
+            }
+        }
+        if let Some(name) = &self.parameter
+            && let Some(value) = question.parameter(name)?
+        {
+            let text = crate::text::decode(value).ok_or(Denied::Malformed)?;
+            note(match text {
+                Cow::Borrowed(_) => Cow::Borrowed(value),
+                Cow::Owned(bytes) => {
+                    Cow::Owned(String::from_utf8(bytes).map_err(|_| Denied::Malformed)?)
+                }
+            })?;
+        }
+        let token = found.ok_or(Denied::Missing)?;
+        if token.len() > TOKEN_BYTES_MAX { Err(Denied::Malformed) } else { Ok(token) }
+    }
+}
+
+/// The value of `name=value`.
+fn named<'a>(pair: &'a str, name: &str) -> Option<&'a str> {
+    pair.strip_prefix(name)?.strip_prefix('=')
+}
+
+/// The token of an `Authorization` field of scheme `Bearer` (RFC 6750 §2.1).
+fn bearer(text: &str) -> Option<&str> {
+    let (scheme, token) = text.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// Takes tokens out of a request: these parameters of the query, this cookie, and this field.
+pub fn without_token(head: &mut RequestHead, parameters: &[&str], source: &Source) {
+    if let Some((path, query)) = head.target.split_once('?') {
+        let is_kept = |pair: &&str| {
+            let name = pair.split_once('=').map_or(*pair, |(name, _)| name);
+            !parameters.contains(&name)
+        };
+        let kept: Vec<_> = query.split('&').filter(is_kept).collect();
+        if kept.len() != query.split('&').count() {
+            let kept = kept.join("&");
+            head.target = if kept.is_empty() { path.to_owned() } else { format!("{path}?{kept}") };
+        }
+    }
+    if let Some(name) = &source.header {
+        head.fields.remove(name);
+    }
+    if let Some(name) = &source.cookie
+        && let Some(all) = head.fields.joined("cookie")
+        && let Ok(text) = std::str::from_utf8(&all)
+    {
+        // Lines of Cookie are joined with commas, which no cookie has.
+        let pairs = text.split([';', ',']).map(str::trim);
+        let kept: Vec<_> =
+            pairs.filter(|pair| named(pair, name).is_none() && !pair.is_empty()).collect();
+        let kept = kept.join("; ");
+        match kept.is_empty() {
+            true => {
+                head.fields.remove("cookie");
+            }
+            false => head.fields.set("Cookie", kept),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source() -> Source {
+        Source {
+            header: Some("Authorization".into()),
+            cookie: Some("t".into()),
+            parameter: Some("t".into()),
+        }
+    }
+
+    fn token(target: &str, fields: &[(&str, &str)]) -> Result<String, Denied> {
+        let fields: Fields = fields.iter().copied().collect();
+        let question = Question { fields: Some(&fields), ..Question::get("http", "h", target, 0) };
+        source().token(&question).map(Cow::into_owned)
+    }
+
+    #[test]
+    fn a_token_is_found_wherever_it_may_be_and_once_only() {
+        assert_eq!(token("/a?t=x%2Ey&u=1", &[]), Ok("x.y".into()));
+        assert_eq!(token("/a", &[("Authorization", "bearer  x.y")]), Ok("x.y".into()));
+        assert_eq!(token("/a", &[("Cookie", "tt=1; t=\"x\"; u=2")]), Ok("x".into()));
+        assert_eq!(token("/a", &[("Authorization", "Basic eA==")]), Err(Denied::Missing));
+        assert_eq!(token("/a?tt=x", &[("Cookie", "xt=1")]), Err(Denied::Missing));
+        assert_eq!(token("/a?t=x&t=x", &[]), Err(Denied::Ambiguous));
+        assert_eq!(token("/a?t=x", &[("Cookie", "t=x")]), Err(Denied::Ambiguous));
+        assert_eq!(token("/a", &[("Cookie", "t=x"), ("Cookie", "t=y")]), Err(Denied::Ambiguous));
+        assert_eq!(token("/a?t=%zz", &[]), Err(Denied::Malformed));
+        assert_eq!(token("/a?t=%ff", &[]), Err(Denied::Malformed));
+        let long = format!("/a?t={}", "x".repeat(TOKEN_BYTES_MAX + 1));
+        assert_eq!(token(&long, &[]), Err(Denied::Malformed));
+    }
+
+    #[test]
+    fn only_paths_with_one_meaning_have_tokens() {
+        let path =
+            |target| Question::get("http", "h", target, 0).decoded_path().map(Cow::into_owned);
+        assert_eq!(path("/caf%C3%A9/a%20b?x=%2e"), Ok("/café/a b".into()));
+        for target in [
+            "//a",
+            "/a//b",
+            "/a/../b",
+            "/a/./b",
+            "/a/%2e%2e/b",
+            "/a/%2E./b",
+            "/a%2fb",
+            "/a%5Cb",
+            "/a\\b",
+            "/a%00",
+            "/a%252e",
+            "/a%2",
+            "/a%zz",
+            "a",
+            "*",
+            "/..",
+            "/a/%2e",
+        ] {
+            assert_eq!(path(target), Err(Denied::Path), "{target}");
+        }
+    }
+
+    #[test]
+    fn tokens_leave_nothing_behind() {
+        let target = "/a?b=1&t=x&t=y&tt=2".into();
+        let mut head = RequestHead { target, ..RequestHead::default() };
+        head.fields.append("Authorization", "Bearer x");
+        head.fields.append("Cookie", "a=1; t=x");
+        head.fields.append("Cookie", "t=y; b=2");
+        without_token(&mut head, &["t"], &source());
+        assert_eq!(head.target, "/a?b=1&tt=2");
+        assert_eq!(head.fields.get_str("cookie"), Some("a=1; b=2"));
+        assert!(!head.fields.contains("authorization"));
+        head.target = "/a?t=x".into();
+        head.fields.set("Cookie", "t=x");
+        without_token(&mut head, &["t"], &source());
+        assert_eq!(head.target, "/a");
+        assert!(!head.fields.contains("cookie"));
+    }
+}

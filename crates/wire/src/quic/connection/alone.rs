@@ -1,0 +1,113 @@
+//! Datagrams for a purpose of their own: to ask for their size, to answer on the way before, to end.
+
+use super::super::batch::Batch;
+use super::super::error::code;
+use super::super::frame;
+use super::super::packet::{TAG_BYTES, number_bytes, write_head};
+use super::super::route::Route;
+use super::super::space::Level;
+use super::transmit::{Draft, PAYLOAD_BYTES_MIN};
+use super::{Closed, Connection};
+use std::time::Duration;
+
+impl<P: AsRef<[u8]>> Connection<P> {
+    /// Asks whether a larger datagram arrives, in a batch of its own.
+    pub(super) fn probe_size(&mut self, now: Duration, batch: &mut Batch) -> bool {
+        let is_ready = self.is_established
+            && self.path.is_validated
+            && !self.is_done_due
+            && self.handshake.is_none()
+            && self.rtt.is_known()
+            && self.streams.has_bytes();
+        if !is_ready {
+            return false;
+        }
+        let Some(size) = self.path.take_probe(self.peer.datagram_bytes_max) else { return false };
+        let out = &mut batch.bytes;
+        let space = self.space(Level::OneRtt);
+        let number = space.sent.next_number();
+        let number_bytes = number_bytes(number, space.sent.largest_acked);
+        let phase = self.one_rtt.as_ref().is_some_and(|keys| keys.phase());
+        let own = self.own_ids.first();
+        write_head(Level::OneRtt.kind(), (self.peer_ids.active(), &own), phase, number_bytes, out);
+        out.extend_from_slice(number.to_be_bytes().get(8 - number_bytes..).unwrap_or(&[]));
+        let payload_at = out.len();
+        out.push(0x01);
+        out.resize(size, 0);
+        if let Some(keys) = &mut self.one_rtt {
+            keys.seal((number, number_bytes), payload_at, out);
+        }
+        self.note_sent(Level::OneRtt, size, true, true, now);
+        self.path.sent(size);
+        batch.segment_bytes = size;
+        true
+    }
+
+    /// Answers to challenges on the way that was before.
+    pub(super) fn old_responses(&mut self, now: Duration, batch: &mut Batch) -> Option<Route> {
+        if !self.old_path.as_ref().is_some_and(|old| old.has_due()) {
+            return None;
+        }
+        let old = self.old_path.take()?;
+        let route = old.route;
+        let current = std::mem::replace(&mut self.path, old);
+        let size = self.path.datagram_bytes();
+        let bytes = self.datagram(now, size, &mut batch.bytes);
+        self.path.sent(bytes);
+        batch.segment_bytes = bytes;
+        self.old_path = Some(std::mem::replace(&mut self.path, current));
+        (bytes > 0).then_some(route)
+    }
+
+    /// Tells the client that it is over, under all keys it may have (RFC 9000 §10.2.3).
+    pub(super) fn write_close(&mut self, batch: &mut Batch) -> bool {
+        let out = &mut batch.bytes;
+        let room = self.path.room();
+        for level in Level::ALL {
+            let is_of_handshake = level != Level::OneRtt;
+            if !self.has_keys(level) || (!is_of_handshake && !self.is_established) {
+                continue;
+            }
+            let start = out.len();
+            let space = self.space(level);
+            let number = space.sent.next_number();
+            let number_bytes = number_bytes(number, space.sent.largest_acked);
+            let phase = self.one_rtt.as_ref().is_some_and(|keys| keys.phase());
+            let own = self.own_ids.first();
+            let ids = (self.peer_ids.active(), &own);
+            let length_at = write_head(level.kind(), ids, phase, number_bytes, out);
+            out.extend_from_slice(number.to_be_bytes().get(8 - number_bytes..).unwrap_or(&[]));
+            let payload_at = out.len();
+            match self.closed {
+                Some(Closed::ByError(error)) => {
+                    frame::write_close(false, error.code, error.reason, out);
+                }
+                // What the application says is not for who may not be the client.
+                Some(Closed::ByApplication(_)) if is_of_handshake => {
+                    frame::write_close(false, code::APPLICATION_ERROR, "", out);
+                }
+                Some(Closed::ByApplication(code)) => frame::write_close(true, code, "", out),
+                _ => {}
+            }
+            out.resize(out.len().max(payload_at + PAYLOAD_BYTES_MIN) + TAG_BYTES, 0);
+            let draft = Draft {
+                level,
+                number,
+                number_bytes,
+                start,
+                length_at,
+                payload_at,
+                is_eliciting: false,
+                is_counted: false,
+            };
+            let end = out.len();
+            self.seal(draft, end, Duration::ZERO, out);
+        }
+        if out.len() as u64 > room {
+            out.clear();
+        }
+        self.path.sent(out.len());
+        batch.segment_bytes = out.len();
+        !out.is_empty()
+    }
+}

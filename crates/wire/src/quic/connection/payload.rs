@@ -1,0 +1,151 @@
+//! What a packet says.
+
+use super::super::frame;
+use super::super::sent::Carried;
+use super::super::space::Level;
+use super::super::streams::Due;
+use super::super::varint::VARINT_MAX;
+use super::Connection;
+use super::transmit::Allowed;
+use std::time::Duration;
+
+/// A stream frame that would carry less is left for the next packet.
+const STREAM_BYTES_MIN: usize = 16;
+
+impl<P: AsRef<[u8]>> Connection<P> {
+    /// Appends frames up to `limit`. Says whether any asks for an acknowledgement.
+    pub(super) fn payload(
+        &mut self,
+        level: Level,
+        allowed: Allowed,
+        now: Duration,
+        limit: usize,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let space = self.space(level);
+        if space.received.due().is_some() {
+            let room = limit.saturating_sub(out.len());
+            let (ranges, at) = space.received.acknowledge();
+            let delay = (now.saturating_sub(at).as_micros() as u64) >> 3;
+            let largest = ranges.end().map_or(0, |end| end - 1);
+            if frame::write_ack(ranges, delay, room, out) {
+                space.sent.carry(Carried::Ack { largest });
+            }
+        }
+        let mut is_eliciting = false;
+        if allowed.eliciting {
+            is_eliciting |= self.write_crypto(level, limit, out);
+            if level == Level::OneRtt {
+                is_eliciting |= self.write_control(limit, out);
+                if allowed.streams {
+                    is_eliciting |= self.write_streams(limit, out);
+                }
+            }
+        }
+        let space = self.space(level);
+        let needs_ping = space.probes > 0 || (level == Level::OneRtt && space.is_too_silent());
+        if !is_eliciting && needs_ping && out.len() < limit {
+            out.push(0x01);
+            is_eliciting = true;
+        }
+        if is_eliciting {
+            space.probes = space.probes.saturating_sub(1);
+            space.silent = 0;
+        } else {
+            space.silent += 1;
+        }
+        is_eliciting
+    }
+
+    fn write_crypto(&mut self, level: Level, limit: usize, out: &mut Vec<u8>) -> bool {
+        let space = self.space(level);
+        let mut has_written = false;
+        // Type, offset and length.
+        const HEAD_BYTES_MAX: usize = 1 + 4 + 2;
+        while let Some(room) = limit.checked_sub(out.len() + HEAD_BYTES_MAX)
+            && room >= STREAM_BYTES_MIN
+            && let Some(range) = space.crypto_out.next(room as u64, u64::MAX)
+        {
+            let len = range.end - range.start;
+            frame::write_crypto_head(range.start, len as usize, out);
+            space.sent.carry(Carried::Crypto { offset: range.start, len: len as u32 });
+            space.crypto_out.copy(range, out);
+            has_written = true;
+        }
+        has_written
+    }
+
+    /// Frames about the connection and its streams.
+    fn write_control(&mut self, limit: usize, out: &mut Vec<u8>) -> bool {
+        /// More than any of these frames has.
+        const FRAME_BYTES_MAX: usize = 48;
+        let before = out.len();
+        let has_room = |out: &Vec<u8>| out.len() + FRAME_BYTES_MAX <= limit;
+        let [_, _, space] = &mut self.spaces;
+        if self.is_done_due && has_room(out) {
+            self.is_done_due = false;
+            out.push(0x1e);
+            space.sent.carry(Carried::HandshakeDone);
+        }
+        if self.path.is_challenge_due
+            && has_room(out)
+            && let Some(challenge) = &self.path.challenge
+        {
+            self.path.is_challenge_due = false;
+            out.push(0x1a);
+            out.extend_from_slice(&challenge.bytes);
+        }
+        while has_room(out)
+            && let Some(bytes) = self.path.take_response()
+        {
+            out.push(0x1b);
+            out.extend_from_slice(&bytes);
+        }
+        while has_room(out)
+            && let Some((sequence, id, token)) = self.own_ids.take_telling()
+        {
+            frame::write_new_id(sequence, &id, &token, out);
+            space.sent.carry(Carried::NewConnectionId { sequence });
+        }
+        while has_room(out)
+            && let Some(sequence) = self.peer_ids.take_retired()
+        {
+            frame::write_numbers(0x19, &[sequence], out);
+            space.sent.carry(Carried::RetireConnectionId { sequence });
+        }
+        while has_room(out)
+            && let Some((due, kind, numbers, count)) = self.streams.next_due()
+        {
+            frame::write_numbers(kind, numbers.get(..count).unwrap_or(&[]), out);
+            space.sent.carry(match due {
+                Due::MaxData => Carried::MaxData,
+                Due::MaxStreams { is_both_ways } => Carried::MaxStreams { is_both_ways },
+                Due::MaxStreamData(stream) => Carried::MaxStreamData { stream },
+                Due::ResetStream(stream) => Carried::ResetStream { stream },
+                Due::StopSending(stream) => Carried::StopSending { stream },
+            });
+        }
+        out.len() > before
+    }
+
+    fn write_streams(&mut self, limit: usize, out: &mut Vec<u8>) -> bool {
+        const HEAD_BYTES_MAX: usize = frame::stream_head_bytes(VARINT_MAX, VARINT_MAX);
+        let [_, _, space] = &mut self.spaces;
+        let mut has_written = false;
+        while let Some(left) = limit.checked_sub(out.len())
+            && left > STREAM_BYTES_MIN + HEAD_BYTES_MAX
+        {
+            let room = |stream, offset| (left - frame::stream_head_bytes(stream, offset)) as u64;
+            let Some((stream, range, ends)) = self.streams.next_bytes(room) else { break };
+            let len = range.end - range.start;
+            frame::write_stream_head(stream, range.start, len as usize, ends, out);
+            let offset = range.start;
+            if let Some(send) = self.streams.sending_half(stream) {
+                send.buffer.copy(range, out);
+            }
+            space.sent.carry(Carried::Stream { stream, offset, len: len as u32, ends });
+            has_written = true;
+        }
+        has_written
+    }
+}
