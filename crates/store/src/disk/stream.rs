@@ -77,8 +77,7 @@ impl ObjectStream {
         }
         let (object, total, last) = (self.object, self.total, (block, self.filled));
         let chunk_bytes = if self.number == 0 { 0 } else { self.chunk_bytes };
-        let queued = self.filled as u64;
-        self.disk.push(Job::Head { description, object, total, chunk_bytes, last }, queued);
+        self.disk.push(Job::Head { description, object, total, chunk_bytes, last });
         true
     }
 
@@ -88,7 +87,7 @@ impl ObjectStream {
         const BEGUN: Use = Use { hits: 2, was_seen: true };
         let bytes = u64::from(self.chunk_bytes);
         if !self.disk.has_room(bytes) {
-            self.disk.counts.refused_busy.add(1);
+            self.disk.turn_away();
             return false;
         }
         self.disk.admits(bytes, BEGUN)
@@ -103,6 +102,6 @@ impl ObjectStream {
         let (len, number) = (std::mem::take(&mut self.filled), self.number);
         self.number += 1;
         let (key, object, chunk_bytes) = (self.key, self.object, self.chunk_bytes);
-        self.disk.push(Job::Chunk { key, object, number, chunk_bytes, len, block }, len as u64);
+        self.disk.push(Job::Chunk { key, object, number, chunk_bytes, len, block });
     }
 }

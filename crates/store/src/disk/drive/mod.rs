@@ -72,6 +72,8 @@ pub struct Disk {
     queue: Mutex<Queue>,
     more: Condvar,
     queued_bytes: AtomicU64,
+    /// Whether something found too much waiting since there was last room.
+    has_turned_away: AtomicBool,
     identity: AtomicU64,
     budget: Mutex<Option<Arc<Budget>>>,
 }
@@ -131,6 +133,7 @@ impl Disk {
             queue: Mutex::default(),
             more: Condvar::new(),
             queued_bytes: AtomicU64::new(0),
+            has_turned_away: AtomicBool::new(false),
             identity: AtomicU64::new(0),
             budget: Mutex::default(),
         })
@@ -223,13 +226,13 @@ impl Disk {
         let hold = body.reader(..);
         // Evicted since: its bytes are gone.
         if !body.holds(0..total) || !self.has_room(total) {
-            self.counts.refused_busy.add(1);
+            self.turn_away();
             return false;
         }
         body.set_standing(Standing::Waits);
         let generation = Arc::clone(&self.common.generation);
         let offered = Offered::new(Arc::clone(body), generation, hold);
-        self.push(Job::Object { description, offered }, total);
+        self.push(Job::Object { description, offered });
         true
     }
 
@@ -240,7 +243,7 @@ impl Disk {
         let wanted = Use { hits: 2, was_seen: true };
         let is_taken = description.fits() && self.has_room(bytes) && self.admits(bytes, wanted);
         if is_taken {
-            self.push(Job::Renewal { description, body: Arc::clone(body) }, bytes);
+            self.push(Job::Renewal { description, body: Arc::clone(body) });
         }
         is_taken
     }
@@ -255,7 +258,7 @@ impl Disk {
     pub(super) fn release(&self) {
         self.is_writable.store(false, Relaxed);
         self.is_released.store(true, Relaxed);
-        self.push(Job::Release, 0);
+        self.push(Job::Release);
     }
 
     /// Whether [`Disk::release`] was called: purges are the other process' to keep.
@@ -264,7 +267,7 @@ impl Disk {
     }
 
     pub(super) fn stop(&self) {
-        self.push(Job::Stop, 0);
+        self.push(Job::Stop);
     }
 
     fn set_health(&self, health: Health) {

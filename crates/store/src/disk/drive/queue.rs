@@ -80,7 +80,7 @@ impl Disk {
     /// Ends when all that was offered so far has been written.
     pub fn drain(&self) -> Completion {
         let (completion, finish) = Completion::new();
-        self.push(Job::Drain(finish), 0);
+        self.push(Job::Drain(finish));
         completion
     }
 
@@ -95,8 +95,23 @@ impl Disk {
             && self.queued_bytes.load(Relaxed) + bytes.min(QUEUE_BYTES_MAX / 2) <= QUEUE_BYTES_MAX
     }
 
-    pub(in crate::disk) fn push(&self, job: Job, bytes: u64) {
-        self.queued_bytes.fetch_add(bytes, Relaxed);
+    /// Counts what found no room. It may come again once there is some.
+    pub(in crate::disk) fn turn_away(&self) {
+        self.counts.refused_busy.add(1);
+        self.has_turned_away.store(true, Relaxed);
+    }
+
+    /// A job is done that so many bytes waited with. Once half of the queue is free, what was turned away
+    /// is worth offering again: without that it would wait until the log reclaims something.
+    pub(super) fn leave(&self, bytes: u64) {
+        let left = self.queued_bytes.fetch_sub(bytes, Relaxed) - bytes;
+        if left <= QUEUE_BYTES_MAX / 2 && self.has_turned_away.swap(false, Relaxed) {
+            self.common.begin_generation();
+        }
+    }
+
+    pub(in crate::disk) fn push(&self, job: Job) {
+        self.queued_bytes.fetch_add(job.new_bytes().unwrap_or(0), Relaxed);
         self.queue().jobs.push_back(job);
         self.more.notify_one();
     }
@@ -117,7 +132,7 @@ impl Disk {
         let jobs = std::mem::take(&mut queue.jobs);
         queue.has_purges = false;
         drop(queue);
-        self.queued_bytes.store(0, Relaxed);
+        self.leave(jobs.iter().filter_map(Job::new_bytes).sum());
         jobs.iter().any(|job| matches!(job, Job::Stop))
     }
 

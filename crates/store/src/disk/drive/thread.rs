@@ -179,7 +179,7 @@ impl Disk {
                     };
                     // It is charged before it is no longer what waits.
                     writer.charge(0);
-                    self.queued_bytes.fetch_sub(bytes.unwrap_or(0), Relaxed);
+                    self.leave(bytes.unwrap_or(0));
                     result
                 }
                 None => Ok(()),
