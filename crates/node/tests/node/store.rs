@@ -152,7 +152,7 @@ fn drain(node: &TestNode) {
 fn what_memory_serves_is_on_the_disk_however_often_the_log_wraps() {
     const HOT: u64 = 30;
     for keeps in [false, true] {
-        run_within(Duration::from_secs(120), async {
+        run_within(Duration::from_secs(300), async {
             let folder = tempfile::tempdir().unwrap();
             let origin = Origin::serve(|asked| {
                 let (kind, seed) = asked.target()[1..].split_once('/').unwrap();
