@@ -21,6 +21,7 @@ mod nodes;
 #[cfg(feature = "lab")]
 mod plan;
 mod reload;
+mod route;
 #[cfg(feature = "router")]
 mod router;
 #[cfg(not(feature = "router"))]
@@ -93,6 +94,8 @@ enum Command {
     #[cfg(feature = "lab")]
     /// Plan capacity, cost, energy and endurance.
     Plan(plan::Arguments),
+    /// Send clients to the nodes that are best for them, over HTTP and DNS.
+    Route(route::Arguments),
     /// Break out a mobile network's traffic at its edge.
     Router(router::Arguments),
     /// Serve apps at the edge of a mobile network (ETSI MEC).
@@ -133,6 +136,7 @@ fn main() -> ExitCode {
         Command::Origins(arguments) => control::origins(arguments),
         #[cfg(feature = "lab")]
         Command::Plan(arguments) => plan::run(arguments),
+        Command::Route(arguments) => route::run(arguments),
         Command::Router(arguments) => router::run(arguments),
         Command::Mec(arguments) => mec::run(arguments),
         Command::Store(arguments) => store::run(arguments),

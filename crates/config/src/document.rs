@@ -1,6 +1,6 @@
 //! A configuration text brought to typed values, with every mistake named at its place.
 
-use super::keys::{self, Key, Kind};
+use super::keys::{self, Key, Keys, Kind};
 use super::mistake::{Mistake, Place};
 use freshet_base::units;
 use std::ops::Range;
@@ -25,8 +25,9 @@ pub enum Value {
 }
 
 /// The values a text gave, or those of one of its sites over those of the top level.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Document {
+    keys: &'static Keys,
     own: Arc<Layer>,
     below: Option<Arc<Layer>>,
     sites: Vec<Arc<Layer>>,
@@ -69,25 +70,47 @@ impl Values {
     }
 }
 
+impl Default for Document {
+    /// `freshet.toml` without a word in it.
+    fn default() -> Self {
+        Self::of(&keys::NODE)
+    }
+}
+
 impl Document {
-    /// Reads `text`. All mistakes are reported, not the first.
+    fn of(keys: &'static Keys) -> Self {
+        Self { keys, own: Arc::default(), below: None, sites: Vec::new() }
+    }
+
+    /// Reads `text` as `freshet.toml`; as [`Document::parse_by`].
     ///
     /// # Errors
     /// The list of mistakes, in order of place.
     pub fn parse(text: &str) -> Result<Self, Vec<Mistake>> {
+        Self::parse_by(&keys::NODE, text)
+    }
+
+    /// Reads `text` against a table of keys. All mistakes are reported, not the first.
+    ///
+    /// # Errors
+    /// The list of mistakes, in order of place.
+    pub fn parse_by(keys: &'static Keys, text: &str) -> Result<Self, Vec<Mistake>> {
         let (root, errors) = DeTable::parse_recoverable(text);
         let mut mistakes: Vec<Mistake> = errors
             .iter()
             .map(|error| mistake(error.span().unwrap_or(0..0), error.message().to_owned(), None))
             .collect();
-        let mut out = Self::default();
+        let mut out = Self::of(keys);
         if mistakes.is_empty() {
             let whole = Place::default();
-            out.own = Arc::new(Layer::read(root.get_ref(), Scope::Node, whole, &mut mistakes));
-            for site in root.get_ref().get("site").map_or(&[][..], |sites| rows_of(sites)) {
+            let scope = Scope::Whole(keys);
+            out.own = Arc::new(Layer::read(root.get_ref(), scope, whole, &mut mistakes));
+            let sites = root.get_ref().get("site").filter(|_| keys.has_sites);
+            for site in sites.map_or(&[][..], |sites| rows_of(sites)) {
                 if let DeValue::Table(table) = site.get_ref() {
                     let place = site.span().into();
-                    out.sites.push(Arc::new(Layer::read(table, Scope::Site, place, &mut mistakes)));
+                    let scope = Scope::Site(keys);
+                    out.sites.push(Arc::new(Layer::read(table, scope, place, &mut mistakes)));
                 }
             }
         }
@@ -103,7 +126,7 @@ impl Document {
     /// # Errors
     /// What is wrong with the text.
     pub fn set(&mut self, path: &str, text: &str) -> Result<(), String> {
-        let key = keys::find(path).expect("flags name keys of the table");
+        let key = self.keys.find(path).expect("flags name keys of the table");
         let value = from_text(key, text)?;
         Arc::make_mut(&mut self.own).values.insert(key.path, value, Place::default());
         Ok(())
@@ -116,10 +139,11 @@ impl Document {
     pub fn push(&mut self, table: &str, values: &[(&str, &str)]) -> Result<(), String> {
         let mut row = Values::default();
         for (name, text) in values {
-            let key = keys::find(&format!("{table}[].{name}")).expect("flags name known keys");
+            let path = format!("{table}[].{name}");
+            let key = self.keys.find(&path).expect("flags name known keys");
             row.insert(key.path, from_text(key, text)?, Place::default());
         }
-        let table = keys::table(table).expect("flags name known tables");
+        let table = self.keys.table(table).expect("flags name known tables");
         Arc::make_mut(&mut self.own).push(table, row);
         Ok(())
     }
@@ -127,7 +151,8 @@ impl Document {
     /// Every value in the order of the table of keys, defaults included: `given` says whether the text
     /// or a flag gave it. Keys of `[[x]]` tables come once for each row, with its number.
     pub fn each(&self, mut see: impl FnMut(&'static Key, Option<usize>, Value, bool)) {
-        for key in keys::KEYS.iter().filter(|key| !key.path.starts_with("site[].")) {
+        let is_layered = |key: &&Key| self.keys.has_sites && key.path.starts_with("site[].");
+        for key in self.keys.list.iter().filter(|key| !is_layered(key)) {
             match key.path.split_once("[].") {
                 None => see(key, None, self.value(key.path), self.has(key.path)),
                 Some((table, _)) => {
@@ -157,7 +182,7 @@ impl Document {
 
     /// The value at `path`, or its default from the table.
     pub fn value(&self, path: &str) -> Value {
-        let key = keys::find(path).expect("only keys of the table are asked for");
+        let key = self.keys.find(path).expect("only keys of the table are asked for");
         let below = || self.below.as_ref().and_then(|below| below.values.get(path));
         self.own.values.get(path).or_else(below).cloned().unwrap_or_else(|| default(key))
     }
@@ -170,18 +195,20 @@ impl Document {
             .or_else(below)
             .into_iter()
             .flatten()
-            .map(|values| Row { values })
+            .map(|values| Row { keys: self.keys, values })
             .collect()
     }
 
     /// The rows of `[[table]]` without those of the top level, where this is a site.
     pub fn own_rows(&self, table: &str) -> Vec<Row<'_>> {
-        self.own.table(table).into_iter().flatten().map(|values| Row { values }).collect()
+        let rows = self.own.table(table).into_iter().flatten();
+        rows.map(|values| Row { keys: self.keys, values }).collect()
     }
 
     /// The sites, each over the top level, in the order of the text.
     pub fn sites(&self) -> impl Iterator<Item = Self> {
         self.sites.iter().map(|site| Self {
+            keys: self.keys,
             own: Arc::clone(site),
             below: Some(Arc::clone(&self.own)),
             sites: Vec::new(),
@@ -198,7 +225,8 @@ impl Layer {
                 out.values.insert(key.path, value, place);
             }
             Found::Table(row) => {
-                out.push(keys::table(path).expect("walk names tables that there are"), row);
+                let table = scope.keys().table(path);
+                out.push(table.expect("walk names tables that there are"), row);
             }
         });
         out
@@ -220,6 +248,7 @@ impl Layer {
 
 /// One `[[table]]`.
 pub struct Row<'a> {
+    keys: &'static Keys,
     values: &'a Values,
 }
 
@@ -236,7 +265,7 @@ impl Row<'_> {
 
     /// The value of this key, or its default.
     pub fn value(&self, path: &str) -> Value {
-        let key = keys::find(path).expect("only keys of the table are asked for");
+        let key = self.keys.find(path).expect("only keys of the table are asked for");
         self.values.get(path).cloned().unwrap_or_else(|| default(key))
     }
 }
@@ -283,30 +312,37 @@ impl Value {
     }
 }
 
-/// Where in a text a table stands.
-#[derive(Clone, Copy, Eq, PartialEq)]
+/// Where in a text a table stands, and the keys of the text.
+#[derive(Clone, Copy)]
 enum Scope {
     /// At the top level.
-    Node,
+    Whole(&'static Keys),
     /// In a `[[site]]`.
-    Site,
+    Site(&'static Keys),
 }
 
 impl Scope {
+    fn keys(self) -> &'static Keys {
+        match self {
+            Self::Whole(keys) | Self::Site(keys) => keys,
+        }
+    }
+
     /// The key at this path, where one may stand there.
     fn find(self, path: &str) -> Option<&'static Key> {
         match self {
-            Self::Node => keys::find(path),
-            Self::Site => keys::find(&format!("site[].{path}"))
-                .or_else(|| keys::find(path).filter(|key| key.is_per_site)),
+            Self::Whole(keys) => keys.find(path),
+            Self::Site(keys) => keys
+                .find(&format!("site[].{path}"))
+                .or_else(|| keys.find(path).filter(|key| key.is_per_site)),
         }
     }
 
     /// The paths of the keys that may stand there.
     fn paths(self) -> impl Iterator<Item = &'static str> {
-        keys::KEYS.iter().filter_map(move |key| match self {
-            Self::Node => Some(key.path),
-            Self::Site => {
+        self.keys().list.iter().filter_map(move |key| match self {
+            Self::Whole(_) => Some(key.path),
+            Self::Site(_) => {
                 key.path.strip_prefix("site[].").or_else(|| key.is_per_site.then_some(key.path))
             }
         })
@@ -348,7 +384,7 @@ fn walk(
             DeValue::Array(items) if scope.has_prefix(&table_path) => {
                 for item in items {
                     if let DeValue::Table(inner) = item.get_ref() {
-                        if path == "site" {
+                        if scope.keys().has_sites && path == "site" {
                             continue;
                         }
                         let mut row = Values { place: item.span().into(), ..Values::default() };
@@ -389,7 +425,9 @@ fn unknown(
     path: &str,
     prefix: &str,
 ) -> Mistake {
-    if scope == Scope::Site && Scope::Node.has_prefix(path) {
+    if let Scope::Site(keys) = scope
+        && Scope::Whole(keys).has_prefix(path)
+    {
         let message = format!("`{path}` holds for the whole node");
         return mistake(name.span(), message, Some("write it above the first `[[site]]`".into()));
     }
@@ -399,7 +437,7 @@ fn unknown(
         .map(|rest| rest.split(['.', '[']).next().expect("split gives at least one part"));
     let help = match keys::nearest(name.get_ref(), level) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => "`freshet keys` lists every key".to_owned(),
+        None => scope.keys().listed_by.to_owned(),
     };
     mistake(name.span(), format!("there is no key `{path}`"), Some(help))
 }

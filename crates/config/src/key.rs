@@ -1,5 +1,8 @@
 //! What a key of the table is.
 
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
 /// What a key's value must be.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
@@ -39,13 +42,39 @@ pub struct Key {
     pub is_per_site: bool,
 }
 
+/// Every key of one program's file.
+#[derive(Debug)]
+pub struct Keys {
+    /// In the order of the reference page.
+    pub list: &'static [Key],
+    /// What is said to who wrote a key that there is not.
+    pub listed_by: &'static str,
+    /// Whether a `[[site]]` may have keys of the top level.
+    pub has_sites: bool,
+    by_path: OnceLock<HashMap<&'static str, &'static Key>>,
+}
+
+impl Keys {
+    /// A table of these keys.
+    pub const fn new(list: &'static [Key], listed_by: &'static str, has_sites: bool) -> Self {
+        Self { list, listed_by, has_sites, by_path: OnceLock::new() }
+    }
+
+    /// The key of this path. O(1): a file may have ten thousand sites.
+    pub fn find(&self, path: &str) -> Option<&'static Key> {
+        let by_path = || self.list.iter().map(|key| (key.path, key)).collect();
+        self.by_path.get_or_init(by_path).get(path).copied()
+    }
+
+    /// The name of a `[[table]]` that there is.
+    pub fn table(&self, name: &str) -> Option<&'static str> {
+        let names = self.list.iter().filter_map(|key| key.path.split_once("[]."));
+        names.map(|(table, _)| table).find(|known| *known == name)
+    }
+}
+
 /// A key that holds for the whole node.
-pub(super) const fn key(
-    path: &'static str,
-    kind: Kind,
-    default: &'static str,
-    help: &'static str,
-) -> Key {
+pub const fn key(path: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Key {
     Key { path, kind, default, help, is_per_site: false }
 }
 

@@ -3,16 +3,17 @@
 //! Parsing, defaults, messages, `--help` and the reference page all read this table. `[[x]]` tables
 //! may appear any number of times; their keys are written `x[].key`.
 
-pub use super::key::{Key, Kind};
+pub use super::key::{Key, Keys, Kind, key};
 pub use super::nearest::nearest;
 
 use super::acme_keys as acme;
-use super::key::{COUNT, joined, key, per_site};
+use super::key::{COUNT, joined, per_site};
 use super::rule_keys as rules;
-use std::collections::HashMap;
-use std::sync::LazyLock;
 
-/// The table, in the order of the reference page.
+/// The table of `freshet.toml`.
+pub static NODE: Keys = Keys::new(KEYS, "`freshet keys` lists every key", true);
+
+/// Its keys, in the order of the reference page.
 pub const KEYS: &[Key] = &joined::<
     { FIRST.len() + rules::KEYS.len() + LAST.len() + acme::KEYS.len() },
 >(&[FIRST, rules::KEYS, LAST, acme::KEYS]);
@@ -866,17 +867,9 @@ const LAST: &[Key] = &[
     ),
 ];
 
-/// The key of this path. O(1): a file may have ten thousand sites.
+/// The key of `freshet.toml` of this path. O(1).
 pub fn find(path: &str) -> Option<&'static Key> {
-    static BY_PATH: LazyLock<HashMap<&str, &Key>> =
-        LazyLock::new(|| KEYS.iter().map(|key| (key.path, key)).collect());
-    BY_PATH.get(path).copied()
-}
-
-/// The name of a `[[table]]` that there is.
-pub fn table(name: &str) -> Option<&'static str> {
-    let names = KEYS.iter().filter_map(|key| key.path.split_once("[].")).map(|(table, _)| table);
-    names.into_iter().find(|known| *known == name)
+    NODE.find(path)
 }
 
 #[cfg(test)]

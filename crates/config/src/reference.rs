@@ -1,6 +1,6 @@
-//! The reference page of `freshet.toml`, written from the table of keys.
+//! The reference page of `freshet.toml`, or of another program's file, written from its table of keys.
 
-use super::keys::{KEYS, Key, Kind};
+use super::keys::{Key, Keys, Kind, NODE};
 use std::fmt::Write as _;
 
 /// The page as Markdown, the text of `docs/configuration.md`.
@@ -12,8 +12,16 @@ pub fn markdown() -> String {
          Keys with \"yes\" under site may also stand in a `[[site]]`, as `[site.cache]` or\n\
          `[[site.origin]]`, and hold for that site then; [sites.md](sites.md) shows how.\n",
     );
-    let mut section = None;
-    for key in KEYS {
+    out.push_str(&tables(&NODE));
+    out
+}
+
+/// A table for each table of a file.
+pub fn tables(keys: &Keys) -> String {
+    let (mut out, mut section) = (String::new(), None);
+    let (head, rule) =
+        if keys.has_sites { ("| default | site |", "|---|---|") } else { ("| default |", "|---|") };
+    for key in keys.list {
         let (table, name) = split(key);
         if section != Some(table) {
             section = Some(table);
@@ -22,16 +30,17 @@ pub fn markdown() -> String {
                 (table, true) => format!("`[[{table}]]`, any number of times"),
                 (table, false) => format!("`[{table}]`"),
             };
-            let _ = write!(
-                out,
-                "\n## {heading}\n\n| key | value | default | site | |\n|---|---|---|---|---|\n"
-            );
+            let _ = write!(out, "\n## {heading}\n\n| key | value {head} |\n|---|---{rule}---|\n");
         }
         let default =
             if key.default.is_empty() { "–".to_owned() } else { format!("`{}`", key.default) };
         let help = key.help.replace('|', "\\|");
-        let site = if key.is_per_site { "yes" } else { "" };
-        let _ = writeln!(out, "| `{name}` | {} | {default} | {site} | {help} |", kind(key.kind));
+        let site = match (keys.has_sites, key.is_per_site) {
+            (true, true) => " yes |",
+            (true, false) => "  |",
+            (false, _) => "",
+        };
+        let _ = writeln!(out, "| `{name}` | {} | {default} |{site} {help} |", kind(key.kind));
     }
     out
 }

@@ -10,7 +10,7 @@ const FLOORS: [&[&str]; 10] = [
     &["net", "store", "tokens"],
     &["origin", "cache", "vcl", "media"],
     &["config", "acme"],
-    &["content"],
+    &["content", "route"],
     &["node"],
     &["router"],
     &["lab", "plan", "admin", "mec"],
@@ -22,7 +22,7 @@ const SIDEWAYS: [(&str, &str); 1] = [("wire", "http")];
 
 /// What each room may use. Narrower than the floors where a room has no business below: the sans-I/O
 /// rooms never see a socket, the index never sees a connection, an origin never sees an object.
-const ALLOWED: [(&str, &[&str]); 26] = [
+const ALLOWED: [(&str, &[&str]); 27] = [
     ("base", &[]),
     ("report", &[]),
     ("fleet", &[]),
@@ -64,11 +64,12 @@ const ALLOWED: [(&str, &[&str]); 26] = [
     ),
     ("mec", &["base", "http", "wire", "net", "origin", "node", "router", "package"]),
     ("router", &["base"]),
+    ("route", &["base", "net", "origin", "config"]),
     (
         "cli",
         &[
             "base", "http", "wire", "store", "net", "cache", "origin", "vcl", "media", "config",
-            "node", "lab", "plan", "admin", "mec", "router", "report", "fleet", "acme",
+            "node", "lab", "plan", "admin", "mec", "router", "report", "fleet", "acme", "route",
         ],
     ),
     (

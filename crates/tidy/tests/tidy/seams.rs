@@ -14,7 +14,7 @@ struct Seam {
     advice: &'static str,
 }
 
-const SEAMS: [Seam; 5] = [
+const SEAMS: [Seam; 6] = [
     Seam {
         within: "crates/node/src/session/",
         but: &[],
@@ -45,6 +45,12 @@ const SEAMS: [Seam; 5] = [
         but: &[],
         never: &["crate::disk"],
         advice: "a body knows a `Source`, and never what that is",
+    },
+    Seam {
+        within: "crates/route/src/decision/",
+        but: &[],
+        never: &["tokio", "std::fs", "Instant", "now()", "crate::live", "crate::serve"],
+        advice: "where a client is sent is a value: time, health and places are handed in",
     },
 ];
 

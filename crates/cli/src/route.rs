@@ -1,0 +1,155 @@
+//! `freshet route`: a router that sends clients to nodes.
+
+use crate::text::{self, print};
+use anyhow::{Context, Result, anyhow, bail};
+use clap::{Args, Subcommand};
+use freshet_base::clock::UnixMillis;
+use freshet_config::mistake::render;
+use freshet_route::config::{self, Config};
+use freshet_route::live::Routing;
+use freshet_route::measure::{made_up, measure};
+use freshet_route::redirect::{self, Request};
+use freshet_route::serve::{Reloaded, Router};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Send clients to the nodes that are best for them.
+#[derive(Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "HUP has the configuration read again. docs/routing.md says how to set it up."
+)]
+pub(crate) struct Arguments {
+    /// Configuration of the router to run.
+    #[arg(long, value_name = "FILE", required = true)]
+    config: Option<PathBuf>,
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Check a configuration and the files it names, and touch nothing.
+    Check {
+        /// Configuration.
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+    },
+    /// Say where a client would be sent, and why; with all nodes taken to be up.
+    Explain {
+        /// The client's address.
+        client: IpAddr,
+        /// What it asks for, as http://www.example/a.html.
+        url: String,
+        /// Configuration.
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+    },
+    /// Measure how many decisions one core makes, and how much memory the networks take.
+    Bench {
+        /// Configuration; without one, 256 nodes in 16 regions.
+        #[arg(long, value_name = "FILE", conflicts_with = "prefixes")]
+        config: Option<PathBuf>,
+        /// Networks of the table that is made up.
+        #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+        prefixes: usize,
+        /// Decisions to make.
+        #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+        decisions: u64,
+    },
+}
+
+/// Runs a router, or what else was asked for.
+///
+/// # Errors
+/// What is wrong with the configuration, or what this machine refused.
+pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
+    match (arguments.what, arguments.config) {
+        (Some(What::Check { config }), _) => {
+            let routing = Routing::new(read(&config)?, None).map_err(anyhow::Error::msg)?;
+            let table = &routing.table;
+            print(&format!(
+                "{}: good: regions {}, nodes {}, zones {}, networks {}\n",
+                config.display(),
+                table.regions().len(),
+                table.nodes().len(),
+                table.zones().len(),
+                table.prefixes().len()
+            ))?;
+        }
+        (Some(What::Explain { client, url, config }), _) => {
+            let routing = Routing::new(read(&config)?, None).map_err(anyhow::Error::msg)?;
+            let request = Request::of_url(&url, client)
+                .ok_or_else(|| anyhow!("`{url}` is no URL: write http://www.example/a.html"))?;
+            let lines = redirect::explain(&routing, &request, UnixMillis::now());
+            print(&format!("{}\n", lines.join("\n")))?;
+        }
+        (Some(What::Bench { config, prefixes, decisions }), _) => {
+            let table = match config {
+                Some(config) => read(&config)?.table,
+                None => made_up(prefixes),
+            };
+            let figures = measure(&table, decisions);
+            print(&format!(
+                "{} networks take {:.1} MB\n{:.0} decisions a second on one core, {:.2} µs each\n",
+                figures.prefixes,
+                figures.prefix_bytes as f64 / 1e6,
+                figures.per_second(),
+                1e6 / figures.per_second()
+            ))?;
+        }
+        (None, path) => serve(&path.context("--config is missing")?)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(path: &Path) -> Result<Config> {
+    let text = text::read(path)?;
+    let shown = path.display().to_string();
+    config::read(&text).map_err(|wrong| anyhow!("{}", render(&shown, &text, &wrong).trim_end()))
+}
+
+/// Serves until it is told to end.
+fn serve(path: &Path) -> Result<()> {
+    crate::serve::log();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        // First of all: unhandled, HUP would end a process that is about to start.
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hang_up)] = kinds.map(signal) else {
+            bail!("signals cannot be listened for");
+        };
+        let router = Router::start(read(path)?).map_err(anyhow::Error::msg)?;
+        for address in router.addresses() {
+            tracing::info!("redirects at {address}");
+        }
+        if let Some(address) = router.admin() {
+            tracing::info!("the admin interface is at {address}");
+        }
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            () = reload_on(&mut hang_up, &router, path) => {}
+        }
+        Ok(())
+    })
+}
+
+/// Has the configuration read again with each signal; what is wrong leaves the old one in force.
+async fn reload_on(signals: &mut Signal, router: &Router, path: &Path) {
+    while signals.recv().await.is_some() {
+        let reloaded =
+            read(path).and_then(|config| router.reload(config).map_err(anyhow::Error::msg));
+        match reloaded {
+            Ok(Reloaded::Whole) => tracing::info!("the configuration was read again"),
+            Ok(Reloaded::ButAddresses) => tracing::warn!(
+                "the configuration was read again; workers and addresses to listen on need a restart"
+            ),
+            Err(error) => tracing::error!("nothing was changed: {error:#}"),
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Bounds on what clients may cost.
+
+use freshet_net::places::Patience;
+use std::time::Duration;
+
+/// Clients of one worker: requests are short and have no bodies that matter. A connection between
+/// requests gives its place to a new one where there is none.
+pub(crate) const CLIENTS: Patience = Patience {
+    connections_max: 4096,
+    silence_max: Duration::from_secs(15),
+    request_time_max: Duration::from_secs(10),
+    send_silence_max: Duration::from_secs(10),
+    request_bytes_max: 64 << 10,
+};
+
+/// Clients of the admin interface.
+pub(crate) const ADMIN: Patience = Patience { connections_max: 64, ..CLIENTS };
+
+/// How long a handshake of TLS may take.
+pub(crate) const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+
+/// Handshakes of one worker at a time; what comes beyond waits to be accepted.
+pub(crate) const HANDSHAKES_MAX: usize = 1024;
+
+/// How long to wait after a listener failed, before it is tried again.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+
+/// Period of the keys of session tickets.
+pub(crate) const TICKETS_PERIOD: Duration = Duration::from_secs(12 * 3600);

@@ -1,0 +1,105 @@
+//! Redirects.
+
+use super::door::{Client, From};
+use super::{Door, Entrance, Shared};
+use crate::limits::CLIENTS;
+use crate::redirect::{self, Reply, Request};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{ConnectInfo, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::response::Response;
+use freshet_base::clock::UnixMillis;
+use freshet_net::places::Places;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// Answers at all entrances until it is stopped.
+pub(super) async fn serve(
+    shared: Arc<Shared>,
+    entrances: Vec<Entrance>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let places = Places::new(CLIENTS);
+    let mut serving = JoinSet::new();
+    for entrance in entrances {
+        let door = Door::open(entrance, Arc::clone(&places));
+        let service = Router::new().fallback(answer).with_state(Arc::clone(&shared));
+        let service = service.into_make_service_with_connect_info::<From>();
+        serving.spawn(async move { axum::serve(door, service).await });
+    }
+    let _ = stopped.changed().await;
+}
+
+async fn answer(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(From(client)): ConnectInfo<From>,
+    request: axum::extract::Request,
+) -> Response {
+    let Some(client) = client else { return Response::new(Body::empty()) };
+    client.place.begin_work();
+    let headers = request.headers();
+    let authority = request.uri().authority().map(|authority| authority.as_str());
+    let is_reading = [Method::GET, Method::HEAD].contains(request.method());
+    let reply = redirect::answer(
+        &shared.routing.load(),
+        &Request {
+            is_reading,
+            is_secure: client.is_secure,
+            host: authority.or_else(|| text(headers, &header::HOST)).unwrap_or_default(),
+            target: request.uri().path_and_query().map_or("/", |target| target.as_str()),
+            client: client_of(&client, headers),
+            cookie: text(headers, &header::COOKIE).unwrap_or_default(),
+        },
+        UnixMillis::now(),
+    );
+    client.place.end_work();
+    response(&reply)
+}
+
+fn response(reply: &Reply) -> Response {
+    let mut response = Response::new(Body::empty());
+    let status = StatusCode::from_u16(reply.status);
+    *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let fields = response.headers_mut();
+    // The next client, or the same one later, may be sent elsewhere.
+    fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    for (name, value) in [(header::LOCATION, &reply.location), (header::SET_COOKIE, &reply.cookie)]
+    {
+        if let Some(value) = value.as_ref().and_then(|text| HeaderValue::from_str(text).ok()) {
+            fields.insert(name, value);
+        }
+    }
+    if reply.status == 503 {
+        fields.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+    }
+    response
+}
+
+/// A field that is there once; of several, none counts.
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?.to_str().ok()?;
+    values.next().is_none().then_some(value)
+}
+
+/// Who asks: the peer, or who the last proxy that is believed speaks for. Read from the end: what is
+/// further in front may be the client's own words.
+fn client_of(client: &Client, headers: &HeaderMap) -> IpAddr {
+    let mut nearest = client.peer.ip().unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
+    if !client.trusted.contains(client.peer) {
+        return nearest;
+    }
+    let lines = headers.get_all("x-forwarded-for").iter().filter_map(|line| line.to_str().ok());
+    let named: Vec<_> = lines.flat_map(|line| line.split(',')).collect();
+    for one in named.iter().rev() {
+        let Ok(address) = one.trim().parse() else { break };
+        nearest = address;
+        if !client.trusted.networks.iter().any(|network| network.contains(address)) {
+            break;
+        }
+    }
+    nearest
+}
