@@ -204,12 +204,13 @@ fn read(path: &Path) -> Result<Config> {
 }
 
 fn check(config: &Config) -> Result<()> {
+    use freshet_router::app::{Apps, Numbered};
     use freshet_router::rule::check;
     let Some(path) = &config.rules else { return Ok(()) };
     let text = text::read(path)?;
     let value = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
-    let checked =
-        check::read(value).and_then(|rules| check::check(&rules, &config.apps, &config.names()));
+    let apps = Apps::restored(config.apps.clone(), &Numbered::default())?;
+    let checked = check::read(value).and_then(|rules| check::check(&rules, &apps, &config.names()));
     if let Err(mistakes) = checked {
         let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
         bail!("{}:\n{}", path.display(), lines.join("\n"));

@@ -22,7 +22,9 @@
 //!     "trafficRuleId": "local", "filterType": "FLOW", "priority": 1, "state": "ACTIVE",
 //!     "trafficFilter": [{"dstAddress": ["192.0.2.300"]}], "action": "DROP",
 //! }]);
-//! let mistakes = check::read(rules).and_then(|rules| check::check(&rules, &[], &Default::default())).unwrap_err();
+//! let (apps, names) = Default::default();
+//! let checked = check::read(rules).and_then(|rules| check::check(&rules, &apps, &names));
+//! let mistakes = checked.unwrap_err();
 //! assert_eq!(mistakes[0].place, "rules[0].trafficFilter[0].dstAddress[0]");
 //! ```
 #![forbid(unsafe_code)]

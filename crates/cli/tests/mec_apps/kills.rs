@@ -60,8 +60,8 @@ fn after(what: &str) -> &'static str {
 /// What there is of an instance in a state.
 fn expected(state: &str) -> &'static [&'static str] {
     match state {
-        "STARTED" => &["container", "namespace", "files", "groups", "rule"],
-        "STOPPED" => &["namespace", "files"],
+        "STARTED" => &["container", "namespace", "files", "groups", "app", "rule"],
+        "STOPPED" => &["namespace", "files", "app"],
         _ => &[],
     }
 }

@@ -47,7 +47,7 @@ fn an_app_of_a_package_answers_and_leaves_nothing() {
         json!({"host": "10.99.0.2", "port": 80})
     );
     assert_eq!(world.ask_app("http://10.99.0.2/"), instance);
-    assert_eq!(world.left(&instance), ["container", "namespace", "files", "groups", "rule"]);
+    assert_eq!(world.left(&instance), ["container", "namespace", "files", "groups", "app", "rule"]);
     // It has what its descriptor says, and not more.
     let groups = "/sys/fs/cgroup";
     let name = format!("freshet-mec/mec-{}", &instance[..12]);

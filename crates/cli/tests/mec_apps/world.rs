@@ -2,6 +2,7 @@
 //! this machine.
 
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -44,12 +45,61 @@ fn run(program: &str, words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// An edge router that takes what it is told, and only what makes sense after what it was told before.
+#[derive(Default)]
+struct TestRouter {
+    generation: u64,
+    rules: Value,
+    apps: BTreeMap<String, Value>,
+}
+
+impl TestRouter {
+    fn answer(&mut self, question: &Value) -> Value {
+        let name = question["name"].as_str().unwrap_or_default().to_owned();
+        let address = |app: &Value| app["addresses"][0].clone();
+        let leads_to = |rules: &Value, place: &Value| {
+            let mut rules = rules.as_array().into_iter().flatten();
+            rules.any(|rule| {
+                rule["state"] == "ACTIVE" && rule["dstInterface"]["dstIpAddress"] == *place
+            })
+        };
+        let refused = |why: &str| json!({ "version": 1, "error": why });
+        match question["ask"].as_str() {
+            Some("add-app") => {
+                self.apps.insert(name, question["app"].clone());
+            }
+            Some("remove-app") => {
+                let app = self.apps.remove(&name);
+                if app.is_some_and(|app| leads_to(&self.rules, &address(&app))) {
+                    return refused("a rule leads to it");
+                }
+            }
+            Some("set-rules") => {
+                let active = question["rules"].as_array().into_iter().flatten();
+                let mut active = active.filter(|rule| rule["state"] == "ACTIVE");
+                let is_known = |rule: &Value| {
+                    let place = &rule["dstInterface"]["dstIpAddress"];
+                    self.apps.values().any(|app| address(app) == *place)
+                };
+                if !active.all(is_known) {
+                    return refused("a rule leads to no app");
+                }
+                self.generation += 1;
+                self.rules = question["rules"].clone();
+            }
+            _ => {}
+        }
+        let added: Vec<&String> = self.apps.keys().collect();
+        json!({ "version": 1, "answer": { "generation": self.generation, "added": added } })
+    }
+}
+
 /// A platform, the folder of its state, and an edge router's socket that takes what it is told.
 pub(crate) struct World {
     pub(crate) folder: TempDir,
     namespace: String,
     process: Option<Child>,
-    rules: Arc<Mutex<Value>>,
+    router: Arc<Mutex<TestRouter>>,
     token: String,
 }
 
@@ -70,25 +120,20 @@ impl World {
              secret_sha256 = \"2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b\"\n"
         );
         std::fs::write(folder.path().join("mec.toml"), config).unwrap();
-        let rules = Arc::new(Mutex::new(json!([])));
+        let router = Arc::new(Mutex::new(TestRouter::default()));
         let listener = UnixListener::bind(folder.path().join("router.sock")).unwrap();
-        let shared = Arc::clone(&rules);
+        let shared = Arc::clone(&router);
         std::thread::spawn(move || {
-            let mut generation = 0;
             for stream in listener.incoming() {
                 let Ok(stream) = stream else { return };
                 let mut line = String::new();
                 let _ = BufReader::new(&stream).read_line(&mut line);
                 let Ok(question) = serde_json::from_str::<Value>(&line) else { continue };
-                if question["ask"] == "set-rules" {
-                    generation += 1;
-                    *shared.lock().unwrap() = question["rules"].clone();
-                }
-                let answer = json!({"version": 1, "answer": {"generation": generation}});
+                let answer = shared.lock().unwrap().answer(&question);
                 let _ = (&stream).write_all(format!("{answer}\n").as_bytes());
             }
         });
-        let mut world = Self { folder, namespace, process: None, rules, token: String::new() };
+        let mut world = Self { folder, namespace, process: None, router, token: String::new() };
         world.again();
         world
     }
@@ -276,8 +321,9 @@ impl World {
 
     /// Traffic rules in force, as the edge router was told last: names.
     pub(crate) fn rules(&self) -> Vec<String> {
-        let rules = self.rules.lock().unwrap();
-        let active = rules.as_array().unwrap().iter().filter(|rule| rule["state"] == "ACTIVE");
+        let router = self.router.lock().unwrap();
+        let active =
+            router.rules.as_array().into_iter().flatten().filter(|rule| rule["state"] == "ACTIVE");
         active.map(|rule| rule["trafficRuleId"].as_str().unwrap().to_owned()).collect()
     }
 
@@ -297,6 +343,10 @@ impl World {
             .map(|one| Path::new("/sys/fs/cgroup").join(one).join("freshet-mec").join(&name));
         if groups.iter().any(|group| group.exists()) {
             left.push("groups".to_owned());
+        }
+        if let Some(app) = self.router.lock().unwrap().apps.get(instance) {
+            assert_eq!(app["kind"], "breakout");
+            left.push("app".to_owned());
         }
         let rule = format!("{instance}/video");
         left.extend(self.rules().into_iter().filter(|one| *one == rule).map(|_| "rule".to_owned()));

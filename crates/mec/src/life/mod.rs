@@ -210,6 +210,11 @@ impl Operation {
     }
 }
 
+/// Whether a change is one of a life.
+pub(crate) fn is_life(change: &Change) -> bool {
+    change.path.starts_with(ROOT)
+}
+
 impl Life {
     /// What is known of an instance.
     pub(crate) fn of(tree: &Tree, instance: &str) -> Option<Self> {
@@ -222,6 +227,23 @@ impl Life {
         tree.below(ROOT).map(|(path, document)| {
             (crate::query::decode(&path[ROOT.len()..]), read(&document.value))
         })
+    }
+
+    /// Whether it has its network: from when that is made until it is about to go.
+    pub(crate) fn is_linked(&self) -> bool {
+        let has_done = |operation: &Operation, step: Step| {
+            operation.kind.steps().iter().take(operation.done).any(|one| *one == step)
+        };
+        match &self.operation {
+            // What is taken back, or failed, does not count any more.
+            Some(operation) if operation.kind == Kind::Instantiate => {
+                operation.way == Way::Forward && has_done(operation, Step::Link)
+            }
+            Some(operation) if operation.kind == Kind::Terminate => {
+                self.run.is_some() && !has_done(operation, Step::Stop)
+            }
+            _ => self.run.is_some(),
+        }
     }
 
     pub(crate) fn put(&self, instance: &str) -> Change {

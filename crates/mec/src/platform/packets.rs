@@ -2,6 +2,7 @@
 
 use super::{Decision, Platform};
 use crate::api;
+use crate::life;
 use crate::tree::{Change, Tree};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,12 +15,15 @@ impl Platform {
                 || api::is_tags(&change.path)
                 || api::decides_rules(change)
         };
-        if !decision.changes.iter().any(concerns) {
+        let is_told = decision.changes.iter().any(concerns);
+        if !is_told && !decision.changes.iter().any(life::is_life) {
             return None;
         }
         let mut after = self.tree.clone();
         decision.changes.iter().for_each(|change| drop(after.apply(change.clone())));
-        Some(self.packet_path_of(&after))
+        // Of the steps of lives few are the router's concern.
+        (is_told || self.apps_of(&after) != self.apps_of(&self.tree))
+            .then(|| self.packet_path_of(&after))
     }
 
     /// What the edge router has to have now.
@@ -29,7 +33,12 @@ impl Platform {
 
     fn packet_path_of(&self, tree: &Tree) -> PacketPath {
         let tags = api::tags_of_clients(tree, &self.setup.tags);
-        PacketPath { rules: api::traffic_rules(tree), tags }
+        PacketPath { apps: self.apps_of(tree), rules: api::traffic_rules(tree), tags }
+    }
+
+    fn apps_of(&self, tree: &Tree) -> BTreeMap<String, Value> {
+        let place = self.setup.place.as_ref();
+        place.map(|place| api::instances::behind_router(tree, place)).unwrap_or_default()
     }
 
     /// The address an active DNS rule gives a name, and for how many seconds; `is_v6` says of which
@@ -42,6 +51,8 @@ impl Platform {
 /// What the edge router does for the platform.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PacketPath {
+    /// Apps of packages that packets are led to, as the router is told of them, by their instances.
+    pub apps: BTreeMap<String, Value>,
     /// All traffic rules, each named after its app instance and itself.
     pub rules: Value,
     /// Tags of clients, by their addresses.

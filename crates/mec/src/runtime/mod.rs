@@ -37,6 +37,24 @@ pub(crate) struct Network {
     pub(crate) answers_for: Vec<String>,
 }
 
+/// The ends of the pair of veth of an app's network.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum End {
+    Host = 1,
+    App = 2,
+}
+
+/// The host's end of an app's network, by its name.
+pub(crate) fn device(slot: u32) -> String {
+    format!("mec{slot}")
+}
+
+/// The hardware address of an end: a local one (IEEE 802, U/L bit) that says where it belongs, the same at
+/// every start.
+pub(crate) fn mac(slot: u32, end: End) -> String {
+    format!("02:4d:45:{:02x}:{:02x}:{:02x}", slot >> 8 & 0xff, slot & 0xff, end as u8)
+}
+
 /// How an instance is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Health {

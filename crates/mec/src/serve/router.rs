@@ -31,6 +31,9 @@ pub enum RouterError {
     /// No edge router is configured.
     #[error("no edge router is configured: `router` names its socket")]
     ConfigNone,
+    /// It does not do what it is asked, and says why.
+    #[error("{0}")]
+    LocalRefusal(String),
     /// It cannot be asked.
     #[error("{}: {why}", path.display())]
     LocalSocket {
@@ -48,6 +51,9 @@ impl RouterError {
             Self::ClientRules(_) => {
                 Problem::new(422, format!("the edge router refuses the rules: {self}"))
             }
+            Self::LocalRefusal(why) => {
+                Problem::new(503, format!("the edge router does not do it: {why}"))
+            }
             _ => {
                 tracing::error!(error = %self, "the edge router cannot be asked");
                 Problem::new(503, "the rule is not in force: the edge router cannot be asked")
@@ -62,17 +68,25 @@ pub(super) struct Router {
     socket: Option<PathBuf>,
     /// What it calls the set of rules it got from here last.
     generation: AtomicU64,
-    /// Tags it got from here.
-    tags: Mutex<BTreeMap<String, BTreeSet<String>>>,
+    known: Mutex<Known>,
+}
+
+/// What it got from here besides rules.
+#[derive(Debug, Default)]
+struct Known {
+    /// Apps; of those that are known by name only it says that it has them.
+    apps: BTreeMap<String, Option<Value>>,
+    tags: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Router {
     pub(super) fn new(socket: Option<PathBuf>) -> Self {
-        Self { socket, generation: AtomicU64::new(NONE), tags: Mutex::default() }
+        Self { socket, generation: AtomicU64::new(NONE), known: Mutex::default() }
     }
 
-    /// Has all rules replaced and clients tagged; when this returns, packets meet it. Without a router
-    /// there are only rules that are not active to be had.
+    /// Has apps added, clients tagged, all rules replaced, and apps removed that are not wanted any more;
+    /// when this returns, packets meet it. Without a router there are only rules that are not active to be
+    /// had.
     pub(super) async fn set(&self, path: &PacketPath) -> Result<(), RouterError> {
         let Some(socket) = &self.socket else {
             let is_active =
@@ -82,18 +96,34 @@ impl Router {
         };
         // What does not come to its end is done anew by whoever comes next.
         let generation = self.generation.swap(NONE, Relaxed);
-        let mut known = self.tags.lock().await;
+        let mut known = self.known.lock().await;
         if generation == NONE {
-            known.clear();
+            let status = ask(socket, &json!({ "ask": "status" })).await?;
+            *known = Known {
+                apps: added(&status).map(|name| (name, None)).collect(),
+                ..Known::default()
+            };
+        }
+        for (name, app) in &path.apps {
+            if known.apps.get(name).and_then(Option::as_ref) != Some(app) {
+                ask(socket, &json!({ "ask": "add-app", "name": name, "app": app })).await?;
+                known.apps.insert(name.clone(), Some(app.clone()));
+            }
         }
         for (client, tags) in &path.tags {
-            if known.get(client) != Some(tags) {
-                known.remove(client);
+            if known.tags.get(client) != Some(tags) {
+                known.tags.remove(client);
                 ask(socket, &json!({ "ask": "tag", "client": client, "tags": tags })).await?;
-                known.insert(client.clone(), tags.clone());
+                known.tags.insert(client.clone(), tags.clone());
             }
         }
         let answer = ask(socket, &json!({ "ask": "set-rules", "rules": path.rules })).await?;
+        let over: Vec<String> =
+            known.apps.keys().filter(|name| !path.apps.contains_key(*name)).cloned().collect();
+        for name in over {
+            ask(socket, &json!({ "ask": "remove-app", "name": name })).await?;
+            known.apps.remove(&name);
+        }
         self.generation.store(answer["generation"].as_u64().unwrap_or(NONE), Relaxed);
         Ok(())
     }
@@ -101,14 +131,24 @@ impl Router {
     /// Whether it has what was set from here last; if not, all of it is to be set anew.
     pub(super) async fn has_ours(&self) -> bool {
         let Some(socket) = &self.socket else { return true };
-        let known = self.generation.load(Relaxed);
-        let status = ask(socket, &json!({ "ask": "status" })).await;
-        let is_ours = status.is_ok_and(|status| known != NONE && status["generation"] == known);
+        let known = self.known.lock().await;
+        let generation = self.generation.load(Relaxed);
+        let is_ours = ask(socket, &json!({ "ask": "status" })).await.is_ok_and(|status| {
+            generation != NONE
+                && status["generation"] == generation
+                && added(&status).eq(known.apps.keys().cloned())
+        });
         if !is_ours {
             self.generation.store(NONE, Relaxed);
         }
         is_ours
     }
+}
+
+/// Apps that a router has besides those of its configuration, in their order.
+fn added(status: &Value) -> impl Iterator<Item = String> {
+    let names = status["added"].as_array().into_iter().flatten();
+    names.filter_map(|name| name.as_str().map(str::to_owned))
 }
 
 async fn ask(socket: &Path, question: &Value) -> Result<Value, RouterError> {
@@ -134,9 +174,8 @@ async fn ask(socket: &Path, question: &Value) -> Result<Value, RouterError> {
         let mistakes: Vec<String> = mistakes
             .map(|one| format!("{}: {}", text(&one["place"]), text(&one["what"])))
             .collect();
-        // Rules have mistakes; whatever else it says is not about them.
         return Err(if mistakes.is_empty() {
-            wrong(error.to_owned())
+            RouterError::LocalRefusal(error.to_owned())
         } else {
             RouterError::ClientRules(mistakes.join("; "))
         });

@@ -3,17 +3,18 @@
 //! Maps and links are pinned: they go on without the process, and the next one takes them over. A link
 //! is given its new program in one step. What fails on the way leaves the wire as it was.
 
-use super::config::{Config, Wire};
+use super::config::{AppDescription, Config, Health, Wire, read_app};
 use super::control::{Control, State};
 use super::interface::{Interface, check_floor};
 use super::programs::{KernelError, Object, Options, Programs, program_of};
-use crate::app::{Kind, LEGS_MAX};
+use crate::app::{App, Apps, Kind};
 use crate::rule::compile::Table;
 use aya::programs::XdpMode;
 use aya::programs::links::{FdLink, PinnedLink};
 use aya::programs::xdp::XdpLink;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::DirBuilderExt;
@@ -27,6 +28,9 @@ pub enum StartError {
     /// Something about this machine or the configuration is to be changed.
     #[error("{0}")]
     Setup(String),
+    /// An interface has another program, maybe for a moment only.
+    #[error("{0}")]
+    Busy(String),
     /// The kernel refused something.
     #[error(transparent)]
     Kernel(#[from] KernelError),
@@ -52,6 +56,12 @@ pub(super) struct Attached {
     pub(super) ports: [Interface; 2],
     /// Whether what another process left was taken over.
     pub(super) adopted: bool,
+    /// How each app is found alive, by its number.
+    pub(super) health: BTreeMap<u8, Health>,
+    /// The interfaces of each app.
+    pub(super) legs: BTreeMap<u8, Vec<Interface>>,
+    /// Apps that were added to another process and cannot be had any more: which, and why.
+    pub(super) gone: Vec<String>,
     /// Held as long as the process runs.
     _lock: File,
 }
@@ -135,15 +145,16 @@ pub(super) fn start(config: &Config, lock: File) -> Result<Attached, StartError>
     ];
     check_floor(&ports).map_err(setup)?;
     super::features::check().map_err(setup)?;
-    let legs = find_legs(config)?;
     let state = read_state(&config.state)?;
+    let found = find_apps(config, state.as_ref())?;
     check_pins(&config.pins)?;
     let (folder, seed, adopted) = maps(config, ports[0].mtu)?;
-    let result = start_with(config, &ports, &legs, state, &folder, seed, adopted);
+    let (health, legs, gone) = (found.health.clone(), found.legs.clone(), found.gone.clone());
+    let result = start_with(config, &ports, found, state, &folder, seed, adopted);
     match result {
         Ok(control) => {
             remove_old_maps(&config.pins, &folder);
-            Ok(Attached { control, ports, adopted, _lock: lock })
+            Ok(Attached { control, ports, adopted, health, legs, gone, _lock: lock })
         }
         Err(error) => {
             if !adopted {
@@ -154,15 +165,86 @@ pub(super) fn start(config: &Config, lock: File) -> Result<Attached, StartError>
     }
 }
 
-fn find_legs(config: &Config) -> Result<Vec<Vec<Interface>>, StartError> {
-    let of_app = |app: &crate::app::App| {
-        let find = |leg: &crate::app::Leg| {
-            Interface::find(&leg.interface)
-                .map_err(|what| setup(format!("app.{}: {what}", app.name)))
-        };
-        app.legs.iter().map(find).collect()
-    };
-    config.apps.iter().map(of_app).collect()
+/// Apps there are, those that were added included.
+struct Found {
+    apps: Apps,
+    legs: BTreeMap<u8, Vec<Interface>>,
+    health: BTreeMap<u8, Health>,
+    added: BTreeMap<String, AppDescription>,
+    gone: Vec<String>,
+}
+
+/// The interfaces of an app.
+///
+/// # Errors
+/// Which is not there.
+pub(super) fn find_legs(app: &App) -> Result<Vec<Interface>, String> {
+    app.legs.iter().map(|leg| Interface::find(&leg.interface)).collect()
+}
+
+/// Whether an interface, a MAC or an address of an app has another use already, in words.
+pub(super) fn find_clash(app: &App, ports: &[String; 2], others: &[&App]) -> Option<String> {
+    for leg in &app.legs {
+        let name = &leg.interface;
+        let is_used = |other: &&App| other.legs.iter().any(|one| one.interface == *name);
+        if ports.contains(name) || others.iter().any(is_used) {
+            return Some(format!("interface: `{name}` has another use"));
+        }
+        let is_known = |other: &&&App| other.legs.iter().any(|one| one.mac == leg.mac);
+        if let Some(other) = others.iter().find(is_known) {
+            return Some(format!("mac: it is that of app `{}`", other.name));
+        }
+    }
+    let address =
+        |other: &&App| other.addresses.iter().find(|one| app.addresses.contains(one)).copied();
+    others.iter().find_map(|other| {
+        Some(format!("addresses: {} is one of app `{}`", address(other)?, other.name))
+    })
+}
+
+/// Apps of the configuration, which have to be there, and those that were added and are still there.
+fn find_apps(config: &Config, state: Option<&State>) -> Result<Found, StartError> {
+    let mut all = Vec::new();
+    for (app, health) in config.apps.iter().zip(&config.health) {
+        let legs = find_legs(app).map_err(|what| setup(format!("app.{}: {what}", app.name)))?;
+        all.push((app.clone(), health.clone(), legs));
+    }
+    let (mut added, mut gone) = (BTreeMap::new(), Vec::new());
+    for (name, description) in state.into_iter().flat_map(|state| &state.added) {
+        let others: Vec<&App> = all.iter().map(|(app, _, _)| app).collect();
+        let found =
+            read_app(name.clone(), description, &config.networks).and_then(|(app, health)| {
+                if others.iter().any(|other| other.name == *name) {
+                    return Err("the configuration has one of this name".to_owned());
+                }
+                match find_clash(&app, &config.ports, &others) {
+                    Some(clash) => Err(clash),
+                    None => find_legs(&app).map(|legs| (app, health, legs)),
+                }
+            });
+        match found {
+            Ok(one) => {
+                all.push(one);
+                added.insert(name.clone(), description.clone());
+            }
+            Err(why) => gone.push(format!("{name}: {why}")),
+        }
+    }
+    let known = state.map(State::numbered).unwrap_or_default();
+    let apps = all.iter().map(|(app, _, _)| app.clone()).collect();
+    let apps = Apps::restored(apps, &known).map_err(|error| {
+        setup(format!(
+            "app: {error}, with those that were added; {} has them",
+            config.state.display()
+        ))
+    })?;
+    let (mut legs, mut health) = (BTreeMap::new(), BTreeMap::new());
+    for (app, by, found) in all {
+        let number = apps.number(&app.name).expect("it was put there");
+        legs.insert(number, found);
+        health.insert(number, by);
+    }
+    Ok(Found { apps, legs, health, added, gone })
 }
 
 fn read_state(path: &Path) -> Result<Option<State>, StartError> {
@@ -181,7 +263,7 @@ fn read_state(path: &Path) -> Result<Option<State>, StartError> {
 fn start_with(
     config: &Config,
     ports: &[Interface; 2],
-    legs: &[Vec<Interface>],
+    found: Found,
     state: Option<State>,
     folder: &Path,
     seed: u64,
@@ -197,9 +279,14 @@ fn start_with(
         pins: Some(folder.to_path_buf()),
         object: Object::Router,
     })?;
-    let names: Vec<&str> = config.apps.iter().map(|app| app.name.as_str()).collect();
-    if adopted && state.as_ref().is_none_or(|state| state.apps != names) {
-        // The rules in the kernel name apps by number, which are others from here on.
+    let is_same = |state: &State| {
+        let mut known = state.numbered().apps.into_iter().enumerate();
+        known.all(|(number, name)| {
+            found.apps.get(number as u8).map(|app| app.name.as_str()) == name.as_deref()
+        })
+    };
+    if adopted && !state.as_ref().is_some_and(is_same) {
+        // The rules in the kernel name apps by number, of which some are others from here on.
         let nobody = crate::rule::Profile::default();
         let table = Table::new(0, &[], &[nobody]).expect("no rules are not too many");
         programs.set_rules(&table)?;
@@ -207,7 +294,15 @@ fn start_with(
     // Uplink leaves by the core's interface.
     programs.set_wire(0, ports[1].index)?;
     programs.set_wire(1, ports[0].index)?;
-    let places = place_apps(&mut programs, config, ports, legs)?;
+    let mut places = Vec::new();
+    for (number, legs) in &found.legs {
+        places.extend(place_app(&mut programs, &found.apps, *number, legs, ports)?);
+    }
+    // The wire's last.
+    for (port, program) in ports.iter().zip(["access", "core"]) {
+        let role = format!("{program}-{}", port.name);
+        places.push(Place { role, interface: port.clone(), program });
+    }
     for place in &places {
         programs.program(place.program)?;
     }
@@ -215,11 +310,12 @@ fn start_with(
         programs,
         config.sessions,
         seed,
-        config.apps.clone(),
+        found.apps,
         config.limits.clone(),
         config.names(),
         config.networks.clone(),
     );
+    control.added = found.added;
     let is_first = state.is_none();
     control.adopt(state.unwrap_or_default(), adopted)?;
     if let Some(path) = config.rules.as_ref().filter(|_| is_first) {
@@ -229,45 +325,94 @@ fn start_with(
     Ok(control)
 }
 
-/// Writes the apps, and says which program each interface gets: the wire's last.
-fn place_apps(
+/// Writes an app, and says which program each of its interfaces gets.
+fn place_app(
     programs: &mut Programs,
-    config: &Config,
+    apps: &Apps,
+    number: u8,
+    legs: &[Interface],
     ports: &[Interface; 2],
-    legs: &[Vec<Interface>],
 ) -> Result<Vec<Place>, KernelError> {
-    let mut places = Vec::new();
-    let (mut leg_place, mut tap) = (0, 0);
-    for (number, (app, legs)) in config.apps.iter().zip(legs).enumerate() {
-        let mut numbers = Vec::new();
-        for (index, leg) in legs.iter().enumerate() {
-            assert!(usize::from(leg_place) < LEGS_MAX, "the configuration was checked");
-            programs.set_leg(leg_place, leg.index)?;
-            if let Some(network) = app.network.filter(|network| *network > 0) {
-                programs.set_leg_network(leg.index, network)?;
-            }
-            numbers.push(leg_place);
-            leg_place += 1;
-            if let Some(program) = program_of(app.kind, index) {
-                let role = format!("{program}-{}", leg.name);
-                places.push(Place { role, interface: leg.clone(), program });
-            }
-        }
-        if let Kind::Tap { decapsulated } = app.kind {
-            let macs = decapsulated.then(|| [app.legs[0].mac, legs[0].mac]);
-            programs.set_tap(tap, [ports[1].index, ports[0].index], legs[0].index, macs)?;
-        }
-        let own: Vec<[u8; 6]> = legs.iter().map(|leg| leg.mac).collect();
-        programs.set_app(number as u8, app, &numbers, &own, tap)?;
-        if let Kind::Tap { .. } = app.kind {
-            tap += 1;
+    let Some(app) = apps.get(number) else { return Ok(Vec::new()) };
+    let tap = apps.tap(number).unwrap_or_default();
+    let (mut numbers, mut places) = (Vec::new(), Vec::new());
+    for (index, leg) in legs.iter().enumerate() {
+        let place = leg_place(number, index);
+        programs.set_leg(place, leg.index)?;
+        programs.set_leg_network(leg.index, app.network)?;
+        numbers.push(place);
+        if let Some(program) = program_of(app.kind, index) {
+            let role = format!("{program}-{}", leg.name);
+            places.push(Place { role, interface: leg.clone(), program });
         }
     }
-    for (port, program) in ports.iter().zip(["access", "core"]) {
-        let role = format!("{program}-{}", port.name);
-        places.push(Place { role, interface: port.clone(), program });
+    if let (Kind::Tap { decapsulated }, [near, ..], [far, ..]) = (app.kind, legs, &app.legs[..]) {
+        let macs = decapsulated.then_some([far.mac, near.mac]);
+        programs.set_tap(tap, [ports[1].index, ports[0].index], near.index, macs)?;
     }
+    let own: Vec<[u8; 6]> = legs.iter().map(|leg| leg.mac).collect();
+    programs.set_app(number, app, &numbers, &own, tap)?;
     Ok(places)
+}
+
+/// Where an interface of an app is in the map of legs.
+fn leg_place(number: u8, index: usize) -> u16 {
+    2 * u16::from(number) + index as u16
+}
+
+impl Attached {
+    /// Puts an app behind a router that runs. Nobody takes it for alive yet.
+    ///
+    /// # Errors
+    /// What this machine refused; then no packet meets it.
+    pub(super) fn put_app(
+        &mut self,
+        apps: &Apps,
+        number: u8,
+        legs: &[Interface],
+        pins: &Path,
+    ) -> Result<(), StartError> {
+        let programs = &mut self.control.programs;
+        programs.set_alive(number, 0)?;
+        let links = pins.join("links");
+        for place in place_app(programs, apps, number, legs, &self.ports)? {
+            programs.program(place.program)?;
+            attach_one(programs, &place, &links.join(&place.role))?;
+        }
+        Ok(())
+    }
+
+    /// Takes an app out, to which no rule leads any more. What it still sends is this host's.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub(super) fn take_app(
+        &mut self,
+        app: &App,
+        number: u8,
+        tap: Option<u16>,
+        pins: &Path,
+    ) -> Result<(), KernelError> {
+        let programs = &mut self.control.programs;
+        programs.set_alive(number, 0)?;
+        for (index, leg) in app.legs.iter().enumerate() {
+            if let Some(program) = program_of(app.kind, index) {
+                let role = format!("{program}-{}", leg.interface);
+                let _ = fs::remove_file(pins.join("links").join(role));
+            }
+            programs.set_leg(leg_place(number, index), 0)?;
+            // One that is gone has taken its number with it.
+            if let Ok(interface) = Interface::find(&leg.interface) {
+                programs.set_leg_network(interface.index, None)?;
+                programs.set_tap_macs(interface.index, None)?;
+            }
+        }
+        let [access, core] = &self.ports;
+        match tap {
+            Some(tap) => programs.set_tap(tap, [core.index, access.index], 0, None),
+            None => Ok(()),
+        }
+    }
 }
 
 fn first_rules(control: &mut Control, path: &Path) -> Result<(), StartError> {
@@ -331,7 +476,8 @@ fn attach_one(programs: &mut Programs, place: &Place, pin: &Path) -> Result<bool
     let link = programs.attach(place.program, place.interface.index, XdpMode::default()).map_err(
         |error| {
             let Interface { name, mtu, .. } = &place.interface;
-            let hint = match errno_of(&error) {
+            let errno = errno_of(&error);
+            let hint = match errno {
                 Some(Errno::PERM | Errno::ACCESS | Errno::NOSYS) => {
                     "may this process attach programs, with CAP_NET_ADMIN and bpf(2)?".to_owned()
                 }
@@ -341,7 +487,8 @@ fn attach_one(programs: &mut Programs, place: &Place, pin: &Path) -> Result<bool
                 ),
                 _ => "has its driver XDP?".to_owned(),
             };
-            setup(format!("{name}: {error}; {hint}"))
+            let words = format!("{name}: {error}; {hint}");
+            if errno == Some(Errno::BUSY) { StartError::Busy(words) } else { setup(words) }
         },
     )?;
     let link: FdLink = link

@@ -1,11 +1,11 @@
 //! The configuration of a router: a TOML file.
 
-use crate::app::{APPS_MAX, App, Kind, LEGS_MAX, Leg, TAPS_MAX, mac_of};
+use crate::app::{App, Apps, Kind, Leg, Numbered, mac_of};
 use crate::rule::check::read_addresses;
 use crate::rule::name::Names;
 use crate::session::network::{Network, Networks};
 use crate::session::{SESSIONS_DEFAULT, SESSIONS_MAX};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -93,7 +93,7 @@ struct File {
     #[serde(default)]
     network: BTreeMap<String, NetworkFile>,
     #[serde(default)]
-    app: BTreeMap<String, AppFile>,
+    app: BTreeMap<String, AppDescription>,
     #[serde(default)]
     limit: BTreeMap<String, LimitFile>,
 }
@@ -109,30 +109,32 @@ struct NetworkFile {
     cores: Vec<String>,
 }
 
-#[derive(Deserialize)]
+/// An app as the configuration has it, or as somebody has it added.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
-struct AppFile {
-    kind: KindFile,
+pub struct AppDescription {
+    kind: KindName,
     interface: OneOrTwo,
     mac: OneOrTwo,
     #[serde(default)]
     addresses: Vec<IpAddr>,
     network: Option<String>,
+    /// `carrier` or `tcp ADDRESS:PORT`.
     health: Option<String>,
     /// Longest IP packet it should get, by which clients' TCP is told its segments.
     mtu: Option<u16>,
 }
 
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum KindFile {
+enum KindName {
     Breakout,
     InLine,
     Tap,
     TapDecapsulated,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(untagged)]
 enum OneOrTwo {
     One(String),
@@ -187,16 +189,14 @@ pub fn read(text: &str) -> Result<Config, String> {
     if file.usage_interval_s.is_some() && file.usage.is_none() {
         return Err("usage_interval_s: needs `usage`, the file to append to".to_owned());
     }
-    if file.app.len() > APPS_MAX {
-        return Err(format!("app: {APPS_MAX} are the most"));
-    }
     let networks = read_networks(file.network)?;
     let mut apps = Vec::new();
     let mut health = Vec::new();
     let mut seen = vec![file.access.clone(), file.core.clone()];
     for (name, app) in file.app {
         let place = format!("app.{name}");
-        let (app, by) = read_app(name, app, &networks).map_err(|what| format!("{place}.{what}"))?;
+        let (app, by) =
+            read_app(name, &app, &networks).map_err(|what| format!("{place}.{what}"))?;
         for leg in &app.legs {
             if seen.contains(&leg.interface) {
                 return Err(format!("{place}.interface: `{}` has another use", leg.interface));
@@ -206,13 +206,7 @@ pub fn read(text: &str) -> Result<Config, String> {
         apps.push(app);
         health.push(by);
     }
-    if apps.iter().map(|app| app.legs.len()).sum::<usize>() > LEGS_MAX {
-        return Err(format!("app: {LEGS_MAX} interfaces are the most"));
-    }
-    let taps = apps.iter().filter(|app| matches!(app.kind, Kind::Tap { .. })).count();
-    if taps > TAPS_MAX {
-        return Err(format!("app: {TAPS_MAX} taps are the most"));
-    }
+    Apps::restored(apps.clone(), &Numbered::default()).map_err(|error| format!("app: {error}"))?;
     if file.limit.len() > LIMITS_MAX {
         return Err(format!("limit: {LIMITS_MAX} are the most"));
     }
@@ -256,18 +250,26 @@ fn read_networks(files: BTreeMap<String, NetworkFile>) -> Result<Networks, Strin
     Networks::new(files.into_iter().map(read).collect::<Result<_, String>>()?)
 }
 
-fn read_app(name: String, file: AppFile, networks: &Networks) -> Result<(App, Health), String> {
-    let list = |value: OneOrTwo| match value {
-        OneOrTwo::One(one) => vec![one],
-        OneOrTwo::More(more) => more,
+/// Reads an app of a name, and how it is found alive.
+///
+/// # Errors
+/// What is wrong, and at which key.
+pub(super) fn read_app(
+    name: String,
+    file: &AppDescription,
+    networks: &Networks,
+) -> Result<(App, Health), String> {
+    let list = |value: &OneOrTwo| match value {
+        OneOrTwo::One(one) => vec![one.clone()],
+        OneOrTwo::More(more) => more.clone(),
     };
     let kind = match file.kind {
-        KindFile::Breakout => Kind::Breakout,
-        KindFile::InLine => Kind::InLine,
-        KindFile::Tap => Kind::Tap { decapsulated: false },
-        KindFile::TapDecapsulated => Kind::Tap { decapsulated: true },
+        KindName::Breakout => Kind::Breakout,
+        KindName::InLine => Kind::InLine,
+        KindName::Tap => Kind::Tap { decapsulated: false },
+        KindName::TapDecapsulated => Kind::Tap { decapsulated: true },
     };
-    let (interfaces, macs) = (list(file.interface), list(file.mac));
+    let (interfaces, macs) = (list(&file.interface), list(&file.mac));
     let wanted = if kind == Kind::InLine { 2 } else { 1 };
     if interfaces.len() != wanted {
         return Err(format!("interface: an app that is {kind} has {wanted}"));
@@ -303,7 +305,8 @@ fn read_app(name: String, file: AppFile, networks: &Networks) -> Result<(App, He
         None if kind == Kind::Breakout && !networks.is_empty() => Some(0),
         None => None,
     };
-    Ok((App { name, kind, legs, addresses: file.addresses, network, segment_bytes_max }, health))
+    let addresses = file.addresses.clone();
+    Ok((App { name, kind, legs, addresses, network, segment_bytes_max }, health))
 }
 
 /// Bits a second from text such as `50 Mbit/s`.

@@ -1,8 +1,9 @@
 //! What is believed, brought into the kernel: sessions, rules, apps.
 
+use super::config::AppDescription;
 use super::interned::Interned;
 use super::programs::{Count, KernelError, Programs};
-use crate::app::App;
+use crate::app::{Apps, Numbered};
 use crate::rule::check::{self, Mistake};
 use crate::rule::compile::{PROFILES_MAX, Table};
 use crate::rule::name::{Names, wanted};
@@ -37,7 +38,13 @@ pub struct State {
     /// The rules.
     pub rules: Vec<TrafficRule>,
     /// The apps they name, by number.
-    pub apps: Vec<String>,
+    apps: Vec<Option<String>>,
+    /// Those that are taps, by their places among taps.
+    #[serde(default)]
+    taps: Vec<Option<String>>,
+    /// Apps besides those of the configuration.
+    #[serde(default)]
+    pub(super) added: BTreeMap<String, AppDescription>,
     /// Their numbers, which counters have.
     pub numbers: BTreeMap<String, u16>,
     /// Tags of clients.
@@ -45,6 +52,14 @@ pub struct State {
     /// Addresses of names in rules.
     #[serde(default)]
     names: BTreeMap<String, Vec<IpAddr>>,
+}
+
+impl State {
+    /// Who has which number.
+    #[must_use]
+    pub fn numbered(&self) -> Numbered {
+        Numbered { apps: self.apps.clone(), taps: self.taps.clone() }
+    }
 }
 
 /// Why rules were not taken.
@@ -81,7 +96,9 @@ pub struct Control {
     usage_next: u32,
     sessions_max: usize,
     pub(super) networks: Networks,
-    pub(super) apps: Vec<App>,
+    pub(super) apps: Apps,
+    /// Those that the configuration does not have, as they were described.
+    pub(super) added: BTreeMap<String, AppDescription>,
     limits: BTreeMap<String, u64>,
     pub(super) rules: Vec<Rule>,
     rules_wire: Vec<TrafficRule>,
@@ -106,7 +123,7 @@ impl Control {
         programs: Programs,
         sessions_max: usize,
         seed: u64,
-        apps: Vec<App>,
+        apps: Apps,
         limits: BTreeMap<String, u64>,
         names: Names,
         networks: Networks,
@@ -127,6 +144,7 @@ impl Control {
             sessions_max,
             networks,
             apps,
+            added: BTreeMap::new(),
             limits,
             rules: Vec::new(),
             rules_wire: Vec::new(),
@@ -222,10 +240,13 @@ impl Control {
     /// What outlives the process besides the maps.
     #[must_use]
     pub fn state(&self) -> State {
+        let Numbered { apps, taps } = self.apps.numbered();
         State {
             generation: self.generation,
             rules: self.rules_wire.clone(),
-            apps: self.apps.iter().map(|app| app.name.clone()).collect(),
+            apps,
+            taps,
+            added: self.added.clone(),
             numbers: self.rules.iter().map(|rule| (rule.id.clone(), rule.number)).collect(),
             names: self.names.known.clone(),
             tags: self

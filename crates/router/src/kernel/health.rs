@@ -2,6 +2,7 @@
 
 use super::config::Health;
 use super::interface::Interface;
+use crate::app::App;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,10 +13,6 @@ const PAUSE: Duration = Duration::from_millis(150);
 /// How long a connection may take.
 const PATIENCE: Duration = Duration::from_millis(150);
 
-/// When each app last gave a sign, in nanoseconds of the monotonic clock.
-#[derive(Clone, Debug)]
-pub(super) struct Signs(Arc<[AtomicU64]>);
-
 /// The monotonic clock, in nanoseconds.
 #[must_use]
 pub(super) fn now_ns() -> u64 {
@@ -23,30 +20,37 @@ pub(super) fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-impl Signs {
-    /// Starts looking. The threads end with the process.
+/// When an app last gave a sign, in nanoseconds of the monotonic clock. Whoever has it is told; dropping it
+/// ends the looking.
+#[derive(Debug)]
+pub(super) struct Sign(Arc<AtomicU64>);
+
+impl Sign {
+    /// Starts looking.
     #[must_use]
-    pub(super) fn watch(health: &[Health], interfaces: &[Vec<String>]) -> Self {
-        let signs = Self(health.iter().map(|_| AtomicU64::new(0)).collect());
-        for (number, (health, interfaces)) in health.iter().zip(interfaces).enumerate() {
-            let (signs, health, interfaces) = (signs.clone(), health.clone(), interfaces.clone());
-            std::thread::spawn(move || {
-                loop {
-                    let looked_ns = now_ns();
-                    if is_alive(&health, &interfaces) {
-                        signs.0[number].store(looked_ns, Ordering::Relaxed);
-                    }
-                    std::thread::sleep(PAUSE);
+    pub(super) fn watch(health: Health, app: &App) -> Self {
+        let interfaces: Vec<String> = app.legs.iter().map(|leg| leg.interface.clone()).collect();
+        let sign = Arc::new(AtomicU64::new(0));
+        let told = Arc::downgrade(&sign);
+        std::thread::spawn(move || {
+            loop {
+                let looked_ns = now_ns();
+                let is_alive = is_alive(&health, &interfaces);
+                let Some(sign) = told.upgrade() else { return };
+                if is_alive {
+                    sign.store(looked_ns, Ordering::Relaxed);
                 }
-            });
-        }
-        signs
+                drop(sign);
+                std::thread::sleep(PAUSE);
+            }
+        });
+        Self(sign)
     }
 
     /// When the app last gave a sign; 0 is never.
     #[must_use]
-    pub(super) fn last_ns(&self, app: usize) -> u64 {
-        self.0[app].load(Ordering::Relaxed)
+    pub(super) fn last_ns(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::session::learn::{Flow, Sighting};
 use crate::session::{Client, Hop, Path};
 
 /// Changed whenever a layout changes: what was pinned by another one is not taken over.
-pub const LAYOUT: u64 = 2;
+pub const LAYOUT: u64 = 3;
 
 const BITS: usize = 32;
 const ADDRESSES: usize = (1 << 17) + BLOCKS_MAX * 512 + IPV6_ENDS_MAX * 18 + CLASSES_MAX * BITS;

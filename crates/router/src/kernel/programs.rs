@@ -133,6 +133,19 @@ pub(super) fn map_error(what: &'static str) -> impl Fn(MapError) -> KernelError 
     move |source| KernelError::Map { what, source: Box::new(source) }
 }
 
+/// What is not there needs not be removed.
+fn unless_absent(removed: Result<(), MapError>) -> Result<(), MapError> {
+    match removed {
+        Err(MapError::KeyNotFound) => Ok(()),
+        Err(MapError::SyscallError(error))
+            if error.io_error.kind() == std::io::ErrorKind::NotFound =>
+        {
+            Ok(())
+        }
+        other => other,
+    }
+}
+
 impl Programs {
     /// Loads the programs; nothing is attached.
     ///
@@ -299,14 +312,21 @@ impl Programs {
         limiters.set(number.into(), value, 0).map_err(map_error("limiters"))
     }
 
-    /// Whose network the app at an interface is in.
+    /// Whose network the app at an interface is in; none is that without a name.
     ///
     /// # Errors
     /// What the kernel refused.
-    pub fn set_leg_network(&mut self, interface: u32, network: u16) -> Result<(), KernelError> {
+    pub fn set_leg_network(
+        &mut self,
+        interface: u32,
+        network: Option<u16>,
+    ) -> Result<(), KernelError> {
         let wrong = map_error("leg_networks");
         let mut map = HashMap::<_, u32, u32>::try_from(self.map("leg_networks")).map_err(&wrong)?;
-        map.insert(interface, u32::from(network), 0).map_err(wrong)
+        match network.filter(|network| *network > 0) {
+            Some(network) => map.insert(interface, u32::from(network), 0).map_err(wrong),
+            None => unless_absent(map.remove(&interface)).map_err(wrong),
+        }
     }
 
     /// Where frames of the wire go on, by direction: an interface by its index.
@@ -317,7 +337,7 @@ impl Programs {
         self.set_device("wire", direction, interface, false)
     }
 
-    /// Where an app's interface is.
+    /// Where an app's interface is; 0 is nowhere.
     ///
     /// # Errors
     /// What the kernel refused.
@@ -325,7 +345,7 @@ impl Programs {
         self.set_device("legs", place.into(), interface, false)
     }
 
-    /// Where a tap's copies go, and the packets themselves in each direction.
+    /// Where a tap's copies go, 0 being nowhere, and the packets themselves in each direction.
     ///
     /// # Errors
     /// What the kernel refused.
@@ -336,7 +356,7 @@ impl Programs {
         interface: u32,
         macs: Option<[[u8; 6]; 2]>,
     ) -> Result<(), KernelError> {
-        if let Some(macs) = macs {
+        if macs.is_some() {
             self.set_tap_macs(interface, macs)?;
             self.program("tap_unwrap")?;
         }
@@ -348,16 +368,26 @@ impl Programs {
         Ok(())
     }
 
-    /// The link's destination and source of copies without tunnels, by the tap's interface.
+    /// The link's destination and source of copies without tunnels, by the tap's interface; none where it
+    /// has no such copies any more.
     ///
     /// # Errors
     /// What the kernel refused.
-    pub fn set_tap_macs(&mut self, interface: u32, macs: [[u8; 6]; 2]) -> Result<(), KernelError> {
+    pub fn set_tap_macs(
+        &mut self,
+        interface: u32,
+        macs: Option<[[u8; 6]; 2]>,
+    ) -> Result<(), KernelError> {
         let wrong = map_error("tap_macs");
         let mut map =
             HashMap::<_, u32, [u8; 12]>::try_from(self.map("tap_macs")).map_err(&wrong)?;
-        let macs: [u8; 12] = macs.concat().try_into().expect("two addresses");
-        map.insert(interface, macs, 0).map_err(wrong)
+        match macs {
+            Some(macs) => {
+                let macs: [u8; 12] = macs.concat().try_into().expect("two addresses");
+                map.insert(interface, macs, 0).map_err(wrong)
+            }
+            None => unless_absent(map.remove(&interface)).map_err(wrong),
+        }
     }
 
     fn set_device(

@@ -1,5 +1,6 @@
 //! What programs and people ask a running router: one line of JSON there, one back.
 
+use super::config::AppDescription;
 use super::control::{Learning, Usage};
 use super::programs::Count;
 use crate::gtp::Form;
@@ -60,6 +61,19 @@ pub enum Ask {
         client: String,
         /// Which; none removes them.
         tags: Vec<String>,
+    },
+    /// Have an app besides those of the configuration, in this process and the next ones. Asked again, all
+    /// stays as it is; with another description it takes the place of the one of its name.
+    AddApp {
+        /// Its name.
+        name: String,
+        /// What the configuration would say of it.
+        app: AppDescription,
+    },
+    /// Let an app go that was added; no rule that is active may lead to it. Asked again, nothing happens.
+    RemoveApp {
+        /// Its name.
+        name: String,
     },
     /// What would become of a packet, and why.
     Trace(Traced),
@@ -147,12 +161,21 @@ pub struct Status {
     pub adopted: bool,
     /// Apps, and whether they are alive.
     pub apps: BTreeMap<String, bool>,
+    /// Those of them that were added.
+    pub added: Vec<String>,
     /// What was learnt.
     pub learning: Learning,
     /// Packets by where they came from and why they went where they went.
     pub counters: BTreeMap<&'static str, BTreeMap<&'static str, Count>>,
     /// Copies of signalling that were read, and that could not be.
     pub pfcp: [u64; 2],
+}
+
+/// What became of an app.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct AppChanged {
+    /// Whether anything did: what was so already is not done again.
+    pub changed: bool,
 }
 
 /// A rule with its count.

@@ -3,7 +3,7 @@
 use super::name::{NAMES_MAX, Names, wanted};
 use super::wire::{Action, DestinationInterface, FilterType, State, TrafficFilter, TrafficRule};
 use super::{Act, AddressRange, Filter, LIST_MAX, RULES_MAX, Rule};
-use crate::app::{App, Kind, mac_of};
+use crate::app::{Apps, Kind, mac_of};
 use crate::packet::AddressOf;
 use std::collections::HashSet;
 use std::fmt;
@@ -47,15 +47,12 @@ pub fn read(rules: serde_json::Value) -> Result<Vec<TrafficRule>, Vec<Mistake>> 
     if bad.is_empty() { Ok(good) } else { Err(bad) }
 }
 
-/// Checks a whole set against the apps there are, with the addresses of names that are known.
+/// Checks a whole set against the apps there are, with the addresses of names that are known. The app of
+/// a rule that is not active need not be there.
 ///
 /// # Errors
 /// Every mistake, with its place; then nothing of the set is to be used.
-pub fn check(
-    rules: &[TrafficRule],
-    apps: &[App],
-    names: &Names,
-) -> Result<Vec<Rule>, Vec<Mistake>> {
+pub fn check(rules: &[TrafficRule], apps: &Apps, names: &Names) -> Result<Vec<Rule>, Vec<Mistake>> {
     let mut mistakes = Mistakes(Vec::new());
     if rules.len() > RULES_MAX {
         mistakes.add("rules", format!("has {} rules; {RULES_MAX} are the most", rules.len()));
@@ -89,7 +86,7 @@ pub fn check(
         });
         let mut filters: Vec<Filter> = filters.collect();
         let (act, app) = read_action(rule, &place, apps, &mut mistakes);
-        let network = app.and_then(|app| apps[usize::from(app)].network);
+        let network = app.and_then(|app| apps.get(app)?.network);
         for filter in &mut filters {
             filter.network = network;
         }
@@ -271,7 +268,7 @@ fn read_tag(text: &str) -> Result<String, String> {
 fn read_action(
     rule: &TrafficRule,
     place: &str,
-    apps: &[App],
+    apps: &Apps,
     mistakes: &mut Mistakes,
 ) -> (Act, Option<u8>) {
     let to = &rule.dst_interface;
@@ -304,10 +301,17 @@ fn read_action(
                 mistakes.add(&place, "belongs to another app than the first");
             }
             Ok(app) => found = Some(app),
-            Err(what) => mistakes.add(&place, what),
+            Err(Unfound::Unknown) if rule.state == State::Inactive => {}
+            Err(Unfound::Unknown) => {
+                let names: Vec<&str> = apps.iter().map(|(_, app)| app.name.as_str()).collect();
+                let known =
+                    if names.is_empty() { "there are none".into() } else { names.join(", ") };
+                mistakes.add(&place, format!("is of no app; known apps: {known}"));
+            }
+            Err(Unfound::Wrong(what)) => mistakes.add(&place, what),
         }
     }
-    if let Some(app) = found.and_then(|index| apps.get(usize::from(index)))
+    if let Some(app) = found.and_then(|number| apps.get(number))
         && app.kind != wanted
     {
         let what = format!("app `{}` is {}, and this action needs {wanted}", app.name, app.kind);
@@ -321,28 +325,35 @@ fn read_action(
     (act, found)
 }
 
-fn find_app(interface: &DestinationInterface, apps: &[App]) -> Result<u8, String> {
-    let known = || {
-        let names: Vec<&str> = apps.iter().map(|app| app.name.as_str()).collect();
-        if names.is_empty() { "there are none".to_owned() } else { names.join(", ") }
-    };
-    let place = match interface.interface_type.as_str() {
+/// Why an interface is that of no app.
+enum Unfound {
+    /// None has it.
+    Unknown,
+    /// None can have it.
+    Wrong(String),
+}
+
+fn find_app(interface: &DestinationInterface, apps: &Apps) -> Result<u8, Unfound> {
+    let wrong = |what: &str| Unfound::Wrong(what.to_owned());
+    let found = match interface.interface_type.as_str() {
         "MAC" => {
-            let text = interface.dst_mac_address.as_deref().ok_or("lacks dstMacAddress")?;
-            let mac = mac_of(text).ok_or_else(|| format!("`{text}` is no MAC address"))?;
-            apps.iter().position(|app| app.legs.iter().any(|leg| leg.mac == mac))
+            let text = interface.dst_mac_address.as_deref();
+            let text = text.ok_or_else(|| wrong("lacks dstMacAddress"))?;
+            let mac = mac_of(text).ok_or_else(|| wrong(&format!("`{text}` is no MAC address")))?;
+            apps.iter().find(|(_, app)| app.legs.iter().any(|leg| leg.mac == mac))
         }
         "IP" => {
-            let text = interface.dst_ip_address.as_deref().ok_or("lacks dstIpAddress")?;
-            let address: IpAddr = text.parse().map_err(|_| format!("`{text}` is no IP address"))?;
-            apps.iter().position(|app| app.addresses.contains(&address))
+            let text = interface.dst_ip_address.as_deref();
+            let text = text.ok_or_else(|| wrong("lacks dstIpAddress"))?;
+            let address: IpAddr =
+                text.parse().map_err(|_| wrong(&format!("`{text}` is no IP address")))?;
+            apps.iter().find(|(_, app)| app.addresses.contains(&address))
         }
         other => {
-            return Err(format!("interfaceType `{other}` is not offered; use MAC or IP"));
+            return Err(wrong(&format!("interfaceType `{other}` is not offered; use MAC or IP")));
         }
     };
-    let place = place.ok_or_else(|| format!("is of no app; known apps: {}", known()))?;
-    Ok(place as u8)
+    found.map(|(number, _)| number).ok_or(Unfound::Unknown)
 }
 
 #[cfg(test)]
@@ -361,8 +372,9 @@ mod tests {
     }
 
     fn mistakes(rules: serde_json::Value) -> Vec<String> {
-        let result = read(rules)
-            .and_then(|rules| check(&rules, &[crate::app::tests::app()], &Names::default()));
+        let mut apps = Apps::default();
+        apps.put(crate::app::tests::app()).expect("there is room");
+        let result = read(rules).and_then(|rules| check(&rules, &apps, &Names::default()));
         result.err().unwrap_or_default().iter().map(ToString::to_string).collect()
     }
 
@@ -374,6 +386,20 @@ mod tests {
             rule["dstInterface"] = json!({"interfaceType": "IP", "dstIpAddress": "203.0.113.10"});
         });
         assert!(mistakes(json!([with_app])).is_empty());
+    }
+
+    #[test]
+    fn the_app_of_a_rule_has_to_be_there_when_the_rule_is_active() {
+        let to_nobody = |state: &str| {
+            mistakes(json!([rule(|rule| {
+                rule["action"] = json!("FORWARD_DECAPSULATED");
+                rule["state"] = json!(state);
+                rule["dstInterface"] = json!({"interfaceType": "IP", "dstIpAddress": "10.0.0.9"});
+            })]))
+        };
+        let expected = "rules[0].dstInterface[0]: is of no app; known apps: cache";
+        assert_eq!(to_nobody("ACTIVE"), [expected]);
+        assert_eq!(to_nobody("INACTIVE"), Vec::<String>::new());
     }
 
     #[test]

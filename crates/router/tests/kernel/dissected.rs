@@ -185,7 +185,7 @@ fn every_frame_is_understood_by_tshark() {
     }
     let Some(mut programs) = load(&options(true)) else { return };
     let mut gauge = Programs::load(&Options { object: Object::Gauge, ..options(true) }).unwrap();
-    gauge.set_tap_macs(1, [[2, 1, 0, 0, 0, 3], [2, 2, 0, 0, 0, 3]]).unwrap();
+    gauge.set_tap_macs(1, Some([[2, 1, 0, 0, 0, 3], [2, 2, 0, 0, 0, 3]])).unwrap();
     let frames = made(&mut programs, &mut gauge);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("frames.pcap");

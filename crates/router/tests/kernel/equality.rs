@@ -256,7 +256,7 @@ fn worlds() -> [(bool, Networks); 4] {
 fn arrive(programs: &mut Programs, apps: &[App], ingress: Ingress) {
     if let Ingress::App(app, _) = ingress {
         let network = apps[usize::from(app)].network.unwrap_or_default();
-        programs.set_leg_network(LOOPBACK, network).unwrap();
+        programs.set_leg_network(LOOPBACK, Some(network)).unwrap();
     }
 }
 

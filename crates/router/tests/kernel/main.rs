@@ -10,6 +10,7 @@ mod support;
 #[path = "../support/n4.rs"]
 mod n4;
 
+mod apps;
 mod dissected;
 mod equality;
 mod limited;

@@ -34,7 +34,7 @@ fn world(wire: Wire) -> Option<World> {
     Some(World::new(wire))
 }
 
-fn to_edge() -> serde_json::Value {
+pub(crate) fn to_edge() -> serde_json::Value {
     json!({"interfaceType": "IP", "dstIpAddress": "10.99.0.2"})
 }
 
@@ -111,10 +111,10 @@ fn a_dead_app_gives_the_traffic_back() {
 }
 
 /// How soon the traffic of what is dead is to be back.
-const BACK_WITHIN: Duration = Duration::from_secs(1);
+pub(crate) const BACK_WITHIN: Duration = Duration::from_secs(1);
 
 /// How long it takes from now until the core answers the client.
-fn back_at_the_core(world: &World) -> Duration {
+pub(crate) fn back_at_the_core(world: &World) -> Duration {
     use std::io::{Read, Write};
     let begun = Instant::now();
     world.within("ran", || {
@@ -396,9 +396,24 @@ fn nothing_is_lost_when_programs_come_and_go() {
         _ => {}
     }
     let Some(mut world) = world(N3) else { return };
-    let frames = part(LOAD).unwrap_or_else(|| "200000".to_owned());
     world.start_router(&world.breakout_app());
     world.is_answered_by("core");
+    let config =
+        config::read(&std::fs::read_to_string(world.path("router.toml")).unwrap()).unwrap();
+    load(&mut world, 200_000, |world| {
+        // Replaced by those of a new process, then taken off and put on again.
+        world.kill_router();
+        world.start_router(&world.breakout_app());
+        world.kill_router();
+        freshet_router::kernel::detach(&config).unwrap();
+        world.start_router(&world.breakout_app());
+    });
+}
+
+/// Has frames go to and fro over the wire while something is done again and again, and fails where one is
+/// lost.
+pub(crate) fn load(world: &mut World, frames: u64, mut round: impl FnMut(&mut World)) {
+    let frames = std::env::var(LOAD).unwrap_or_else(|_| frames.to_string());
     let this = |world: &World, ns| {
         let mut command = Command::new("ip");
         command
@@ -408,27 +423,20 @@ fn nothing_is_lost_when_programs_come_and_go() {
         command
     };
     let address = format!("{}:9", world.upf_address());
-    let far = this(&world, "core").env(ANSWER_AT, &address).stdout(Stdio::piped()).spawn();
+    let far = this(world, "core").env(ANSWER_AT, &address).stdout(Stdio::piped()).spawn();
     let mut far = crate::world::Running(far.unwrap());
     let said = BufReader::new(far.0.stdout.take().unwrap()).lines().map_while(Result::ok);
     assert!(said.into_iter().any(|line| line.ends_with(READY)), "the far end is there");
-    let load = this(&world, "ran").env(SEND_TO, &address).env(FRAMES, &frames).spawn().unwrap();
+    let load = this(world, "ran").env(SEND_TO, &address).env(FRAMES, &frames).spawn().unwrap();
     let mut load = crate::world::Running(load);
-    let config =
-        config::read(&std::fs::read_to_string(world.path("router.toml")).unwrap()).unwrap();
     let mut rounds = 0;
     while load.0.try_wait().unwrap().is_none() {
-        // Replaced by those of a new process, then taken off and put on again.
-        world.kill_router();
-        world.start_router(&world.breakout_app());
-        world.kill_router();
-        freshet_router::kernel::detach(&config).unwrap();
-        world.start_router(&world.breakout_app());
+        round(world);
         rounds += 1;
     }
     assert!(load.0.wait().unwrap().success(), "frames were lost in {rounds} rounds");
     assert!(rounds >= 2, "{rounds} rounds show nothing");
-    eprintln!("0 of {frames} lost in {rounds} rounds of replacing, taking off and putting on");
+    eprintln!("0 of {frames} lost in {rounds} rounds");
 }
 
 /// How many frames this program is to send, and to which address.

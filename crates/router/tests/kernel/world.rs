@@ -105,7 +105,10 @@ pub(crate) fn missing() -> Option<String> {
     if let Err(error) = aya::maps::Array::<aya::maps::MapData, u32>::create(1, 0) {
         return Some(format!("this machine lets root make no maps: {error}"));
     }
-    let ns = format!("{PREFIX}{}-try", std::process::id());
+    // Tests beside each other each try with a name of their own.
+    static TRIED: AtomicU32 = AtomicU32::new(0);
+    let number = TRIED.fetch_add(1, Ordering::Relaxed);
+    let ns = format!("{PREFIX}{}-try{number}", std::process::id());
     let made = run("ip", &["netns", "add", &ns]);
     run("ip", &["netns", "delete", &ns]);
     let said = String::from_utf8_lossy(&made.stderr).into_owned();

@@ -4,6 +4,7 @@
 //! occurrence says how far it is. There is one operation at a time on an instance.
 
 mod apply;
+mod behind;
 mod grants;
 mod told;
 
@@ -11,6 +12,7 @@ pub(crate) use apply::{
     client, down, instance, is_cancelled, is_drained, is_ready, leaving, occurrence, ready,
     released, spec, taken_back,
 };
+pub(crate) use behind::behind_router;
 pub(super) use grants::grant;
 pub(super) use told::{admit_subscription, events};
 

@@ -1,17 +1,12 @@
 //! The network of an instance: a namespace, and a pair of veth between it and the host. It reaches the
 //! host and whoever the host forwards it to.
 
-use super::super::Spec;
+use super::super::{End, Spec, device, mac};
 use std::path::PathBuf;
 
 /// Runs a program with words and input.
 pub(super) trait Run: Fn(&str, &[&str], Option<&str>) -> Result<(), String> {}
 impl<F: Fn(&str, &[&str], Option<&str>) -> Result<(), String>> Run for F {}
-
-/// The host's end; the edge router's configuration may name it.
-fn device(spec: &Spec) -> String {
-    format!("mec{}", spec.network.slot)
-}
 
 /// The namespace of an instance.
 pub(super) fn path(name: &str) -> PathBuf {
@@ -20,17 +15,15 @@ pub(super) fn path(name: &str) -> PathBuf {
 
 /// Makes it, where there is none.
 pub(super) fn make(spec: &Spec, run: impl Run) -> Result<(), String> {
-    let (name, device, slot) = (spec.name.as_str(), device(spec), spec.network.slot);
-    let (host, app) = (spec.network.host, spec.network.app);
-    // Local addresses (IEEE 802, U/L bit) that say where they belong: the same ones at every start.
-    let mac = |end: u8| format!("02:4d:45:{:02x}:{:02x}:{end:02x}", slot >> 8 & 0xff, slot & 0xff);
+    let (name, slot) = (spec.name.as_str(), spec.network.slot);
+    let (device, host, app) = (device(slot), spec.network.host, spec.network.app);
     run("ip", &["netns", "add", name], None)?;
     let outside = format!(
         "link add {device} address {} type veth peer name eth0 address {} netns {name}\n\
          address add {host}/30 dev {device}\n\
          link set {device} up\n",
-        mac(1),
-        mac(2)
+        mac(slot, End::Host),
+        mac(slot, End::App)
     );
     run("ip", &["-batch", "-"], Some(&outside))?;
     let mut inside = format!(
@@ -52,7 +45,7 @@ pub(super) fn remove(spec: &Spec, run: impl Run) -> Result<(), String> {
         run("ip", &["netns", "delete", &spec.name], None)?;
     }
     // The pair goes with the namespace, some time after; a name that comes again would not be free.
-    let device = device(spec);
+    let device = device(spec.network.slot);
     match run("ip", &["link", "delete", &device], None) {
         Err(error) if !error.contains("Cannot find device") => Err(error),
         _ => Ok(()),

@@ -96,7 +96,13 @@ impl Running {
                 self.save();
                 json(&serde_json::json!({}))
             }
-            Ask::Trace(traced) => json(&trace(&mut self.attached.control, &self.alive, &traced)?),
+            Ask::AddApp { name, app } => json(&self.add_app(name, app)?),
+            Ask::RemoveApp { name } => json(&self.remove_app(&name)?),
+            Ask::Trace(traced) => {
+                let watched = &self.watched;
+                let is_alive = |app| watched.get(&app).is_some_and(|one| one.is_alive);
+                json(&trace(&mut self.attached.control, is_alive, &traced)?)
+            }
             Ask::Follow { .. } => Err(Refusal::words("only a connection of its own follows")),
             Ask::Events { after } => json(&self.events.after(after)),
         }
@@ -117,7 +123,15 @@ impl Running {
             sessions: control.sessions.len(),
             ports: names_of.try_into().expect("the wire has two ends"),
             adopted: self.attached.adopted,
-            apps: control.apps.iter().map(|app| app.name.clone()).zip(self.alive.clone()).collect(),
+            apps: control
+                .apps
+                .iter()
+                .map(|(number, app)| {
+                    let is_alive = self.watched.get(&number).is_some_and(|one| one.is_alive);
+                    (app.name.clone(), is_alive)
+                })
+                .collect(),
+            added: control.added.keys().cloned().collect(),
             learning: control.learning,
             counters: names.into_iter().zip(counters.map(shown)).collect(),
             pfcp: self.copies_read,

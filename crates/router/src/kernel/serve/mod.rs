@@ -1,6 +1,7 @@
 //! A running router: it learns, tells the kernel which apps are alive, and answers questions.
 
 mod answers;
+mod apps;
 mod events;
 mod trace;
 mod usages;
@@ -8,7 +9,7 @@ mod usages;
 use super::attach::{Attached, StartError, lock, start};
 use super::config::{ALIVE_MS, Config};
 use super::control::Refused;
-use super::health::{Signs, now_ns};
+use super::health::{Sign, now_ns};
 use super::layout;
 use super::programs::KernelError;
 use super::resolver::Resolver;
@@ -17,6 +18,7 @@ use crate::session::{Authority, Client};
 use aya::maps::{MapData, RingBuf};
 use events::Events;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::net::UdpSocket;
@@ -41,11 +43,16 @@ pub struct Running {
     pfcp: Option<UdpSocket>,
     copies: Copies,
     copies_read: [u64; 2],
-    signs: Signs,
-    alive: Vec<bool>,
+    watched: BTreeMap<u8, Watched>,
     events: Events,
     resolver: Option<Resolver>,
     records: Records,
+}
+
+/// An app that is looked after.
+struct Watched {
+    sign: Sign,
+    is_alive: bool,
 }
 
 impl Running {
@@ -75,12 +82,12 @@ impl Running {
         let mut attached = attached?;
         named.map_err(unheard)?;
         let sightings = attached.control.programs.take_sightings()?;
-        let names = |app: &crate::app::App| {
-            app.legs.iter().map(|leg| leg.interface.clone()).collect::<Vec<_>>()
-        };
-        let interfaces: Vec<Vec<String>> = config.apps.iter().map(names).collect();
-        let signs = Signs::watch(&config.health, &interfaces);
-        let alive = vec![false; config.apps.len()];
+        let (apps, health) = (&attached.control.apps, &attached.health);
+        let watched = apps.iter().filter_map(|(number, app)| {
+            let sign = Sign::watch(health.get(&number)?.clone(), app);
+            Some((number, Watched { sign, is_alive: false }))
+        });
+        let watched = watched.collect();
         let resolver = config.resolver.map(Resolver::start);
         let copies = Copies::new(config.networks.clone());
         let records = Records::new(config.usage.clone(), config.usage_interval_s);
@@ -92,12 +99,14 @@ impl Running {
             pfcp,
             copies,
             copies_read: [0; 2],
-            signs,
-            alive,
+            watched,
             events: Events::default(),
             resolver,
             records,
         };
+        for gone in std::mem::take(&mut running.attached.gone) {
+            running.events.add("app-gone", gone);
+        }
         running.want_names();
         running.save();
         Ok(running)
@@ -222,15 +231,17 @@ impl Running {
     /// traffic goes on to the core.
     fn look_after_apps(&mut self) -> Result<(), KernelError> {
         let now = now_ns();
-        for number in 0..self.alive.len() {
-            let sign = self.signs.last_ns(number);
+        for (number, watched) in &mut self.watched {
+            let sign = watched.sign.last_ns();
             let until = if sign == 0 { 0 } else { sign + ALIVE_MS * 1_000_000 };
-            self.attached.control.programs.set_alive(number as u8, until)?;
+            let control = &mut self.attached.control;
+            control.programs.set_alive(*number, until)?;
             let is_alive = until > now;
-            if self.alive[number] != is_alive {
-                self.alive[number] = is_alive;
-                let name = self.config.apps[number].name.clone();
-                self.events.add(if is_alive { "app-alive" } else { "app-dead" }, name);
+            if watched.is_alive != is_alive {
+                watched.is_alive = is_alive;
+                let name = control.apps.get(*number).map(|app| app.name.clone());
+                let what = if is_alive { "app-alive" } else { "app-dead" };
+                self.events.add(what, name.unwrap_or_default());
             }
         }
         Ok(())

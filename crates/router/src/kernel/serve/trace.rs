@@ -13,7 +13,7 @@ use std::net::IpAddr;
 /// Says step by step what would become of a packet: by what the kernel has, and by what rules mean.
 pub(super) fn trace(
     control: &mut Control,
-    alive: &[bool],
+    is_alive: impl Fn(u8) -> bool,
     traced: &Traced,
 ) -> Result<Trace, Refusal> {
     let direction = if traced.downlink { Direction::Downlink } else { Direction::Uplink };
@@ -85,13 +85,16 @@ pub(super) fn trace(
         );
         return done(steps, if is_pass { "rule-pass" } else { "rule-drop" });
     }
-    let app = usize::from(target.app);
-    let name = &control.apps[app].name;
-    if !alive.get(app).copied().unwrap_or_default() {
+    let Some(app) = control.apps.get(target.app) else {
+        steps.push("its app is not there any more: the packet passes to the core".to_owned());
+        return done(steps, "app-dead");
+    };
+    let name = &app.name;
+    if !is_alive(target.app) {
         steps.push(format!("app `{name}` is not alive: the packet passes to the core"));
         return done(steps, "app-dead");
     }
-    steps.push(format!("app `{name}`, {}, gets it", control.apps[app].kind));
+    steps.push(format!("app `{name}`, {}, gets it", app.kind));
     done(steps, ["breakout", "in-line", "tap"][usize::from(target.act) - 2])
 }
 
