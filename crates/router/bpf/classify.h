@@ -3,10 +3,12 @@
 #pragma once
 #include "parse.h"
 
-/* One place; what is in it is replaced whole. */
+enum { TABLE_NOW, TABLE_BEFORE, TABLES };
+
+/* The rules, and those before them; each is replaced whole. */
 struct {
 	NUMBER(type, MAP_ARRAY_OF_MAPS);
-	NUMBER(max_entries, 1);
+	NUMBER(max_entries, TABLES);
 	NUMBER(key_size, 4);
 	struct {
 		NUMBER(type, MAP_ARRAY);
@@ -25,7 +27,7 @@ struct subject {
 	u8 traffic_class;
 	u8 has_ports;
 	u8 direction;
-	u8 zero;
+	u8 table;
 	struct target target;
 };
 
@@ -40,10 +42,10 @@ INLINE u32 lowest_bit(u64 word)
 	return lowest[((word & -word) * 0x03f79d71b4cb0a89ULL) >> 58];
 }
 
-INLINE struct table *the_table(void)
+INLINE struct table *the_table(u32 place)
 {
 	u32 zero = 0;
-	void *map = map_lookup(&rules, &zero);
+	void *map = map_lookup(&rules, &place);
 	if (!map)
 		return 0;
 	return map_lookup(map, &zero);
@@ -52,8 +54,10 @@ INLINE struct table *the_table(void)
 /* The last start that is not above the address. What lies behind the used ones is all ones. */
 APART int ipv6_place(struct subject *subject, u32 direction, u32 which)
 {
-	struct table *table = the_table();
-	if (!table || !subject)
+	if (!subject)
+		return 0;
+	struct table *table = the_table(subject->table);
+	if (!table)
 		return 0;
 	struct address_index *index = &table->sides[direction & 1].addresses[which & 1];
 	u64 high = subject->addresses[which & 1][0], low = subject->addresses[which & 1][1];
@@ -102,7 +106,7 @@ APART int classify(struct subject *subject)
 {
 	if (!subject)
 		return 0;
-	struct table *table = the_table();
+	struct table *table = the_table(subject->table);
 	if (!table)
 		return 0;
 	u32 direction = subject->direction & 1;

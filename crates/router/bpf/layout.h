@@ -98,6 +98,12 @@ struct limiter {
 	u64 burst_ns;
 };
 
+/* While rules settle: since when, and until when, on the monotonic clock; 0 is not at all. */
+struct settling {
+	u64 since_ns;
+	u64 until_ns;
+};
+
 struct bits {
 	u64 words[4];
 };

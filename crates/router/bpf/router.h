@@ -157,6 +157,44 @@ struct {
 	TYPE(value, struct ports);
 } fragments SECTION(".maps");
 
+struct {
+	NUMBER(type, MAP_ARRAY);
+	NUMBER(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, struct settling);
+} settling SECTION(".maps");
+
+struct connection {
+	u64 addresses[2][2];
+	u16 ports[2];
+	u16 network;
+	u16 zero;
+};
+
+/* What a connection began with. */
+struct begun {
+	u64 at_ns;
+	struct target target;
+	u32 found; /* whether a rule has this target */
+	u32 zero;
+};
+
+/* Connections that had packets while rules settled. */
+struct {
+	NUMBER(type, MAP_LRU_HASH);
+	NUMBER(max_entries, 65536);
+	TYPE(key, struct connection);
+	TYPE(value, struct begun);
+} connections SECTION(".maps");
+
+/* When an app last got a packet that no rule of now leads to it, on the monotonic clock. */
+struct {
+	NUMBER(type, MAP_ARRAY);
+	NUMBER(max_entries, APPS_MAX);
+	TYPE(key, u32);
+	TYPE(value, u64);
+} kept_apps SECTION(".maps");
+
 /* What was told lately, so that a flood of one kind is told once. */
 struct told {
 	u64 key;
@@ -531,6 +569,84 @@ INLINE long tap(u32 place, u32 direction)
 	return redirect_map(&wire, direction, XDP_PASS);
 }
 
+INLINE int is_alive(u32 app)
+{
+	u64 *until = map_lookup(&alive, &app);
+	return until && *until > coarse_ns();
+}
+
+INLINE int is_settling(void)
+{
+	u32 zero = 0;
+	struct settling *now = map_lookup(&settling, &zero);
+	return now && UNLIKELY(now->until_ns) && now->until_ns > coarse_ns();
+}
+
+/* What a connection gets that begins with this: one whose app is dead begins at the core, and stays there. */
+INLINE void begin(struct begun *begun, const struct target *target, u32 found)
+{
+	begun->target = *target;
+	begun->found = found;
+	if (found && target->act > ACT_DROP && !is_alive(target->app))
+		begun->target.act = ACT_PASS;
+}
+
+/* Whether both lead a connection to the same end: only an app that answers is one. */
+INLINE int is_same_end(const struct begun *one, const struct target *other, u32 found)
+{
+	u32 to_app = one->found && one->target.act == ACT_BREAKOUT;
+	u32 other_to_app = found && other->act == ACT_BREAKOUT;
+	return to_app == other_to_app && (!to_app || one->target.app == other->app);
+}
+
+/* Rules were replaced a moment ago: a connection of TCP that began before stays where it is. Settled::target
+ * in the model. Whether a rule is found; its target is in the subject. */
+APART int settle(struct subject *subject, u32 network, u32 flags, u32 found)
+{
+	u32 zero = 0;
+	if (!subject)
+		return 0;
+	struct settling *times = map_lookup(&settling, &zero);
+	if (!times)
+		return found;
+	u64 since = times->since_ns;
+	struct target target = subject->target;
+	struct connection key = {
+		.ports = { subject->ports[0], subject->ports[1] }, .network = network
+	};
+	copy(key.addresses, subject->addresses, sizeof(key.addresses));
+	struct begun begun = { .at_ns = coarse_ns() };
+	if ((flags & 0x12) == 0x02) {
+		begin(&begun, &target, found);
+		map_update(&connections, &key, &begun, 0);
+		return found;
+	}
+	struct begun *known = map_lookup(&connections, &key);
+	if (known && known->at_ns >= since) {
+		known->at_ns = begun.at_ns;
+		begun.target = known->target;
+		begun.found = known->found;
+	} else {
+		subject->table = TABLE_BEFORE;
+		u32 found_before = classify(subject);
+		begin(&begun, &subject->target, found_before);
+		subject->target = target;
+		if (is_same_end(&begun, &target, found))
+			return found;
+		map_update(&connections, &key, &begun, 0);
+	}
+	if (is_same_end(&begun, &target, found))
+		return found;
+	if (begun.found && begun.target.act == ACT_BREAKOUT) {
+		u32 app = begun.target.app;
+		u64 *last = map_lookup(&kept_apps, &app);
+		if (last)
+			*last = begun.at_ns;
+	}
+	subject->target = begun.target;
+	return begun.found;
+}
+
 /* What becomes of a frame of the wire; the map of the way it goes is chosen by the caller. */
 INLINE long from_wire(struct xdp_md *context, const u32 direction)
 {
@@ -580,7 +696,13 @@ INLINE long from_wire(struct xdp_md *context, const u32 direction)
 	copy(subject.addresses, packet->addresses, sizeof(subject.addresses));
 	find_ports(packet, &subject, line.network);
 	outcome.reason = NO_RULE;
-	if (!classify(&subject))
+	u32 found = classify(&subject);
+	if (direction == UPLINK && packet->protocol == 6 && is_settling()) {
+		u8 *tcp = at(context, packet->payload_at, 14, packet->end);
+		u32 flags = tcp && packet->fragment != FRAGMENT_LATER ? tcp[13] : 0;
+		found = settle(&subject, line.network, flags, found);
+	}
+	if (!found)
 		goto on;
 	struct target target = subject.target;
 	u32 rule = target.rule, number = target.app;
@@ -604,8 +726,7 @@ INLINE long from_wire(struct xdp_md *context, const u32 direction)
 		goto on;
 	}
 	outcome.reason = APP_DEAD;
-	u64 *until = map_lookup(&alive, &number);
-	if (!until || *until <= coarse_ns())
+	if (!is_alive(number))
 		goto on;
 	struct app *app = map_lookup(&apps, &number);
 	if (!app)

@@ -2,6 +2,8 @@
 //!
 //! It is also what explains a packet to a person: which session it belongs to, which rule it met.
 
+mod settling;
+
 use crate::app::{APPS_MAX, App, Kind};
 use crate::gtp::{Form, Wrapping, folded, promised_sum, sum};
 use crate::packet::{ETHERNET_BYTES, Fragment, Frame, Packet, TCP, Untouched, parse, parse_packet};
@@ -10,6 +12,7 @@ use crate::rule::{Act, Direction, Profile, Rule, Subject, compile};
 use crate::session::learn::{Flow, Sighting};
 use crate::session::network::Networks;
 use crate::session::{Client, Hop, Session};
+use settling::{Settling, tcp_flags};
 use std::collections::{BTreeMap, HashMap};
 
 /// Options of a TCP header that are walked over in search of the segment size.
@@ -185,6 +188,7 @@ pub struct Model {
     networks: Networks,
     sessions: BTreeMap<Client, (Session, u16)>,
     fragments: HashMap<(u16, u128, u128, u32, u8), [u16; 2]>,
+    settling: Option<Settling>,
 }
 
 impl Model {
@@ -202,12 +206,18 @@ impl Model {
             networks: Networks::default(),
             sessions: BTreeMap::new(),
             fragments: HashMap::new(),
+            settling: None,
         }
     }
 
     /// Replaces all rules, and the profiles clients may have.
     pub fn set_rules(&mut self, rules: Vec<Rule>, profiles: Vec<Profile>) {
         (self.rules, self.profiles) = (rules, profiles);
+    }
+
+    /// From now on rules settle, which were these before; `None` is that they do not any more.
+    pub fn settle(&mut self, before: Option<Vec<Rule>>) {
+        self.settling = before.map(Settling::after);
     }
 
     /// Says which networks there are.
@@ -297,12 +307,26 @@ impl Model {
             traffic_class: packet.traffic_class,
         };
         let nobody = Profile::default();
-        let profile = self.profiles.get(usize::from(profile)).unwrap_or(&nobody);
-        let entries = entries(&self.rules, direction);
-        let Some(place) = first_match(&entries, direction, &subject, profile) else {
+        let profile = self.profiles.get(usize::from(profile)).unwrap_or(&nobody).clone();
+        let find = |rules: &[Rule]| {
+            let entries = entries(rules, direction);
+            first_match(&entries, direction, &subject, &profile)
+                .map(|place| compile::target(&entries[place]))
+        };
+        let mut found = find(&self.rules);
+        if let Some(mut settling) = self.settling.take() {
+            if direction == Direction::Uplink && packet.protocol == 6 {
+                let key = (session.client.network, subject.addresses, ports.unwrap_or_default());
+                let flags = tcp_flags(frame, &packet);
+                let before = find(&settling.before);
+                found =
+                    settling.target(key, flags, found, before, |app| self.alive[usize::from(app)]);
+            }
+            self.settling = Some(settling);
+        }
+        let Some(target) = found else {
             return untouched(Reason::NoRule, sighting);
         };
-        let target = compile::target(&entries[place]);
         let rule = Some(target.rule);
         let on_wire = |reason| Verdict { rule, ..untouched(reason, sighting) };
         if target.act == Act::Pass as u8 {

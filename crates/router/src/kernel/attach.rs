@@ -290,6 +290,8 @@ fn start_with(
         let nobody = crate::rule::Profile::default();
         let table = Table::new(0, &[], &[nobody]).expect("no rules are not too many");
         programs.set_rules(&table)?;
+        programs.set_before(&table)?;
+        programs.forget_connections(|_| true)?;
     }
     // Uplink leaves by the core's interface.
     programs.set_wire(0, ports[1].index)?;
@@ -374,6 +376,7 @@ impl Attached {
     ) -> Result<(), StartError> {
         let programs = &mut self.control.programs;
         programs.set_alive(number, 0)?;
+        programs.clear_kept(number)?;
         let links = pins.join("links");
         for place in place_app(programs, apps, number, legs, &self.ports)? {
             programs.program(place.program)?;
@@ -393,6 +396,7 @@ impl Attached {
         tap: Option<u16>,
         pins: &Path,
     ) -> Result<(), KernelError> {
+        self.control.unsettle(number)?;
         let programs = &mut self.control.programs;
         programs.set_alive(number, 0)?;
         for (index, leg) in app.legs.iter().enumerate() {

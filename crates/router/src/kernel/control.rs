@@ -3,6 +3,7 @@
 use super::config::AppDescription;
 use super::interned::Interned;
 use super::programs::{Count, KernelError, Programs};
+use super::settling::Settling;
 use crate::app::{Apps, Numbered};
 use crate::rule::check::{self, Mistake};
 use crate::rule::compile::{PROFILES_MAX, Table};
@@ -107,8 +108,9 @@ pub struct Control {
     ended: Vec<Usage>,
     /// What was last recorded of clients whose sessions go on, in packets each way.
     recorded: HashMap<Client, [u64; 2]>,
-    names: Names,
+    pub(super) names: Names,
     tagged: BTreeMap<Client, Vec<String>>,
+    pub(super) settling: Settling,
 }
 
 /// The profile of those about whom nothing is known.
@@ -153,6 +155,7 @@ impl Control {
             recorded: HashMap::new(),
             names,
             tagged: BTreeMap::new(),
+            settling: Settling::default(),
         }
     }
 
@@ -459,7 +462,7 @@ impl Control {
             return Ok(false);
         }
         let before = self.names.known.insert(name.clone(), addresses);
-        let set = self.set_checked(self.rules_wire.clone(), None, self.generation);
+        let set = self.settle(self.rules_wire.clone(), self.generation);
         if set.is_err() {
             match before {
                 Some(before) => self.names.known.insert(name, before),
@@ -490,10 +493,10 @@ impl Control {
     /// # Errors
     /// Every mistake with its place, or what the kernel refused; then nothing has changed.
     pub fn set_rules(&mut self, rules: Vec<TrafficRule>) -> Result<u64, Refused> {
-        self.set_checked(rules, None, self.generation + 1)
+        self.settle(rules, self.generation + 1)
     }
 
-    fn set_checked(
+    pub(super) fn set_checked(
         &mut self,
         wire: Vec<TrafficRule>,
         numbers: Option<BTreeMap<String, u16>>,
@@ -530,7 +533,7 @@ impl Control {
         Ok(generation)
     }
 
-    fn table(&self, rules: &[Rule]) -> Result<Table, crate::rule::compile::TooMuch> {
+    pub(super) fn table(&self, rules: &[Rule]) -> Result<Table, crate::rule::compile::TooMuch> {
         let profiles: Vec<Profile> =
             self.profiles.values().iter().map(|one| one.clone().unwrap_or_default()).collect();
         Table::new(self.generation, rules, &profiles)

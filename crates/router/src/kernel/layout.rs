@@ -12,7 +12,7 @@ use crate::session::learn::{Flow, Sighting};
 use crate::session::{Client, Hop, Path};
 
 /// Changed whenever a layout changes: what was pinned by another one is not taken over.
-pub const LAYOUT: u64 = 3;
+pub const LAYOUT: u64 = 4;
 
 const BITS: usize = 32;
 const ADDRESSES: usize = (1 << 17) + BLOCKS_MAX * 512 + IPV6_ENDS_MAX * 18 + CLASSES_MAX * BITS;
@@ -34,6 +34,10 @@ pub const APP_BYTES: usize = 64;
 pub const USAGE_BYTES: usize = 32;
 /// See [`PATH_BYTES`].
 pub const LIMITER_BYTES: usize = 24;
+/// See [`PATH_BYTES`].
+pub const SETTLING_BYTES: usize = 16;
+/// Bytes of a connection, and of what it began with.
+pub const CONNECTION_BYTES: [usize; 2] = [40, 24];
 /// Bytes of a sighting.
 pub const SIGHTING_BYTES: usize = 104;
 
@@ -185,6 +189,21 @@ pub fn limiter(bits_per_second: u64, burst_ms: u64) -> [u8; LIMITER_BYTES] {
     bytes[8..16].copy_from_slice(&ns_per_kib.to_ne_bytes());
     bytes[16..].copy_from_slice(&(burst_ms * 1_000_000).to_ne_bytes());
     bytes
+}
+
+/// Since when and until when rules settle, on the monotonic clock.
+#[must_use]
+pub fn settling(since_ns: u64, until_ns: u64) -> [u8; SETTLING_BYTES] {
+    let mut bytes = [0; SETTLING_BYTES];
+    bytes[..8].copy_from_slice(&since_ns.to_ne_bytes());
+    bytes[8..].copy_from_slice(&until_ns.to_ne_bytes());
+    bytes
+}
+
+/// The app that a connection began with, whether it gets its packets or not.
+#[must_use]
+pub const fn app_of(begun: &[u8; CONNECTION_BYTES[1]]) -> u8 {
+    begun[9]
 }
 
 /// What the kernel saw. It does not know the client's network.

@@ -15,6 +15,7 @@ mod programs;
 pub mod protocol;
 mod resolver;
 mod serve;
+mod settling;
 
 pub use attach::{StartError, detach};
 pub use aya::programs::xdp::XdpLink as Link;

@@ -112,8 +112,12 @@ pub struct Programs {
     pub(super) ebpf: Ebpf,
 }
 
+/// Places of tables of rules.
+const NOW: u32 = 0;
+pub(super) const BEFORE: u32 = 1;
+
 /// Maps that outlive the process.
-const PINNED: [&str; 13] = [
+const PINNED: [&str; 16] = [
     "wire",
     "legs",
     "tap_macs",
@@ -127,6 +131,9 @@ const PINNED: [&str; 13] = [
     "rule_counters",
     "rules",
     "fragments",
+    "settling",
+    "connections",
+    "kept_apps",
 ];
 
 pub(super) fn map_error(what: &'static str) -> impl Fn(MapError) -> KernelError {
@@ -134,7 +141,7 @@ pub(super) fn map_error(what: &'static str) -> impl Fn(MapError) -> KernelError 
 }
 
 /// What is not there needs not be removed.
-fn unless_absent(removed: Result<(), MapError>) -> Result<(), MapError> {
+pub(super) fn unless_absent(removed: Result<(), MapError>) -> Result<(), MapError> {
     match removed {
         Err(MapError::KeyNotFound) => Ok(()),
         Err(MapError::SyscallError(error))
@@ -219,6 +226,10 @@ impl Programs {
     /// # Errors
     /// What the kernel refused; then the old ones stay.
     pub fn set_rules(&mut self, table: &Table) -> Result<(), KernelError> {
+        self.set_table(NOW, table)
+    }
+
+    pub(super) fn set_table(&mut self, place: u32, table: &Table) -> Result<(), KernelError> {
         let wrong = map_error("rules");
         let bytes = layout::table(table);
         // By reference: it is megabytes long.
@@ -230,7 +241,7 @@ impl Programs {
             self.map("rules"),
         )
         .map_err(&wrong)?;
-        rules.set(0, &inner, 0).map_err(wrong)
+        rules.set(place, &inner, 0).map_err(wrong)
     }
 
     /// Writes a line of the table of sessions.
@@ -538,7 +549,7 @@ impl Programs {
         kept[..4].copy_from_slice(&(frame.len() as u32).to_ne_bytes());
         kept[4..8].copy_from_slice(&(head as u32).to_ne_bytes());
         kept[8..8 + head].copy_from_slice(&frame[..head]);
-        self.array("kept")?.set(0, kept, 0).map_err(map_error("kept"))?;
+        self.array("kept_apps")?.set(0, kept, 0).map_err(map_error("kept_apps"))?;
         let mut turns = [0; 24];
         for (place, value) in turn.into_iter().enumerate() {
             turns[place * 4..][..4].copy_from_slice(&value.to_ne_bytes());

@@ -161,6 +161,9 @@ pub struct Status {
     pub adopted: bool,
     /// Apps, and whether they are alive.
     pub apps: BTreeMap<String, bool>,
+    /// How long ago an app last got a packet that no rule leads to it any more, in milliseconds: of a
+    /// connection that began with it. Apps that got none lately are not there.
+    pub kept_ms: BTreeMap<String, u64>,
     /// Those of them that were added.
     pub added: Vec<String>,
     /// What was learnt.

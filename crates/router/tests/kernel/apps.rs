@@ -1,8 +1,9 @@
 //! Apps that come and go while a router runs.
 
 use crate::router::{BACK_WITHIN, back_at_the_core, load, to_edge};
-use crate::world::{N3, World, missing};
+use crate::world::{CLIENT, N3, ORIGIN, World, missing};
 use serde_json::{Value, json};
+use std::process::{Command, Stdio};
 
 fn world() -> Option<World> {
     if let Some(why) = missing() {
@@ -180,4 +181,36 @@ fn nothing_of_others_is_lost_when_apps_come_and_go() {
         world.set_rules(json!([]));
         assert_eq!(changed(&remove(world, "edge")), true);
     });
+}
+
+/// A download that began at one end is carried to its end there, while new ones begin at the other.
+#[test]
+fn a_connection_stays_where_it_began_when_rules_change() {
+    let Some(mut world) = world() else { return };
+    world.start_router(&world.breakout_app());
+    world.is_answered_by("core");
+    world.until("the app is alive", |world| {
+        world.ask(json!({"ask": "status"}))["apps"]["edge"] == json!(true)
+    });
+    let breakout = world.rule("FORWARD_DECAPSULATED", to_edge());
+    for (from, to, rules) in [("core", "edge", &breakout), ("edge", "core", &json!([]))] {
+        let received = |world: &World| world.received("ran", "ran0");
+        let before = received(&world);
+        let slow = Command::new("ip")
+            .args(["netns", "exec", &world.ns("ran"), "curl", "-sS", "--max-time", "60"])
+            .arg(format!("http://{}/300000/slow", ORIGIN[0]))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        world.until("the download is under way", |world| received(world) > before + 50);
+        world.set_rules(rules.clone());
+        // At once, the first that is new.
+        assert_eq!(world.get(0), Some(format!("{to} {}", CLIENT[0])), "from {from}");
+        let output = slow.wait_with_output().unwrap();
+        assert!(output.status.success(), "{from}: {output:?}");
+        assert_eq!(output.stdout.len(), 300_000, "{from}");
+    }
+    // Its last packets were kept with the app, which no rule leads them to.
+    let status = world.ask(json!({"ask": "status"}));
+    assert!(status["kept_ms"]["edge"].is_u64(), "{status}");
 }

@@ -170,6 +170,14 @@ fn the_kernel_does_what_the_model_says() {
             let dead = random.below(8) as u8;
             model.set_alive(dead, false);
             programs.set_alive(dead, 1).unwrap();
+            programs.forget_connections(|_| true).unwrap();
+            // Of every other world rules settle, which were others before.
+            let before = (seed % 2 == 0).then(|| support::rules(&mut random, 20, &apps));
+            let table =
+                Table::new(0, before.as_deref().unwrap_or_default(), &support::profiles()).unwrap();
+            let until_ns = if before.is_some() { u64::MAX } else { 0 };
+            programs.settle(&table, 0, until_ns).unwrap();
+            model.settle(before);
             for number in 0..200 {
                 let (ingress, frame) = support::frame(&mut random, tunnelled, &sessions);
                 arrive(&mut programs, &apps, ingress);

@@ -456,7 +456,7 @@ fn send(to: &str, frames: u64) {
     const INTERVAL: Duration = Duration::from_micros(20);
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
     socket.connect(to).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    socket.set_read_timeout(Some(crate::world::PATIENCE)).unwrap();
     let started = Instant::now();
     let mut answered = 0;
     for sent in 0..frames + UNDER_WAY_MAX {

@@ -111,6 +111,7 @@ impl Running {
     fn status(&mut self) -> Result<Status, KernelError> {
         let control = &mut self.attached.control;
         let counters = control.programs.reasons()?;
+        let kept_ms = control.kept_ms()?;
         let names = ["access", "core", "apps"];
         let shown = |list: Vec<(crate::model::Reason, Count)>| {
             let used = list.into_iter().filter(|(_, count)| count.packets > 0);
@@ -131,6 +132,7 @@ impl Running {
                     (app.name.clone(), is_alive)
                 })
                 .collect(),
+            kept_ms,
             added: control.added.keys().cloned().collect(),
             learning: control.learning,
             counters: names.into_iter().zip(counters.map(shown)).collect(),
