@@ -2,7 +2,7 @@
 
 import http.server
 
-BODIES = {"/": b"home\n\n", "/a.bin": b"a" * 1000, "/tagged.bin": b"t" * 300_000, "/nostore.html": b"x\n"}
+BODIES = {"/": b"home\n\n", "/news.txt": b"news\n", "/app.js": b"let a = 1;\n" * 200, "/a.bin": b"a" * 1000, "/tagged.bin": b"t" * 300_000, "/nostore.html": b"x\n"}
 
 
 class Origin(http.server.BaseHTTPRequestHandler):
@@ -15,6 +15,8 @@ class Origin(http.server.BaseHTTPRequestHandler):
         self.send_header("Cache-Control", "no-store" if path == "/nostore.html" else "max-age=60")
         if path == "/tagged.bin":
             self.send_header("Surrogate-Key", "news")
+        if path == "/app.js":
+            self.send_header("Content-Type", "text/javascript")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body if self.command == "GET" else b"")

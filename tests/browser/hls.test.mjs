@@ -4,73 +4,14 @@
 // protocol each response came over. Playwright answers for the page and for hls.js; all else goes to
 // the node.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { createInterface } from 'node:readline';
-import { after, before, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
+import { test } from 'node:test';
+import { missing, modules, patienceMs, stage } from './stage.mjs';
 
-const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
-const freshet = process.env.FRESHET ?? path.join(root, 'target/debug/freshet');
-const modules =
-  process.env.FRESHET_BROWSER_MODULES ?? path.join(root, '.cache/browser/node_modules');
-const chromium = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(
-  existsSync,
-);
-
-// How long anything may take; an order of magnitude over what it does on an idle machine.
-const patienceMs = 60_000;
 // How much has to be seen of each programme.
 const playedSeconds = 3;
 
-const missing = [
-  [existsSync(freshet), `${freshet} is not built`],
-  [existsSync(path.join(modules, 'hls.js')), 'hls.js is not installed; tools/setup test does it'],
-  [existsSync(path.join(modules, 'playwright-core')), 'playwright-core is not installed'],
-  [chromium !== undefined, 'chromium is not installed'],
-].find(([isThere]) => !isThere)?.[1];
-// Where everything was installed, what is missing is a failure and not a reason to do nothing.
-if (missing && process.env.FRESHET_IS_SET_UP) throw new Error(missing);
-
-let home, demo, base, browser;
-
-before(async () => {
-  if (missing) return;
-  home = await mkdtemp(path.join(tmpdir(), 'freshet-browser-'));
-  // Two viewers, who leave most of a small machine to the browser.
-  const flags = '--listen 127.0.0.1:0 --listen-tls 127.0.0.1:0 --admin off --viewers 2';
-  demo = spawn(freshet, ['demo', ...flags.split(' '), '--quality', 'lowest', '--segment', '2'], {
-    env: { ...process.env, TMPDIR: home, XDG_RUNTIME_DIR: home },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  base = await new Promise((resolve, reject) => {
-    demo.once('error', reject);
-    demo.once('exit', (code) => reject(new Error(`freshet demo ended with ${code}`)));
-    createInterface(demo.stdout).on('line', (line) => {
-      const url = /^ +page +(https:\S+?)\/$/.exec(line)?.[1];
-      if (url) resolve(url);
-    });
-  });
-  const { chromium: launcher } = createRequire(path.join(modules, 'x.js'))('playwright-core');
-  browser = await launcher.launch({
-    executablePath: chromium,
-    args: ['--no-sandbox', '--disable-quic', '--autoplay-policy=no-user-gesture-required'],
-  });
-});
-
-after(async () => {
-  await browser?.close();
-  if (demo && demo.exitCode === null) {
-    const ended = new Promise((resolve) => demo.once('exit', resolve));
-    demo.kill('SIGINT');
-    await ended;
-  }
-  if (home) await rm(home, { recursive: true });
-});
+const on = stage();
 
 const page = `<!DOCTYPE html><meta charset="utf-8"><title>player</title>
 <style>body{margin:0;background:#222}video{width:960px;height:540px}</style>
@@ -78,7 +19,7 @@ const page = `<!DOCTYPE html><meta charset="utf-8"><title>player</title>
 
 /** Plays a programme; returns what the page and the network saw. */
 async function play(name) {
-  const context = await browser.newContext({
+  const context = await on.browser.newContext({
     ignoreHTTPSErrors: true,
     viewport: { width: 960, height: 540 },
   });
@@ -87,13 +28,13 @@ async function play(name) {
   tab.on('pageerror', (error) => faults.push(String(error)));
   const responses = [];
   tab.on('response', (response) => responses.push(response));
-  await tab.route(`${base}/player/index.html`, (route) =>
+  await tab.route(`${on.base}/player/index.html`, (route) =>
     route.fulfill({ contentType: 'text/html', body: page }),
   );
-  await tab.route(`${base}/player/hls.js`, (route) =>
+  await tab.route(`${on.base}/player/hls.js`, (route) =>
     route.fulfill({ path: path.join(modules, 'hls.js/dist/hls.min.js') }),
   );
-  await tab.goto(`${base}/player/index.html`);
+  await tab.goto(`${on.base}/player/index.html`);
   await tab.evaluate((source) => {
     const video = document.querySelector('video');
     const state = { errors: [], fatal: [], start: null };
@@ -138,7 +79,7 @@ async function play(name) {
     throw new Error(`${name} does not play: ${JSON.stringify(await watched())}`, { cause: error });
   }
   const result = await watched();
-  const media = `${base}/${name}/`;
+  const media = `${on.base}/${name}/`;
   const protocols = await tab.evaluate(
     (prefix) =>
       performance

@@ -62,8 +62,8 @@ pub(crate) struct Arguments {
     /// Live channels that the origin offers, besides 12 titles on demand and downloads.
     #[arg(long, value_name = "N", default_value_t = 4)]
     channels: u32,
-    /// Simulated viewers, three in four of them of live channels; 0 for none but you.
-    #[arg(long, value_name = "N", default_value_t = 12)]
+    /// Simulated viewers, nine in ten of them of live channels; 0 for none but you.
+    #[arg(long, value_name = "N", default_value_t = 100)]
     viewers: usize,
     /// The quality they choose.
     #[arg(long, value_enum, default_value_t)]
@@ -148,6 +148,8 @@ async fn watch(
             _ = hang_up.recv() => return Ok(()),
             _ = refresh.tick() => {
                 let moment = readings.take(&stage.node, &stage.origin, stage.viewers.as_ref());
+                let news = serde_json::to_string(&moment.news()).expect("figures are plain data");
+                stage.origin.tell(&news);
                 view.refresh(out, &moment)?;
             }
             () = &mut over => return Ok(()),
@@ -249,7 +251,8 @@ fn viewers(
     let mut settings =
         viewers::Settings::new(Target::clear(doors.clear), audience, arguments.viewers);
     settings.quality = arguments.quality.into();
-    settings.ramp = REFRESH;
+    // As if they had come one by one: those of a channel are not all at the same point of a segment.
+    settings.ramp = offer.segment;
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     settings.threads = arguments.viewers.div_ceil(VIEWERS_PER_THREAD).min(cores);
     Viewers::start(settings).map(Some).map_err(with_flag)

@@ -14,7 +14,7 @@ use support::{Process, freshet, is_clean, run, succeed};
 fn demo(home: &tempfile::TempDir) -> Command {
     let mut command = freshet();
     command.args(["demo", "--listen", "127.0.0.1:0", "--listen-tls", "127.0.0.1:0"]);
-    command.args(["--admin", "127.0.0.1:0"]);
+    command.args(["--admin", "127.0.0.1:0", "--viewers", "12"]);
     command.env("XDG_RUNTIME_DIR", home.path()).env("TMPDIR", home.path());
     command
 }

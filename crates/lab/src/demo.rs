@@ -90,7 +90,7 @@ impl Sampler {
         Self { channels, titles, viewers: Figures::default(), origin: Totals::default() }
     }
 
-    /// What happened since the last call, which was `elapsed` (> 0) ago. `first_byte` is what
+    /// What happened since the last call, which was `elapsed` (> 0) ago. `first_byte` is of what
     /// [`crate::viewers::Viewers::take_interval`] returned for the same time.
     pub fn sample(
         &mut self,

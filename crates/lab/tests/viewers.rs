@@ -77,7 +77,7 @@ fn viewers_in_real_time_ask_no_more_than_they_play() {
     assert_eq!(figures.watching, 3);
     assert_eq!(figures.connections, 3, "one connection each");
     let mut sampler = Sampler::new(2, 2);
-    let interval = viewers.take_interval();
+    let interval = viewers.take_interval().latency();
     let second = sampler.sample(viewers.stop(), interval, origin.totals(), started.elapsed());
     assert!(second.bits_per_second > 0.0 && second.errors == 0, "{second}");
     let totals = origin.stop();

@@ -2,16 +2,22 @@
 
 use freshet_lab::demo::{Sampler, Second};
 use freshet_lab::origin::{self, Origin};
-use freshet_lab::viewers::{Errors, Figures, Latency, Viewers};
+use freshet_lab::viewers::{Errors, Figures, Latency, Times, Viewers};
 use freshet_node::node::Node;
 use freshet_node::stats::HitCounts;
 use serde::Serialize;
+use std::collections::VecDeque;
 use std::time::Instant;
+
+/// Moments that the recent figures go back: one second says little, since players fetch in bursts.
+const RECENT_MOMENTS: usize = 10;
 
 /// One refresh of the view.
 pub(super) struct Moment {
     /// Since the moment before.
     pub(super) last: Part,
+    /// Since [`RECENT_MOMENTS`] moments before.
+    pub(super) recent: Part,
     /// Since the start.
     pub(super) whole: Part,
     /// Seconds since the start.
@@ -52,29 +58,37 @@ impl Counts {
 /// Turns counters into figures, second by second.
 pub(super) struct Readings {
     started: Instant,
-    /// When the last moment was taken.
-    taken: Instant,
-    sampler: Sampler,
     /// One that never sampled: what it says is since the start.
     fresh: Sampler,
-    before: HitCounts,
+    /// The moments before, the newest last; never empty.
+    before: VecDeque<Reading>,
+}
+
+/// Where counters stood at a moment.
+#[derive(Clone)]
+struct Reading {
+    taken: Instant,
+    sampler: Sampler,
+    hits: HitCounts,
+    /// Times to first bytes since the moment before it.
+    first_byte: Times,
 }
 
 impl Readings {
     /// Readings that begin now, at counters of zero.
     pub(super) fn new(offer: &origin::Settings) -> Self {
-        let now = Instant::now();
-        let sampler = Sampler::new(offer.channels, offer.titles);
-        Self {
-            started: now,
-            taken: now,
-            fresh: sampler.clone(),
-            sampler,
-            before: HitCounts::default(),
-        }
+        let started = Instant::now();
+        let fresh = Sampler::new(offer.channels, offer.titles);
+        let first = Reading {
+            taken: started,
+            sampler: fresh.clone(),
+            hits: HitCounts::default(),
+            first_byte: Times::default(),
+        };
+        Self { started, fresh, before: VecDeque::from([first]) }
     }
 
-    /// The figures since the last call and since the start.
+    /// The figures since the last call, of the last ones together, and since the start.
     pub(super) fn take(
         &mut self,
         node: &Node,
@@ -84,15 +98,24 @@ impl Readings {
         let counts = Counts::read(node, origin, viewers);
         let first_byte = viewers.map(Viewers::take_interval).unwrap_or_default();
         let now = Instant::now();
-        let elapsed = now.duration_since(self.taken);
-        let last = Part {
-            rates: self.sampler.sample(counts.viewers, first_byte, counts.origin, elapsed),
-            hits: counts.hits.since(self.before),
+        let since = |reading: &Reading, times: &Times| {
+            let mut sampler = reading.sampler.clone();
+            let elapsed = now.duration_since(reading.taken);
+            let (viewers, origin) = (counts.viewers, counts.origin);
+            let rates = sampler.sample(viewers, times.latency(), origin, elapsed);
+            (Part { rates, hits: counts.hits.since(reading.hits) }, sampler)
         };
-        self.taken = now;
-        self.before = counts.hits;
+        let (first, newest) = (&self.before[0], &self.before[self.before.len() - 1]);
+        let (last, sampler) = since(newest, &first_byte);
+        let mut times = first_byte.clone();
+        self.before.iter().skip(1).for_each(|reading| times.add(&reading.first_byte));
+        let (recent, _) = since(first, &times);
+        self.before.push_back(Reading { taken: now, sampler, hits: counts.hits, first_byte });
+        if self.before.len() > RECENT_MOMENTS {
+            self.before.pop_front();
+        }
         let whole = self.whole(&counts, now);
-        Moment { last, whole, seconds: now.duration_since(self.started).as_secs_f64() }
+        Moment { last, recent, whole, seconds: now.duration_since(self.started).as_secs_f64() }
     }
 
     /// What is left to say at the end.
@@ -137,6 +160,46 @@ impl Readings {
             hits: counts.hits,
         }
     }
+}
+
+impl Moment {
+    /// What the page shows of it.
+    pub(super) fn news(&self) -> News {
+        let Part { rates, hits } = &self.recent;
+        let Latency { count, p50_us, p99_us, .. } = rates.first_byte;
+        let millis = |micros: u64| (count > 0).then(|| micros as f64 / 1e3);
+        News {
+            seconds: self.seconds,
+            viewers: rates.viewers,
+            last_gbit_per_second: self.last.rates.bits_per_second / 1e9,
+            last_origin_gbit_per_second: self.last.rates.origin_bits_per_second / 1e9,
+            gbit_per_second: rates.bits_per_second / 1e9,
+            origin_gbit_per_second: rates.origin_bits_per_second / 1e9,
+            byte_hit_ratio: hits.byte_ratio(),
+            request_hit_ratio: hits.request_ratio(),
+            ttfb_p50_ms: millis(p50_us),
+            ttfb_p99_ms: millis(p99_us),
+            late: rates.late,
+            errors: rates.errors,
+        }
+    }
+}
+
+/// A moment as the page gets it: of the recent figures, and the throughput of the last second.
+#[derive(Serialize)]
+pub(super) struct News {
+    seconds: f64,
+    viewers: u64,
+    last_gbit_per_second: f64,
+    last_origin_gbit_per_second: f64,
+    gbit_per_second: f64,
+    origin_gbit_per_second: f64,
+    byte_hit_ratio: Option<f64>,
+    request_hit_ratio: Option<f64>,
+    ttfb_p50_ms: Option<f64>,
+    ttfb_p99_ms: Option<f64>,
+    late: u64,
+    errors: u64,
 }
 
 /// The last word, for people and, as JSON, for scripts. Ratios are 0 to 1; what nothing was measured

@@ -31,18 +31,12 @@ impl Doors {
             writeln!(text, "  {name:<9}{what}").expect("a String takes all");
         };
         line("page", format!("{clear}/"));
+        if let Some(tls) = self.tls {
+            line("page", format!("https://{tls}/"));
+        }
         line("HLS", format!("{clear}/{live}/master.m3u8"));
         line("DASH", format!("{clear}/vod-1/manifest.mpd"));
-        if let Some(tls) = self.tls {
-            let tls = format!("https://{tls}");
-            line("page", format!("{tls}/"));
-            line("HLS", format!("{tls}/vod-1/master.m3u8"));
-            line("DASH", format!("{tls}/{live}/manifest.mpd"));
-            line("curl", format!("curl -kI {tls}/download/100MB/file.bin"));
-        } else {
-            line("curl", format!("curl -I {clear}/download/100MB/file.bin"));
-        }
-        line("ffplay", format!("ffplay {clear}/{live}/master.m3u8"));
+        line("curl", format!("curl -I {clear}/download/100MB/file.bin"));
         if let Some(admin) = &self.admin {
             // The default is where the command looks by itself; elsewhere the line gets long.
             let command = match admin.to_string().as_str() {

@@ -130,9 +130,11 @@ impl View {
     }
 
     fn block(&self, moment: &Moment, history: &[(f64, f64)]) -> Vec<String> {
-        let (last, whole) = (&moment.last, &moment.whole);
+        let (recent, whole) = (&moment.recent, &moment.whole);
         let row = |name: &str, of: &dyn Fn(&Part) -> String, rest: &str| {
-            format!("  {name:<18}{:>15}{:>16}   {rest}", of(last), of(whole)).trim_end().to_owned()
+            format!("  {name:<18}{:>15}{:>16}   {rest}", of(recent), of(whole))
+                .trim_end()
+                .to_owned()
         };
         let top = history.iter().fold(0.0_f64, |top, (sent, fetched)| top.max(*sent).max(*fetched));
         let sent: String = history.iter().map(|(sent, _)| bar(*sent, top)).collect();
@@ -140,7 +142,7 @@ impl View {
         let warn = |text: String, count: u64| if count > 0 { self.red(&text) } else { text };
         let seconds = moment.seconds as u64;
         vec![
-            self.bold(&format!("  {:<18}{:>15}{:>16}", "", "last second", "since start")),
+            self.bold(&format!("  {:<18}{:>15}{:>16}", "", "last 10 s", "since start")),
             row("to clients", &|part| gbit(part.rates.bits_per_second), &self.green(&sent)),
             row(
                 "from the origin",
@@ -157,7 +159,7 @@ impl View {
             format!(
                 "  {}, {} viewers, {}:{:02}. Ctrl-C ends it.",
                 self.offer,
-                last.rates.viewers,
+                recent.rates.viewers,
                 seconds / 60,
                 seconds % 60
             ),

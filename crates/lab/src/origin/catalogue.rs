@@ -19,6 +19,9 @@ const DOWNLOAD_BYTES_MAX: u64 = 1 << 40;
 /// a viewer nothing, since players start three segments behind the newest.
 const PLAYLIST_MAX_AGE_S: u64 = 1;
 
+/// How long the page may be kept: browsers keep it too, and the next program may have another one.
+const PAGE_MAX_AGE_S: u64 = 10;
+
 /// How long things that never change may be kept.
 pub(super) const STATIC_MAX_AGE_S: u64 = 86_400;
 
@@ -76,7 +79,10 @@ pub(super) fn find(
     let name = path.strip_prefix('/').ok_or(Missing::Unknown)?;
     if name.is_empty() {
         let page = super::page::index(settings);
-        return Ok(text(path, page, "text/html; charset=utf-8", STATIC_MAX_AGE_S, "page"));
+        return Ok(text(path, page, "text/html; charset=utf-8", PAGE_MAX_AGE_S, "page"));
+    }
+    if let Some((content, content_type)) = super::page::file(path) {
+        return Ok(text(path, content.to_owned(), content_type, PAGE_MAX_AGE_S, "page"));
     }
     if path == dash::TIME_PATH {
         let mut resource = text(path, instant_text(now), "text/plain; charset=utf-8", 0, "time");

@@ -2,7 +2,8 @@
 //!
 //! | path | what |
 //! |---|---|
-//! | `/` | a page with links to all of this |
+//! | `/` | a page that plays and links all of this |
+//! | `/figures` | what [`Origin::tell`] was told last, as server-sent events |
 //! | `/channel-1/master.m3u8`, `/channel-1/manifest.mpd` | a channel in HLS and DASH; titles are `/vod-1/…` |
 //! | `/channel-1/variant01/hlsha/405KB/playlist.m3u8` | the media playlist of a rung |
 //! | `/channel-1/variant01/hlsha/405KB/init.mp4` | its track header |
@@ -198,6 +199,11 @@ impl Origin {
     pub fn known_content(&self) -> Arc<crate::load::KnownContent> {
         let state = Arc::clone(&self.state);
         Arc::new(move |path| state.content_of(path))
+    }
+
+    /// Tells whoever looks at the page what goes on, in JSON without line breaks.
+    pub fn tell(&self, figures: &str) {
+        self.state.figures.send_replace(format!("data: {figures}\n\n").into());
     }
 
     /// What it did so far.

@@ -8,12 +8,14 @@ use super::{Counters, Settings};
 use crate::content::Content;
 use crate::error::LabError;
 use crate::programme::Schedule;
+use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
 use freshet_http::date;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Response, StatusCode};
 use std::ops::Range;
 use std::sync::Arc;
+use tokio::sync::watch;
 
 const SURROGATE_KEY: HeaderName = HeaderName::from_static("surrogate-key");
 
@@ -29,12 +31,15 @@ pub(super) struct State {
     settings: Settings,
     schedule: Schedule,
     pub(super) counters: Arc<Counters>,
+    /// The newest event for the page; empty where there is none.
+    pub(super) figures: watch::Sender<Bytes>,
 }
 
 impl State {
     pub(super) fn new(settings: Settings) -> Result<Self, LabError> {
         let schedule = settings.schedule()?;
-        Ok(Self { settings, schedule, counters: Arc::default() })
+        let figures = watch::Sender::new(Bytes::new());
+        Ok(Self { settings, schedule, counters: Arc::default(), figures })
     }
 
     /// What is always at `path`, if anything.

@@ -6,16 +6,17 @@ use crate::content::Content;
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Method, Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
 /// Connections at a time; further ones wait in the listener's backlog. Each costs some 10 KB.
@@ -80,11 +81,19 @@ async fn serve(stream: TcpStream, state: Arc<State>, mut stopped: watch::Receive
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "no TCP_NODELAY");
     }
+    let stops = stopped.clone();
     let service = service_fn(|request: Request<Incoming>| {
         let (method, path) = (request.method(), request.uri().path());
-        let response = state.respond(method, path, request.headers(), UnixMillis::now());
-        let counters = state.counters.clone();
-        let response: Response<_> = response.map(|content| Pieces { content, counters });
+        let figures =
+            (method == Method::GET && path == FIGURES_PATH).then(|| state.figures.subscribe());
+        let response = match figures.filter(|figures| !figures.borrow().is_empty()) {
+            Some(figures) => events(figures, stops.clone()),
+            None => {
+                let response = state.respond(method, path, request.headers(), UnixMillis::now());
+                let counters = state.counters.clone();
+                response.map(|content| Answer::Pieces { content, counters })
+            }
+        };
         std::future::ready(Ok::<_, Infallible>(response))
     });
     let connection = hyper::server::conn::http1::Builder::new()
@@ -104,32 +113,72 @@ async fn serve(stream: TcpStream, state: Arc<State>, mut stopped: watch::Receive
     }
 }
 
-/// A body that hands out its content without copying and counts it.
-struct Pieces {
-    content: Content,
-    counters: Arc<Counters>,
+/// Where the figures of a demonstration are.
+const FIGURES_PATH: &str = "/figures";
+
+/// Events as they come, until the client leaves or the origin stops.
+fn events(
+    mut figures: watch::Receiver<Bytes>,
+    mut stopped: watch::Receiver<bool>,
+) -> Response<Answer> {
+    // One that a slow client has not taken is not followed by others; then it gets the newest.
+    let (sender, receiver) = mpsc::channel(1);
+    figures.mark_changed();
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                () = told(&mut stopped) => return,
+                () = sender.closed() => return,
+                changed = figures.changed() => if changed.is_err() { return },
+            }
+            let event = figures.borrow_and_update().clone();
+            if sender.send(event).await.is_err() {
+                return;
+            }
+        }
+    });
+    let mut response = Response::new(Answer::Events(receiver));
+    let fields = response.headers_mut();
+    fields.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }
 
-impl Body for Pieces {
+/// The body of an answer.
+enum Answer {
+    /// Content that is handed out without copying, and counted.
+    Pieces { content: Content, counters: Arc<Counters> },
+    /// What happens, as it happens.
+    Events(mpsc::Receiver<Bytes>),
+}
+
+impl Body for Answer {
     type Data = Bytes;
     type Error = Infallible;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let piece = self.content.take_front(PIECE_BYTES);
-        if let Some(piece) = &piece {
-            self.counters.body_bytes.add(piece.len() as u64);
-        }
+        let piece = match &mut *self {
+            Self::Pieces { content, counters } => {
+                let piece = content.take_front(PIECE_BYTES);
+                counters.body_bytes.add(piece.as_ref().map_or(0, Bytes::len) as u64);
+                piece
+            }
+            Self::Events(events) => ready!(events.poll_recv(context)),
+        };
         Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.content.is_empty()
+        matches!(self, Self::Pieces { content, .. } if content.is_empty())
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.content.len())
+        match self {
+            Self::Pieces { content, .. } => SizeHint::with_exact(content.len()),
+            Self::Events(_) => SizeHint::default(),
+        }
     }
 }

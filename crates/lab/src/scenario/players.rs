@@ -170,7 +170,7 @@ fn watch(
         let now = begun.elapsed().as_secs_f64();
         let reading = bench.observer.read(now);
         let figures = group.figures();
-        let latency = group.take_interval();
+        let latency = group.take_interval().latency();
         let progress = watch.add(now, reading, figures, latency, span.as_secs_f64());
         bench.tell(&name, &progress);
     }

@@ -96,6 +96,33 @@ impl Latency {
     }
 }
 
+/// Times of a stretch of time, which may be put together with those of others; some 130 KB.
+#[derive(Clone, Debug)]
+pub struct Times(Histogram<u64>);
+
+impl Default for Times {
+    fn default() -> Self {
+        let bounds = Histogram::new_with_bounds(1, FIRST_BYTE_MAX_US, DIGITS);
+        Self(bounds.expect("the bounds are in order and three digits are allowed"))
+    }
+}
+
+impl Times {
+    /// How they are distributed.
+    pub fn latency(&self) -> Latency {
+        Latency::of(&self.0)
+    }
+
+    /// Those of both.
+    pub fn add(&mut self, others: &Self) {
+        self.0.add(&others.0).expect("all have the same bounds");
+    }
+
+    fn record(&mut self, micros: u64) {
+        self.0.saturating_record(micros);
+    }
+}
+
 /// Where all viewers of a group count; about 400 KB, most of it histograms.
 #[derive(Debug)]
 pub(super) struct Meter {
@@ -115,19 +142,15 @@ pub(super) struct Meter {
     first_byte: Mutex<FirstByte>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct FirstByte {
-    whole: Histogram<u64>,
-    interval: Histogram<u64>,
-    start_up: Histogram<u64>,
+    whole: Times,
+    interval: Times,
+    start_up: Times,
 }
 
 impl Meter {
     pub(super) fn new() -> Self {
-        let histogram = || {
-            Histogram::new_with_bounds(1, FIRST_BYTE_MAX_US, DIGITS)
-                .expect("the bounds are in order and three digits are allowed")
-        };
         Self {
             watching: SharedCounter::default(),
             connections: SharedCounter::default(),
@@ -142,24 +165,20 @@ impl Meter {
             status_errors: SharedCounter::default(),
             transfer_errors: SharedCounter::default(),
             manifest_errors: SharedCounter::default(),
-            first_byte: Mutex::new(FirstByte {
-                whole: histogram(),
-                interval: histogram(),
-                start_up: histogram(),
-            }),
+            first_byte: Mutex::default(),
         }
     }
 
     pub(super) fn record_first_byte(&self, span: Duration) {
         let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX).max(1);
         let mut first_byte = self.first_byte();
-        first_byte.whole.saturating_record(micros);
-        first_byte.interval.saturating_record(micros);
+        first_byte.whole.record(micros);
+        first_byte.interval.record(micros);
     }
 
     pub(super) fn record_start_up(&self, span: Duration) {
         let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX).max(1);
-        self.first_byte().start_up.saturating_record(micros);
+        self.first_byte().start_up.record(micros);
     }
 
     pub(super) fn count_fault(&self, fault: Fault) {
@@ -175,7 +194,7 @@ impl Meter {
     pub(super) fn figures(&self) -> Figures {
         let (first_byte, start_up) = {
             let times = self.first_byte();
-            (Latency::of(&times.whole), Latency::of(&times.start_up))
+            (times.whole.latency(), times.start_up.latency())
         };
         Figures {
             watching: self.watching.value(),
@@ -200,11 +219,8 @@ impl Meter {
     }
 
     /// The times since the last call of this.
-    pub(super) fn take_interval(&self) -> Latency {
-        let mut first_byte = self.first_byte();
-        let latency = Latency::of(&first_byte.interval);
-        first_byte.interval.reset();
-        latency
+    pub(super) fn take_interval(&self) -> Times {
+        std::mem::take(&mut self.first_byte().interval)
     }
 
     fn first_byte(&self) -> MutexGuard<'_, FirstByte> {
@@ -223,13 +239,17 @@ mod tests {
         for millis in 1..=100 {
             meter.record_first_byte(Duration::from_millis(millis));
         }
-        let interval = meter.take_interval();
+        let mut times = meter.take_interval();
+        let interval = times.latency();
         assert_eq!(interval.count, 100);
         assert!((49_900..=50_100).contains(&interval.p50_us), "{interval:?}");
         assert!((98_900..=99_100).contains(&interval.p99_us), "{interval:?}");
         meter.record_first_byte(Duration::from_secs(3600));
-        assert_eq!(meter.take_interval().count, 1);
-        assert_eq!(meter.take_interval(), Latency::default());
+        let later = meter.take_interval();
+        assert_eq!(later.latency().count, 1);
+        times.add(&later);
+        assert_eq!(times.latency().count, 101);
+        assert_eq!(meter.take_interval().latency(), Latency::default());
         assert_eq!(meter.figures().responses, 101);
     }
 }

@@ -12,7 +12,7 @@ mod player;
 mod source;
 mod uri;
 
-pub use meter::{Errors, Figures, Latency};
+pub use meter::{Errors, Figures, Latency, Times};
 
 use crate::error::{LabError, require};
 use crate::manifest::{MANIFEST, MASTER};
@@ -215,7 +215,7 @@ impl Viewers {
     }
 
     /// The times to first bytes since the last call of this.
-    pub fn take_interval(&self) -> Latency {
+    pub fn take_interval(&self) -> Times {
         self.meter.take_interval()
     }
 

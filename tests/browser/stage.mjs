@@ -1,0 +1,71 @@
+// `freshet demo` and a browser, for the tests of a file.
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { after, before } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
+const freshet = process.env.FRESHET ?? path.join(root, 'target/debug/freshet');
+export const modules =
+  process.env.FRESHET_BROWSER_MODULES ?? path.join(root, '.cache/browser/node_modules');
+const chromium = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(
+  existsSync,
+);
+
+// How long anything may take; an order of magnitude over what it does on an idle machine.
+export const patienceMs = 60_000;
+
+/** Why nothing can be tried here, if so. */
+export const missing = [
+  [existsSync(freshet), `${freshet} is not built`],
+  [existsSync(path.join(modules, 'hls.js')), 'hls.js is not installed; tools/setup test does it'],
+  [existsSync(path.join(modules, 'axe-core')), 'axe-core is not installed'],
+  [existsSync(path.join(modules, 'playwright-core')), 'playwright-core is not installed'],
+  [chromium !== undefined, 'chromium is not installed'],
+].find(([isThere]) => !isThere)?.[1];
+// Where everything was installed, what is missing is a failure and not a reason to do nothing.
+if (missing && process.env.FRESHET_IS_SET_UP) throw new Error(missing);
+
+/** Sets the stage before the tests of a file: `base` is the demonstration's URL, `browser` a browser. */
+export function stage() {
+  const on = {};
+  let home, demo;
+  before(async () => {
+    if (missing) return;
+    home = await mkdtemp(path.join(tmpdir(), 'freshet-browser-'));
+    // Two viewers, who leave most of a small machine to the browser.
+    const flags = '--listen 127.0.0.1:0 --listen-tls 127.0.0.1:0 --admin off --viewers 2';
+    demo = spawn(freshet, ['demo', ...flags.split(' '), '--quality', 'lowest', '--segment', '2'], {
+      env: { ...process.env, TMPDIR: home, XDG_RUNTIME_DIR: home },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    on.base = await new Promise((resolve, reject) => {
+      demo.once('error', reject);
+      demo.once('exit', (code) => reject(new Error(`freshet demo ended with ${code}`)));
+      createInterface(demo.stdout).on('line', (line) => {
+        const url = /^ +page +(https:\S+?)\/$/.exec(line)?.[1];
+        if (url) resolve(url);
+      });
+    });
+    const { chromium: launcher } = createRequire(path.join(modules, 'x.js'))('playwright-core');
+    on.browser = await launcher.launch({
+      executablePath: chromium,
+      args: ['--no-sandbox', '--disable-quic', '--autoplay-policy=no-user-gesture-required'],
+    });
+  });
+  after(async () => {
+    await on.browser?.close();
+    if (demo && demo.exitCode === null) {
+      const ended = new Promise((resolve) => demo.once('exit', resolve));
+      demo.kill('SIGINT');
+      await ended;
+    }
+    if (home) await rm(home, { recursive: true });
+  });
+  return on;
+}
