@@ -9,6 +9,21 @@ pub fn request_of(url: &str) -> Option<RequestHead> {
     request_for(url).ok()
 }
 
+/// What a client means with a `Host` field.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn authority_of(host: &str, scheme: Scheme) -> Result<String, Problem> {
+    let authority = target::parse_authority(host.as_bytes()).map_err(|error| {
+        Problem::bad_request(
+            format!("`{host}` is not a host: {error}"),
+            "as header=Host:www.example",
+        )
+    })?;
+    // Clients leave out the port that is the scheme's own.
+    Ok(target::without_default_port(&authority, scheme).to_owned())
+}
+
 /// The GET request a client makes for a URL.
 ///
 /// # Errors

@@ -241,17 +241,20 @@ fn counters(counters: &Value, out: &mut String) {
         .filter_map(|(name, value)| Some((name, value.as_u64().filter(|value| *value > 0)?)))
         .map(|(name, value)| (name, thousands(value)))
         .collect();
-    let width = shown.iter().map(|(_, value)| value.len()).max().unwrap_or(0).max(VALUE_WIDTH);
-    let on_a_line = if width > VALUE_WIDTH { 1 } else { 2 };
+    let fits = |(name, value): &(&String, String)| name.len() + 1 + value.len() <= CELL_WIDTH;
+    let on_a_line = if shown.iter().all(fits) { 2 } else { 1 };
     for pair in shown.chunks(on_a_line) {
-        let cell = |(name, value): &(&String, String)| format!("{name:<20} {value:>width$}");
+        let cell = |(name, value): &(&String, String)| {
+            let rest = CELL_WIDTH.saturating_sub(name.len());
+            format!("{name}{value:>rest$}")
+        };
         let cells: Vec<_> = pair.iter().map(cell).collect();
         let _ = writeln!(out, "{}", cells.join("  "));
     }
 }
 
-/// Room for the value of a counter where two are on a line: names have up to 20 columns.
-const VALUE_WIDTH: usize = 18;
+/// Columns of a counter where two are on a line.
+const CELL_WIDTH: usize = 39;
 
 fn join(counts: &Value) -> String {
     let Value::Object(counts) = counts else { return String::new() };
@@ -354,5 +357,13 @@ mod tests {
         let text = figures(&stats);
         assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
         assert!(text.starts_with("freshet 0.1.0, up 2 d, 128 workers, 100,000 connections\n"));
+        let stats =
+            json!({"counters": {"requests_without_password": 12, "hits": 5, "misses": 1000}});
+        let text = figures(&stats);
+        let (one, other) = (format!("hits{:>35}", 5), format!("misses{:>33}", "1,000"));
+        assert!(
+            text.ends_with(&format!("{one}  {other}\nrequests_without_password{:>14}\n", 12)),
+            "{text}"
+        );
     }
 }

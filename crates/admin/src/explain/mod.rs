@@ -14,7 +14,7 @@ use crate::objects::ObjectView;
 use crate::problem::Problem;
 use crate::query::Pairs;
 use crate::server::Context;
-use crate::url::request_for;
+use crate::url::{authority_of, request_for};
 use axum::Json;
 use axum::extract::State;
 use freshet_base::clock::UnixMillis;
@@ -135,7 +135,13 @@ fn request(query: &Pairs) -> Result<RequestHead, Problem> {
                 "as header=Accept-Encoding:br",
             ));
         };
-        request.fields.append(name.trim(), value.trim());
+        let (name, value) = (name.trim(), value.trim());
+        if name.eq_ignore_ascii_case("host") {
+            // As with curl: where it connects is one thing, whom it asks for another.
+            request.authority = authority_of(value, request.scheme)?;
+        } else {
+            request.fields.append(name, value);
+        }
     }
     Ok(request)
 }

@@ -114,6 +114,7 @@ fn an_explanation_is_for_the_request_it_is_given() {
     assert_eq!(explain(&[]), "hit");
     assert_eq!(explain(&["-H", "Accept-Encoding: br"]), "vary-mismatch");
     assert_eq!(explain(&["--method", "POST"]), "pass-method");
+    assert_eq!(explain(&["-H", "Host: another.example"]), "miss");
     let wrong = errors(&run(&mut node.command(&["explain", "/vary"])));
     assert!(
         wrong.contains("`/vary` is not a URL") && wrong.contains("http://localhost"),
