@@ -1,6 +1,7 @@
 //! `freshet fleet`: nodes that follow one log of purges.
 
 mod act;
+mod load;
 
 use crate::text::print;
 use act::Acting;

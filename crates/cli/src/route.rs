@@ -1,5 +1,7 @@
 //! `freshet route`: a router that sends clients to nodes.
 
+mod fleet;
+
 use crate::text::{self, print};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
@@ -7,7 +9,7 @@ use freshet_base::clock::UnixMillis;
 use freshet_config::mistake::render;
 use freshet_route::config::{self, Config};
 use freshet_route::live::Routing;
-use freshet_route::measure::{made_up, measure};
+use freshet_route::measure::{made_up, measure, measure_dns};
 use freshet_route::redirect::{self, Request};
 use freshet_route::serve::{Reloaded, Router};
 use std::net::IpAddr;
@@ -88,11 +90,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
             print(&format!("{}\n", lines.join("\n")))?;
         }
         (Some(What::Bench { config, prefixes, decisions }), _) => {
-            let table = match config {
-                Some(config) => read(&config)?.table,
-                None => made_up(prefixes),
+            let routing = config
+                .map(|config| Routing::new(read(&config)?, None).map_err(anyhow::Error::msg))
+                .transpose()?;
+            let figures = match &routing {
+                Some(routing) => measure(&routing.table, decisions),
+                None => measure(&made_up(prefixes), decisions),
             };
-            let figures = measure(&table, decisions);
             print(&format!(
                 "{} networks take {:.1} MB\n{:.0} decisions a second on one core, {:.2} µs each\n",
                 figures.prefixes,
@@ -100,6 +104,14 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
                 figures.per_second(),
                 1e6 / figures.per_second()
             ))?;
+            let dns = routing.and_then(|routing| measure_dns(&routing, decisions));
+            if let Some((answers, took)) = dns {
+                let each_us = took.as_secs_f64() * 1e6 / (answers as f64).max(1.0);
+                print(&format!(
+                    "{:.0} DNS answers a second on one core, {each_us:.2} µs each, without sockets\n",
+                    1e6 / each_us
+                ))?;
+            }
         }
         (None, path) => serve(&path.context("--config is missing")?)?,
     }
@@ -122,18 +134,30 @@ fn serve(path: &Path) -> Result<()> {
         let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hang_up)] = kinds.map(signal) else {
             bail!("signals cannot be listened for");
         };
-        let router = Router::start(read(path)?).map_err(anyhow::Error::msg)?;
+        let config = read(path)?;
+        let of_fleet = config.fleet.clone();
+        let router = Router::start(config).map_err(anyhow::Error::msg)?;
         for address in router.addresses() {
             tracing::info!("redirects at {address}");
+        }
+        for address in router.dns_addresses() {
+            tracing::info!("answers DNS at {address}");
         }
         if let Some(address) = router.admin() {
             tracing::info!("the admin interface is at {address}");
         }
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+        let following = async {
+            match of_fleet {
+                Some(of_fleet) => fleet::follow(&router, of_fleet).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
             () = reload_on(&mut hang_up, &router, path) => {}
+            ended = following => ended.context("the fleet")?,
         }
         Ok(())
     })
@@ -147,7 +171,7 @@ async fn reload_on(signals: &mut Signal, router: &Router, path: &Path) {
         match reloaded {
             Ok(Reloaded::Whole) => tracing::info!("the configuration was read again"),
             Ok(Reloaded::ButAddresses) => tracing::warn!(
-                "the configuration was read again; workers and addresses to listen on need a restart"
+                "the configuration was read again; workers, addresses to listen on and the fleet need a restart"
             ),
             Err(error) => tracing::error!("nothing was changed: {error:#}"),
         }

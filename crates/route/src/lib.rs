@@ -2,8 +2,8 @@
 //!
 //! [`decision`] chooses region and node as a value, without sockets, files or a clock. [`config`] reads
 //! the file of a router into what decisions are made by, with each mistake at its line. [`live`] holds
-//! what is known of nodes while it runs, [`redirect`] makes answers of decisions, and [`serve`] has the
-//! sockets: redirects, health checks, metrics.
+//! what is known of nodes while it runs, [`redirect`] and [`dns`] make answers of decisions, and [`serve`]
+//! has the sockets: redirects, DNS, health checks, metrics.
 //!
 //! It knows no cache and no content, and nothing of the node: a node is an address that answers.
 //!
@@ -35,8 +35,10 @@
 
 pub mod config;
 pub mod decision;
+pub mod dns;
 mod limits;
 pub mod live;
 pub mod measure;
 pub mod redirect;
 pub mod serve;
+mod steering;

@@ -25,5 +25,17 @@ pub(crate) const HANDSHAKES_MAX: usize = 1024;
 /// How long to wait after a listener failed, before it is tried again.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
+/// Longest question over UDP that is read, in bytes: questions have some hundred.
+pub(crate) const DNS_UDP_BYTES_MAX: usize = 4096;
+
+/// Datagrams that are answered in a row before others of the thread have their turn.
+pub(crate) const DNS_BATCH: usize = 64;
+
+/// Connections of DNS over TCP at one address of one worker; what comes beyond waits.
+pub(crate) const DNS_CONNECTIONS_MAX: usize = 512;
+
+/// How long a connection of DNS may be without a whole question and its answer (RFC 7766 §6.2.3).
+pub(crate) const DNS_SILENCE_MAX: Duration = Duration::from_secs(10);
+
 /// Period of the keys of session tickets.
 pub(crate) const TICKETS_PERIOD: Duration = Duration::from_secs(12 * 3600);

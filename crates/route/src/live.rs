@@ -1,11 +1,15 @@
 //! A table that is in use: how its nodes are at the moment, and what was decided so far.
 
-use crate::config::{Config, Redirects, Watched};
+use crate::config::{Config, DnsOfSite, Redirects, Watched};
 use crate::decision::{Health, NodeId, Standing, Table, View};
+use crate::dns::Dns;
+use crate::redirect::host_of;
 use freshet_base::clock::UnixMillis;
+use freshet_config::hosts::HostPattern;
 use freshet_origin::{Origin, health};
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// A table with what is known of its nodes. Another configuration is another one, into which nodes that
@@ -16,11 +20,20 @@ pub struct Routing {
     pub table: Table,
     /// For each site, what clients are told over HTTP.
     pub redirects: Vec<Redirects>,
+    /// For each site, what they are told over DNS.
+    pub dns: Vec<DnsOfSite>,
+    /// What DNS answers besides.
+    pub settings: Dns,
+    /// Nodes by their hosts.
+    pub(crate) node_hosts: HashMap<String, NodeId>,
+    /// Names with hosts, nodes or records below them.
+    pub(crate) branches: HashSet<String>,
     /// For each site, what was decided.
     pub counts: Vec<Arc<Counts>>,
     /// For each node of the table.
     pub nodes: Vec<Arc<Live>>,
     ramp: Duration,
+    busy_percent: u8,
 }
 
 /// A node that is watched.
@@ -35,6 +48,23 @@ pub struct Live {
     lately: AtomicU64,
     /// Requests sent to it.
     pub sent: AtomicU64,
+    /// What it says of itself.
+    told: Mutex<Told>,
+}
+
+/// What the fleet says of a node.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Told {
+    /// Nothing: it is not of the fleet, or nobody can be asked.
+    #[default]
+    Nothing,
+    /// It serves what it has stored.
+    Well {
+        /// How much of what its processors can do it does, percent.
+        load_percent: u8,
+    },
+    /// It may have missed purges and asks before it serves, or is silent while others are not.
+    Doubtful,
 }
 
 /// What became of a question about a site.
@@ -89,7 +119,8 @@ impl Routing {
     /// # Errors
     /// A node that cannot be asked as it says.
     pub fn new(config: Config, before: Option<&Self>) -> Result<Self, String> {
-        let Config { table, watched, redirects, ramp, .. } = config;
+        let Config { table, watched, redirects, dns_of_sites, dns, ramp, busy_percent, .. } =
+            config;
         let mut nodes = Vec::new();
         for (node, watched) in table.nodes().iter().zip(watched) {
             nodes.push(Arc::new(Live::new(&node.name, watched, before)?));
@@ -101,7 +132,22 @@ impl Routing {
         };
         let counts =
             table.sites().iter().map(|site| known(&site.name).unwrap_or_default()).collect();
-        Ok(Self { table, redirects, counts, nodes, ramp })
+        let hosts = (0..).zip(table.nodes()).map(|(id, node)| (host_of(&node.host), id));
+        let node_hosts: HashMap<_, _> = hosts.collect();
+        let (dns, settings) = (dns_of_sites, dns.dns);
+        let branches = branches(&table, &settings, node_hosts.keys());
+        Ok(Self {
+            table,
+            redirects,
+            dns,
+            settings,
+            node_hosts,
+            branches,
+            counts,
+            nodes,
+            ramp,
+            busy_percent,
+        })
     }
 
     /// How nodes are at `now`.
@@ -117,6 +163,13 @@ impl Routing {
         }
     }
 
+    /// Notes what the fleet says of its nodes, by name, and that it says nothing of others.
+    pub fn tell(&self, said: &HashMap<String, Told>) {
+        for live in &self.nodes {
+            live.set_told(said.get(&live.name).copied().unwrap_or_default());
+        }
+    }
+
     /// Has what was sent until now count half as much; called each [`FADE`].
     pub fn fade(&self) {
         for live in &self.nodes {
@@ -124,6 +177,30 @@ impl Routing {
             live.lately.store(live.lately.load(Relaxed) / 2, Relaxed);
         }
     }
+}
+
+/// Names that have something below them.
+fn branches<'a>(
+    table: &Table,
+    dns: &Dns,
+    nodes: impl Iterator<Item = &'a String>,
+) -> HashSet<String> {
+    let of_sites =
+        table.sites().iter().flat_map(|site| &site.hosts).filter_map(|host| match host {
+            HostPattern::Exact(name) => Some(name.to_string()),
+            // All below it is a site's.
+            HostPattern::Below(name) => Some(format!("*.{name}")),
+            HostPattern::Any => None,
+        });
+    let mut out = HashSet::new();
+    for name in of_sites.chain(nodes.cloned()).chain(dns.records.keys().cloned()) {
+        let mut rest = name.as_str();
+        while let Some((_, above)) = rest.split_once('.') {
+            out.insert(above.to_owned());
+            rest = above;
+        }
+    }
+    out
 }
 
 /// How often what was sent fades.
@@ -148,14 +225,42 @@ impl Live {
             is_drained: watched.is_drained,
             lately: count(|known| &known.lately),
             sent: count(|known| &known.sent),
+            told: Mutex::new(known.map(|known| known.told()).unwrap_or_default()),
         })
     }
 
-    /// How it is at `now`; one that came back takes `ramp` to have all its keys again.
-    pub fn standing(&self, now: UnixMillis, ramp: Duration) -> Standing {
+    /// What the fleet said of it last.
+    pub fn told(&self) -> Told {
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_told(&self, told: Told) {
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = told;
+    }
+
+    /// How it is at `now`, by its checks and by what it says of itself. One that came back takes `ramp`
+    /// to have all its keys again; one with more load than `busy_percent` takes fewer of them.
+    pub fn standing(&self, now: UnixMillis, ramp: Duration, busy_percent: u8) -> Standing {
         if self.is_drained {
             return Standing { health: Health::Drained, share_percent: 0 };
         }
+        let checked = self.checked(now, ramp);
+        match self.told() {
+            Told::Well { load_percent } => {
+                let room = u16::from(100 - load_percent.min(100)) * 100;
+                let share = room / u16::from(100 - busy_percent.min(99));
+                let share = u8::try_from(share).unwrap_or(100).min(checked.share_percent);
+                Standing { share_percent: share, ..checked }
+            }
+            Told::Doubtful if checked.health == Health::Up => {
+                Standing { health: Health::Suspect, ..checked }
+            }
+            Told::Doubtful | Told::Nothing => checked,
+        }
+    }
+
+    /// How it is by its checks.
+    fn checked(&self, now: UnixMillis, ramp: Duration) -> Standing {
         let Some(cell) = self.origin.as_ref().map(|origin| &origin.health) else {
             return Standing { health: Health::Up, share_percent: 100 };
         };
@@ -188,7 +293,9 @@ impl View for Now<'_> {
     fn standing(&self, node: NodeId) -> Standing {
         let none = Standing { health: Health::Down, share_percent: 0 };
         let live = self.routing.nodes.get(node as usize);
-        live.map_or(none, |live| live.standing(self.now, self.routing.ramp))
+        live.map_or(none, |live| {
+            live.standing(self.now, self.routing.ramp, self.routing.busy_percent)
+        })
     }
 
     fn sent(&self, node: NodeId) -> u64 {
@@ -215,6 +322,24 @@ mod tests {
         health.probed(true, UnixMillis(10_000));
         let shares: Vec<_> = [10_000, 25_000, 40_000].map(|ms| standing(ms).share_percent).into();
         assert_eq!(shares, [1, 50, 100]);
+    }
+
+    #[test]
+    fn what_a_node_says_of_itself_counts_beside_its_checks() {
+        let routing = Routing::new(read(TEXT).unwrap(), None).unwrap();
+        let standing = |told| {
+            routing.tell(&HashMap::from([("n".to_owned(), told)]));
+            routing.at(UnixMillis(1)).standing(0)
+        };
+        let well = |load_percent| standing(Told::Well { load_percent }).share_percent;
+        assert_eq!([5, 80, 90, 100, 250].map(well), [100, 100, 50, 0, 0]);
+        assert_eq!(standing(Told::Doubtful).health, Health::Suspect);
+        assert_eq!(standing(Told::Nothing), Standing { health: Health::Up, share_percent: 100 });
+        let health = &routing.nodes[0].origin.as_ref().unwrap().health;
+        health.probed(false, UnixMillis(1));
+        for told in [Told::Doubtful, Told::Well { load_percent: 0 }] {
+            assert_eq!(standing(told).health, Health::Down, "its own word does not save it");
+        }
     }
 
     #[test]

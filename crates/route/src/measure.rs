@@ -4,9 +4,17 @@ use crate::decision::key::Asked;
 use crate::decision::prefix::{Draft as PrefixDraft, Prefix, Prefixes};
 use crate::decision::table::{Draft, Node, Region, Site, Zone};
 use crate::decision::{Family, Health, NodeId, Question, RegionId, Standing, Table, View};
+use crate::dns::{self, Transport};
+use crate::live::Routing;
+use freshet_base::clock::UnixMillis;
+use freshet_config::hosts::HostPattern;
 use freshet_origin::director::stable_hash;
+use hickory_proto::op::{Edns, Message, MessageType, OpCode, Query};
+use hickory_proto::rr::rdata::opt::{ClientSubnet, EdnsOption};
+use hickory_proto::rr::{Name, RecordType};
+use rustix::time::{ClockId, clock_gettime};
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Regions of a made-up table.
 const REGIONS: RegionId = 16;
@@ -22,7 +30,7 @@ pub struct Figures {
     pub prefix_bytes: usize,
     /// Decisions that were made, on one thread.
     pub decisions: u64,
-    /// In this time.
+    /// In this time of a processor.
     pub took: Duration,
 }
 
@@ -70,9 +78,7 @@ pub fn made_up(prefixes: usize) -> Table {
         networks.add(prefix, random as u32 % u32::from(REGIONS));
     }
     draft.prefixes = Prefixes::new(networks).unwrap_or_default();
-    draft
-        .sites
-        .push(Site { hosts: vec![freshet_config::hosts::HostPattern::Any], ..Site::new("all") });
+    draft.sites.push(Site { hosts: vec![HostPattern::Any], ..Site::new("all") });
     Table::new(draft)
 }
 
@@ -80,7 +86,7 @@ pub fn made_up(prefixes: usize) -> Table {
 pub fn measure(table: &Table, decisions: u64) -> Figures {
     let sites: Vec<u32> = (0..).take(table.sites().len()).collect();
     let mut sent = 0_u64;
-    let began = Instant::now();
+    let began = cpu_time();
     for number in 0..decisions {
         let random = random(number);
         let client: IpAddr = match number % 2 {
@@ -102,7 +108,7 @@ pub fn measure(table: &Table, decisions: u64) -> Figures {
         };
         sent += u64::from(table.decide(&question, &AllUp, &mut ()).picks.first().is_some());
     }
-    let took = began.elapsed();
+    let took = cpu_time().saturating_sub(began);
     Figures {
         prefixes: table.prefixes().len(),
         prefix_bytes: table.prefixes().heap_bytes(),
@@ -110,6 +116,41 @@ pub fn measure(table: &Table, decisions: u64) -> Figures {
         decisions: sent,
         took,
     }
+}
+
+/// Messages that questions are taken from by turns: so many clients' networks.
+const MESSAGES: u64 = 1024;
+
+/// Answers questions of DNS for a host of a site, of random clients' networks, without sockets. How many
+/// had an answer with addresses, and in which time of a processor; `None` where there is no such host.
+pub fn measure_dns(routing: &Routing, answers: u64) -> Option<(u64, Duration)> {
+    let sites = routing.table.sites().iter();
+    let hosts = sites.flat_map(|site| &site.hosts).filter_map(|host| match host {
+        HostPattern::Exact(name) => Name::from_ascii(format!("{name}.")).ok(),
+        HostPattern::Below(_) | HostPattern::Any => None,
+    });
+    let is_ours = |name: &Name| routing.settings.zones.iter().any(|zone| zone.zone_of(name));
+    let host = hosts.into_iter().find(is_ours)?;
+    let message = |number| {
+        let mut message = Message::new(number as u16, MessageType::Query, OpCode::Query);
+        message.add_query(Query::query(host.clone(), RecordType::A));
+        let network = Prefix::of((random(number) as u32).to_be_bytes().into(), 24).address;
+        let mut edns = Edns::new();
+        let subnet = ClientSubnet::new(network, 24, 0);
+        edns.options_mut().insert(EdnsOption::Subnet(subnet));
+        message.edns = Some(edns);
+        message.to_vec().ok()
+    };
+    let messages = (0..MESSAGES).map(message).collect::<Option<Vec<_>>>()?;
+    let (now, from) = (UnixMillis::now(), IpAddr::from([192, 0, 2, 53]));
+    let (began, mut answered) = (cpu_time(), 0);
+    for message in messages.iter().cycle().take(usize::try_from(answers).ok()?) {
+        let reply = dns::answer(routing, &routing.settings, message, from, Transport::Udp, now);
+        // The count of answers is in the head (RFC 1035 §4.1.1).
+        let has_addresses = reply.is_some_and(|(reply, _)| reply.get(6..8) > Some(&[0, 0]));
+        answered += u64::from(has_addresses);
+    }
+    Some((answered, cpu_time().saturating_sub(began)))
 }
 
 struct AllUp;
@@ -122,6 +163,13 @@ impl View for AllUp {
     fn sent(&self, _: NodeId) -> u64 {
         0
     }
+}
+
+/// What this thread had of a processor: others on the machine do not count.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let [seconds, nanos] = [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
+    Duration::from_secs(seconds) + Duration::from_nanos(nanos)
 }
 
 fn random(number: u64) -> u64 {

@@ -2,8 +2,10 @@
 
 use crate::config::{Redirects, Scheme};
 use crate::decision::key::Asked;
+use crate::decision::table::Node;
 use crate::decision::{Decision, Family, NodeId, Question, SiteId, Story, Table, View, Watch};
 use crate::live::{Outcome, Routing};
+use crate::steering;
 use freshet_base::clock::UnixMillis;
 use std::net::IpAddr;
 
@@ -53,6 +55,8 @@ pub struct Reply {
     pub location: Option<String>,
     /// `Set-Cookie`
     pub cookie: Option<String>,
+    /// What a player is told.
+    pub body: Option<String>,
     /// The node it is sent to.
     pub node: Option<NodeId>,
 }
@@ -63,13 +67,24 @@ pub fn answer(routing: &Routing, request: &Request<'_>, now: UnixMillis) -> Repl
     let Some(site) = routing.table.site_of(&host) else {
         return Reply { status: 421, ..Reply::default() };
     };
-    let view = routing.at(now);
-    let (decision, kept) = decide(routing, site, &host, request, &view, &mut ());
     let (Some(redirects), Some(counts)) =
         (routing.redirects.get(site as usize), routing.counts.get(site as usize))
     else {
         return Reply { status: 421, ..Reply::default() };
     };
+    let asked = Asked::new(&host, request.target, request.client);
+    if redirects.steering.as_deref() == Some(asked.path) {
+        let (body, outcome) = steering::manifest(routing, site, &asked, now);
+        counts.count(outcome);
+        let status = match outcome {
+            Outcome::Refused => 403,
+            Outcome::Nobody | Outcome::Bypassed => 503,
+            Outcome::Sent | Outcome::Kept => 200,
+        };
+        return Reply { status, body, ..Reply::default() };
+    }
+    let view = routing.at(now);
+    let (decision, kept) = decide(routing, site, &host, request, &view, &mut ());
     let (reply, outcome) = reply(&routing.table, redirects, &host, request, &decision, kept);
     counts.count(outcome);
     if let Some(node) = reply.node {
@@ -155,10 +170,7 @@ fn reply(
             None => (Reply { status: 503, ..Reply::default() }, Outcome::Nobody),
         };
     };
-    let location = match redirects.node_host.as_str() {
-        "" => to(&node.host),
-        template => to(&template.replace("{node}", &node.name).replace("{host}", host)),
-    };
+    let location = to(&node_host(redirects, node, host));
     let cookie = (!redirects.sticky.is_zero()).then(|| {
         let secure = if request.is_secure { "; Secure" } else { "" };
         format!(
@@ -168,7 +180,15 @@ fn reply(
         )
     });
     let outcome = if kept == Some(id) { Outcome::Kept } else { Outcome::Sent };
-    (Reply { status, location, cookie, node: Some(id) }, outcome)
+    (Reply { status, location, cookie, node: Some(id), body: None }, outcome)
+}
+
+/// The host of a node in URLs, for a site that was asked as `host`.
+pub(crate) fn node_host(redirects: &Redirects, node: &Node, host: &str) -> String {
+    match redirects.node_host.as_str() {
+        "" => node.host.clone(),
+        template => template.replace("{node}", &node.name).replace("{host}", host),
+    }
 }
 
 /// A host without its port and the dot at its end, in lower case.

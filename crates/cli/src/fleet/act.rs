@@ -1,5 +1,6 @@
 //! What a node does with the log of its fleet.
 
+use super::load::Load;
 use freshet_base::clock::UnixMillis;
 use freshet_fleet::nats::Acts;
 use freshet_fleet::{Change, Fence, Place, Scope};
@@ -19,6 +20,7 @@ pub(super) struct Acting {
     /// Keeps how far the log was carried out.
     state: Option<PathBuf>,
     trust: Mutex<Trust>,
+    load: Load,
 }
 
 /// What of the stored may be used.
@@ -32,7 +34,7 @@ impl Acting {
     /// Acts for a node in this fleet.
     pub(super) fn new(node: Arc<Node>, fleet: &str, state: Option<PathBuf>) -> Self {
         let trust = Mutex::new(Trust { fence: Fence::Raised, from: 0 });
-        Self { node, fleet: fleet.to_owned(), state, trust }
+        Self { node, fleet: fleet.to_owned(), state, trust, load: Load::default() }
     }
 
     fn set_trust(&self, change: impl FnOnce(&mut Trust)) {
@@ -142,6 +144,10 @@ impl Acts for Acting {
             Fence::Raised => tracing::warn!("cut off from the fleet: what is stored is validated"),
             Fence::Lifted => tracing::info!("at the end of the fleet's log"),
         }
+    }
+
+    fn load_percent(&self) -> Option<u8> {
+        self.load.percent()
     }
 
     fn distrust(&self, place: Place, has_lost: bool) {

@@ -35,6 +35,11 @@ pub trait Acts: Send + Sync + 'static {
     /// Uses nothing stored until now without validating it once, and goes on from `place`. `has_lost`
     /// says that the log lost what it had accepted.
     fn distrust(&self, place: Place, has_lost: bool);
+
+    /// How much of what its processors can do the node did since this was asked before, percent.
+    fn load_percent(&self) -> Option<u8> {
+        None
+    }
 }
 
 /// Who follows what.
@@ -253,6 +258,7 @@ impl Following {
 
     async fn report(&self) {
         let report = Report {
+            load_percent: self.acts.load_percent(),
             node: self.settings.node.clone(),
             sequence: self.member.place().map_or(0, |place| place.sequence),
             fenced: self.member.fence() == Fence::Raised,

@@ -78,6 +78,9 @@ pub struct Report {
     pub fenced: bool,
     /// Its version.
     pub version: String,
+    /// How much of what its processors can do it did lately, percent; nothing where it does not say.
+    #[serde(default)]
+    pub load_percent: Option<u8>,
 }
 
 /// A connection.

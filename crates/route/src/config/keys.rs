@@ -33,6 +33,48 @@ const LIST: &[Key] = &[
         "",
         "Address for `/metrics`, `/v1/nodes` and `/v1/explain`, which anybody who reaches it may read.",
     ),
+    key(
+        "dns.listen",
+        Kind::TextList,
+        "",
+        "Addresses where DNS is answered, over UDP and TCP, as `192.0.2.53:53`.",
+    ),
+    key("dns.zones", Kind::TextList, "", "Domains it is answered for, as `cdn.example`."),
+    key(
+        "dns.name_servers",
+        Kind::TextList,
+        "",
+        "Names of the servers of these domains, which the domain above has to name as well.",
+    ),
+    key("dns.contact", Kind::Text, "hostmaster.invalid", "Mail address of who looks after them."),
+    key(
+        "dns.routers",
+        Kind::TextList,
+        "",
+        "Addresses of the routers, for the hosts of sites with `dns = \"routers\"`.",
+    ),
+    key(
+        "dns.client_subnet",
+        Kind::TextList,
+        "0.0.0.0/0, ::/0",
+        "Networks of resolvers that are believed about the networks of their clients (EDNS client \
+         subnet).",
+    ),
+    key(
+        "dns.ttl",
+        Kind::Span,
+        "5m",
+        "How long answers hold that are the same for all: of nodes, name servers and records.",
+    ),
+    key(
+        "dns.negative_ttl",
+        Kind::Span,
+        "30s",
+        "How long holds that a name or record is not there.",
+    ),
+    key("record[].name", Kind::Text, "", "Name of a record that is answered as it is written."),
+    key("record[].type", Kind::Choice(&["A", "AAAA", "CNAME", "TXT"]), "A", "Its type."),
+    key("record[].value", Kind::Text, "", "What it says: an address, a name or a text."),
     key("region[].name", Kind::Text, "", "Name of the region."),
     key(
         "region[].place",
@@ -114,6 +156,29 @@ const LIST: &[Key] = &[
          up, since it may be the router that is cut off.",
     ),
     key(
+        "fleet.servers",
+        Kind::TextList,
+        "",
+        "Servers of NATS of the nodes' fleet, as `nats://10.0.0.1:4222`: what nodes say there of \
+         themselves counts beside the router's own checks.",
+    ),
+    key("fleet.name", Kind::Text, "fleet", "Name of the fleet."),
+    key("fleet.credentials", Kind::Text, "", "File with credentials for the servers."),
+    key(
+        "fleet.ca",
+        Kind::Text,
+        "",
+        "PEM file of the authorities the servers' certificates are of.",
+    ),
+    key("fleet.certificate", Kind::Text, "", "PEM file with the certificate shown to the servers."),
+    key("fleet.key", Kind::Text, "", "PEM file with its private key."),
+    key(
+        "fleet.busy",
+        Kind::Count { min: 1, max: 99 },
+        "80",
+        "Load of a node's processors, percent, from which on it takes fewer of its keys; at 100 none.",
+    ),
+    key(
         "zone[].name",
         Kind::Text,
         "",
@@ -191,6 +256,30 @@ const LIST: &[Key] = &[
          reach; 0s for no cookie.",
     ),
     key(
+        "site[].dns",
+        Kind::Choice(&["nodes", "routers"]),
+        "nodes",
+        "What DNS gives for its hosts: addresses of nodes, or those of `dns.routers`, which redirect.",
+    ),
+    key(
+        "site[].answers",
+        Kind::Count { min: 1, max: 8 },
+        "2",
+        "Nodes in an answer of DNS, the best one first.",
+    ),
+    key(
+        "site[].ttl",
+        Kind::Span,
+        "30s",
+        "How long an answer of DNS holds, and after which time players ask again.",
+    ),
+    key(
+        "site[].alpn",
+        Kind::TextList,
+        "",
+        "Protocols in HTTPS records of DNS, as `h3` and `h2`; without them there are none.",
+    ),
+    key(
         "site[].zones_only",
         Kind::Bool,
         "false",
@@ -226,6 +315,19 @@ const LIST: &[Key] = &[
         "",
         "Host in the URLs clients are sent to, instead of the node's own, as `{node}.{host}` with the \
          node's name and the host that was asked for.",
+    ),
+    key(
+        "site[].steering",
+        Kind::Text,
+        "",
+        "Path at which players of HLS and DASH ask which node to take, as `/steering` (content \
+         steering).",
+    ),
+    key(
+        "site[].steering_base",
+        Kind::Text,
+        ".",
+        "The pathway in playlists and manifests that nodes are clones of.",
     ),
 ];
 

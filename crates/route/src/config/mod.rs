@@ -1,9 +1,13 @@
 //! The file of a router: settings of its servers, and the table it decides by.
 
 mod coverage;
+mod dns;
+mod fleet;
 pub mod keys;
 mod sites;
 
+pub use dns::{DnsOfSite, DnsSettings};
+pub use fleet::FleetSettings;
 pub use sites::{Redirects, Scheme};
 
 use crate::decision::place::Coordinates;
@@ -41,6 +45,14 @@ pub struct Config {
     pub ramp: Duration,
     /// What becomes of decisions over HTTP, for each site of the table.
     pub redirects: Vec<Redirects>,
+    /// What becomes of them over DNS, for each site of the table.
+    pub dns_of_sites: Vec<DnsOfSite>,
+    /// Where DNS is answered.
+    pub dns: DnsSettings,
+    /// The fleet that nodes say in how they are.
+    pub fleet: Option<FleetSettings>,
+    /// The load from which on a node takes fewer of its keys, percent.
+    pub busy_percent: u8,
 }
 
 /// One address for HTTP.
@@ -127,7 +139,8 @@ impl Reader<'_> {
             optional(document.value("default.place").text()).and_then(|text| {
                 self.checked(text.parse(), "default.place", document.at("default.place"))
             });
-        let redirects = self.sites(&mut draft);
+        let (redirects, dns_of_sites) = self.sites(&mut draft);
+        let dns = self.dns();
         Config {
             workers: usize::try_from(number("workers")).unwrap_or(0),
             listeners: self.listeners(),
@@ -137,6 +150,10 @@ impl Reader<'_> {
             probe,
             ramp: span("health.ramp"),
             redirects,
+            dns_of_sites,
+            dns,
+            fleet: self.fleet(),
+            busy_percent: u8::try_from(number("fleet.busy")).unwrap_or(99),
         }
     }
 

@@ -1,6 +1,6 @@
 //! `[[site]]`: how requests for some hosts are routed, and what clients are told.
 
-use super::{Reader, is_authority, optional};
+use super::{DnsOfSite, Reader, is_authority, optional};
 use crate::decision::table::{Draft, KeyPart, Site};
 use freshet_config::document::Row;
 use freshet_config::hosts::HostPattern;
@@ -21,6 +21,10 @@ pub struct Redirects {
     pub refused_to: Option<String>,
     /// Host for those that no node can take.
     pub bypass: Option<String>,
+    /// Path at which players ask which node to take.
+    pub steering: Option<String>,
+    /// The pathway of manifests that nodes are clones of.
+    pub steering_base: String,
 }
 
 /// Scheme of URLs clients are sent to.
@@ -35,9 +39,9 @@ pub enum Scheme {
 }
 
 impl Reader<'_> {
-    /// Adds sites to the draft; what is said of each over HTTP is in the same order.
-    pub(super) fn sites(&mut self, draft: &mut Draft) -> Vec<Redirects> {
-        let mut out = Vec::new();
+    /// Adds sites to the draft; what is said of each over HTTP and DNS is in the same order.
+    pub(super) fn sites(&mut self, draft: &mut Draft) -> (Vec<Redirects>, Vec<DnsOfSite>) {
+        let (mut out, mut of_dns) = (Vec::new(), Vec::new());
         let rows = self.document.rows("site");
         for row in &rows {
             let mut hosts = self.list_of(row, "site[].hosts", str::parse::<HostPattern>);
@@ -68,16 +72,20 @@ impl Reader<'_> {
                 spread: usize::try_from(number("spread")).unwrap_or(1),
                 load_bound_percent: u32::try_from(number("load_bound")).unwrap_or(0),
                 zones_only: row.value("site[].zones_only").bool(),
+                answers: usize::try_from(number("answers")).unwrap_or(1),
+                ttl: row.value("site[].ttl").span(),
                 ..Site::new(&name)
             });
             out.push(self.redirects(row));
+            of_dns.push(self.dns_of_site(row));
         }
         if rows.is_empty() {
             // Everything is one site.
             draft.sites.push(Site { hosts: vec![HostPattern::Any], ..Site::new("all") });
             out.push(Redirects::default());
+            of_dns.push(DnsOfSite::default());
         }
-        out
+        (out, of_dns)
     }
 
     fn redirects(&mut self, row: &Row<'_>) -> Redirects {
@@ -104,6 +112,14 @@ impl Reader<'_> {
         if let Some(wrong) = refused_to.as_deref().filter(|url| !is_url(url)) {
             self.error(row, "site[].refused_to", format!("site.refused_to: `{wrong}` is no URL"));
         }
+        let steering = optional(text("steering"));
+        if let Some(wrong) = steering.as_deref().filter(|path| !path.starts_with('/')) {
+            self.error(
+                row,
+                "site[].steering",
+                format!("site.steering begins with `/`, not `{wrong}`"),
+            );
+        }
         Redirects {
             status: if text("status") == "307" { 307 } else { 302 },
             scheme: match text("scheme").as_str() {
@@ -115,6 +131,8 @@ impl Reader<'_> {
             sticky: row.value("site[].sticky").span(),
             refused_to,
             bypass,
+            steering,
+            steering_base: text("steering_base"),
         }
     }
 }
@@ -128,6 +146,8 @@ impl Default for Redirects {
             sticky: Duration::ZERO,
             refused_to: None,
             bypass: None,
+            steering: None,
+            steering_base: ".".to_owned(),
         }
     }
 }

@@ -25,6 +25,11 @@ impl<'a> Asked<'a> {
         Self { host, path, query, client }
     }
 
+    /// The key of a client that asks for nothing in particular.
+    pub fn client_key(&self, site: &str) -> u64 {
+        client_hash(self.client) ^ stable_hash(site.as_bytes())
+    }
+
     /// The value of a parameter of the query, as it is written.
     pub fn parameter(&self, name: &str) -> Option<&'a str> {
         let pairs = self.query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));

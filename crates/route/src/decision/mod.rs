@@ -293,9 +293,10 @@ impl<V: View> Choice<'_, V> {
         let mut best = Best::new(wanted.max(spread));
         let mut beyond = Best::new(wanted.max(spread));
         for &id in ids {
-            let (node, seed) = match (self.table.node(id), self.table.seeds.get(id as usize)) {
-                (Some(node), Some(seed)) => (node, *seed),
-                _ => continue,
+            let (Some(node), Some(&seed)) =
+                (self.table.node(id), self.table.seeds.get(id as usize))
+            else {
+                continue;
             };
             match self.usable(id, seed) {
                 Ok(()) => {}

@@ -161,6 +161,7 @@ pub struct Table {
     pub(super) zone_orders: Vec<Box<[RegionId]>>,
     /// For clients nobody has located.
     pub(super) default_order: Box<[RegionId]>,
+    names: HashMap<Box<str>, NodeId>,
     hosts: HashMap<Box<str>, SiteId>,
     hosts_below: HashMap<Box<str>, SiteId>,
     any_host: Option<SiteId>,
@@ -186,6 +187,8 @@ impl Table {
                 of.push(id);
             }
         }
+        let names = (0..).zip(&draft.nodes).map(|(id, node)| (node.name.as_str().into(), id));
+        let names = names.collect();
         let seeds = draft.nodes.iter().map(|node| stable_hash(node.name.as_bytes())).collect();
         let (mut hosts, mut hosts_below, mut any_host) = (HashMap::new(), HashMap::new(), None);
         for (id, site) in (0..).zip(&draft.sites) {
@@ -204,7 +207,17 @@ impl Table {
             .collect();
         let default_order =
             order_from(&draft.regions, draft.default_region, draft.default_coordinates.as_ref());
-        Self { draft, members, seeds, zone_orders, default_order, hosts, hosts_below, any_host }
+        Self {
+            draft,
+            members,
+            names,
+            seeds,
+            zone_orders,
+            default_order,
+            hosts,
+            hosts_below,
+            any_host,
+        }
     }
 
     /// The site of a host, which is without its port and in lower case.
@@ -259,8 +272,7 @@ impl Table {
 
     /// The node of this name.
     pub fn node_named(&self, name: &str) -> Option<NodeId> {
-        let named = self.draft.nodes.iter().position(|node| node.name == name)?;
-        NodeId::try_from(named).ok()
+        self.names.get(name).copied()
     }
 
     /// Regions in the order they are tried in, for clients at this place.

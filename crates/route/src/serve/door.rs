@@ -93,9 +93,9 @@ impl axum::serve::Listener for Door {
 
 /// How a handler finds who asks.
 #[derive(Clone)]
-pub(super) struct From(pub(super) Option<Client>);
+pub(super) struct ClientOf(pub(super) Option<Client>);
 
-impl Connected<IncomingStream<'_, Door>> for From {
+impl Connected<IncomingStream<'_, Door>> for ClientOf {
     fn connect_info(stream: IncomingStream<'_, Door>) -> Self {
         Self(stream.remote_addr().clone())
     }

@@ -1,6 +1,6 @@
 //! Redirects.
 
-use super::door::{Client, From};
+use super::door::{Client, ClientOf};
 use super::{Door, Entrance, Shared};
 use crate::limits::CLIENTS;
 use crate::redirect::{self, Reply, Request};
@@ -27,7 +27,7 @@ pub(super) async fn serve(
     for entrance in entrances {
         let door = Door::open(entrance, Arc::clone(&places));
         let service = Router::new().fallback(answer).with_state(Arc::clone(&shared));
-        let service = service.into_make_service_with_connect_info::<From>();
+        let service = service.into_make_service_with_connect_info::<ClientOf>();
         serving.spawn(async move { axum::serve(door, service).await });
     }
     let _ = stopped.changed().await;
@@ -35,7 +35,7 @@ pub(super) async fn serve(
 
 async fn answer(
     State(shared): State<Arc<Shared>>,
-    ConnectInfo(From(client)): ConnectInfo<From>,
+    ConnectInfo(ClientOf(client)): ConnectInfo<ClientOf>,
     request: axum::extract::Request,
 ) -> Response {
     let Some(client) = client else { return Response::new(Body::empty()) };
@@ -60,12 +60,18 @@ async fn answer(
 }
 
 fn response(reply: &Reply) -> Response {
-    let mut response = Response::new(Body::empty());
+    let body = reply.body.clone().map_or_else(Body::empty, Body::from);
+    let mut response = Response::new(body);
     let status = StatusCode::from_u16(reply.status);
     *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let fields = response.headers_mut();
     // The next client, or the same one later, may be sent elsewhere.
     fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // Players of other sites' pages may follow; there is nothing here that is not for everybody.
+    fields.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    if reply.body.is_some() {
+        fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
     for (name, value) in [(header::LOCATION, &reply.location), (header::SET_COOKIE, &reply.cookie)]
     {
         if let Some(value) = value.as_ref().and_then(|text| HeaderValue::from_str(text).ok()) {

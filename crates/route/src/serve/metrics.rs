@@ -28,6 +28,11 @@ struct OfNode {
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct OfCode {
+    code: &'static str,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
 struct InHealth {
     health: &'static str,
 }
@@ -64,6 +69,11 @@ pub(super) fn text(shared: &Shared, now: UnixMillis) -> String {
     registry.register("sent", "Requests that were sent to a node", sent);
     registry.register("share_percent", "How many of its keys a node takes", share);
     registry.register("nodes", "Nodes by their health", nodes);
+    let answers: Family<OfCode, Counter> = Family::default();
+    for (code, count) in shared.dns.values() {
+        answers.get_or_create(&OfCode { code }).inc_by(count);
+    }
+    registry.register("dns_answers", "Answers of DNS by their code", answers);
     let prefixes: Gauge = Gauge::default();
     prefixes.set(i64::try_from(routing.table.prefixes().len()).unwrap_or(i64::MAX));
     registry.register("prefixes", "Networks of zones", prefixes);

@@ -5,13 +5,14 @@
 //! admin interface.
 
 mod admin;
+mod dns;
 mod door;
 mod http;
 mod metrics;
 
-use crate::config::{Config, ListenSettings};
+use crate::config::{Config, FleetSettings, ListenSettings};
 use crate::limits::TICKETS_PERIOD;
-use crate::live::{FADE, Routing};
+use crate::live::{FADE, Routing, Told};
 use arc_swap::ArcSwap;
 use door::Door;
 use freshet_net::address::Address;
@@ -23,6 +24,8 @@ use freshet_net::trust::TrustedPeers;
 use freshet_origin::health::Transition;
 use freshet_origin::probe::{self, ProbeSettings};
 use rustls::ServerConfig;
+use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use tokio::runtime::Runtime;
@@ -35,6 +38,8 @@ use tokio::time::{MissedTickBehavior, interval};
 struct Shared {
     routing: ArcSwap<Routing>,
     reloads: std::sync::atomic::AtomicU64,
+    /// Answers of DNS.
+    dns: dns::Codes,
 }
 
 /// One address for HTTP, with what its connections need.
@@ -44,10 +49,18 @@ struct Entrance {
     trusted: Arc<TrustedPeers>,
 }
 
+/// What a worker answers at.
+#[derive(Default)]
+struct Worker {
+    entrances: Vec<Entrance>,
+    dns: Vec<dns::Place>,
+}
+
 /// A router that runs; dropping it ends it.
 pub struct Router {
     shared: Arc<Shared>,
     addresses: Vec<Address>,
+    dns_addresses: Vec<SocketAddr>,
     admin: Option<Address>,
     /// What was bound, which a reload does not change.
     bound: Fixed,
@@ -62,6 +75,8 @@ pub struct Router {
 struct Fixed {
     workers: usize,
     listeners: Vec<ListenSettings>,
+    dns: Vec<SocketAddr>,
+    fleet: Option<FleetSettings>,
     admin: Option<Address>,
 }
 
@@ -70,6 +85,8 @@ impl Fixed {
         Self {
             workers: config.workers,
             listeners: config.listeners.clone(),
+            dns: config.dns.listen.clone(),
+            fleet: config.fleet.clone(),
             admin: config.admin.clone(),
         }
     }
@@ -80,7 +97,7 @@ impl Fixed {
 pub enum Reloaded {
     /// All of it is.
     Whole,
-    /// Addresses and threads stay as they are until a restart.
+    /// Addresses, threads and the fleet stay as they are until a restart.
     ButAddresses,
 }
 
@@ -96,21 +113,33 @@ impl Router {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             workers => workers,
         };
-        let mut entrances: Vec<Vec<Entrance>> = (0..workers).map(|_| Vec::new()).collect();
-        let mut addresses = Vec::new();
+        let mut workers: Vec<Worker> = (0..workers).map(|_| Worker::default()).collect();
+        let (mut addresses, mut dns_addresses) = (Vec::new(), Vec::new());
         for settings in &config.listeners {
-            addresses.push(spread(settings, &mut entrances)?);
+            addresses.push(spread(settings, &mut workers)?);
+        }
+        for address in &config.dns.listen {
+            let mut address = *address;
+            for worker in &mut workers {
+                let place = dns::Place::bind(address)?;
+                // Where the kernel chose a port, the others have the same.
+                address = place.address().unwrap_or(address);
+                worker.dns.push(place);
+            }
+            dns_addresses.push(address);
         }
         let admin = config.admin.as_ref().map(|address| bind(address, false)).transpose()?;
         let admin_address = admin.as_ref().map(|listener| listener.local_address().clone());
         let shared = Arc::new(Shared {
             routing: ArcSwap::from_pointee(Routing::new(config, None)?),
             reloads: 0.into(),
+            dns: dns::Codes::default(),
         });
         let (stop, stopped) = watch::channel(false);
         let mut router = Self {
             shared: Arc::clone(&shared),
             addresses,
+            dns_addresses,
             admin: admin_address,
             bound,
             probe: first.clone(),
@@ -125,11 +154,9 @@ impl Router {
             }
         };
         router.spawn("watching".to_owned(), watching)?;
-        for (number, entrances) in entrances.into_iter().enumerate() {
+        for (number, worker) in workers.into_iter().enumerate() {
             let (shared, stopped) = (Arc::clone(&shared), stopped.clone());
-            let serve = move |runtime: Runtime| {
-                runtime.block_on(http::serve(shared, entrances, stopped));
-            };
+            let serve = move |runtime: Runtime| runtime.block_on(worker.serve(shared, stopped));
             router.spawn(format!("worker {number}"), serve)?;
         }
         Ok(router)
@@ -138,6 +165,11 @@ impl Router {
     /// Where clients are redirected from, with the ports the kernel chose where 0 was asked for.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
+    }
+
+    /// Where DNS is answered.
+    pub fn dns_addresses(&self) -> &[SocketAddr] {
+        &self.dns_addresses
     }
 
     /// Where the admin interface is.
@@ -162,6 +194,11 @@ impl Router {
         Ok(reloaded)
     }
 
+    /// Notes what the fleet says of nodes, by name.
+    pub fn tell(&self, said: &HashMap<String, Told>) {
+        self.shared.routing.load().tell(said);
+    }
+
     fn spawn(
         &mut self,
         name: String,
@@ -184,8 +221,19 @@ impl Drop for Router {
     }
 }
 
+impl Worker {
+    /// Answers until it is stopped.
+    async fn serve(self, shared: Arc<Shared>, stopped: watch::Receiver<bool>) {
+        let mut answering = JoinSet::new();
+        for place in self.dns {
+            answering.spawn(place.serve(Arc::clone(&shared)));
+        }
+        http::serve(shared, self.entrances, stopped).await;
+    }
+}
+
 /// Gives each worker a socket of its own at an address.
-fn spread(settings: &ListenSettings, workers: &mut [Vec<Entrance>]) -> Result<Address, String> {
+fn spread(settings: &ListenSettings, workers: &mut [Worker]) -> Result<Address, String> {
     let tls = settings.certificate.as_ref().map(|(certificate, key)| {
         let source = CertificateSource {
             certificate: certificate.clone(),
@@ -202,14 +250,18 @@ fn spread(settings: &ListenSettings, workers: &mut [Vec<Entrance>]) -> Result<Ad
     let first = bind(&settings.address, true)?;
     let address = first.local_address().clone();
     let mut first = Some(first);
-    for entrances in workers {
+    for worker in workers {
         let listener = match (first.take(), &address) {
             (Some(first), _) => first,
             (None, Address::Tcp(_)) => bind(&address, true)?,
             // The first worker has it alone.
             (None, Address::Unix(_)) => break,
         };
-        entrances.push(Entrance { listener, tls: tls.clone(), trusted: Arc::clone(&trusted) });
+        worker.entrances.push(Entrance {
+            listener,
+            tls: tls.clone(),
+            trusted: Arc::clone(&trusted),
+        });
     }
     Ok(address)
 }

@@ -1,0 +1,44 @@
+//! `[fleet]`: where nodes say how they are.
+
+use super::{Reader, optional};
+use freshet_config::mistake::Mistake;
+use std::path::PathBuf;
+
+/// Which servers of NATS, and which fleet of theirs.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct FleetSettings {
+    /// Servers, any of which will do.
+    pub servers: Vec<String>,
+    /// Name of the fleet.
+    pub name: String,
+    /// File with a user's credentials.
+    pub credentials: Option<PathBuf>,
+    /// PEM file of the authorities to trust.
+    pub ca: Option<PathBuf>,
+    /// PEM files of our certificate and its key.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+}
+
+impl Reader<'_> {
+    pub(super) fn fleet(&mut self) -> Option<FleetSettings> {
+        let text = |key: &str| self.document.value(&format!("fleet.{key}")).text();
+        let file = |key: &str| optional(text(key)).map(PathBuf::from);
+        let servers = self.document.value("fleet.servers").list();
+        let certificate = match (file("certificate"), file("key")) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            _ => {
+                let message = "fleet.certificate and fleet.key go together: give both, or none";
+                self.wrong.push(Mistake::error(self.document.at("fleet.certificate"), message));
+                None
+            }
+        };
+        (!servers.is_empty()).then(|| FleetSettings {
+            servers,
+            name: text("name"),
+            credentials: file("credentials"),
+            ca: file("ca"),
+            certificate,
+        })
+    }
+}

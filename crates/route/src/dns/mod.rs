@@ -1,0 +1,180 @@
+//! Answers of DNS, as a function of a message: no sockets.
+//!
+//! The router is authoritative for the zones it has. Hosts of sites are answered with nodes by the same
+//! decision as over HTTP, for the client's network where the resolver says it (RFC 7871), else for the
+//! resolver; hosts of nodes with that node's addresses. There is no recursion, no transfer and no DNSSEC.
+
+mod found;
+mod subnet;
+
+use crate::live::Routing;
+use found::Answer;
+use freshet_base::clock::UnixMillis;
+use freshet_net::trust::Network;
+use hickory_proto::op::{Edns, Message, MessageType, Metadata, OpCode, ResponseCode};
+use hickory_proto::rr::rdata::opt::EdnsOption;
+use hickory_proto::rr::rdata::{NS, SOA};
+use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::Duration;
+use subnet::Subnet;
+
+/// What is answered besides sites.
+#[derive(Clone, Debug, Default)]
+pub struct Dns {
+    /// Domains that are ours.
+    pub zones: Vec<Name>,
+    /// Who serves them.
+    pub name_servers: Vec<Name>,
+    /// Mailbox of who looks after them, as a name (RFC 1035 §3.3.13).
+    pub contact: Name,
+    /// How long what does not change holds.
+    pub ttl: Duration,
+    /// How long holds that something is not there.
+    pub negative_ttl: Duration,
+    /// Addresses of the routers, for sites that are routed over HTTP.
+    pub routers: Vec<IpAddr>,
+    /// Resolvers that are believed about their clients' networks.
+    pub believed: Vec<Network>,
+    /// Records that are as they are written, by name in lower case.
+    pub records: HashMap<String, Vec<RData>>,
+}
+
+/// How a message came.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Transport {
+    /// Answers have a limit.
+    Udp,
+    /// They have not.
+    Tcp,
+}
+
+/// Longest answer over UDP, in bytes: what passes without fragments nearly everywhere, as the DNS flag
+/// day of 2020 has it.
+const UDP_BYTES_MAX: u16 = 1232;
+/// And to those who do not say what they take (RFC 1035 §2.3.4).
+const UDP_BYTES_PLAIN: u16 = 512;
+/// Bytes of a message before its question.
+const HEAD_BYTES: usize = 12;
+
+/// The answer to a message, and its code; none to what is no question.
+pub fn answer(
+    routing: &Routing,
+    dns: &Dns,
+    message: &[u8],
+    from: IpAddr,
+    transport: Transport,
+    now: UnixMillis,
+) -> Option<(Vec<u8>, ResponseCode)> {
+    let head: &[u8; HEAD_BYTES] = message.first_chunk()?;
+    // An answer is not answered, or two servers would talk for ever.
+    if head[2] & 0x80 != 0 {
+        return None;
+    }
+    let reply = match Message::from_vec(message) {
+        Ok(query) => reply(routing, dns, &query, from, now),
+        Err(_) => malformed(head),
+    };
+    let code = reply.metadata.response_code;
+    let limit = match (transport, &reply.edns) {
+        (Transport::Tcp, _) => u16::MAX,
+        (Transport::Udp, None) => UDP_BYTES_PLAIN,
+        // Ours says what theirs said.
+        (Transport::Udp, Some(edns)) => edns.max_payload().clamp(UDP_BYTES_PLAIN, UDP_BYTES_MAX),
+    };
+    let bytes = reply.to_vec().ok()?;
+    if bytes.len() <= usize::from(limit) {
+        return Some((bytes, code));
+    }
+    let mut short = Message::new(reply.metadata.id, MessageType::Response, OpCode::Query);
+    short.metadata = reply.metadata;
+    short.metadata.truncation = true;
+    short.add_queries(reply.queries);
+    short.edns = reply.edns;
+    Some((short.to_vec().ok()?, code))
+}
+
+/// What cannot be read is answered with its number alone.
+fn malformed(head: &[u8; HEAD_BYTES]) -> Message {
+    let id = u16::from_be_bytes([head[0], head[1]]);
+    Message::error_msg(id, OpCode::from_u8(head[2] >> 3 & 0x0f), ResponseCode::FormErr)
+}
+
+fn reply(routing: &Routing, dns: &Dns, query: &Message, from: IpAddr, now: UnixMillis) -> Message {
+    let mut reply = Message::new(query.metadata.id, MessageType::Response, query.metadata.op_code);
+    reply.metadata = Metadata::response_from_request(&query.metadata);
+    reply.metadata.checking_disabled = false;
+    reply.add_queries(query.queries.iter().take(1).cloned());
+    let subnet = query.edns.as_ref().map(Subnet::of);
+    if let Some(edns) = &query.edns {
+        let mut own = Edns::new();
+        own.set_max_payload(edns.max_payload().clamp(UDP_BYTES_PLAIN, UDP_BYTES_MAX));
+        reply.edns = Some(own);
+        if edns.version() > 0 {
+            // RFC 6891 §6.1.3.
+            reply.metadata.response_code = ResponseCode::BADVERS;
+            return reply;
+        }
+    }
+    let [question] = query.queries.as_slice() else {
+        reply.metadata.response_code = ResponseCode::FormErr;
+        return reply;
+    };
+    if query.metadata.op_code != OpCode::Query {
+        reply.metadata.response_code = ResponseCode::NotImp;
+        return reply;
+    }
+    let Some(subnet) = subnet.unwrap_or_else(|| Some(Subnet::default())) else {
+        reply.metadata.response_code = ResponseCode::FormErr;
+        return reply;
+    };
+    let name = question.name().to_lowercase();
+    let zone =
+        dns.zones.iter().filter(|zone| zone.zone_of(&name)).max_by_key(|zone| zone.num_labels());
+    let kind = question.query_type();
+    let is_transfer = matches!(kind, RecordType::AXFR | RecordType::IXFR);
+    let Some(zone) = zone.filter(|_| question.query_class() == DNSClass::IN && !is_transfer) else {
+        reply.metadata.response_code = ResponseCode::Refused;
+        return reply;
+    };
+    reply.metadata.authoritative = true;
+    let is_believed = dns.believed.iter().any(|network| network.contains(from));
+    let client = subnet.client().filter(|_| is_believed).unwrap_or(from);
+    let asked = found::Asked { routing, dns, zone, name: &name, kind, client, now };
+    let Answer { code, data, scope_bits } = asked.answer();
+    reply.metadata.response_code = code;
+    let is_empty = data.is_empty();
+    for (ttl, data) in data {
+        // With the letters of the question, which resolvers look at.
+        reply.add_answer(Record::from_rdata(question.name().clone(), seconds(ttl), data));
+    }
+    if is_empty && matches!(code, ResponseCode::NoError | ResponseCode::NXDomain) {
+        let soa = RData::SOA(soa(dns, zone));
+        reply.add_authority(Record::from_rdata(zone.clone(), seconds(dns.negative_ttl), soa));
+    }
+    if let (Some(own), Some(option)) = (reply.edns.as_mut(), subnet.echo(scope_bits, is_believed)) {
+        own.options_mut().insert(EdnsOption::Subnet(option));
+    }
+    reply
+}
+
+/// What begins the zone. The number never changes, as nobody transfers it.
+fn soa(dns: &Dns, zone: &Name) -> SOA {
+    let master = dns.name_servers.first().unwrap_or(zone).clone();
+    let (refresh, retry, expire) = (3600, 600, 86_400);
+    SOA::new(master, dns.contact.clone(), 1, refresh, retry, expire, seconds(dns.negative_ttl))
+}
+
+/// The name servers of a zone.
+fn servers(dns: &Dns) -> impl Iterator<Item = RData> {
+    dns.name_servers.iter().map(|name| RData::NS(NS(name.clone())))
+}
+
+/// Seconds, as records have them (RFC 2181 §8).
+fn seconds(span: Duration) -> u32 {
+    u32::try_from(span.as_secs()).unwrap_or(u32::MAX).min(i32::MAX as u32)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! The sockets of DNS: a UDP socket for each worker and address, and a TCP listener beside it.
+
+use super::Shared;
+use crate::dns::{Transport, answer};
+use crate::limits::{DNS_BATCH, DNS_CONNECTIONS_MAX, DNS_SILENCE_MAX, DNS_UDP_BYTES_MAX};
+use freshet_base::clock::UnixMillis;
+use freshet_net::address::Address;
+use freshet_net::listener::{ListenOptions, Listener};
+use freshet_net::stream::Stream;
+use hickory_proto::op::ResponseCode;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket as StdSocket};
+use std::sync::Arc;
+use tokio::net::UdpSocket;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+/// One address of one worker.
+pub(super) struct Place {
+    udp: StdSocket,
+    tcp: Listener,
+}
+
+impl Place {
+    /// Binds both, beside others of this process.
+    pub(super) fn bind(address: SocketAddr) -> Result<Self, String> {
+        let options = ListenOptions { reuse_port: true, v6_only: true, ..ListenOptions::default() };
+        let tcp = Listener::bind(&Address::Tcp(address), &options);
+        let tcp = tcp.map_err(|error| format!("dns.listen: {error}"))?;
+        // With port 0, the one that TCP got.
+        let port = tcp.local_address().port().unwrap_or(address.port());
+        let address = SocketAddr::new(address.ip(), port);
+        let udp = udp(address).map_err(|error| format!("dns.listen: {address}: {error}"))?;
+        Ok(Self { udp, tcp })
+    }
+
+    /// Where it is.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        self.udp.local_addr().ok()
+    }
+
+    /// Answers until it is dropped.
+    pub(super) async fn serve(self, shared: Arc<Shared>) {
+        let datagrams = UdpSocket::from_std(self.udp);
+        let by_udp = async {
+            match datagrams {
+                Ok(socket) => serve_udp(&shared, socket).await,
+                Err(error) => tracing::error!(%error, "DNS over UDP ends"),
+            }
+            std::future::pending::<()>().await
+        };
+        tokio::join!(by_udp, serve_tcp(Arc::clone(&shared), self.tcp));
+    }
+}
+
+fn udp(address: SocketAddr) -> io::Result<StdSocket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_reuse_port(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket.into())
+}
+
+async fn serve_udp(shared: &Shared, socket: UdpSocket) {
+    let mut message = [0; DNS_UDP_BYTES_MAX];
+    loop {
+        // Errors are those of earlier answers that could not be delivered.
+        let Ok((count, from)) = socket.recv_from(&mut message).await else { continue };
+        answer_datagram(shared, &socket, message.get(..count).unwrap_or_default(), from);
+        for _ in 1..DNS_BATCH {
+            let Ok((count, from)) = socket.try_recv_from(&mut message) else { break };
+            answer_datagram(shared, &socket, message.get(..count).unwrap_or_default(), from);
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+fn answer_datagram(shared: &Shared, socket: &UdpSocket, message: &[u8], from: SocketAddr) {
+    // A socket that is full drops what it cannot take: resolvers ask again.
+    if let Some(reply) = answered(shared, message, from.ip(), Transport::Udp) {
+        let _ = socket.try_send_to(&reply, from);
+    }
+}
+
+fn answered(
+    shared: &Shared,
+    message: &[u8],
+    from: IpAddr,
+    transport: Transport,
+) -> Option<Vec<u8>> {
+    let routing = shared.routing.load();
+    let now = UnixMillis::now();
+    let (reply, code) =
+        answer(&routing, &routing.settings, message, from.to_canonical(), transport, now)?;
+    shared.dns.count(code);
+    Some(reply)
+}
+
+async fn serve_tcp(shared: Arc<Shared>, listener: Listener) {
+    let places = Arc::new(Semaphore::new(DNS_CONNECTIONS_MAX));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((socket, peer)) => {
+                let shared = Arc::clone(&shared);
+                tokio::spawn(async move {
+                    let _place = place;
+                    if let Some(from) = peer.ip() {
+                        // How it ends is the client's business.
+                        let _ = serve_connection(&shared, Stream::from(socket), from).await;
+                    }
+                });
+            }
+            Err(error) => {
+                tracing::error!(%error, "cannot accept");
+                tokio::time::sleep(crate::limits::ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Questions one after the other, each behind its length (RFC 7766).
+async fn serve_connection(shared: &Shared, mut stream: Stream, from: IpAddr) -> io::Result<()> {
+    let mut message = Vec::new();
+    loop {
+        let mut length = [0; 2];
+        let exchange = async {
+            read_all(&mut stream, &mut length).await?;
+            message.resize(usize::from(u16::from_be_bytes(length)), 0);
+            read_all(&mut stream, &mut message).await?;
+            let Some(reply) = answered(shared, &message, from, Transport::Tcp) else {
+                return Err(io::ErrorKind::InvalidData.into());
+            };
+            let length = u16::try_from(reply.len()).map_err(|_| io::ErrorKind::InvalidData)?;
+            stream.write(&[&length.to_be_bytes()[..], &reply].concat()).await
+        };
+        timeout(DNS_SILENCE_MAX, exchange).await??;
+    }
+}
+
+async fn read_all(stream: &mut Stream, mut into: &mut [u8]) -> io::Result<()> {
+    while !into.is_empty() {
+        let count = stream.read(into).await?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        into = into.get_mut(count..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// Answers by their code.
+#[derive(Debug, Default)]
+pub(super) struct Codes([std::sync::atomic::AtomicU64; CODES.len()]);
+
+/// Codes that are told apart, with their names in metrics; others are of the last.
+pub(super) const CODES: [(ResponseCode, &str); 7] = [
+    (ResponseCode::NoError, "noerror"),
+    (ResponseCode::NXDomain, "nxdomain"),
+    (ResponseCode::Refused, "refused"),
+    (ResponseCode::FormErr, "formerr"),
+    (ResponseCode::NotImp, "notimp"),
+    (ResponseCode::BADVERS, "badvers"),
+    (ResponseCode::ServFail, "servfail"),
+];
+
+impl Codes {
+    fn count(&self, code: ResponseCode) {
+        let at = CODES.iter().position(|(known, _)| *known == code).unwrap_or(CODES.len() - 1);
+        if let Some(cell) = self.0.get(at) {
+            cell.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
+    /// How many of each until now, by name.
+    pub(super) fn values(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let counts = self.0.iter().map(|cell| cell.load(std::sync::atomic::Ordering::Relaxed));
+        CODES.iter().map(|(_, name)| *name).zip(counts)
+    }
+}
