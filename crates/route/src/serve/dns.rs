@@ -29,7 +29,7 @@ impl Place {
         let tcp = Listener::bind(&Address::Tcp(address), &options);
         let tcp = tcp.map_err(|error| format!("dns.listen: {error}"))?;
         // With port 0, the one that TCP got.
-        let port = tcp.local_address().port().unwrap_or(address.port());
+        let port = tcp.local_address().port().unwrap_or_else(|| address.port());
         let address = SocketAddr::new(address.ip(), port);
         let udp = udp(address).map_err(|error| format!("dns.listen: {address}: {error}"))?;
         Ok(Self { udp, tcp })
