@@ -8,6 +8,8 @@
 )]
 
 mod kills;
+#[cfg(feature = "router")]
+mod node;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 mod world;

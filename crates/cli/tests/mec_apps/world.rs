@@ -38,7 +38,7 @@ pub(crate) fn missing() -> Option<String> {
     is_made.err().map(|error| format!("{groups}: {error}: no limits can be set here"))
 }
 
-fn run(program: &str, words: &[&str]) -> String {
+pub(crate) fn run(program: &str, words: &[&str]) -> String {
     let output = Command::new(program).args(words).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{program} {words:?}: {error}");
@@ -98,30 +98,24 @@ impl TestRouter {
 pub(crate) struct World {
     pub(crate) folder: TempDir,
     namespace: String,
+    is_own: bool,
     process: Option<Child>,
     router: Arc<Mutex<TestRouter>>,
     token: String,
 }
 
 impl World {
-    /// Starts a platform; `more` is added to its configuration.
+    /// Starts a platform in a namespace of its own, with an edge router that takes what it is told; `more` is
+    /// added to its configuration.
     pub(crate) fn start(more: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let shown = folder.path().display().to_string();
         let namespace =
             format!("freshet-apps-{}", folder.path().file_name().unwrap().to_str().unwrap());
         run("ip", &["netns", "add", &namespace]);
         run("ip", &["-n", &namespace, "link", "set", "lo", "up"]);
-        let config = format!(
-            "listen = \"unix:{shown}/mec.sock\"\nurl = \"http://mec.example\"\nstate = \"state\"\n\
-             router = \"{shown}/router.sock\"\n{more}\n[packages]\nunsigned = true\n\
-             [runtime]\nhost = \"here\"\ncpus = 1.0\nmemory_mib = 256\nnetwork = \"10.99.0.0/24\"\n\
-             [client.operator]\nscopes = [\"app_pkgm\", \"app_lcm\", \"granting\", \"mec_platform\", \"mec_app_support\"]\n\
-             secret_sha256 = \"2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b\"\n"
-        );
-        std::fs::write(folder.path().join("mec.toml"), config).unwrap();
         let router = Arc::new(Mutex::new(TestRouter::default()));
-        let listener = UnixListener::bind(folder.path().join("router.sock")).unwrap();
+        let socket = folder.path().join("router.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
         let shared = Arc::clone(&router);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
@@ -133,7 +127,37 @@ impl World {
                 let _ = (&stream).write_all(format!("{answer}\n").as_bytes());
             }
         });
-        let mut world = Self { folder, namespace, process: None, router, token: String::new() };
+        let more = format!("{more}\n[packages]\nunsigned = true\n");
+        let mut world = Self::beside(folder, &namespace, &socket, "10.99.0.0/24", &more);
+        (world.router, world.is_own) = (router, true);
+        world
+    }
+
+    /// Starts a platform in a namespace that is there, beside an edge router, with a network for apps.
+    pub(crate) fn beside(
+        folder: TempDir,
+        namespace: &str,
+        router: &Path,
+        network: &str,
+        more: &str,
+    ) -> Self {
+        let (shown, router) = (folder.path().display(), router.display());
+        let config = format!(
+            "listen = \"unix:{shown}/mec.sock\"\nurl = \"http://mec.example\"\nstate = \"state\"\n\
+             router = \"{router}\"\n{more}\n\
+             [runtime]\nhost = \"here\"\ncpus = 1.0\nmemory_mib = 256\nnetwork = \"{network}\"\n\
+             [client.operator]\nscopes = [\"app_pkgm\", \"app_lcm\", \"granting\", \"mec_platform\", \"mec_app_support\"]\n\
+             secret_sha256 = \"2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b\"\n"
+        );
+        std::fs::write(folder.path().join("mec.toml"), config).unwrap();
+        let mut world = Self {
+            folder,
+            namespace: namespace.to_owned(),
+            is_own: false,
+            process: None,
+            router: Arc::default(),
+            token: String::new(),
+        };
         world.again();
         world
     }
@@ -241,25 +265,34 @@ impl World {
         run("cc", &["-static", "-O1", "-o", program.to_str().unwrap(), &source]);
         let pack = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/mec/pack");
         run(pack, &[hello.to_str().unwrap(), "/server"]);
-        let archive = self.folder.path().join("hello.csar");
+        self.upload("hello", &self.folder.path().join("hello.csar"));
+    }
+
+    /// Has the platform take a package.
+    pub(crate) fn upload(&self, name: &str, archive: &Path) {
         let hash = run("sha256sum", &[archive.to_str().unwrap()]);
         let (made, package) = self.post(
             "/app_pkgm/v1/onboarded_app_packages",
             &json!({
-                "appPkgName": "hello", "appPkgVersion": "1", "appPkgPath": "hello.csar",
+                "appPkgName": name, "appPkgVersion": "1", "appPkgPath": archive,
                 "checksum": {"algorithm": "SHA-256", "hash": &hash[..64]},
             }),
         );
         assert_eq!(made, 201, "{package}");
         let id = package["id"].as_str().unwrap();
         let content = format!("/app_pkgm/v1/onboarded_app_packages/{id}/package_content");
-        let (status, said) = self.call("PUT", &content, &std::fs::read(&archive).unwrap()).unwrap();
+        let (status, said) = self.call("PUT", &content, &std::fs::read(archive).unwrap()).unwrap();
         assert_eq!(status, 202, "{said}");
     }
 
-    /// Names an instance of it.
+    /// Names an instance of the app that answers with its name.
     pub(crate) fn name(&self) -> String {
-        let (status, made) = self.post(LIVES, &json!({"appDId": "hello-d"}));
+        self.name_of("hello-d")
+    }
+
+    /// Names an instance of a descriptor.
+    pub(crate) fn name_of(&self, descriptor: &str) -> String {
+        let (status, made) = self.post(LIVES, &json!({"appDId": descriptor}));
         assert_eq!(status, 201, "{made}");
         made["id"].as_str().unwrap().to_owned()
     }
@@ -276,6 +309,10 @@ impl World {
                 (what, json!({"selectedMECHostInfo": [{"hostName": "here", "hostId": {}}]}))
             }
             "terminate" => (what, json!({"terminationType": "FORCEFUL"})),
+            "leave" => (
+                "terminate",
+                json!({"terminationType": "GRACEFUL", "gracefulTerminationTimeout": 60}),
+            ),
             "stop" => (
                 "operate",
                 json!({"changeStateTo": "STOPPED", "stopType": "GRACEFUL", "gracefulStopTimeout": 2}),
@@ -375,7 +412,9 @@ impl Drop for World {
             quiet("crun", &["delete", "--force", &name]);
             quiet("ip", &["netns", "delete", &name]);
         }
-        let _ = Command::new("ip").args(["netns", "delete", &self.namespace]).output();
+        if self.is_own {
+            let _ = Command::new("ip").args(["netns", "delete", &self.namespace]).output();
+        }
         if std::thread::panicking() {
             let said = self.said();
             println!("the platform said:\n{}", &said[said.len().saturating_sub(4000)..]);

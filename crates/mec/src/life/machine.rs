@@ -19,6 +19,8 @@ pub struct Work {
     pub(crate) spec: Spec,
     /// Of a stop: whether the app is not asked any more.
     pub is_forced: bool,
+    /// How long the step is under way, in milliseconds.
+    pub since_ms: u64,
     /// Of a look: whether the app has its time to answer after a start.
     pub is_starting: bool,
 }
@@ -38,7 +40,7 @@ pub enum Task {
 pub(crate) fn works(tree: &Tree, setup: &Setup, now_ms: u64) -> Vec<Work> {
     let Some(place) = &setup.place else { return Vec::new() };
     let of = |(instance, life): (String, Life)| {
-        let mut is_forced = false;
+        let (mut is_forced, mut since_ms) = (false, 0);
         let task = match &life.operation {
             Some(operation) => {
                 let step = operation.step()?;
@@ -47,6 +49,7 @@ pub(crate) fn works(tree: &Tree, setup: &Setup, now_ms: u64) -> Vec<Work> {
                     return None;
                 }
                 let grace_ms = operation.grace_s.map_or(0, |grace_s| (grace_s * 1000).min(STOP_MS));
+                since_ms = now_ms.saturating_sub(operation.since_ms);
                 is_forced = operation.way == Way::Undo
                     || now_ms >= operation.since_ms.saturating_add(grace_ms);
                 Task::Step(step)
@@ -61,7 +64,7 @@ pub(crate) fn works(tree: &Tree, setup: &Setup, now_ms: u64) -> Vec<Work> {
         let spec = told::spec(tree, setup, place, &instance, &life)?;
         let is_starting = now_ms < life.started_ms.saturating_add(ANSWER_MS_MAX)
             && !told::is_ready(tree, &instance);
-        Some(Work { instance, task, spec, is_forced, is_starting })
+        Some(Work { instance, task, spec, is_forced, since_ms, is_starting })
     };
     Life::all(tree).filter_map(of).collect()
 }

@@ -53,8 +53,9 @@ impl Shared {
                 }
                 busy.insert(work.instance.clone());
                 let driver = Arc::clone(driver);
-                let is_drained = self.read().is_drained(&work.instance);
+                let shared = Arc::clone(&self);
                 under_way.spawn(async move {
+                    let is_drained = shared.is_drained(&work).await;
                     let for_driver = work.clone();
                     let done = spawn_blocking(move || act(&*driver, &for_driver, is_drained));
                     (work, done.await.unwrap_or_else(|_| Err("the driver panicked".to_owned())))
@@ -67,6 +68,16 @@ impl Shared {
                 Some(done) = under_way.join_next() => over = Some(done),
             }
         }
+    }
+
+    /// Whether an app that is to end may: it has said so or had its time, and no connection is kept with it any
+    /// more that began with it.
+    async fn is_drained(&self, work: &Work) -> bool {
+        if work.task != Task::Step(Step::Drain) {
+            return false;
+        }
+        let has_ended = self.read().is_drained(&work.instance);
+        has_ended && (work.is_forced || self.router.is_quiet(&work.instance, work.since_ms).await)
     }
 
     /// Writes down what came of something; what cannot be is done again.

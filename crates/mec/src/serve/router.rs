@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::Mutex;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// The version of what is said at the socket.
 const VERSION: u32 = 1;
@@ -18,6 +18,10 @@ const VERSION: u32 = 1;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest answer, in bytes.
 const ANSWER_BYTES_MAX: u64 = 8 << 20;
+/// How long no packet of a connection came, after which the connection is taken for over.
+const QUIET_MS: u64 = 500;
+/// Pause between two looks whether none came.
+const QUIET_PAUSE: Duration = Duration::from_millis(100);
 /// No generation: rules were not set yet.
 const NONE: u64 = u64::MAX;
 
@@ -126,6 +130,24 @@ impl Router {
         }
         self.generation.store(answer["generation"].as_u64().unwrap_or(NONE), Relaxed);
         Ok(())
+    }
+
+    /// Whether an app got no packet for a while that no rule leads to it any more, since so many milliseconds
+    /// at the least. Nothing is kept with one that is not behind a router, or behind one that is gone.
+    pub(super) async fn is_quiet(&self, app: &str, since_ms: u64) -> bool {
+        let Some(socket) = &self.socket else { return true };
+        if !self.known.lock().await.apps.contains_key(app) {
+            return true;
+        }
+        if since_ms < QUIET_MS {
+            return false;
+        }
+        let Ok(status) = ask(socket, &json!({ "ask": "status" })).await else { return true };
+        let is_quiet = status["kept_ms"][app].as_u64().is_none_or(|ago_ms| ago_ms >= QUIET_MS);
+        if !is_quiet {
+            sleep(QUIET_PAUSE).await;
+        }
+        is_quiet
     }
 
     /// Whether it has what was set from here last; if not, all of it is to be set anew.
