@@ -127,3 +127,55 @@ fn an_app_that_ends_by_itself_is_started_again_and_one_that_cannot_start_is_take
     assert_eq!((status, said["operationState"].as_str()), (200, Some("FAILED")));
     assert_eq!(world.call("DELETE", &format!("{LIVES}/{broken}"), b"").unwrap().0, 204);
 }
+
+/// What an app is allocated bounds what it sends, within 5 %, and what the edge router leads to it.
+#[test]
+fn bandwidth_is_held_to_what_is_allocated() {
+    const BYTES: f64 = 3e6;
+    const RATE: f64 = 20e6;
+    /// Other work on the machine may spoil one.
+    const TRIALS: usize = 5;
+    let Some(world) = world() else { return };
+    world.bring();
+    let instance = world.name();
+    assert_eq!(world.begin(&instance, "instantiate"), 202);
+    assert_eq!(world.settled(&instance), "COMPLETED");
+    let allocate = |direction: &str, rate: f64| {
+        let path = "/bwm/v1/bw_allocations";
+        let body = json!({
+            "appInsId": instance, "requestType": 0, "allocationDirection": direction,
+            "fixedAllocation": rate.to_string(),
+        });
+        let (status, made) = world.post(path, &body);
+        assert_eq!(status, 201, "{made}");
+        format!("{path}/{}", made["allocationId"].as_str().unwrap())
+    };
+    // Two of one direction are one.
+    let allocated = [allocate("00", RATE / 4.0), allocate("00", RATE * 0.75), allocate("01", 5e6)];
+    let rule = format!("{instance}/video");
+    assert_eq!(world.limits(), json!([{"rules": [rule], "bits_per_second": 5_000_000}]));
+    let name = format!("mec-{}", &instance[..12]);
+    let shaped =
+        || world::run("ip", &["netns", "exec", &name, "tc", "class", "show", "dev", "eth0"]);
+    until("what it sends is shaped", || shaped().contains("rate 20Mbit"));
+    let mut rates = Vec::new();
+    while rates.len() < TRIALS && !rates.iter().any(|rate| *rate > 0.95) {
+        let begun = std::time::Instant::now();
+        let got = world.ask_app(&format!("http://10.99.0.2/{BYTES}"));
+        assert_eq!(got.len() as f64, BYTES);
+        // Of 1514 bytes of a frame 1448 are the body's.
+        let bits = BYTES * 8.0 * 1514.0 / 1448.0;
+        let rate = bits / begun.elapsed().as_secs_f64() / RATE;
+        assert!(rate < 1.05, "{rate} of the rate");
+        rates.push(rate);
+    }
+    println!("{rates:?} of the rate");
+    assert!(rates.iter().any(|rate| *rate > 0.95), "{rates:?} of the rate");
+    for path in allocated {
+        assert_eq!(world.call("DELETE", &path, b"").unwrap().0, 204);
+    }
+    assert_eq!(world.limits(), json!([]));
+    until("it is shaped no more", || !shaped().contains("rate"));
+    assert_eq!(world.begin(&instance, "terminate"), 202);
+    assert_eq!(world.settled(&instance), "COMPLETED");
+}

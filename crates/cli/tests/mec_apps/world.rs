@@ -50,6 +50,7 @@ pub(crate) fn run(program: &str, words: &[&str]) -> String {
 struct TestRouter {
     generation: u64,
     rules: Value,
+    limits: Value,
     apps: BTreeMap<String, Value>,
 }
 
@@ -86,6 +87,7 @@ impl TestRouter {
                 }
                 self.generation += 1;
                 self.rules = question["rules"].clone();
+                self.limits = question["limits"].clone();
             }
             _ => {}
         }
@@ -146,7 +148,7 @@ impl World {
             "listen = \"unix:{shown}/mec.sock\"\nurl = \"http://mec.example\"\nstate = \"state\"\n\
              router = \"{router}\"\n{more}\n\
              [runtime]\nhost = \"here\"\ncpus = 1.0\nmemory_mib = 256\nnetwork = \"{network}\"\n\
-             [client.operator]\nscopes = [\"app_pkgm\", \"app_lcm\", \"granting\", \"mec_platform\", \"mec_app_support\"]\n\
+             [client.operator]\nscopes = [\"app_pkgm\", \"app_lcm\", \"granting\", \"mec_platform\", \"mec_app_support\", \"bwm\"]\n\
              secret_sha256 = \"2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b\"\n"
         );
         std::fs::write(folder.path().join("mec.toml"), config).unwrap();
@@ -351,7 +353,7 @@ impl World {
     /// What an app says to who asks it at an address.
     pub(crate) fn ask_app(&self, address: &str) -> String {
         let namespace = format!("--net=/run/netns/{}", self.namespace);
-        let curl = ["curl", "--silent", "--max-time", "10", address];
+        let curl = ["curl", "--silent", "--max-time", "60", address];
         let output = Command::new("nsenter").arg(namespace).args(curl).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     }
@@ -362,6 +364,11 @@ impl World {
         let active =
             router.rules.as_array().into_iter().flatten().filter(|rule| rule["state"] == "ACTIVE");
         active.map(|rule| rule["trafficRuleId"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Rates that the edge router was told last.
+    pub(crate) fn limits(&self) -> Value {
+        self.router.lock().unwrap().limits.clone()
     }
 
     /// What there is of an instance on this machine, by kind.

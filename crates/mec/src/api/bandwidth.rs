@@ -1,5 +1,5 @@
 //! ETSI GS MEC 015: allocations of bandwidth, and sessions over several networks. Both are kept and
-//! given out within what the operator has said there is.
+//! given out within what the operator has said there is; an app with allocations gets no more than these.
 
 use super::{Stage, apps};
 use crate::platform::{Answer, Decision};
@@ -7,9 +7,11 @@ use crate::problem::Problem;
 use crate::time;
 use crate::tree::Tree;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 const ROOT: &str = "/bwm/v1/bw_allocations/";
 /// Values of `requestType`: of all an app's traffic, or of some.
+const OF_ALL: u64 = 0;
 const OF_SOME: u64 = 1;
 /// Modes of steering (§7.2.4): low cost, low latency, high throughput, redundancy, by quality.
 const MODES: [u8; 5] = [0, 1, 2, 3, 4];
@@ -37,6 +39,27 @@ fn given(tree: &Tree, path: &str) -> [u64; 2] {
         }
     }
     sums
+}
+
+/// Whether a path is that of an allocation.
+pub(crate) fn is_allocation(path: &str) -> bool {
+    path.starts_with(ROOT)
+}
+
+/// What apps may have towards clients and from them, in bits per second, where they have an allocation for
+/// all their traffic: the sum of these. A direction that none is for has no bound.
+pub(crate) fn bounds(tree: &Tree) -> BTreeMap<String, [Option<u64>; 2]> {
+    let mut bounds = BTreeMap::<String, [Option<u64>; 2]>::new();
+    let of_all = tree.below(ROOT).filter(|(_, one)| one.value["requestType"] == OF_ALL);
+    for (_, document) in of_all {
+        let value = &document.value;
+        let (Some(app), Some(bits)) = (value["appInsId"].as_str(), bits(value)) else { continue };
+        let sums = bounds.entry(app.to_owned()).or_default();
+        for (sum, _) in sums.iter_mut().zip(directions(value)).filter(|(_, counts)| *counts) {
+            *sum = Some(sum.unwrap_or(0).saturating_add(bits));
+        }
+    }
+    bounds
 }
 
 /// Checks an allocation, and that there is as much.

@@ -19,11 +19,12 @@ mod vehicles;
 mod wlan;
 
 pub(crate) use apps::{decides_rules, is_app, states as app_states};
+pub(crate) use bandwidth::{bounds, is_allocation};
 pub(crate) use dns::resolve;
 pub(crate) use feeds::{List, Reports, mistakes_of_report};
 pub(crate) use identity::{is_tags, tags_of_clients};
 pub(crate) use packages::{onboarded, package, packages};
-pub(crate) use rules::{is_traffic_rule, traffic_rules};
+pub(crate) use rules::{is_traffic_rule, limits, traffic_rules};
 
 use crate::client::Caller;
 use crate::platform::{Answer, App, Decision, Event, Setup, Told};

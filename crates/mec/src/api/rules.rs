@@ -6,8 +6,10 @@ use crate::problem::Problem;
 use crate::table::Segment;
 use crate::tree::Tree;
 use freshet_router::rule::check;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+/// Rates that the edge router can hold, in bits per second: less is as good as nothing, and more as no bound.
+const RATES: [u64; 2] = [1000, 1_000_000_000_000];
 /// Where they are.
 const ROOT: &str = "/mec_app_support/v1";
 
@@ -40,6 +42,22 @@ pub(crate) fn traffic_rules(tree: &Tree) -> Value {
         rule
     });
     rules.collect()
+}
+
+/// Rates that the edge router holds rules to: those of an app together to what the app may get from clients.
+pub(crate) fn limits(tree: &Tree) -> Value {
+    let pattern = pattern();
+    let of_app = |(app, [_, from_clients]): (String, [Option<u64>; 2])| {
+        let own = [("appInstanceId", app.clone())];
+        let ids = tree.matching(ROOT, &pattern, &own).map(|(path, _)| {
+            let id = path.rsplit('/').next().map(crate::query::decode).unwrap_or_default();
+            format!("{app}/{id}")
+        });
+        let rules: Vec<String> = ids.collect();
+        let bits_per_second = from_clients.filter(|bits| *bits <= RATES[1])?.max(RATES[0]);
+        (!rules.is_empty()).then(|| json!({ "rules": rules, "bits_per_second": bits_per_second }))
+    };
+    super::bounds(tree).into_iter().filter_map(of_app).collect()
 }
 
 /// Checks what a rule says by itself; which apps there are the router knows.

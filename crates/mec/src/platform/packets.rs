@@ -13,6 +13,7 @@ impl Platform {
         let concerns = |change: &Change| {
             api::is_traffic_rule(&change.path)
                 || api::is_tags(&change.path)
+                || api::is_allocation(&change.path)
                 || api::decides_rules(change)
         };
         let is_told = decision.changes.iter().any(concerns);
@@ -33,7 +34,8 @@ impl Platform {
 
     fn packet_path_of(&self, tree: &Tree) -> PacketPath {
         let tags = api::tags_of_clients(tree, &self.setup.tags);
-        PacketPath { apps: self.apps_of(tree), rules: api::traffic_rules(tree), tags }
+        let (rules, limits) = (api::traffic_rules(tree), api::limits(tree));
+        PacketPath { apps: self.apps_of(tree), rules, limits, tags }
     }
 
     fn apps_of(&self, tree: &Tree) -> BTreeMap<String, Value> {
@@ -55,6 +57,8 @@ pub struct PacketPath {
     pub apps: BTreeMap<String, Value>,
     /// All traffic rules, each named after its app instance and itself.
     pub rules: Value,
+    /// Rates that rules share, as the router is told of them.
+    pub limits: Value,
     /// Tags of clients, by their addresses.
     pub tags: BTreeMap<String, BTreeSet<String>>,
 }

@@ -35,6 +35,8 @@ pub(crate) struct Network {
     pub(crate) app: Ipv4Addr,
     /// Addresses and networks in whose place the instance answers.
     pub(crate) answers_for: Vec<String>,
+    /// What it may send at most, in bits per second.
+    pub(crate) sends_bps_max: Option<u64>,
 }
 
 /// The ends of the pair of veth of an app's network.
@@ -74,6 +76,8 @@ pub(crate) trait Driver: std::fmt::Debug + Send + Sync {
     fn link(&self, spec: &Spec) -> Result<(), String>;
     /// Has it run; one that runs stays as it is.
     fn start(&self, spec: &Spec) -> Result<(), String>;
+    /// Holds what it sends to what it may.
+    fn shape(&self, spec: &Spec) -> Result<(), String>;
     /// Looks how it is.
     fn health(&self, spec: &Spec) -> Result<Health, String>;
     /// Has it end, by force where that is said, and says whether nothing of it runs any more.

@@ -144,7 +144,12 @@ fn act(driver: &dyn Driver, work: &Work, is_drained: bool) -> Result<Seen, Strin
     let spec = &work.spec;
     let done = |is_done: bool| if is_done { Found::Done } else { Found::NotYet };
     let found = match work.task {
-        Task::Look => return driver.health(spec).map(Seen::Health),
+        Task::Look => {
+            if let Err(why) = driver.shape(spec) {
+                tracing::warn!(instance = work.instance, why, "is not held to what it may send");
+            }
+            return driver.health(spec).map(Seen::Health);
+        }
         Task::Restart => {
             driver.stop(spec, true)?;
             driver.start(spec).map(|()| Found::Done)
@@ -152,7 +157,7 @@ fn act(driver: &dyn Driver, work: &Work, is_drained: bool) -> Result<Seen, Strin
         Task::Step(Step::Unpack) => driver.unpack(spec).map(Found::Ports),
         Task::Step(Step::Link) => driver.link(spec).map(|()| Found::Done),
         Task::Step(Step::Start) => driver.start(spec).map(|()| Found::Done),
-        Task::Step(Step::Answer) => match driver.health(spec)? {
+        Task::Step(Step::Answer) => match driver.shape(spec).and_then(|()| driver.health(spec))? {
             Health::Up => Ok(Found::Done),
             Health::Silent => Ok(Found::NotYet),
             Health::Gone => Err(format!("the app ended at once: {}", driver.last_words(spec))),

@@ -121,7 +121,8 @@ impl Router {
                 known.tags.insert(client.clone(), tags.clone());
             }
         }
-        let answer = ask(socket, &json!({ "ask": "set-rules", "rules": path.rules })).await?;
+        let question = json!({ "ask": "set-rules", "rules": path.rules, "limits": path.limits });
+        let answer = ask(socket, &question).await?;
         let over: Vec<String> =
             known.apps.keys().filter(|name| !path.apps.contains_key(*name)).cloned().collect();
         for name in over {

@@ -4,7 +4,7 @@
 //! is given its new program in one step. What fails on the way leaves the wire as it was.
 
 use super::config::{AppDescription, Config, Health, Wire, read_app};
-use super::control::{Control, State};
+use super::control::{Control, RuleSet, State};
 use super::interface::{Interface, check_floor};
 use super::programs::{KernelError, Object, Options, Programs, program_of};
 use crate::app::{App, Apps, Kind};
@@ -431,7 +431,7 @@ fn first_rules(control: &mut Control, path: &Path) -> Result<(), StartError> {
         StartError::Rules { file: file.clone(), shown: lines.join("\n") }
     };
     let rules = crate::rule::check::read(value).map_err(&show)?;
-    match control.set_rules(rules) {
+    match control.set_rules(RuleSet { rules, ..RuleSet::default() }) {
         Ok(_) => Ok(()),
         Err(super::control::Refused::Mistakes(mistakes)) => Err(show(mistakes)),
         Err(super::control::Refused::Kernel(error)) => Err(error.into()),

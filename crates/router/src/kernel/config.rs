@@ -17,6 +17,9 @@ pub const ALIVE_MS: u64 = 700;
 /// Rules with a rate of their own.
 pub const LIMITS_MAX: usize = 255;
 
+/// Rates that can be kept, in bits a second: a limiter counts nanoseconds for a KiB.
+pub const RATES: std::ops::RangeInclusive<u64> = 1000..=1_000_000_000_000;
+
 /// What the wire carries.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
@@ -322,8 +325,7 @@ fn read_rate(text: &str) -> Result<u64, String> {
         _ => return Err(wrong()),
     };
     let rate = number * factor;
-    // A limiter counts nanoseconds for a KiB.
-    if (1e3..=1e12).contains(&rate) { Ok(rate as u64) } else { Err(wrong()) }
+    if RATES.contains(&(rate as u64)) { Ok(rate as u64) } else { Err(wrong()) }
 }
 
 #[cfg(test)]

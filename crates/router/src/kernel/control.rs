@@ -1,8 +1,9 @@
 //! What is believed, brought into the kernel: sessions, rules, apps.
 
-use super::config::AppDescription;
+use super::config::{AppDescription, LIMITS_MAX, RATES};
 use super::interned::Interned;
 use super::programs::{Count, KernelError, Programs};
+use super::protocol::RuleLimit;
 use super::settling::Settling;
 use crate::app::{Apps, Numbered};
 use crate::rule::check::{self, Mistake};
@@ -38,6 +39,9 @@ pub struct State {
     pub generation: u64,
     /// The rules.
     pub rules: Vec<TrafficRule>,
+    /// Rates that some of them share.
+    #[serde(default)]
+    limits: Vec<RuleLimit>,
     /// The apps they name, by number.
     apps: Vec<Option<String>>,
     /// Those that are taps, by their places among taps.
@@ -61,6 +65,15 @@ impl State {
     pub fn numbered(&self) -> Numbered {
         Numbered { apps: self.apps.clone(), taps: self.taps.clone() }
     }
+}
+
+/// Rules as somebody set them.
+#[derive(Clone, Debug, Default)]
+pub struct RuleSet {
+    /// The rules.
+    pub rules: Vec<TrafficRule>,
+    /// Rates that some of them share.
+    pub limits: Vec<RuleLimit>,
 }
 
 /// Why rules were not taken.
@@ -102,7 +115,7 @@ pub struct Control {
     pub(super) added: BTreeMap<String, AppDescription>,
     limits: BTreeMap<String, u64>,
     pub(super) rules: Vec<Rule>,
-    rules_wire: Vec<TrafficRule>,
+    pub(super) set: RuleSet,
     pub(super) generation: u64,
     /// Uses of sessions that ended since they were last asked for.
     ended: Vec<Usage>,
@@ -149,7 +162,7 @@ impl Control {
             added: BTreeMap::new(),
             limits,
             rules: Vec::new(),
-            rules_wire: Vec::new(),
+            set: RuleSet::default(),
             generation: 0,
             ended: Vec::new(),
             recorded: HashMap::new(),
@@ -200,7 +213,8 @@ impl Control {
         let used: std::collections::HashSet<u32> =
             self.numbers.values().map(|numbers| numbers.usage).collect();
         self.usage_free = (0..self.usage_next).filter(|number| !used.contains(number)).collect();
-        if self.set_checked(state.rules, Some(state.numbers), state.generation).is_err() {
+        let set = RuleSet { rules: state.rules, limits: state.limits };
+        if self.set_checked(set, Some(state.numbers), state.generation).is_err() {
             // The apps are others now: the rules in the kernel name some that are gone.
             self.generation += 1;
             self.programs.set_rules(&self.table(&[]).expect("no rules are not too many"))?;
@@ -246,7 +260,8 @@ impl Control {
         let Numbered { apps, taps } = self.apps.numbered();
         State {
             generation: self.generation,
-            rules: self.rules_wire.clone(),
+            rules: self.set.rules.clone(),
+            limits: self.set.limits.clone(),
             apps,
             taps,
             added: self.added.clone(),
@@ -449,7 +464,7 @@ impl Control {
     /// Names that the rules in force have.
     #[must_use]
     pub fn wanted_names(&self) -> BTreeSet<String> {
-        wanted(&self.rules_wire)
+        wanted(&self.set.rules)
     }
 
     /// Takes note of a name's addresses; whether they are others than before. The rules are in force
@@ -462,7 +477,7 @@ impl Control {
             return Ok(false);
         }
         let before = self.names.known.insert(name.clone(), addresses);
-        let set = self.settle(self.rules_wire.clone(), self.generation);
+        let set = self.settle(self.set.clone(), self.generation);
         if set.is_err() {
             match before {
                 Some(before) => self.names.known.insert(name, before),
@@ -492,27 +507,33 @@ impl Control {
     ///
     /// # Errors
     /// Every mistake with its place, or what the kernel refused; then nothing has changed.
-    pub fn set_rules(&mut self, rules: Vec<TrafficRule>) -> Result<u64, Refused> {
-        self.settle(rules, self.generation + 1)
+    pub fn set_rules(&mut self, set: RuleSet) -> Result<u64, Refused> {
+        self.settle(set, self.generation + 1)
     }
 
     pub(super) fn set_checked(
         &mut self,
-        wire: Vec<TrafficRule>,
+        set: RuleSet,
         numbers: Option<BTreeMap<String, u16>>,
         generation: u64,
     ) -> Result<u64, Refused> {
-        let mut rules = check::check(&wire, &self.apps, &self.names).map_err(Refused::Mistakes)?;
+        let mut rules =
+            check::check(&set.rules, &self.apps, &self.names).map_err(Refused::Mistakes)?;
+        check_limits(&set.limits, self.limits.len()).map_err(|one| Refused::Mistakes(vec![one]))?;
         let known = numbers.unwrap_or_else(|| {
             self.rules.iter().map(|rule| (rule.id.clone(), rule.number)).collect()
         });
         let fresh = give_numbers(&mut rules, &known);
-        for (place, (rule, rate)) in self.limits.iter().enumerate() {
-            let number = u8::try_from(place + 1).expect("the configuration has fewer limits");
-            if let Some(rule) = rules.iter_mut().find(|one| one.id == *rule) {
-                rule.limiter = number;
-                self.programs.set_limiter(number, *rate, BURST_MS).map_err(Refused::Kernel)?;
+        let own = self.limits.iter().map(|(rule, rate)| (std::slice::from_ref(rule), *rate));
+        let shared = set.limits.iter().map(|one| (&one.rules[..], one.bits_per_second));
+        for (place, (limited, rate)) in own.chain(shared).enumerate() {
+            let number = u8::try_from(place + 1).expect("they were counted");
+            let mut rules = rules.iter_mut().filter(|rule| limited.contains(&rule.id)).peekable();
+            if rules.peek().is_some() {
+                self.programs.set_limiter(number, rate, BURST_MS).map_err(Refused::Kernel)?;
             }
+            // What the configuration says goes first.
+            rules.filter(|rule| rule.limiter == 0).for_each(|rule| rule.limiter = number);
         }
         let before = std::mem::replace(&mut self.generation, generation);
         let table = self.table(&rules).map_err(|why| {
@@ -527,7 +548,7 @@ impl Control {
         for number in fresh {
             self.programs.clear_rule_count(number).map_err(Refused::Kernel)?;
         }
-        (self.rules, self.rules_wire) = (rules, wire);
+        (self.rules, self.set) = (rules, set);
         let wanted = self.wanted_names();
         self.names.known.retain(|name, _| wanted.contains(name));
         Ok(generation)
@@ -542,6 +563,22 @@ impl Control {
     fn asks_for_profiles(&self) -> bool {
         let mut active = self.rules.iter().filter(|rule| rule.is_active);
         active.any(|rule| rule.filters.iter().any(crate::rule::Filter::asks_for_profile))
+    }
+}
+
+/// Whether there are so many limiters, and of these rates.
+fn check_limits(limits: &[RuleLimit], own: usize) -> Result<(), Mistake> {
+    let wrong = |place: String, what: String| Err(Mistake { place, what });
+    if own + limits.len() > LIMITS_MAX {
+        let what = format!("{LIMITS_MAX} are the most, with those of the configuration");
+        return wrong("limits".to_owned(), what);
+    }
+    match limits.iter().position(|one| !RATES.contains(&one.bits_per_second)) {
+        Some(place) => {
+            let what = format!("must be {} to {}", RATES.start(), RATES.end());
+            wrong(format!("limits[{place}].bits_per_second"), what)
+        }
+        None => Ok(()),
     }
 }
 

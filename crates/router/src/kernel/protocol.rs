@@ -38,6 +38,9 @@ pub enum Ask {
     SetRules {
         /// The list.
         rules: serde_json::Value,
+        /// Rates that rules share, besides those of the configuration.
+        #[serde(default)]
+        limits: Vec<RuleLimit>,
     },
     /// Sessions by their clients, from one on.
     Sessions {
@@ -93,6 +96,16 @@ pub enum Ask {
 
 const fn many() -> usize {
     100
+}
+
+/// A rate that some rules have together: what they match beyond it is dropped.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuleLimit {
+    /// Which, by their identifiers; those that are not there do not count.
+    pub rules: Vec<String>,
+    /// The rate, as the link counts it.
+    pub bits_per_second: u64,
 }
 
 /// A session the operator tells.

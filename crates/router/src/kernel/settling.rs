@@ -1,13 +1,12 @@
 //! Rules that settle: connections that began before stay where they are for a while.
 
-use super::control::{Control, Refused};
+use super::control::{Control, Refused, RuleSet};
 use super::health::now_ns;
 use super::layout;
 use super::programs::{BEFORE, KernelError, Programs, map_error, unless_absent};
 use crate::rule::Rule;
 use crate::rule::check;
 use crate::rule::compile::Table;
-use crate::rule::wire::TrafficRule;
 use aya::maps::HashMap;
 use std::collections::BTreeMap;
 
@@ -102,7 +101,8 @@ impl Control {
         wire: Vec<TrafficRule>,
         generation: u64,
     ) -> Result<u64, Refused> {
-        let checked = check::check(&wire, &self.apps, &self.names).map_err(Refused::Mistakes)?;
+        let checked =
+            check::check(&set.rules, &self.apps, &self.names).map_err(Refused::Mistakes)?;
         let ends = |rules: &[Rule]| -> Vec<_> {
             let active = rules.iter().filter(|rule| rule.is_active);
             active.map(|rule| (rule.priority, rule.act, rule.app, rule.filters.clone())).collect()
@@ -112,7 +112,7 @@ impl Control {
             let [since_ns, until_ns] = self.settling.begin(now_ns());
             self.programs.settle(&before, since_ns, until_ns).map_err(Refused::Kernel)?;
         }
-        self.set_checked(wire, None, generation)
+        self.set_checked(set, None, generation)
     }
 
     /// Nothing that began with an app stays with it: it goes.

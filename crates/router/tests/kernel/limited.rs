@@ -151,3 +151,44 @@ fn a_queue_at_the_apps_interface_shapes_its_answers_within_five_percent() {
     }
     panic!("{rates:?} of the rate");
 }
+
+/// A rate that comes with the rules holds what they lead to the app together, also in the next process.
+#[test]
+fn a_rate_that_rules_share_is_kept_by_this_process_and_the_next() {
+    const BYTES: usize = 3_000_000;
+    const RATE: f64 = 20e6;
+    if let Some(why) = missing() {
+        crate::skip::skip(why);
+        return;
+    }
+    let mut world = World::new(N3);
+    let apps = world.breakout_app();
+    world.start_router(&apps);
+    let rules = world.rule("FORWARD_DECAPSULATED", crate::router::to_edge());
+    let set =
+        |limits: serde_json::Value| json!({"ask": "set-rules", "rules": rules, "limits": limits});
+    let limit = |rate: u64| json!([{"rules": ["origin", "other"], "bits_per_second": rate}]);
+    let refused = world.try_ask(&set(limit(1))).unwrap();
+    assert_eq!(refused["mistakes"][0]["place"], "limits[0].bits_per_second", "{refused}");
+    world.ask(set(limit(RATE as u64)));
+    let upload = world.path("long");
+    std::fs::write(&upload, vec![b'y'; BYTES]).unwrap();
+    for process in 0..2 {
+        world.is_answered_by("edge");
+        let (begun, before) = (Instant::now(), world.counted("rate-limited"));
+        let body = format!("@{}", upload.display());
+        let url = format!("http://{}/", crate::world::ORIGIN[0]);
+        let sent = world.curl(&["--max-time", "60", "--data-binary", &body, &url]);
+        assert_eq!(sent, Some(format!("{BYTES}\n")));
+        // Not faster: how much slower TCP is that loses packets is its own affair.
+        let rate = BYTES as f64 * 8.0 / begun.elapsed().as_secs_f64();
+        assert!(rate < 1.05 * RATE, "{rate} in process {process}");
+        assert!(world.counted("rate-limited") > before, "process {process} dropped nothing");
+        world.kill_router();
+        world.start_router(&apps);
+    }
+    world.ask(set(json!([])));
+    let before = world.counted("rate-limited");
+    world.carries_long_bodies();
+    assert_eq!(world.counted("rate-limited"), before);
+}

@@ -2,7 +2,7 @@
 //! it, with its rules.
 
 use super::{GRANTS, INSTANCES, OCCURRENCES, state};
-use crate::api::{apps, packages};
+use crate::api::{apps, bounds, packages};
 use crate::client::Client;
 use crate::life::{Kind, Life, Place, Run};
 use crate::platform::Setup;
@@ -43,6 +43,7 @@ pub(crate) fn spec(
             host,
             app,
             answers_for: answers_for(descriptor, life),
+            sends_bps_max: bounds(tree).get(instance).and_then(|[to_clients, _]| *to_clients),
         },
         environment: environment.map(|(name, value)| format!("{name}={value}")).to_vec(),
     })

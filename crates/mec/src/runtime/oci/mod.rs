@@ -28,6 +28,8 @@ const IMAGE: &str = "image.json";
 pub(super) const ROOTFS: &str = "rootfs";
 const PROCESS: &str = "process";
 const LOG: &str = "log";
+/// How the network is shaped.
+const SHAPED: &str = "shaped";
 /// Bytes of output that are shown of an app that ended.
 const WORDS_BYTES: u64 = 400;
 /// Makes a container. crun knows one hierarchy of control groups, and the machine may have several: it sees
@@ -154,6 +156,7 @@ impl Driver for Oci {
 
     fn link(&self, spec: &Spec) -> Result<(), String> {
         self.unlink(spec)?;
+        let _ = fs::remove_file(spec.folder.join(SHAPED));
         network::make(spec, |program, words, input| self.run(program, words, input).map(drop))
     }
 
@@ -168,6 +171,22 @@ impl Driver for Oci {
             self.link(spec)?;
         }
         self.create(spec, &image)
+    }
+
+    fn shape(&self, spec: &Spec) -> Result<(), String> {
+        let (kept, wanted) = (spec.folder.join(SHAPED), network::shape(spec));
+        if fs::read_to_string(&kept).unwrap_or_default() == wanted {
+            return Ok(());
+        }
+        for line in network::UNSHAPED.lines().chain(wanted.lines()) {
+            let words: Vec<&str> =
+                ["netns", "exec", &spec.name, "tc"].into_iter().chain(line.split(' ')).collect();
+            match self.run("ip", &words, None) {
+                Err(_) if line == network::UNSHAPED => {}
+                done => drop(done?),
+            }
+        }
+        fs::write(&kept, wanted).map_err(|error| format!("{}: {error}", kept.display()))
     }
 
     fn health(&self, spec: &Spec) -> Result<Health, String> {

@@ -8,6 +8,9 @@ use std::path::PathBuf;
 pub(super) trait Run: Fn(&str, &[&str], Option<&str>) -> Result<(), String> {}
 impl<F: Fn(&str, &[&str], Option<&str>) -> Result<(), String>> Run for F {}
 
+/// Slowest rate that packets are held to, in bits per second.
+const RATE_BPS_MIN: u64 = 1000;
+
 /// The namespace of an instance.
 pub(super) fn path(name: &str) -> PathBuf {
     PathBuf::from("/run/netns").join(name)
@@ -37,6 +40,24 @@ pub(super) fn make(spec: &Spec, run: impl Run) -> Result<(), String> {
     // Frames are handed on without the kernel's notes on them: checksums have to be whole.
     run("ethtool", &["-K", &device, "tx", "off", "gro", "on"], None)?;
     run("ip", &["netns", "exec", name, "ethtool", "-K", "eth0", "tx", "off", "gro", "on"], None)
+}
+
+/// What an app sends is not shaped: words for `tc`. It fails where it was not.
+pub(super) const UNSHAPED: &str = "qdisc del dev eth0 root";
+
+/// How what an app sends is held to what it may: lines of words for `tc`. It waits in place of being dropped,
+/// at most 200 ms.
+pub(super) fn shape(spec: &Spec) -> String {
+    let Some(bps) = spec.network.sends_bps_max.map(|bps| bps.max(RATE_BPS_MIN)) else {
+        return String::new();
+    };
+    // Two of the longest packets at once, or a tick of a slow clock.
+    let (burst, queue) = ((bps / 8 / 250).max(3_200), (bps / 8 / 5).max(32_000));
+    format!(
+        "qdisc add dev eth0 root handle 1: htb default 1\n\
+         class add dev eth0 parent 1: classid 1:1 htb rate {bps}bit ceil {bps}bit burst {burst} cburst {burst}\n\
+         qdisc add dev eth0 parent 1:1 bfifo limit {queue}"
+    )
 }
 
 /// Removes it, where there is one.

@@ -2,7 +2,7 @@
 
 use super::Running;
 use super::trace::trace;
-use crate::kernel::control::Refused;
+use crate::kernel::control::{Refused, RuleSet};
 use crate::kernel::programs::{Count, KernelError};
 use crate::kernel::protocol::{
     Answer, Ask, QUESTION_BYTES_MAX, Question, RuleShown, SessionShown, SessionTold, Status,
@@ -58,10 +58,11 @@ impl Running {
                 });
                 json(&shown.collect::<Result<Vec<_>, KernelError>>()?)
             }
-            Ask::SetRules { rules } => {
+            Ask::SetRules { rules, limits } => {
                 let rules = check::read(rules).map_err(Refusal::mistakes)?;
+                let set = RuleSet { rules, limits };
                 let generation =
-                    self.attached.control.set_rules(rules).map_err(|refused| match refused {
+                    self.attached.control.set_rules(set).map_err(|refused| match refused {
                         Refused::Mistakes(mistakes) => Refusal::mistakes(mistakes),
                         Refused::Kernel(error) => Refusal::from(error),
                     })?;
