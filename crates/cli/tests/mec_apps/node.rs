@@ -209,10 +209,14 @@ fn the_node_as_a_package_answers_at_the_edge_and_no_request_fails() {
     let network = Network::start();
     let folder = tempfile::tempdir().unwrap();
     let archive = package(folder.path());
-    let signers =
-        format!("[packages]\nsigners = [\"{}\"]\n", folder.path().join("maker.pem").display());
+    // What the router sees, and what the operator knows of its base station.
+    let radio = "[radio]\nplmn = [\"001\", \"01\"]\nqci = 9\n[radio.station.\"10.3.0.1\"]\n\
+                 cell = \"0010100\"\nzone = \"north\"\nposition = [60.17, 24.94]\nradius_m = 500.0\n";
+    let maker = folder.path().join("maker.pem").display().to_string();
+    let more = format!("{radio}[packages]\nsigners = [\"{maker}\"]\n");
     let world =
-        World::beside(folder, &network.name("router"), &network.socket, "10.97.0.0/24", &signers);
+        World::beside(folder, &network.name("router"), &network.socket, "10.97.0.0/24", &more);
+    sees_the_clients_bearer(&network, &world);
     world.upload("node", &archive);
     for trial in 1..=TRIALS {
         let asker = Asker::start(&network.name("client"));
@@ -240,4 +244,23 @@ fn the_node_as_a_package_answers_at_the_edge_and_no_request_fails() {
         assert_eq!(order, ["core", "edge", "core"]);
         return;
     }
+}
+
+/// Bearer, cell and zone of the client, as the edge router has them.
+fn sees_the_clients_bearer(network: &Network, world: &World) {
+    let _asker = Asker::start(&network.name("client"));
+    let bearer = || world.get("/rni/v2/queries/s1_bearer_info")["s1UeInfo"][0].clone();
+    until("the router has told of the client", || !bearer().is_null());
+    let told = bearer();
+    assert_eq!(told["associateId"][0]["value"], "10.45.0.2", "{told}");
+    let detail = &told["s1BearerInfoDetailed"][0];
+    assert_eq!(detail["enbInfo"], json!({"ipAddress": "10.3.0.1", "tunnelId": "200"}), "{told}");
+    assert_eq!(detail["sGwInfo"], json!({"ipAddress": "10.3.0.240", "tunnelId": "100"}), "{told}");
+    let users = world.get("/location/v3/queries/users?zoneId=north");
+    let user = &users["userList"]["user"][0];
+    assert_eq!(
+        (&user["accessPointId"], &user["zoneId"]),
+        (&json!("0010100"), &json!("north")),
+        "{users}"
+    );
 }

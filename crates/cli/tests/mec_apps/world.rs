@@ -148,7 +148,7 @@ impl World {
             "listen = \"unix:{shown}/mec.sock\"\nurl = \"http://mec.example\"\nstate = \"state\"\n\
              router = \"{router}\"\n{more}\n\
              [runtime]\nhost = \"here\"\ncpus = 1.0\nmemory_mib = 256\nnetwork = \"{network}\"\n\
-             [client.operator]\nscopes = [\"app_pkgm\", \"app_lcm\", \"granting\", \"mec_platform\", \"mec_app_support\", \"bwm\"]\n\
+             [client.operator]\nscopes = [\"app_pkgm\", \"app_lcm\", \"granting\", \"mec_platform\", \"mec_app_support\", \"bwm\", \"rni\", \"location\"]\n\
              secret_sha256 = \"2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b\"\n"
         );
         std::fs::write(folder.path().join("mec.toml"), config).unwrap();

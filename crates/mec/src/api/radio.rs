@@ -239,20 +239,26 @@ pub(super) fn events(old: &Radio, new: &Radio, now_ms: u64) -> Vec<Event> {
             let body = json!({ "srcEcgi": from, "trgEcgi": [ecgi], "hoStatus": COMPLETED });
             happened("CellChangeSubscription", client, facts, body);
         }
-        let steps = |client: &Client| (client.timing_advance_m / ADVANCE_STEP_M).round() as i64;
-        if steps(before) != steps(client) || before.cell != client.cell {
-            let body = json!({ "ecgi": ecgi, "timingAdvance": steps(client) });
+        let steps = |client: &Client| {
+            client.timing_advance_m.map(|distance_m| (distance_m / ADVANCE_STEP_M).round() as i64)
+        };
+        if let Some(advance) = steps(client)
+            && (steps(before) != Some(advance) || before.cell != client.cell)
+        {
+            let body = json!({ "ecgi": ecgi, "timingAdvance": advance });
             happened("MeasTaSubscription", client, json!({ "ecgi": ecgi }), body);
         }
-        let facts = json!({ "ecgi": ecgi, "trigger": PERIODICAL });
-        let body = json!({
-            "ecgi": ecgi,
-            "trigger": PERIODICAL,
-            // As 3GPP TS 36.133 §9.1.4 and §9.1.7 number their ranges.
-            "rsrp": (client.rsrp_dbm + 141.0).floor().clamp(0.0, 97.0) as i64,
-            "rsrq": (2.0 * (client.rsrq_db + 20.0)).floor().clamp(0.0, 34.0) as i64,
-        });
-        happened("MeasRepUeSubscription", client, facts, body);
+        if let (Some(rsrp_dbm), Some(rsrq_db)) = (client.rsrp_dbm, client.rsrq_db) {
+            let facts = json!({ "ecgi": ecgi, "trigger": PERIODICAL });
+            let body = json!({
+                "ecgi": ecgi,
+                "trigger": PERIODICAL,
+                // As 3GPP TS 36.133 §9.1.4 and §9.1.7 number their ranges.
+                "rsrp": (rsrp_dbm + 141.0).floor().clamp(0.0, 97.0) as i64,
+                "rsrq": (2.0 * (rsrq_db + 20.0)).floor().clamp(0.0, 34.0) as i64,
+            });
+            happened("MeasRepUeSubscription", client, facts, body);
+        }
     }
     for client in old.clients.iter().filter(|client| new.client(client.address).is_none()) {
         let (ecgi, bearer) = (old.ecgi(&client.cell), client.bearer);

@@ -1,6 +1,7 @@
 //! What a radio network tells the platform: cells, and clients in them with their bearers and what is
 //! measured of them. It comes through a feed, whole each time; [`simulator`] is one.
 
+pub(crate) mod observed;
 pub mod simulator;
 
 use serde::{Deserialize, Serialize};
@@ -47,12 +48,15 @@ pub struct Client {
     pub cell: String,
     /// Its bearer: identity, class, and tunnel identifiers of base station and core.
     pub bearer: Bearer,
-    /// Power of the serving cell's reference signal, in dBm.
-    pub rsrp_dbm: f64,
-    /// Its quality, in dB.
-    pub rsrq_db: f64,
-    /// Distance by the round trip, in metres.
-    pub timing_advance_m: f64,
+    /// Power of the serving cell's reference signal, in dBm, where it is measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rsrp_dbm: Option<f64>,
+    /// Its quality, in dB, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rsrq_db: Option<f64>,
+    /// Distance by the round trip, in metres, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timing_advance_m: Option<f64>,
     /// Estimated latitude and longitude, in degrees of WGS 84.
     pub position: [f64; 2],
     /// How far off that may be, in metres.

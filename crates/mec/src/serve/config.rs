@@ -2,6 +2,7 @@
 
 use crate::client::Client;
 use crate::platform::{Access, App, DeviceApp, Host, Neighbour};
+use crate::radio::observed::Stations;
 use freshet_base::file::read_text;
 use freshet_net::address::Address;
 use freshet_package::Trust;
@@ -32,6 +33,8 @@ pub struct Config {
     pub dns: Option<Dns>,
     /// A simulated radio network.
     pub simulator: Option<Simulated>,
+    /// Base stations whose clients the edge router tells of, in place of a feed.
+    pub(super) radio: Option<Stations>,
     /// Who may ask, by name.
     pub clients: BTreeMap<String, Client>,
     /// App instances, by name.
@@ -93,6 +96,7 @@ struct File {
     callbacks_allowed: Vec<IpAddr>,
     dns: Option<Dns>,
     simulator: Option<Simulated>,
+    radio: Option<Stations>,
     #[serde(default)]
     client: BTreeMap<String, ClientFile>,
     #[serde(default)]
@@ -223,6 +227,18 @@ pub fn read(text: &str) -> Result<Config, String> {
         }
         Ok((name, Client { secret_digest, app: client.app, scopes: client.scopes }))
     });
+    if let Some(radio) = &file.radio {
+        let wrong = match (&file.router, &file.simulator) {
+            (None, _) => {
+                Some("the edge router tells of clients: `router` names its socket".to_owned())
+            }
+            (_, Some(_)) => Some("either this or `simulator`".to_owned()),
+            _ => radio.mistake(),
+        };
+        if let Some(wrong) = wrong {
+            return Err(format!("radio: {wrong}"));
+        }
+    }
     let host = Host {
         bandwidth_bps: file.bandwidth_bps,
         accesses: file.access,
@@ -238,6 +254,7 @@ pub fn read(text: &str) -> Result<Config, String> {
         callbacks_allowed: file.callbacks_allowed,
         dns: file.dns,
         simulator: file.simulator,
+        radio: file.radio,
         clients: clients.collect::<Result<_, String>>()?,
         apps: file.app,
         tags: file.tag.into_iter().map(addresses).collect(),
@@ -292,6 +309,17 @@ mod tests {
             (whole("url = \"mec.example\""), "url: `mec.example` must"),
             (whole("url = \"http://mec.example/x\""), "url: "),
             (whole("ur = 1"), "unknown field `ur`"),
+            (
+                whole("[radio]\nplmn = [\"001\", \"01\"]\nqci = 9\nstation = {}"),
+                "radio: the edge router tells of clients: `router` names its socket",
+            ),
+            (
+                format!(
+                    "router = \"r\"\n{}",
+                    whole("[radio]\nplmn = [\"1\", \"01\"]\nqci = 9\nstation = {}")
+                ),
+                "radio: /plmn must be three digits",
+            ),
             (whole("[client.a]\nsecret_sha256 = \"secret\""), "client.a.secret_sha256: must"),
             (
                 whole(&format!("[client.a]\n{SECRET}\nscopes = [\"mec\"]")),

@@ -13,6 +13,7 @@ mod key;
 mod live;
 mod machine;
 mod metrics;
+mod observe;
 mod packages;
 mod resolver;
 mod router;
@@ -25,6 +26,7 @@ use crate::limits::{DELIVERIES_MAX, PATIENCE};
 use crate::notify::{Notice, Notified, Queue};
 use crate::platform::{Answer, Call, Platform, Setup};
 use crate::problem::Problem;
+use crate::radio::observed::Stations;
 use crate::radio::simulator::Simulator;
 use crate::runtime::Driver;
 use crate::runtime::oci::Oci;
@@ -47,7 +49,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 const METRICS: &str = "/mec_platform/v1/metrics";
 /// How often is looked what is due by time.
 const TURN: Duration = Duration::from_millis(250);
-/// How often the simulator tells what it has.
+/// How often the simulator tells what it has, or the edge router what it sees.
 const RADIO_TURN: Duration = Duration::from_secs(1);
 /// How often the edge router is asked whether it has our rules: it may have been started anew.
 const ROUTER_TURN: Duration = Duration::from_secs(2);
@@ -71,6 +73,8 @@ struct Shared {
     moved: Notify,
     courier: deliver::Courier,
     simulator: Option<Mutex<Simulator>>,
+    /// Base stations whose clients the edge router tells of.
+    stations: Option<Stations>,
     packages: Option<packages::Packages>,
     metrics: metrics::Metrics,
     /// What runs apps.
@@ -136,6 +140,7 @@ pub fn bind(config: Config) -> Result<Bound, String> {
         metrics: metrics::Metrics::default(),
         driver,
         begun: Notify::new(),
+        stations: config.radio,
         simulator: config.simulator.map(|one| Mutex::new(Simulator::new(one.seed, one.clients))),
     };
     Ok(Bound { shared: Arc::new(shared), listener, resolver })
@@ -185,6 +190,7 @@ impl Bound {
                 () = Arc::clone(&shared).look_after() => {}
                 () = Arc::clone(&shared).keep_router() => {}
                 () = Arc::clone(&shared).simulate() => {}
+                () = Arc::clone(&shared).observe() => {}
                 () = Arc::clone(&shared).live() => {}
                 () = over => {}
             }

@@ -2,6 +2,7 @@
 
 use crate::platform::PacketPath;
 use crate::problem::Problem;
+use crate::radio::CLIENTS_MAX;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -149,6 +150,11 @@ impl Router {
             sleep(QUIET_PAUSE).await;
         }
         is_quiet
+    }
+
+    /// Clients' sessions, where it can be asked.
+    pub(super) async fn sessions(&self) -> Option<Value> {
+        ask(self.socket.as_ref()?, &json!({ "ask": "sessions", "limit": CLIENTS_MAX })).await.ok()
     }
 
     /// Whether it has what was set from here last; if not, all of it is to be set anew.

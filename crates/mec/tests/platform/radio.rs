@@ -22,9 +22,9 @@ pub(crate) fn network() -> Radio {
             teids: [100, 200],
             ends: [[10, 3, 0, 1].into(), [10, 3, 0, 240].into()],
         },
-        rsrp_dbm: -90.0,
-        rsrq_db: -10.0,
-        timing_advance_m: 156.0,
+        rsrp_dbm: Some(-90.0),
+        rsrq_db: Some(-10.0),
+        timing_advance_m: Some(156.0),
         position: [60.001, 25.0],
         accuracy_m: 50.0,
     };

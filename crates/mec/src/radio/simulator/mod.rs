@@ -147,9 +147,9 @@ impl Simulator {
                 teids: [0x100 + number, 0x200 + number],
                 ends: [[10, 3, 0, walker.cell as u8 + 1].into(), [10, 3, 0, 240].into()],
             },
-            rsrp_dbm,
-            rsrq_db,
-            timing_advance_m: (distance_m / ADVANCE_STEP_M).round() * ADVANCE_STEP_M,
+            rsrp_dbm: Some(rsrp_dbm),
+            rsrq_db: Some(rsrq_db),
+            timing_advance_m: Some((distance_m / ADVANCE_STEP_M).round() * ADVANCE_STEP_M),
             position: position(seen),
             // Two deviations of the noise on each axis hold 86 % of positions.
             accuracy_m: 80.0,
@@ -222,8 +222,9 @@ mod tests {
         // Twelve clients, ten minutes, at 8 m/s on average: a cell each minute or so, and no ping-pong.
         assert!((30..600).contains(&changes), "{changes}");
         for client in reports.iter().flat_map(|report| &report.clients) {
-            assert!((-140.0..-44.0).contains(&client.rsrp_dbm), "{client:?}");
-            assert!((-19.5..=-3.0).contains(&client.rsrq_db), "{client:?}");
+            let [rsrp_dbm, rsrq_db] = [client.rsrp_dbm, client.rsrq_db].map(Option::unwrap);
+            assert!((-140.0..-44.0).contains(&rsrp_dbm), "{client:?}");
+            assert!((-19.5..=-3.0).contains(&rsrq_db), "{client:?}");
         }
         assert!(reports.iter().all(|report| report.mistake().is_none()));
     }
