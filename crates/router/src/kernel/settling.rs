@@ -96,11 +96,7 @@ impl Programs {
 
 impl Control {
     /// Sets rules of which connections notice nothing that began before, for some time.
-    pub(super) fn settle(
-        &mut self,
-        wire: Vec<TrafficRule>,
-        generation: u64,
-    ) -> Result<u64, Refused> {
+    pub(super) fn settle(&mut self, set: RuleSet, generation: u64) -> Result<u64, Refused> {
         let checked =
             check::check(&set.rules, &self.apps, &self.names).map_err(Refused::Mistakes)?;
         let ends = |rules: &[Rule]| -> Vec<_> {

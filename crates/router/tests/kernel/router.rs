@@ -412,6 +412,7 @@ fn nothing_is_lost_when_programs_come_and_go() {
 
 /// Has frames go to and fro over the wire while something is done again and again, and fails where one is
 /// lost.
+#[allow(clippy::print_stderr, reason = "what was done is shown beside what came of it")]
 pub(crate) fn load(world: &mut World, frames: u64, mut round: impl FnMut(&mut World)) {
     let frames = std::env::var(LOAD).unwrap_or_else(|_| frames.to_string());
     let this = |world: &World, ns| {
