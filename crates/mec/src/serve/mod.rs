@@ -315,6 +315,7 @@ impl Shared {
             if !self.router.has_ours().await {
                 let _changing = self.changing.lock().await;
                 let path = self.read().packet_path();
+                self.router.forget();
                 match self.router.set(&path).await {
                     Ok(()) => {
                         failed = false;

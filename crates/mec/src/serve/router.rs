@@ -130,8 +130,17 @@ impl Router {
             ask(socket, &json!({ "ask": "remove-app", "name": name })).await?;
             known.apps.remove(&name);
         }
-        self.generation.store(answer["generation"].as_u64().unwrap_or(NONE), Relaxed);
+        // Where it is not the next one the router was another's meanwhile, or was started anew.
+        let next = answer["generation"]
+            .as_u64()
+            .filter(|next| generation == NONE || *next == generation.wrapping_add(1));
+        self.generation.store(next.unwrap_or(NONE), Relaxed);
         Ok(())
+    }
+
+    /// All of it is set anew by whoever comes next: the router may have been started anew.
+    pub(super) fn forget(&self) {
+        self.generation.store(NONE, Relaxed);
     }
 
     /// Whether an app got no packet for a while that no rule leads to it any more, since so many milliseconds
@@ -162,15 +171,11 @@ impl Router {
         let Some(socket) = &self.socket else { return true };
         let known = self.known.lock().await;
         let generation = self.generation.load(Relaxed);
-        let is_ours = ask(socket, &json!({ "ask": "status" })).await.is_ok_and(|status| {
+        ask(socket, &json!({ "ask": "status" })).await.is_ok_and(|status| {
             generation != NONE
                 && status["generation"] == generation
                 && added(&status).eq(known.apps.keys().cloned())
-        });
-        if !is_ours {
-            self.generation.store(NONE, Relaxed);
-        }
-        is_ours
+        })
     }
 }
 

@@ -155,8 +155,10 @@ fn a_queue_at_the_apps_interface_shapes_its_answers_within_five_percent() {
 /// A rate that comes with the rules holds what they lead to the app together, also in the next process.
 #[test]
 fn a_rate_that_rules_share_is_kept_by_this_process_and_the_next() {
-    const BYTES: usize = 3_000_000;
+    const BYTES: usize = 1_500_000;
     const RATE: f64 = 20e6;
+    /// What a limiter lets through at once, in seconds.
+    const BURST_S: f64 = 0.02;
     if let Some(why) = missing() {
         crate::skip::skip(why);
         return;
@@ -178,11 +180,11 @@ fn a_rate_that_rules_share_is_kept_by_this_process_and_the_next() {
         let (begun, before) = (Instant::now(), world.counted("rate-limited"));
         let body = format!("@{}", upload.display());
         let url = format!("http://{}/", crate::world::ORIGIN[0]);
-        let sent = world.curl(&["--max-time", "60", "--data-binary", &body, &url]);
+        let sent = world.curl(&["--max-time", "300", "--data-binary", &body, &url]);
         assert_eq!(sent, Some(format!("{BYTES}\n")));
         // Not faster: how much slower TCP is that loses packets is its own affair.
-        let rate = BYTES as f64 * 8.0 / begun.elapsed().as_secs_f64();
-        assert!(rate < 1.05 * RATE, "{rate} in process {process}");
+        let most = 1.05 * RATE * (begun.elapsed().as_secs_f64() + BURST_S);
+        assert!(BYTES as f64 * 8.0 < most, "{:?} in process {process}", begun.elapsed());
         assert!(world.counted("rate-limited") > before, "process {process} dropped nothing");
         world.kill_router();
         world.start_router(&apps);
