@@ -133,8 +133,6 @@ fn an_app_that_ends_by_itself_is_started_again_and_one_that_cannot_start_is_take
 fn bandwidth_is_held_to_what_is_allocated() {
     const BYTES: f64 = 3e6;
     const RATE: f64 = 20e6;
-    /// Other work on the machine may spoil one.
-    const TRIALS: usize = 5;
     let Some(world) = world() else { return };
     world.bring();
     let instance = world.name();
@@ -158,19 +156,19 @@ fn bandwidth_is_held_to_what_is_allocated() {
     let shaped =
         || world::run("ip", &["netns", "exec", &name, "tc", "class", "show", "dev", "eth0"]);
     until("what it sends is shaped", || shaped().contains("rate 20Mbit"));
-    let mut rates = Vec::new();
-    while rates.len() < TRIALS && !rates.iter().any(|rate| *rate > 0.95) {
-        let begun = std::time::Instant::now();
-        let got = world.ask_app(&format!("http://10.99.0.2/{BYTES}"));
-        assert_eq!(got.len() as f64, BYTES);
-        // Of 1514 bytes of a frame 1448 are the body's.
-        let bits = BYTES * 8.0 * 1514.0 / 1448.0;
-        let rate = bits / begun.elapsed().as_secs_f64() / RATE;
-        assert!(rate < 1.05, "{rate} of the rate");
-        rates.push(rate);
-    }
-    println!("{rates:?} of the rate");
-    assert!(rates.iter().any(|rate| *rate > 0.95), "{rates:?} of the rate");
+    let begun = std::time::Instant::now();
+    let got = world.ask_app(&format!("http://10.99.0.2/{BYTES}"));
+    assert_eq!(got.len() as f64, BYTES);
+    // Of 1514 bytes of a frame 1448 are the body's.
+    let bits = BYTES * 8.0 * 1514.0 / 1448.0;
+    let rate = bits / begun.elapsed().as_secs_f64() / RATE;
+    println!("{rate} of the rate");
+    // How much less depends on what else the machine does.
+    assert!(rate < 1.05, "{rate} of the rate");
+    let statistics = ["netns", "exec", &name, "tc", "-s", "qdisc", "show", "dev", "eth0"];
+    let statistics = world::run("ip", &statistics);
+    let shaper = statistics.split("qdisc ").find(|part| part.starts_with("htb")).unwrap();
+    assert!(!shaper.contains("overlimits 0 "), "nothing had to wait: {statistics}");
     for path in allocated {
         assert_eq!(world.call("DELETE", &path, b"").unwrap().0, 204);
     }

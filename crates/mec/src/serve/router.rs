@@ -19,8 +19,9 @@ const VERSION: u32 = 1;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest answer, in bytes.
 const ANSWER_BYTES_MAX: u64 = 8 << 20;
-/// How long no packet of a connection came, after which the connection is taken for over.
-const QUIET_MS: u64 = 500;
+/// How long no packet of a connection came, after which the connection is taken for over. A radio network may
+/// be silent for a second between two.
+const QUIET_MS: u64 = 2000;
 /// Pause between two looks whether none came.
 const QUIET_PAUSE: Duration = Duration::from_millis(100);
 /// No generation: rules were not set yet.
