@@ -38,7 +38,7 @@ const TEIDS: [u32; 2] = [100, 200];
 const WIRE_MTU: u16 = 1600;
 const PATH: &str = "/film";
 /// How long something here may take that takes a moment.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Shows it until Ctrl-C, or `once`: asks as the client without a rule and with one.
 ///
