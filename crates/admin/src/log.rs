@@ -38,8 +38,9 @@ pub(crate) async fn log(
         records.iter().filter_map(|record| decode(&mut &record[..])).collect();
     // Each worker hands its records over for itself, so they are not quite in order.
     records.sort_by_key(|record| record.time);
+    let geo = context.node.snapshot().geo;
     for record in records.iter().skip(records.len().saturating_sub(count)) {
-        format.write(record, &mut lines);
+        format.write(record, &geo, &mut lines);
     }
     let kind = if format == Format::Json { "application/x-ndjson" } else { "text/plain" };
     Ok(([(header::CONTENT_TYPE, kind.to_owned()), (NEXT, next.to_string())], lines))

@@ -109,6 +109,8 @@ fn what_a_start_would_refuse_a_check_refuses_in_the_same_words_and_with_its_line
         (pair(&cert, &other_key), 6, "does not belong", ""),
         (format!("[log]\naccess = \"{}\"\n", at("no/a.log")), 2, "no/a.log", "mkdir -p"),
         ("[log]\nformat = \"%Z\"\n".to_owned(), 2, "log.format", ""),
+        (format!("[geo]\ncountry = \"{}\"\n", at("foreign")), 2, "MaxMind", "unpacked"),
+        (format!("[geo]\nasn = \"{}\"\n", at("no.mmdb")), 2, "No such file", "is there"),
         (format!("[admin]\nlisten = \"{taken}\"\n"), 2, "the admin interface", "--admin ADDR"),
         (format!("[[listen]]\naddress = \"{taken}\"\n"), 2, "cannot listen", "ss -ltnp"),
         ("[[listen]]\naddress = \"192.0.2.1:80\"\n".to_owned(), 2, "cannot listen", "ip address"),

@@ -2,6 +2,7 @@
 //! those are told who get nothing.
 
 use super::document::{Document, Row};
+use super::geo::{Clients, clients};
 use super::mistake::{Mistake, Place};
 use super::values::{networks, optional};
 use freshet_net::trust::Network;
@@ -17,10 +18,10 @@ const PER_SITE_MAX: usize = 64;
 pub struct AccessRule {
     /// What the path begins with.
     pub path: String,
-    /// Networks that are let in; all where empty.
-    pub allow: Vec<Network>,
-    /// Networks that are not, whatever `allow` says.
-    pub deny: Vec<Network>,
+    /// Who is let in; all where empty.
+    pub allow: Vec<Clients>,
+    /// Who is not, whatever `allow` says.
+    pub deny: Vec<Clients>,
     /// File with names and hashes of passwords.
     pub users: Option<PathBuf>,
     /// What a client asks its user for.
@@ -95,16 +96,16 @@ impl Statuses {
 pub(super) fn access(document: &Document, wrong: &mut Vec<Mistake>) -> Arc<[AccessRule]> {
     let rows = document.rows("access");
     check_count("access", rows.len(), document.at("access[].path"), wrong);
-    rows.iter().filter_map(|row| rule(row, wrong)).collect()
+    rows.iter().filter_map(|row| rule(document, row, wrong)).collect()
 }
 
-fn rule(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<AccessRule> {
+fn rule(document: &Document, row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<AccessRule> {
     let before = wrong.len();
     let text = |key: &str| row.value(&format!("access[].{key}")).text();
     let rule = AccessRule {
         path: text("path"),
-        allow: networks(row, "access[].allow", wrong),
-        deny: networks(row, "access[].deny", wrong),
+        allow: clients(document, row, "access[].allow", wrong),
+        deny: clients(document, row, "access[].deny", wrong),
         users: optional(text("users")).map(Into::into),
         realm: text("realm"),
         any: text("satisfy") == "any",

@@ -7,6 +7,7 @@ pub use super::key::{Key, Keys, Kind, key};
 pub use super::nearest::nearest;
 
 use super::acme_keys as acme;
+use super::geo;
 use super::key::{COUNT, joined, per_site};
 use super::rule_keys as rules;
 
@@ -15,8 +16,8 @@ pub static NODE: Keys = Keys::new(KEYS, "`freshet keys` lists every key", true);
 
 /// Its keys, in the order of the reference page.
 pub const KEYS: &[Key] = &joined::<
-    { FIRST.len() + rules::KEYS.len() + LAST.len() + acme::KEYS.len() },
->(&[FIRST, rules::KEYS, LAST, acme::KEYS]);
+    { FIRST.len() + rules::KEYS.len() + geo::KEYS.len() + LAST.len() + acme::KEYS.len() },
+>(&[FIRST, rules::KEYS, geo::KEYS, LAST, acme::KEYS]);
 
 /// What comes before the rules.
 const FIRST: &[Key] = &[

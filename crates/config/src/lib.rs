@@ -13,6 +13,7 @@ pub mod cache;
 pub mod document;
 pub mod esi;
 pub mod fleet;
+pub mod geo;
 pub mod hosts;
 mod key;
 pub mod keys;

@@ -56,13 +56,14 @@ pub(super) const KEYS: &[Key] = &[
         "access[].allow",
         Kind::TextList,
         "",
-        "Networks that are let in, as `192.0.2.0/24`; nobody else is then.",
+        "Who is let in, as `192.0.2.0/24`, `country:DE`, `continent:EU`, `as:64496`; nobody else is then. \
+         All but networks need `[geo]`.",
     ),
     per_site(
         "access[].deny",
         Kind::TextList,
         "",
-        "Networks that are not let in, whatever `allow` says.",
+        "Who is not let in, whatever `allow` says; written as that is.",
     ),
     per_site(
         "access[].users",

@@ -3,6 +3,7 @@
 use super::acme::{Acme, acme};
 use super::document::Document;
 use super::fleet::{Fleet, fleet};
+use super::geo::{GeoFiles, geo};
 use super::limits::{Limits, limits};
 use super::listeners::{Certificate, Listener, certificate, listener};
 use super::lower::{LowerMemory, lower_memory};
@@ -45,6 +46,8 @@ pub struct Settings {
     pub lower_memory: Option<LowerMemory>,
     /// `[fleet]`
     pub fleet: Option<Fleet>,
+    /// `[geo]`
+    pub geo: GeoFiles,
     /// How clients speak HTTP/2.
     pub http2: Http2,
     /// How bans are worked off.
@@ -156,6 +159,7 @@ impl Settings {
             stores: rows("store").iter().filter_map(|row| store(row, &mut wrong)).collect(),
             lower_memory: lower_memory(document, &mut wrong),
             fleet: fleet(document, &mut wrong),
+            geo: geo(document),
             http2: Http2::default(),
             bans: BanSettings::default(),
             limits: limits(document, memory_bytes, &mut wrong),

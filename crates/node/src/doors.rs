@@ -7,6 +7,8 @@ use freshet_base::file;
 use freshet_base::log_limit::LogLimit;
 use freshet_config::Mistake;
 use freshet_config::access::{AccessRule, Maintenance};
+use freshet_config::geo::Clients;
+use freshet_geo::Geo;
 use freshet_http::message::{Method, RequestHead};
 use freshet_http::path;
 use freshet_http::reason::Reason;
@@ -34,6 +36,7 @@ const LOG_EVERY: Duration = Duration::from_secs(10);
 /// An `[[access]]` in force.
 pub struct SiteAccess {
     rule: AccessRule,
+    geo: Arc<Geo>,
     users: Option<Arc<Users>>,
     checks: Semaphore,
     waiting: AtomicUsize,
@@ -83,8 +86,8 @@ impl MaintenanceSwitch {
 ///
 /// # Errors
 /// What is wrong with a file, where the rule is.
-pub(crate) fn load(rules: &[AccessRule]) -> Result<Arc<[SiteAccess]>, Mistake> {
-    rules.iter().map(SiteAccess::load).collect()
+pub(crate) fn load(rules: &[AccessRule], geo: &Arc<Geo>) -> Result<Arc<[SiteAccess]>, Mistake> {
+    rules.iter().map(|rule| SiteAccess::load(rule, geo)).collect()
 }
 
 /// Whether a request of a site may go on: by where its client is and whom it says it comes from. A
@@ -96,7 +99,9 @@ pub(crate) async fn admit(
     client: &Client,
 ) -> Result<(), Refused> {
     let address = client.address.map(|address| address.ip());
-    if switch.is_on() && !address.is_some_and(|ip| is_in(&maintenance.allow, ip)) {
+    if switch.is_on()
+        && !address.is_some_and(|ip| maintenance.allow.iter().any(|one| one.contains(ip)))
+    {
         let retry_s = maintenance.retry_after.as_secs();
         let told = (retry_s > 0).then(|| ("Retry-After", retry_s.to_string()));
         return Err(Refused { status: 503, reason: Reason::Maintenance, told });
@@ -136,16 +141,12 @@ fn for_path<'a>(all: &'a [SiteAccess], target: &str) -> impl Iterator<Item = &'a
     fitting.into_iter()
 }
 
-fn list(networks: &[freshet_net::trust::Network]) -> String {
-    networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-}
-
-fn is_in(networks: &[freshet_net::trust::Network], ip: IpAddr) -> bool {
-    networks.iter().any(|network| network.contains(ip))
+fn list<T: ToString>(all: &[T]) -> String {
+    all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 impl SiteAccess {
-    fn load(rule: &AccessRule) -> Result<Self, Mistake> {
+    fn load(rule: &AccessRule, geo: &Arc<Geo>) -> Result<Self, Mistake> {
         let users = match &rule.users {
             Some(file) => Some(users_of(file).map_err(|why| {
                 Mistake::error(rule.place, format!("access.users: {}: {why}", file.display()))
@@ -154,6 +155,7 @@ impl SiteAccess {
         };
         Ok(Self {
             rule: rule.clone(),
+            geo: Arc::clone(geo),
             users: users.map(Arc::new),
             checks: Semaphore::new(CHECKS_MAX),
             waiting: AtomicUsize::new(0),
@@ -164,8 +166,8 @@ impl SiteAccess {
     /// Lets a request in; whether it had the password for it.
     async fn admit(&self, head: &RequestHead, address: Option<IpAddr>) -> Result<bool, Refused> {
         let rule = &self.rule;
-        let is_denied = address.is_some_and(|ip| is_in(&rule.deny, ip));
-        let is_named = address.is_some_and(|ip| is_in(&rule.allow, ip));
+        let is_denied = address.is_some_and(|ip| self.is_in(&rule.deny, ip));
+        let is_named = address.is_some_and(|ip| self.is_in(&rule.allow, ip));
         let is_here = !is_denied && (is_named || rule.allow.is_empty());
         match &self.users {
             _ if !is_here && !rule.any => {
@@ -215,6 +217,10 @@ impl SiteAccess {
     fn unknown(&self, reason: Reason) -> Refused {
         let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", self.rule.realm);
         Refused { status: 401, reason, told: Some(("WWW-Authenticate", challenge)) }
+    }
+
+    fn is_in(&self, clients: &[Clients], ip: IpAddr) -> bool {
+        clients.iter().any(|some| some.has(ip, &self.geo))
     }
 
     fn sentence(&self) -> String {

@@ -29,6 +29,7 @@ pub mod error_pages;
 pub mod exchange;
 pub mod expiry;
 mod fetch;
+mod geo;
 mod handover;
 pub mod ids;
 mod keepers;

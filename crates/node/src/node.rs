@@ -154,7 +154,7 @@ impl Node {
         };
         let ahead = (ready_bytes > 0).then(|| Ahead::start(&arena, ready_bytes).ok()).flatten();
         let mover = Mover::start(&settings, &cache, takes_over)?;
-        let log = AccessLog::start(&settings.log.access, format)
+        let log = AccessLog::start(&settings.log.access, format, Arc::clone(&draft.geo))
             .map_err(|error| refuse(no_log(&settings, &error)))?;
         let bans = Bans::new(disks.clone());
         let challenges = certificates.as_ref().map(|store| Arc::clone(store.challenges()));
@@ -252,7 +252,7 @@ impl Node {
         if let (Some(present), Some(next)) = (&self.certificates, certificates) {
             present.adopt(&next);
         }
-        self.shared.log.reopen(log, format);
+        self.shared.log.reopen(log, format, Arc::clone(&next.geo));
         for key in fixed(&before.settings, &next.settings) {
             tracing::warn!("{key} has changed; that takes effect with an upgrade or a restart");
         }

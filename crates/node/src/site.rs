@@ -14,6 +14,7 @@ use freshet_config::cache::Cache;
 use freshet_config::origins::{self as settings, Director as DirectorSetting};
 use freshet_config::parents::Parents;
 use freshet_config::{Mistake, SiteSettings};
+use freshet_geo::Geo;
 use freshet_http::coding::Coding;
 use freshet_http::freshness::{self, SetCookie};
 use freshet_origin::director::{Director, LoadBound, Member, TRIED_OF_GROUP_MAX, Wanted};
@@ -110,7 +111,7 @@ pub struct Upstreams {
 const ORIGINS_TRIED_MAX: usize = 3;
 
 impl Site {
-    /// Makes a site, for a node with stores of these classes. Origins whose settings did not change
+    /// Makes a site, for a node with stores of these classes and these databases. Origins whose settings did not change
     /// since `before` stay the same ones, with their health and connections.
     ///
     /// # Errors
@@ -118,16 +119,17 @@ impl Site {
     pub fn new(
         settings: &Arc<SiteSettings>,
         store_classes: &[&str],
+        geo: &Arc<Geo>,
         before: Option<&Self>,
     ) -> Result<Self, Mistake> {
         if let Some(path) = &settings.vcl {
             let vcl = load(path, settings, store_classes, before)
                 .map_err(|error| Mistake::error(settings.vcl_place, error))?;
-            return Self::with_vcl(Arc::clone(settings), vcl).after(before);
+            return Self::with_vcl(Arc::clone(settings), vcl).after(geo, before);
         }
         let upstreams = Upstreams::new(settings, before)?;
         let site = Self::assemble(Arc::clone(settings), Arc::new(Builtin), None, upstreams);
-        site.after(before)
+        site.after(geo, before)
     }
 
     /// A site whose policy and origins are those of a VCL program.
@@ -148,13 +150,13 @@ impl Site {
     }
 
     /// Goes on counting what the same site counted before a reload, and reads its keys.
-    fn after(mut self, before: Option<&Self>) -> Result<Self, Mistake> {
+    fn after(mut self, geo: &Arc<Geo>, before: Option<&Self>) -> Result<Self, Mistake> {
         let known = before.map(|before| &*before.rate_limits);
         self.rate_limits = SiteLimit::all(&self.name, &self.settings.rate_limits, known);
         self.tokens = access::load(&self.settings.tokens)?;
         let (pages, maintenance) = (&self.settings.error_pages, &self.settings.maintenance);
         self.error_pages = Arc::new(ErrorPages::load(pages, maintenance)?);
-        self.access = doors::load(&self.settings.access)?;
+        self.access = doors::load(&self.settings.access, geo)?;
         let known = before.map(|before| &before.maintenance);
         self.maintenance = MaintenanceSwitch::new(maintenance, known);
         Ok(self)

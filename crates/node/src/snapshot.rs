@@ -6,6 +6,7 @@ use crate::sites::Sites;
 use crate::worker::Shared;
 use freshet_config::limits::{Limits as NodeLimits, SiteLimits};
 use freshet_config::{Mistake, Settings};
+use freshet_geo::Geo;
 pub use freshet_wire::h1::Limits;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
@@ -17,6 +18,8 @@ pub struct Snapshot {
     pub settings: Arc<Settings>,
     /// What is served under which hosts.
     pub sites: Arc<Sites>,
+    /// What says where clients are.
+    pub geo: Arc<Geo>,
     /// Ports this node listens on. In a request's authority they say how it came here, not what it
     /// is for.
     pub own_ports: Arc<[u16]>,
@@ -35,6 +38,8 @@ pub struct Draft {
     /// As in [`Snapshot`].
     pub sites: Arc<Sites>,
     /// As in [`Snapshot`].
+    pub geo: Arc<Geo>,
+    /// As in [`Snapshot`].
     pub h1_limits: Limits,
     /// As in [`Snapshot`].
     pub manners: Manners,
@@ -50,9 +55,13 @@ impl Draft {
         let classes: Vec<_> = settings.store_classes().collect();
         let mut sites = Vec::with_capacity(settings.served().len());
         let mut mistakes = Vec::new();
+        let geo = crate::geo::open(&settings).unwrap_or_else(|wrong| {
+            mistakes.extend(wrong);
+            Arc::default()
+        });
         for wanted in &settings.served() {
             let known = before.and_then(|before| before.sites.named(&wanted.name));
-            match (Site::new(wanted, &classes, known.map(|site| &**site)), known) {
+            match (Site::new(wanted, &classes, &geo, known.map(|site| &**site)), known) {
                 (Ok(site), _) => sites.push(Arc::new(site)),
                 (Err(mistake), _) if wanted.name.is_empty() => mistakes.push(mistake),
                 (Err(mistake), Some(known)) => {
@@ -69,7 +78,7 @@ impl Draft {
             return Err(mistakes);
         }
         let h1_limits = head_limits(&settings.limits);
-        Ok(Self::of(settings, sites, h1_limits, semantics::PLAIN))
+        Ok(Self { geo, ..Self::of(settings, sites, h1_limits, semantics::PLAIN) })
     }
 
     /// These sites, made before.
@@ -80,15 +89,15 @@ impl Draft {
         manners: Manners,
     ) -> Self {
         let (settings, sites) = (Arc::new(settings), Arc::new(Sites::new(sites)));
-        Self { settings, sites, h1_limits, manners }
+        Self { settings, sites, geo: Arc::default(), h1_limits, manners }
     }
 
     /// The configuration of a node that listens on these ports. Who had one `before` keeps its name
     /// in `CDN-Loop`, unless another is configured.
     pub fn on(self, own_ports: Arc<[u16]>, before: Option<&Snapshot>) -> Snapshot {
-        let Self { settings, sites, h1_limits, manners } = self;
+        let Self { settings, sites, geo, h1_limits, manners } = self;
         let loop_id = loop_id_of(settings.site.cache.loop_id.as_deref(), before);
-        Snapshot { settings, sites, own_ports, loop_id, h1_limits, manners }
+        Snapshot { settings, sites, geo, own_ports, loop_id, h1_limits, manners }
     }
 }
 

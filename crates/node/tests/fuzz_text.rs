@@ -4,6 +4,7 @@ use bolero::check;
 use freshet_config::Settings;
 use freshet_config::document::Document;
 use freshet_config::mistake::render;
+use freshet_geo::Geo;
 use freshet_node::log::{Format, decode};
 use std::time::Duration;
 
@@ -55,7 +56,7 @@ fn fuzz_log() {
             let record = decode(&mut rest);
             let Ok(format) = Format::parse(&String::from_utf8_lossy(input)) else { return };
             let mut line = String::new();
-            format.write(&record.unwrap_or_default(), &mut line);
+            format.write(&record.unwrap_or_default(), &Geo::default(), &mut line);
             assert!(line.ends_with('\n'));
         });
 }

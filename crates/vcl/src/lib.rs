@@ -71,8 +71,8 @@ pub use program::{Backend, BackendRef, Endpoint, ObjectSlot, Probe, Program, Sub
 pub use regex::Pattern;
 pub use runtime::{
     Answer, ClientKnobs, ConnectionFacts, Control, Defaults, Delivery, Event, Failure, FetchKnobs,
-    Host, ObjectView, Outcome, Purge, Session, StorageQuestion, Task, TlsFacts, UnixPeer, View,
-    lifetime,
+    Host, ObjectView, Outcome, Places, Purge, Session, StorageQuestion, Task, TlsFacts, UnixPeer,
+    View, lifetime,
 };
 pub use source::{NoFiles, SOURCE_BYTES_MAX, Source, SourceMap, Sources, Span};
 pub use trial::{Trial, trials};

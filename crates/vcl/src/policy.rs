@@ -3,7 +3,7 @@
 use crate::modules::directors::Director;
 use crate::modules::throttle::Throttle;
 use crate::program::{BackendRef, Program, Value};
-use crate::runtime::{self, Failure, Host, Outcome, Session, Task, View};
+use crate::runtime::{self, Failure, Host, Outcome, Places, Session, Task, View};
 use crate::types::State;
 use std::collections::HashMap;
 use std::fmt;
@@ -39,6 +39,7 @@ pub(crate) enum Object {
     Director(Arc<Director>),
     Accept(Arc<crate::modules::accept::Rule>),
     Blob(Arc<[u8]>),
+    Places(Arc<dyn Places>),
     Shard(crate::modules::directors::ShardParameters),
 }
 

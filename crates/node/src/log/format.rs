@@ -1,6 +1,7 @@
 //! The forms an access log line can have.
 
 use super::record::Record;
+use freshet_geo::{Code, Geo};
 use std::fmt::Write as _;
 
 /// How a line looks.
@@ -62,6 +63,14 @@ pub enum Value {
     Origin,
     /// `%{client_name}x`
     ClientName,
+    /// `%{country}x`
+    Country,
+    /// `%{continent}x`
+    Continent,
+    /// `%{city}x`
+    City,
+    /// `%{asn}x`
+    Asn,
     /// `%{id}x`
     Id,
 }
@@ -88,6 +97,10 @@ const NAMES: &[(&str, Value)] = &[
     ("%{site}x", Value::Site),
     ("%{origin}x", Value::Origin),
     ("%{client_name}x", Value::ClientName),
+    ("%{country}x", Value::Country),
+    ("%{continent}x", Value::Continent),
+    ("%{city}x", Value::City),
+    ("%{asn}x", Value::Asn),
     ("%{id}x", Value::Id),
 ];
 
@@ -129,14 +142,14 @@ impl Format {
     }
 
     /// Appends the record as a line with its end.
-    pub fn write(&self, record: &Record<'_>, out: &mut String) {
+    pub fn write(&self, record: &Record<'_>, geo: &Geo, out: &mut String) {
         match self {
-            Self::Json => json(record, out),
+            Self::Json => json(record, geo, out),
             Self::Template(pieces) => {
                 for piece in pieces {
                     match piece {
                         Piece::Literal(text) => out.push_str(text),
-                        Piece::Value(value) => write_value(*value, record, out),
+                        Piece::Value(value) => write_value(*value, record, geo, out),
                     }
                 }
             }
@@ -145,7 +158,7 @@ impl Format {
     }
 }
 
-fn json(record: &Record<'_>, out: &mut String) {
+fn json(record: &Record<'_>, geo: &Geo, out: &mut String) {
     let _ = write!(out, "{{\"time\":{}", record.time);
     let mut text = |name: &str, value: &str| {
         out.push_str(",\"");
@@ -170,6 +183,20 @@ fn json(record: &Record<'_>, out: &mut String) {
     }
     text("user_agent", record.user_agent);
     text("referer", record.referer);
+    if let Some(client) = record.client.filter(|_| !geo.is_empty()) {
+        if let Some(country) = geo.country(client) {
+            text("country", country.as_str());
+        }
+        if let Some(continent) = geo.continent(client) {
+            text("continent", continent.as_str());
+        }
+        if let Some(city) = geo.city(client) {
+            text("city", &city);
+        }
+        if let Some(asn) = geo.asn(client) {
+            let _ = write!(out, ",\"asn\":{asn}");
+        }
+    }
     let _ = write!(
         out,
         ",\"status\":{},\"body_bytes\":{},\"head_bytes\":{},\"first_byte_us\":{},\"total_us\":{},\
@@ -185,9 +212,10 @@ fn json(record: &Record<'_>, out: &mut String) {
     );
 }
 
-fn write_value(value: Value, record: &Record<'_>, out: &mut String) {
+fn write_value(value: Value, record: &Record<'_>, geo: &Geo, out: &mut String) {
+    let client = record.client;
     let _ = match value {
-        Value::Client => match record.client {
+        Value::Client => match client {
             Some(client) => write!(out, "{client}"),
             None => write!(out, "-"),
         },
@@ -217,8 +245,21 @@ fn write_value(value: Value, record: &Record<'_>, out: &mut String) {
         Value::FirstByteMicros => write!(out, "{}", record.first_byte_us),
         Value::Hit => write!(out, "{}", if record.hit { "hit" } else { "miss" }),
         Value::ReasonCode => write!(out, "{}", record.reason().map_or("-", |r| r.code())),
+        Value::Country => return code(client.and_then(|client| geo.country(client)), out),
+        Value::Continent => return code(client.and_then(|client| geo.continent(client)), out),
+        Value::City => {
+            return text(&client.and_then(|client| geo.city(client)).unwrap_or_default(), out);
+        }
+        Value::Asn => match client.and_then(|client| geo.asn(client)) {
+            Some(number) => write!(out, "{number}"),
+            None => write!(out, "-"),
+        },
         Value::Id => write!(out, "{}", record.id),
     };
+}
+
+fn code(code: Option<Code>, out: &mut String) {
+    out.push_str(code.as_ref().map_or("-", Code::as_str));
 }
 
 /// `[20/Nov/2026:09:38:11 +0000]`, always in UTC.
@@ -270,7 +311,7 @@ mod tests {
     #[test]
     fn combined_lines_are_what_log_readers_know() {
         let mut out = String::new();
-        Format::parse("combined").unwrap().write(&sample(), &mut out);
+        Format::parse("combined").unwrap().write(&sample(), &Geo::default(), &mut out);
         assert_eq!(
             out,
             "192.0.2.7 - - [20/Nov/2026:09:07:08 +0000] \"GET /live/1/\\\"seg\\\".m4s HTTP/2\" 200 \
@@ -281,7 +322,7 @@ mod tests {
     #[test]
     fn json_lines_hold_what_a_client_sends_without_breaking() {
         let mut out = String::new();
-        Format::Json.write(&sample(), &mut out);
+        Format::Json.write(&sample(), &Geo::default(), &mut out);
         assert!(out.starts_with("{\"time\":1795165628.630,\"client\":\"192.0.2.7\""), "{out}");
         assert!(out.contains("\"target\":\"/live/1/\\\"seg\\\".m4s\""), "{out}");
         assert!(out.contains("curl/8\\u0001"), "{out}");
@@ -291,7 +332,7 @@ mod tests {
     #[test]
     fn templates_take_known_fields_and_name_unknown_ones() {
         let mut out = String::new();
-        Format::parse("%s %{hit}x %D%%").unwrap().write(&sample(), &mut out);
+        Format::parse("%s %{hit}x %D%%").unwrap().write(&sample(), &Geo::default(), &mut out);
         assert_eq!(out, "200 hit 1250%\n");
         assert!(Format::parse("%h %q").unwrap_err().contains("`%q`"));
     }

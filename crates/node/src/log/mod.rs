@@ -10,6 +10,7 @@ pub use record::{Record, decode};
 use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
 use freshet_config::settings::LogTarget;
+use freshet_geo::Geo;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -34,7 +35,7 @@ const FAILURE_PERIOD: Duration = Duration::from_secs(10);
 
 enum Message {
     Records(Vec<u8>),
-    Reopen(Opened, Format),
+    Reopen(Opened, Format, Arc<Geo>),
     Stop,
 }
 
@@ -67,24 +68,24 @@ pub struct AccessLog {
 }
 
 impl AccessLog {
-    /// Starts the writer.
+    /// Starts the writer, which looks up where clients are by itself.
     ///
     /// # Errors
     /// When the file cannot be opened or the thread not started.
-    pub fn start(target: &LogTarget, format: Format) -> io::Result<Arc<Self>> {
+    pub fn start(target: &LogTarget, format: Format, geo: Arc<Geo>) -> io::Result<Arc<Self>> {
         let (queue, messages) = sync_channel(QUEUE_BUFFERS_MAX);
         let recent = Arc::<Mutex<Recent>>::default();
         let sink = open(target)?;
         let kept = Arc::clone(&recent);
         let thread = std::thread::Builder::new()
             .name("access-log".to_owned())
-            .spawn(move || run(&messages, sink, format, &kept))?;
+            .spawn(move || run(&messages, sink, (format, geo), &kept))?;
         Ok(Arc::new(Self { queue, recent, thread: Mutex::new(Some(thread)) }))
     }
 
     /// Writes to another target from now on, or to a file opened anew after a rotation.
-    pub fn reopen(&self, target: Opened, format: Format) {
-        let _ = self.queue.send(Message::Reopen(target, format));
+    pub fn reopen(&self, target: Opened, format: Format, geo: Arc<Geo>) {
+        let _ = self.queue.send(Message::Reopen(target, format, geo));
     }
 
     /// The newest records, oldest first, each encoded; at most `count`.
@@ -177,7 +178,12 @@ fn open(target: &LogTarget) -> io::Result<Sink> {
     })
 }
 
-fn run(messages: &Receiver<Message>, mut sink: Sink, mut format: Format, recent: &Mutex<Recent>) {
+fn run(
+    messages: &Receiver<Message>,
+    mut sink: Sink,
+    (mut format, mut geo): (Format, Arc<Geo>),
+    recent: &Mutex<Recent>,
+) {
     let mut lines = String::new();
     for message in messages {
         match message {
@@ -187,13 +193,13 @@ fn run(messages: &Receiver<Message>, mut sink: Sink, mut format: Format, recent:
                     lines.clear();
                     let mut input = &bytes[..];
                     while let Some(record) = decode(&mut input) {
-                        format.write(&record, &mut lines);
+                        format.write(&record, &geo, &mut lines);
                     }
                     write(&mut sink, lines.as_bytes());
                 }
             }
-            Message::Reopen(opened, new_format) => {
-                format = new_format;
+            Message::Reopen(opened, new_format, new_geo) => {
+                (format, geo) = (new_format, new_geo);
                 sink = opened.0;
             }
             Message::Stop => return,
@@ -248,7 +254,8 @@ mod tests {
     fn records_reach_the_file_and_the_recent_list() {
         let dir = tempfile::tempdir().unwrap();
         let target = LogTarget::File(dir.path().join("access.log"));
-        let log = AccessLog::start(&target, Format::parse("%m %U").unwrap()).unwrap();
+        let log =
+            AccessLog::start(&target, Format::parse("%m %U").unwrap(), Arc::default()).unwrap();
         let buffer = LogBuffer::new(Arc::clone(&log));
         for id in 0..RECENT_RECORDS_MAX as u64 + 5 {
             assert!(buffer.add(&Record { id, method: "GET", target: "/x", ..Record::default() }));

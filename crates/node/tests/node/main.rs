@@ -13,6 +13,7 @@ mod differential;
 mod directors;
 mod doors;
 mod errors;
+mod geo;
 mod h2;
 mod h2_frames;
 mod h3;

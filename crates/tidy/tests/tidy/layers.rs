@@ -6,7 +6,7 @@ use freshet_tidy::{crates, expect_none, root};
 /// `SIDEWAYS`.
 const FLOORS: [&[&str]; 10] = [
     &["base"],
-    &["wire", "http", "report", "fleet", "package", "limits"],
+    &["wire", "http", "report", "fleet", "package", "limits", "geo"],
     &["net", "store", "tokens"],
     &["origin", "cache", "vcl", "media"],
     &["config", "acme"],
@@ -22,12 +22,13 @@ const SIDEWAYS: [(&str, &str); 1] = [("wire", "http")];
 
 /// What each room may use. Narrower than the floors where a room has no business below: the sans-I/O
 /// rooms never see a socket, the index never sees a connection, an origin never sees an object.
-const ALLOWED: [(&str, &[&str]); 27] = [
+const ALLOWED: [(&str, &[&str]); 28] = [
     ("base", &[]),
     ("report", &[]),
     ("fleet", &[]),
     ("package", &[]),
     ("limits", &["base"]),
+    ("geo", &["base"]),
     ("tokens", &["http"]),
     ("http", &["base"]),
     ("wire", &["base", "http"]),
@@ -39,12 +40,12 @@ const ALLOWED: [(&str, &[&str]); 27] = [
     ("vcl", &["base", "http"]),
     ("media", &["base", "http"]),
     ("content", &["http", "cache", "config"]),
-    ("config", &["base", "http", "limits", "store", "net", "cache", "origin"]),
+    ("config", &["base", "http", "limits", "geo", "store", "net", "cache", "origin"]),
     (
         "node",
         &[
             "base", "http", "wire", "store", "net", "cache", "origin", "vcl", "media", "limits",
-            "tokens", "config", "content",
+            "tokens", "geo", "config", "content",
         ],
     ),
     (

@@ -9,6 +9,7 @@ mod bodyaccess;
 mod builtin;
 pub(crate) mod cookie;
 pub(crate) mod directors;
+mod geoip2;
 mod header;
 mod number;
 mod proxy;
@@ -103,6 +104,7 @@ pub(crate) const MODULES: &[Module] = &[
     bodyaccess::MODULE,
     cookie::MODULE,
     directors::MODULE,
+    geoip2::MODULE,
     header::MODULE,
     proxy::MODULE,
     purge::MODULE,
@@ -136,7 +138,7 @@ pub(crate) fn instead_of(name: &str) -> Option<&'static str> {
         "softpurge" => "use purge.soft()",
         "curl" | "http" => "a policy does no I/O: use backends and restarts",
         "debug" => "it is for Varnish's own tests",
-        "geoip2" | "maxmind" | "mmdb" => "let the proxy in front set a header",
+        "geoip" | "maxmind" | "mmdb" => "use geoip2",
         "re" | "re2" | "selector" | "pcre2" => "use `~`, regsub and regsuball",
         "jwt" | "crypto" | "digest" | "hmac" => "use blob for encodings; signatures are not there",
         _ => return None,

@@ -4,6 +4,7 @@ use super::view::Answer;
 use crate::program::StorageFact as Fact;
 use crate::types::{Action, State};
 use crate::variables::Message;
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -135,6 +136,22 @@ pub struct ConnectionFacts {
     pub reordering: u32,
 }
 
+/// A database that says something of addresses.
+pub trait Places: fmt::Debug + Send + Sync {
+    /// What is at a path into an address's record, as text; `None` where there is no such thing.
+    fn look_up(&self, address: IpAddr, path: &str) -> Option<String>;
+}
+
+/// One that knows of none.
+#[derive(Debug)]
+struct Nowhere;
+
+impl Places for Nowhere {
+    fn look_up(&self, _: IpAddr, _: &str) -> Option<String> {
+        None
+    }
+}
+
 /// The node, for a policy that runs in it.
 pub trait Host {
     /// Whether a declared backend is healthy, and when that last changed (seconds since 1970).
@@ -193,6 +210,15 @@ pub trait Host {
     fn file(&mut self, path: &str) -> Option<Arc<[u8]>> {
         let _ = path;
         None
+    }
+
+    /// The MaxMind database in a file, for as long as the policy is loaded.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    fn places(&mut self, path: &str) -> Result<Arc<dyn Places>, String> {
+        let _ = path;
+        Ok(Arc::new(Nowhere))
     }
 
     /// Whether there is a file.

@@ -10,7 +10,7 @@ mod values;
 mod variables;
 mod view;
 
-pub use host::{ConnectionFacts, Control, Event, Host, Purge, StorageQuestion};
+pub use host::{ConnectionFacts, Control, Event, Host, Places, Purge, StorageQuestion};
 pub use lifetime::{Defaults, lifetime};
 pub use task::{STATEMENTS_MAX, SYNTHETIC_BYTES_MAX, Task, WORKSPACE_BYTES_MAX};
 pub(crate) use values::{arithmetic, write_value};

@@ -406,3 +406,14 @@ fn names_of_header_fields_can_be_made() {
     assert_eq!(fields.get_all("x-made").collect::<Vec<_>>(), [b"1", b"2"]);
     assert_eq!((fields.get_str("read"), fields.count("copy")), (Some("1"), 2));
 }
+
+#[test]
+fn geoip2_asks_the_database_of_its_object() {
+    let imports = "import geoip2; sub vcl_init { new d = geoip2.geoip2(\"echo.mmdb\"); }";
+    for (expression, expected) in [
+        ("d.lookup(\"country/iso_code\", client.ip)", "country/iso_code of 192.0.2.7"),
+        ("d.lookup(\"none\", client.ip) + \"x\"", "x"),
+    ] {
+        assert_eq!(shown(imports, expression), expected, "{expression}");
+    }
+}

@@ -2,14 +2,25 @@
 
 use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_vcl::{
-    Answer, ClientKnobs, Delivery, Event, FetchKnobs, Host, NoFiles, ObjectView, Outcome, Policy,
-    Purge, Session, Settings, Source, State, StorageQuestion, Task, View,
+    Answer, ClientKnobs, Delivery, Event, FetchKnobs, Host, NoFiles, ObjectView, Outcome, Places,
+    Policy, Purge, Session, Settings, Source, State, StorageQuestion, Task, View,
 };
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// When everything happens: 2026-11-20T12:00:00Z.
 pub(crate) const NOW: f64 = 1_795_176_000.0;
+
+/// A database that says back what it is asked.
+#[derive(Debug)]
+struct Echo;
+
+impl Places for Echo {
+    fn look_up(&self, address: IpAddr, path: &str) -> Option<String> {
+        (path != "none").then(|| format!("{path} of {address}"))
+    }
+}
 
 /// The node.
 #[derive(Default)]
@@ -83,6 +94,10 @@ impl Host for Node {
 
     fn file(&mut self, path: &str) -> Option<Arc<[u8]>> {
         self.files.get(path).cloned()
+    }
+
+    fn places(&mut self, path: &str) -> Result<Arc<dyn Places>, String> {
+        if path == "echo.mmdb" { Ok(Arc::new(Echo)) } else { Err(format!("{path} is away")) }
     }
 
     fn file_exists(&mut self, path: &str) -> bool {

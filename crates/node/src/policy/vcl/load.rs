@@ -7,7 +7,9 @@ use freshet_net::address::Address;
 use freshet_origin::definition::OriginAddress;
 use freshet_origin::probe::ProbeSettings;
 use freshet_origin::{Origin, OriginError, OriginSettings};
-use freshet_vcl::{Backend, Defaults, Endpoint, Event, Failure, Policy, Report, Source, Sources};
+use freshet_vcl::{
+    Backend, Defaults, Endpoint, Event, Failure, Places, Policy, Report, Source, Sources,
+};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock, RwLock};
 use thiserror::Error;
@@ -166,6 +168,10 @@ impl freshet_vcl::Host for Alone<'_> {
 
     fn file(&mut self, path: &str) -> Option<Arc<[u8]>> {
         host::read_file(path)
+    }
+
+    fn places(&mut self, path: &str) -> Result<Arc<dyn Places>, String> {
+        crate::geo::open_places(path)
     }
 
     fn environment(&mut self, name: &str) -> Option<String> {

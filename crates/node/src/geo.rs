@@ -1,0 +1,51 @@
+//! The databases that say where clients are, opened.
+
+use freshet_config::geo::GeoFile;
+use freshet_config::{Mistake, Settings};
+use freshet_geo::{File, Geo};
+use freshet_vcl::Places;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Those that settings name.
+///
+/// # Errors
+/// What is wrong with each that cannot be used.
+pub(crate) fn open(settings: &Settings) -> Result<Arc<Geo>, Vec<Mistake>> {
+    let mut wrong = Vec::new();
+    let mut open = |file: &Option<GeoFile>, key: &str| {
+        let file = file.as_ref()?;
+        let opened = File::open(&file.path).map_err(|error| {
+            let mistake = Mistake::error(file.place, format!("geo.{key}: {error}"));
+            wrong.push(mistake.help(error.help()));
+        });
+        opened.ok()
+    };
+    let geo = Geo {
+        country: open(&settings.geo.country, "country"),
+        city: open(&settings.geo.city, "city"),
+        asn: open(&settings.geo.asn, "asn"),
+    };
+    if wrong.is_empty() { Ok(Arc::new(geo)) } else { Err(wrong) }
+}
+
+/// A database for a policy.
+///
+/// # Errors
+/// Why it cannot be used.
+pub(crate) fn open_places(path: &str) -> Result<Arc<dyn Places>, String> {
+    let file = File::open(Path::new(path));
+    file.map(|file| Arc::new(PolicyFile(file)) as Arc<dyn Places>)
+        .map_err(|error| error.to_string())
+}
+
+/// A file as a policy asks it.
+#[derive(Debug)]
+struct PolicyFile(Arc<File>);
+
+impl Places for PolicyFile {
+    fn look_up(&self, address: IpAddr, path: &str) -> Option<String> {
+        self.0.database().text(address, path)
+    }
+}
