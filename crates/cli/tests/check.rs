@@ -110,6 +110,8 @@ fn what_a_start_would_refuse_a_check_refuses_in_the_same_words_and_with_its_line
         (format!("[log]\naccess = \"{}\"\n", at("no/a.log")), 2, "no/a.log", "mkdir -p"),
         ("[log]\nformat = \"%Z\"\n".to_owned(), 2, "log.format", ""),
         (format!("[geo]\ncountry = \"{}\"\n", at("foreign")), 2, "MaxMind", "unpacked"),
+        (format!("[tls]\nticket_keys = [\"{}\"]\n", at("empty.pem")), 2, "no keys", ""),
+        (format!("[tls]\nticket_keys = [\"{}\"]\n", at("no.key")), 2, "No such file", "is there"),
         (format!("[geo]\nasn = \"{}\"\n", at("no.mmdb")), 2, "No such file", "is there"),
         (format!("[admin]\nlisten = \"{taken}\"\n"), 2, "the admin interface", "--admin ADDR"),
         (format!("[[listen]]\naddress = \"{taken}\"\n"), 2, "cannot listen", "ss -ltnp"),

@@ -68,6 +68,16 @@ fn kind(kind: Kind) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crate::keys::KEYS;
+
+    #[test]
+    fn paths_are_unique() {
+        let mut paths: Vec<_> = KEYS.iter().map(|key| key.path).collect();
+        paths.sort_unstable();
+        paths.dedup();
+        assert_eq!(paths.len(), KEYS.len());
+    }
+
     /// The page in the repository is the one this code writes; `UPDATE_DOCS=1` writes it anew.
     #[test]
     fn the_page_in_docs_is_up_to_date() {

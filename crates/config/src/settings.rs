@@ -38,6 +38,8 @@ pub struct Settings {
     pub acme: Option<Acme>,
     /// Oldest version is 1.3.
     pub tls13_only: bool,
+    /// Files with keys of session tickets; none where the node draws its own.
+    pub ticket_keys: Vec<PathBuf>,
     /// Time for a TLS handshake.
     pub handshake_timeout: Duration,
     /// Disks.
@@ -155,6 +157,12 @@ impl Settings {
                 .collect(),
             acme: acme(document, &mut wrong),
             tls13_only: text("tls.min_version") == "1.3",
+            ticket_keys: document
+                .value("tls.ticket_keys")
+                .list()
+                .into_iter()
+                .map(Into::into)
+                .collect(),
             handshake_timeout: document.value("tls.handshake_timeout").span(),
             stores: rows("store").iter().filter_map(|row| store(row, &mut wrong)).collect(),
             lower_memory: lower_memory(document, &mut wrong),

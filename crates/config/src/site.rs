@@ -24,6 +24,7 @@ use crate::esi::EsiSettings;
 use crate::hosts::HostPattern;
 use crate::storage::Storage;
 use freshet_cache::Objective;
+use freshet_net::tls::client_auth::ClientAuth;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -77,6 +78,10 @@ pub struct SiteSettings {
     pub rate_limits: Arc<[RateLimit]>,
     /// Who may have what.
     pub tokens: Arc<[TokenRule]>,
+    /// Whose certificates clients are asked for.
+    pub client_auth: Option<ClientAuth>,
+    /// Where that is written.
+    pub client_auth_place: Place,
     /// Who is let in at all.
     pub access: Arc<[AccessRule]>,
     /// Whether nobody is served.
@@ -120,6 +125,11 @@ pub(super) fn site_of(
         rules: rules(document, wrong),
         rate_limits: rate_limits(document, wrong),
         tokens: tokens(document, wrong),
+        client_auth: optional(document.value("client_ca").text()).map(|ca| ClientAuth {
+            ca: ca.into(),
+            required: document.value("client_certificates").text() == "required",
+        }),
+        client_auth_place: document.at("client_ca"),
         access: access(document, wrong),
         maintenance: maintenance(document, wrong),
         error_pages: error_pages(document, wrong),
@@ -222,6 +232,13 @@ impl Settings {
     pub(super) fn check_sites(&self, wrong: &mut Vec<Mistake>) {
         if wrong.is_empty() {
             self.served().iter().for_each(|site| site.check(wrong));
+        }
+        if !self.listeners.iter().any(|listener| listener.tls) {
+            let asking = |site: &&Arc<SiteSettings>| site.client_auth.is_some();
+            for site in self.served().iter().filter(asking) {
+                let message = "client_ca is for clients with TLS: no [[listen]] has `tls = true`";
+                wrong.push(Mistake::error(site.client_auth_place, message));
+            }
         }
         let (mut names, mut hosts) = (HashMap::new(), HashMap::new());
         for site in &self.sites {

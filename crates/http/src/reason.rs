@@ -194,6 +194,12 @@ reasons! {
         "The token of the request has been revoked.";
     NetworkDenied, Error, "network-denied", "RFC 9110 §15.5.4",
         "Clients of this network are not let in.";
+    CertificateMissing, Error, "certificate-missing", "",
+        "The client has shown no certificate, and the site wants one.";
+    CertificateWrong, Error, "certificate-wrong", "",
+        "The certificate of the client is not signed by an authority of the site, or not valid now.";
+    HandshakeOfOther, Error, "handshake-of-other", "RFC 9110 §7.4",
+        "The site wants certificates, and the connection was opened for another site.";
     PasswordMissing, Error, "password-missing", "RFC 7617 §2",
         "The request has no name and password, and what it asks for needs them.";
     PasswordWrong, Error, "password-wrong", "RFC 7617 §2",

@@ -1,14 +1,18 @@
 //! The client's end of a connection, as far as policies and logs care.
 
+use crate::certificates::Shown;
 use crate::ledger::network::Network;
+use crate::site::Site;
 use crate::transcript::{Tag, Transcript};
 use freshet_net::controls::Controls;
 use freshet_net::proxy::Header;
 use freshet_net::tls::TlsInfo;
+use freshet_net::tls::client_auth::ClientCertificate;
 use std::cell::Cell;
 use std::fmt;
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +39,8 @@ pub struct Client {
     pub alt_svc: Option<Arc<str>>,
     /// TLS facts, on a TLS listener.
     pub tls: Option<TlsInfo>,
+    /// The certificate it has shown there, if it did.
+    pub shown: Option<Rc<Shown>>,
     /// How it sends, where a policy has a say in that.
     pub controls: Option<Controls>,
     /// What happens to the connection.
@@ -105,10 +111,17 @@ pub struct Timeouts {
 pub(crate) struct Endpoint<'a>(&'a Client);
 
 impl Client {
-    /// The names in the certificate it showed, where it did.
-    pub fn certificate_names(&self) -> impl Iterator<Item = &str> {
-        let names = self.tls.as_ref().and_then(|tls| tls.client_names.as_deref());
-        names.unwrap_or_default().iter().map(|name| &**name)
+    /// Notes what the handshake has brought; `is_verified` is whether the listener has authorities.
+    pub(crate) fn note_handshake(&mut self, tls: Option<TlsInfo>, is_verified: bool) {
+        let shown = tls.as_ref().and_then(|tls| tls.client.as_ref());
+        self.shown = shown.map(|shown| Rc::new(Shown::new(shown, is_verified)));
+        self.tls = tls;
+    }
+
+    /// The certificate it showed, where that proves something to a site, or without one to the
+    /// listener.
+    pub fn certificate_for(&self, site: Option<&Site>) -> Option<&ClientCertificate> {
+        self.shown.as_ref()?.proved_to(site)
     }
 
     /// Notes that the connection was opened, and between which addresses.

@@ -2,6 +2,7 @@
 
 use crate::applied::Applied;
 use crate::bans::Bans;
+use crate::certificates::Asking;
 use crate::decisions::Decisions;
 use crate::disk::DiskKeeper;
 use crate::expiry::Expiry;
@@ -31,9 +32,10 @@ use freshet_net::address::Address;
 use freshet_net::handover::Inherited;
 use freshet_net::listener::{ListenOptions, Listener};
 use freshet_net::tls::certificate::CertificateStore;
-use freshet_net::tls::client_auth::ClientAuth;
+use freshet_net::tls::client_auth::{AsksClients, ClientAuth};
 use freshet_net::tls::server::{MinVersion, ServerOptions, server_config};
 use freshet_net::tls::ticket::{ROTATION, TicketKeys};
+use freshet_net::tls::ticket_files::TicketFiles;
 use freshet_net::tls::{ALPN_ACME_TLS, ALPN_HTTP_1_1, ALPN_HTTP_2, ALPN_HTTP_3};
 use freshet_net::topology::{Topology, pin_current_thread};
 use freshet_net::trust::TrustedPeers;
@@ -81,6 +83,11 @@ pub struct Node {
     workers: Mutex<Vec<Handle>>,
     listeners: Mutex<Vec<(Address, Listener)>>,
     certificates: Option<Arc<CertificateStore>>,
+    /// Which names clients are asked for certificates.
+    asking: Arc<Asking>,
+    /// Followed as long as the node is there.
+    #[expect(dead_code, reason = "it is there to be dropped")]
+    ticket_files: Option<Arc<TicketFiles>>,
     /// Of memory of a lower class.
     mover: Option<Mover>,
     /// Who takes memory from the kernel before it is needed, until the node stops.
@@ -120,8 +127,20 @@ impl Node {
         let settings = Arc::clone(&draft.settings);
         let refuse = |mistake| NodeError::Config(vec![mistake]);
         let cpus = Topology::read().worker_cpus(Some(settings.workers).filter(|count| *count > 0));
+        let ticket_files = match settings.ticket_keys.as_slice() {
+            [] => None,
+            files => Some(TicketFiles::open(files)?),
+        };
+        let tickets = |purpose| match &ticket_files {
+            Some(files) => files.keys(purpose),
+            None => TicketKeys::random(ROTATION),
+        };
+        let asking = Arc::new(Asking::default());
+        asking.set(&draft.sites);
+        let asks = || Some(Arc::clone(&asking) as Arc<dyn AsksClients>);
         let tls = |auth: Option<&ClientAuth>| {
-            certificates.as_ref().map(|store| tls_config(store, &settings, auth)).transpose()
+            let config = |store| tls_config(store, &settings, (auth, asks()), tickets("tls"));
+            certificates.as_ref().map(config).transpose()
         };
         let anybodys = tls(None)?;
         let arena = Arena::new(settings.memory_bytes)?;
@@ -199,7 +218,8 @@ impl Node {
             };
             open(listener, &name, tls.as_ref(), inherited, &mut ports, &mut listeners)?;
             if let Some(store) = certificates.as_ref().filter(|_| listener.http3 != Http3::Off) {
-                let tls = http3_config(store, listener.client_auth.as_ref())?;
+                let auth = (listener.client_auth.as_ref(), asks());
+                let tls = http3_config(store, auth, tickets("quic"))?;
                 let opened = open_http3(&name, &tls, inherited, &mut ports, &mut quic);
                 match (opened, listener.http3) {
                     (Ok(served), _) => quic_served.extend(served),
@@ -223,6 +243,8 @@ impl Node {
             workers: Mutex::default(),
             listeners: Mutex::new(listeners),
             certificates,
+            asking,
+            ticket_files,
             mover,
             ahead: Mutex::new(ahead),
             quic: quic_served,
@@ -266,6 +288,7 @@ impl Node {
         let next = next.on(Arc::clone(&before.own_ports), Some(&before));
         next.set_shared(&self.shared);
         limit_fills(&self.shared.arena, &next.settings);
+        self.asking.set(&next.sites);
         *lock(&self.snapshot) = next.clone();
         self.tell(|| Command::Reload(Box::new(next.clone())));
     }
@@ -450,6 +473,7 @@ fn open(
             name: Arc::clone(name),
             listener,
             tls: tls.filter(|_| setting.tls).cloned(),
+            verifies_clients: setting.client_auth.is_some(),
             proxies: proxies.clone(),
             alt_svc: None,
         });
@@ -496,7 +520,12 @@ fn open_http3(
     let mut own: Vec<&mut Port> = ports.iter_mut().flatten().filter(of_listener).collect();
     let address = own.first().map(|port| port.listener.local_address().clone());
     let Some(Address::Tcp(address)) = address else { return Ok(Vec::new()) };
+    let verifies = own.iter().any(|port| port.verifies_clients);
     let served = quic_ports::open(name, address, tls, inherited, quic)?;
+    let of_listener = |port: &&mut QuicPort| Arc::ptr_eq(&port.name, name);
+    for port in quic.iter_mut().flatten().filter(of_listener) {
+        port.verifies_clients = verifies;
+    }
     let alt_svc = quic_ports::advertisement(address.port());
     own.iter_mut().for_each(|port| port.alt_svc = Some(Arc::clone(&alt_svc)));
     Ok(served)
@@ -510,6 +539,7 @@ fn fixed(before: &Settings, next: &Settings) -> impl Iterator<Item = &'static st
         ("memory", before.memory_bytes != next.memory_bytes),
         ("lower_memory", before.lower_memory != next.lower_memory),
         ("store", before.stores != next.stores),
+        ("tls.ticket_keys", before.ticket_keys != next.ticket_keys),
         ("acme.terms_agreed", before.acme.is_some() != next.acme.is_some()),
         ("fleet", before.fleet != next.fleet),
         ("cache.objective", before.site.cache.objective != next.site.cache.objective),
@@ -537,7 +567,8 @@ fn keepers(disks: Option<&Arc<Disks>>, cache: &Arc<Cache>, has_lower: bool) -> K
 fn tls_config(
     store: &Arc<CertificateStore>,
     settings: &Settings,
-    client_auth: Option<&ClientAuth>,
+    (client_auth, asks): (Option<&ClientAuth>, Option<Arc<dyn AsksClients>>),
+    tickets: Arc<TicketKeys>,
 ) -> Result<Arc<ServerConfig>, NodeError> {
     let mut protocols = vec![ALPN_HTTP_2, ALPN_HTTP_1_1];
     protocols.extend(settings.acme.as_ref().map(|_| ALPN_ACME_TLS));
@@ -545,9 +576,10 @@ fn tls_config(
         Arc::clone(store),
         &ServerOptions {
             alpn: protocols.into_iter().map(Into::into).collect(),
-            tickets: Some(TicketKeys::random(ROTATION)),
+            tickets: Some(tickets),
             min_version: if settings.tls13_only { MinVersion::Tls13 } else { MinVersion::Tls12 },
             client_auth: client_auth.cloned(),
+            asks,
         },
     )?)
 }
@@ -555,15 +587,17 @@ fn tls_config(
 /// The same certificates for HTTP/3, which is over TLS 1.3 alone.
 fn http3_config(
     store: &Arc<CertificateStore>,
-    client_auth: Option<&ClientAuth>,
+    (client_auth, asks): (Option<&ClientAuth>, Option<Arc<dyn AsksClients>>),
+    tickets: Arc<TicketKeys>,
 ) -> Result<Arc<ServerConfig>, NodeError> {
     Ok(server_config(
         Arc::clone(store),
         &ServerOptions {
             alpn: vec![ALPN_HTTP_3.into()],
-            tickets: Some(TicketKeys::random(ROTATION)),
+            tickets: Some(tickets),
             min_version: MinVersion::Tls13,
             client_auth: client_auth.cloned(),
+            asks,
         },
     )?)
 }

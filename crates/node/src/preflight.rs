@@ -18,6 +18,7 @@ use freshet_net::address::Address;
 use freshet_net::listener::Listener;
 use freshet_net::tls::certificate::{CertificateSource, CertificateStore};
 use freshet_net::tls::client_auth::ClientAuth;
+use freshet_net::tls::ticket_files;
 use freshet_net::tls::validity::Validity;
 use freshet_store::disk::{self, Examined};
 use freshet_store::{DiskError, Placement};
@@ -25,6 +26,7 @@ use rustix::fs::{Access, access};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -78,6 +80,7 @@ impl Read {
         memory(settings, &mut found);
         let certificates = certificates(settings, &mut found);
         client_authorities(settings, &mut found);
+        ticket_keys(settings, &mut found);
         let format = Format::parse(&settings.log.format).map_err(|error| {
             let place = settings.document.at("log.format");
             found.push(Mistake::error(place, format!("log.format: {error}")));
@@ -250,6 +253,27 @@ fn client_authorities(settings: &Settings, found: &mut Vec<Mistake>) {
                 Some(help) => mistake.help(help),
                 None => mistake,
             });
+        }
+    }
+}
+
+/// What is wrong with the keys of session tickets. Who has them reads sessions under TLS 1.2, and takes
+/// part in others under 1.3.
+fn ticket_keys(settings: &Settings, found: &mut Vec<Mistake>) {
+    let place = settings.document.at("tls.ticket_keys");
+    if let Err(error) = ticket_files::check(&settings.ticket_keys) {
+        let mistake = Mistake::error(place, format!("tls.ticket_keys: {error}"));
+        found.push(match cure(&error) {
+            Some(help) => mistake.help(help),
+            None => mistake,
+        });
+    }
+    for path in &settings.ticket_keys {
+        let mode = std::fs::metadata(path).map_or(0, |found| found.permissions().mode());
+        if mode & 0o007 != 0 {
+            let shown = path.display();
+            let mistake = Mistake::warning(place, format!("everybody here can read {shown}"));
+            found.push(mistake.help(format!("chmod o= {shown}")));
         }
     }
 }

@@ -97,6 +97,7 @@ pub(crate) fn open(
             name: Arc::clone(name),
             udp,
             tls: Arc::clone(tls),
+            verifies_clients: false,
             steering,
             secrets: Arc::clone(&secrets),
             passed,

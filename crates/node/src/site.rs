@@ -1,6 +1,7 @@
 //! A site: what is served under some hosts, with its policy and its origins.
 
 use crate::access::{self, SiteToken};
+use crate::certificates::{self, SiteAuth};
 use crate::doors::{self, MaintenanceSwitch, SiteAccess};
 use crate::error_pages::ErrorPages;
 use crate::limiter::SiteLimit;
@@ -59,6 +60,8 @@ pub struct Site {
     pub rate_limits: Arc<[SiteLimit]>,
     /// Who may have what.
     pub tokens: Arc<[SiteToken]>,
+    /// What it wants of clients' certificates.
+    pub client_auth: Option<Arc<SiteAuth>>,
     /// Who is let in at all.
     pub access: Arc<[SiteAccess]>,
     /// Whether nobody is served for now.
@@ -156,6 +159,7 @@ impl Site {
         self.tokens = access::load(&self.settings.tokens)?;
         let (pages, maintenance) = (&self.settings.error_pages, &self.settings.maintenance);
         self.error_pages = Arc::new(ErrorPages::load(pages, maintenance)?);
+        self.client_auth = certificates::load(&self.settings)?;
         self.access = doors::load(&self.settings.access, geo)?;
         let known = before.map(|before| &before.maintenance);
         self.maintenance = MaintenanceSwitch::new(maintenance, known);
@@ -195,6 +199,7 @@ impl Site {
             gzip_level: freshet_content::coding::gzip::LEVEL,
             tunnels: Tunnels::default(),
             tokens: Arc::default(),
+            client_auth: None,
             access: Arc::default(),
             maintenance: MaintenanceSwitch::new(&settings.maintenance, None),
             error_pages: Arc::default(),

@@ -113,6 +113,8 @@ counters! {
     requests_without_token,
     /// Requests refused because their network is not let in.
     requests_denied,
+    /// Requests refused because of the certificate of their client, or for want of one.
+    requests_without_certificate,
     /// Requests refused because they had no name and password that let them in.
     requests_without_password,
     /// Requests refused because their site is under maintenance.

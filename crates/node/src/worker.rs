@@ -134,6 +134,8 @@ pub struct Port {
     pub listener: Listener,
     /// TLS, where clients speak it.
     pub tls: Option<Arc<ServerConfig>>,
+    /// Whether it verifies their certificates.
+    pub verifies_clients: bool,
     /// Who must send a PROXY header first, where one is expected; others are refused.
     pub proxies: Option<Arc<TrustedPeers>>,
     /// What responses say of HTTP/3 on the same port, where there is some.
@@ -366,7 +368,7 @@ async fn accept(worker: Rc<Worker>, port: Port) {
                     });
                     continue;
                 }
-                let tls = tls.clone();
+                let tls = tls.clone().map(|tls| (tls, port.verifies_clients));
                 let proxies = port.proxies.clone();
                 let (name, alt_svc) = (Arc::clone(&port.name), port.alt_svc.clone());
                 let path = match port.listener.local_address() {
@@ -392,7 +394,7 @@ async fn connection(
     worker: Rc<Worker>,
     socket: Socket,
     peer: PeerAddress,
-    tls: Option<Arc<ServerConfig>>,
+    tls: Option<(Arc<ServerConfig>, bool)>,
     proxies: Option<Arc<TrustedPeers>>,
     (listener, path, alt_svc): (Arc<str>, Option<Box<str>>, Option<Arc<str>>),
 ) {
@@ -409,6 +411,7 @@ async fn connection(
         socket_address: socket.local_address(),
         path,
         tls: None,
+        shown: None,
         network: Network::default(),
         listener,
         alt_svc,
@@ -445,10 +448,10 @@ async fn connection(
     };
     let stream = match tls {
         None => Stream::from(socket),
-        Some(config) => match server::accept(socket, &config, limit).await {
+        Some((config, verifies)) => match server::accept(socket, &config, limit).await {
             Ok(stream) => {
                 worker.stats.tls_handshakes.increment();
-                client.tls = stream.tls_info();
+                client.note_handshake(stream.tls_info(), verifies);
                 let agreed = client.tls.as_ref().and_then(|tls| tls.alpn.as_deref());
                 if agreed == Some(ALPN_ACME_TLS) {
                     // The handshake was all an authority wanted (RFC 8737 §3).

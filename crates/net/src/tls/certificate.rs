@@ -227,12 +227,22 @@ thread_local! {
 /// The name that the client of the handshake step just computed on this thread asked for, lower
 /// case.
 pub(super) fn take_asked_name() -> Option<Box<str>> {
-    ASKED_NAME.take()
+    ASKED_NAME.take().filter(|name| !name.is_empty())
+}
+
+/// Looks at that name, which is empty where the client asked for none, and leaves it there; there is
+/// nothing where no hello was looked at yet.
+pub(super) fn with_asked_name<T>(look: impl FnOnce(Option<&str>) -> T) -> T {
+    let name = ASKED_NAME.take();
+    let result = look(name.as_deref());
+    ASKED_NAME.set(name);
+    result
 }
 
 impl ResolvesServerCert for CertificateStore {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        ASKED_NAME.set(hello.server_name().map(|name| name.to_ascii_lowercase().into()));
+        let asked = hello.server_name().unwrap_or_default().to_ascii_lowercase();
+        ASKED_NAME.set(Some(asked.into()));
         if is_validation(&hello) {
             return self.challenges.certificate(&hello.server_name()?.to_ascii_lowercase());
         }

@@ -1,13 +1,21 @@
 //! Certificates that clients show: who has to have signed them, and which names they prove.
 
 use crate::error::NetError;
+use crate::tls::certificate::with_asked_name;
 use crate::tls::{pem, provider};
+use aws_lc_rs::digest;
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::server::WebPkiClientVerifier;
-use rustls::server::danger::ClientCertVerifier;
-use rustls_pki_types::CertificateDer;
-use std::path::PathBuf;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{DigitallySignedStruct, DistinguishedName, SignatureScheme};
+use rustls_pki_types::{CertificateDer, UnixTime};
+use std::fmt::{self, Write as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use webpki::EndEntityCert;
+use x509_cert::der::Decode as _;
 
 /// Names of a client's certificate that are kept; it may have thousands.
 const NAMES_MAX: usize = 32;
@@ -34,11 +42,197 @@ impl ClientAuth {
     }
 }
 
-/// The DNS names, in lower case, and URIs a verified chain's first certificate is for (RFC 5280
-/// §4.2.1.6), [`NAMES_MAX`] at most.
-pub(crate) fn names(chain: &[CertificateDer<'_>]) -> Box<[Box<str>]> {
-    let certificate = chain.first().and_then(|first| EndEntityCert::try_from(first).ok());
-    let Some(certificate) = certificate else { return Box::default() };
+/// Who says of which names clients are asked for a certificate.
+pub trait AsksClients: fmt::Debug + Send + Sync {
+    /// Whether one that wants to speak to the server of this name is, which is in lower case and empty
+    /// where a client names none.
+    fn asks(&self, name: &str) -> bool;
+
+    /// Whether there is any name of which they are.
+    fn asks_any(&self) -> bool;
+}
+
+/// Asks for certificates by the name a client asked for, and takes any whose key the client has. Whose
+/// it has to be is for the site to say, which is known with a request only.
+#[derive(Debug)]
+pub(crate) struct BySite {
+    asks: Arc<dyn AsksClients>,
+}
+
+impl BySite {
+    pub(crate) fn new(asks: Arc<dyn AsksClients>) -> Self {
+        Self { asks }
+    }
+
+    fn algorithms() -> &'static WebPkiSupportedAlgorithms {
+        &provider().signature_verification_algorithms
+    }
+}
+
+impl ClientCertVerifier for BySite {
+    /// rustls asks when a connection begins, whether it has to keep what is said, and again once it has
+    /// the client's hello.
+    fn offer_client_auth(&self) -> bool {
+        with_asked_name(|name| {
+            name.map_or_else(|| self.asks.asks_any(), |name| self.asks.asks(name))
+        })
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    /// None: sites come and go with a reload, and a hint is none (RFC 8446 §4.2.4).
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, Self::algorithms())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, Self::algorithms())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        Self::algorithms().supported_schemes()
+    }
+}
+
+/// The authorities of a site.
+pub struct Authorities(Arc<dyn ClientCertVerifier>);
+
+impl Authorities {
+    /// Those in a PEM file.
+    ///
+    /// # Errors
+    /// As [`ClientAuth::verifier`].
+    pub fn read(ca: &Path) -> Result<Self, NetError> {
+        ClientAuth { ca: ca.into(), required: true }.verifier().map(Self)
+    }
+
+    /// Whether one of them has signed a certificate, by way of the others that were shown with it, and
+    /// it holds at `now_s` of Unix time. Some 100 µs.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn verify(&self, certificate: &ClientCertificate, now_s: u64) -> Result<(), String> {
+        let Some((first, others)) = certificate.chain.split_first() else {
+            return Err("there is none".into());
+        };
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(now_s));
+        let verified = self.0.verify_client_cert(first, others, now);
+        verified.map(drop).map_err(|error| error.to_string())
+    }
+}
+
+impl fmt::Debug for Authorities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Authorities")
+    }
+}
+
+/// A certificate that a client showed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ClientCertificate {
+    chain: Vec<CertificateDer<'static>>,
+    /// DNS names, in lower case, and URIs (RFC 5280 §4.2.1.6), [`NAMES_MAX`] at most.
+    pub names: Box<[Box<str>]>,
+    /// The common name of whom it is for, where there is one.
+    pub common_name: Box<str>,
+    /// Whom it is for, as RFC 4514 writes names: `CN=anna,O=Example`.
+    pub subject: Box<str>,
+    /// Who signed it, in the same way.
+    pub issuer: Box<str>,
+    /// Its number, in hexadecimal digits.
+    pub serial: Box<str>,
+    /// SHA-256 of it, in hexadecimal digits.
+    pub fingerprint: Box<str>,
+}
+
+impl ClientCertificate {
+    /// The first of its DNS names and URIs; empty where it has none.
+    pub fn name(&self) -> &str {
+        self.names.first().map_or("", |name| &**name)
+    }
+
+    /// The first of a chain; `None` where there is none, or none that can be read.
+    pub(crate) fn read(chain: &[CertificateDer<'_>]) -> Option<Self> {
+        let first = chain.first()?;
+        let content = x509_cert::Certificate::from_der(first).ok()?.tbs_certificate;
+        let printed = |name: x509_cert::name::Name| cut(&name.to_string()).into();
+        Some(Self {
+            names: names(first),
+            common_name: cut(&common_name(&content.subject)).into(),
+            subject: printed(content.subject),
+            issuer: printed(content.issuer),
+            serial: hexadecimal(without_sign(content.serial_number.as_bytes())).into(),
+            fingerprint: hexadecimal(digest::digest(&digest::SHA256, first).as_ref()).into(),
+            chain: chain.iter().map(|one| one.clone().into_owned()).collect(),
+        })
+    }
+}
+
+fn common_name(name: &x509_cert::name::Name) -> String {
+    let parts = name.0.iter().flat_map(|part| part.0.iter());
+    let common =
+        parts.map(ToString::to_string).find_map(|part| Some(part.strip_prefix("CN=")?.to_owned()));
+    common.unwrap_or_default()
+}
+
+/// Longest name of a subject or an issuer that is kept, in bytes.
+const NAME_BYTES_MAX: usize = 1024;
+
+/// What fields and logs may have of a name: no control characters, and no more than some.
+fn cut(text: &str) -> String {
+    let plain = text.chars().map(|one| if one.is_control() { '?' } else { one });
+    let mut out = String::new();
+    for one in plain {
+        if out.len() + one.len_utf8() > NAME_BYTES_MAX {
+            break;
+        }
+        out.push(one);
+    }
+    out
+}
+
+/// The bytes of a number without the one that says it is not below zero.
+fn without_sign(bytes: &[u8]) -> &[u8] {
+    match bytes {
+        [0, rest @ ..] if !rest.is_empty() => rest,
+        bytes => bytes,
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut out, byte| {
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
+}
+
+fn names(certificate: &CertificateDer<'_>) -> Box<[Box<str>]> {
+    let Ok(certificate) = EndEntityCert::try_from(certificate) else { return Box::default() };
     let dns = certificate.valid_dns_names().map(|name| name.to_ascii_lowercase().into());
     let uris = certificate.valid_uri_names().map(Into::into);
     dns.chain(uris).take(NAMES_MAX).collect()
@@ -47,25 +241,65 @@ pub(crate) fn names(chain: &[CertificateDer<'_>]) -> Box<[Box<str>]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rcgen::{CertificateParams, KeyPair, SanType};
+    use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
 
-    #[test]
-    fn names_and_uris_are_read_and_no_certificate_has_none() {
-        let mut params = CertificateParams::new(vec!["Edge-1.example".to_owned()]).unwrap();
-        let uri = "spiffe://fleet/edge-1".try_into().unwrap();
-        params.subject_alt_names.push(SanType::URI(uri));
+    fn made(params: &CertificateParams) -> ClientCertificate {
         let made = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
-        let found = names(&[made.der().clone()]);
-        assert_eq!(&*found, [Box::from("edge-1.example"), Box::from("spiffe://fleet/edge-1")]);
-        assert!(names(&[]).is_empty());
-        assert!(names(&[CertificateDer::from(&b"none"[..])]).is_empty());
+        ClientCertificate::read(&[made.der().clone()]).unwrap()
     }
 
     #[test]
-    fn no_more_names_are_kept_than_the_limit() {
+    fn what_a_certificate_says_is_read() {
+        let mut params = CertificateParams::new(vec!["Edge-1.example".to_owned()]).unwrap();
+        let uri = "spiffe://fleet/edge-1".try_into().unwrap();
+        params.subject_alt_names.push(SanType::URI(uri));
+        params.distinguished_name.push(DnType::OrganizationName, "Example, Inc.");
+        params.serial_number = Some(vec![0x0a, 0xff].into());
+        let found = made(&params);
+        assert_eq!(
+            &*found.names,
+            [Box::from("edge-1.example"), Box::from("spiffe://fleet/edge-1")]
+        );
+        assert!(found.subject.contains("O=Example\\, Inc."), "{}", found.subject);
+        assert_eq!((&*found.serial, found.fingerprint.len()), ("0aff", 64));
+        assert_eq!(found.issuer, found.subject);
+        assert_eq!(ClientCertificate::read(&[]), None);
+        assert_eq!(ClientCertificate::read(&[CertificateDer::from(&b"none"[..])]), None);
+    }
+
+    #[test]
+    fn no_more_is_kept_than_the_limits() {
         let many: Vec<_> = (0..100).map(|number| format!("edge-{number}.example")).collect();
-        let params = CertificateParams::new(many).unwrap();
-        let made = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
-        assert_eq!(names(&[made.der().clone()]).len(), NAMES_MAX);
+        let mut params = CertificateParams::new(many).unwrap();
+        params.distinguished_name.push(DnType::OrganizationName, "line\nbreak".to_owned());
+        params.distinguished_name.push(DnType::CommonName, "x".repeat(3000));
+        let found = made(&params);
+        assert_eq!((found.names.len(), found.subject.len()), (NAMES_MAX, NAME_BYTES_MAX));
+        assert!(!found.subject.contains('\n'), "{}", found.subject);
+    }
+
+    #[test]
+    fn a_certificate_is_verified_by_its_authority_while_it_holds() {
+        let folder = tempfile::tempdir().unwrap();
+        let authority = |name: &str| {
+            let mut params = CertificateParams::new(Vec::new()).unwrap();
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            params.distinguished_name.push(DnType::CommonName, name);
+            let key = KeyPair::generate().unwrap();
+            let path = folder.path().join(name);
+            std::fs::write(&path, params.self_signed(&key).unwrap().pem()).unwrap();
+            (Authorities::read(&path).unwrap(), Issuer::new(params, key))
+        };
+        let ((ours, issuer), (theirs, _)) = (authority("ours"), authority("theirs"));
+        let mut params = CertificateParams::new(vec!["anna.example".to_owned()]).unwrap();
+        params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2030, 1, 1);
+        let signed = params.signed_by(&KeyPair::generate().unwrap(), &issuer).unwrap();
+        let shown = ClientCertificate::read(&[signed.der().clone()]).unwrap();
+        let (within, after) = (1_800_000_000, 2_000_000_000);
+        assert_eq!(ours.verify(&shown, within), Ok(()));
+        assert!(ours.verify(&shown, after).unwrap_err().contains("xpired"));
+        assert!(theirs.verify(&shown, within).is_err());
+        assert!(Authorities::read(&folder.path().join("none")).is_err());
     }
 }

@@ -51,6 +51,8 @@ enum Next {
 impl Handoff {
     /// A handshake that has not begun.
     pub(crate) fn new(config: Arc<ServerConfig>, socket: Socket) -> Result<Self, rustls::Error> {
+        // That of a handshake before says nothing of this one.
+        certificate::take_asked_name();
         Ok(Self {
             connection: UnbufferedServerConnection::new(config)?,
             socket,

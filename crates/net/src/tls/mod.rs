@@ -5,7 +5,7 @@
 //! there on; towards origins rustls does its own records, in `session`. [`server`] and [`client`]
 //! make configurations and run handshakes, [`certificate`] keeps what a server proves its names
 //! with, [`challenge`] proves them to an authority, [`client_auth`] checks what clients prove theirs with and [`ticket`] lets clients come back
-//! without a full handshake.
+//! without a full handshake, [`ticket_files`] at other nodes too.
 
 pub mod certificate;
 pub mod challenge;
@@ -19,8 +19,10 @@ pub(crate) mod records;
 pub mod server;
 pub(crate) mod session;
 pub mod ticket;
+pub mod ticket_files;
 pub mod validity;
 
+use client_auth::ClientCertificate;
 use freshet_wire::tls::{Cipher, TrafficKey};
 use rustls::crypto::CryptoProvider;
 use rustls::{CipherSuite, CommonState, ConnectionTrafficSecrets, HandshakeKind, ProtocolVersion};
@@ -51,16 +53,16 @@ pub struct TlsInfo {
     pub alpn: Option<Box<[u8]>>,
     /// Whether the session continues an earlier one.
     pub resumed: bool,
-    /// The names in the client's certificate, where it showed one, which is verified then. Known on
-    /// the server side only.
-    pub client_names: Option<Box<[Box<str>]>>,
+    /// The certificate the client showed and has the key of. Whose it is was verified where the
+    /// listener has authorities, and not where its sites have. Known on the server side only.
+    pub client: Option<Arc<ClientCertificate>>,
 }
 
 impl TlsInfo {
     /// What `state` agreed on as a server, with the name the client asked for.
     fn of_server(state: &CommonState, sni: Option<Box<str>>) -> Self {
         Self {
-            client_names: state.peer_certificates().map(client_auth::names),
+            client: state.peer_certificates().and_then(ClientCertificate::read).map(Arc::new),
             ..Self::of(state, sni)
         }
     }
@@ -85,7 +87,7 @@ impl TlsInfo {
             sni,
             alpn: state.alpn_protocol().map(Into::into),
             resumed: state.handshake_kind() == Some(HandshakeKind::Resumed),
-            client_names: None,
+            client: None,
         }
     }
 }

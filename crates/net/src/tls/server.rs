@@ -3,8 +3,8 @@
 use crate::error::NetError;
 use crate::socket::Socket;
 use crate::stream::Stream;
-use crate::tls::certificate::CertificateStore;
-use crate::tls::client_auth::ClientAuth;
+use crate::tls::certificate::{self, CertificateStore};
+use crate::tls::client_auth::{AsksClients, BySite, ClientAuth};
 use crate::tls::handoff::Handoff;
 use crate::tls::handshake::Failure;
 use crate::tls::session::Session;
@@ -41,6 +41,9 @@ pub struct ServerOptions {
     /// not continued whatever `tickets` says: a certificate that has expired, or that another
     /// listener asked for, would be good for as long as the ticket.
     pub client_auth: Option<ClientAuth>,
+    /// Who says of which names clients are asked for a certificate, where `client_auth` is `None`. What
+    /// they show is not looked at here but for that they have its key.
+    pub asks: Option<Arc<dyn AsksClients>>,
 }
 
 impl Default for ServerOptions {
@@ -51,6 +54,7 @@ impl Default for ServerOptions {
             tickets: None,
             min_version: MinVersion::default(),
             client_auth: None,
+            asks: None,
         }
     }
 }
@@ -71,9 +75,12 @@ pub fn server_config(
     let builder = ServerConfig::builder_with_provider(Arc::clone(provider()))
         .with_protocol_versions(versions)
         .map_err(|error| NetError::ConfigTls { why: error.to_string() })?;
-    let builder = match &options.client_auth {
-        None => builder.with_no_client_auth(),
-        Some(auth) => builder.with_client_cert_verifier(auth.verifier()?),
+    let builder = match (&options.client_auth, &options.asks) {
+        (Some(auth), _) => builder.with_client_cert_verifier(auth.verifier()?),
+        (None, Some(asks)) => {
+            builder.with_client_cert_verifier(Arc::new(BySite::new(Arc::clone(asks))))
+        }
+        (None, None) => builder.with_no_client_auth(),
     };
     let mut config = builder.with_cert_resolver(certificates);
     config.alpn_protocols.clone_from(&options.alpn);
@@ -124,6 +131,7 @@ async fn accept_records(socket: Socket, config: Arc<ServerConfig>) -> Result<Str
 }
 
 async fn accept_session(socket: Socket, config: Arc<ServerConfig>) -> Result<Stream, Failure> {
+    certificate::take_asked_name();
     let connection = ServerConnection::new(config).map_err(Failure::Tls)?;
     let mut session = Box::new(Session::new(connection.into(), socket));
     handshake::run(&mut *session).await?;

@@ -41,7 +41,8 @@ pub struct TicketKeys {
 
 struct Ring {
     present: Arc<Key>,
-    before: Option<Arc<Key>>,
+    /// Those that only open.
+    others: Vec<Arc<Key>>,
     since: Instant,
 }
 
@@ -73,20 +74,36 @@ impl fmt::Debug for TicketSecret {
 impl TicketKeys {
     /// Random keys of this process, changed after each `period`.
     pub fn random(period: Duration) -> Arc<Self> {
-        Self::with(TicketSecret::random(), period, true)
+        Self::with(&[TicketSecret::random()], period, true)
     }
 
     /// Keys from outside. They stay until [`TicketKeys::rotate`] is called; `period` is only what
     /// clients are told about how long a ticket is good for.
     pub fn given(secret: TicketSecret, period: Duration) -> Arc<Self> {
-        Self::with(secret, period, false)
+        Self::given_all(&[secret], period)
+    }
+
+    /// As [`TicketKeys::given`], of several: the first seals, all open.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn given_all(secrets: &[TicketSecret], period: Duration) -> Arc<Self> {
+        Self::with(secrets, period, false)
     }
 
     /// Seals with `secret` from now on and still opens what the present key sealed.
     pub fn rotate(&self, secret: &TicketSecret) {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let present = Arc::clone(&self.ring.load().present);
-        self.install(secret, Some(present), Instant::now());
+        self.install(secret, vec![present], Instant::now());
+    }
+
+    /// Seals with the first of these from now on and opens what any of them sealed, and nothing else.
+    pub(crate) fn replace(&self, secrets: &[TicketSecret]) {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((first, others)) = secrets.split_first() {
+            self.install(first, keys(others), Instant::now());
+        }
     }
 
     /// Draws a new key if the present one has served its period at `now`. Sealing and opening do
@@ -102,20 +119,25 @@ impl TicketKeys {
         if age >= self.period {
             // After two quiet periods even the last ticket has run out.
             let before = (age < self.period * 2).then(|| Arc::clone(&ring.present));
-            self.install(&TicketSecret::random(), before, now);
+            self.install(&TicketSecret::random(), before.into_iter().collect(), now);
         }
     }
 
-    fn with(secret: TicketSecret, period: Duration, own: bool) -> Arc<Self> {
-        let present = Arc::new(Key::new(&secret));
-        let ring = Ring { present, before: None, since: Instant::now() };
+    fn with(secrets: &[TicketSecret], period: Duration, own: bool) -> Arc<Self> {
+        let (first, others) = secrets.split_first().expect("there is a key to seal with");
+        let (present, others) = (Arc::new(Key::new(first)), keys(others));
+        let ring = Ring { present, others, since: Instant::now() };
         Arc::new(Self { ring: ArcSwap::from_pointee(ring), changing: Mutex::new(()), period, own })
     }
 
-    fn install(&self, secret: &TicketSecret, before: Option<Arc<Key>>, since: Instant) {
+    fn install(&self, secret: &TicketSecret, others: Vec<Arc<Key>>, since: Instant) {
         let present = Arc::new(Key::new(secret));
-        self.ring.store(Arc::new(Ring { present, before, since }));
+        self.ring.store(Arc::new(Ring { present, others, since }));
     }
+}
+
+fn keys(secrets: &[TicketSecret]) -> Vec<Arc<Key>> {
+    secrets.iter().map(|secret| Arc::new(Key::new(secret))).collect()
 }
 
 impl ProducesTickets for TicketKeys {
@@ -138,7 +160,7 @@ impl ProducesTickets for TicketKeys {
         self.rotate_if_due(Instant::now());
         let ring = self.ring.load();
         let name = ticket.first_chunk::<NAME_BYTES>()?;
-        let key = std::iter::once(&ring.present).chain(&ring.before).find(|k| k.name == *name)?;
+        let key = std::iter::once(&ring.present).chain(&ring.others).find(|k| k.name == *name)?;
         key.open(ticket)
     }
 }
@@ -198,13 +220,13 @@ mod tests {
         let start = keys.ring.load().since;
         let ticket = keys.encrypt(b"state").unwrap();
         keys.rotate_if_due(start + HOUR - Duration::from_secs(1));
-        assert!(keys.ring.load().before.is_none());
+        assert!(keys.ring.load().others.is_empty());
         keys.rotate_if_due(start + HOUR);
-        assert!(keys.ring.load().before.is_some());
+        assert_eq!(keys.ring.load().others.len(), 1);
         let opened = |keys: &TicketKeys| {
             let ring = keys.ring.load();
             std::iter::once(&ring.present)
-                .chain(&ring.before)
+                .chain(&ring.others)
                 .any(|key| key.open(&ticket).is_some())
         };
         assert!(opened(&keys));
@@ -217,7 +239,7 @@ mod tests {
         let keys = TicketKeys::random(HOUR);
         let start = keys.ring.load().since;
         keys.rotate_if_due(start + 3 * HOUR);
-        assert!(keys.ring.load().before.is_none());
+        assert!(keys.ring.load().others.is_empty());
     }
 
     #[test]

@@ -63,6 +63,14 @@ pub enum Value {
     Origin,
     /// `%{client_name}x`
     ClientName,
+    /// `%{client_subject}x`
+    ClientSubject,
+    /// `%{client_issuer}x`
+    ClientIssuer,
+    /// `%{client_serial}x`
+    ClientSerial,
+    /// `%{client_fingerprint}x`
+    ClientFingerprint,
     /// `%{country}x`
     Country,
     /// `%{continent}x`
@@ -97,6 +105,10 @@ const NAMES: &[(&str, Value)] = &[
     ("%{site}x", Value::Site),
     ("%{origin}x", Value::Origin),
     ("%{client_name}x", Value::ClientName),
+    ("%{client_subject}x", Value::ClientSubject),
+    ("%{client_issuer}x", Value::ClientIssuer),
+    ("%{client_serial}x", Value::ClientSerial),
+    ("%{client_fingerprint}x", Value::ClientFingerprint),
     ("%{country}x", Value::Country),
     ("%{continent}x", Value::Continent),
     ("%{city}x", Value::City),
@@ -178,8 +190,16 @@ fn json(record: &Record<'_>, geo: &Geo, out: &mut String) {
     if !record.site.is_empty() {
         text("site", record.site);
     }
-    if !record.client_name.is_empty() {
-        text("client_name", record.client_name);
+    for (name, value) in [
+        ("client_name", record.client_name),
+        ("client_subject", record.client_subject),
+        ("client_issuer", record.client_issuer),
+        ("client_serial", record.client_serial),
+        ("client_fingerprint", record.client_fingerprint),
+    ] {
+        if !value.is_empty() {
+            text(name, value);
+        }
     }
     text("user_agent", record.user_agent);
     text("referer", record.referer);
@@ -237,6 +257,10 @@ fn write_value(value: Value, record: &Record<'_>, geo: &Geo, out: &mut String) {
         Value::Referer => return text(record.referer, out),
         Value::Site => return text(record.site, out),
         Value::ClientName => return text(record.client_name, out),
+        Value::ClientSubject => return text(record.client_subject, out),
+        Value::ClientIssuer => return text(record.client_issuer, out),
+        Value::ClientSerial => return text(record.client_serial, out),
+        Value::ClientFingerprint => return text(record.client_fingerprint, out),
         Value::Origin => return text(record.origin, out),
         Value::Status => write!(out, "{}", record.status),
         Value::BodyBytes => write!(out, "{}", record.body_bytes),

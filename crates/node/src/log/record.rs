@@ -47,8 +47,16 @@ pub struct Record<'a> {
     pub origin: &'a str,
     /// Name of the site, where there are several.
     pub site: &'a str,
-    /// First name in the client's certificate, where it showed one.
+    /// First name in the client's certificate, where it showed one that proves something.
     pub client_name: &'a str,
+    /// Whom that is for (RFC 4514).
+    pub client_subject: &'a str,
+    /// Who signed it.
+    pub client_issuer: &'a str,
+    /// Its serial number, in hexadecimal digits.
+    pub client_serial: &'a str,
+    /// Its SHA-256, in hexadecimal digits.
+    pub client_fingerprint: &'a str,
 }
 
 impl Record<'_> {
@@ -71,7 +79,10 @@ impl Record<'_> {
         }
         out.extend_from_slice(&self.status.to_le_bytes());
         out.extend_from_slice(&self.reason.to_le_bytes());
-        out.push(u8::from(self.hit) | u8::from(self.aborted) << 1 | u8::from(self.tls) << 2);
+        // Few clients show one, and each text costs every record.
+        let has_shown = !self.client_name.is_empty() || !self.client_fingerprint.is_empty();
+        let flags = [self.hit, self.aborted, self.tls, has_shown];
+        out.push(flags.iter().rev().fold(0, |all, flag| all << 1 | u8::from(*flag)));
         match self.client {
             None => out.push(0),
             Some(IpAddr::V4(address)) => {
@@ -83,7 +94,7 @@ impl Record<'_> {
                 out.extend_from_slice(&address.octets());
             }
         }
-        for text in [
+        let of_request = [
             self.method,
             self.authority,
             self.target,
@@ -92,8 +103,15 @@ impl Record<'_> {
             self.referer,
             self.origin,
             self.site,
+        ];
+        let of_shown = [
             self.client_name,
-        ] {
+            self.client_subject,
+            self.client_issuer,
+            self.client_serial,
+            self.client_fingerprint,
+        ];
+        for text in of_request.into_iter().chain(of_shown.into_iter().filter(|_| has_shown)) {
             let text = cut(text);
             out.extend_from_slice(&(text.len() as u16).to_le_bytes());
             out.extend_from_slice(text.as_bytes());
@@ -128,20 +146,28 @@ pub fn decode<'a>(input: &mut &'a [u8]) -> Option<Record<'a>> {
         16 => Some(IpAddr::from(<[u8; 16]>::try_from(take(input, 16)?).ok()?)),
         _ => None,
     };
-    let mut text = || {
+    let mut text = |is_there: bool| {
+        if !is_there {
+            return Some("");
+        }
         let len = usize::from(short(input)?);
         std::str::from_utf8(take(input, len)?).ok()
     };
+    let has_shown = flags & 8 != 0;
     Some(Record {
-        method: text()?,
-        authority: text()?,
-        target: text()?,
-        version: text()?,
-        user_agent: text()?,
-        referer: text()?,
-        origin: text()?,
-        site: text()?,
-        client_name: text()?,
+        method: text(true)?,
+        authority: text(true)?,
+        target: text(true)?,
+        version: text(true)?,
+        user_agent: text(true)?,
+        referer: text(true)?,
+        origin: text(true)?,
+        site: text(true)?,
+        client_name: text(has_shown)?,
+        client_subject: text(has_shown)?,
+        client_issuer: text(has_shown)?,
+        client_serial: text(has_shown)?,
+        client_fingerprint: text(has_shown)?,
         time,
         first_byte_us,
         total_us,
@@ -195,6 +221,10 @@ pub(crate) fn sample() -> Record<'static> {
         origin: "a",
         site: "",
         client_name: "",
+        client_subject: "",
+        client_issuer: "",
+        client_serial: "",
+        client_fingerprint: "",
     }
 }
 
@@ -207,7 +237,12 @@ mod tests {
         let mut bytes = Vec::new();
         let first = sample();
         let second = Record { client: None, aborted: true, ..sample() };
-        let third = Record { client: Some("2001:db8::1".parse().unwrap()), ..sample() };
+        let third = Record {
+            client_name: "anna.example",
+            client_fingerprint: "00ff",
+            client: Some("2001:db8::1".parse().unwrap()),
+            ..sample()
+        };
         for record in [&first, &second, &third] {
             record.encode(&mut bytes);
         }

@@ -1,7 +1,8 @@
 //! Whether a request may go on, by who asks and what was asked for before: blocks,
-//! `[[rate_limit]]`, `[maintenance]`, `[[access]]` and `[[token]]`.
+//! `[[rate_limit]]`, `client_ca`, `[maintenance]`, `[[access]]` and `[[token]]`.
 
 use crate::access;
+use crate::certificates;
 use crate::client::Client;
 use crate::doors;
 use crate::exchange::Request;
@@ -47,6 +48,13 @@ impl Admission {
 pub(super) async fn admit(worker: &Worker, site: &SiteRef, request: &mut Request) -> Admission {
     let mut admission = limit(worker, site, request);
     if admission.refusal.is_some() || request.nesting.is_some() {
+        return admission;
+    }
+    if site.client_auth.is_some()
+        && let Err(refusal) = certificates::admit(site, &worker.snapshot().sites, &request.client)
+    {
+        worker.stats.requests_without_certificate.increment();
+        admission.refusal = Some(refusal);
         return admission;
     }
     if site.maintenance.is_on() || !site.access.is_empty() {

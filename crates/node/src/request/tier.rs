@@ -36,7 +36,10 @@ pub(super) fn is_peer_of(site: &SiteRef, client: &Client) -> bool {
     let cache = &site.settings.cache;
     let is_at = |ip| cache.peers.iter().any(|network| network.contains(ip));
     client.address.is_some_and(|address| is_at(address.ip()))
-        || client
-            .certificate_names()
-            .any(|name| cache.peer_names.iter().any(|pattern| pattern.covers(name)))
+        || client.certificate_for(Some(site)).is_some_and(|shown| {
+            shown
+                .names
+                .iter()
+                .any(|name| cache.peer_names.iter().any(|pattern| pattern.covers(name)))
+        })
 }

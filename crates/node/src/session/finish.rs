@@ -1,6 +1,7 @@
 //! What is counted and logged of a request when its response is over.
 
 use super::tunnel::Moved;
+use crate::certificates::Shown;
 use crate::client::Client;
 use crate::exchange::Facts;
 use crate::log::Record;
@@ -10,16 +11,19 @@ use crate::transcript::{Message, Side, Tag, Transcript};
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::{RequestHead, ResponseHead, Version};
+use freshet_net::tls::client_auth::ClientCertificate;
 use std::rc::Rc;
 use std::time::Instant;
 
 /// Facts of one request, gathered while it is served.
 pub(super) struct Sent {
-    /// Method, authority, target, user agent, referer and the name in the client's certificate, one
-    /// after another: the head itself goes to the machine, which may change it.
+    /// Method, authority, target, user agent and referer, one after another: the head itself goes to
+    /// the machine, which may change it.
     text: String,
-    ends: [usize; 6],
+    ends: [usize; 5],
     client: Option<std::net::IpAddr>,
+    /// The certificate the client showed.
+    shown: Option<Rc<Shown>>,
     tls: bool,
     version: Version,
     /// The request's number.
@@ -68,11 +72,9 @@ impl Sent {
         }
         let user_agent = head.fields.get_str("user-agent").unwrap_or("");
         let referer = head.fields.get_str("referer").unwrap_or("");
-        let client_name = client.certificate_names().next().unwrap_or("");
-        let parts =
-            [head.method.as_str(), &head.authority, &head.target, user_agent, referer, client_name];
+        let parts = [head.method.as_str(), &head.authority, &head.target, user_agent, referer];
         let mut text = String::with_capacity(parts.iter().map(|part| part.len()).sum());
-        let mut ends = [0; 6];
+        let mut ends = [0; 5];
         for (end, part) in ends.iter_mut().zip(parts) {
             text.push_str(part);
             *end = text.len();
@@ -81,6 +83,7 @@ impl Sent {
             text,
             ends,
             client: client.address.map(|address| address.ip()),
+            shown: client.shown.clone(),
             tls: client.tls.is_some(),
             version: head.version,
             id,
@@ -175,6 +178,9 @@ impl Sent {
                 }
             });
         }
+        let site = facts.site.as_deref();
+        let shown = self.shown.as_ref().and_then(|shown| shown.proved_to(site));
+        let proved = |part: fn(&ClientCertificate) -> &str| shown.map_or("", part);
         let part = |index: usize| {
             let start = if index == 0 { 0 } else { self.ends[index - 1] };
             &self.text[start..self.ends[index]]
@@ -200,7 +206,11 @@ impl Sent {
             referer: part(4),
             origin: facts.origin.as_deref().unwrap_or(""),
             site: facts.site.as_ref().map_or("", |site| site.name.as_str()),
-            client_name: part(5),
+            client_name: proved(ClientCertificate::name),
+            client_subject: proved(|one| &one.subject),
+            client_issuer: proved(|one| &one.issuer),
+            client_serial: proved(|one| &one.serial),
+            client_fingerprint: proved(|one| &one.fingerprint),
         });
     }
 }

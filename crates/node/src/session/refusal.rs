@@ -6,6 +6,7 @@ use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::RequestHead;
 use freshet_http::reason::Reason;
+use freshet_net::tls::client_auth::ClientCertificate;
 use freshet_wire::h1::request::RequestError;
 
 /// A refusal: what its client is told, and what counters and the log say of it.
@@ -63,6 +64,7 @@ impl Refusal {
         } else {
             stats.requests_refused.increment();
         }
+        let shown = client.certificate_for(None);
         let field = |name: &str| head.and_then(|head| head.fields.get_str(name)).unwrap_or("");
         worker.log(&Record {
             time: UnixMillis::now(),
@@ -83,9 +85,10 @@ impl Refusal {
             version: head.map_or("", |head| head.version.as_str()),
             user_agent: field("user-agent"),
             referer: field("referer"),
-            client_name: client.certificate_names().next().unwrap_or(""),
+            client_name: shown.map_or("", ClientCertificate::name),
             origin: "",
             site: "",
+            ..Record::default()
         });
     }
 }

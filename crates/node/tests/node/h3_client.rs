@@ -78,14 +78,31 @@ impl H3Client {
         authority: &Authority,
         change: impl FnOnce(&mut TransportConfig),
     ) -> Self {
-        let tls = authority.client(&["h3"]);
+        Self::begin(from, to, authority.client(&["h3"]), "example.test", change).await
+    }
+
+    /// The same of a client that asks for a name, and proves what `tls` says.
+    pub(crate) async fn connect_as(
+        to: SocketAddr,
+        tls: Arc<rustls::ClientConfig>,
+        name: &str,
+    ) -> Self {
+        Self::begin([127, 0, 0, 1], to, tls, name, |_| {}).await
+    }
+
+    async fn begin(
+        from: [u8; 4],
+        to: SocketAddr,
+        tls: Arc<rustls::ClientConfig>,
+        name: &str,
+        change: impl FnOnce(&mut TransportConfig),
+    ) -> Self {
         let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
         let mut transport = TransportConfig::default();
         change(&mut transport);
         config.transport_config(Arc::new(transport));
         let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, true, None);
-        let (handle, connection) =
-            endpoint.connect(Instant::now(), config, to, "example.test").unwrap();
+        let (handle, connection) = endpoint.connect(Instant::now(), config, to, name).unwrap();
         let mut client = Self {
             socket: UdpSocket::bind(SocketAddr::from((from, 0))).await.unwrap(),
             to,
@@ -163,6 +180,12 @@ impl H3Client {
 
     pub(crate) async fn get(&mut self, target: &str) -> Answer {
         let stream = self.ask("GET", target, &[], None);
+        self.answer(stream).await
+    }
+
+    /// The same of another host than the tests'.
+    pub(crate) async fn get_of(&mut self, host: &str, target: &str) -> Answer {
+        let stream = self.open(Dir::Bi, &head_of(host, "GET", target, &[]), true);
         self.answer(stream).await
     }
 
@@ -301,12 +324,12 @@ impl H3Client {
 
 /// A HEADERS frame of a request.
 pub(crate) fn head(method: &str, target: &str, fields: &[(&str, &str)]) -> Vec<u8> {
-    let pseudo = [
-        (":method", method),
-        (":scheme", "https"),
-        (":authority", "example.test"),
-        (":path", target),
-    ];
+    head_of(crate::client::HOST, method, target, fields)
+}
+
+fn head_of(host: &str, method: &str, target: &str, fields: &[(&str, &str)]) -> Vec<u8> {
+    let pseudo =
+        [(":method", method), (":scheme", "https"), (":authority", host), (":path", target)];
     fields_frame(&[&pseudo[..], fields].concat())
 }
 

@@ -5,6 +5,7 @@
 
 mod authority;
 mod client;
+mod client_certificates;
 mod codings;
 mod collapse;
 mod compression;

@@ -2,11 +2,12 @@
 
 use crate::authority::{Authority, secure};
 use crate::client::Client;
-use crate::harness::{Setup, TestNode, pattern, run};
+use crate::harness::{Setup, TestNode, pattern, run, run_within};
 use crate::origin::{Origin, fresh, response};
 use freshet_net::stream::Stream;
 use rustls::ClientConfig;
 use std::sync::Arc;
+use std::time::Duration;
 
 fn encrypted(origin: &Origin, certificates: &str) -> Setup {
     let mut setup = Setup::of(origin);
@@ -138,6 +139,48 @@ fn a_session_is_resumed_and_counted() {
             node.counted("tls_handshakes", resumed + 1).await;
             assert_eq!(node.count("tls_resumed"), resumed);
         }
+    });
+}
+
+#[test]
+fn a_session_is_resumed_at_another_node_that_has_the_key() {
+    // Files are looked at once a second, and a machine may have other things to do.
+    run_within(Duration::from_secs(300), async {
+        let authority = Authority::new();
+        let certificate = authority.issue("a", &["example.test"]);
+        let origin = Origin::serve(|_| fresh("x"));
+        let key = |seed: u8| (seed..seed + 48).collect::<Vec<_>>();
+        let (shared, alone) = (authority.path("shared"), authority.path("alone"));
+        std::fs::write(&shared, key(1)).unwrap();
+        std::fs::write(&alone, key(100)).unwrap();
+        let start = |file: &std::path::Path| {
+            let keys = format!("[tls]\nticket_keys = [\"{}\"]", file.display());
+            encrypted(&origin, &certificate).and(&keys).start()
+        };
+        let (one, two, other) = (start(&shared), start(&shared), start(&alone));
+        let config = authority.client(&["http/1.1"]);
+        // A client offers the newest ticket it has.
+        let visit = async |node: &TestNode| {
+            let mut client = Client::over(connect(node, &config).await);
+            assert_eq!(client.get("/a").await.text(), "x");
+            node.count("tls_resumed")
+        };
+        assert_eq!((visit(&one).await, visit(&two).await, visit(&one).await), (0, 1, 1));
+        assert_eq!(visit(&other).await, 0, "it has other keys");
+        // Its file is rewritten: what the others sealed opens there, by itself.
+        std::fs::write(&alone, [key(100), key(1)].concat()).unwrap();
+        visit(&one).await;
+        while visit(&other).await == 0 {
+            visit(&one).await;
+        }
+        // A broken file leaves the keys as they are.
+        std::fs::write(&alone, "broken").unwrap();
+        let next = (*other.node.snapshot().settings).clone();
+        let error = other.node.reload(next).unwrap_err().to_string();
+        assert!(error.contains("are no keys"), "{error}");
+        let before = other.count("tls_resumed");
+        visit(&one).await;
+        assert_eq!(visit(&other).await, before + 1);
     });
 }
 

@@ -21,6 +21,7 @@ mod standard_convert;
 mod tcp;
 mod text;
 pub(crate) mod throttle;
+mod tls;
 pub(crate) mod var;
 mod vtc;
 
@@ -113,6 +114,7 @@ pub(crate) const MODULES: &[Module] = &[
     tcp::MODULE,
     text::MODULE,
     throttle::MODULE,
+    tls::MODULE,
     proxy::UNIX,
     var::MODULE,
     vtc::MODULE,

@@ -2,7 +2,7 @@
 
 use super::{Function, Module, fault, function, function_in};
 use crate::program::{Text, Value};
-use crate::runtime::{Event, Result, Run, UnixPeer};
+use crate::runtime::{CertificateFacts, Event, Result, Run, UnixPeer};
 use crate::types::States;
 
 pub(super) const MODULE: Module =
@@ -11,7 +11,7 @@ pub(super) const MODULE: Module =
 pub(super) const UNIX: Module =
     Module { name: "unix", classes: &[], functions: UNIX_FUNCTIONS, is_test: false };
 
-const ANY: States = States::CLIENT.and(States::BACKEND);
+pub(super) const ANY: States = States::CLIENT.and(States::BACKEND);
 
 const FUNCTIONS: &[Function] = &[
     function_in(ANY, "STRING alpn()", alpn),
@@ -55,7 +55,7 @@ fn is_ssl(run: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
     Ok(Value::Bool(run.view.session.tls.is_some()))
 }
 
-fn has_certificate(run: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
+pub(super) fn has_certificate(run: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
     let tls = run.view.session.tls.as_ref();
     Ok(Value::Bool(tls.is_some_and(|tls| tls.client_certificate.is_some())))
 }
@@ -71,7 +71,17 @@ fn version(run: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
 }
 
 fn client_name(run: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
-    let known = run.view.session.tls.as_ref().and_then(|tls| tls.client_certificate.clone());
+    certificate_text(run, |shown| &shown.common_name)
+}
+
+/// What the client's certificate says, where it has one.
+pub(super) fn certificate_text(
+    run: &mut Run<'_>,
+    part: fn(&CertificateFacts) -> &String,
+) -> Result<Value> {
+    let tls = run.view.session.tls.as_ref();
+    let known =
+        tls.and_then(|tls| tls.client_certificate.as_ref()).map(|shown| part(shown).clone());
     text(run, known)
 }
 

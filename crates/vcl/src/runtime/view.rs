@@ -42,8 +42,25 @@ pub struct TlsFacts {
     pub authority: String,
     /// Application protocol.
     pub alpn: String,
-    /// Common name of the client's certificate.
-    pub client_certificate: Option<String>,
+    /// The client's certificate, where it proves something.
+    pub client_certificate: Option<CertificateFacts>,
+}
+
+/// What a client's certificate says.
+#[derive(Clone, Debug, Default)]
+pub struct CertificateFacts {
+    /// Common name of whom it is for.
+    pub common_name: String,
+    /// First of its DNS names and URIs.
+    pub name: String,
+    /// Whom it is for (RFC 4514).
+    pub subject: String,
+    /// Who signed it.
+    pub issuer: String,
+    /// Serial number, in hexadecimal digits.
+    pub serial: String,
+    /// SHA-256, in hexadecimal digits.
+    pub fingerprint: String,
 }
 
 /// Who is behind a Unix socket.

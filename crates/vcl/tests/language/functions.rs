@@ -1,7 +1,7 @@
 //! Every function of every module.
 
 use crate::scene::{Scene, after, compile, shown, shown_in};
-use freshet_vcl::{Outcome, Purge, State};
+use freshet_vcl::{CertificateFacts, Outcome, Purge, State};
 
 const ALL: &str = "import std; import str; import blob; import header; import cookie; import var; \
                    import directors; import vsthrottle; import proxy; import unix; import vtc; \
@@ -369,12 +369,24 @@ fn ends_of_connections_are_told() {
         cipher: "AES".into(),
         authority: "a.example".into(),
         alpn: "h2".into(),
-        client_certificate: Some("me".into()),
+        client_certificate: Some(CertificateFacts {
+            common_name: "me".into(),
+            name: "me.example".into(),
+            subject: "CN=me".into(),
+            issuer: "CN=us".into(),
+            serial: "0a".into(),
+            fingerprint: "ff".into(),
+        }),
     });
     let expression = "proxy.alpn() + proxy.authority() + proxy.is_ssl() + proxy.ssl_version() + \
                       proxy.ssl_cipher() + proxy.client_cert_cn()";
     let found = shown_in(State::Recv, ALL, expression, &mut scene);
     assert_eq!(found, "h2a.exampletrueTLSv1.3AESme");
+    let expression = "tls.client_name() + tls.client_subject() + tls.client_issuer() + \
+                      tls.client_serial() + tls.client_fingerprint() + tls.client_verified()";
+    let found = shown_in(State::Recv, "import tls;", expression, &mut scene);
+    assert_eq!(found, "me.exampleCN=meCN=us0afftrue");
+    assert_eq!(shown("import tls;", expression), "false");
 }
 
 #[test]

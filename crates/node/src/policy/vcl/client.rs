@@ -6,6 +6,7 @@ use super::{FAILED, VclPolicy, fetch::FetchState, seconds, span};
 use crate::client::Client;
 use crate::policy::{ClientTask, FetchKind, Hit, Miss, Pass, Pipe, Purge, Recv};
 use crate::shares::Loan;
+use crate::site::Site;
 use crate::transcript::Tag;
 use freshet_cache::{KeyBuilder, Object};
 use freshet_content::chain::accepts_gzip;
@@ -14,7 +15,8 @@ use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_http::reason::Reason;
 use freshet_vcl::variables::Variable;
 use freshet_vcl::{
-    ClientKnobs, Delivery, FetchKnobs, ObjectView, Outcome, Session, State, Task, TlsFacts, View,
+    CertificateFacts, ClientKnobs, Delivery, FetchKnobs, ObjectView, Outcome, Session, State, Task,
+    TlsFacts, View,
 };
 use std::io::Write as _;
 use std::sync::Arc;
@@ -71,7 +73,7 @@ impl ClientState {
             other: None,
             knobs,
             task: Task::new(),
-            session: session(&task.client, policy),
+            session: session(&task.client, &task.site, policy),
             parts: Vec::new(),
             failed: false,
             was_hit: false,
@@ -140,9 +142,11 @@ impl ClientState {
 }
 
 /// Facts of a connection.
-fn session(client: &Client, policy: &VclPolicy) -> Session {
+fn session(client: &Client, site: &Site, policy: &VclPolicy) -> Session {
     let program = policy.policy.program();
-    let tls = client.tls.as_ref().filter(|_| program.modules.contains(&"proxy"));
+    let asks = program.modules.contains(&"proxy") || program.modules.contains(&"tls");
+    let tls = client.tls.as_ref().filter(|_| asks);
+    let shown = client.certificate_for(Some(site)).filter(|_| asks);
     let named = program.reads(Variable::LocalSocket);
     let reads_endpoint = program.reads(Variable::LocalEndpoint);
     let tls = tls.map(|tls| TlsFacts {
@@ -150,7 +154,14 @@ fn session(client: &Client, policy: &VclPolicy) -> Session {
         cipher: tls.suite.to_owned(),
         authority: tls.sni.as_deref().unwrap_or("").to_owned(),
         alpn: tls.alpn.as_deref().map(String::from_utf8_lossy).unwrap_or_default().into_owned(),
-        client_certificate: None,
+        client_certificate: shown.map(|shown| CertificateFacts {
+            common_name: shown.common_name.to_string(),
+            name: shown.name().to_owned(),
+            subject: shown.subject.to_string(),
+            issuer: shown.issuer.to_string(),
+            serial: shown.serial.to_string(),
+            fingerprint: shown.fingerprint.to_string(),
+        }),
     });
     Session {
         xid: client.id,

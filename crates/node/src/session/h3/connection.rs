@@ -232,14 +232,15 @@ impl Session {
             local.set_ip(asked);
         }
         let prefixes = worker.snapshot().settings.limits.network;
-        let client = Client {
+        let mut client = Client {
             id,
             address: Some(remote),
             peer_address: Some(remote),
             local_address: Some(local),
             socket_address: Some(local),
             path: None,
-            tls,
+            tls: None,
+            shown: None,
             network: Network::of(Some(remote.ip()), prefixes),
             listener: self.port.name.clone(),
             alt_svc: None,
@@ -248,6 +249,7 @@ impl Session {
             timeouts: Timeouts::default(),
             end: Cell::default(),
         };
+        client.note_handshake(tls, self.port.verifies_clients);
         client.note_opened();
         match worker::admit(worker, &client) {
             Ok(held) => self.held = held,

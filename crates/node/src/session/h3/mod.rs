@@ -63,6 +63,8 @@ pub(crate) struct QuicPort {
     pub(crate) udp: UdpPort,
     /// Certificates, and the protocol.
     pub(crate) tls: Arc<ServerConfig>,
+    /// Whether certificates of clients are verified there.
+    pub(crate) verifies_clients: bool,
     /// Which worker's it is.
     pub(crate) steering: Steering,
     /// What all workers' ports share.
@@ -84,6 +86,7 @@ struct Port {
     name: Arc<str>,
     udp: UdpPort,
     tls: Arc<ServerConfig>,
+    verifies_clients: bool,
     sorting: RefCell<Sorting<u64>>,
     connections: RefCell<HashMap<u64, Rc<Handle>>>,
     workers: Arc<[Sender<Passed>]>,
@@ -97,8 +100,8 @@ struct Port {
 
 /// Serves a port for as long as the worker runs; new connections as long as it does not drain.
 pub(crate) async fn serve_port(worker: Rc<Worker>, port: QuicPort) {
-    let QuicPort { name, udp, tls, steering, secrets, mut passed, workers, elder, before, heirs } =
-        port;
+    let QuicPort { name, udp, tls, verifies_clients, steering, secrets, mut passed, .. } = port;
+    let QuicPort { workers, elder, before, heirs, .. } = port;
     let mut sorting = Sorting::new(steering, secrets);
     if before > 0 {
         sorting.follow(before);
@@ -108,6 +111,7 @@ pub(crate) async fn serve_port(worker: Rc<Worker>, port: QuicPort) {
         name,
         udp,
         tls,
+        verifies_clients,
         sorting: RefCell::new(sorting),
         connections: RefCell::default(),
         workers,

@@ -1,0 +1,253 @@
+//! Sites that want certificates of their clients, over each protocol.
+
+use crate::authority::{Authority, secure};
+use crate::client::Client;
+use crate::h3_client::H3Client;
+use crate::harness::{Setup, TestNode, run, until};
+use crate::origin::{Origin, Request, fresh};
+use freshet_config::Document;
+use freshet_config::settings::Settings;
+use freshet_net::tls::client::{ClientOptions, Identity, client_config};
+use rustls::ClientConfig;
+use std::sync::Arc;
+
+/// A node with sites `closed.test`, `half.test` and `open.test`, of which the first wants certificates
+/// of an authority, and the second may have them.
+struct World {
+    server: Authority,
+    clients: Authority,
+    origin: Origin,
+}
+
+impl World {
+    fn new() -> Self {
+        let (server, clients) = (Authority::new(), Authority::new());
+        for name in ["anna", "stranger"] {
+            let issuer = if name == "anna" { &clients } else { &server };
+            issuer.issue(name, &[&format!("{name}.example")]);
+        }
+        Self { server, clients, origin: Origin::serve(|_: &Request| fresh("inside")) }
+    }
+
+    fn setup(&self, more: &str) -> Setup {
+        let site = |name: &str, more: &str| {
+            let url = self.origin.url();
+            format!("[[site]]\nhosts = [\"{name}\"]\n{more}[[site.origin]]\nurl = \"{url}\"\n")
+        };
+        let ca = format!("client_ca = \"{}\"\n", self.clients.path("ca.pem").display());
+        let optional = format!("{ca}client_certificates = \"optional\"\n");
+        let mut setup = Setup::of(&self.origin);
+        setup.origins = String::new();
+        setup.listen.push_str("tls = true\n[[listen]]\naddress = \"127.0.0.1:0\"\n");
+        let names = ["closed.test", "half.test", "open.test", "example.test"];
+        setup
+            .and(&self.server.issue("node", &names))
+            .and(more)
+            .and(&site("closed.test", &ca))
+            .and(&site("half.test", &optional))
+            .and(&site("open.test", ""))
+    }
+
+    fn client(&self, who: &str, alpn: &str) -> Arc<ClientConfig> {
+        let issuer = if who == "anna" { &self.clients } else { &self.server };
+        let identity = (!who.is_empty()).then(|| Identity {
+            certificate: issuer.path(&format!("{who}.pem")),
+            key: issuer.path(&format!("{who}.key")),
+        });
+        let alpn = vec![alpn.as_bytes().to_vec()];
+        let ca = Some(self.server.path("ca.pem"));
+        client_config(&ClientOptions { ca, identity, alpn, ..ClientOptions::default() }).unwrap()
+    }
+}
+
+/// The status of a request for a host, over a connection for a name.
+async fn ask(node: &TestNode, config: &Arc<ClientConfig>, name: &str, host: &str) -> u16 {
+    let stream = secure(node.address(), config, name).await.unwrap();
+    if stream.alpn() == Some(b"h2") {
+        let mut client = crate::h2::over(stream, h2::client::Builder::new()).await;
+        let asked = http::Request::get(format!("https://{host}/")).body(()).unwrap();
+        std::future::poll_fn(|cx| client.poll_ready(cx)).await.unwrap();
+        return client.send_request(asked, true).unwrap().0.await.unwrap().status().as_u16();
+    }
+    let mut client = Client::over(stream);
+    client.send(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")).await;
+    client.answer("GET").await.status
+}
+
+#[test]
+fn a_site_lets_in_whom_its_authority_has_signed() {
+    run(async {
+        let world = World::new();
+        let node = world.setup("").start();
+        for alpn in ["http/1.1", "h2"] {
+            for (who, closed, half, open) in
+                [("anna", 200, 200, 200), ("", 403, 200, 200), ("stranger", 403, 403, 200)]
+            {
+                // Once more with a session that is resumed.
+                let config = world.client(who, alpn);
+                for _ in 0..2 {
+                    assert_eq!(ask(&node, &config, "closed.test", "closed.test").await, closed);
+                    assert_eq!(ask(&node, &config, "half.test", "half.test").await, half);
+                    assert_eq!(ask(&node, &config, "open.test", "open.test").await, open);
+                }
+            }
+        }
+        assert!(node.count("tls_resumed") > 0);
+        assert_eq!(node.count("requests_without_certificate"), 12);
+        // In the clear nobody shows anything.
+        let clear = node.node.socket_addresses()[1];
+        for (host, status) in [("closed.test", 403), ("half.test", 200), ("open.test", 200)] {
+            let mut client = Client::connect(clear).await;
+            client.send(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")).await;
+            assert_eq!(client.answer("GET").await.status, status, "{host}");
+        }
+    });
+}
+
+#[test]
+fn a_connection_for_another_site_is_misdirected() {
+    run(async {
+        let world = World::new();
+        let node = world.setup("").start();
+        for alpn in ["http/1.1", "h2"] {
+            let config = world.client("anna", alpn);
+            for (name, host, status) in [
+                ("open.test", "closed.test", 421),
+                ("open.test", "half.test", 421),
+                ("half.test", "closed.test", 421),
+                ("closed.test", "half.test", 421),
+                // Of no site.
+                ("example.test", "closed.test", 421),
+                // The other way round there is nothing to prove.
+                ("closed.test", "open.test", 200),
+            ] {
+                assert_eq!(ask(&node, &config, name, host).await, status, "{name} {host}");
+            }
+        }
+        assert_eq!(world.origin.count(), 1);
+    });
+}
+
+#[test]
+fn over_quic_it_is_the_same() {
+    run(async {
+        let world = World::new();
+        let node = world.setup("").start();
+        for (who, name, host, status) in [
+            ("anna", "closed.test", "closed.test", 200),
+            ("", "closed.test", "closed.test", 403),
+            ("stranger", "closed.test", "closed.test", 403),
+            ("", "half.test", "half.test", 200),
+            ("anna", "open.test", "closed.test", 421),
+            ("anna", "closed.test", "open.test", 200),
+        ] {
+            let config = world.client(who, "h3");
+            let mut client = H3Client::connect_as(node.address(), config, name).await;
+            let answer = client.get_of(host, "/").await;
+            assert_eq!(answer.status, status, "{who} {name} {host}");
+        }
+    });
+}
+
+#[test]
+fn logs_and_policies_know_what_was_proved() {
+    run(async {
+        let world = World::new();
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let table = format!("[log]\naccess = \"{}\"\n", log.path().display());
+        let node = world.setup(&table).start();
+        for (who, name) in
+            [("anna", "closed.test"), ("stranger", "half.test"), ("anna", "open.test")]
+        {
+            ask(&node, &world.client(who, "http/1.1"), name, name).await;
+        }
+        let text = || std::fs::read_to_string(log.path()).unwrap();
+        until(|| text().lines().count() == 3).await;
+        let text = text();
+        let lines: Vec<_> = text.lines().collect();
+        let anna = lines.iter().find(|line| line.contains("\"host\":\"closed.test\"")).unwrap();
+        for part in [
+            "\"client_name\":\"anna.example\"",
+            "\"client_subject\":\"CN=anna\"",
+            "\"client_issuer\":\"CN=Test authority\"",
+            "\"client_serial\":\"",
+            "\"client_fingerprint\":\"",
+        ] {
+            assert!(anna.contains(part), "{part}: {anna}");
+        }
+        assert_eq!(text.matches("client_").count(), 5, "{text}");
+        assert!(text.contains("\"reason\":\"certificate-wrong\""), "{text}");
+        // A policy of a site of its own.
+        let folder = tempfile::tempdir().unwrap();
+        let policy = folder.path().join("policy.vcl");
+        let backend = crate::vcl::backend("origin", &world.origin);
+        let program = "import tls; sub vcl_deliver { set resp.http.Who = tls.client_subject(); \
+                       set resp.http.Ok = tls.client_verified(); }";
+        std::fs::write(&policy, format!("vcl 4.1;\n{backend}{program}")).unwrap();
+        let mut setup = Setup::of(&world.origin);
+        setup.origins = String::new();
+        let ca = world.clients.path("ca.pem");
+        setup.listen = format!(
+            "vcl = \"{}\"\nclient_ca = \"{}\"\nclient_certificates = \"optional\"\n{}tls = true\n",
+            policy.display(),
+            ca.display(),
+            setup.listen
+        );
+        let node = setup.and(&world.server.issue("node", &["example.test"])).start();
+        for (who, is, ok) in [("anna", "CN=anna", "true"), ("", "", "false")] {
+            let config = world.client(who, "http/1.1");
+            let stream = secure(node.address(), &config, "example.test").await.unwrap();
+            let answer = Client::over(stream).get("/").await;
+            assert_eq!((answer.field("who"), answer.field("ok")), (Some(is), Some(ok)));
+        }
+    });
+}
+
+#[test]
+fn a_reload_changes_whom_a_site_lets_in_on_open_connections_too() {
+    run(async {
+        let world = World::new();
+        let setup = world.setup("");
+        let node = setup.start();
+        let config = world.client("anna", "http/1.1");
+        let stream = secure(node.address(), &config, "closed.test").await.unwrap();
+        let mut client = Client::over(stream);
+        let request = "GET / HTTP/1.1\r\nHost: closed.test\r\n\r\n";
+        client.send(request).await;
+        assert_eq!(client.answer("GET").await.status, 200);
+        // Another authority under the same name.
+        let ca = world.clients.path("ca.pem");
+        let before = std::fs::read(&ca).unwrap();
+        std::fs::copy(world.server.path("ca.pem"), &ca).unwrap();
+        node.node.reload(setup.settings()).unwrap();
+        while {
+            client.send(request).await;
+            client.answer("GET").await.status == 200
+        } {}
+        std::fs::write(&ca, "nonsense").unwrap();
+        // A site that cannot be made stays as it was, and the log says so.
+        node.node.reload(setup.settings()).unwrap();
+        client.send(request).await;
+        assert_eq!(client.answer("GET").await.status, 403);
+        std::fs::write(&ca, before).unwrap();
+        node.node.reload(setup.settings()).unwrap();
+        while {
+            client.send(request).await;
+            client.answer("GET").await.status == 403
+        } {}
+    });
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let base = "[[origin]]\nurl = \"http://a\"\n";
+    let tls = "[[listen]]\naddress = \"127.0.0.1:0\"\ntls = true\n";
+    let clear = Document::parse(&format!("client_ca = \"a\"\n{base}")).unwrap();
+    let wrong = Settings::from_document(&clear).unwrap_err();
+    assert!(wrong[0].message.contains("no [[listen]] has `tls = true`"), "{wrong:?}");
+    let missing = Document::parse(&format!("client_ca = \"/none\"\n{tls}{base}")).unwrap();
+    let settings = Settings::from_document(&missing).unwrap();
+    let wrong = freshet_node::snapshot::Draft::new(settings, None).err().unwrap();
+    assert!(wrong[0].message.starts_with("client_ca: /none: No such file"), "{wrong:?}");
+    assert!(wrong[0].place.span().is_some());
+}
