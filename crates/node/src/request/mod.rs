@@ -140,6 +140,7 @@ pub(crate) async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
         hold: None,
         lost: 0,
         original,
+        is_refused,
         is_behind: false,
     };
     machine.meet_child().await;
@@ -210,6 +211,8 @@ struct Machine<'a> {
     lost: u32,
     /// The request as it came, where it may be a page's that has includes.
     original: Option<Box<RequestHead>>,
+    /// Whether it was refused before its policy was asked.
+    is_refused: bool,
     /// Whether it comes from a cache that has carried out a purge that this node has not: what is
     /// kept here is too old for it, and so is what another's fetch brings.
     is_behind: bool,

@@ -35,7 +35,10 @@ impl Machine<'_> {
         let most = self.task.site.settings.limits.restarts_max;
         match policy.synth(&mut self.task, &mut page) {
             Deliver::Deliver => {}
-            Deliver::Restart if self.task.restarts <= most => return State::Restart(said),
+            // What was refused stays so, whatever is made of its page.
+            Deliver::Restart if self.task.restarts <= most && !self.is_refused => {
+                return State::Restart(said);
+            }
             // It was asked for this page because it has begun too often already.
             Deliver::Restart => {}
             Deliver::Synth(status, reason) => page = Synthetic::page(status, reason),

@@ -3,6 +3,7 @@
 use crate::client::{Answer, Client, get, get_with, request};
 use crate::harness::{Setup, TestNode, proxied, run};
 use crate::origin::{Origin, Request, fresh, response};
+use crate::vcl::governed_with;
 use tempfile::TempDir;
 
 /// `password`, by `htpasswd -nbB`.
@@ -177,4 +178,16 @@ fn what_cannot_be_read_is_refused_with_its_file() {
         let wrong = freshet_node::snapshot::Draft::new(settings, None).err().unwrap();
         assert!(wrong.iter().any(|mistake| mistake.message.contains(says)), "{rules}: {wrong:?}");
     }
+}
+
+#[test]
+fn a_policy_cannot_begin_again_what_was_refused() {
+    run(async {
+        let origin = Origin::serve(|_: &Request| fresh("inside"));
+        let rules = "[[access]]\npath = \"/admin/\"\ndeny = [\"127.0.0.0/8\"]\n";
+        let policy = "sub vcl_synth { if (req.restarts == 0) { return (restart); } }";
+        let governed = governed_with(&origin, policy, rules);
+        assert_eq!(get(&governed.node, "/admin/").await.status, 403);
+        assert_eq!((get(&governed.node, "/").await.status, origin.count()), (200, 1));
+    });
 }
