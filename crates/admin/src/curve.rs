@@ -32,6 +32,8 @@ pub(crate) struct Curve {
     order: &'static str,
     /// How the node runs its queues, as the traffic has shown to be best.
     tactic: &'static str,
+    /// How it runs its disks, as the traffic has shown to be best, where there are some.
+    disk_tactic: Option<&'static str>,
     /// The same for the disks, where there are some: what would be answered from the present memory
     /// and disks of so many bytes together.
     disks: Option<CapacityCurve>,
@@ -107,6 +109,7 @@ pub(crate) async fn curve(
         requests_seen: learned.requests,
         order: "lru",
         tactic: learned.tactic,
+        disk_tactic: learned.disk_tactic,
         disks: learned.disks.map(CapacityCurve::from),
     }))
 }

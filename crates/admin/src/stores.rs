@@ -46,6 +46,8 @@ pub(crate) struct StoreView {
     life_left_days: Option<f64>,
     /// Records left out because the index was full and could not grow.
     index_dropped: u64,
+    /// Objects not written because nothing showed that they will be asked for again.
+    refused_unproven: u64,
     /// Objects not written because of the write budget.
     refused_budget: u64,
     /// Objects not written because too much waited or the disk was not healthy.
@@ -110,6 +112,7 @@ pub(crate) fn view(disk: &Disk) -> StoreView {
         pressure: stats.pressure,
         life_left_days: stats.life_left.map(|left| left.as_secs_f64() / 86_400.0),
         index_dropped: count(|counts| counts.index_dropped.value()),
+        refused_unproven: disk.counts.refused_unproven.value(),
         refused_budget: disk.counts.refused_budget.value(),
         refused_busy: disk.counts.refused_busy.value(),
         read_errors: count(|counts| counts.read_errors.value()),
@@ -160,6 +163,11 @@ impl StoreView {
             ),
             ("pressure", "Part of the write budget that the last day used.", self.pressure),
             ("index_dropped", "Records that a full index left out.", self.index_dropped as f64),
+            (
+                "refused_unproven",
+                "Objects nothing showed to be asked for again.",
+                self.refused_unproven as f64,
+            ),
             ("refused_budget", "Objects above the write budget.", self.refused_budget as f64),
             ("refused_busy", "Objects the disk could not keep up with.", self.refused_busy as f64),
             ("read_errors", "Reads that failed.", self.read_errors as f64),

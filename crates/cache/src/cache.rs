@@ -15,9 +15,11 @@ use crate::purge_log::{self, PurgeLog};
 use crate::shard::{SHARDS, Shard, shard_of};
 use freshet_base::counter::SharedCounter;
 use freshet_store::Arena;
+use freshet_store::disk::tactic::Chosen;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 /// What an operator may set.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +35,10 @@ pub struct Settings {
     pub object_bytes_max: Option<u64>,
     /// Bytes of the disks beneath, 0 without any: a second curve says what more of them would do.
     pub disk_bytes: u64,
+    /// How long what goes to a disk lives at least.
+    pub disk_lifetime_min: Duration,
+    /// How the disks are run: it is chosen by what the requests show.
+    pub disk_tactic: Chosen,
 }
 
 impl Default for Settings {
@@ -42,6 +48,8 @@ impl Default for Settings {
             waiters_max: 100_000,
             object_bytes_max: None,
             disk_bytes: 0,
+            disk_lifetime_min: Duration::ZERO,
+            disk_tactic: Chosen::default(),
         }
     }
 }

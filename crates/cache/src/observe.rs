@@ -18,6 +18,8 @@ use std::sync::atomic::Ordering::Relaxed;
 pub struct Learned {
     /// The name of the tactic the queues are run by.
     pub tactic: &'static str,
+    /// The name of the tactic the disks are run by, where there are disks.
+    pub disk_tactic: Option<&'static str>,
     /// The part of all keys the tactic was chosen by.
     pub tactic_sample_rate: f64,
     /// Requests for what is stored or could be, since the start.
@@ -90,7 +92,14 @@ impl Cache {
         let requests = shard.counters.storable_requests();
         let all = requests - std::mem::replace(&mut shard.requests_shown, requests);
         drop(shard);
-        let better = monitor.observe(&object.demand(point), all, now);
+        let demand = object.demand(point);
+        let better = monitor.observe(&demand, all, now);
+        let lives = object.with_head(|head| head.freshness.lifetime);
+        if lives >= self.settings.disk_lifetime_min
+            && let Some(better) = monitor.observe_for_disks(&demand)
+        {
+            self.settings.disk_tactic.set(better);
+        }
         self.sample_below.store(monitor.sample_below(), Relaxed);
         drop(monitor);
         if let Some(tactic) = better {
@@ -110,6 +119,7 @@ impl Cache {
         };
         Learned {
             tactic: tactic.name,
+            disk_tactic: monitor.disks.as_ref().map(|_| self.settings.disk_tactic.tactic().name),
             tactic_sample_rate: monitor.tuner.sample_rate(),
             requests,
             memory: LearnedCurve::new(&monitor.curve, capacity, memory_bytes, 0),

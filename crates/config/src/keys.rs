@@ -101,8 +101,9 @@ const FIRST: &[Key] = &[
     key(
         "store[].keep_used",
         Kind::Bool,
-        "false",
-        "Whether content that was used is written again when its turn to be overwritten comes.",
+        "true",
+        "Whether content that was used is written again when its turn to be overwritten comes, as far \
+         as the write budget has room.",
     ),
     key(
         "store[].class",

@@ -159,6 +159,8 @@ impl Node {
                 object_bytes_max: Some(settings.site.cache.object_bytes_max),
                 objective: settings.site.cache.objective,
                 disk_bytes: disks.as_ref().map_or(0, |disks| disks.log_bytes()),
+                disk_lifetime_min: settings.site.store_ttl_min,
+                disk_tactic: disks.as_ref().map(|disks| disks.chosen_tactic()).unwrap_or_default(),
                 ..freshet_cache::Settings::default()
             },
         )?;

@@ -10,9 +10,11 @@ pub(crate) mod monitor;
 mod queue;
 pub mod shadow;
 pub mod tactic;
+pub mod tiers;
 pub mod tuner;
 
 pub use curve::{Curve, CurvePoint};
 pub use shadow::{Demand, Shadow};
 pub use tactic::{Objective, TACTICS, Tactic};
+pub use tiers::{DiskTuner, Tiers};
 pub use tuner::Tuner;

@@ -3,20 +3,24 @@
 use super::curve::Curve;
 use super::shadow::Demand;
 use super::tactic::{Objective, Tactic};
+use super::tiers::DiskTuner;
 use super::tuner::Tuner;
 use freshet_base::clock::UnixMillis;
+use freshet_store::disk::tactic::Tactic as DiskTactic;
 
 /// Requests looked at in one second. Each costs about a microsecond in eight shadows and the
 /// curve, so this is half a percent of one core; where there are more, fewer keys are looked at.
 const OBSERVED_PER_SECOND_MAX: u32 = 5_000;
 
 /// Memory behind each object of the largest sample, and one of the smallest and the largest
-/// sample. Shadows take some 1.2 KB for it and a curve 100 bytes, 2 % of the memory of the cache.
+/// sample. Shadows take some 1.2 KB for it, those of disks 500 bytes and a curve 100: 3 % of the memory
+/// of the cache.
 const MEMORY_PER_OBJECT: u64 = 64 << 10;
 const OBJECTS_MIN: u64 = 256;
 const OBJECTS_MAX: u64 = 16_384;
 const SHADOWS_BYTES: u64 = 1_200;
 const CURVE_BYTES: u64 = 100;
+const DISK_SHADOWS_BYTES: u64 = 500;
 
 /// The curve reaches to so many times the capacity.
 const REACH: u64 = 16;
@@ -33,6 +37,8 @@ pub(crate) struct Monitor {
     pub(crate) curve: Curve,
     /// That of memory and disks, where there are disks.
     pub(crate) disk_curve: Option<Curve>,
+    /// How disks are run best, where there are disks.
+    pub(crate) disks: Option<DiskTuner>,
     capacity_bytes: u64,
     objects_max: usize,
     second: u64,
@@ -50,6 +56,7 @@ impl Monitor {
                 let reach = disk_bytes.saturating_mul(DISK_REACH).saturating_add(capacity_bytes);
                 Curve::new(objects_max, reach)
             }),
+            disks: (disk_bytes > 0).then(|| DiskTuner::new(objective, disk_bytes, objects_max)),
             capacity_bytes,
             objects_max,
             second: 0,
@@ -65,8 +72,9 @@ impl Monitor {
 
     /// Bytes it takes at most.
     pub(crate) fn bytes_max(&self) -> u64 {
-        let curves = 1 + u64::from(self.disk_curve.is_some());
-        self.objects_max as u64 * (SHADOWS_BYTES + curves * CURVE_BYTES)
+        let disks = u64::from(self.disk_curve.is_some());
+        let each = SHADOWS_BYTES + CURVE_BYTES + disks * (CURVE_BYTES + DISK_SHADOWS_BYTES);
+        self.objects_max as u64 * each
     }
 
     /// Shows a request of the sample, and how many requests there were since the last one, this one
@@ -85,10 +93,17 @@ impl Monitor {
         self.tuner.observe(request, self.capacity_bytes)
     }
 
+    /// The same of what may go to a disk: the tactic to run disks by from now on, where there is a
+    /// better one.
+    pub(crate) fn observe_for_disks(&mut self, request: &Demand) -> Option<DiskTactic> {
+        self.disks.as_mut()?.observe(request, self.tuner.tactic(), self.capacity_bytes)
+    }
+
     /// Keys whose point is below are in a sample.
     pub(crate) fn sample_below(&self) -> u64 {
-        let disks = self.disk_curve.as_ref().map_or(0, Curve::sample_below);
-        self.tuner.sample_below().max(self.curve.sample_below()).max(disks)
+        let curve = self.disk_curve.as_ref().map_or(0, Curve::sample_below);
+        let disks = self.disks.as_ref().map_or(0, DiskTuner::sample_below);
+        self.tuner.sample_below().max(self.curve.sample_below()).max(curve).max(disks)
     }
 
     fn curves(&mut self) -> impl Iterator<Item = &mut Curve> {
@@ -104,6 +119,10 @@ impl Monitor {
                 let below = self.sample_below();
                 if self.tuner.sample_below() == below {
                     self.tuner.halve_sample();
+                } else if let Some(disks) =
+                    self.disks.as_mut().filter(|one| one.sample_below() == below)
+                {
+                    disks.halve_sample();
                 } else if let Some(curve) = self.curves().find(|one| one.sample_below() == below) {
                     curve.halve_sample();
                 }
@@ -112,6 +131,7 @@ impl Monitor {
         }
         if self.in_second < OBSERVED_PER_SECOND_MAX / 4 {
             self.tuner.grow_sample();
+            self.disks.iter_mut().for_each(DiskTuner::grow_sample);
             self.curves().for_each(Curve::grow_sample);
         }
         (self.second, self.in_second) = (second, 1);
@@ -149,7 +169,7 @@ mod tests {
     #[test]
     fn small_caches_have_small_samples() {
         let bytes_max = |capacity| Monitor::new(Objective::Bytes, capacity, 1 << 50).bytes_max();
-        assert!(bytes_max(16 << 20) * 45 < 16 << 20);
+        assert!(bytes_max(16 << 20) * 33 < 16 << 20);
         assert!(bytes_max(1 << 40) < 32 << 20);
     }
 }

@@ -8,7 +8,7 @@ use super::fifo::{Busy, Resident, S3Fifo, Usage};
 use super::tactic::{Objective, Tactic};
 use hashbrown::HashTable;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// A request for an object that could be stored.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -38,6 +38,8 @@ struct Name {
     bytes: AtomicU64,
     objective: Objective,
     usage: Usage,
+    /// Hits since it came.
+    hits: AtomicU32,
 }
 
 impl Shadow {
@@ -49,18 +51,25 @@ impl Shadow {
     /// Requests an object from a cache of `capacity_bytes`; whether it was there. It is afterwards,
     /// unless it is larger than the cache.
     pub fn request(&mut self, request: &Demand, capacity_bytes: u64) -> bool {
+        self.hits(request, capacity_bytes).is_some()
+    }
+
+    /// The same; how often it was hit since it came, this time included, where it was there.
+    pub(crate) fn hits(&mut self, request: &Demand, capacity_bytes: u64) -> Option<u64> {
         let same = |name: &Arc<Name>| name.fingerprint == request.fingerprint;
         if let Some(name) = self.index.find(request.fingerprint, same) {
             name.usage.touch();
+            let hits = name.hits.load(Relaxed).saturating_add(1);
+            name.hits.store(hits, Relaxed);
             if name.bytes.swap(request.bytes, Relaxed) != request.bytes {
                 let name = Arc::clone(name);
                 self.queues.recount(&name);
                 self.make_room(0, capacity_bytes);
             }
-            return true;
+            return Some(hits.into());
         }
         if request.bytes > capacity_bytes {
-            return false;
+            return None;
         }
         self.make_room(request.bytes, capacity_bytes);
         let name = Arc::new(Name {
@@ -69,10 +78,11 @@ impl Shadow {
             bytes: AtomicU64::new(request.bytes),
             objective: request.objective,
             usage: Usage::default(),
+            hits: AtomicU32::new(0),
         });
         self.queues.push(&name);
         self.index.insert_unique(request.fingerprint, name, |name| name.fingerprint);
-        false
+        None
     }
 
     /// Runs the queues in another way from now on.

@@ -10,4 +10,5 @@ mod observe;
 mod purge;
 mod stress;
 mod ticket;
+mod tiers;
 mod variants;

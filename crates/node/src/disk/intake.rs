@@ -24,9 +24,13 @@ pub(super) struct Intake {
 }
 
 impl Intake {
-    /// What would be written of a response; `None` where it is for other keepers only, or with a
+    /// What would be written of a response, which is one that is fetched or one that is used; `None` where it is for other keepers only, or with a
     /// lifetime too short or a head too long.
-    pub(super) fn new(disks: &Arc<Disks>, candidate: &Candidate<'_>) -> Option<Self> {
+    pub(super) fn new(
+        disks: &Arc<Disks>,
+        candidate: &Candidate<'_>,
+        is_fetch: bool,
+    ) -> Option<Self> {
         let &Candidate { site, key, head, variation, tags, request, born, .. } = candidate;
         let fresh = &head.freshness;
         if head.partial || fresh.lifetime < site.settings.store_ttl_min {
@@ -34,7 +38,7 @@ impl Intake {
         }
         let class = class_of(candidate).ok()?;
         let wish = Wish { class, bytes: None, lifetime: fresh.lifetime };
-        let was_seen = disks.note_fetch(key.hash());
+        let was_seen = is_fetch && disks.note_fetch(key.hash());
         let variant = meta::variant(variation, head.scheme_bound);
         let description =
             Description { variant, tags: tags.into(), ..describe(key, head, request, born) };
@@ -151,8 +155,8 @@ pub(super) fn offer_used(disks: &Arc<Disks>, used: &Used<'_>) {
         born,
         storage: &Storage::Configured,
     };
-    if let Some(intake) =
-        Intake::new(disks, &candidate).filter(|_| object.is_indexed() && !disks.disks().is_empty())
+    if let Some(intake) = Intake::new(disks, &candidate, false)
+        .filter(|_| object.is_indexed() && !disks.disks().is_empty())
     {
         Box::new(intake).whole(object);
     }

@@ -15,7 +15,7 @@ pub(crate) struct DiskKeeper(pub(crate) Arc<Disks>);
 
 impl Keeper for DiskKeeper {
     fn admit(&self, candidate: &Candidate<'_>) -> Option<Box<dyn Admission>> {
-        Intake::new(&self.0, candidate).map(|intake| Box::new(intake) as Box<dyn Admission>)
+        Intake::new(&self.0, candidate, true).map(|intake| Box::new(intake) as Box<dyn Admission>)
     }
 
     fn used(&self, used: &Used<'_>) {

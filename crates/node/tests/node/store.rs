@@ -133,13 +133,13 @@ fn hot_bytes(seed: u64) -> u64 {
     seed + if seed.is_multiple_of(5) { 1_500_000 } else { 30_000 }
 }
 
-/// A disk of 48 MiB behind twice as much memory.
+/// A disk of 48 MiB behind memory that has room for all there is.
 fn wrapped(path: &std::path::Path, keeps: bool, origin: &Origin) -> Setup {
     let store = format!(
         "[[store]]\npath = \"{}\"\nsize = \"48MiB\"\nkeep_used = {keeps}\ndrive_writes = \"1000\"\n",
         path.display()
     );
-    Setup { memory: "96MiB", ..Setup::of(origin).and(&store) }
+    Setup { memory: "256MiB", ..Setup::of(origin).and(&store) }
 }
 
 fn drain(node: &TestNode) {
@@ -163,14 +163,24 @@ fn what_memory_serves_is_on_the_disk_however_often_the_log_wraps() {
             let node = wrapped(&path, keeps, &origin).start();
             let mut client = Client::to(&node).await;
             for seed in 0..1000 {
-                assert_eq!(client.get(&format!("/cold/{seed}")).await.body.len(), 150_000);
+                // Often enough to be written where what is stored has to go for it.
+                for _ in 0..3 {
+                    assert_eq!(client.get(&format!("/cold/{seed}")).await.body.len(), 150_000);
+                }
                 if u64::is_multiple_of(seed, 10) {
+                    let before = node.count("disk_hits");
                     for seed in 0..HOT {
                         client.get(&format!("/hot/{seed}")).await;
                     }
+                    assert_eq!(node.count("disk_hits"), before, "memory has what is used");
+                    // So that the disk is never too busy to take what comes.
+                    drain(&node);
                 }
             }
-            assert_eq!(node.count("disk_hits"), 0, "memory has what is used");
+            let disks = node.node.shared.disks.clone().unwrap();
+            let volume = disks.disks()[0].volume().unwrap();
+            let reclaimed = volume.counts().segments_reclaimed.value();
+            assert!(reclaimed > volume.stats().segments.into(), "{reclaimed} segments");
             // What the last writes cost is written again at its next use, until there is nothing left to write.
             let mut before = None;
             while before.replace(written(&node)) != Some(written(&node)) {

@@ -8,7 +8,7 @@
 use super::codec::mix;
 use super::geometry::Geometry;
 use super::limits::CHECKPOINT_EVERY;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,8 +22,12 @@ const ALL_UP_TO: f64 = 0.5;
 const USED_UP_TO: f64 = 0.8;
 /// The part of the budget that is left to the journal and to the heads of segments.
 const BOOKKEEPING_PART: f64 = 0.02;
-/// Fingerprints of what was seen: 4 MiB.
-const SEEN_SLOTS: usize = 1 << 20;
+/// Fetches that are remembered for each object there is room for. With one, half of what comes back
+/// is not known any more where much comes once; with four, more is written and little more is hit.
+const SEEN_PER_OBJECT: u64 = 2;
+/// Bounds of what is remembered: 2 MiB, and 512 MiB.
+const SEEN_MIN: u64 = 1 << 20;
+const SEEN_MAX: u64 = 1 << 28;
 /// A drive is made for its daily writes over this long.
 const WARRANTY_DAYS: f64 = 5.0 * 365.0;
 
@@ -165,20 +169,24 @@ impl Budget {
 
 /// Which resources were fetched lately: a fingerprint each, overwritten by others in time.
 #[derive(Debug)]
-pub struct Seen(Box<[AtomicU32]>);
-
-impl Default for Seen {
-    fn default() -> Self {
-        Self((0..SEEN_SLOTS).map(|_| AtomicU32::new(0)).collect())
-    }
-}
+pub struct Seen(Box<[AtomicU16]>);
 
 impl Seen {
+    /// Of disks with room for so many objects.
+    pub fn of_disks(objects: u64) -> Self {
+        Self::with_slots(objects.saturating_mul(SEEN_PER_OBJECT).clamp(SEEN_MIN, SEEN_MAX))
+    }
+
+    /// With so many fingerprints.
+    pub fn with_slots(slots: u64) -> Self {
+        Self((0..slots.max(1)).map(|_| AtomicU16::new(0)).collect())
+    }
+
     /// Notes a resource; whether it had been noted.
     pub fn note(&self, key: u128) -> bool {
         let hash = mix(key as u64);
-        let Some(slot) = self.0.get(hash as usize % SEEN_SLOTS) else { return false };
-        let print = (hash >> 32) as u32 | 1;
+        let Some(slot) = self.0.get(hash as usize % self.0.len()) else { return false };
+        let print = (hash >> 48) as u16 | 1;
         slot.swap(print, Relaxed) == print
     }
 }
@@ -292,7 +300,7 @@ mod tests {
 
     #[test]
     fn what_is_fetched_again_is_known() {
-        let seen = Seen::default();
+        let seen = Seen::with_slots(1000);
         assert!(!seen.note(5 << 64 | 7));
         assert!(seen.note(5 << 64 | 7));
         assert!(!seen.note(8));

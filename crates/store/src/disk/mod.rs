@@ -16,6 +16,7 @@
 //! | `read`, `part`, `volume` | what all may ask of a disk |
 //! | [`recovery`] | making and opening a volume |
 //! | [`ring`] | the kernel's queue for I/O, one for each thread |
+//! | [`tactic`], [`shadow`] | what is let in and kept, and what that would be worth |
 //! | `drive`, `health`, `pace`, `set`, [`budget`] | disks that come and go, placement, endurance |
 
 pub mod bench;
@@ -46,10 +47,12 @@ mod renewal;
 pub mod ring;
 mod segment;
 mod set;
+pub mod shadow;
 pub mod simulation;
 mod stream;
 pub mod superblock;
 mod table;
+pub mod tactic;
 mod takes;
 #[cfg(test)]
 mod tests;

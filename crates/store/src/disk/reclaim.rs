@@ -10,13 +10,11 @@ use super::purges::Verdict;
 use super::record::{Bad, Kind, RecordHead, chunk_hash, key_hash};
 use super::segment::{Entry, TRAILER_BYTES, footer_bytes, parse_footer, parse_trailer};
 use super::table::{SegmentInfo, SegmentState};
+use super::tactic::{Held, kept};
 use super::volume::Volume;
 use super::writer::{Stream, Writer};
 use crate::error::DiskError;
 use std::sync::Arc;
-
-/// At most this part of a segment is kept: the rest of the log has to move on.
-const KEPT_PART: u64 = 4;
 
 /// Reads the footer of a sealed segment; `None` where there is none of this opening.
 pub(crate) fn read_footer(
@@ -48,7 +46,10 @@ impl Writer {
         let geometry = *volume.geometry();
         let Some((segment, SegmentInfo { seq, state, .. })) = ({
             let books = volume.books();
-            books.table.victim().map(|segment| (segment, books.table.get(segment)))
+            books
+                .table
+                .victim(&volume.common.tactic())
+                .map(|segment| (segment, books.table.get(segment)))
         }) else {
             return Ok(false);
         };
@@ -102,29 +103,74 @@ impl Writer {
         self.budget.as_ref().is_none_or(|budget| budget.admits(now_ms, 0, bytes, used))
     }
 
-    /// Writes again what was used since it was written, as far as it is good and not too much.
+    /// Writes again what was used since it was written, as far as it is good and not too much. Of a
+    /// long object all or nothing: without one of its chunks the others are of no use.
     fn keep_used(&mut self, segment: u32, entries: &[Entry]) -> Result<(), DiskError> {
         let volume = Arc::clone(&self.volume);
         let geometry = *volume.geometry();
         let unit = u64::from(geometry.unit_bytes);
         let base = geometry.segment_at(segment) / unit;
-        let mut room = geometry.segment_bytes / KEPT_PART;
-        for entry in entries {
-            let at = base + u64::from(entry.units_at);
-            let bytes = u64::from(entry.units) * unit;
-            let used = volume.index().at(entry.hash, at).is_some_and(|slot| slot.uses() > 0);
-            if !used || bytes > room || !self.has_room_to_keep(bytes) || !self.may_keep(bytes) {
-                continue;
-            }
-            let Some((head, payload)) = read_record(&volume, at * unit, bytes, entry) else {
+        let groups = by_object(&volume, base, entries);
+        let held: Vec<Held> = groups.iter().map(|group| group.held(unit)).collect();
+        for at in kept(&held, volume.common.tactic().kept_bytes_max(geometry.segment_bytes)) {
+            let (Some(group), Some(Held { bytes, .. })) = (groups.get(at), held.get(at)) else {
                 continue;
             };
-            room -= bytes;
-            volume.forget(entry.hash, at);
-            self.append(Stream::Kept, head, &[&payload])?;
+            if !self.has_room_to_keep(*bytes) || !self.may_keep(*bytes) {
+                continue;
+            }
+            for entry in &group.entries {
+                let (at, bytes) = (base + u64::from(entry.units_at), u64::from(entry.units) * unit);
+                let Some((head, payload)) = read_record(&volume, at * unit, bytes, entry) else {
+                    continue;
+                };
+                volume.forget(entry.hash, at);
+                self.append(Stream::Kept, head, &[&payload])?;
+            }
         }
         self.drain()
     }
+}
+
+/// What a segment has of one object: a record, or chunks that lie one after another.
+#[derive(Debug, Default)]
+struct Group {
+    entries: Vec<Entry>,
+    /// Of its chunk that was used most.
+    uses: u64,
+}
+
+impl Group {
+    fn held(&self, unit_bytes: u64) -> Held {
+        let units = self.entries.iter().map(|entry| u64::from(entry.units));
+        Held { bytes: units.sum::<u64>() * unit_bytes, uses: self.uses }
+    }
+}
+
+/// What the index leads to of a segment, by object.
+fn by_object(volume: &Volume, base: u64, entries: &[Entry]) -> Vec<Group> {
+    let unit = u64::from(volume.geometry().unit_bytes);
+    let mut groups: Vec<Group> = Vec::new();
+    // The last chunk that was looked at, and how many came after it.
+    let mut chunk: Option<RecordHead> = None;
+    for entry in entries {
+        let at = base + u64::from(entry.units_at);
+        let Some(slot) = volume.index().at(entry.hash, at) else { continue };
+        let is_chunk = entry.kind == KIND_CHUNK;
+        let goes_on = chunk.as_ref().is_some_and(|last| match is_chunk {
+            true => chunk_hash(last.object, last.chunk + 1) == entry.hash,
+            false => key_hash(last.key) == entry.hash,
+        });
+        if goes_on && let (Some(last), Some(group)) = (&mut chunk, groups.last_mut()) {
+            last.chunk += 1;
+            group.entries.push(*entry);
+            group.uses = group.uses.max(slot.uses());
+            continue;
+        }
+        chunk = if is_chunk { read_head(volume, at * unit) } else { None };
+        groups.push(Group { entries: vec![*entry], uses: slot.uses() });
+    }
+    groups
 }
 
 /// Whether all of a segment can be read. What cannot be written after that is given up again.

@@ -16,6 +16,7 @@ use super::recovery::{self, Opened};
 use super::ring::Ring;
 use super::stream::ObjectStream;
 use super::superblock::{Superblock, Uuid, contents};
+use super::tactic::Chosen;
 use super::takes::Wish;
 use super::volume::{Common, Volume};
 use crate::body::{Body, Standing};
@@ -116,11 +117,12 @@ impl Disks {
         for opened in opened.iter_mut().flatten() {
             opened.last_mark = opened.volume.catch_up(opened.last_mark);
         }
+        let objects = disks.iter().map(|disk| disk.objects_planned()).sum();
         let this = Arc::new(Self {
             disks,
             common,
             secret: set.1,
-            seen: Seen::default(),
+            seen: Seen::of_disks(objects),
             threads: Mutex::default(),
         });
         for (number, (disk, opened)) in this.disks.iter().zip(opened).enumerate() {
@@ -146,6 +148,11 @@ impl Disks {
     /// The disks, in the order they were configured.
     pub fn disks(&self) -> &[Arc<Disk>] {
         &self.disks
+    }
+
+    /// How the disks are run, to be changed by who knows better.
+    pub fn chosen_tactic(&self) -> Chosen {
+        self.common.chosen.clone()
     }
 
     /// The number at which a fetch that begins now is born.

@@ -2,6 +2,10 @@
 
 use super::codec::{Put, Reader};
 use super::geometry::{Geometry, SEGMENT_ENTRY_BYTES};
+use super::tactic::Tactic;
+
+/// Segments that are free before one is opened for what is new.
+pub(crate) const FREE_WANTED: u32 = 2;
 
 /// What a segment is used for.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -29,6 +33,8 @@ pub(crate) struct SegmentInfo {
     pub(crate) live_units: u32,
     /// Below the number at which the fetch of any object in it began; 0 where that is not known.
     pub(crate) oldest_born: u64,
+    /// Whether it is of what was kept, and not of what was new.
+    pub(crate) is_kept: bool,
     /// Whether a part of it still failed when its turn came, in this process.
     pub(crate) is_bad: bool,
 }
@@ -36,8 +42,13 @@ pub(crate) struct SegmentInfo {
 impl SegmentInfo {
     /// Nothing was written yet since it was opened with this number.
     pub(crate) fn opened(seq: u64) -> Self {
-        let state = SegmentState::Open;
-        Self { state, seq, used_units: 0, live_units: 0, oldest_born: u64::MAX, is_bad: false }
+        Self { state: SegmentState::Open, seq, oldest_born: u64::MAX, ..Self::default() }
+    }
+
+    /// Whether less than a fifth of it is live.
+    fn is_dead(&self) -> bool {
+        self.state == SegmentState::Sealed
+            && u64::from(self.live_units) * 5 < u64::from(self.used_units)
     }
 
     /// Notes that an object is in it whose fetch began then.
@@ -80,16 +91,24 @@ impl SegmentTable {
         self.iter().find(|(_, info)| info.state == SegmentState::Free).map(|(at, _)| at)
     }
 
-    /// The segment to be freed next: one of which less than a fifth is live, or the oldest. One that was
-    /// given up may be good again.
-    pub(crate) fn victim(&self) -> Option<u32> {
+    /// Whether the next segment to be written costs nothing that is stored.
+    pub(crate) fn is_filling(&self) -> bool {
+        self.count(SegmentState::Free) > FREE_WANTED || self.iter().any(|(_, info)| info.is_dead())
+    }
+
+    /// The segment to be freed next: one of which less than a fifth is live, or the oldest, of what is
+    /// new or of what was kept as the tactic says. One that was given up may be good again.
+    pub(crate) fn victim(&self, tactic: &Tactic) -> Option<u32> {
         let of_state = |state| self.iter().filter(move |(_, info)| info.state == state);
         let sealed = || of_state(SegmentState::Sealed);
         let given_up = of_state(SegmentState::Retired).filter(|(_, info)| !info.is_bad);
         let dead = sealed()
-            .filter(|(_, info)| u64::from(info.live_units) * 5 < u64::from(info.used_units))
+            .filter(|(_, info)| info.is_dead())
             .min_by_key(|(_, info)| (info.live_units, info.seq));
-        let oldest = sealed().chain(given_up).min_by_key(|(_, info)| info.seq);
+        let new = sealed().filter(|(_, info)| !info.is_kept).count() as u64;
+        let frees_new = tactic.frees_new(new, self.segments.len() as u64);
+        let oldest =
+            sealed().chain(given_up).min_by_key(|(_, info)| (info.is_kept == frees_new, info.seq));
         dead.or(oldest).map(|(at, _)| at)
     }
 
@@ -130,6 +149,7 @@ impl SegmentTable {
                 SegmentState::Sealed => 2,
                 SegmentState::Retired => 3,
             });
+            out.put_u8(info.is_kept.into());
             out.resize(start + 8, 0);
             out.put_u64(info.seq);
             out.put_u32(info.used_units);
@@ -150,13 +170,15 @@ impl SegmentTable {
                 3 => SegmentState::Retired,
                 _ => return None,
             };
-            from.bytes(7)?;
+            let is_kept = from.u8()? == 1;
+            from.bytes(6)?;
             Some(SegmentInfo {
                 state,
                 seq: from.u64()?,
                 used_units: from.u32()?,
                 live_units: from.u32()?,
                 oldest_born: from.u64()?,
+                is_kept,
                 is_bad: false,
             })
         });

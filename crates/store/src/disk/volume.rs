@@ -18,6 +18,7 @@ use super::record::key_hash;
 use super::segment::Entry;
 use super::superblock::Superblock;
 use super::table::{SegmentInfo, SegmentState, SegmentTable};
+use super::tactic::{Chosen, Tactic};
 use crate::error::DiskError;
 use arc_swap::{ArcSwap, Guard};
 use freshet_base::counter::SharedCounter;
@@ -40,6 +41,8 @@ pub struct Common {
     pub sequence: Arc<Sequence>,
     /// Changes whenever something that was stored may have gone. Never 0.
     pub(crate) generation: Arc<AtomicU32>,
+    /// What decides what is let in and what is kept.
+    pub(crate) chosen: Chosen,
     /// Microseconds of the wall clock.
     pub now_us: fn() -> u64,
 }
@@ -52,8 +55,14 @@ impl Common {
             notes: Arc::default(),
             sequence: Arc::default(),
             generation: Arc::new(AtomicU32::new(1)),
+            chosen: Chosen::default(),
             now_us,
         }
+    }
+
+    /// How disks are run.
+    pub(crate) fn tactic(&self) -> Tactic {
+        self.chosen.tactic()
     }
 
     /// Milliseconds of the wall clock.
@@ -107,6 +116,8 @@ pub struct Volume {
     durable_journal: AtomicU64,
     is_gone: AtomicBool,
     is_suspect: AtomicBool,
+    /// Whether what is written now costs nothing that is stored.
+    is_filling: AtomicBool,
 }
 
 /// What changes together with the index.
@@ -198,6 +209,7 @@ impl Volume {
     ) -> Self {
         let seqs = books.table.iter().map(|(_, info)| AtomicU64::new(info.seq)).collect();
         let durable = books.journal.next();
+        let is_filling = AtomicBool::new(books.table.is_filling());
         Self {
             device,
             superblock,
@@ -209,6 +221,7 @@ impl Volume {
             durable_journal: AtomicU64::new(durable),
             is_gone: AtomicBool::new(false),
             is_suspect: AtomicBool::new(false),
+            is_filling,
         }
     }
 
@@ -241,6 +254,15 @@ impl Volume {
     /// What was counted.
     pub fn counts(&self) -> &VolumeCounts {
         &self.counts
+    }
+
+    /// Whether what is written now costs nothing that is stored.
+    pub(crate) fn is_filling(&self) -> bool {
+        self.is_filling.load(Relaxed)
+    }
+
+    pub(crate) fn set_filling(&self, is_filling: bool) {
+        self.is_filling.store(is_filling, Relaxed);
     }
 
     /// What it holds. Walks the table of segments.

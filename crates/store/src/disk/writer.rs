@@ -18,14 +18,11 @@ use super::limits::{
 use super::notes;
 use super::record::{Kind, RecordHead, place};
 use super::segment::{self, Entry, footer_bytes};
-use super::table::{SegmentInfo, SegmentState};
+use super::table::{FREE_WANTED, SegmentInfo, SegmentState};
 use super::volume::Volume;
 use crate::error::DiskError;
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// Segments that are free before one is opened for what is new.
-const FREE_WANTED: u32 = 2;
 
 /// Which of the open segments a record goes to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -415,7 +412,10 @@ impl Writer {
         let mut books = volume.books();
         let segment = books.table.free().ok_or(DiskError::Full)?;
         let seq = volume.common.next_seq();
-        books.table.change(segment, |info| *info = SegmentInfo::opened(seq));
+        let is_kept = stream == Stream::Kept;
+        let info = SegmentInfo { is_kept, ..SegmentInfo::opened(seq) };
+        books.table.change(segment, |slot| *slot = info);
+        volume.set_filling(books.table.is_filling());
         books.add_event(Event::Opened { segment, seq });
         books.written.metadata_bytes += BLOCK_BYTES;
         drop(books);

@@ -19,6 +19,7 @@ use super::device::Device;
 use super::file::FileDevice;
 use super::health::{Health, Levels};
 use super::intake::Description;
+use super::limits::OBJECT_BYTES_DEFAULT;
 use super::recovery::Opened;
 use super::stream::ObjectStream;
 use super::superblock::Uuid;
@@ -83,6 +84,8 @@ pub struct Disk {
 pub struct DiskCounts {
     /// Objects not written because too much waited already, or the disk was not healthy.
     pub refused_busy: SharedCounter,
+    /// Objects not written because nothing showed that they will be asked for again.
+    pub refused_unproven: SharedCounter,
     /// Objects not written because of the write budget.
     pub refused_budget: SharedCounter,
     /// Times the disk was left.
@@ -179,6 +182,11 @@ impl Disk {
         open.or(self.spec.bytes).or_else(length).unwrap_or(1)
     }
 
+    /// Objects of the configured length there is room for.
+    pub(super) fn objects_planned(&self) -> u64 {
+        self.log_bytes() / self.spec.object_bytes.unwrap_or(OBJECT_BYTES_DEFAULT).max(1)
+    }
+
     /// How it is.
     pub fn health(&self) -> Health {
         self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -209,9 +217,15 @@ impl Disk {
         self.budget.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether the write budget lets so many bytes in of an object that was used like this.
+    /// Whether the tactic and the write budget let so many bytes in of an object that was used like
+    /// this.
     pub(super) fn admits(&self, bytes: u64, shown: Use) -> bool {
         let Some(budget) = self.budget() else { return false };
+        let is_filling = self.volume().is_some_and(|volume| volume.is_filling());
+        if !self.common.tactic().admits(shown, is_filling) {
+            self.counts.refused_unproven.add(1);
+            return false;
+        }
         let waiting_bytes = self.queued_bytes.load(Relaxed);
         let admitted = budget.admits(self.common.now_ms(), waiting_bytes, bytes, shown);
         self.counts.refused_budget.add(u64::from(!admitted));

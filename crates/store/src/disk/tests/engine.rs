@@ -198,6 +198,31 @@ fn what_is_used_is_kept_when_its_segment_is_freed() {
 }
 
 #[test]
+fn what_is_used_outlives_what_is_not_though_the_log_goes_round_three_times() {
+    let mut world = World::new(16 << 20, 6, SMALL);
+    world.opened().writer.set_keeps(true);
+    // Of one record, and of several.
+    let used = |resource: u64| if resource < 40 { 20_000 } else { 200_000 };
+    for passing in 0..2400 {
+        if passing % 10 == 0 && passing < 450 {
+            world.insert(passing / 10, used(passing / 10), 0).expect("there is room");
+        }
+        world.insert(1000 + passing, 20_000, 0).expect("old segments are freed");
+        if passing % 200 == 0 {
+            world.opened().writer.drain().expect("the drive works");
+            for resource in 0..45 {
+                world.look(resource, true, (0, used(resource)));
+            }
+        }
+    }
+    world.opened().writer.drain().expect("the drive works");
+    let there = (0..45).filter(|one| world.look(*one, true, (0, used(*one)))).count();
+    assert!(there >= 43, "{there} of 45");
+    let written = world.opened().volume.stats().written;
+    assert!(written.reinserted_bytes < written.admitted_bytes / 4, "{written:?}");
+}
+
+#[test]
 fn purges_hold_over_a_restart() {
     let mut world = World::new(16 << 20, 5, SMALL);
     for resource in 0..20 {
