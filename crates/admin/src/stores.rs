@@ -131,7 +131,7 @@ pub(crate) fn view(disk: &Disk) -> StoreView {
 
 impl StoreView {
     /// What is measured of it, by name and meaning.
-    pub(crate) fn figures(&self) -> [(&'static str, &'static str, f64); 25] {
+    pub(crate) fn figures(&self) -> [(&'static str, &'static str, f64); 26] {
         let is = |health: &str| u8::from(self.health == health).into();
         [
             ("healthy", "Whether the disk is read and written.", is("healthy")),

@@ -437,7 +437,6 @@ pub(crate) fn load(world: &mut World, frames: u64, mut round: impl FnMut(&mut Wo
     }
     assert!(load.0.wait().unwrap().success(), "frames were lost in {rounds} rounds");
     assert!(rounds >= 2, "{rounds} rounds show nothing");
-    eprintln!("0 of {frames} lost in {rounds} rounds");
 }
 
 /// How many frames this program is to send, and to which address.
