@@ -44,7 +44,7 @@ enum What {
     Explain {
         /// The client's address.
         client: IpAddr,
-        /// What it asks for, as http://www.example/a.html.
+        /// What it asks for, as `http://www.example/a.html`.
         url: String,
         /// Configuration.
         #[arg(long, value_name = "FILE")]

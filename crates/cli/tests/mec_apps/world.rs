@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -27,7 +27,13 @@ pub(crate) fn missing() -> Option<String> {
         crate::skip::missing(program);
         return Some(format!("{program} is missing"));
     }
-    // As the runtime does it, without a container.
+    // Tests run side by side, and one place to try it is enough.
+    static WITHOUT_LIMITS: OnceLock<Option<String>> = OnceLock::new();
+    WITHOUT_LIMITS.get_or_init(without_limits).clone()
+}
+
+/// Why no limits can be set to containers, tried as their runtime does it.
+fn without_limits() -> Option<String> {
     let groups = if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
         "/sys/fs/cgroup"
     } else {
