@@ -156,7 +156,7 @@ impl fmt::Debug for Authorities {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ClientCertificate {
     chain: Vec<CertificateDer<'static>>,
-    /// DNS names, in lower case, and URIs (RFC 5280 §4.2.1.6), [`NAMES_MAX`] at most.
+    /// DNS names, in lower case, and URIs (RFC 5280 §4.2.1.6), `NAMES_MAX` at most.
     pub names: Box<[Box<str>]>,
     /// The common name of whom it is for, where there is one.
     pub common_name: Box<str>,
