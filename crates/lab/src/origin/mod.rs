@@ -265,6 +265,18 @@ mod tests {
     }
 
     #[test]
+    fn who_asks_for_figures_before_there_are_any_gets_the_first() {
+        use std::io::{BufRead, BufReader, Write};
+        let origin = Origin::start(Settings::default()).unwrap();
+        let mut client = std::net::TcpStream::connect(origin.address()).unwrap();
+        client.write_all(b"GET /figures HTTP/1.1\r\nHost: page\r\n\r\n").unwrap();
+        let mut lines = BufReader::new(client).lines().map(Result::unwrap);
+        assert_eq!(lines.next().unwrap(), "HTTP/1.1 200 OK");
+        origin.tell("{}");
+        assert!(lines.any(|line| line == "data: {}"));
+    }
+
+    #[test]
     fn the_default_is_the_window_of_the_study() {
         let schedule = Settings::default().schedule().unwrap();
         assert_eq!((schedule.segment_ms, schedule.window_segments), (6000, 60));

@@ -84,15 +84,12 @@ async fn serve(stream: TcpStream, state: Arc<State>, mut stopped: watch::Receive
     let stops = stopped.clone();
     let service = service_fn(|request: Request<Incoming>| {
         let (method, path) = (request.method(), request.uri().path());
-        let figures =
-            (method == Method::GET && path == FIGURES_PATH).then(|| state.figures.subscribe());
-        let response = match figures.filter(|figures| !figures.borrow().is_empty()) {
-            Some(figures) => events(figures, stops.clone()),
-            None => {
-                let response = state.respond(method, path, request.headers(), UnixMillis::now());
-                let counters = state.counters.clone();
-                response.map(|content| Answer::Pieces { content, counters })
-            }
+        let response = if method == Method::GET && path == FIGURES_PATH {
+            events(state.figures.subscribe(), stops.clone())
+        } else {
+            let response = state.respond(method, path, request.headers(), UnixMillis::now());
+            let counters = state.counters.clone();
+            response.map(|content| Answer::Pieces { content, counters })
         };
         std::future::ready(Ok::<_, Infallible>(response))
     });
@@ -116,14 +113,17 @@ async fn serve(stream: TcpStream, state: Arc<State>, mut stopped: watch::Receive
 /// Where the figures of a demonstration are.
 const FIGURES_PATH: &str = "/figures";
 
-/// Events as they come, until the client leaves or the origin stops.
+/// Events as they come, until the client leaves or the origin stops. Who asks before there are any waits for
+/// the first: a browser whose request for events is refused does not ask again (HTML §9.2.3).
 fn events(
     mut figures: watch::Receiver<Bytes>,
     mut stopped: watch::Receiver<bool>,
 ) -> Response<Answer> {
     // One that a slow client has not taken is not followed by others; then it gets the newest.
     let (sender, receiver) = mpsc::channel(1);
-    figures.mark_changed();
+    if !figures.borrow().is_empty() {
+        figures.mark_changed();
+    }
     tokio::spawn(async move {
         loop {
             tokio::select! {

@@ -89,6 +89,16 @@ function show(figures) {
   document.querySelector('#figures').hidden = false;
 }
 
-// They come from the origin through the node, as all else here does. Without a demonstration there are none.
-const news = new EventSource('/figures');
-news.addEventListener('message', ({ data }) => show(JSON.parse(data)));
+const AGAIN_MS = 2000;
+
+// They come from the origin through the node, as all else here does. Without a demonstration none come.
+function listen() {
+  const news = new EventSource('/figures');
+  news.addEventListener('message', ({ data }) => show(JSON.parse(data)));
+  // It asks again by itself after a connection that broke, but not after an answer other than 200.
+  news.addEventListener('error', () => {
+    if (news.readyState === EventSource.CLOSED) setTimeout(listen, AGAIN_MS);
+  });
+}
+
+listen();
