@@ -54,9 +54,13 @@ const GHOST_FLOOR_ENTRIES: usize = 64;
 /// under the lock to some milliseconds however many entries are in use.
 const STEPS_MAX: usize = 1 << 16;
 
-/// Entries measured again per insertion and per eviction. More than one, so that the list of what
-/// still grows is walked faster than it gets longer.
-const MEASURED_PER_CALL: usize = 4;
+/// Entries measured again per insertion. More than one, so that the list of what still grows is
+/// walked faster than it gets longer.
+const MEASURED_PER_INSERTION: usize = 4;
+
+/// Entries measured again per eviction: most of what grows at a time. What came together and grew
+/// since is else counted with nothing, and what is hot taken for all there is.
+const MEASURED_PER_EVICTION: usize = 64;
 
 /// What the queue needs of an entry.
 pub(crate) trait Resident {
@@ -256,7 +260,7 @@ impl<E: Resident> S3Fifo<E> {
         if entry.may_grow() {
             self.growing.push_back(Arc::downgrade(entry));
         }
-        self.measure();
+        self.measure(MEASURED_PER_INSERTION);
     }
 
     /// Forgets an entry that left the index otherwise than by eviction. O(1) amortised.
@@ -284,7 +288,7 @@ impl<E: Resident> S3Fifo<E> {
     /// is the busiest entry that may be chosen. `None` where there is no such entry within
     /// [`STEPS_MAX`] steps.
     pub(crate) fn evict(&mut self, patience: Busy) -> Option<Arc<E>> {
-        self.measure();
+        self.measure(MEASURED_PER_EVICTION);
         let (mut small_busy, mut main_busy) = (0, 0);
         for step in 0..STEPS_MAX {
             let sparing = step < STEPS_MAX / 2;
@@ -506,9 +510,9 @@ impl<E: Resident> S3Fifo<E> {
         }
     }
 
-    /// Counts again what a few of the growing entries hold.
-    fn measure(&mut self) {
-        for _ in 0..MEASURED_PER_CALL.min(self.growing.len()) {
+    /// Counts again what so many of the growing entries hold.
+    fn measure(&mut self, entries: usize) {
+        for _ in 0..entries.min(self.growing.len()) {
             let Some(entry) = self.growing.pop_front().and_then(|weak| weak.upgrade()) else {
                 continue;
             };
