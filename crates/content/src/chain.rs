@@ -5,7 +5,8 @@
 //! bounded size, however much they grow on the way, so that a small body that unpacks to a huge one
 //! streams like any other.
 
-use crate::coding::{Checker, Packer, Unpacker};
+use crate::coding::gzip::Gzip;
+use crate::coding::{Checker, Recode, packer, unpacker};
 use crate::esi::split::Splitter;
 use freshet_http::coding::Coding;
 use thiserror::Error;
@@ -102,12 +103,8 @@ pub struct Step {
 pub enum Stage {
     /// Bytes as they are, in pieces.
     Copy,
-    /// Puts a coding on.
-    Pack(Box<Packer>),
-    /// Takes a coding off.
-    Unpack(Box<Unpacker>),
-    /// Leaves a coding on and checks it.
-    Check(Box<Checker>),
+    /// Puts a coding on, takes one off, or checks one.
+    Code(Box<dyn Recode>),
     /// Takes a page apart.
     Split(Box<Splitter>),
     /// Makes of parts the page as it came.
@@ -117,17 +114,22 @@ pub enum Stage {
 impl Stage {
     /// Puts a coding on.
     pub fn pack(coding: Coding) -> Self {
-        Self::Pack(Box::new(Packer::new(coding)))
+        Self::Code(packer(coding))
+    }
+
+    /// Puts gzip on, as hard as this, 1 to 9.
+    pub fn gzip(level: u32) -> Self {
+        Self::Code(Box::new(Gzip::new(level)))
     }
 
     /// Takes a coding off.
     pub fn unpack(coding: Coding) -> Self {
-        Self::Unpack(Box::new(Unpacker::new(coding)))
+        Self::Code(unpacker(coding))
     }
 
     /// Leaves a coding on and checks it.
     pub fn check(coding: Coding) -> Self {
-        Self::Check(Box::new(Checker::new(coding)))
+        Self::Code(Box::new(Checker::new(coding)))
     }
 
     /// Takes some of `input` and appends what comes of it, some [`PIECE_BYTES`] at most. `is_last`
@@ -145,9 +147,7 @@ impl Stage {
                 let ended = is_last && piece.len() == input.len();
                 Ok(Step { consumed: piece.len(), ended, ..Step::default() })
             }
-            Self::Pack(stage) => stage.step(input, is_last, out),
-            Self::Unpack(stage) => stage.step(input, is_last, out),
-            Self::Check(stage) => stage.step(input, is_last, out),
+            Self::Code(stage) => stage.step(input, is_last, out),
             Self::Split(stage) => stage.step(input, is_last, out),
             Self::Join(stage) => stage.step(input, is_last, out),
         }
@@ -156,18 +156,16 @@ impl Stage {
     /// Whether there is something to come out though nothing goes in.
     fn has_pending(&self) -> bool {
         match self {
-            Self::Pack(stage) => stage.is_full(),
-            Self::Unpack(stage) => stage.is_full(),
-            Self::Check(stage) => stage.is_full(),
+            Self::Code(stage) => stage.is_full(),
             Self::Copy | Self::Split(_) | Self::Join(_) => false,
         }
     }
 
     fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), CodingError> {
         match self {
-            Self::Pack(stage) => stage.flush(out),
+            Self::Code(stage) => stage.flush(out),
             Self::Split(stage) => stage.flush(out),
-            Self::Copy | Self::Unpack(_) | Self::Check(_) | Self::Join(_) => Ok(()),
+            Self::Copy | Self::Join(_) => Ok(()),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Brotli (RFC 7932), a piece at a time.
 
+use super::{Recode, unpacked};
 use crate::chain::{CodingError, PIECE_BYTES, Step};
 use brotli::enc::StandardAlloc;
 use brotli::enc::encode::BrotliEncoderOperation as Operation;
@@ -17,7 +18,7 @@ const WINDOW_BITS: u32 = 19;
 const INVALID: CodingError = CodingError::Invalid(Coding::Brotli);
 
 /// Puts brotli on.
-pub struct Pack {
+pub(super) struct Pack {
     state: BrotliEncoderStateStruct<StandardAlloc>,
     /// Whether something went in since the last flush.
     is_dirty: bool,
@@ -32,12 +33,12 @@ impl Default for Pack {
     }
 }
 
-impl Pack {
-    pub(crate) fn is_full(&self) -> bool {
+impl Recode for Pack {
+    fn is_full(&self) -> bool {
         self.state.has_more_output()
     }
 
-    pub(crate) fn step(
+    fn step(
         &mut self,
         input: &[u8],
         is_last: bool,
@@ -52,7 +53,7 @@ impl Pack {
         Ok(Step { consumed, ended: is_last && self.state.is_finished(), ..Step::default() })
     }
 
-    pub(crate) fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), CodingError> {
+    fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), CodingError> {
         if !std::mem::take(&mut self.is_dirty) {
             return Ok(());
         }
@@ -63,7 +64,9 @@ impl Pack {
             }
         }
     }
+}
 
+impl Pack {
     fn run(
         &mut self,
         operation: Operation,
@@ -91,7 +94,7 @@ impl Pack {
 }
 
 /// Takes brotli off. The window a body may ask for is 16 MiB, the largest RFC 7932 has.
-pub struct Unpack {
+pub(super) struct Unpack {
     state: BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>,
     has_begun: bool,
     has_ended: bool,
@@ -106,12 +109,12 @@ impl Default for Unpack {
     }
 }
 
-impl Unpack {
-    pub(crate) fn is_full(&self) -> bool {
+impl Recode for Unpack {
+    fn is_full(&self) -> bool {
         self.is_full
     }
 
-    pub(crate) fn step(
+    fn step(
         &mut self,
         input: &[u8],
         is_last: bool,
@@ -144,12 +147,7 @@ impl Unpack {
                 return Err(INVALID);
             }
         }
-        if !is_last || consumed < input.len() || self.is_full {
-            return Ok(Step { consumed, ended: false, ..Step::default() });
-        }
-        match self.has_ended || !self.has_begun {
-            true => Ok(Step { consumed, ended: true, ..Step::default() }),
-            false => Err(CodingError::Cut(Coding::Brotli)),
-        }
+        let is_over = is_last && consumed == input.len() && !self.is_full;
+        unpacked(Coding::Brotli, consumed, is_over, self.has_ended || !self.has_begun)
     }
 }

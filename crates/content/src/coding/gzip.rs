@@ -1,5 +1,6 @@
 //! gzip (RFC 1952) around deflate (RFC 1951), a piece at a time.
 
+use super::Recode;
 use crate::chain::{CodingError, PIECE_BYTES, Step};
 use crc32fast::Hasher;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
@@ -53,8 +54,10 @@ impl Gzip {
             is_dirty: false,
         }
     }
+}
 
-    pub(crate) fn step(
+impl Recode for Gzip {
+    fn step(
         &mut self,
         input: &[u8],
         is_last: bool,
@@ -76,7 +79,7 @@ impl Gzip {
         Ok(Step { consumed, ended, ..Step::default() })
     }
 
-    pub(crate) fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), CodingError> {
+    fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), CodingError> {
         if std::mem::take(&mut self.is_dirty) {
             flush(&mut self.raw, FlushCompress::Sync, out)?;
         }
@@ -151,13 +154,12 @@ impl Default for Gunzip {
     }
 }
 
-impl Gunzip {
-    /// Whether more may come out without more going in.
-    pub(crate) fn is_full(&self) -> bool {
+impl Recode for Gunzip {
+    fn is_full(&self) -> bool {
         self.is_full
     }
 
-    pub(crate) fn step(
+    fn step(
         &mut self,
         input: &[u8],
         is_last: bool,
@@ -186,7 +188,9 @@ impl Gunzip {
         }
         Ok(Step { consumed, ended: false, ..Step::default() })
     }
+}
 
+impl Gunzip {
     fn inflate(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<usize, CodingError> {
         let (before, start) = (self.raw.total_in(), out.len());
         // As much as it holds, and no more than is asked for here.

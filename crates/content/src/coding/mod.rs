@@ -8,119 +8,80 @@ use crate::chain::{CodingError, Step};
 use freshet_http::coding::Coding;
 use gzip::{Gunzip, Gzip};
 
-/// Puts a coding on.
-#[allow(clippy::large_enum_variant, reason = "each is in a box of its stage")]
-pub enum Packer {
-    /// gzip.
-    Gzip(Gzip),
-    /// br.
-    Brotli(brotli::Pack),
-    /// zstd.
-    Zstd(zstd::Pack),
-}
-
-impl Packer {
-    /// Puts this coding on, as hard as pays where it is done once.
-    pub fn new(coding: Coding) -> Self {
-        match coding {
-            Coding::Gzip => Self::Gzip(Gzip::default()),
-            Coding::Brotli => Self::Brotli(brotli::Pack::default()),
-            Coding::Zstd => Self::Zstd(zstd::Pack::default()),
-        }
-    }
-
+/// Puts a coding on, or takes one off, a piece at a time.
+pub trait Recode: Send {
     /// Whether more may come out without more going in.
-    pub(crate) fn is_full(&self) -> bool {
-        match self {
-            Self::Gzip(_) => false,
-            Self::Brotli(pack) => pack.is_full(),
-            Self::Zstd(pack) => pack.is_full(),
-        }
+    fn is_full(&self) -> bool {
+        false
     }
 
-    pub(crate) fn step(
-        &mut self,
-        input: &[u8],
-        is_last: bool,
-        out: &mut Vec<u8>,
-    ) -> Result<Step, CodingError> {
-        match self {
-            Self::Gzip(pack) => pack.step(input, is_last, out),
-            Self::Brotli(pack) => pack.step(input, is_last, out),
-            Self::Zstd(pack) => pack.step(input, is_last, out),
-        }
-    }
+    /// Takes some of `input` and appends what comes of it, some [`crate::chain::PIECE_BYTES`] at most.
+    /// `is_last` says that nothing follows behind `input`.
+    ///
+    /// # Errors
+    /// [`CodingError`]: what came is not what it should be.
+    fn step(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>)
+    -> Result<Step, CodingError>;
 
-    pub(crate) fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), CodingError> {
-        match self {
-            Self::Gzip(pack) => pack.flush(out),
-            Self::Brotli(pack) => pack.flush(out),
-            Self::Zstd(pack) => pack.flush(out),
-        }
+    /// Lets out what is held back for the sake of density.
+    ///
+    /// # Errors
+    /// [`CodingError`].
+    fn flush(&mut self, _out: &mut Vec<u8>) -> Result<(), CodingError> {
+        Ok(())
     }
 }
 
-/// Takes a coding off.
-#[allow(clippy::large_enum_variant, reason = "each is in a box of its stage")]
-pub enum Unpacker {
-    /// gzip.
-    Gzip(Gunzip),
-    /// br.
-    Brotli(brotli::Unpack),
-    /// zstd.
-    Zstd(zstd::Unpack),
+/// Puts this coding on, as hard as pays where it is done once.
+pub(crate) fn packer(coding: Coding) -> Box<dyn Recode> {
+    match coding {
+        Coding::Gzip => Box::new(Gzip::default()),
+        Coding::Brotli => Box::new(brotli::Pack::default()),
+        Coding::Zstd => Box::new(zstd::Pack::default()),
+    }
 }
 
-impl Unpacker {
-    /// Takes this coding off.
-    pub fn new(coding: Coding) -> Self {
-        match coding {
-            Coding::Gzip => Self::Gzip(Gunzip::default()),
-            Coding::Brotli => Self::Brotli(brotli::Unpack::default()),
-            Coding::Zstd => Self::Zstd(zstd::Unpack::default()),
-        }
+/// Takes this coding off.
+pub(crate) fn unpacker(coding: Coding) -> Box<dyn Recode> {
+    match coding {
+        Coding::Gzip => Box::new(Gunzip::default()),
+        Coding::Brotli => Box::new(brotli::Unpack::default()),
+        Coding::Zstd => Box::new(zstd::Unpack::default()),
     }
+}
 
-    /// Whether more may come out without more going in.
-    pub(crate) fn is_full(&self) -> bool {
-        match self {
-            Self::Gzip(unpack) => unpack.is_full(),
-            Self::Brotli(unpack) => unpack.is_full(),
-            Self::Zstd(unpack) => unpack.is_full(),
-        }
+/// What a step took that takes a coding off: where the body is over, what is under the coding has to be whole.
+fn unpacked(
+    coding: Coding,
+    consumed: usize,
+    is_over: bool,
+    is_whole: bool,
+) -> Result<Step, CodingError> {
+    if is_over && !is_whole {
+        return Err(CodingError::Cut(coding));
     }
-
-    pub(crate) fn step(
-        &mut self,
-        input: &[u8],
-        is_last: bool,
-        out: &mut Vec<u8>,
-    ) -> Result<Step, CodingError> {
-        match self {
-            Self::Gzip(unpack) => unpack.step(input, is_last, out),
-            Self::Brotli(unpack) => unpack.step(input, is_last, out),
-            Self::Zstd(unpack) => unpack.step(input, is_last, out),
-        }
-    }
+    Ok(Step { consumed, ended: is_over, ..Step::default() })
 }
 
 /// Leaves a coding on, once it has seen that it can be taken off.
-pub struct Checker {
-    unpacker: Unpacker,
+pub(crate) struct Checker {
+    unpacker: Box<dyn Recode>,
     thrown_away: Vec<u8>,
 }
 
 impl Checker {
     /// Checks this coding.
-    pub fn new(coding: Coding) -> Self {
-        Self { unpacker: Unpacker::new(coding), thrown_away: Vec::new() }
+    pub(crate) fn new(coding: Coding) -> Self {
+        Self { unpacker: unpacker(coding), thrown_away: Vec::new() }
     }
+}
 
-    pub(crate) fn is_full(&self) -> bool {
+impl Recode for Checker {
+    fn is_full(&self) -> bool {
         self.unpacker.is_full()
     }
 
-    pub(crate) fn step(
+    fn step(
         &mut self,
         input: &[u8],
         is_last: bool,

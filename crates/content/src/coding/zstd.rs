@@ -1,5 +1,6 @@
 //! Zstandard (RFC 8878), a piece at a time.
 
+use super::{Recode, unpacked};
 use crate::chain::{CodingError, PIECE_BYTES, Step};
 use freshet_http::coding::Coding;
 use zstd_safe::zstd_sys::ZSTD_EndDirective as Directive;
@@ -15,7 +16,7 @@ const WINDOW_BITS_MAX: u32 = 23;
 const INVALID: CodingError = CodingError::Invalid(Coding::Zstd);
 
 /// Puts zstd on.
-pub struct Pack {
+pub(super) struct Pack {
     context: CCtx<'static>,
     is_full: bool,
     /// Whether something went in since the last flush.
@@ -32,12 +33,12 @@ impl Default for Pack {
     }
 }
 
-impl Pack {
-    pub(crate) fn is_full(&self) -> bool {
+impl Recode for Pack {
+    fn is_full(&self) -> bool {
         self.is_full
     }
 
-    pub(crate) fn step(
+    fn step(
         &mut self,
         input: &[u8],
         is_last: bool,
@@ -56,14 +57,16 @@ impl Pack {
         })
     }
 
-    pub(crate) fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), CodingError> {
+    fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), CodingError> {
         if !std::mem::take(&mut self.is_dirty) {
             return Ok(());
         }
         while self.run(Directive::ZSTD_e_flush, &[], out)?.1 > 0 {}
         Ok(())
     }
+}
 
+impl Pack {
     /// How much was taken, and how much is still to come out at least.
     fn run(
         &mut self,
@@ -84,7 +87,7 @@ impl Pack {
 }
 
 /// Takes zstd off. A body may be several frames.
-pub struct Unpack {
+pub(super) struct Unpack {
     context: DCtx<'static>,
     /// Whether the last frame is whole, or there was none.
     is_between: bool,
@@ -101,12 +104,12 @@ impl Default for Unpack {
     }
 }
 
-impl Unpack {
-    pub(crate) fn is_full(&self) -> bool {
+impl Recode for Unpack {
+    fn is_full(&self) -> bool {
         self.is_full
     }
 
-    pub(crate) fn step(
+    fn step(
         &mut self,
         input: &[u8],
         is_last: bool,
@@ -125,12 +128,7 @@ impl Unpack {
             self.is_between = wanted.map_err(|_| INVALID)? == 0;
             self.is_full = produced == PIECE_BYTES && !self.is_between;
         }
-        if !is_last || consumed < input.len() || self.is_full {
-            return Ok(Step { consumed, ended: false, ..Step::default() });
-        }
-        match self.is_between {
-            true => Ok(Step { consumed, ended: true, ..Step::default() }),
-            false => Err(CodingError::Cut(Coding::Zstd)),
-        }
+        let is_over = is_last && consumed == input.len() && !self.is_full;
+        unpacked(Coding::Zstd, consumed, is_over, self.is_between)
     }
 }

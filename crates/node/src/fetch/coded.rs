@@ -10,8 +10,6 @@ use crate::transcript::{Tag, Transcript};
 use crate::worker::Worker;
 use freshet_cache::Form;
 use freshet_content::chain::{Chain, CodingError, Filter, Stage};
-use freshet_content::coding::Packer;
-use freshet_content::coding::gzip::Gzip;
 use freshet_content::esi::split::Splitter;
 use freshet_content::heads;
 use freshet_http::coding::Coding;
@@ -172,7 +170,7 @@ impl Asked {
     }
 
     fn packer(&self) -> Stage {
-        Stage::Pack(Box::new(Packer::Gzip(Gzip::new(self.plan.site.gzip_level))))
+        Stage::gzip(self.plan.site.gzip_level)
     }
 
     fn stage(&self, filter: Filter) -> Stage {
