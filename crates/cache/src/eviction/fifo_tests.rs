@@ -217,11 +217,11 @@ fn growth_is_counted_by_later_calls() {
     });
     fifo.push(&growing);
     growing.bytes.store(500, Relaxed);
-    fifo.measure();
+    fifo.measure(MEASURED_PER_INSERTION);
     assert_eq!(fifo.bytes(), 500);
     fifo.remove(&growing);
     growing.bytes.store(900, Relaxed);
-    fifo.measure();
+    fifo.measure(MEASURED_PER_INSERTION);
     assert_eq!((fifo.bytes(), fifo.growing.len()), (0, 0));
 }
 
