@@ -256,9 +256,9 @@ fn diagnosed(report: &Report, diagnostic: &Diagnostic) -> Finding {
 pub(crate) fn keys() -> Result<ExitCode> {
     for key in KEYS {
         let default = if key.default.is_empty() { "none" } else { key.default };
-        println!("{} (default {default})", key.path);
+        say!("{} (default {default})", key.path)?;
         for line in wrapped(key.help) {
-            println!("    {line}");
+            say!("    {line}")?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -487,7 +487,7 @@ impl Compare {
         if let Some(path) = self.html {
             std::fs::write(&path, freshet_report::html::page(&document))
                 .with_context(|| format!("{} could not be written", path.display()))?;
-            println!("report     {}", path.display());
+            say!("report     {}", path.display())?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -508,7 +508,7 @@ impl OriginArguments {
             std::thread::sleep(Duration::from_millis(50));
         }
         let totals = origin.stop();
-        println!("served     {} requests, {} bytes of bodies", totals.requests, totals.body_bytes);
+        say!("served     {} requests, {} bytes of bodies", totals.requests, totals.body_bytes)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -1,6 +1,9 @@
 //! The `freshet` program: parses arguments and starts things.
 #![forbid(unsafe_code)]
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to its user")]
+#![allow(clippy::print_stderr, reason = "a program talks to its user")]
+
+#[macro_use]
+mod text;
 
 mod acme;
 mod admin;
@@ -34,7 +37,6 @@ mod settings;
 mod stop;
 mod store;
 mod tail;
-mod text;
 mod top;
 mod upgrade;
 mod vcl;

@@ -5,6 +5,7 @@ mod demo;
 use anyhow::{Context, Result, anyhow};
 use clap::{Args, Subcommand};
 use freshet_mec::serve::{self, Config};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
@@ -48,7 +49,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     match (arguments.what, arguments.config) {
         (Some(What::Check { config: path }), _) => {
             read(&path)?;
-            println!("{}: good", path.display());
+            say!("{}: good", path.display())?;
         }
         (Some(What::Demo { once }), _) => demo::run(once)?,
         (None, path) => serve(read(&path.context("--config is missing")?)?)?,
@@ -66,7 +67,8 @@ fn read(path: &Path) -> Result<Config> {
 fn serve(config: Config) -> Result<()> {
     crate::serve::log();
     let bound = serve::bind(config).map_err(anyhow::Error::msg)?;
-    println!("the platform listens on {}", bound.address());
+    // It serves also where nobody reads what it says.
+    let _ = writeln!(std::io::stdout(), "the platform listens on {}", bound.address());
     sd_notify::notify(&[sd_notify::NotifyState::Ready]).ok();
     bound.run(told_to_end()).context("the platform did not start")
 }

@@ -180,11 +180,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Some(What::Check(option)) => {
             let config = read(&option.config)?;
             check(&config)?;
-            println!("{}: good", option.config.display());
+            say!("{}: good", option.config.display())?;
         }
         Some(What::Detach(option)) => {
             let taken = detach(&read(&option.config)?)?;
-            println!("{taken} programs taken off; the bridge carries the wire");
+            say!("{taken} programs taken off; the bridge carries the wire")?;
         }
         Some(What::Status(ask)) => status(&ask)?,
         Some(What::Rules(options)) => rules(&options)?,
@@ -309,19 +309,19 @@ fn status(options: &Ask) -> Result<()> {
     if options.json {
         return Ok(());
     }
-    println!("wire      {} - {}", word(&status["ports"][0]), word(&status["ports"][1]));
-    println!("rules     {}, generation {}", status["rules"], status["generation"]);
-    println!("sessions  {}", status["sessions"]);
+    say!("wire      {} - {}", word(&status["ports"][0]), word(&status["ports"][1]))?;
+    say!("rules     {}, generation {}", status["rules"], status["generation"])?;
+    say!("sessions  {}", status["sessions"])?;
     for (name, alive) in status["apps"].as_object().into_iter().flatten() {
-        println!("app       {name}: {}", if *alive == json!(true) { "alive" } else { "dead" });
+        say!("app       {name}: {}", if *alive == json!(true) { "alive" } else { "dead" })?;
     }
     for (port, reasons) in status["counters"].as_object().into_iter().flatten() {
         for (reason, count) in reasons.as_object().into_iter().flatten() {
-            println!(
+            say!(
                 "{port:<8}  {reason:<16}{:>14} packets{:>18} bytes",
                 number(&count["packets"]),
                 number(&count["bytes"])
-            );
+            )?;
         }
     }
     Ok(())
@@ -334,7 +334,7 @@ fn rules(options: &RulesOptions) -> Result<()> {
         let rules: Value = serde_json::from_str(&text).with_context(|| shown.to_string())?;
         let answer = ask(&options.ask, &json!({ "ask": "set-rules", "rules": rules }))?;
         if !options.ask.json {
-            println!("generation {} is in force", answer["generation"]);
+            say!("generation {} is in force", answer["generation"])?;
         }
         return Ok(());
     }
@@ -343,12 +343,12 @@ fn rules(options: &RulesOptions) -> Result<()> {
         for rule in answer.as_array().into_iter().flatten() {
             let state = if rule["active"] == json!(true) { "active" } else { "inactive" };
             let count = &rule["count"];
-            println!(
+            say!(
                 "{:<32}{state:<10}{:>12} packets{:>16} bytes",
                 word(&rule["id"]),
                 number(&count["packets"]),
                 number(&count["bytes"])
-            );
+            )?;
         }
     }
     Ok(())
@@ -376,10 +376,10 @@ fn sessions(options: &SessionsOptions) -> Result<()> {
         return Ok(());
     }
     if answer.as_object().is_some_and(|answer| !answer.is_empty()) {
-        println!("{answer}");
+        say!("{answer}")?;
     }
     for session in answer.as_array().into_iter().flatten() {
-        println!(
+        say!(
             "{:<24}{:<10}{} ({}) - {} ({})  {}",
             word(&session["client"]),
             word(&session["authority"]),
@@ -394,7 +394,7 @@ fn sessions(options: &SessionsOptions) -> Result<()> {
                 .map(word)
                 .collect::<Vec<_>>()
                 .join(",")
-        );
+        )?;
     }
     Ok(())
 }
@@ -415,9 +415,9 @@ fn trace(options: &TraceOptions) -> Result<()> {
     )?;
     if !options.ask.json {
         for step in answer["steps"].as_array().into_iter().flatten() {
-            println!("{}", word(step));
+            say!("{}", word(step))?;
         }
-        println!("reason: {}", word(&answer["reason"]));
+        say!("reason: {}", word(&answer["reason"]))?;
     }
     Ok(())
 }
@@ -427,17 +427,14 @@ fn cores(options: &CoresOptions) -> Result<()> {
     let machine = Machine::read(&options.root).map_err(anyhow::Error::msg)?;
     let fast = machine.fast();
     let list: Vec<String> = fast.iter().map(ToString::to_string).collect();
-    println!(
-        "fast CPUs  {}",
-        if fast.is_empty() { "none" } else { "" }.to_owned() + &list.join(",")
-    );
-    println!("mask       {}", Mask(&fast));
+    say!("fast CPUs  {}", if fast.is_empty() { "none" } else { "" }.to_owned() + &list.join(","))?;
+    say!("mask       {}", Mask(&fast))?;
     if options.check {
         for check in machine.checks() {
             let found = check.found.as_deref().unwrap_or("not shown by the system");
             let verdict =
                 check.is_good.map_or("look in the BIOS", |is| if is { "good" } else { "WRONG" });
-            println!("{:<26}{:<16}{found:<26}{verdict}", check.what, check.wanted);
+            say!("{:<26}{:<16}{found:<26}{verdict}", check.what, check.wanted)?;
         }
     }
     let mut writes = match options.mode {
@@ -453,7 +450,7 @@ fn cores(options: &CoresOptions) -> Result<()> {
     }
     for write in &writes {
         if options.dry_run {
-            println!("{} = {}", write.path.display(), write.value);
+            say!("{} = {}", write.path.display(), write.value)?;
         } else {
             write.apply().with_context(|| write.path.display().to_string())?;
         }

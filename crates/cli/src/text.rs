@@ -31,6 +31,14 @@ pub(crate) fn print(text: &str) -> Result<()> {
     }
 }
 
+/// Writes a line to standard output as [`print`] does; takes what `println!` takes, which panics
+/// where nobody reads any more.
+macro_rules! say {
+    ($($line:tt)*) => {
+        $crate::text::print(&format!("{}\n", format_args!($($line)*)))
+    };
+}
+
 /// Appends `text` broken between words, each line after the first with `indent` spaces. A word
 /// longer than a line, as URLs are, gets one of its own.
 pub(crate) fn wrap(text: &str, indent: usize, out: &mut String) {

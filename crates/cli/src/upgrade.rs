@@ -178,7 +178,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let process = i32::try_from(pid).ok().and_then(Pid::from_raw).context("--pid")?;
     let Some(node) = found else {
         kill_process(process, Signal::USR2).with_context(|| format!("process {pid}"))?;
-        println!("process {pid} was asked; its log says how it went");
+        say!("process {pid} was asked; its log says how it went")?;
         return Ok(ExitCode::SUCCESS);
     };
     let failure = node.directory.join(FAILURE_FILE);
@@ -188,10 +188,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let asked = Instant::now();
     while asked.elapsed() < READY_WITHIN + LOOK_EVERY {
         if let Some(next) = Node::read(&node.directory).filter(|next| next.pid != pid) {
-            println!(
+            say!(
                 "node {name}: process {} serves; process {pid} ends when its open requests have",
                 next.pid
-            );
+            )?;
             return Ok(ExitCode::SUCCESS);
         }
         let why = fs::read_to_string(&failure).ok();

@@ -281,3 +281,13 @@ fn a_file_that_only_root_reads_is_named_with_a_cure() {
     let (good, said) = checked(&file);
     assert!(!good && said.contains("chmod 640"), "{said}");
 }
+
+#[test]
+fn a_reader_that_has_seen_enough_ends_the_program_without_a_word() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut keys = Command::new(env!("CARGO_BIN_EXE_freshet"));
+    let output = keys.arg("keys").stdout(writer).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}

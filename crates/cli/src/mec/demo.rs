@@ -33,7 +33,7 @@ pub(super) fn run(once: bool) -> Result<()> {
             Stage::build().context("the mobile network did not start; nothing of it is left")?,
         ),
         Some(missing) => {
-            println!("Without a mobile network to break out of: {missing}.\n");
+            say!("Without a mobile network to break out of: {missing}.\n")?;
             None
         }
     };
@@ -43,13 +43,13 @@ pub(super) fn run(once: bool) -> Result<()> {
     let socket: Option<PathBuf> = None;
     let folder = Folder::new()?;
     let platform = Platform::start(&folder.0, socket.as_deref())?;
-    platform.introduce();
+    platform.introduce()?;
     #[cfg(feature = "router")]
     if let Some(stage) = &stage {
-        stage.introduce_client();
+        stage.introduce_client()?;
     }
     if !once {
-        println!("Ctrl-C ends it and leaves nothing.");
+        say!("Ctrl-C ends it and leaves nothing.")?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(super::told_to_end());
         return Ok(());
@@ -72,7 +72,7 @@ fn show_breakout(stage: &Stage, platform: &Platform) -> Result<()> {
         rule["state"] = state.into();
         platform.ask("PUT", RULE, "edge", &rule)?;
         let answered = stage.who_answers()?;
-        println!("the rule is {state}: answered by {answered}");
+        say!("the rule is {state}: answered by {answered}")?;
         if answered != who {
             bail!("the client should have been answered by {who}");
         }
@@ -133,9 +133,9 @@ impl Platform {
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })
     }
 
-    fn introduce(&self) {
+    fn introduce(&self) -> Result<()> {
         let api = format!("http://{}", self.address);
-        println!(
+        say!(
             "A platform for apps at the edge, {api}, with a simulated radio network of twelve clients\n\
              and the apps edge, camera and viewer; the secret of each, and of operator, is {SECRET}.\n\n\
              a token              token=$(curl -s -u edge:{SECRET} -d grant_type=client_credentials {api}/oauth2/token | sed 's/.*\"access_token\":\"\\([^\"]*\\).*/\\1/')\n\
@@ -145,7 +145,7 @@ impl Platform {
              services             curl -s -H \"Authorization: Bearer $token\" {api}/mec_service_mgmt/v1/services\n\
              its traffic rule     curl -s -H \"Authorization: Bearer $token\" {api}{RULE}\n\
              all interfaces       curl -s {api}/\n"
-        );
+        )
     }
 
     fn show(&self) -> Result<()> {
@@ -155,7 +155,7 @@ impl Platform {
             zones = self.ask("GET", "/location/v3/queries/zones", "viewer", &Value::Null);
         }
         for zone in zones?["zoneList"]["zone"].as_array().into_iter().flatten() {
-            println!("zone {}: {} clients", zone["zoneId"], zone["numberOfUsers"]);
+            say!("zone {}: {} clients", zone["zoneId"], zone["numberOfUsers"])?;
         }
         let service = json!({
             "serName": "detector", "version": "1.0", "state": "ACTIVE", "transportId": "rest", "serializer": "JSON",
@@ -167,7 +167,7 @@ impl Platform {
             "viewer",
             &Value::Null,
         )?;
-        println!("the viewer finds the camera's service {}", found[0]["serInstanceId"]);
+        say!("the viewer finds the camera's service {}", found[0]["serInstanceId"])?;
         Ok(())
     }
 

@@ -49,7 +49,7 @@ pub(super) fn run(once: bool) -> Result<()> {
         bail!("{missing}");
     }
     let stage = Stage::build().context("the demonstration did not start; nothing of it is left")?;
-    stage.introduce();
+    stage.introduce()?;
     if once { stage.show() } else { wait() }
 }
 
@@ -108,9 +108,12 @@ impl Stage {
     }
 
     /// Says how to ask as the client.
-    pub(crate) fn introduce_client(&self) {
+    ///
+    /// # Errors
+    /// When standard output cannot be written.
+    pub(crate) fn introduce_client(&self) -> Result<()> {
         let client = self.namespaces.name("client");
-        println!("as the mobile client ip netns exec {client} curl -si http://{ORIGIN}{PATH}");
+        say!("as the mobile client ip netns exec {client} curl -si http://{ORIGIN}{PATH}")
     }
 
     /// Waits until the router has seen that the app is alive.
@@ -134,13 +137,13 @@ impl Stage {
         who.next().map(|(_, who)| who.to_owned()).context("the answer does not say who gave it")
     }
 
-    fn introduce(&self) {
+    fn introduce(&self) -> Result<()> {
         let program = std::env::current_exe().unwrap_or_else(|_| "freshet".into());
         let router = format!("{} router", program.display());
         let socket = format!("--socket {}", self.file("router.sock").display());
         let client = self.namespaces.name("client");
         let [edge, none] = ["edge.json", "none.json"].map(|name| self.file(name));
-        println!(
+        say!(
             "A client, {CLIENT}, behind a base station; a core, and behind it an origin, {ORIGIN}; on the\n\
              line between them the router, with a caching node as app, which has the origin's address.\n\n\
              In another terminal, as root:\n\n\
@@ -154,7 +157,7 @@ impl Stage {
             edge.display(),
             none.display(),
             self.file("log").display(),
-        );
+        )
     }
 
     /// Asks as the client: without a rule, with one, and without again.
@@ -183,9 +186,8 @@ impl Stage {
             last = within(&self.namespaces, "client", get)?;
             Ok(last.lines().any(|line| line.eq_ignore_ascii_case(&expected)))
         })?;
-        println!("\n{when}:");
-        last.lines().for_each(|line| println!("  {line}"));
-        Ok(())
+        say!("\n{when}:")?;
+        last.lines().try_for_each(|line| say!("  {line}"))
     }
 
     /// Tries again until it holds: each try asks somebody, and takes the time that takes.

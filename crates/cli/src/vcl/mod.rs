@@ -68,7 +68,7 @@ fn lay_out(files: &[PathBuf], check: bool) -> Result<ExitCode> {
         match freshet_vcl::format(source) {
             Ok(laid_out) if laid_out == text => {}
             Ok(_) if check => {
-                println!("{} is laid out differently", path.display());
+                say!("{} is laid out differently", path.display())?;
                 wrong += 1;
             }
             Ok(laid_out) => std::fs::write(path, laid_out)
@@ -112,10 +112,10 @@ fn test(path: &Path, tests: &[PathBuf]) -> Result<ExitCode> {
             all += 1;
             if let Some((line, why)) = trial.wrong {
                 wrong += 1;
-                println!("{}:{line}: {}: {why}", path.display(), trial.name);
+                say!("{}:{line}: {}: {why}", path.display(), trial.name)?;
             }
         }
     }
-    println!("{} of {all} tests passed", all - wrong);
+    say!("{} of {all} tests passed", all - wrong)?;
     Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
