@@ -133,6 +133,19 @@ fn clients_are_redirected_to_nodes_that_are_well_and_near() {
     assert_eq!(router.ask(&curl, &[]), west);
     assert_eq!(router.ask(&curl, &isp), east);
     assert_eq!(router.ask(&curl, &["-X", "POST"]), west.replace("302", "307"));
+    let origin = ["-X", "OPTIONS", "-H", "Origin: http://page.example"];
+    assert_eq!(router.ask(&curl, &origin), west.replace("302", "307"));
+    let mut preflight = Command::new(&curl);
+    preflight.args(["-si", "-H", "Host: www.example"]).args(origin);
+    preflight.args(["-H", "Access-Control-Request-Method: GET"]);
+    preflight.args(["-H", "Access-Control-Request-Headers: range,x-a"]);
+    let said = succeed(preflight.arg(format!("http://{}/a", router.address))).to_lowercase();
+    assert!(said.starts_with("http/1.1 204"), "{said}");
+    for field in
+        ["allow-origin: *", "allow-methods: get", "allow-headers: range,x-a", "max-age: 86400"]
+    {
+        assert!(said.contains(&format!("access-control-{field}")), "{said}");
+    }
     nodes[1].is_well.store(false, SeqCst);
     router.process.wait_for(|line| line.contains("down node=\"east-1\"").then_some(()));
     assert_eq!(router.ask(&curl, &isp), west);
@@ -150,7 +163,7 @@ fn clients_are_redirected_to_nodes_that_are_well_and_near() {
     assert_eq!(router.ask(&curl, &isp), west);
     let metrics = router.admin(&curl, "/metrics");
     for line in [
-        "freshet_route_decisions_total{site=\"all\",outcome=\"sent\"} 7",
+        "freshet_route_decisions_total{site=\"all\",outcome=\"sent\"} 8",
         "freshet_route_sent_total{node=\"east-1\",region=\"east\"} 3",
         "freshet_route_nodes{health=\"up\"} 2",
         "freshet_route_prefixes 1",
@@ -166,17 +179,21 @@ fn clients_are_redirected_to_nodes_that_are_well_and_near() {
 fn a_router_speaks_tls_and_stays_with_https() {
     let Some(curl) = program("curl") else { return };
     let folder = tempfile::tempdir().unwrap();
-    let made = rcgen::generate_simple_self_signed(["www.example".to_owned()]).unwrap();
     let [cert, key] = ["cert.pem", "key.pem"].map(|name| folder.path().join(name));
-    std::fs::write(&cert, made.cert.pem()).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    let router = Router::start(&format!(
+    let make = |host: &str| {
+        let made = rcgen::generate_simple_self_signed([host.to_owned()]).unwrap();
+        std::fs::write(&cert, made.cert.pem()).unwrap();
+        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    };
+    make("www.example");
+    let text = format!(
         "workers = 1\n[[listen]]\naddress = \"127.0.0.1:0\"\ntls = true\ncert = {cert:?}\nkey = {key:?}\n\
          [admin]\nlisten = \"127.0.0.1:0\"\n[[region]]\nname = \"a\"\n\
          [[node]]\nname = \"n\"\nregion = \"a\"\nhost = \"n.example\"\n\
          [[site]]\nhosts = [\"www.example\"]\nsticky = \"1h\"\n"
-    ));
-    let mut command = Command::new(curl);
+    );
+    let mut router = Router::start(&text);
+    let mut command = Command::new(&curl);
     command.args(["-ski", "-H", "Host: www.example"]);
     let answer = succeed(command.arg(format!("https://{}/a", router.address)));
     let lower = answer.to_lowercase();
@@ -185,6 +202,22 @@ fn a_router_speaks_tls_and_stays_with_https() {
         lower.contains("set-cookie: freshet-node=n;") && lower.contains("; secure"),
         "{answer}"
     );
+    // A new certificate is shown once the file is read again; one that is broken changes nothing.
+    let port = router.address.rsplit_once(':').unwrap().1.to_owned();
+    let shows = |host: &str| {
+        let mut command = Command::new(&curl);
+        command.args(["-s", "-o", "/dev/null", "-w", "%{http_code}", "--cacert"]).arg(&cert);
+        command.args(["--resolve", &format!("{host}:{port}:127.0.0.1")]);
+        let answer = run(command.arg(format!("https://{host}:{port}/")));
+        String::from_utf8_lossy(&answer.stdout).into_owned()
+    };
+    assert_eq!(shows("www.example"), "302");
+    make("new.example");
+    assert_eq!(shows("new.example"), "000");
+    router.reload(&text, "was read again");
+    assert_eq!(shows("new.example"), "421");
+    std::fs::write(&cert, "broken").unwrap();
+    router.reload(&text, "nothing was changed");
 }
 
 #[test]

@@ -46,9 +46,13 @@ alpn = ["h3", "h2"]
 
 /// A router, and where it answers DNS.
 fn start(west: &str) -> (Process, String, String, tempfile::TempDir) {
+    start_with(&TEXT.replace("WEST", west))
+}
+
+fn start_with(text: &str) -> (Process, String, String, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("route.toml");
-    std::fs::write(&file, TEXT.replace("WEST", west)).unwrap();
+    std::fs::write(&file, text).unwrap();
     let mut command = freshet();
     command.args(["route", "--config"]).arg(&file).stdout(Stdio::null());
     let mut process = Process::start(&mut command);
@@ -114,4 +118,21 @@ fn a_long_answer_comes_over_tcp() {
     let cut = ask(&["video.cdn.example", "A", "+ignore"]);
     assert!(cut.contains("flags: qr aa tc;") && cut.contains("ANSWER: 0"), "{cut}");
     assert_eq!(ask(&["video.cdn.example", "A", "+tcp", "+keepopen", "+short"]), whole);
+}
+
+#[test]
+fn a_network_that_asks_too_much_is_told_to_come_over_tcp() {
+    let Some(program) = program("dig") else { return };
+    let text = TEXT.replace("WEST", "\"192.0.2.1\"").replace("[dns]", "[dns]\nrate = 1");
+    let (_process, address, admin, _folder) = start_with(&text);
+    let ask = |words: &[&str]| dig(&program, &address, words);
+    // The first is within its rate whenever the others come; of those, one a second at most is.
+    let cut = |_| ask(&["video.cdn.example", "A", "+ignore"]).contains("flags: qr aa tc;");
+    assert!((0..200).any(cut));
+    assert_eq!(ask(&["video.cdn.example", "A", "+tcp", "+short"]).trim(), "192.0.2.1");
+    if let Some(curl) = support::program("curl") {
+        let metrics = succeed(Command::new(curl).args(["-sf", &format!("http://{admin}/metrics")]));
+        let above = metrics.lines().find(|line| line.starts_with("freshet_route_dns_above_rate"));
+        assert!(above.is_some_and(|line| !line.ends_with(" 0")), "{metrics}");
+    }
 }

@@ -1,8 +1,10 @@
 //! One database in memory.
 
 use crate::error::GeoError;
+use crate::places::Code;
 use crate::value::Scalar;
-use maxminddb::{PathElement, Reader};
+use maxminddb::PathElement::{self, Key};
+use maxminddb::Reader;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -17,6 +19,17 @@ const DEPTH_MAX: usize = 16;
 /// Records that are read before a database counts as good, of each version of IP. They are spread over
 /// all addresses, so a file whose tree or data is damaged in more than a small part fails.
 const TRIED: u32 = 1024;
+
+/// Where an address is, as far as a database knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Location {
+    /// Latitude and longitude, degrees.
+    pub coordinates: Option<(f64, f64)>,
+    /// The country.
+    pub country: Option<Code>,
+    /// Length of the prefix around the address for which the same holds, also where nothing is known.
+    pub network_bits: u8,
+}
 
 /// A database, whole in memory.
 #[derive(Debug)]
@@ -52,7 +65,7 @@ impl Database {
             }
             parts.push(match part.parse() {
                 Ok(index) => PathElement::Index(index),
-                Err(_) => PathElement::Key(part),
+                Err(_) => Key(part),
             });
         }
         self.value::<Scalar>(address, &parts)?.0
@@ -66,6 +79,25 @@ impl Database {
         path: &[PathElement<'_>],
     ) -> Option<T> {
         self.reader.lookup(address.to_canonical()).ok()?.decode_path(path).ok()?
+    }
+
+    /// Where an address is, with the network around it for which that holds. Damage that shows with
+    /// this address only is as if nobody knew where it is.
+    pub fn location(&self, address: IpAddr) -> Location {
+        let address = address.to_canonical();
+        let Ok(found) = self.reader.lookup(address) else { return Location::default() };
+        let number = |key| found.decode_path(&[Key("location"), Key(key)]).ok()?;
+        let code: Option<&str> =
+            found.decode_path(&[Key("country"), Key("iso_code")]).ok().flatten();
+        Location {
+            coordinates: number("latitude").zip(number("longitude")),
+            country: code.and_then(Code::parse),
+            network_bits: match found.network() {
+                // All of IPv4 is one network where a database has none of it.
+                Ok(network) if network.is_ipv4() == address.is_ipv4() => network.prefix(),
+                _ => 0,
+            },
+        }
     }
 
     /// What its maker calls it, as `GeoLite2-Country`.
@@ -157,6 +189,35 @@ mod tests {
         assert_eq!(database.text(ip("200.0.0.1"), "country/iso_code"), None);
         assert_eq!(database.text(ip("::ffff:10.0.0.1"), "country/iso_code").unwrap(), "DE");
         assert_eq!((database.kind(), database.built_s()), ("Full", 1_700_000_000));
+    }
+
+    #[test]
+    fn a_place_holds_for_a_network() {
+        let graz = map([
+            ("country", map([("iso_code", "AT".into())])),
+            (
+                "location",
+                map([("latitude", Value::Double(47.07)), ("longitude", Value::Double(15.44))]),
+            ),
+        ]);
+        let writer = Writer::new("City")
+            .with("192.0.2.0/25", &graz)
+            .with("198.51.100.0/24", &country("EU", "DE"))
+            .with("2001:db8::/32", &graz);
+        let database = open(writer.bytes()).unwrap();
+        let here = database.location(ip("::ffff:192.0.2.7"));
+        assert_eq!((here.coordinates, here.network_bits), (Some((47.07, 15.44)), 25));
+        assert_eq!(here.country, Code::parse("AT"));
+        let six = database.location(ip("2001:db8::7"));
+        assert_eq!((six.coordinates, six.network_bits), (Some((47.07, 15.44)), 32));
+        let land = database.location(ip("198.51.100.9"));
+        assert_eq!((land.coordinates, land.country), (None, Code::parse("DE")));
+        // What is unknown is so for no more than the hole around it.
+        let beside = database.location(ip("192.0.2.200"));
+        assert_eq!((beside.coordinates, beside.country, beside.network_bits), (None, None, 25));
+        let v4 = open(Writer::new("V4").v4_only().with("10.0.0.0/8", &graz).bytes()).unwrap();
+        assert_eq!(v4.location(ip("2001:db8::1")), Location::default());
+        assert_eq!(v4.location(ip("10.1.2.3")).network_bits, 8);
     }
 
     #[test]

@@ -24,7 +24,7 @@ mod value;
 #[cfg(any(test, feature = "writer"))]
 pub mod writer;
 
-pub use database::{BYTES_MAX, Database};
+pub use database::{BYTES_MAX, Database, Location};
 pub use error::GeoError;
 pub use file::{FILES_MAX, File};
 pub use places::{Code, Geo};

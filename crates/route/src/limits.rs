@@ -31,6 +31,9 @@ pub(crate) const DNS_UDP_BYTES_MAX: usize = 4096;
 /// Datagrams that are answered in a row before others of the thread have their turn.
 pub(crate) const DNS_BATCH: usize = 64;
 
+/// Networks whose share of DNS over UDP is known at a time, in tables of 2 MiB.
+pub(crate) const DNS_NETWORKS: usize = 65_536;
+
 /// Connections of DNS over TCP at one address of one worker; what comes beyond waits.
 pub(crate) const DNS_CONNECTIONS_MAX: usize = 512;
 

@@ -4,11 +4,13 @@ use super::{Reader, optional};
 use crate::dns::Dns;
 use freshet_config::document::Row;
 use freshet_config::mistake::{Mistake, Place};
+use freshet_limits::Rate;
 use freshet_net::trust::Network;
 use hickory_proto::rr::rdata::{A, AAAA, CNAME, TXT};
 use hickory_proto::rr::{Name, RData};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 /// Where DNS is answered, and with what.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +36,7 @@ impl Reader<'_> {
         let [listen, zones, servers, routers, believed] =
             ["listen", "zones", "name_servers", "routers", "client_subnet"]
                 .map(|key| list(&format!("dns.{key}")));
+        let rate = u64::from(u32::try_from(self.document.value("dns.rate").number()).unwrap_or(0));
         let contact = self.document.value("dns.contact").text();
         let mut out = DnsSettings {
             listen: self.all("dns.listen", listen, |text| {
@@ -53,6 +56,7 @@ impl Reader<'_> {
                     text.parse::<IpAddr>().map_err(|_| format!("`{text}` is no IP address"))
                 }),
                 believed: self.all("dns.client_subnet", believed, str::parse::<Network>),
+                rate: Rate::of(rate, Duration::from_secs(1)).ok(),
                 records: HashMap::new(),
             },
         };

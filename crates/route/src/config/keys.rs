@@ -61,6 +61,14 @@ const LIST: &[Key] = &[
          subnet).",
     ),
     key(
+        "dns.rate",
+        Kind::Count { min: 0, max: 1_000_000 },
+        "1000",
+        "Answers over UDP that a network of 24 or 48 bits gets in a second; what is beyond comes without \
+         records and with the word to ask again over TCP, so nobody is flooded in another's name. 0 for \
+         any number.",
+    ),
+    key(
         "dns.ttl",
         Kind::Span,
         "5m",
@@ -207,6 +215,13 @@ const LIST: &[Key] = &[
         "",
         "Deep coverage zone file of Apache Traffic Control: zones with names of nodes inside them.",
     ),
+    key(
+        "geo.city",
+        Kind::Text,
+        "",
+        "MaxMind database that says where clients are that are in no zone, and in which country. A new \
+         file is taken in by itself.",
+    ),
     key("default.region", Kind::Text, "", "Region of clients nobody has located; else the first."),
     key("default.place", Kind::Text, "", "Where they are taken to be, instead of a region."),
     key(
@@ -284,6 +299,13 @@ const LIST: &[Key] = &[
         Kind::Bool,
         "false",
         "Whether clients that are in no zone are refused.",
+    ),
+    key(
+        "site[].countries",
+        Kind::TextList,
+        "",
+        "Countries whose clients are served beside those of zones, as `DE` and `AT`; others are \
+         refused. Needs `geo.city`.",
     ),
     key(
         "site[].refused_to",

@@ -10,7 +10,7 @@ pub use dns::{DnsOfSite, DnsSettings};
 pub use fleet::FleetSettings;
 pub use sites::{Redirects, Scheme};
 
-use crate::decision::place::Coordinates;
+use crate::decision::place::{Coordinates, Locate};
 use crate::decision::prefix::{self, Prefix, Prefixes};
 use crate::decision::table::{Draft, Node, Region, Table, Zone};
 use crate::decision::{NodeId, RegionId};
@@ -18,12 +18,14 @@ use freshet_config::Mistake;
 use freshet_config::document::{Document, Row};
 use freshet_config::keys::nearest;
 use freshet_config::mistake::Place;
+use freshet_geo::{File, GeoError};
 use freshet_net::address::Address;
 use freshet_net::trust::{Network, TrustedPeers};
 use freshet_origin::OriginSettings;
 use freshet_origin::probe::ProbeSettings;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A configuration.
@@ -139,6 +141,7 @@ impl Reader<'_> {
             optional(document.value("default.place").text()).and_then(|text| {
                 self.checked(text.parse(), "default.place", document.at("default.place"))
             });
+        draft.locator = self.locator();
         let (redirects, dns_of_sites) = self.sites(&mut draft);
         let dns = self.dns();
         Config {
@@ -155,6 +158,16 @@ impl Reader<'_> {
             fleet: self.fleet(),
             busy_percent: u8::try_from(number("fleet.busy")).unwrap_or(99),
         }
+    }
+
+    fn locator(&mut self) -> Option<Arc<dyn Locate>> {
+        let path = PathBuf::from(optional(self.document.value("geo.city").text())?);
+        let place = self.document.at("geo.city");
+        let wrong = |error: GeoError| {
+            let mistake = Mistake::error(place, format!("geo.city: {error}"));
+            self.wrong.push(mistake.help(error.help()));
+        };
+        File::open(&path).map_err(wrong).ok().map(|file| file as Arc<dyn Locate>)
     }
 
     fn listeners(&mut self) -> Vec<ListenSettings> {

@@ -4,6 +4,7 @@ use super::{DnsOfSite, Reader, is_authority, optional};
 use crate::decision::table::{Draft, KeyPart, Site};
 use freshet_config::document::Row;
 use freshet_config::hosts::HostPattern;
+use freshet_geo::Code;
 use std::time::Duration;
 
 /// What becomes of a site's decisions over HTTP.
@@ -72,6 +73,7 @@ impl Reader<'_> {
                 spread: usize::try_from(number("spread")).unwrap_or(1),
                 load_bound_percent: u32::try_from(number("load_bound")).unwrap_or(0),
                 zones_only: row.value("site[].zones_only").bool(),
+                countries: self.countries(row, draft.locator.is_some()),
                 answers: usize::try_from(number("answers")).unwrap_or(1),
                 ttl: row.value("site[].ttl").span(),
                 ..Site::new(&name)
@@ -86,6 +88,17 @@ impl Reader<'_> {
             of_dns.push(DnsOfSite::default());
         }
         (out, of_dns)
+    }
+
+    fn countries(&mut self, row: &Row<'_>, has_database: bool) -> Vec<Code> {
+        let countries = self.list_of(row, "site[].countries", |text| {
+            Code::parse(text).ok_or_else(|| format!("`{text}` is no country, such as DE or AT"))
+        });
+        if !countries.is_empty() && !has_database {
+            let message = "site.countries needs geo.city, a database that knows where clients are";
+            self.error(row, "site[].countries", message);
+        }
+        countries
     }
 
     fn redirects(&mut self, row: &Row<'_>) -> Redirects {

@@ -1,5 +1,8 @@
 use super::*;
 use crate::decision::table::KeyPart;
+use crate::live::Routing;
+use crate::redirect::{Request, explain};
+use freshet_base::clock::UnixMillis;
 use freshet_config::mistake::render;
 
 const GOOD: &str = r#"
@@ -85,6 +88,9 @@ fn what_is_wrong_is_named_with_its_line() {
         ("address = ", "tls = true\naddress = ", "listen.tls needs"),
         ("networks = [", "file = \"/nowhere\"\nnetworks = [", "/nowhere cannot be read"),
         ("[default]", "[coverage]\nfile = \"/nowhere\"\n[default]", "/nowhere cannot be read"),
+        ("hosts = [", "countries = [\"DE\"]\nhosts = [", "site.countries needs geo.city"),
+        ("hosts = [", "countries = [\"DEU\"]\nhosts = [", "`DEU` is no country"),
+        ("[default]", "[geo]\ncity = \"/nowhere\"\n[default]", "geo.city: /nowhere"),
         ("hosts = [", "bypass = \"a b\"\nhosts = [", "site.bypass"),
     ] {
         let text = GOOD.replacen(from, to, 1);
@@ -96,4 +102,31 @@ fn what_is_wrong_is_named_with_its_line() {
         format!("{GOOD}\n[[zone]]\nname = \"b\"\nregion = \"west\"\nnetworks = [\"10.9.0.0/8\"]\n");
     assert!(wrong(&twice).contains("10.0.0.0/8 is in two zones"));
     assert!(wrong("").contains("there is no [[node]]"));
+}
+
+#[test]
+fn a_database_says_where_clients_of_no_zone_are() {
+    use freshet_geo::writer::{Value, Writer, country, map};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("city.mmdb");
+    let place = [("latitude", Value::Double(52.4)), ("longitude", Value::Double(13.1))];
+    let potsdam = map([("country", map([("iso_code", "DE".into())])), ("location", map(place))]);
+    let writer = Writer::new("City").with("203.0.113.0/25", &potsdam);
+    std::fs::write(&path, writer.with("198.51.100.0/24", &country("EU", "FR")).bytes()).unwrap();
+    let text = GOOD.replace("[default]", &format!("[geo]\ncity = {path:?}\n[default]"));
+    let text = text.replace("key = [\"folder\"", "countries = [\"DE\"]\nkey = [\"folder\"");
+    let routing = Routing::new(read(&text).unwrap(), None).unwrap();
+    for (client, where_, then) in [
+        ("203.0.113.7", "the client is at 52.40, 13.10 in DE, with all of its /25", "302 to"),
+        ("198.51.100.1", "the client is in FR, with all of its /24", "403 without"),
+        ("192.0.2.1", "nobody knows where it is", "403 without"),
+        ("10.1.1.1", "the client is in zone isp", "302 to"),
+    ] {
+        let request = Request::of_url("http://www.example/a", client.parse().unwrap()).unwrap();
+        let said = explain(&routing, &request, UnixMillis(1)).join("\n");
+        assert!(said.contains(where_) && said.contains(then), "{said}");
+    }
+    let near = Request::of_url("http://www.example/a", "203.0.113.7".parse().unwrap()).unwrap();
+    let said = explain(&routing, &near, UnixMillis(1)).join("\n");
+    assert!(said.contains("http://east-1.www.example/a"), "{said}");
 }

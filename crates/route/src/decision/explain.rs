@@ -1,6 +1,7 @@
 //! Why a decision is what it is.
 
 use super::{Decision, Health, Located, NodeId, Picks, RegionId, Table};
+use freshet_geo::Code;
 use std::fmt::Write as _;
 
 /// What nodes are good enough, from the best to the last resort.
@@ -61,7 +62,7 @@ impl Why {
 /// Who is told how a decision comes about.
 pub trait Watch {
     /// Where the client is.
-    fn located(&mut self, _located: Located, _scope_bits: u8) {}
+    fn located(&mut self, _located: Located, _country: Option<Code>, _scope_bits: u8) {}
     /// It stays with a node.
     fn kept(&mut self, _node: NodeId) {}
     /// Nodes are looked for.
@@ -76,7 +77,7 @@ impl Watch for () {}
 
 #[derive(Debug)]
 enum Note {
-    Located(Located, u8),
+    Located(Located, Option<Code>, u8),
     Kept(NodeId),
     Pass(Pass),
     PassedOver(NodeId, Why),
@@ -88,8 +89,8 @@ enum Note {
 pub struct Story(Vec<Note>);
 
 impl Watch for Story {
-    fn located(&mut self, located: Located, scope_bits: u8) {
-        self.0.push(Note::Located(located, scope_bits));
+    fn located(&mut self, located: Located, country: Option<Code>, scope_bits: u8) {
+        self.0.push(Note::Located(located, country, scope_bits));
     }
 
     fn kept(&mut self, node: NodeId) {
@@ -121,7 +122,9 @@ impl Story {
         let mut over: Vec<String> = Vec::new();
         for note in &self.0 {
             match note {
-                Note::Located(located, bits) => lines.push(located_words(table, *located, *bits)),
+                Note::Located(located, country, bits) => {
+                    lines.push(located_words(table, *located, *country, *bits));
+                }
                 Note::Kept(id) => lines.push(format!("stays with {}", name(*id))),
                 Note::Pass(pass) => lines.push(pass.words().to_owned()),
                 Note::PassedOver(id, why) => over.push(format!("{} is {}", name(*id), why.words())),
@@ -144,7 +147,7 @@ impl Story {
             }
         }
         lines.push(match (decision.is_refused, decision.picks.as_slice()) {
-            (true, _) => "refused: the site is for clients of zones only".to_owned(),
+            (true, _) => "refused: the site is not for clients from there".to_owned(),
             (false, []) => "nobody can be sent to".to_owned(),
             (false, _) => format!("sent to {}", names(&decision.picks)),
         });
@@ -152,14 +155,18 @@ impl Story {
     }
 }
 
-fn located_words(table: &Table, located: Located, scope_bits: u8) -> String {
+fn located_words(table: &Table, located: Located, country: Option<Code>, scope_bits: u8) -> String {
+    let of = country.map(|country| format!(" in {country}")).unwrap_or_default();
     match located {
         Located::Zone(id) => {
             let zone = table.zones().get(id as usize).map_or("?", |zone| zone.name.as_str());
             format!("the client is in zone {zone}, with all of its /{scope_bits}")
         }
         Located::Place(place) => {
-            format!("the client is at {place}, with all of its /{scope_bits}; no zone has it")
+            format!("the client is at {place}{of}, with all of its /{scope_bits}; no zone has it")
+        }
+        Located::Nowhere if country.is_some() => {
+            format!("the client is{of}, with all of its /{scope_bits}; nobody knows where")
         }
         Located::Nowhere => "no zone has the client, and nobody knows where it is".to_owned(),
     }

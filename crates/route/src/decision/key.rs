@@ -69,7 +69,8 @@ pub(super) fn network_bits(client: IpAddr) -> u8 {
     if client.to_canonical().is_ipv4() { 24 } else { 48 }
 }
 
-fn network_bytes(client: IpAddr) -> [u8; 16] {
+/// That network's address.
+pub(crate) fn network_bytes(client: IpAddr) -> [u8; 16] {
     match Prefix::of(client, network_bits(client)).address {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
         IpAddr::V6(address) => address.octets(),

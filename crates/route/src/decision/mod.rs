@@ -17,6 +17,7 @@ pub use explain::{Story, Watch};
 pub use table::{NodeId, PICKS_MAX, RegionId, SiteId, Table, ZoneId};
 
 use explain::{Pass, Why};
+use freshet_geo::Code;
 use freshet_origin::director::score;
 use place::Coordinates;
 use std::net::IpAddr;
@@ -127,7 +128,7 @@ pub struct Decision {
     pub scope_bits: u8,
     /// The nodes; none where there is none to be had, or the site has none for this client.
     pub picks: Picks,
-    /// Whether the site refuses clients of no zone, and this is one.
+    /// Whether the site is not for clients from where this one is.
     pub is_refused: bool,
 }
 
@@ -140,14 +141,14 @@ impl Table {
         view: &impl View,
         watch: &mut impl Watch,
     ) -> Decision {
-        let (located, mut scope_bits) = self.locate(question.client);
-        watch.located(located, scope_bits);
+        let (located, country, mut scope_bits) = self.locate(question.client);
+        watch.located(located, country, scope_bits);
         let decided =
             |scope_bits, picks, is_refused| Decision { located, scope_bits, picks, is_refused };
         let Some(site) = self.site(question.site) else {
             return decided(scope_bits, Picks::default(), false);
         };
-        if site.zones_only && !matches!(located, Located::Zone(_)) {
+        if !matches!(located, Located::Zone(_)) && site.refuses(country) {
             return decided(scope_bits, Picks::default(), true);
         }
         if site.looks_at_client() {
@@ -245,16 +246,18 @@ impl Table {
         })
     }
 
-    fn locate(&self, client: IpAddr) -> (Located, u8) {
+    /// Where a client is, in which country, and how long the prefix around it is that is there with it.
+    fn locate(&self, client: IpAddr) -> (Located, Option<Code>, u8) {
         let found = self.draft.prefixes.find(client);
         if let Some(zone) = found.value {
-            return (Located::Zone(zone), found.scope_bits);
+            return (Located::Zone(zone), None, found.scope_bits);
         }
-        let place = self.draft.locator.as_ref().and_then(|locator| locator.locate(client));
-        match place {
-            Some((place, bits)) => (Located::Place(place), found.scope_bits.max(bits)),
-            None => (Located::Nowhere, found.scope_bits),
-        }
+        let Some(locator) = &self.draft.locator else {
+            return (Located::Nowhere, None, found.scope_bits);
+        };
+        let position = locator.locate(client);
+        let located = position.place.map_or(Located::Nowhere, Located::Place);
+        (located, position.country, found.scope_bits.max(position.network_bits))
     }
 
     /// Whether the client of this question may be sent to a node, however that is.

@@ -1,5 +1,6 @@
 //! Where something is on the Earth, and how far from something else.
 
+use freshet_geo::{Code, File};
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -61,8 +62,32 @@ impl fmt::Display for Coordinates {
 
 /// Who knows where an address is, for clients that no zone has.
 pub trait Locate: Send + Sync {
-    /// Where it is, and the length of the prefix around it that is there with it.
-    fn locate(&self, client: IpAddr) -> Option<(Coordinates, u8)>;
+    /// Where it is.
+    fn locate(&self, client: IpAddr) -> Position;
+}
+
+/// Where an address is, as far as somebody knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Position {
+    /// Its place.
+    pub place: Option<Coordinates>,
+    /// Its country.
+    pub country: Option<Code>,
+    /// Length of the prefix around it of which the same is known, also where that is nothing.
+    pub network_bits: u8,
+}
+
+/// A MaxMind database, which is read again by itself when it changes.
+impl Locate for File {
+    fn locate(&self, client: IpAddr) -> Position {
+        let found = self.database().location(client);
+        let place = found.coordinates;
+        Position {
+            place: place.and_then(|(latitude, longitude)| Coordinates::new(latitude, longitude)),
+            country: found.country,
+            network_bits: found.network_bits,
+        }
+    }
 }
 
 #[cfg(test)]

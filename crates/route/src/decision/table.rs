@@ -3,6 +3,7 @@
 use super::place::{Coordinates, Locate};
 use super::prefix::Prefixes;
 use freshet_config::hosts::HostPattern;
+use freshet_geo::Code;
 use freshet_origin::director::stable_hash;
 use std::collections::HashMap;
 use std::fmt;
@@ -97,8 +98,10 @@ pub struct Site {
     pub spread: usize,
     /// How far above its fair share of what was sent lately a node may be, percent; 0 for any.
     pub load_bound_percent: u32,
-    /// Whether clients of no zone are refused.
+    /// Whether clients of no zone are refused, unless they are in one of the countries.
     pub zones_only: bool,
+    /// Countries that those are from who are served beside the zones' clients; all where there are none.
+    pub countries: Vec<Code>,
     /// Nodes in an answer of DNS.
     pub answers: usize,
     /// How long DNS and steering answers hold.
@@ -116,9 +119,16 @@ impl Site {
             spread: 1,
             load_bound_percent: 125,
             zones_only: false,
+            countries: Vec::new(),
             answers: 2,
             ttl: Duration::from_secs(30),
         }
+    }
+
+    /// Whether a client of no zone, who is in this country, is refused.
+    pub(super) fn refuses(&self, country: Option<Code>) -> bool {
+        let is_here = country.is_some_and(|country| self.countries.contains(&country));
+        (self.zones_only || !self.countries.is_empty()) && !is_here
     }
 
     /// Whether two clients may get different answers for one URL from one region.

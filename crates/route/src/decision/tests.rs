@@ -1,4 +1,4 @@
-use super::place::Locate;
+use super::place::{Locate, Position};
 use super::prefix::{self, Prefix, Prefixes};
 use super::table::{Draft, KeyPart, Node, Region, Site, Zone};
 use super::*;
@@ -157,8 +157,9 @@ fn nodes_inside_a_zone_come_before_its_region() {
 struct East;
 
 impl Locate for East {
-    fn locate(&self, client: IpAddr) -> Option<(Coordinates, u8)> {
-        client.is_ipv4().then(|| (Coordinates::new(10.0, 21.0).unwrap(), 20))
+    fn locate(&self, client: IpAddr) -> Position {
+        let place = client.is_ipv4().then(|| Coordinates::new(10.0, 21.0).unwrap());
+        Position { place, country: place.and_then(|_| Code::parse("jp")), network_bits: 20 }
     }
 }
 
@@ -168,14 +169,27 @@ fn who_is_in_no_zone_goes_where_it_is_near_or_where_the_default_is() {
     with_locator.locator = Some(Arc::new(East));
     with_locator.default_region = Some(1);
     with_locator.sites.push(Site { zones_only: true, ..Site::new("b.example") });
+    for codes in [["DE", "JP"], ["DE", "AT"]] {
+        let countries = codes.iter().filter_map(|code| Code::parse(code)).collect();
+        with_locator.sites.push(Site { countries, ..Site::new("c.example") });
+    }
     let table = Table::new(with_locator);
     let near = table.decide(&ask("203.0.113.1", 7), &Seen::default(), &mut ());
     assert_eq!((region_of(&table, &near), near.scope_bits), (Some(2), 20));
     let nowhere = table.decide(&ask("2001:db8::1", 7), &Seen::default(), &mut ());
-    assert_eq!((region_of(&table, &nowhere), nowhere.scope_bits), (Some(1), 0));
-    let only = |client| Question { site: 1, ..ask(client, 7) };
-    assert!(table.decide(&only("203.0.113.1"), &Seen::default(), &mut ()).is_refused);
-    assert!(!table.decide(&only("10.0.0.1"), &Seen::default(), &mut ()).is_refused);
+    // That nobody knows holds for a network too.
+    assert_eq!((region_of(&table, &nowhere), nowhere.scope_bits), (Some(1), 20));
+    let is_refused = |site, client| {
+        let question = Question { site, ..ask(client, 7) };
+        table.decide(&question, &Seen::default(), &mut ()).is_refused
+    };
+    for (client, refused) in [
+        ("10.0.0.1", [false, false, false, false]),
+        ("203.0.113.1", [false, true, false, true]),
+        ("2001:db8::1", [false, true, true, true]),
+    ] {
+        assert_eq!([0, 1, 2, 3].map(|site| is_refused(site, client)), refused, "{client}");
+    }
 }
 
 #[test]

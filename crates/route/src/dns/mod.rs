@@ -10,6 +10,7 @@ mod subnet;
 use crate::live::Routing;
 use found::Answer;
 use freshet_base::clock::UnixMillis;
+use freshet_limits::Rate;
 use freshet_net::trust::Network;
 use hickory_proto::op::{Edns, Message, MessageType, Metadata, OpCode, ResponseCode};
 use hickory_proto::rr::rdata::opt::EdnsOption;
@@ -37,6 +38,8 @@ pub struct Dns {
     pub routers: Vec<IpAddr>,
     /// Resolvers that are believed about their clients' networks.
     pub believed: Vec<Network>,
+    /// What a network gets over UDP; anything where there is none.
+    pub rate: Option<Rate>,
     /// Records that are as they are written, by name in lower case.
     pub records: HashMap<String, Vec<RData>>,
 }
@@ -46,6 +49,8 @@ pub struct Dns {
 pub enum Transport {
     /// Answers have a limit.
     Udp,
+    /// From somebody who had enough: the answer is the word to come over TCP.
+    UdpAboveRate,
     /// They have not.
     Tcp,
 }
@@ -79,6 +84,7 @@ pub fn answer(
     let code = reply.metadata.response_code;
     let limit = match (transport, &reply.edns) {
         (Transport::Tcp, _) => u16::MAX,
+        (Transport::UdpAboveRate, _) => 0,
         (Transport::Udp, None) => UDP_BYTES_PLAIN,
         // Ours says what theirs said.
         (Transport::Udp, Some(edns)) => edns.max_payload().clamp(UDP_BYTES_PLAIN, UDP_BYTES_MAX),

@@ -81,7 +81,10 @@ async fn serve_udp(shared: &Shared, socket: UdpSocket) {
 
 fn answer_datagram(shared: &Shared, socket: &UdpSocket, message: &[u8], from: SocketAddr) {
     // A socket that is full drops what it cannot take: resolvers ask again.
-    if let Some(reply) = answered(shared, message, from.ip(), Transport::Udp) {
+    let rate = &shared.routing.load().settings.rate;
+    let is_above = rate.as_ref().is_some_and(|rate| !shared.dns_rates.allows(from.ip(), rate));
+    let transport = if is_above { Transport::UdpAboveRate } else { Transport::Udp };
+    if let Some(reply) = answered(shared, message, from.ip(), transport) {
         let _ = socket.try_send_to(&reply, from);
     }
 }

@@ -3,7 +3,7 @@
 use super::door::{Client, ClientOf};
 use super::{Door, Entrance, Shared};
 use crate::limits::CLIENTS;
-use crate::redirect::{self, Reply, Request};
+use crate::redirect::{self, Reply, Request, host_of};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, State};
@@ -40,15 +40,18 @@ async fn answer(
 ) -> Response {
     let Some(client) = client else { return Response::new(Body::empty()) };
     client.place.begin_work();
+    if let Some(response) = preflight(&shared, &request) {
+        client.place.end_work();
+        return response;
+    }
     let headers = request.headers();
-    let authority = request.uri().authority().map(|authority| authority.as_str());
     let is_reading = [Method::GET, Method::HEAD].contains(request.method());
     let reply = redirect::answer(
         &shared.routing.load(),
         &Request {
             is_reading,
             is_secure: client.is_secure,
-            host: authority.or_else(|| text(headers, &header::HOST)).unwrap_or_default(),
+            host: host(&request),
             target: request.uri().path_and_query().map_or("/", |target| target.as_str()),
             client: client_of(&client, headers),
             cookie: text(headers, &header::COOKIE).unwrap_or_default(),
@@ -57,6 +60,35 @@ async fn answer(
     );
     client.place.end_work();
     response(&reply)
+}
+
+/// The host that is asked for, perhaps with a port.
+fn host(request: &axum::extract::Request) -> &str {
+    let authority = request.uri().authority().map(|authority| authority.as_str());
+    authority.or_else(|| text(request.headers(), &header::HOST)).unwrap_or_default()
+}
+
+/// What a browser is told that asks whether a page of another site may send such a request: browsers do
+/// not follow a redirect there (Fetch §4.8, CORS-preflight fetch). The node that the request is sent
+/// to is asked again, and decides for itself.
+fn preflight(shared: &Shared, request: &axum::extract::Request) -> Option<Response> {
+    let asked = request.headers();
+    let method = asked.get(header::ACCESS_CONTROL_REQUEST_METHOD)?;
+    let is_preflight = request.method() == Method::OPTIONS && asked.contains_key(header::ORIGIN);
+    let is_known = || shared.routing.load().table.site_of(&host_of(host(request))).is_some();
+    if !is_preflight || !is_known() {
+        return None;
+    }
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let fields = response.headers_mut();
+    fields.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    fields.insert(header::ACCESS_CONTROL_ALLOW_METHODS, method.clone());
+    if let Some(names) = asked.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
+        fields.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, names.clone());
+    }
+    fields.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
+    Some(response)
 }
 
 fn response(reply: &Reply) -> Response {

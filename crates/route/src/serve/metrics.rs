@@ -74,6 +74,13 @@ pub(super) fn text(shared: &Shared, now: UnixMillis) -> String {
         answers.get_or_create(&OfCode { code }).inc_by(count);
     }
     registry.register("dns_answers", "Answers of DNS by their code", answers);
+    let above: Counter = Counter::default();
+    above.inc_by(shared.dns_rates.above());
+    registry.register(
+        "dns_above_rate",
+        "Answers over UDP that were the word to come over TCP",
+        above,
+    );
     let prefixes: Gauge = Gauge::default();
     prefixes.set(i64::try_from(routing.table.prefixes().len()).unwrap_or(i64::MAX));
     registry.register("prefixes", "Networks of zones", prefixes);

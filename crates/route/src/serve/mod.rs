@@ -9,6 +9,7 @@ mod dns;
 mod door;
 mod http;
 mod metrics;
+mod throttle;
 
 use crate::config::{Config, FleetSettings, ListenSettings};
 use crate::limits::TICKETS_PERIOD;
@@ -28,6 +29,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
+use throttle::Throttle;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::{JoinSet, LocalSet};
@@ -40,6 +42,8 @@ struct Shared {
     reloads: std::sync::atomic::AtomicU64,
     /// Answers of DNS.
     dns: dns::Codes,
+    /// What networks got of them over UDP lately.
+    dns_rates: Throttle,
 }
 
 /// One address for HTTP, with what its connections need.
@@ -64,6 +68,8 @@ pub struct Router {
     admin: Option<Address>,
     /// What was bound, which a reload does not change.
     bound: Fixed,
+    /// Certificates of the listeners that have some.
+    certificates: Vec<Arc<CertificateStore>>,
     /// How nodes are asked; a new value has the watching begin anew.
     probe: watch::Sender<ProbeSettings>,
     stop: watch::Sender<bool>,
@@ -115,8 +121,11 @@ impl Router {
         };
         let mut workers: Vec<Worker> = (0..workers).map(|_| Worker::default()).collect();
         let (mut addresses, mut dns_addresses) = (Vec::new(), Vec::new());
+        let mut certificates = Vec::new();
         for settings in &config.listeners {
-            addresses.push(spread(settings, &mut workers)?);
+            let store = certificate(settings)?;
+            addresses.push(spread(settings, store.as_ref(), &mut workers)?);
+            certificates.extend(store);
         }
         for address in &config.dns.listen {
             let mut address = *address;
@@ -134,6 +143,7 @@ impl Router {
             routing: ArcSwap::from_pointee(Routing::new(config, None)?),
             reloads: 0.into(),
             dns: dns::Codes::default(),
+            dns_rates: Throttle::new(),
         });
         let (stop, stopped) = watch::channel(false);
         let mut router = Self {
@@ -141,6 +151,7 @@ impl Router {
             addresses,
             dns_addresses,
             admin: admin_address,
+            certificates,
             bound,
             probe: first.clone(),
             stop,
@@ -177,7 +188,8 @@ impl Router {
         self.admin.as_ref()
     }
 
-    /// Has another configuration in force. Nodes that it has as before keep their health.
+    /// Has another configuration in force. Nodes that it has as before keep their health; certificates
+    /// are read again from where they were.
     ///
     /// # Errors
     /// What of it cannot be used; the old one stays in force.
@@ -188,6 +200,9 @@ impl Router {
         };
         let probe = config.probe.clone();
         let routing = Routing::new(config, Some(&self.shared.routing.load()))?;
+        for store in &self.certificates {
+            store.reload().map_err(|error| format!("listen: {error}"))?;
+        }
         self.shared.routing.store(Arc::new(routing));
         self.shared.reloads.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         self.probe.send_replace(probe);
@@ -232,18 +247,23 @@ impl Worker {
     }
 }
 
+/// The certificate of a listener, where it speaks TLS.
+fn certificate(settings: &ListenSettings) -> Result<Option<Arc<CertificateStore>>, String> {
+    let Some((certificate, key)) = settings.certificate.clone() else { return Ok(None) };
+    let source = CertificateSource { certificate, key, ocsp: None, names: Vec::new() };
+    CertificateStore::load(vec![source]).map(Some).map_err(|error| format!("listen: {error}"))
+}
+
 /// Gives each worker a socket of its own at an address.
-fn spread(settings: &ListenSettings, workers: &mut [Worker]) -> Result<Address, String> {
-    let tls = settings.certificate.as_ref().map(|(certificate, key)| {
-        let source = CertificateSource {
-            certificate: certificate.clone(),
-            key: key.clone(),
-            ocsp: None,
-            names: Vec::new(),
-        };
-        let store = CertificateStore::load(vec![source])?;
+fn spread(
+    settings: &ListenSettings,
+    store: Option<&Arc<CertificateStore>>,
+    workers: &mut [Worker],
+) -> Result<Address, String> {
+    let tls = store.map(|store| {
         let tickets = Some(TicketKeys::random(TICKETS_PERIOD));
-        server_config(store, &ServerOptions { tickets, ..ServerOptions::default() })
+        let options = ServerOptions { tickets, ..ServerOptions::default() };
+        server_config(Arc::clone(store), &options)
     });
     let tls = tls.transpose().map_err(|error| format!("listen: {error}"))?;
     let trusted = Arc::new(settings.trusted.clone());
@@ -288,7 +308,10 @@ async fn watch_nodes(
     loop {
         tokio::select! {
             _ = stopped.changed() => return,
-            _ = fading.tick() => shared.routing.load().fade(),
+            _ = fading.tick() => {
+                shared.routing.load().fade();
+                shared.dns_rates.sweep();
+            }
             changed = settings.changed() => {
                 if changed.is_err() {
                     return;

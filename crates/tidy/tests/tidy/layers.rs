@@ -65,7 +65,7 @@ const ALLOWED: [(&str, &[&str]); 28] = [
     ),
     ("mec", &["base", "http", "wire", "net", "origin", "node", "router", "package"]),
     ("router", &["base"]),
-    ("route", &["base", "net", "origin", "config"]),
+    ("route", &["base", "net", "origin", "config", "geo", "limits"]),
     (
         "cli",
         &[
