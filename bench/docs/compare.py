@@ -18,6 +18,7 @@ VARIES = [
     (rf"{NUMBER} ?(?:ns|µs|ms|s|min|h|d)\b", None),
     (rf"{NUMBER} ?(?:[KMGT]i?)?B\b(?!/)", None),
     (rf"{NUMBER} ?%", None),
+    (r"\d+ decisions a second", None),
     (r"…", r".*"),
     (r"\s+", r"\s+"),
 ]
