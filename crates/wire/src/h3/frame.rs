@@ -1,5 +1,6 @@
 //! Frames: a type, a length and a payload (RFC 9114 §7).
 
+use super::Code;
 use crate::quic::varint::{Reader, write_varint};
 
 /// Types of frames.
@@ -58,22 +59,25 @@ pub fn write_head(kind: u64, len: usize, out: &mut Vec<u8>) {
     write_varint(len as u64, out);
 }
 
-/// Reads the payload of SETTINGS; false when a setting comes twice, is one of HTTP/2, or cannot be
-/// read. None of them is of use to a server that never refers to a table.
-pub fn check_settings(payload: &[u8]) -> bool {
+/// Reads the payload of SETTINGS. None of them is of use to a server that never refers to a table.
+///
+/// # Errors
+/// `FrameError`: it is cut off. `SettingsError`: a setting comes twice or is one of HTTP/2.
+pub fn check_settings(payload: &[u8]) -> Result<(), Code> {
     let mut reader = Reader::new(payload);
     let mut seen = Vec::new();
     while !reader.is_empty() {
-        let (Some(key), Some(_)) = (reader.varint(), reader.varint()) else { return false };
+        let (key, value) = (reader.varint(), reader.varint());
+        let key = key.filter(|_| value.is_some()).ok_or(Code::FrameError)?;
         if matches!(key, 0x0 | 0x2..=0x5) || seen.contains(&key) {
-            return false;
+            return Err(Code::SettingsError);
         }
         // What is unknown may come twice for all we know.
         if key < 0x40 {
             seen.push(key);
         }
     }
-    true
+    Ok(())
 }
 
 #[cfg(test)]
@@ -93,9 +97,13 @@ mod tests {
 
     #[test]
     fn settings_are_said_once() {
-        assert!(check_settings(&[]) && check_settings(&[1, 0, 6, 9, 0x21, 0, 0x33, 1]));
-        for wrong in [&[1, 0, 1, 0][..], &[2, 0], &[5, 1], &[1], &[0x40]] {
-            assert!(!check_settings(wrong), "{wrong:?}");
+        assert_eq!(check_settings(&[]), Ok(()));
+        assert_eq!(check_settings(&[1, 0, 6, 9, 0x21, 0, 0x33, 1]), Ok(()));
+        for wrong in [&[1, 0, 1, 0][..], &[2, 0], &[5, 1]] {
+            assert_eq!(check_settings(wrong), Err(Code::SettingsError), "{wrong:?}");
+        }
+        for cut in [&[1][..], &[0x40], &[1, 0, 6, 0x40]] {
+            assert_eq!(check_settings(cut), Err(Code::FrameError), "{cut:?}");
         }
     }
 }

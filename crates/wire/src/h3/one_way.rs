@@ -40,7 +40,8 @@ impl Purpose {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Said {
     Settings,
-    Goaway,
+    /// No pushes from this one on are taken, and no requests follow.
+    Goaway(u64),
     /// The priority of a request.
     Priority(u64, Priority),
     /// How many pushes may come, of which there are none.
@@ -76,9 +77,8 @@ pub(super) fn control_frame(
         reader.varint().filter(|_| reader.is_empty()).ok_or(Code::FrameError)
     };
     let said = match head.kind {
-        kind::SETTINGS if check_settings(payload) => Said::Settings,
-        kind::SETTINGS => return Err(Code::SettingsError),
-        kind::GOAWAY => number().map(|_| Said::Goaway)?,
+        kind::SETTINGS => check_settings(payload).map(|()| Said::Settings)?,
+        kind::GOAWAY => Said::Goaway(number()?),
         kind::MAX_PUSH_ID => Said::MaxPush(number()?),
         // None was promised.
         kind::CANCEL_PUSH => number().and(Err(Code::IdError))?,
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(control_frame(&[4, 0], true), Err(Code::FrameUnexpected));
         assert_eq!(control_frame(&[7, 1, 0], false), Err(Code::MissingSettings));
         assert_eq!(control_frame(&[4, 2, 2, 0], false), Err(Code::SettingsError));
-        assert_eq!(control_frame(&[7, 1, 0], true), Ok(Some((Said::Goaway, 3))));
+        assert_eq!(control_frame(&[7, 1, 0], true), Ok(Some((Said::Goaway(0), 3))));
         assert_eq!(control_frame(&[7, 1], true), Ok(None));
         assert_eq!(control_frame(&[7, 2, 0, 0], true), Err(Code::FrameError));
         for unexpected in [0, 1, 2, 5, 6, 8, 9] {

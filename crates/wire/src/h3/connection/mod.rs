@@ -136,7 +136,8 @@ pub struct Connection<P> {
     resets: Debt,
     idle_frames: Debt,
     leaving: Leaving,
-    is_peer_leaving: bool,
+    /// The push from which on none is taken, once the client said that it will go.
+    peer_leaving: Option<u64>,
     has_failed: bool,
     now: Duration,
 }
@@ -165,7 +166,7 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
             resets: Debt::new(RESETS_MAX, RESETS_PER_SECOND),
             idle_frames: Debt::new(IDLE_FRAMES_MAX, IDLE_FRAMES_PER_SECOND),
             leaving: Leaving::No,
-            is_peer_leaving: false,
+            peer_leaving: None,
             has_failed: false,
             now: Duration::ZERO,
         }
@@ -258,7 +259,7 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
     pub fn is_done(&self) -> bool {
         // A client that hears of the end before it knows which requests were not looked at could not
         // ask them again.
-        let is_leaving = self.is_peer_leaving || matches!(self.leaving, Leaving::Known(_));
+        let is_leaving = self.peer_leaving.is_some() || matches!(self.leaving, Leaving::Known(_));
         self.has_failed || self.quic.closed().is_some() || (is_leaving && self.is_quiet())
     }
 

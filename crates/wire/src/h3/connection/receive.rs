@@ -366,7 +366,11 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
                 self.has_settings = true;
                 return Ok(());
             }
-            Said::Goaway => self.is_peer_leaving = true,
+            // It may be said again, with fewer (RFC 9114 §5.2).
+            Said::Goaway(push) if self.peer_leaving.is_some_and(|last| push > last) => {
+                return Err(Code::IdError);
+            }
+            Said::Goaway(push) => self.peer_leaving = Some(push),
             Said::MaxPush(count) if count < self.pushes => return Err(Code::IdError),
             Said::MaxPush(count) => self.pushes = count,
             Said::Priority(number, priority) => {
