@@ -8,7 +8,11 @@ use super::limits::{OWN_IDS_MAX, PEER_IDS_MAX, RETIRED_IDS_MAX};
 #[derive(Debug)]
 pub(super) struct PeerIds {
     active: (u64, Id),
+    /// Those that were not used yet, in order, but for the one that a way is tried with.
     spare: Vec<(u64, Id)>,
+    trying: Option<u64>,
+    /// The one of the way before.
+    former: Option<(u64, Id)>,
     /// All below are retired.
     retired_before: u64,
     /// Retirements to be told.
@@ -17,7 +21,14 @@ pub(super) struct PeerIds {
 
 impl PeerIds {
     pub(super) fn new(first: Id) -> Self {
-        Self { active: (0, first), spare: Vec::new(), retired_before: 0, retiring: Vec::new() }
+        Self {
+            active: (0, first),
+            spare: Vec::new(),
+            trying: None,
+            former: None,
+            retired_before: 0,
+            retiring: Vec::new(),
+        }
     }
 
     /// Whom packets are for.
@@ -34,43 +45,104 @@ impl PeerIds {
             return Err(Error::violation("a client without ids has another"));
         }
         let mixes = |(other, bytes): &(u64, Id)| (*other == sequence) != (*bytes == id);
-        if mixes(&self.active) || self.spare.iter().any(mixes) {
-            return Err(Error::violation("a connection id is used twice"));
-        }
-        let is_known =
-            self.active.0 == sequence || self.spare.iter().any(|spare| spare.0 == sequence);
-        if sequence < self.retired_before {
+        let is_known = {
+            let mut all = self.spare.iter().chain([&self.active]).chain(&self.former);
+            if all.clone().any(mixes) {
+                return Err(Error::violation("a connection id is used twice"));
+            }
+            all.any(|known| known.0 == sequence)
+        };
+        // One before the active one was used up, or would never be used.
+        if sequence < self.retired_before || (!is_known && sequence < self.active.0) {
             return self.retire(sequence).map(|()| true);
         }
         if !is_known {
-            self.spare.push((sequence, id));
+            let at = self.spare.partition_point(|spare| spare.0 < sequence);
+            self.spare.insert(at, (sequence, id));
         }
         if retire_before > self.retired_before {
-            self.retired_before = retire_before;
-            let (gone, kept) = self.spare.iter().partition(|spare| spare.0 < retire_before);
-            self.spare = kept;
-            let gone: Vec<(u64, Id)> = gone;
-            for (sequence, _) in gone {
-                self.retire(sequence)?;
-            }
-            if self.active.0 < retire_before && !self.change()? {
-                return Err(Error::violation("all connection ids are retired"));
-            }
+            self.retire_before(retire_before)?;
         }
-        if self.spare.len() + 1 > PEER_IDS_MAX {
+        if self.spare.len() + 1 + usize::from(self.former.is_some()) > PEER_IDS_MAX {
             let reason = "there are too many connection ids";
             return Err(Error::new(code::CONNECTION_ID_LIMIT_ERROR, reason));
         }
         Ok(!is_known)
     }
 
-    /// Goes on with another id; false when there is none.
-    pub(super) fn change(&mut self) -> Result<bool, Error> {
-        if self.spare.is_empty() {
-            return Ok(false);
+    fn retire_before(&mut self, sequence: u64) -> Result<(), Error> {
+        self.retired_before = sequence;
+        let (gone, kept) = self.spare.iter().partition(|spare| spare.0 < sequence);
+        self.spare = kept;
+        let gone: Vec<(u64, Id)> = gone;
+        for (sequence, _) in gone {
+            self.retire(sequence)?;
         }
-        let old = std::mem::replace(&mut self.active, self.spare.remove(0));
-        self.retire(old.0).map(|()| true)
+        if let Some(former) = self.former.take_if(|former| former.0 < sequence) {
+            self.retire(former.0)?;
+        }
+        if self.active.0 < sequence {
+            let Some(old) = self.replace_active() else {
+                return Err(Error::violation("all connection ids are retired"));
+            };
+            self.retire(old.0)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on with another id: the one that the way was tried with, if it was. The one before is
+    /// retired, or kept in case its way comes back. Without another it stays.
+    pub(super) fn change(&mut self, keeps: bool) -> Result<(), Error> {
+        let Some(old) = self.replace_active() else { return Ok(()) };
+        if !keeps {
+            return self.retire(old.0);
+        }
+        self.forget_former()?;
+        self.former = Some(old);
+        Ok(())
+    }
+
+    /// Goes on with the id of the way before.
+    pub(super) fn change_back(&mut self) -> Result<(), Error> {
+        let Some(former) = self.former.take() else { return Ok(()) };
+        let gone = std::mem::replace(&mut self.active, former);
+        self.retire(gone.0)
+    }
+
+    /// The way before does not come back.
+    pub(super) fn forget_former(&mut self) -> Result<(), Error> {
+        self.former.take().map_or(Ok(()), |former| self.retire(former.0))
+    }
+
+    /// The id to try a way with; `None` when there is none to spare.
+    pub(super) fn for_trying(&mut self) -> Option<Id> {
+        if self.active.1.as_bytes().is_empty() {
+            return Some(self.active.1);
+        }
+        let at = self.tried_at().unwrap_or(0);
+        let (sequence, id) = *self.spare.get(at)?;
+        self.trying = Some(sequence);
+        Some(id)
+    }
+
+    /// The way that was tried is of no use.
+    pub(super) fn end_trying(&mut self) -> Result<(), Error> {
+        let at = self.tried_at();
+        self.trying = None;
+        at.map_or(Ok(()), |at| {
+            let (sequence, _) = self.spare.remove(at);
+            self.retire(sequence)
+        })
+    }
+
+    fn tried_at(&self) -> Option<usize> {
+        self.spare.iter().position(|spare| Some(spare.0) == self.trying)
+    }
+
+    fn replace_active(&mut self) -> Option<(u64, Id)> {
+        let at = self.tried_at().unwrap_or(0);
+        self.trying = None;
+        (at < self.spare.len()).then(|| std::mem::replace(&mut self.active, self.spare.remove(at)))
     }
 
     fn retire(&mut self, sequence: u64) -> Result<(), Error> {
@@ -219,6 +291,33 @@ mod tests {
         // One that was retired before it came is retired at once.
         assert_eq!(ids.add(0, 0, id(9)), Ok(true));
         assert_eq!(ids.take_retired(), Some(0));
+    }
+
+    #[test]
+    fn the_id_of_the_way_before_is_kept_until_that_is_over() {
+        let mut ids = PeerIds::new(id(0));
+        // In the order of their numbers, whichever came first.
+        assert_eq!((ids.add(3, 0, id(3)), ids.add(1, 0, id(1))), (Ok(true), Ok(true)));
+        ids.change(true).unwrap();
+        assert_eq!((*ids.active(), ids.take_retired()), (id(1), None));
+        ids.change_back().unwrap();
+        assert_eq!((*ids.active(), ids.take_retired()), (id(0), Some(1)));
+        // What was tried is what is gone on with.
+        assert_eq!((ids.for_trying(), ids.for_trying()), (Some(id(3)), Some(id(3))));
+        assert_eq!(ids.add(2, 0, id(2)), Ok(true));
+        ids.change(true).unwrap();
+        assert_eq!(*ids.active(), id(3));
+        ids.forget_former().unwrap();
+        assert_eq!(ids.take_retired(), Some(0));
+        // One that was used up is not used again when it is told again.
+        ids.change(false).unwrap();
+        assert_eq!((*ids.active(), ids.take_retired()), (id(2), Some(3)));
+        assert_eq!((ids.for_trying(), ids.add(4, 0, id(4))), (None, Ok(true)));
+        assert_eq!((ids.add(1, 0, id(1)), ids.take_retired()), (Ok(true), Some(1)));
+        // What was tried in vain is not used again either.
+        assert_eq!(ids.for_trying(), Some(id(4)));
+        ids.end_trying().unwrap();
+        assert_eq!((ids.for_trying(), ids.take_retired()), (None, Some(4)));
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(super) struct Challenge {
 }
 
 /// How often a challenge is sent in all.
-pub(super) const CHALLENGE_TRIES: u8 = 3;
+const CHALLENGE_TRIES: u8 = 3;
 
 /// A way.
 #[derive(Clone, Debug)]
@@ -34,6 +34,8 @@ pub(super) struct Path {
     pub(super) is_challenge_due: bool,
     /// Bytes to be sent back.
     responses: Vec<[u8; 8]>,
+    /// Whether something about the way itself was said since that was asked.
+    has_said: bool,
     datagram_bytes: usize,
     probes_left: u8,
     is_probing: bool,
@@ -49,6 +51,7 @@ impl Path {
             challenge: None,
             is_challenge_due: false,
             responses: Vec::new(),
+            has_said: false,
             datagram_bytes: DATAGRAM_BYTES_MIN,
             probes_left: PROBES_PER_SIZE,
             is_probing: false,
@@ -116,9 +119,55 @@ impl Path {
         has_room
     }
 
-    /// The bytes to be sent back next.
-    pub(super) fn take_response(&mut self) -> Option<[u8; 8]> {
-        self.responses.pop()
+    /// The client is to send these bytes back, which can be repeated until `until`.
+    pub(super) fn ask(&mut self, bytes: [u8; 8], until: Duration) {
+        self.challenge = Some(Challenge { bytes, until, tries_left: CHALLENGE_TRIES - 1 });
+        self.is_challenge_due = true;
+    }
+
+    /// Bytes came back. False when nobody asked for them.
+    pub(super) fn answered(&mut self, bytes: [u8; 8]) -> bool {
+        let is_answer = self.challenge.is_some_and(|challenge| challenge.bytes == bytes);
+        if is_answer {
+            self.challenge = None;
+            self.is_challenge_due = false;
+            self.is_validated = true;
+        }
+        is_answer
+    }
+
+    /// Appends the frames about the way that are due, as far as there is room up to `limit`.
+    pub(super) fn write_due(&mut self, limit: usize, out: &mut Vec<u8>) {
+        const FRAME_BYTES: usize = 1 + 8;
+        let has_room = |out: &Vec<u8>| out.len() + FRAME_BYTES <= limit;
+        if self.is_challenge_due
+            && has_room(out)
+            && let Some(challenge) = &self.challenge
+        {
+            self.is_challenge_due = false;
+            self.has_said = true;
+            out.push(0x1a);
+            out.extend_from_slice(&challenge.bytes);
+        }
+        while has_room(out)
+            && let Some(bytes) = self.responses.pop()
+        {
+            self.has_said = true;
+            out.push(0x1b);
+            out.extend_from_slice(&bytes);
+        }
+    }
+
+    /// Whether such a frame was written since this was asked last: its datagram has to be full, so
+    /// that it shows that the way takes one (RFC 9000 §8.2).
+    pub(super) fn take_said(&mut self) -> bool {
+        std::mem::take(&mut self.has_said)
+    }
+
+    /// What is due is not said after all.
+    pub(super) fn forget_due(&mut self) {
+        self.is_challenge_due = false;
+        self.responses.clear();
     }
 
     /// Whether something about the way itself is to be said.

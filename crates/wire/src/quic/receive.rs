@@ -71,6 +71,11 @@ impl ReceiveBuffer {
         self.start = self.highest;
     }
 
+    /// Whether nothing came that was not taken.
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
     /// The offset of the next byte to be taken.
     pub(super) fn start(&self) -> u64 {
         self.start

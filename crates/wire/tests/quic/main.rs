@@ -8,6 +8,11 @@
     reason = "all of it is tests, and a failure names its seed"
 )]
 
+mod errors;
 mod lossy;
+mod malformed;
+mod raw;
+mod requests;
 mod rules;
+mod ways;
 mod world;

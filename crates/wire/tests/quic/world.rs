@@ -107,7 +107,7 @@ pub(crate) fn pattern(stream: u64, from: usize, to: usize) -> Vec<u8> {
     (from..to).map(|at| (at as u64 * 31 + stream * 7 + (at as u64 >> 8)) as u8).collect()
 }
 
-fn tls() -> &'static (Arc<ServerConfig>, RootCertStore) {
+pub(crate) fn tls() -> &'static (Arc<ServerConfig>, RootCertStore) {
     static TLS: OnceLock<(Arc<ServerConfig>, RootCertStore)> = OnceLock::new();
     TLS.get_or_init(|| {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();

@@ -1,10 +1,9 @@
-//! Datagrams for a purpose of their own: to ask for their size, to answer on the way before, to end.
+//! Datagrams for a purpose of their own: to ask for their size, to end.
 
 use super::super::batch::Batch;
 use super::super::error::code;
 use super::super::frame;
 use super::super::packet::{TAG_BYTES, number_bytes, write_head};
-use super::super::route::Route;
 use super::super::space::Level;
 use super::transmit::{Draft, PAYLOAD_BYTES_MIN};
 use super::{Closed, Connection};
@@ -41,22 +40,6 @@ impl<P: AsRef<[u8]>> Connection<P> {
         self.path.sent(size);
         batch.segment_bytes = size;
         true
-    }
-
-    /// Answers to challenges on the way that was before.
-    pub(super) fn old_responses(&mut self, now: Duration, batch: &mut Batch) -> Option<Route> {
-        if !self.old_path.as_ref().is_some_and(|old| old.has_due()) {
-            return None;
-        }
-        let old = self.old_path.take()?;
-        let route = old.route;
-        let current = std::mem::replace(&mut self.path, old);
-        let size = self.path.datagram_bytes();
-        let bytes = self.datagram(now, size, &mut batch.bytes);
-        self.path.sent(bytes);
-        batch.segment_bytes = bytes;
-        self.old_path = Some(std::mem::replace(&mut self.path, current));
-        (bytes > 0).then_some(route)
     }
 
     /// Tells the client that it is over, under all keys it may have (RFC 9000 §10.2.3).

@@ -47,6 +47,10 @@ impl<P: AsRef<[u8]>> Connection<P> {
                     | Frame::PathResponse(_)
                     | Frame::NewConnectionId { .. }
             );
+            // It brings nothing and costs nothing; were it of use, it would pay for what is not.
+            if frame == Frame::Padding {
+                continue;
+            }
             if matches!(frame, Frame::Ack(_)) {
                 acks += 1;
                 if acks > ACKS_PER_PACKET_MAX {
@@ -77,8 +81,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         now: Duration,
     ) -> Result<bool, Error> {
         match frame {
-            Frame::Padding => Ok(true),
-            Frame::Ping | Frame::Blocked { stream: None } => Ok(false),
+            Frame::Padding | Frame::Ping | Frame::Blocked { stream: None } => Ok(false),
             Frame::Ack(ack) => self.acknowledged(level, &ack, now),
             Frame::Crypto { offset, bytes } => {
                 self.crypto(level, offset, bytes, now).map(|()| !bytes.is_empty())
@@ -106,22 +109,16 @@ impl<P: AsRef<[u8]>> Connection<P> {
                 self.own_ids.retire(sequence, &packet.receiver).map(|_| false)
             }
             Frame::PathChallenge(bytes) => {
-                // Answered where it came from, if that is where we send to or have sent to.
-                if route == self.path.route {
-                    self.path.respond(bytes);
-                } else if let Some(old) = self.old_path.as_mut().filter(|old| old.route == route) {
-                    old.respond(bytes);
-                }
+                self.challenged(bytes, packet.end, route)?;
                 Ok(false)
             }
             Frame::PathResponse(bytes) => {
-                let is_answer =
-                    self.path.challenge.is_some_and(|challenge| challenge.bytes == bytes);
+                if let Some(former) = &mut self.former {
+                    former.path.answered(bytes);
+                }
+                let is_answer = self.path.answered(bytes);
                 if is_answer {
-                    self.path.challenge = None;
-                    self.path.is_challenge_due = false;
-                    self.path.is_validated = true;
-                    self.old_path = None;
+                    self.forget_former()?;
                 }
                 Ok(is_answer)
             }

@@ -18,7 +18,13 @@ impl<P: AsRef<[u8]>> Connection<P> {
         bytes: &[u8],
         now: Duration,
     ) -> Result<(), Error> {
+        let has_moved_on = level == Level::Initial && self.handshake.is_some();
         let space = self.space(level);
+        // What TLS has not asked for under these keys it must not get (RFC 9001 §4.1.3).
+        let beyond = || Error::violation("the handshake goes on under keys of before");
+        if has_moved_on && offset + bytes.len() as u64 > space.crypto_in.start() {
+            return Err(beyond());
+        }
         if !space.takes_crypto(offset + bytes.len() as u64) {
             let reason = "the handshake is too large";
             return Err(Error::new(code::CRYPTO_BUFFER_EXCEEDED, reason));
@@ -43,6 +49,10 @@ impl<P: AsRef<[u8]>> Connection<P> {
         }
         self.read_parameters()?;
         self.write_handshake(now);
+        let space = self.space(level);
+        if !space.crypto_in.is_empty() && level == Level::Initial && self.handshake.is_some() {
+            return Err(beyond());
+        }
         let is_over = self.tls.as_ref().is_some_and(|tls| !tls.is_handshaking());
         if is_over && !self.is_established {
             self.is_established = true;

@@ -7,6 +7,7 @@ mod payload;
 mod receive;
 mod recovery;
 mod transmit;
+mod ways;
 
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ use rustls::quic::{Keys, ServerConnection, Version};
 use rustls::{ServerConfig, Side};
 use std::sync::Arc;
 use std::time::Duration;
+use ways::Former;
 
 /// What all connections of a listener have in common.
 #[derive(Clone, Debug)]
@@ -119,9 +121,11 @@ pub struct Connection<P> {
     streams: Streams<P>,
     own_ids: OwnIds,
     peer_ids: PeerIds,
-    /// The way to the client, and the one before while the new one is not known to be good.
+    /// The way to the client, the one before while the new one is not known to be good, and one that
+    /// the client tries.
     path: Path,
-    old_path: Option<Path>,
+    former: Option<Box<Former>>,
+    tried: Option<Box<Path>>,
     rtt: Rtt,
     congestion: Cubic,
     pacer: Pacer,
@@ -179,7 +183,8 @@ impl<P: AsRef<[u8]>> Connection<P> {
             own_ids: OwnIds::new(names.own, names.reset_token),
             peer_ids: PeerIds::new(client),
             path: Path::new(route, is_validated),
-            old_path: None,
+            former: None,
+            tried: None,
             rtt: Rtt::new(),
             congestion: Cubic::new(),
             pacer: Pacer::new(),

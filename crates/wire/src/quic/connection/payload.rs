@@ -87,20 +87,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             out.push(0x1e);
             space.sent.carry(Carried::HandshakeDone);
         }
-        if self.path.is_challenge_due
-            && has_room(out)
-            && let Some(challenge) = &self.path.challenge
-        {
-            self.path.is_challenge_due = false;
-            out.push(0x1a);
-            out.extend_from_slice(&challenge.bytes);
-        }
-        while has_room(out)
-            && let Some(bytes) = self.path.take_response()
-        {
-            out.push(0x1b);
-            out.extend_from_slice(&bytes);
-        }
+        self.path.write_due(limit, out);
         while has_room(out)
             && let Some((sequence, id, token)) = self.own_ids.take_telling()
         {

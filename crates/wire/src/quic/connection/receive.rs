@@ -4,7 +4,6 @@ use super::super::error::{Error, code};
 use super::super::keys::{self, Opened};
 use super::super::limits::{EARLY_BYTES_MAX, FORGED_PACKETS_MAX, PACKETS_PER_DATAGRAM_MAX};
 use super::super::packet::{Kind, Protected};
-use super::super::path::{CHALLENGE_TRIES, Challenge, Path};
 use super::super::route::Route;
 use super::super::space::Level;
 use super::{Closed, Connection, Phase};
@@ -26,8 +25,8 @@ impl<P: AsRef<[u8]>> Connection<P> {
             }
             Phase::Draining(_) | Phase::Over => return,
         }
-        if route == self.path.route {
-            self.path.received(datagram.len());
+        if let Some(path) = self.path_of(route) {
+            path.received(datagram.len());
         }
         let was_established = self.is_established;
         if let Err(error) = self.take_datagram(route, datagram, now) {
@@ -84,6 +83,11 @@ impl<P: AsRef<[u8]>> Connection<P> {
                 return Ok(());
             }
         };
+        // A client keeps its id during the handshake (RFC 9000 §7.2).
+        if level != Level::OneRtt && packet.sender != self.client {
+            self.statistics.packets_dropped += 1;
+            return Ok(());
+        }
         // A client sends data as soon as it has the keys, which may be before its handshake arrives.
         if level == Level::OneRtt && !self.is_established {
             let held: usize = self.early.iter().map(Vec::len).sum();
@@ -164,38 +168,5 @@ impl<P: AsRef<[u8]>> Connection<P> {
             }
         };
         Some((opened, keys::open_payload(key, bytes, opened, packet.end)?))
-    }
-
-    /// The client sends from another address, or its network has given it another (RFC 9000 §9.3).
-    fn moved(&mut self, route: Route, datagram_bytes: usize, now: Duration) -> Result<(), Error> {
-        if !self.calm.owe(now) {
-            return Err(Error::violation("the client moves without end"));
-        }
-        let mut path = Path::new(route, false);
-        path.received(datagram_bytes);
-        let bytes = self.challenge();
-        let until = now + 3 * self.rtt.probe_timeout();
-        path.challenge = Some(Challenge { bytes, until, tries_left: CHALLENGE_TRIES - 1 });
-        path.is_challenge_due = true;
-        let old = std::mem::replace(&mut self.path, path);
-        // Another port of the same address is a network's doing, and the way is the same.
-        if (old.route.remote.ip(), old.route.local) != (route.remote.ip(), route.local) {
-            self.congestion = super::Cubic::new();
-            self.rtt = super::Rtt::new();
-            self.peer_ids.change()?;
-        }
-        if old.is_validated {
-            self.old_path = Some(old);
-        }
-        Ok(())
-    }
-
-    /// Bytes that only who receives them can send back.
-    pub(super) fn challenge(&mut self) -> [u8; 8] {
-        let mut bytes = [0; 8];
-        if aws_lc_rs::rand::fill(&mut bytes).is_err() {
-            bytes = self.draw().to_be_bytes();
-        }
-        bytes
     }
 }

@@ -231,7 +231,9 @@ impl<P: AsRef<[u8]>> Connection<P> {
         if self.idle_timeout().is_some_and(|timeout| now >= self.idle_since() + timeout) {
             return self.close_with(Closed::Idle, now);
         }
-        self.challenge_again(now);
+        if let Err(error) = self.challenge_again(now) {
+            return self.close_with(Closed::ByError(error), now);
+        }
         let mut has_lost = false;
         for level in Level::ALL {
             if self.space(level).loss_at.is_some_and(|at| now >= at) {
@@ -246,26 +248,6 @@ impl<P: AsRef<[u8]>> Connection<P> {
             && now + GRANULARITY > at
         {
             self.probe(level);
-        }
-    }
-
-    /// Asks once more whether the client is where its packets came from, and at last goes back to
-    /// where it was (RFC 9000 §9.3.2).
-    fn challenge_again(&mut self, now: Duration) {
-        let wait = 3 * self.rtt.probe_timeout();
-        let Some(challenge) = self.path.challenge.as_mut().filter(|asked| now >= asked.until)
-        else {
-            return;
-        };
-        if let Some(left) = challenge.tries_left.checked_sub(1) {
-            challenge.tries_left = left;
-            challenge.until = now + wait;
-            self.path.is_challenge_due = true;
-            return;
-        }
-        self.path.challenge = None;
-        if let Some(old) = self.old_path.take() {
-            self.path = old;
         }
     }
 

@@ -109,6 +109,7 @@ fn frames_that_bring_nothing_have_an_end() {
     // Pings, challenges, repeated limits, ends of nothing, empty parts of streams.
     for payload in [
         &[0x01][..],
+        &[0x01, 0x00],
         &[0x1a, 1, 2, 3, 4, 5, 6, 7, 8],
         &[0x10, 1],
         &[0x14, 1],

@@ -54,8 +54,8 @@ impl<P: AsRef<[u8]>> Connection<P> {
             }
             Phase::Draining(_) | Phase::Over => return None,
         }
-        if let Some(old) = self.old_responses(now, batch) {
-            return Some(old);
+        if let Some(other) = self.on_other_ways(now, batch) {
+            return Some(other);
         }
         if self.one_rtt.as_ref().is_some_and(|keys| keys.is_spent()) {
             let error = Error::new(code::AEAD_LIMIT_REACHED, "the keys are used up");
@@ -119,9 +119,11 @@ impl<P: AsRef<[u8]>> Connection<P> {
         // is one whose packets have no room for more.
         let asks = |draft: &&Draft| draft.level == Level::Initial && draft.is_eliciting;
         let has_initial = drafts.iter().flatten().any(|draft| asks(&draft));
+        // So is one that asks or answers whether the client is there.
+        let has_to_be_full = self.path.take_said() || has_initial;
         let is_full = out.len() > start && end - out.len() < FILLED_BYTES;
-        let padded = if has_initial {
-            (start + DATAGRAM_BYTES_MIN).min(end)
+        let padded = if has_to_be_full {
+            (start + DATAGRAM_BYTES_MIN).min(end).max(out.len())
         } else if is_full && drafts.iter().flatten().any(|draft| draft.level == Level::OneRtt) {
             end
         } else {

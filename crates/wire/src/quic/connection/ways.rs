@@ -1,0 +1,214 @@
+//! The ways between both sides: the present one, the one before, and one that the client tries
+//! (RFC 9000 §9).
+
+use super::super::batch::Batch;
+use super::super::cubic::Cubic;
+use super::super::error::Error;
+use super::super::id::Id;
+use super::super::limits::DATAGRAM_BYTES_MIN;
+use super::super::packet::{TAG_BYTES, number_bytes, write_head};
+use super::super::path::Path;
+use super::super::route::Route;
+use super::super::rtt::Rtt;
+use super::super::space::Level;
+use super::Connection;
+use std::time::Duration;
+
+/// The way before the present one, until the client has shown that it is at the new one.
+pub(super) struct Former {
+    pub(super) path: Path,
+    /// What was known of it, where the new way is not just another port of the same network.
+    known: Option<(Cubic, Rtt)>,
+    /// Whom packets were for.
+    client: Id,
+}
+
+impl<P: AsRef<[u8]>> Connection<P> {
+    /// The way that is known by this route.
+    pub(super) fn path_of(&mut self, route: Route) -> Option<&mut Path> {
+        if route == self.path.route {
+            return Some(&mut self.path);
+        }
+        let former = self.former.as_mut().map(|former| &mut former.path);
+        let tried = self.tried.as_deref_mut();
+        [former, tried].into_iter().flatten().find(|path| path.route == route)
+    }
+
+    /// The client sends from another address, or its network has given it another (RFC 9000 §9.3).
+    pub(super) fn moved(
+        &mut self,
+        route: Route,
+        datagram_bytes: usize,
+        now: Duration,
+    ) -> Result<(), Error> {
+        if !self.calm.owe(now) {
+            return Err(Error::violation("the client moves without end"));
+        }
+        if let Some(former) = self.former.take_if(|former| former.path.route == route) {
+            return self.go_back(*former);
+        }
+        let tried = self.tried.take_if(|tried| tried.route == route);
+        let was_tried = tried.is_some();
+        let mut path = tried.map_or_else(
+            || {
+                let mut path = Path::new(route, false);
+                path.received(datagram_bytes);
+                path
+            },
+            |tried| *tried,
+        );
+        let until = now + 3 * self.rtt.probe_timeout();
+        path.ask(self.challenge(), until);
+        let mut old = std::mem::replace(&mut self.path, path);
+        let client = *self.peer_ids.active();
+        let mut known = None;
+        // Another port of the same address is a network's doing, and the way is the same.
+        let is_elsewhere =
+            (old.route.remote.ip(), old.route.local) != (route.remote.ip(), route.local);
+        if is_elsewhere {
+            let congestion = std::mem::replace(&mut self.congestion, Cubic::new());
+            known = Some((congestion, std::mem::replace(&mut self.rtt, Rtt::new())));
+        }
+        if is_elsewhere || was_tried {
+            let is_formers = self.former.as_ref().is_some_and(|former| former.client == client);
+            self.peer_ids.change(old.is_validated || is_formers)?;
+        }
+        if old.is_validated {
+            // Who only repeats the client's packets from elsewhere does not keep it from being heard:
+            // where it was, it is asked to speak (§9.3.3).
+            old.ask(self.challenge(), until);
+            self.former = Some(Box::new(Former { path: old, known, client }));
+        } else if let Some(former) = &mut self.former {
+            former.known = former.known.take().or(known);
+        }
+        Ok(())
+    }
+
+    /// The client is where it was before.
+    fn go_back(&mut self, former: Former) -> Result<(), Error> {
+        let Former { path, known, client: _ } = former;
+        self.path = path;
+        if let Some((congestion, rtt)) = known {
+            (self.congestion, self.rtt) = (congestion, rtt);
+        }
+        self.peer_ids.change_back()
+    }
+
+    /// The way before is of no use any more.
+    pub(super) fn forget_former(&mut self) -> Result<(), Error> {
+        self.former = None;
+        self.peer_ids.forget_former()
+    }
+
+    /// Asks once more whether the client is where its packets came from, and at last goes back to
+    /// where it was (RFC 9000 §9.3.2).
+    pub(super) fn challenge_again(&mut self, now: Duration) -> Result<(), Error> {
+        let wait = 3 * self.rtt.probe_timeout();
+        let Some(challenge) = self.path.challenge.as_mut().filter(|asked| now >= asked.until)
+        else {
+            return Ok(());
+        };
+        if let Some(left) = challenge.tries_left.checked_sub(1) {
+            challenge.tries_left = left;
+            challenge.until = now + wait;
+            self.path.is_challenge_due = true;
+            return Ok(());
+        }
+        self.path.challenge = None;
+        match self.former.take() {
+            Some(former) => self.go_back(*former),
+            None => Ok(()),
+        }
+    }
+
+    /// The client wants these bytes back, on the way that they came (RFC 9000 §8.2.2), of which we may
+    /// know nothing: it tries one before it moves.
+    pub(super) fn challenged(
+        &mut self,
+        bytes: [u8; 8],
+        packet_bytes: usize,
+        route: Route,
+    ) -> Result<(), Error> {
+        if let Some(path) = self.path_of(route) {
+            path.respond(bytes);
+            return Ok(());
+        }
+        if self.tried.take().is_some() {
+            // What was used on one way is not used on another (§9.5).
+            self.peer_ids.end_trying()?;
+        }
+        let mut path = Path::new(route, false);
+        path.received(packet_bytes);
+        path.respond(bytes);
+        self.tried = Some(Box::new(path));
+        Ok(())
+    }
+
+    /// Says on the other ways what is due there.
+    pub(super) fn on_other_ways(&mut self, now: Duration, batch: &mut Batch) -> Option<Route> {
+        if let Some(mut former) = self.former.take_if(|former| former.path.has_due()) {
+            let client = former.client;
+            let is_written = self.write_way(&mut former.path, &client, now, batch);
+            let route = former.path.route;
+            self.former = Some(former);
+            if is_written {
+                return Some(route);
+            }
+        }
+        let mut tried = self.tried.take_if(|tried| tried.has_due())?;
+        let is_written = match self.peer_ids.for_trying() {
+            Some(client) => self.write_way(&mut tried, &client, now, batch),
+            // Without an id for it nothing may be said there.
+            None => {
+                tried.forget_due();
+                false
+            }
+        };
+        let route = tried.route;
+        self.tried = Some(tried);
+        is_written.then_some(route)
+    }
+
+    /// Writes a datagram about a way and nothing else. It counts neither as in flight nor as lost:
+    /// that would be about the present way.
+    fn write_way(
+        &mut self,
+        path: &mut Path,
+        client: &Id,
+        now: Duration,
+        batch: &mut Batch,
+    ) -> bool {
+        let size = (DATAGRAM_BYTES_MIN as u64).min(path.room()) as usize;
+        let out = &mut batch.bytes;
+        let space = self.space(Level::OneRtt);
+        let number = space.sent.next_number();
+        let number_bytes = number_bytes(number, space.sent.largest_acked);
+        let Some(keys) = &mut self.one_rtt else { return false };
+        let kind = Level::OneRtt.kind();
+        write_head(kind, (client, &Id::default()), keys.phase(), number_bytes, out);
+        out.extend_from_slice(number.to_be_bytes().get(8 - number_bytes..).unwrap_or(&[]));
+        let payload_at = out.len();
+        path.write_due(size.saturating_sub(TAG_BYTES), out);
+        if !path.take_said() {
+            // There is no room; the client has to send more first.
+            out.clear();
+            path.forget_due();
+            return false;
+        }
+        out.resize(size, 0);
+        keys.seal((number, number_bytes), payload_at, out);
+        self.note_sent(Level::OneRtt, 0, false, false, now);
+        path.sent(size);
+        batch.segment_bytes = size;
+        true
+    }
+
+    /// Bytes that only who receives them can send back.
+    fn challenge(&mut self) -> [u8; 8] {
+        let mut bytes = [0; 8];
+        if aws_lc_rs::rand::fill(&mut bytes).is_err() {
+            bytes = self.draw().to_be_bytes();
+        }
+        bytes
+    }
+}

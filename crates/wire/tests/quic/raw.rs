@@ -1,0 +1,401 @@
+//! A client that says whatever a test wants it to say: its packets are made by hand, its handshake is
+//! that of rustls. Nothing is lost between it and the server, which speaks HTTP/3.
+
+use crate::world::tls;
+use freshet_http::message::ResponseHead;
+use freshet_wire::h1::Limits;
+use freshet_wire::h3::{self, Event};
+use freshet_wire::quic::frame::{Frame, write_crypto_head, write_stream_head};
+use freshet_wire::quic::keys::{initial_keys, open_head, open_payload, seal};
+use freshet_wire::quic::packet::{Kind, Protected, TAG_BYTES, write_head, write_length};
+use freshet_wire::quic::parameters::{Local, Names};
+use freshet_wire::quic::varint::{Reader, write_varint};
+use freshet_wire::quic::{Accept, Batch, Config, Connection, Id, Route};
+use rustls::Side;
+use rustls::quic::{ClientConnection, KeyChange, Keys, Version};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A packet that is not as any client's would be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Odd {
+    pub(crate) kind: Kind,
+    /// Bits of the first byte that are turned.
+    pub(crate) bits: u8,
+    /// Who says that it is the sender.
+    pub(crate) sender: Id,
+    /// Bytes of the datagram, at least.
+    pub(crate) bytes: usize,
+}
+
+impl Odd {
+    pub(crate) fn of(kind: Kind) -> Self {
+        let bytes = if kind == Kind::Initial { 1200 } else { 0 };
+        Self { kind, bits: 0, sender: own(), bytes }
+    }
+}
+
+/// What came from the server outside streams.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    /// Why it ended the connection: whether in words of HTTP/3, and the code.
+    pub(crate) closed: Option<(bool, u64)>,
+    /// Answers to challenges: where they came, the bytes, and the datagram's bytes.
+    pub(crate) responses: Vec<(SocketAddr, [u8; 8], usize)>,
+    /// Challenges.
+    pub(crate) challenges: Vec<(SocketAddr, [u8; 8], usize)>,
+    /// Streams that it ended before their time or wants no more of, with the codes.
+    pub(crate) resets: BTreeMap<u64, u64>,
+    pub(crate) stops: BTreeMap<u64, u64>,
+    pub(crate) limits: usize,
+    /// Datagrams, and for whom the last ones with a short head were.
+    pub(crate) datagrams: usize,
+    pub(crate) receivers: Vec<(SocketAddr, Id)>,
+}
+
+pub(crate) struct Raw {
+    pub(crate) now: Duration,
+    pub(crate) server: h3::Connection<Vec<u8>>,
+    pub(crate) heard: Heard,
+    pub(crate) address: SocketAddr,
+    tls: ClientConnection,
+    /// Initial, handshake, data.
+    keys: [Option<Keys>; 3],
+    numbers: [u64; 3],
+    /// Numbers that came and are not acknowledged.
+    came: [Vec<u64>; 3],
+    crypto: [u64; 3],
+    /// Whom packets are for: the id of the first ones, then the server's.
+    pub(crate) receiver: Id,
+    pub(crate) requests: usize,
+    is_established: bool,
+    /// Whether it acknowledges what comes, from where it is then.
+    pub(crate) acknowledges: bool,
+    /// Ids that the server gave.
+    given: u32,
+}
+
+pub(crate) fn own() -> Id {
+    Id::new(&[5; 8]).unwrap()
+}
+
+/// Parameters that are in order, but for those in `changes`, which are left out where there is none.
+pub(crate) fn parameters(changes: &[(u64, Option<&[u8]>)]) -> Vec<u8> {
+    let mut all: BTreeMap<u64, Option<Vec<u8>>> = BTreeMap::new();
+    for (key, value) in
+        [(1, 30_000), (4, 1 << 20), (5, 1 << 18), (6, 1 << 18), (7, 1 << 18), (9, 8)]
+    {
+        let mut out = Vec::new();
+        write_varint(value, &mut out);
+        all.insert(key, Some(out));
+    }
+    all.insert(0x0f, Some(own().as_bytes().to_vec()));
+    for (key, value) in changes {
+        all.insert(*key, value.map(<[u8]>::to_vec));
+    }
+    let mut out = Vec::new();
+    for (key, value) in all {
+        let Some(value) = value else { continue };
+        write_varint(key, &mut out);
+        write_varint(value.len() as u64, &mut out);
+        out.extend(value);
+    }
+    out
+}
+
+impl Raw {
+    /// A client of which nothing was sent yet.
+    pub(crate) fn new(parameters: Vec<u8>, protocols: &[&[u8]]) -> Self {
+        let (server_tls, roots) = tls();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut config = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_root_certificates(roots.clone())
+            .with_no_client_auth();
+        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        let name = "localhost".try_into().unwrap();
+        let tls = ClientConnection::new(Arc::new(config), Version::V1, name, parameters).unwrap();
+        let original = Id::new(&[8; 8]).unwrap();
+        let names =
+            Names { original, own: Id::new(&[9; 8]).unwrap(), retry: None, reset_token: [7; 16] };
+        let address = SocketAddr::from(([198, 51, 100, 7], 4000));
+        let accept = Accept {
+            names,
+            receiver: original,
+            client: own(),
+            route: Route::from(address),
+            is_validated: false,
+            seed: 1,
+        };
+        let local = Local { streams_max: 10, ..Local::default() };
+        let config = Config { tls: Arc::clone(server_tls), local };
+        let now = Duration::from_secs(1);
+        let server = Connection::new(&config, &accept, now).unwrap();
+        let limits = h3::Local { limits: Limits::default() };
+        Self {
+            now,
+            server: h3::Connection::new(server, limits),
+            heard: Heard::default(),
+            address,
+            tls,
+            keys: [initial_keys(&provider, original.as_bytes(), Side::Client), None, None],
+            numbers: [0; 3],
+            came: Default::default(),
+            crypto: [0; 3],
+            receiver: original,
+            requests: 0,
+            is_established: false,
+            acknowledges: true,
+            given: 0,
+        }
+    }
+
+    /// After the handshake, with control stream and settings.
+    pub(crate) fn connected() -> Self {
+        let mut raw = Self::established();
+        raw.stream(2, 0, &[0, 4, 0], false);
+        raw
+    }
+
+    /// After the handshake.
+    pub(crate) fn established() -> Self {
+        let mut raw = Self::new(parameters(&[]), &[b"h3"]);
+        raw.shake_hands();
+        assert!(raw.is_established && raw.heard.closed.is_none(), "{:?}", raw.heard);
+        raw
+    }
+
+    /// The first message of the handshake.
+    pub(crate) fn hello(&mut self) -> Vec<u8> {
+        let mut out = Vec::new();
+        assert!(self.tls.write_hs(&mut out).is_none());
+        out
+    }
+
+    /// Sends a part of the handshake as it is.
+    pub(crate) fn say(&mut self, kind: Kind, message: &[u8]) {
+        let mut out = Vec::new();
+        write_crypto_head(self.crypto[space(kind)], message.len(), &mut out);
+        out.extend_from_slice(message);
+        self.crypto[space(kind)] += message.len() as u64;
+        self.packet(Odd::of(kind), &out);
+    }
+
+    pub(crate) fn shake_hands(&mut self) {
+        let hello = self.hello();
+        self.say(Kind::Initial, &hello);
+        self.go_on();
+    }
+
+    /// Says what TLS has to say.
+    fn go_on(&mut self) {
+        loop {
+            let mut out = Vec::new();
+            let kind = if self.keys[1].is_some() { Kind::Handshake } else { Kind::Initial };
+            let change = self.tls.write_hs(&mut out);
+            if !out.is_empty() {
+                self.say(kind, &out);
+            }
+            match change {
+                Some(KeyChange::Handshake { keys }) => self.keys[1] = Some(keys),
+                Some(KeyChange::OneRtt { keys, .. }) => {
+                    self.keys[2] = Some(keys);
+                    self.is_established = true;
+                }
+                None => return,
+            }
+        }
+    }
+
+    /// Sends frames with data's keys.
+    pub(crate) fn frames(&mut self, frames: &[u8]) {
+        self.packet(Odd::of(Kind::OneRtt), frames);
+    }
+
+    /// Sends bytes of a stream.
+    pub(crate) fn stream(&mut self, stream: u64, offset: u64, bytes: &[u8], ends: bool) {
+        let mut out = Vec::new();
+        write_stream_head(stream, offset, bytes.len(), ends, &mut out);
+        out.extend_from_slice(bytes);
+        self.frames(&out);
+    }
+
+    /// Sends a packet, in a datagram of its own.
+    pub(crate) fn packet(&mut self, odd: Odd, frames: &[u8]) {
+        let mut datagram = self.sealed(odd, frames);
+        self.bring(&mut datagram);
+    }
+
+    /// Makes a packet.
+    pub(crate) fn sealed(&mut self, odd: Odd, frames: &[u8]) -> Vec<u8> {
+        let at = space(odd.kind);
+        let keys = self.keys[at].as_ref().expect("it has these keys");
+        let number = self.numbers[at];
+        self.numbers[at] += 1;
+        let mut out = Vec::new();
+        let ids = (&self.receiver, &odd.sender);
+        let length_at = write_head(odd.kind, ids, false, 4, &mut out);
+        out[0] ^= odd.bits;
+        out.extend((number as u32).to_be_bytes());
+        let payload_at = out.len();
+        out.extend_from_slice(frames);
+        out.resize((out.len() + TAG_BYTES).max(odd.bytes), 0);
+        if let Some(at) = length_at {
+            let length = out.len() - payload_at + 4;
+            write_length(at, length, &mut out);
+        }
+        let local = &keys.local;
+        assert!(seal(&*local.packet, &*local.header, (number, 4), payload_at, &mut out));
+        out
+    }
+
+    /// Brings the server a datagram, and all its answers here.
+    pub(crate) fn bring(&mut self, datagram: &mut [u8]) {
+        self.now += Duration::from_millis(1);
+        self.server.quic.receive(Route::from(self.address), datagram, self.now);
+        self.settle();
+    }
+
+    /// Lets time pass; says how often the server had something to do.
+    pub(crate) fn pass(&mut self, time: Duration) -> usize {
+        let (end, mut steps) = (self.now + time, 0);
+        while let Some(at) = self.server.quic.timeout().filter(|at| *at <= end) {
+            steps += 1;
+            assert!(steps < 20_000, "it goes round in circles");
+            self.now = self.now.max(at);
+            self.server.quic.on_timeout(self.now);
+            self.settle();
+        }
+        self.now = end;
+        steps
+    }
+
+    fn settle(&mut self) {
+        while let Some(event) = self.server.next_event(self.now) {
+            match event {
+                Event::Request(stream, _) => {
+                    self.requests += 1;
+                    self.server.respond(stream, &ResponseHead::new(204), None, true);
+                }
+                Event::Data(stream, bytes) => self.server.take_body(stream, bytes.len() as u64),
+                Event::Refused { .. } | Event::End(_) | Event::Reset { .. } => {}
+            }
+        }
+        while self.server.quic.ids_wanted() > 0 {
+            self.given += 1;
+            let id = [&[100; 4][..], &self.given.to_be_bytes()].concat();
+            self.server.quic.add_id(Id::new(&id).unwrap(), [3; 16]);
+        }
+        let mut batch = Batch::new();
+        for turn in 0.. {
+            assert!(turn < 1000, "it never stops sending");
+            batch.clear();
+            let Some(route) = self.server.quic.fill(self.now, &mut batch) else { break };
+            let datagrams: Vec<Vec<u8>> = batch.datagrams().map(<[u8]>::to_vec).collect();
+            for datagram in datagrams {
+                self.hear(route.remote, datagram);
+            }
+        }
+        self.acknowledge();
+    }
+
+    fn hear(&mut self, to: SocketAddr, mut datagram: Vec<u8>) {
+        let len = datagram.len();
+        self.heard.datagrams += 1;
+        let mut rest = &mut datagram[..];
+        while let Some(packet) = Protected::read(rest) {
+            let (bytes, after) = rest.split_at_mut(packet.end);
+            rest = after;
+            let at = space(packet.kind);
+            let Some(keys) = &self.keys[at] else { continue };
+            if at < 2 {
+                self.receiver = packet.sender;
+            } else {
+                self.heard.receivers.push((to, packet.receiver));
+            }
+            let expected = self.came[at].last().map_or(0, |number| number + 1);
+            let opened = open_head(&*keys.remote.header, bytes, &packet, expected).unwrap();
+            // What is under keys of an update is not of interest here.
+            let Some(payload) = open_payload(&*keys.remote.packet, bytes, opened, packet.end)
+            else {
+                continue;
+            };
+            self.came[at].push(opened.number);
+            let payload = bytes[payload].to_vec();
+            self.read(to, len, &payload);
+        }
+    }
+
+    fn read(&mut self, to: SocketAddr, datagram_bytes: usize, payload: &[u8]) {
+        let mut reader = Reader::new(payload);
+        while !reader.is_empty() {
+            match Frame::read(&mut reader).expect("the server's frames can be read") {
+                // Nothing is lost and all is in order.
+                Frame::Crypto { bytes, .. } if self.tls.read_hs(bytes).is_ok() => self.go_on(),
+                Frame::ConnectionClose { is_application, code } => {
+                    self.heard.closed = Some((is_application, code));
+                }
+                Frame::PathResponse(bytes) => {
+                    self.heard.responses.push((to, bytes, datagram_bytes));
+                }
+                Frame::PathChallenge(bytes) => {
+                    self.heard.challenges.push((to, bytes, datagram_bytes));
+                }
+                Frame::ResetStream { stream, code, .. } => {
+                    self.heard.resets.insert(stream, code);
+                }
+                Frame::StopSending { stream, code } => {
+                    self.heard.stops.insert(stream, code);
+                }
+                Frame::MaxData(_) | Frame::MaxStreamData { .. } => self.heard.limits += 1,
+                _ => {}
+            }
+        }
+    }
+
+    /// Acknowledges what came.
+    fn acknowledge(&mut self) {
+        for kind in [Kind::Initial, Kind::Handshake, Kind::OneRtt] {
+            let came = std::mem::take(&mut self.came[space(kind)]);
+            let Some(frame) = ack(&came).filter(|_| self.acknowledges) else { continue };
+            if self.heard.closed.is_none() && self.keys[space(kind)].is_some() {
+                let mut datagram = self.sealed(Odd::of(kind), &frame);
+                self.server.quic.receive(Route::from(self.address), &mut datagram, self.now);
+            }
+        }
+    }
+}
+
+/// An ACK frame of packets in order; none for none.
+fn ack(numbers: &[u64]) -> Option<Vec<u8>> {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for number in numbers {
+        match ranges.last_mut() {
+            Some((_, end)) if *end + 1 == *number => *end = *number,
+            _ => ranges.push((*number, *number)),
+        }
+    }
+    let (first, last) = ranges.pop()?;
+    let mut out = vec![0x02];
+    for value in [last, 0, ranges.len() as u64, last - first] {
+        write_varint(value, &mut out);
+    }
+    let mut low = first;
+    for (start, end) in ranges.into_iter().rev() {
+        write_varint(low - end - 2, &mut out);
+        write_varint(end - start, &mut out);
+        low = start;
+    }
+    Some(out)
+}
+
+fn space(kind: Kind) -> usize {
+    match kind {
+        Kind::Initial => 0,
+        Kind::Handshake => 1,
+        _ => 2,
+    }
+}

@@ -1,0 +1,105 @@
+//! How a client is followed to other addresses, or not.
+
+use crate::errors::numbers;
+use crate::raw::{Odd, Raw};
+use freshet_wire::quic::Id;
+use freshet_wire::quic::packet::Kind;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+fn address(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
+/// A client with ids in reserve.
+fn connected() -> Raw {
+    let mut raw = Raw::connected();
+    for at in 1..4_u8 {
+        let frame = numbers(0x18, &[at.into(), 0], &[&[8][..], &[at; 8], &[0; 16]].concat());
+        raw.frames(&frame);
+    }
+    raw.heard = Default::default();
+    raw
+}
+
+const CHALLENGE: [u8; 9] = [0x1a, 1, 2, 3, 4, 5, 6, 7, 8];
+const BYTES: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
+
+#[test]
+fn a_way_that_a_client_tries_is_answered_there_and_not_gone_to() {
+    let mut raw = connected();
+    let (home, other) = (raw.address, address("203.0.113.9:6000"));
+    raw.address = other;
+    // An acknowledgement from there would say that it has moved.
+    raw.acknowledges = false;
+    raw.packet(Odd { bytes: 1200, ..Odd::of(Kind::OneRtt) }, &CHALLENGE);
+    assert_eq!(raw.heard.responses, [(other, BYTES, 1200)]);
+    assert_eq!(raw.server.quic.route().remote, home);
+    // For an id of its own, so that nobody sees that both ways are one connection's.
+    let there = raw.heard.receivers.iter().filter(|(to, _)| *to == other);
+    let ids: Vec<Id> = there.map(|(_, id)| *id).collect();
+    assert!(!ids.is_empty() && ids.iter().all(|id| *id == Id::new(&[1; 8]).unwrap()), "{ids:?}");
+    // Then it goes there, and that id is the one that is used.
+    raw.heard = Default::default();
+    raw.packet(Odd { bytes: 1200, ..Odd::of(Kind::OneRtt) }, &[1]);
+    assert_eq!(raw.server.quic.route().remote, other);
+    let asked = raw.heard.challenges.iter().find(|asked| asked.0 == other).copied();
+    let (_, bytes, size) = asked.expect("it is asked whether it is there");
+    assert_eq!(size, 1200);
+    // And where it was before, it is asked to speak.
+    assert!(raw.heard.challenges.iter().any(|asked| asked.0 == home && asked.2 == 1200));
+    for (to, id) in &raw.heard.receivers {
+        let want = if *to == other { Id::new(&[1; 8]).unwrap() } else { crate::raw::own() };
+        assert_eq!(*id, want, "{to}");
+    }
+    raw.frames(&[&[0x1b][..], &bytes].concat());
+    raw.pass(Duration::from_secs(2));
+    assert_eq!((raw.server.quic.route().remote, raw.heard.closed), (other, None));
+}
+
+#[test]
+fn a_small_datagram_gets_three_times_its_bytes_where_nobody_is_known_to_be() {
+    let mut raw = connected();
+    raw.address = address("203.0.113.9:6000");
+    let mut datagram = raw.sealed(Odd::of(Kind::OneRtt), &CHALLENGE);
+    let bytes = datagram.len();
+    raw.bring(&mut datagram);
+    let (_, _, size) = raw.heard.responses[0];
+    assert!(size <= 3 * bytes, "{size} for {bytes}");
+}
+
+#[test]
+fn who_repeats_a_packet_from_elsewhere_keeps_nobody_from_being_heard() {
+    let mut raw = connected();
+    let home = raw.address;
+    for round in 0..8 {
+        raw.address = address(&format!("203.0.113.9:{}", 6000 + round));
+        raw.frames(&[1]);
+        assert_eq!(raw.server.quic.route().remote, raw.address);
+        raw.address = home;
+        raw.frames(&[1]);
+        assert_eq!(raw.server.quic.route().remote, home);
+    }
+    // Or says nothing more: it was never there.
+    raw.address = address("203.0.113.10:7000");
+    raw.frames(&[1]);
+    raw.address = home;
+    raw.pass(Duration::from_secs(10));
+    assert_eq!((raw.server.quic.route().remote, raw.heard.closed), (home, None));
+}
+
+#[test]
+fn many_ways_that_are_tried_have_an_end() {
+    let mut raw = connected();
+    raw.acknowledges = false;
+    for round in 0..2000_u32 {
+        raw.address = SocketAddr::from((std::net::Ipv4Addr::from(0xcb00_7100 + round % 256), 7));
+        raw.packet(Odd { bytes: 1200, ..Odd::of(Kind::OneRtt) }, &CHALLENGE);
+        if raw.heard.closed.is_some() {
+            break;
+        }
+    }
+    assert!(raw.heard.closed.is_some(), "it goes on for ever");
+    // An answer for each id that the client has given, and none without.
+    assert_eq!(raw.heard.responses.len(), 3);
+}
