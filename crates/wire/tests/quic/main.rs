@@ -5,14 +5,18 @@
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
+    clippy::print_stderr,
     reason = "all of it is tests, and a failure names its seed"
 )]
 
 mod errors;
+mod instructions;
 mod lossy;
 mod malformed;
 mod raw;
 mod requests;
 mod rules;
+#[path = "../../../../tests/skip.rs"]
+mod skip;
 mod ways;
 mod world;
