@@ -220,7 +220,7 @@ pub(super) const KEYS: &[Key] = &[
         ]),
         "",
         "What lets a request in: nothing is needed (`none`); a URL signed as nginx's `secure_link_md5` \
-         has it, or the same with HMAC-SHA256; Akamai's EdgeAuth token 2.0; CloudFront's canned policy; \
+         has it, or the same with HMAC-SHA256; Akamai's EdgeAuth token 2.0; a URL or cookies signed for CloudFront; \
          a JSON Web Token; a Common Access Token (CTA-5007).",
     ),
     per_site(

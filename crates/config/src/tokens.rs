@@ -60,7 +60,7 @@ pub enum TokenKind {
     SecureLinkHmac,
     /// Akamai's EdgeAuth 2.0.
     EdgeAuth,
-    /// CloudFront's canned policy.
+    /// URLs and cookies signed for CloudFront.
     CloudFront,
     /// JSON Web Tokens.
     Jwt,

@@ -70,8 +70,7 @@ pub(crate) fn admit(
         let denied = match question.has_one_meaning().then(|| verifier.verify(&question)) {
             Some(Ok(_)) => {
                 if !token.rule.forward {
-                    let (parameters, source) = verifier.places();
-                    without_token(head, &parameters, &source);
+                    without_token(head, &verifier.places());
                 }
                 return Ok(());
             }
@@ -136,7 +135,7 @@ fn kind(kind: TokenKind) -> &'static str {
         TokenKind::SecureLink => "a link signed with MD5 (secure-link)",
         TokenKind::SecureLinkHmac => "a link signed with HMAC-SHA256 (secure-link-hmac)",
         TokenKind::EdgeAuth => "an EdgeAuth token (edge-auth)",
-        TokenKind::CloudFront => "a URL signed for CloudFront (cloudfront)",
+        TokenKind::CloudFront => "a URL or cookies signed for CloudFront (cloudfront)",
         TokenKind::Jwt => "a JSON Web Token (jwt)",
         TokenKind::Cat => "a Common Access Token (cat)",
     }

@@ -4,7 +4,7 @@
 //!
 //! - [`Scheme::SecureLink`]: URLs as nginx's `secure_link` signs them, with MD5, or with HMAC-SHA256;
 //! - [`Scheme::EdgeAuth`]: Akamai's EdgeAuth token 2.0;
-//! - [`Scheme::CloudFront`]: URLs signed with CloudFront's canned policy;
+//! - [`Scheme::CloudFront`]: URLs and cookies signed for CloudFront, by a canned or a custom policy;
 //! - [`Scheme::Jwt`]: JSON Web Tokens (RFC 7519) under HS256, ES256, RS256 or EdDSA;
 //! - [`Scheme::Cat`]: Common Access Tokens (CTA-5007): CWTs (RFC 8392) in COSE (RFC 9052).
 //!
@@ -39,6 +39,7 @@ mod edge_auth;
 mod jwt;
 mod keys;
 pub mod limits;
+mod network;
 pub mod passwords;
 mod question;
 mod secure_link;
@@ -53,6 +54,6 @@ pub use denied::Denied;
 pub use edge_auth::EdgeAuth;
 pub use jwt::Jwt;
 pub use keys::{KeyError, Keys};
-pub use question::{Question, Source, without_token};
+pub use question::{Places, Question, Source, without_token};
 pub use secure_link::{ExpressionError, SecureLink};
 pub use verifier::{Grant, Scheme, Verifier};

@@ -39,6 +39,17 @@ pub struct Source {
     pub parameter: Option<String>,
 }
 
+/// All that is of a token in requests.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Places<'a> {
+    /// Parameters of the query.
+    pub parameters: Vec<&'a str>,
+    /// Cookies.
+    pub cookies: Vec<&'a str>,
+    /// A field.
+    pub header: Option<&'a str>,
+}
+
 impl<'a> Question<'a> {
     /// A GET without fields or client.
     pub fn get(scheme: &'a str, authority: &'a str, target: &'a str, now_s: u64) -> Self {
@@ -63,6 +74,23 @@ impl<'a> Question<'a> {
         let mut values = query_values(self.query(), name);
         let first = values.next();
         if values.next().is_some() { Err(Denied::Ambiguous) } else { Ok(first) }
+    }
+
+    /// The value of a cookie, as it was sent but for quotes; `None` where there is none.
+    ///
+    /// # Errors
+    /// [`Denied::Ambiguous`] where there are several, [`Denied::Malformed`] where it is no text.
+    pub(crate) fn cookie(&self, name: &str) -> Result<Option<&'a str>, Denied> {
+        let mut found = None;
+        for line in self.fields.into_iter().flat_map(|fields| fields.get_all("cookie")) {
+            let text = std::str::from_utf8(line).map_err(|_| Denied::Malformed)?;
+            for value in text.split(';').filter_map(|pair| named(pair.trim(), name)) {
+                if found.replace(value.trim_matches('"')).is_some() {
+                    return Err(Denied::Ambiguous);
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// Whether its path can be read in one way only.
@@ -92,6 +120,15 @@ impl<'a> Question<'a> {
 }
 
 impl Source {
+    /// All of it.
+    pub(crate) fn places(&self) -> Places<'_> {
+        Places {
+            parameters: self.parameter.as_deref().into_iter().collect(),
+            cookies: self.cookie.as_deref().into_iter().collect(),
+            header: self.header.as_deref(),
+        }
+    }
+
     /// The token of a request.
     ///
     /// # Errors
@@ -113,13 +150,10 @@ impl Source {
                 token.map(|token| note(Cow::Borrowed(token))).transpose()?;
             }
         }
-        if let (Some(name), Some(fields)) = (&self.cookie, question.fields) {
-            for line in fields.get_all("cookie") {
-                let text = std::str::from_utf8(line).map_err(|_| Denied::Malformed)?;
-                for value in text.split(';').filter_map(|pair| named(pair.trim(), name)) {
-                    note(Cow::Borrowed(value.trim_matches('"')))?;
-                }
-            }
+        if let Some(name) = &self.cookie
+            && let Some(value) = question.cookie(name)?
+        {
+            note(Cow::Borrowed(value))?;
         }
         if let Some(name) = &self.parameter
             && let Some(value) = question.parameter(name)?
@@ -148,12 +182,12 @@ fn bearer(text: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// Takes tokens out of a request: these parameters of the query, this cookie, and this field.
-pub fn without_token(head: &mut RequestHead, parameters: &[&str], source: &Source) {
+/// Takes tokens out of a request.
+pub fn without_token(head: &mut RequestHead, places: &Places<'_>) {
     if let Some((path, query)) = head.target.split_once('?') {
         let is_kept = |pair: &&str| {
             let name = pair.split_once('=').map_or(*pair, |(name, _)| name);
-            !parameters.contains(&name)
+            !places.parameters.contains(&name)
         };
         let kept: Vec<_> = query.split('&').filter(is_kept).collect();
         if kept.len() != query.split('&').count() {
@@ -161,17 +195,18 @@ pub fn without_token(head: &mut RequestHead, parameters: &[&str], source: &Sourc
             head.target = if kept.is_empty() { path.to_owned() } else { format!("{path}?{kept}") };
         }
     }
-    if let Some(name) = &source.header {
+    if let Some(name) = places.header {
         head.fields.remove(name);
     }
-    if let Some(name) = &source.cookie
+    if !places.cookies.is_empty()
         && let Some(all) = head.fields.joined("cookie")
         && let Ok(text) = std::str::from_utf8(&all)
     {
+        let is_kept = |pair: &&str| {
+            !pair.is_empty() && !places.cookies.iter().any(|name| named(pair, name).is_some())
+        };
         // Lines of Cookie are joined with commas, which no cookie has.
-        let pairs = text.split([';', ',']).map(str::trim);
-        let kept: Vec<_> =
-            pairs.filter(|pair| named(pair, name).is_none() && !pair.is_empty()).collect();
+        let kept: Vec<_> = text.split([';', ',']).map(str::trim).filter(is_kept).collect();
         let kept = kept.join("; ");
         match kept.is_empty() {
             true => {
@@ -251,13 +286,13 @@ mod tests {
         head.fields.append("Authorization", "Bearer x");
         head.fields.append("Cookie", "a=1; t=x");
         head.fields.append("Cookie", "t=y; b=2");
-        without_token(&mut head, &["t"], &source());
+        without_token(&mut head, &source().places());
         assert_eq!(head.target, "/a?b=1&tt=2");
         assert_eq!(head.fields.get_str("cookie"), Some("a=1; b=2"));
         assert!(!head.fields.contains("authorization"));
         head.target = "/a?t=x".into();
         head.fields.set("Cookie", "t=x");
-        without_token(&mut head, &["t"], &source());
+        without_token(&mut head, &source().places());
         assert_eq!(head.target, "/a");
         assert!(!head.fields.contains("cookie"));
     }

@@ -42,6 +42,30 @@ pub(crate) fn query_values<'a>(query: &'a str, name: &str) -> impl Iterator<Item
     query.split('&').filter_map(move |pair| pair.strip_prefix(name)?.strip_prefix('='))
 }
 
+/// Whether a text is as a pattern says, with `*` for any bytes and `?` for any one. O(pattern × text) at
+/// worst.
+pub(crate) fn is_like(pattern: &str, text: &str) -> bool {
+    let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
+    let (mut at, mut of) = (0, 0);
+    // The last star, and how much of the text it stands for.
+    let mut star: Option<(usize, usize)> = None;
+    while let Some(byte) = text.get(at) {
+        match pattern.get(of) {
+            Some(b'*') => {
+                star = Some((of, at));
+                of += 1;
+            }
+            Some(wanted) if *wanted == b'?' || wanted == byte => (at, of) = (at + 1, of + 1),
+            _ => {
+                let Some((star_at, stood_for)) = star else { return false };
+                star = Some((star_at, stood_for + 1));
+                (at, of) = (stood_for + 1, star_at + 1);
+            }
+        }
+    }
+    pattern.iter().skip(of).all(|byte| *byte == b'*')
+}
+
 /// Bytes written in hexadecimal; `None` where they are not.
 pub(crate) fn hex(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16);
@@ -59,6 +83,28 @@ mod tests {
         assert_eq!(base64_url("_-8="), Some(vec![0xff, 0xef]));
         for text in ["_-9", "_", "+/8", "_-8==", "_ -8"] {
             assert_eq!(base64_url(text), None, "{text}");
+        }
+    }
+
+    /// The same by its definition.
+    fn is_like_slowly(pattern: &[u8], text: &[u8]) -> bool {
+        match (pattern, text) {
+            ([], []) => true,
+            ([b'*', rest @ ..], _) => (0..=text.len()).any(|at| is_like_slowly(rest, &text[at..])),
+            ([b'?', rest @ ..], [_, left @ ..]) => is_like_slowly(rest, left),
+            ([one, rest @ ..], [byte, left @ ..]) => one == byte && is_like_slowly(rest, left),
+            _ => false,
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_pattern_is_met_as_its_definition_says(
+            pattern in "[ab?*]{0,9}",
+            text in "[ab]{0,9}",
+        ) {
+            let slowly = is_like_slowly(pattern.as_bytes(), text.as_bytes());
+            proptest::prop_assert_eq!(is_like(&pattern, &text), slowly);
         }
     }
 

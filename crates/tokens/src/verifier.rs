@@ -1,12 +1,12 @@
 //! One way of letting requests in, with its keys.
 
 use crate::cat::{Cat, CatToken};
-use crate::cloudfront::CloudFront;
+use crate::cloudfront::{CloudFront, Policy};
 use crate::denied::Denied;
 use crate::edge_auth::EdgeAuth;
 use crate::jwt::{Jwt, JwtToken};
 use crate::keys::Keys;
-use crate::question::{Question, Source};
+use crate::question::{Places, Question};
 use crate::secure_link::SecureLink;
 use crate::seen::Seen;
 use std::collections::HashSet;
@@ -18,7 +18,7 @@ pub enum Scheme {
     SecureLink(SecureLink),
     /// Akamai's EdgeAuth token 2.0.
     EdgeAuth(EdgeAuth),
-    /// CloudFront's canned policy.
+    /// URLs and cookies signed for CloudFront.
     CloudFront(CloudFront),
     /// JSON Web Tokens.
     Jwt(Jwt),
@@ -33,7 +33,7 @@ pub struct Verifier {
     keys: Keys,
     revoked: HashSet<Box<str>>,
     leeway_s: u64,
-    signed: Seen<()>,
+    policies: Seen<Policy>,
     jwts: Seen<JwtToken>,
     cats: Seen<CatToken>,
 }
@@ -55,7 +55,7 @@ impl Verifier {
             keys,
             revoked: HashSet::new(),
             leeway_s: 0,
-            signed: Seen::new(random),
+            policies: Seen::new(random),
             jwts: Seen::new(random),
             cats: Seen::new(random),
         }
@@ -85,24 +85,27 @@ impl Verifier {
         let grant = match &self.scheme {
             Scheme::SecureLink(scheme) => scheme.verify(question, keys, *leeway_s),
             Scheme::EdgeAuth(scheme) => scheme.verify(question, keys, *leeway_s),
-            Scheme::CloudFront(scheme) => scheme.verify(question, keys, &self.signed, *leeway_s),
+            Scheme::CloudFront(scheme) => scheme.verify(question, keys, &self.policies, *leeway_s),
             Scheme::Jwt(scheme) => scheme.verify(question, keys, &self.jwts, *leeway_s),
             Scheme::Cat(scheme) => scheme.verify(question, keys, &self.cats, *leeway_s),
         }?;
         if self.is_revoked(&grant) { Err(Denied::Revoked) } else { Ok(grant) }
     }
 
-    /// Parameters of the query, and other places, that tokens are in.
-    pub fn places(&self) -> (Vec<&str>, Source) {
-        let of = |source: &Source| source.clone();
+    /// Where in a request tokens are.
+    pub fn places(&self) -> Places<'_> {
         match &self.scheme {
-            Scheme::SecureLink(scheme) => (scheme.parameters(), Source::default()),
-            Scheme::CloudFront(_) => (CloudFront::PARAMETERS.to_vec(), Source::default()),
+            Scheme::SecureLink(scheme) => {
+                Places { parameters: scheme.parameters(), ..Places::default() }
+            }
+            Scheme::CloudFront(_) => Places {
+                parameters: CloudFront::PARAMETERS.to_vec(),
+                cookies: CloudFront::COOKIES.to_vec(),
+                header: None,
+            },
             Scheme::EdgeAuth(EdgeAuth { source, .. })
             | Scheme::Jwt(Jwt { source, .. })
-            | Scheme::Cat(Cat { source, .. }) => {
-                (source.parameter.as_deref().into_iter().collect(), of(source))
-            }
+            | Scheme::Cat(Cat { source, .. }) => source.places(),
         }
     }
 

@@ -17,6 +17,8 @@ fn public_keys() -> Keys {
         ("rsa", include_bytes!("keys/rsa.pem").as_slice()),
         ("p256", include_bytes!("keys/p256.pem").as_slice()),
         ("ed25519", include_bytes!("keys/ed25519.pem").as_slice()),
+        ("guide", include_bytes!("keys/guide.pem").as_slice()),
+        ("guide-p256", include_bytes!("keys/guide-p256.pem").as_slice()),
     ])
     .unwrap()
 }
@@ -225,6 +227,81 @@ mod cloudfront {
             );
             assert_eq!(asked(&format!("{url}&x=y"), "https", HOST, NOW), Err(Denied::Signature));
         }
+    }
+
+    /// Policies signed with `openssl dgst`, as the developer guide has it: algorithm, key, policy,
+    /// signature.
+    fn policies() -> Vec<[&'static str; 4]> {
+        let words = |line: &'static str| line.split(' ').collect::<Vec<_>>().try_into().unwrap();
+        include_str!("cloudfront/custom.txt").lines().map(words).collect()
+    }
+
+    fn query([algorithm, key, policy, signature]: [&str; 4]) -> String {
+        let algorithm = algorithm.to_uppercase();
+        format!(
+            "Policy={policy}&Signature={signature}&Key-Pair-Id={key}&Hash-Algorithm={algorithm}"
+        )
+    }
+
+    fn cookies([algorithm, key, policy, signature]: [&str; 4]) -> String {
+        let algorithm = algorithm.to_uppercase();
+        format!(
+            "a=b; CloudFront-Policy={policy}; CloudFront-Signature={signature}; \
+             CloudFront-Key-Pair-Id={key}; CloudFront-Hash-Algorithm={algorithm}"
+        )
+    }
+
+    fn with_cookies(target: &str, cookies: &str) -> Result<(), Denied> {
+        let fields: Fields = [("Cookie", cookies)].into_iter().collect();
+        let question = Question::get("https", HOST, target, NOW);
+        front().verify(&Question { fields: Some(&fields), ..question }).map(drop)
+    }
+
+    #[test]
+    fn a_policy_for_many_urls_lets_each_of_them_in() {
+        for policy in &policies()[..3] {
+            for path in ["/film/1.ts", "/film/", "/film/a/b.ts?x=y"] {
+                let mark = if path.contains('?') { '&' } else { '?' };
+                let target = format!("{path}{mark}{}", query(*policy));
+                assert_eq!(asked(&target, "http", HOST, NOW), Ok(()), "{target}");
+                assert_eq!(asked(&target, "http", HOST, 2_147_483_647), Err(Denied::Expired));
+                assert_eq!(with_cookies(path, &cookies(*policy)), Ok(()), "{path}");
+            }
+            for path in ["/film", "/other/film/1.ts", "/Film/1.ts", "/%66ilm/1.ts"] {
+                assert_eq!(with_cookies(path, &cookies(*policy)), Err(Denied::Url), "{path}");
+            }
+            assert_eq!(with_cookies("/film/../x", &cookies(*policy)), Err(Denied::Path));
+            let target = format!("/film/1.ts?{}", query(*policy));
+            assert_eq!(asked(&target, "https", "other.test", NOW), Err(Denied::Url));
+            // Another policy under this signature, and a canned one.
+            let other = [policy[0], policy[1], policies()[4][2], policy[3]];
+            assert_eq!(with_cookies("/film/1", &cookies(other)), Err(Denied::Signature));
+            let canned = target.replace("Policy=", "Expires=2147483647&x=");
+            assert_eq!(asked(&canned, "https", HOST, NOW), Err(Denied::Signature));
+            let both = format!("{target}&Expires=2147483647");
+            assert_eq!(asked(&both, "https", HOST, NOW), Err(Denied::Ambiguous));
+            let twice = format!("{}; CloudFront-Policy=x", cookies(*policy));
+            assert_eq!(with_cookies("/film/1", &twice), Err(Denied::Ambiguous));
+        }
+    }
+
+    #[test]
+    fn a_policy_says_who_and_from_when() {
+        let [.., narrow, everything, odd] = <[_; 6]>::try_from(policies()).unwrap();
+        let from = |client: &str, target: &str, now| {
+            let client = client.parse().ok();
+            let target = format!("{target}&{}", query(narrow));
+            let question = Question::get("http", HOST, &target, now);
+            front().verify(&Question { client, ..question }).map(drop)
+        };
+        assert_eq!(from("192.0.2.7", "/film/1.ts?x=y", NOW), Ok(()));
+        assert_eq!(from("::ffff:192.0.2.7", "/film/1.ts?x=y", NOW), Ok(()));
+        assert_eq!(from("192.0.3.7", "/film/1.ts?x=y", NOW), Err(Denied::Client));
+        assert_eq!(from("", "/film/1.ts?x=y", NOW), Err(Denied::Client));
+        assert_eq!(from("192.0.2.7", "/film/1.ts?x=y", 1_599_999_999), Err(Denied::NotYet));
+        assert_eq!(from("192.0.2.7", "/film/11.ts?x=y", NOW), Err(Denied::Url));
+        assert_eq!(with_cookies("/anything?at=all", &cookies(everything)), Ok(()));
+        assert_eq!(with_cookies("/film/1.ts", &cookies(odd)), Err(Denied::Claim));
     }
 
     #[test]
@@ -652,6 +729,7 @@ fn any_token_is_refused_without_a_panic() {
                 format!("/a?t=exp={text}~acl={text}~hmac={encoded}"),
                 format!("/a?md5={encoded}&expires={text}"),
                 format!("/a?Expires=1&Signature={encoded}&Key-Pair-Id=rsa"),
+                format!("/a?Policy={encoded}&Signature={encoded}&Key-Pair-Id=rsa"),
             ] {
                 assert!(asked(verifier, &target).is_err());
             }

@@ -4,6 +4,7 @@ use super::cose::label;
 use super::matching::Matches;
 use crate::denied::Denied;
 use crate::limits::ENTRIES_MAX;
+use crate::network::contains;
 use crate::question::Question;
 use crate::times::{Times, time};
 use crate::verifier::Grant;
@@ -271,17 +272,4 @@ fn networks(value: &Value) -> Result<Vec<(IpAddr, u8)>, Denied> {
         networks.push((address, length.ok_or(Denied::Malformed)?));
     }
     Ok(networks)
-}
-
-fn contains((network, length): (IpAddr, u8), client: IpAddr) -> bool {
-    let length = u32::from(length);
-    match (network, client.to_canonical()) {
-        (IpAddr::V4(network), IpAddr::V4(client)) => {
-            (network.to_bits() ^ client.to_bits()).checked_shr(32 - length).unwrap_or(0) == 0
-        }
-        (IpAddr::V6(network), IpAddr::V6(client)) => {
-            (network.to_bits() ^ client.to_bits()).checked_shr(128 - length).unwrap_or(0) == 0
-        }
-        _ => false,
-    }
 }

@@ -1,0 +1,17 @@
+//! Networks that tokens are for.
+
+use std::net::IpAddr;
+
+/// Whether a client is in a network.
+pub(crate) fn contains((network, length): (IpAddr, u8), client: IpAddr) -> bool {
+    let length = u32::from(length);
+    match (network, client.to_canonical()) {
+        (IpAddr::V4(network), IpAddr::V4(client)) => {
+            (network.to_bits() ^ client.to_bits()).checked_shr(32 - length).unwrap_or(0) == 0
+        }
+        (IpAddr::V6(network), IpAddr::V6(client)) => {
+            (network.to_bits() ^ client.to_bits()).checked_shr(128 - length).unwrap_or(0) == 0
+        }
+        _ => false,
+    }
+}
