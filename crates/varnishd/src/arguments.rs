@@ -35,12 +35,25 @@ pub(crate) enum ArgumentError {
     /// A storage of a name that another one has.
     #[error("(-s {0}) '{1}' is already defined")]
     Storage(String, String),
+    /// A storage with a name that cannot be one.
+    #[error("invalid -s name \"{0}\"=[...]")]
+    StorageName(String),
+    /// A storage with a name and nothing else.
+    #[error("Empty named -s argument \"{0}=\"")]
+    StorageEmpty(String),
     /// An address to listen on.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
     /// Options that exclude one another.
     #[error("{0}")]
     Conflict(&'static str),
+}
+
+impl ArgumentError {
+    /// Whether it is about which options there are, rather than about a value.
+    pub(crate) fn is_of_form(&self) -> bool {
+        matches!(self, Self::Unknown(_) | Self::NoValue(_) | Self::Extra(_))
+    }
 }
 
 /// What to do.
@@ -203,6 +216,13 @@ impl Options {
             'r' => self.protected.extend(value.split(',').map(Into::into)),
             'S' => self.secret = Some(value.into()),
             's' => {
+                match value.split_once('=') {
+                    Some((name, _)) if !name.contains(',') && !crate::endpoint::is_name(name) => {
+                        return Err(ArgumentError::StorageName(name.into()));
+                    }
+                    Some((name, "")) => return Err(ArgumentError::StorageEmpty(name.into())),
+                    _ => {}
+                }
                 let unnamed = self.storages.iter().filter(|each| each.name.starts_with('s'));
                 let storage = Storage::parse(&value, unnamed.count());
                 let storage = storage.map_err(|why| wrong(&value, &why))?;

@@ -92,7 +92,8 @@ impl Endpoint {
     }
 }
 
-fn is_name(name: &str) -> bool {
+/// Whether it can be the name of an address, or of a storage.
+pub(crate) fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
 }

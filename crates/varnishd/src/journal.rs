@@ -1,9 +1,11 @@
 //! The node's transcripts as records of the log, and what is counted by them.
 
 use crate::shm::log::{Log, Records, Side as LogSide};
+use crate::traffic::{Fetch, Traffic};
 use freshet_node::transcript::{Records as Noted, Scribe, Side, Tag};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Why connections close, in the words of the log and of the counters.
 const CLOSES: &[(&str, &str)] = &[
@@ -25,6 +27,21 @@ const CLOSES: &[(&str, &str)] = &[
     ("RANGE_SHORT", "sc_range_short"),
     ("REQ_HTTP20", "sc_req_http20"),
     ("VCL_FAILURE", "sc_vcl_failure"),
+];
+
+/// Those of [`CLOSES`] that nobody meant.
+const ERRORS: [&str; 11] = [
+    "REQ_HTTP10",
+    "RX_BAD",
+    "RX_BODY",
+    "RX_JUNK",
+    "RX_OVERFLOW",
+    "RX_TIMEOUT",
+    "TX_ERROR",
+    "OVERLOAD",
+    "PIPE_OVERFLOW",
+    "RANGE_SHORT",
+    "VCL_FAILURE",
 ];
 
 /// How bodies of origins are framed: what a record begins with, and its counter.
@@ -62,6 +79,14 @@ pub(crate) struct Journal {
     synthesized: AtomicU64,
     /// Subroutines that failed.
     failed: AtomicU64,
+    /// Requests that expected what is not done here.
+    unexpected: AtomicU64,
+    /// Connections of origins kept for another request.
+    recycled: AtomicU64,
+    /// Responses of origins that are not kept, and those that are for a moment only.
+    transient: [AtomicU64; 2],
+    /// What the fetches of each origin were of.
+    traffic: Mutex<BTreeMap<String, Traffic>>,
     /// Bytes of tunnels: of requests' heads, from clients, and to them.
     pipe_bytes: [AtomicU64; 3],
 }
@@ -109,6 +134,10 @@ impl Journal {
             request_head_bytes: AtomicU64::new(0),
             synthesized: AtomicU64::new(0),
             failed: AtomicU64::new(0),
+            unexpected: AtomicU64::new(0),
+            recycled: AtomicU64::new(0),
+            transient: [const { AtomicU64::new(0) }; 2],
+            traffic: Mutex::default(),
             pipe_bytes: [const { AtomicU64::new(0) }; 3],
         }
     }
@@ -131,15 +160,48 @@ impl Journal {
         let closes = CLOSES.iter().zip(&self.closes).map(|((_, name), count)| (*name, count));
         let framings = FRAMINGS.iter().zip(&self.framings).map(|((_, name), count)| (*name, count));
         let [heads, up, down] = &self.pipe_bytes;
+        let [uncacheable, short] = &self.transient;
         let others = [
             ("s_synth", &self.synthesized),
             ("vcl_fail", &self.failed),
+            ("client_req_417", &self.unexpected),
+            ("backend_recycle", &self.recycled),
+            ("beresp_uncacheable", uncacheable),
+            ("beresp_shortlived", short),
             ("s_req_hdrbytes", &self.request_head_bytes),
             ("s_pipe_hdrbytes", heads),
             ("s_pipe_in", up),
             ("s_pipe_out", down),
         ];
         closes.chain(framings).chain(others).map(|(name, count)| (name, count.load(Relaxed)))
+    }
+
+    /// Connections that closed as nobody meant.
+    pub(crate) fn closed_by_errors(&self) -> u64 {
+        let errors = CLOSES.iter().zip(&self.closes).filter(|((word, _), _)| ERRORS.contains(word));
+        errors.map(|(_, count)| count.load(Relaxed)).sum()
+    }
+
+    /// What was sent to an origin and received from it since it is known, by `policy.name`.
+    pub(crate) fn traffic_of(&self, origin: &str) -> Traffic {
+        let traffic = self.traffic.lock().unwrap_or_else(PoisonError::into_inner);
+        traffic.get(origin).copied().unwrap_or_default()
+    }
+
+    /// Forgets what was exchanged with origins that are not there any more.
+    pub(crate) fn retain(&self, is_there: impl Fn(&str) -> bool) {
+        let mut traffic = self.traffic.lock().unwrap_or_else(PoisonError::into_inner);
+        traffic.retain(|origin, _| is_there(origin));
+    }
+
+    /// Counts what a fetch was of.
+    fn count_fetch(&self, fetch: &Fetch<'_>) {
+        if let Some(count) = fetch.transient().and_then(|place| self.transient.get(place)) {
+            count.fetch_add(1, Relaxed);
+        }
+        let Some((origin, traffic)) = fetch.traffic() else { return };
+        let mut all = self.traffic.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry(origin).or_default().add(traffic);
     }
 
     /// Counts a body by how its record says it is framed, and why it is none.
@@ -202,7 +264,13 @@ impl Scribe for Journal {
         let id = u32::try_from(id & 0x3fff_ffff).unwrap_or(0);
         let mut records = Records::default();
         let (mut is_head, mut is_no_content) = (false, false);
+        // Whether a policy was asked what becomes of the request.
+        let mut is_asked = false;
+        let mut fetch = (side == LogSide::Backend).then(Fetch::default);
         for (tag, text) in noted.iter() {
+            if let Some(fetch) = &mut fetch {
+                fetch.note(tag, text);
+            }
             if let Some(count) = self.counts.get(usize::from(tag.number())) {
                 count.fetch_add(1, Relaxed);
             }
@@ -214,6 +282,13 @@ impl Scribe for Journal {
                 Tag::VCL_return if text == b"fail" => {
                     self.failed.fetch_add(1, Relaxed);
                 }
+                Tag::BackendClose if text.ends_with(b" recycle") => {
+                    self.recycled.fetch_add(1, Relaxed);
+                }
+                Tag::RespStatus if text == b"417" && !is_asked => {
+                    self.unexpected.fetch_add(1, Relaxed);
+                }
+                Tag::VCL_call if text == b"RECV" => is_asked = true,
                 Tag::VCL_call if text == b"SYNTH" => {
                     self.synthesized.fetch_add(1, Relaxed);
                 }
@@ -230,6 +305,9 @@ impl Scribe for Journal {
             records.push(tag.number(), side, id, text, most);
         }
         self.log.publish(&mut records);
+        if let Some(fetch) = &fetch {
+            self.count_fetch(fetch);
+        }
     }
 
     fn note(&self, tag: Tag, text: &str) {

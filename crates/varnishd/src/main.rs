@@ -29,6 +29,7 @@ mod parameters;
 mod program;
 mod sampler;
 mod shm;
+mod traffic;
 
 use arguments::{Options, Task};
 use cli::connection::{self, Commands};
@@ -36,6 +37,7 @@ use cli::listener;
 use freshet_base::file;
 use manager::Manager;
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -70,8 +72,10 @@ fn main() -> ExitCode {
         }
         Ok(Task::Document(what)) => document(&what),
         Err(error) => {
-            eprintln!("varnishd: {error}");
-            eprint!("{}", usage());
+            eprintln!("Error: {error}");
+            if error.is_of_form() {
+                eprint!("{}", usage());
+            }
             ExitCode::from(USAGE)
         }
     }
@@ -93,12 +97,14 @@ fn run(options: Options) -> Result<ExitCode, String> {
     start_log();
     let shown = |error: io::Error| error.to_string();
     let (debug, check) = (options.debug, options.check);
+    shm::directory::make(&options.workdir).map_err(shown)?;
+    // Before anything in the directory is touched, which may be another's.
+    let _pid_files = if check { None } else { Some(PidFiles::write(&options)?) };
     let manager = Manager::new(options, parameters).map_err(shown)?;
     manager.state().load_options()?;
     if check {
         return Ok(ExitCode::SUCCESS);
     }
-    let pid_files = write_pid(&manager).map_err(shown)?;
     let (sender, ends) = channel();
     watch_signals(sender.clone()).map_err(shown)?;
     open_interfaces(&manager).map_err(shown)?;
@@ -112,9 +118,6 @@ fn run(options: Options) -> Result<ExitCode, String> {
         }
     }
     wait(&manager, &ends);
-    for file in pid_files {
-        let _ = std::fs::remove_file(file);
-    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -234,16 +237,47 @@ fn detach() -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the number of this process where it was asked for, and into the working directory.
-fn write_pid(manager: &Manager) -> io::Result<Vec<std::path::PathBuf>> {
-    let state = manager.state();
-    let mut files = vec![state.options.workdir.join("_.pid")];
-    files.extend(state.options.pid_file.clone());
-    for file in &files {
-        let mut file = std::fs::File::create(file)?;
-        writeln!(file, "{}", std::process::id())?;
+/// Files with the number of this process, each locked as long as it runs.
+struct PidFiles(Vec<(PathBuf, std::fs::File)>);
+
+impl PidFiles {
+    /// Writes the number where it was asked for, and into the working directory.
+    fn write(options: &Options) -> Result<Self, String> {
+        let paths = [Some(options.workdir.join("_.pid")), options.pid_file.clone()];
+        let mut files = Vec::new();
+        for path in paths.into_iter().flatten() {
+            let failed =
+                |why: io::Error| format!("Could not open pid-file ({}): {why}", path.display());
+            let mut open = std::fs::OpenOptions::new();
+            let open = open.read(true).write(true).create(true).truncate(false);
+            let mut file = open.open(&path).map_err(failed)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(std::fs::TryLockError::WouldBlock) => {
+                    let mut number = String::new();
+                    let _ = io::Read::read_to_string(&mut file, &mut number);
+                    let (number, path) = (number.trim(), path.display());
+                    return Err(format!(
+                        "Varnishd is already running (pid={number}) (pidfile={path})"
+                    ));
+                }
+                Err(std::fs::TryLockError::Error(why)) => return Err(failed(why)),
+            }
+            file.set_len(0)
+                .and_then(|()| writeln!(file, "{}", std::process::id()))
+                .map_err(failed)?;
+            files.push((path, file));
+        }
+        Ok(Self(files))
     }
-    Ok(files)
+}
+
+impl Drop for PidFiles {
+    fn drop(&mut self) {
+        for (path, _) in &self.0 {
+            let _ = std::fs::remove_file(path);
+        }
+    }
 }
 
 fn start_log() {

@@ -287,7 +287,7 @@ pub(crate) fn ban_settings(parameters: &Parameters) -> BanSettings {
 
 /// The policy that `-b` stands for.
 pub(crate) fn text_of_backend(backend: &str) -> Result<String, String> {
-    if backend == "none" {
+    if backend.eq_ignore_ascii_case("none") {
         return Ok("vcl 4.1;\n\nbackend default none;\n".into());
     }
     if backend.starts_with('/') {

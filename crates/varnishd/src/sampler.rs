@@ -4,6 +4,7 @@ use crate::counters::{MAIN, ORIGIN, STORAGE};
 use crate::journal::Journal;
 use crate::shm::Directory;
 use crate::shm::counters::Group;
+use crate::traffic::Traffic;
 use freshet_node::node::Node;
 use freshet_node::shares::Shares;
 use freshet_node::transcript::Tag;
@@ -148,6 +149,7 @@ impl Counts {
             ("sess_conn", sum("connections_accepted")),
             ("s_sess", sum("connections_accepted")),
             ("sess_closed", sum("connections_closed")),
+            ("sess_closed_err", self.journal.closed_by_errors()),
             ("client_req", sum("requests")),
             ("client_req_400", sum("requests_refused")),
             ("cache_hit", sum("hits") + sum("hits_stale")),
@@ -248,6 +250,7 @@ impl Counts {
             .filter(|name| !facts.origins.iter().any(|(known, _)| known == *name))
             .cloned()
             .collect();
+        self.journal.retain(|name| facts.origins.iter().any(|(known, _)| known == name));
         for name in gone {
             if let Some(group) = self.origins.remove(&name) {
                 self.directory.remove(&group.segment)?;
@@ -259,7 +262,7 @@ impl Counts {
                 self.origins.insert(name.clone(), group);
             }
             if let Some(group) = self.origins.get_mut(name) {
-                fill(group, origin);
+                fill(group, origin, self.journal.traffic_of(name));
                 group.publish()?;
             }
         }
@@ -267,15 +270,17 @@ impl Counts {
     }
 }
 
-fn fill(group: &mut Group, origin: &Origin) {
+fn fill(group: &mut Group, origin: &Origin, traffic: Traffic) {
     let stats = &origin.stats;
     let failed = |kind| stats.failures(kind);
     let connections_failed = connections_failed(origin);
     let happy = origin.health.window().map_or(0, |window| window.results());
     let values = [
         ("happy", happy),
-        ("bereq_hdrbytes", stats.bytes_sent.value()),
-        ("beresp_hdrbytes", stats.bytes_received.value()),
+        ("bereq_hdrbytes", traffic.request_head_bytes),
+        ("bereq_bodybytes", traffic.request_body_bytes),
+        ("beresp_hdrbytes", traffic.response_head_bytes),
+        ("beresp_bodybytes", traffic.response_body_bytes),
         ("conn", stats.open.value() - stats.idle.value().min(stats.open.value())),
         ("req", stats.requests.value()),
         ("busy", failed(FailureKind::ConnectionLimit)),

@@ -77,6 +77,11 @@ impl Asked {
         plan.transcript.note(Tag::Link, format_args!("bereq {id} {why}"));
         let scribe = worker.shared.scribe.as_ref();
         let transcript = Transcript::begin(scribe, Side::Backend, id, "bereq", plan.parent, why);
+        if transcript.is_on()
+            && let Some(name) = plan.site.policy.name(plan.state.as_deref())
+        {
+            transcript.note(Tag::VCL_use, format_args!("{name}"));
+        }
         transcript.timestamp("Start");
         let request = std::mem::take(&mut plan.request);
         let transcript = Rc::new(transcript);

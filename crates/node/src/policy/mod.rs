@@ -24,6 +24,12 @@ use std::any::Any;
 
 /// Decisions at every state of a request.
 pub trait Policy: Send + Sync {
+    /// What it is called where it is logged which policy is used, by a request or by the fetch whose
+    /// state this is.
+    fn name<'a>(&'a self, fetch: Option<&'a dyn Any>) -> Option<&'a str> {
+        let _ = fetch;
+        None
+    }
     /// A request has arrived, or was restarted.
     fn recv(&self, task: &mut ClientTask) -> Recv;
     /// What the request's cache key is made of. Always asked, also before pass and purge.

@@ -285,11 +285,6 @@ impl Machine<'_> {
     /// Begins again, as far as that may be. `said` is the reason of the page that the policy leaves for
     /// it, which is that of the refusal as well.
     fn restart(&mut self, said: Option<Box<str>>) -> State {
-        if self.task.has_body && self.body.is_none() {
-            // It went to an origin, and is there only once.
-            self.task.reason = Reason::LocalPolicy;
-            return State::Synth(503, said);
-        }
         // The one too many counts as well: a policy sees by it why it is asked for a page.
         self.task.restarts += 1;
         if self.task.restarts > self.task.site.settings.limits.restarts_max {

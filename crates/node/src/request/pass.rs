@@ -9,6 +9,7 @@ use crate::policy::{OriginChoice, Pass, Pipe, allows_upgrade};
 use crate::site::Tunnels;
 use crate::stats::WorkerStats;
 use crate::transcript::{Message, Side, Tag, Transcript};
+use freshet_http::message::{Method, Version};
 use freshet_http::reason::Reason;
 use freshet_origin::raw::connect_raw;
 use freshet_wire::h1::Framing;
@@ -41,6 +42,15 @@ impl Machine<'_> {
                     }
                     Err(error) => return super::without_body(error),
                 }
+            }
+            // It went to an origin before the restart, and is there only once.
+            None if self.task.has_body && self.task.request.method != Method::Get => {
+                self.task.transcript.note(
+                    Tag::VCL_Error,
+                    format_args!("Uncached req.body can only be consumed once"),
+                );
+                self.task.reason = Reason::LocalPolicy;
+                return State::Synth(503, None);
             }
             None => None,
         };
@@ -98,7 +108,11 @@ impl Machine<'_> {
             _ if request.fields.contains("transfer-encoding") => Framing::Chunked,
             _ => Framing::None,
         };
+        let begins = head.len();
         request_head(request, framing, &mut head);
+        if request.version == Version::Http10 {
+            speak_http_10(head.get_mut(begins..).unwrap_or_default());
+        }
         // What was read for the policy is not on the connection any more.
         if let Some(RequestBody::Kept(kept)) = self.body.take() {
             head.extend_from_slice(kept.bytes());
@@ -146,5 +160,14 @@ impl Machine<'_> {
             }
             other => State::Fetched(Box::new(other)),
         }
+    }
+}
+
+/// Has a head of a request say HTTP/1.0: the connection is the client's from there on, and an origin
+/// must not answer in what its client does not know.
+fn speak_http_10(head: &mut [u8]) {
+    let end = head.windows(2).position(|two| two == b"\r\n");
+    if let Some(minor) = end.and_then(|end| head.get_mut(end.checked_sub(1)?)) {
+        *minor = b'0';
     }
 }

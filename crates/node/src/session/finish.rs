@@ -45,6 +45,15 @@ pub(super) struct Sent {
     piped: Option<(u64, Moved)>,
 }
 
+/// Records which policy looks at a request.
+fn note_policy(worker: &Worker, head: &RequestHead, transcript: &Transcript) {
+    let snapshot = worker.snapshot();
+    let site = snapshot.sites.of(&head.authority);
+    if let Some(name) = site.and_then(|site| site.policy.name(None)) {
+        transcript.note(Tag::VCL_use, format_args!("{name}"));
+    }
+}
+
 impl Sent {
     /// Begins with a request's head.
     pub(super) fn begin(
@@ -61,6 +70,7 @@ impl Sent {
         if transcript.is_on() {
             transcript.timestamp("Start");
             transcript.timestamp("Req");
+            note_policy(worker, head, &transcript);
             transcript.note(Tag::ReqStart, format_args!("{}", client.endpoint()));
             transcript.request(Message::Request, head);
         }

@@ -52,7 +52,12 @@ pub(crate) fn serve(
             }
         };
         let words = match connection.with_text(words)? {
-            Some(words) if words.is_empty() => continue,
+            // Lines without anything are passed over before, but not a `-` without a command.
+            Some(words) if words.is_empty() => {
+                let text = "Empty CLI command?\n";
+                connection.reply(&Reply::error(Status::Syntax, text))?;
+                continue;
+            }
             Some(words) => words,
             None => return Ok(()),
         };

@@ -55,7 +55,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         0, 0, true, serving::listen_address),
     c("debug.xid", "debug.xid [<xid>]", "Print or set the number of the last transaction.",
         0, 2, true, serving::xid),
-    c("help", "help [-j|<command>]", "List commands, or explain one.", 0, 1, false, help),
+    c("help", "help [-j|-a|-d|<command>]", "List commands, or explain one.", 0, 1, false, help),
     c("panic.clear", "panic.clear [-z]", "Forget the last panic.", 0, 1, false, misc::panic_clear),
     c("panic.show", "panic.show [-j]", "Print the last panic.", 0, 1, false, misc::panic_show),
     c("param.reset", "param.reset <param>", "Set a parameter to its default.",
@@ -121,16 +121,17 @@ pub(crate) fn run(state: &mut State, words: &[String]) -> Reply {
 
 fn help(state: &mut State, words: &[String]) -> Reply {
     let is_serving = state.child.is_some();
-    let listed = || {
-        COMMANDS.iter().filter(move |command| {
-            !command.name.starts_with("debug.") && (is_serving || !command.serving)
-        })
+    let is_there = move |command: &&Command| is_serving || !command.serving;
+    let is_debug = |command: &&Command| command.name.starts_with("debug.");
+    let listed = || COMMANDS.iter().filter(is_there).filter(move |command| !is_debug(command));
+    let lines = |commands: &mut dyn Iterator<Item = &Command>| {
+        let lines: Vec<_> = commands.map(|command| command.syntax).collect();
+        Reply::text(lines.join("\n") + "\n")
     };
     match words.get(1).map(String::as_str) {
-        None => {
-            let lines: Vec<_> = listed().map(|command| command.syntax).collect();
-            Reply::text(lines.join("\n") + "\n")
-        }
+        None => lines(&mut listed()),
+        Some("-a") => lines(&mut COMMANDS.iter().filter(is_there)),
+        Some("-d") => lines(&mut COMMANDS.iter().filter(is_there).filter(is_debug)),
         Some("-j") => {
             let all: Vec<_> = listed()
                 .map(|command| {
@@ -149,7 +150,7 @@ fn help(state: &mut State, words: &[String]) -> Reply {
                 .collect();
             Reply::json(2, words, &all)
         }
-        Some(name) => match COMMANDS.iter().find(|command| command.name == name) {
+        Some(name) => match COMMANDS.iter().filter(is_there).find(|command| command.name == name) {
             Some(command) => Reply::text(format!("{}\n{}\n", command.syntax, command.about)),
             None => Reply::error(Status::Unknown, "Unknown request.\nType 'help' for more info."),
         },

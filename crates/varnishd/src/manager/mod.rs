@@ -24,9 +24,8 @@ use freshet_node::shares::Shares;
 use freshet_node::transcript::Tag;
 use policies::Policies;
 use serving::Child;
-use std::fs::DirBuilder;
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -76,7 +75,6 @@ impl Manager {
         let named = |error: io::Error| {
             io::Error::new(error.kind(), format!("{}: {error}", options.workdir.display()))
         };
-        DirBuilder::new().recursive(true).mode(0o755).create(&options.workdir).map_err(named)?;
         directory::clean(&options.workdir);
         let management =
             Directory::create(options.workdir.join(directory::MANAGEMENT)).map_err(named)?;

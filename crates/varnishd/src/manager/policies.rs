@@ -287,8 +287,8 @@ pub(super) fn add(
 /// Names begin with a letter and go on with letters, digits, `_`, `-` and `.`.
 fn check_name(name: &str) -> Result<(), Reply> {
     let wrong = name.char_indices().find(|(at, c)| {
-        let fits = c.is_ascii_alphabetic()
-            || (*at > 0 && (c.is_ascii_digit() || matches!(c, '_' | '-' | '.')));
+        let fits =
+            c.is_ascii_alphabetic() || (*at > 0 && (c.is_ascii_digit() || matches!(c, '_' | '-')));
         !fits
     });
     match wrong {
@@ -452,14 +452,14 @@ pub(super) fn list(state: &mut State, words: &[String]) -> Reply {
         let is_active = policies.active.as_deref() == Some(&policy.name);
         let status = if is_active { "active" } else { "available" };
         let warm = if policies.is_warm(policy, cooldown) { "warm" } else { "cold" };
-        let warm = if is_serving { warm } else { "init" };
         let kind = match &policy.what {
             What::Program { state, .. } => state.name(),
             What::Label(_) => "label",
         };
-        // What holds a policy: being the one in use. Requests under way are not told apart.
-        let busy = u32::from(is_active);
-        let mut row = format!("{status}\t{kind}\t{warm}\t{busy:6}\t{}", policy.name);
+        // Requests under way are not told apart.
+        let busy = 0;
+        let held = if is_serving { busy.to_string() } else { "-".to_owned() };
+        let mut row = format!("{status}\t{kind}\t{warm}\t{held:>6}\t{}", policy.name);
         let mut object = json!({
             "status": status, "state": kind, "temperature": warm, "busy": busy,
             "name": policy.name,

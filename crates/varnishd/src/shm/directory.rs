@@ -93,6 +93,13 @@ impl Segment {
     }
 }
 
+/// Makes the working directory, where it is not there.
+pub(crate) fn make(workdir: &Path) -> io::Result<()> {
+    let named =
+        |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", workdir.display()));
+    DirBuilder::new().recursive(true).mode(0o755).create(workdir).map_err(named)
+}
+
 /// Removes what a process before left of the two directories of `workdir`.
 pub(crate) fn clean(workdir: &Path) {
     for name in [MANAGEMENT, CHILD] {

@@ -223,7 +223,8 @@ pub(super) fn join_lines(fields: &mut Fields, name: &str) {
 
 pub(super) fn recv(policy: &VclPolicy, task: &mut ClientTask) -> Recv {
     let is_first = task.state.is_none();
-    let keeps = is_first && policy.policy.program().rolls_back;
+    let program = policy.policy.program();
+    let keeps = is_first && (program.rolls_back || !program.labels.is_empty());
     // As it came, before anything is added to it.
     let original = keeps.then(|| Box::new(task.request.clone()));
     if is_first {
@@ -237,8 +238,8 @@ pub(super) fn recv(policy: &VclPolicy, task: &mut ClientTask) -> Recv {
         let mut outcome = state.run(policy, State::Recv, task, With::default());
         if let Outcome::Vcl(label) = outcome {
             outcome = match policy.label(label).filter(|_| task.restarts == 0) {
-                Some(other) => {
-                    state.other = Some(other);
+                Some((other, label)) => {
+                    hand_over(state, task, other, label);
                     state.run(policy, State::Recv, task, With::default())
                 }
                 None => {
@@ -247,12 +248,26 @@ pub(super) fn recv(policy: &VclPolicy, task: &mut ClientTask) -> Recv {
                         _ => "Illegal return(vcl): Not after restarts",
                     };
                     task.transcript.note(Tag::VCL_Error, format_args!("{why}"));
-                    Outcome::Fail
+                    Outcome::Synth(503, None)
                 }
             };
         }
         finish_recv(policy, state, task, outcome)
     })
+}
+
+/// Begins anew by `other`, of this label: what the first policy has done to the request is undone,
+/// and so is what it has set.
+fn hand_over(state: &mut ClientState, task: &mut ClientTask, other: Arc<VclPolicy>, label: &str) {
+    task.transcript.note(Tag::VCL_use, format_args!("{} via {label}", other.policy.name()));
+    let original = state.knobs.original.take();
+    if let Some(original) = &original {
+        task.request.clone_from(original);
+    }
+    before_recv(task);
+    *state = ClientState::new(&other, task);
+    state.knobs.original = original;
+    state.other = Some(other);
 }
 
 /// What the last look-up found. What the policy has set stays over a restart, as with Varnish.

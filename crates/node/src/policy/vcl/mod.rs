@@ -135,14 +135,21 @@ impl VclPolicy {
         storages.iter().position(|known| known == name).and_then(|index| u32::try_from(index).ok())
     }
 
-    fn label(&self, index: u32) -> Option<Arc<Self>> {
+    /// The policy of a label, and the label's name.
+    fn label(&self, index: u32) -> Option<(Arc<Self>, &str)> {
         let name = self.policy.program().labels.get(index as usize)?;
         let labels = self.labels.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-        labels.get(name).cloned()
+        Some((Arc::clone(labels.get(name)?), name))
     }
 }
 
 impl Policy for VclPolicy {
+    fn name<'a>(&'a self, fetch: Option<&'a dyn Any>) -> Option<&'a str> {
+        let fetch = fetch.and_then(|state| state.downcast_ref::<fetch::FetchState>());
+        let handed_over = fetch.and_then(|fetch| fetch.other.as_deref());
+        Some(handed_over.unwrap_or(self).policy.name())
+    }
+
     fn recv(&self, task: &mut ClientTask) -> Recv {
         client::recv(self, task)
     }
