@@ -39,6 +39,7 @@ pub(crate) enum Object {
     Director(Arc<Director>),
     Accept(Arc<crate::modules::accept::Rule>),
     Blob(Arc<[u8]>),
+    Debug(Arc<crate::modules::debug::Made>),
     Places(Arc<dyn Places>),
     Shard(crate::modules::directors::ShardParameters),
 }
@@ -82,7 +83,15 @@ impl Policy {
         let session = Session::default();
         let mut task = Task::with_budget(1 << 20);
         match policy.run(State::Init, View::new(now, &session), &mut task, host) {
-            Outcome::Ok => Ok(policy),
+            Outcome::Ok => match policy.not_made() {
+                None => Ok(policy),
+                Some(name) => Err(Failure {
+                    message: format!("Object {name} not initialized"),
+                    file: String::new(),
+                    line: 0,
+                    text: String::new(),
+                }),
+            },
             _ => Err(task.take_failure().unwrap_or_else(|| Failure {
                 message: "Failed initialization: vcl_init returned fail".into(),
                 file: String::new(),
@@ -90,6 +99,14 @@ impl Policy {
                 text: String::new(),
             })),
         }
+    }
+
+    /// An object that no `new` was run for, of those that must not be without.
+    fn not_made(&self) -> Option<&str> {
+        let slots = self.program.objects.iter().zip(0..);
+        let mut missing = slots
+            .filter(|(slot, index)| slot.kind != "debug.obj_opt" && self.object(*index).is_none());
+        missing.next().map(|(slot, _)| &*slot.name)
     }
 
     /// Its name.

@@ -98,6 +98,11 @@ pub(crate) enum Expr {
         acl: u32,
         negated: bool,
     },
+    /// A match with a list or pattern that a function returns.
+    MatchAny {
+        operands: Box<[Self; 2]>,
+        negated: bool,
+    },
     Concat(Box<[Self]>),
     Upper(Box<Self>),
     Lower(Box<Self>),

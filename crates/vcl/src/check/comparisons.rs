@@ -61,6 +61,9 @@ impl Checker<'_> {
             Expr::Constant(Value::Regex(regex)) if wanted == Type::Regex => {
                 Expr::Match { text: Box::new(value), regex, negated }
             }
+            found if found_of == wanted => {
+                Expr::MatchAny { operands: Box::new([value, found]), negated }
+            }
             _ => {
                 let help = match (found_of, wanted) {
                     (Type::Acl, _) => Some(

@@ -181,11 +181,9 @@ fn encoded(bytes: &[u8], how: &str, case: &str) -> Result<Vec<u8>> {
 
 fn decode_text(run: &Run<'_>, how: &str, length: i64, text: Text) -> Result<Vec<u8>> {
     let bytes = run.bytes(text);
-    let bytes = match usize::try_from(length) {
-        Ok(length) if length > 0 => bytes.get(..length).unwrap_or(bytes),
-        Ok(_) => bytes,
-        Err(_) => return fault("blob: a length cannot be negative"),
-    };
+    // Nothing and less is all of it.
+    let length = usize::try_from(length).ok().filter(|length| *length > 0);
+    let bytes = length.and_then(|length| bytes.get(..length)).unwrap_or(bytes);
     decoded(bytes, how).ok_or_else(|| {
         // As Varnish shows it: the first of the pieces that the policy joined.
         let text = String::from_utf8_lossy(run.first_piece(text));

@@ -166,8 +166,9 @@ pub(crate) fn resolve(run: &mut Run<'_>, backend: BackendRef) -> BackendRef {
 }
 
 /// Whether a backend is healthy for the request, and since when.
-pub(crate) fn health_of(run: &Run<'_>, backend: BackendRef) -> (bool, f64) {
-    let key = object_key(run);
+/// The object only counts where it is fetched.
+pub(crate) fn health_of(run: &Run<'_>, backend: BackendRef, of_object: bool) -> (bool, f64) {
+    let key = if of_object { object_key(run) } else { 0 };
     health_for(run.policy, backend, &*run.host, run.view.now, key, 0)
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod blob;
 mod bodyaccess;
 mod builtin;
 pub(crate) mod cookie;
+pub(crate) mod debug;
 pub(crate) mod directors;
 mod geoip2;
 mod header;
@@ -104,6 +105,7 @@ pub(crate) const MODULES: &[Module] = &[
     blob::MODULE,
     bodyaccess::MODULE,
     cookie::MODULE,
+    debug::MODULE,
     directors::MODULE,
     geoip2::MODULE,
     header::MODULE,
@@ -139,7 +141,6 @@ pub(crate) fn instead_of(name: &str) -> Option<&'static str> {
         "ykey" => "use xkey",
         "softpurge" => "use purge.soft()",
         "curl" | "http" => "a policy does no I/O: use backends and restarts",
-        "debug" => "it is for Varnish's own tests",
         "geoip" | "maxmind" | "mmdb" => "use geoip2",
         "re" | "re2" | "selector" | "pcre2" => "use `~`, regsub and regsuball",
         "jwt" | "crypto" | "digest" | "hmac" => "use blob for encodings; signatures are not there",

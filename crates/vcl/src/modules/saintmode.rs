@@ -111,7 +111,7 @@ fn denylist_count(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> 
 }
 
 fn is_healthy(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> {
-    Ok(Value::Bool(super::directors::health_of(run, BackendRef::Director(object)).0))
+    Ok(Value::Bool(super::directors::health_of(run, BackendRef::Director(object), true).0))
 }
 
 /// All saints as JSON.

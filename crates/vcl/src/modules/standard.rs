@@ -298,7 +298,7 @@ fn file_exists(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> 
 
 fn healthy(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let Value::Backend(backend) = arguments.at(0) else { return Ok(Value::Bool(false)) };
-    Ok(Value::Bool(super::directors::health_of(run, backend).0))
+    Ok(Value::Bool(super::directors::health_of(run, backend, run.view.fetch.is_some()).0))
 }
 
 fn port(_: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
@@ -352,7 +352,7 @@ fn refused(run: &mut Run<'_>, why: &str) {
 fn cache_req_body(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     if run.state != State::Recv {
         refused(run, "req.body can only be cached in vcl_recv{}");
-        return Ok(Value::Bool(true));
+        return Ok(Value::Bool(false));
     }
     let bytes = u64::try_from(arguments.int(0)).unwrap_or(0);
     let storage = run.view.client.as_deref().and_then(|client| client.storage);

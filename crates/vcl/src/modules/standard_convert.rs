@@ -88,13 +88,13 @@ pub(super) fn ip(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value
     let (host, port) = split_port(text.trim());
     let resolves = arguments.truth(2);
     let given = match arguments.at(3) {
-        Value::Text(port) => named_port(&run.string(port)),
-        _ => None,
+        Value::Text(port) if port != Text::Unset => named_port(&run.string(port)),
+        _ => Some(80),
     };
     let port = match port {
         // What stands behind the address is a port or nothing that is meant.
         Some(port) => port_number(port),
-        None => Some(given.unwrap_or(80)),
+        None => given,
     };
     let found = port.and_then(|port| match host.parse() {
         Ok(ip) => Some((ip, port)),

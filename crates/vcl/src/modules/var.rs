@@ -48,20 +48,32 @@ pub(crate) enum Variable {
     Backend(BackendRef),
 }
 
+impl Run<'_> {
+    /// Keeps a value for the rest of the task.
+    pub(super) fn keep(&mut self, key: Box<[u8]>, value: Variable) -> Result<()> {
+        let bytes = match &value {
+            Variable::Text(text) => text.len(),
+            _ => size_of::<Variable>(),
+        };
+        self.spend(key.len() + bytes)?;
+        self.task.variables.get_or_insert_default().insert(key, value);
+        Ok(())
+    }
+
+    /// What was kept.
+    pub(super) fn kept(&self, key: &[u8]) -> Option<Variable> {
+        self.task.variables.as_ref()?.get(key).cloned()
+    }
+}
+
 fn put(run: &mut Run<'_>, key: Text, value: Variable) -> Result<Value> {
-    let key: Box<[u8]> = run.bytes(key).into();
-    let bytes = match &value {
-        Variable::Text(text) => text.len(),
-        _ => size_of::<Variable>(),
-    };
-    run.spend(key.len() + bytes)?;
-    run.task.variables.get_or_insert_default().insert(key, value);
+    let key = run.bytes(key).into();
+    run.keep(key, value)?;
     NOTHING
 }
 
 fn look(run: &Run<'_>, arguments: &[Value]) -> Option<Variable> {
-    let key = run.bytes(arguments.text(0));
-    run.task.variables.as_ref()?.get(key).cloned()
+    run.kept(run.bytes(arguments.text(0)))
 }
 
 fn set_string(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {

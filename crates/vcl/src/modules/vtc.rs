@@ -16,6 +16,18 @@ const FUNCTIONS: &[Function] = &[
     function("VOID sleep(DURATION)", sleep),
     function("INT typesize(STRING)", typesize),
     function(
+        "VOID workspace_alloc(ENUM {client, backend, session, thread} workspace, INT size)",
+        workspace_alloc,
+    ),
+    function(
+        "INT workspace_free(ENUM {client, backend, session, thread} workspace)",
+        workspace_free,
+    ),
+    function(
+        "BYTES workspace_reserve(ENUM {client, backend, session, thread} workspace, INT size)",
+        workspace_reserve,
+    ),
+    function(
         "BLOB proxy_header(ENUM {v1, v2} version, IP client, IP server, STRING authority=\"\")",
         proxy_header,
     ),
@@ -44,6 +56,41 @@ fn no_ip(_: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
 fn sleep(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     run.host.test_sleep(arguments.real(0).clamp(0.0, 60.0));
     NOTHING
+}
+
+/// Bytes left in a workspace: a task has one, of its side, and there are no others.
+fn free(run: &Run<'_>, workspace: &str) -> i64 {
+    let is_own = match workspace {
+        "client" => run.state.is_client(),
+        "backend" => run.state.is_backend(),
+        _ => false,
+    };
+    if is_own { i64::try_from(run.task.budget).unwrap_or(i64::MAX) } else { 0 }
+}
+
+/// The bytes meant by a size: of one below zero, all but so many.
+fn meant(free: i64, size: i64) -> i64 {
+    if size < 0 { free.saturating_add(size).max(0) } else { size }
+}
+
+fn workspace_alloc(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let free = free(run, arguments.word(0));
+    let bytes = meant(free, arguments.int(1));
+    if bytes > free {
+        return fault("vtc.workspace_alloc");
+    }
+    run.spend(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+    NOTHING
+}
+
+fn workspace_free(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    Ok(Value::Int(free(run, arguments.word(0))))
+}
+
+fn workspace_reserve(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    let free = free(run, arguments.word(0));
+    let bytes = meant(free, arguments.int(1));
+    Ok(Value::Bytes(if bytes > free { 0 } else { bytes }))
 }
 
 /// Bytes of a C structure of these members; `-1` for a member nobody knows.

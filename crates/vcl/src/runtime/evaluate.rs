@@ -6,6 +6,7 @@ use crate::calendar::SECONDS_MAX;
 use crate::modules::Function;
 use crate::program::{Expr, Text, Value};
 use crate::variables::Variable;
+use std::cmp::Ordering;
 
 /// Arguments of a call; the longest signature has fewer.
 const ARGUMENTS_MAX: usize = 12;
@@ -13,6 +14,10 @@ const ARGUMENTS_MAX: usize = 12;
 const INTEGER_MAX: u64 = 1_000_000_000_000_000;
 /// ... and numbers below 10^12 with three decimals (RFC 8941 §3.3.2).
 const REAL_MAX: f64 = 1e12;
+
+/// What comes of comparing two texts of which one is unset, as with Varnish: it equals nothing, and
+/// is not less than anything.
+const UNSET: Ordering = Ordering::Greater;
 
 impl Run<'_> {
     pub(crate) fn evaluate(&mut self, expression: &Expr) -> Result<Value> {
@@ -33,7 +38,8 @@ impl Run<'_> {
             | Expr::Truth(_)
             | Expr::Compare { .. }
             | Expr::Match { .. }
-            | Expr::InAcl { .. } => Value::Bool(self.truth(expression)?),
+            | Expr::InAcl { .. }
+            | Expr::MatchAny { .. } => Value::Bool(self.truth(expression)?),
             Expr::Text(inner) => {
                 let value = self.evaluate(inner)?;
                 Value::Text(self.as_text(value)?)
@@ -129,15 +135,14 @@ impl Run<'_> {
             Expr::Compare { operator, operands } => {
                 let [left, right] = &**operands;
                 if let (Some(left), Some(right)) = (self.borrowed(left), self.borrowed(right)) {
-                    let order = left.zip(right).map(|(left, right)| left.cmp(right));
-                    return Ok(holds(*operator, order));
+                    let order = left.zip(right).map_or(UNSET, |(left, right)| left.cmp(right));
+                    return Ok(holds(*operator, Some(order)));
                 }
                 let mark = self.task.work.len();
                 let (left, right) = (self.evaluate(left)?, self.evaluate(right)?);
                 let order = match (left, right) {
-                    // What is unset equals nothing, and is not less than anything either.
                     (Value::Text(Text::Unset), Value::Text(_))
-                    | (Value::Text(_), Value::Text(Text::Unset)) => None,
+                    | (Value::Text(_), Value::Text(Text::Unset)) => Some(UNSET),
                     (Value::Text(a), Value::Text(b)) => Some(self.bytes(a).cmp(self.bytes(b))),
                     (a, b) => order(a, b),
                 };
@@ -160,6 +165,17 @@ impl Run<'_> {
                     return Err(Fault::new(format!("ACL {name}: no protocol family")));
                 };
                 self.in_acl(address, *acl) != *negated
+            }
+            Expr::MatchAny { operands, negated } => {
+                let [left, right] = &**operands;
+                let mark = self.task.work.len();
+                let (left, right) = (self.evaluate(left)?, self.evaluate(right)?);
+                let found = match (left, right) {
+                    (Value::Text(text), Value::Regex(regex)) => self.is_match(regex, text)?,
+                    (address, acl) => self.is_in(address, acl)?,
+                };
+                self.task.work.truncate(mark);
+                found != *negated
             }
             other => match self.evaluate(other)? {
                 Value::Bool(truth) => truth,
@@ -216,6 +232,19 @@ impl Run<'_> {
     fn matches(&self, regex: u32, text: &[u8]) -> Result<bool> {
         let Some(regex) = self.program.regexes.get(regex as usize) else { return Ok(false) };
         regex.is_match(text).map_err(|why| Fault::new(format!("Regexp matching failed: {}", why.0)))
+    }
+
+    /// Whether an address is in a list, both of them values of some expression.
+    pub(crate) fn is_in(&mut self, address: Value, acl: Value) -> Result<bool> {
+        let program = self.program;
+        let Value::Acl(index) = acl else { return Err(Fault::new("there is no list to match")) };
+        let Some(acl) = program.acls.get(index as usize) else {
+            return Err(Fault::new("Cannot match a null ACL"));
+        };
+        let Value::Ip(Some(address), _) = address else {
+            return Err(Fault::new(format!("ACL {}: no protocol family", acl.name)));
+        };
+        Ok(self.in_acl(address, index))
     }
 
     fn in_acl(&mut self, address: std::net::IpAddr, acl: u32) -> bool {

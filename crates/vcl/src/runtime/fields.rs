@@ -9,6 +9,12 @@ use freshet_http::message::RequestHead;
 /// Fields of one message; more cannot be set, as with Varnish's `http_max_hdr`.
 const FIELDS_MAX: usize = 256;
 
+/// A value without the spaces it begins with. Line breaks stay, to be refused.
+fn without_space(value: &[u8]) -> &[u8] {
+    let start = value.iter().position(|byte| !matches!(byte, b' ' | b'\t'));
+    start.and_then(|start| value.get(start..)).unwrap_or_default()
+}
+
 impl Run<'_> {
     pub(crate) fn fields(&self, message: Message) -> Option<&Fields> {
         let view = &self.view;
@@ -98,7 +104,7 @@ impl Run<'_> {
     pub(crate) fn set_field(&mut self, message: Message, header: u32, text: Text) -> Result<()> {
         let program = self.program;
         let Some(name) = program.headers.get(header as usize) else { return Ok(()) };
-        let value = self.bytes(text).trim_ascii_start().to_vec();
+        let value = without_space(self.bytes(text)).to_vec();
         self.set_named_field(message, name, value)
     }
 
@@ -127,7 +133,29 @@ impl Run<'_> {
             return Err(Fault::new(format!("too many header fields: {name} does not fit")));
         }
         fields.set(name, value);
+        self.spare(message, name);
         Ok(())
+    }
+
+    /// Takes a field that a policy has set from those that are for the client's connection only, and
+    /// would not be sent on: the client named what came from itself.
+    fn spare(&mut self, message: Message, name: &str) {
+        if message != Message::Req {
+            return;
+        }
+        let Some(fields) = self.fields_mut(message) else { return };
+        let is_it = |token: &[u8]| token.eq_ignore_ascii_case(name.as_bytes());
+        if !fields.tokens("Connection").any(is_it) {
+            return;
+        }
+        let others: Vec<&[u8]> =
+            fields.tokens("Connection").filter(|token| !is_it(token)).collect();
+        let others = others.join(&b", "[..]);
+        if others.is_empty() {
+            fields.remove("Connection");
+        } else {
+            fields.set("Connection", others);
+        }
     }
 
     /// Adds a line of a field.

@@ -202,8 +202,7 @@ impl Run<'_> {
 
     pub(crate) fn beresp_storage_hint(&mut self) -> Result<Value> {
         let program = self.program;
-        let storage = self.view.answer.as_ref().and_then(|answer| answer.storage);
-        let name = storage.and_then(|index| program.storages.get(index as usize));
+        let name = self.beresp_storage().and_then(|index| program.storages.get(index as usize));
         let name = name.map(|name| format!("storage.{name}")).unwrap_or_default();
         self.stored(name.as_bytes())
     }

@@ -1,7 +1,7 @@
 //! Every function of every module.
 
-use crate::scene::{Scene, after, compile, shown, shown_in};
-use freshet_vcl::{CertificateFacts, Outcome, Purge, State};
+use crate::scene::{NOW, Node, Scene, after, compile, shown, shown_in};
+use freshet_vcl::{CertificateFacts, NoFiles, Outcome, Policy, Purge, Settings, Source, State};
 
 const ALL: &str = "import std; import str; import blob; import header; import cookie; import var; \
                    import directors; import vsthrottle; import proxy; import unix; import vtc; \
@@ -308,7 +308,7 @@ fn throttling_counts_and_forgives() {
     let denied = Outcome::Synth(429, Some("0".into()));
     let mut ask = |target: &str, now: f64| {
         scene.req.target = target.into();
-        scene.now = crate::scene::NOW + now;
+        scene.now = NOW + now;
         scene.run(&policy, State::Recv)
     };
     assert_eq!(
@@ -428,4 +428,89 @@ fn geoip2_asks_the_database_of_its_object() {
     ] {
         assert_eq!(shown(imports, expression), expected, "{expression}");
     }
+}
+
+#[test]
+fn functions_of_every_kind_can_be_called() {
+    let imports = "import debug; acl near { \"192.0.2.0\"/24; } sub vcl_init { new o = debug.obj(number = \
+                   two); new p = debug.obj_opt(b = true); new l = debug.aclobj(near); new c = \
+                   debug.concat(\"a\" + 1); }";
+    for (expression, expected) in [
+        ("debug.author() + debug.author(someone = geoff)", "Poul-HenningPoul-Henning"),
+        ("debug.argtest(\"1\", three = \"3c\", two = 2.5)", "1 2.5 3c , 4 0 <undef>"),
+        ("debug.argtest(\"1\", opt = \"7\")", "1 2 3 , 4 1 7"),
+        ("o.string() + o.number() + o.bar(\"\")", "defaulttwoBOO"),
+        ("p.meth_opt(s = \"x\")", "obj p obj_s *undef* obj_b true met_s x met_b *undef*"),
+        ("c.get() + debug.return_strands(\"b\" + \"c\")", "a1bc"),
+        ("\"\" + (client.ip ~ debug.acl(near)) + (client.ip !~ l.get())", "truefalse"),
+        ("\"\" + debug.match_acl(ip = \"10.0.0.1\", acl = near)", "false"),
+        ("\"\" + (client.ip ~ debug.null_acl())", "failed: Cannot match a null ACL"),
+        ("\"\" + (req.url ~ (debug.just_return_regex(\"^\" + \"/\")))", "true"),
+        ("\"\" + (\"x\" !~ debug.just_return_regex(\"y\"))", "true"),
+        ("regsub(\"a OK b\", debug.just_return_regex(\"OK\"), \"c\")", "a c b"),
+        ("debug.re_quote(\"a\\Eb\") + debug.re_quote(\"\")", "\\Qa\\\\EE\\Qb\\E"),
+        (
+            "\"\" + debug.validhdr(\"a\") + debug.client_ip() + debug.client_port()",
+            "true192.0.2.74711",
+        ),
+        ("debug.test_priv_task(\"a\") + debug.test_priv_task(\"b\")", "aa b"),
+        ("o.test_priv_task(\"a\") + o.test_priv_task(\"b\") + o.test_priv_task()", "abb"),
+        ("debug.priv_task_with_option() + debug.priv_task_with_option(\"1\")", "1"),
+        ("\"\" + debug.fail2()", "failed: Forced failure"),
+    ] {
+        assert_eq!(shown(imports, expression), expected, "{expression}");
+    }
+    let (_, scene) = after(
+        State::Recv,
+        "import debug; import std;",
+        "debug.store_ip(std.ip(\"192.0.2.9:81\", client.ip)); debug.sethdr(req.http.A, \"1\" + \
+         debug.get_ip());",
+    );
+    assert_eq!(scene.req.fields.get_str("a"), Some("1192.0.2.9"));
+}
+
+#[test]
+fn every_object_has_to_be_made() {
+    for (class, is_optional) in [("obj", false), ("obj_opt", true)] {
+        let text = format!(
+            "vcl 4.1; import debug; backend b none; \
+             sub vcl_init {{ if (false) {{ new o = debug.{class}(); }} }}"
+        );
+        let source = Source { name: "test.vcl".into(), text };
+        let settings = Settings { test_module: true, ..Settings::default() };
+        let (program, _) = freshet_vcl::compile(source, &NoFiles, &settings);
+        let loaded =
+            Policy::load("p", program.unwrap(), Default::default(), NOW, &mut Node::default());
+        let said = loaded.map_or_else(|failure| failure.message, |_| String::new());
+        let expected = if is_optional { "" } else { "Object o not initialized" };
+        assert_eq!(said, expected);
+    }
+}
+
+#[test]
+fn a_workspace_can_be_used_up() {
+    let left = "import vtc; sub vcl_recv { vtc.workspace_alloc(client, -100); }";
+    for (expression, expected) in [
+        ("\"\" + vtc.workspace_free(client)", "100"),
+        ("\"\" + vtc.workspace_reserve(client, 100) + vtc.workspace_reserve(client, 101)", "1000"),
+        ("\"\" + vtc.workspace_free(backend) + vtc.workspace_reserve(session, 1)", "00"),
+    ] {
+        assert_eq!(shown(left, expression), expected, "{expression}");
+    }
+    let statement = "vtc.workspace_alloc(client, 200000);";
+    let (outcome, _) = after(State::Recv, "import vtc;", statement);
+    assert_eq!(outcome, Outcome::Fail);
+}
+
+#[test]
+fn what_a_policy_sets_is_no_field_of_the_connection() {
+    let (_, scene) = after(
+        State::Recv,
+        "",
+        "set req.http.Connection = \"A, b\"; set req.http.B = \"1\"; set req.http.C = \"2\";",
+    );
+    assert_eq!(scene.req.fields.get_str("connection"), Some("A"));
+    let (_, scene) =
+        after(State::Recv, "", "set req.http.Connection = \"a\"; set req.http.A = \"1\";");
+    assert_eq!(scene.req.fields.get_str("connection"), None);
 }

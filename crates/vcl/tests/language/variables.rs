@@ -77,7 +77,7 @@ const VALUES: &[(&str, &str)] = &[
     ("beresp.backend.name", ""),
     ("beresp.backend.ip", ""),
     ("beresp.storage", "storage.s0"),
-    ("beresp.storage_hint", ""),
+    ("beresp.storage_hint", "storage.s0"),
     ("beresp.filters", ""),
     ("obj.age", "3.000"),
     ("obj.ttl", "57.000"),

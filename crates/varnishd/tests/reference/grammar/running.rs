@@ -74,14 +74,20 @@ pub(crate) fn running(seed: u64) -> String {
 pub(super) fn is_unsteady(one: &Definition) -> bool {
     let name = one.name;
     one.of == Type::Time
+        // Varnish reads 0 where its documents say the backend's, or the parameter's.
+        || (name.starts_with("bereq.") && name.ends_with("_timeout"))
         || name.ends_with(".xid")
         || name.ends_with("endpoint")
         || matches!(name, "resp.is_streaming" | "obj.ttl" | "obj.age" | "server.hostname")
 }
 
-/// Whether to set it makes two servers wait, drop who asked, or look for what there is not.
+/// Whether to set it makes two servers wait, drop who asked, look for what there is not, or speak
+/// what no protocol is: what is sent here is the connection's.
 pub(super) fn is_untimely(one: &Definition) -> bool {
-    one.name.starts_with("sess.") || one.name.contains("timeout") || one.name.ends_with("filters")
+    let ends = ["filters", ".proto"];
+    one.name.starts_with("sess.")
+        || one.name.contains("timeout")
+        || ends.iter().any(|end| one.name.ends_with(end))
 }
 
 impl Grammar {
@@ -229,7 +235,8 @@ impl Grammar {
         let text = match action {
             "synth" | "error" => {
                 let status = self.status();
-                let reason = self.expression(Type::String, 1);
+                // Of one that is empty Varnish 7.1 sends what lies behind it in memory.
+                let reason = format!("\"r\" + {}", self.expression(Type::String, 1));
                 self.draw
                     .of(&[
                         &*format!("return ({action}({status}));"),
@@ -239,12 +246,16 @@ impl Grammar {
             }
             _ => self.returned(action),
         };
-        let condition = match self.state {
-            state if state.is_client() => {
-                format!("req.http.R == \"{}\"", self.draw.below(4))
-            }
-            _ => format!("bereq.http.R == \"{}\"", self.draw.below(4)),
-        };
+        let side = if self.state.is_client() { "req" } else { "bereq" };
+        let mut condition = format!("{side}.http.R == \"{}\"", self.draw.below(4));
+        if matches!(action, "restart" | "retry") {
+            // A short body is sent again here, and not by Varnish, as the documentation says.
+            condition += &format!(" && {side}.method == \"GET\"");
+        }
+        if action == "pipe" && self.state.is_client() {
+            // A request without a Host goes through a tunnel with the backend's here.
+            condition += " && req.http.Host";
+        }
         self.line(&format!("if ({condition}) {{ {text} }}"));
     }
 

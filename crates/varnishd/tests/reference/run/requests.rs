@@ -1,5 +1,6 @@
 //! Random requests.
 
+use super::origin::says_length;
 use crate::draw::Draw;
 
 /// A request, its method apart from what is sent.
@@ -71,7 +72,7 @@ fn one(draw: &mut Draw, first: usize) -> Ask {
         }
         // Ranges are for GET, and what is not waited for has to be sent.
         let fits = match name {
-            "Range" => method == "GET",
+            "Range" => method == "GET" && says_length(&target),
             "If-None-Match" | "If-Modified-Since" => matches!(method, "GET" | "HEAD"),
             _ => true,
         };

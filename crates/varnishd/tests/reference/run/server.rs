@@ -74,6 +74,8 @@ impl Server {
         varnishd.ok(&format!("vcl.inline boot \"vcl 4.1; {}\"", policy.replace('"', "\\\"")));
         varnishd.ok("vcl.use boot");
         varnishd.ok("start");
+        // As many digits in both, or their pages are of different lengths.
+        varnishd.ok("debug.xid 100000");
         let address = varnishd.address();
         let mut reader = Command::new("varnishlog")
             .arg("-n")
