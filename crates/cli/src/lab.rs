@@ -240,6 +240,29 @@ struct Players {
     /// Always the highest bit rate, instead of what the throughput allows.
     #[arg(long)]
     highest: bool,
+    /// Always the lowest, for a crowd that is larger than the machine's network.
+    #[arg(long, conflicts_with = "highest")]
+    lowest: bool,
+    #[command(flatten)]
+    segments: Segments,
+}
+
+/// How the lab's origin cuts what it offers.
+#[derive(Args)]
+struct Segments {
+    /// Length of a segment.
+    #[arg(long, value_name = "TIME", default_value = "6s", value_parser = span)]
+    segment: Duration,
+    /// Length of its parts: channels have low latency with it.
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    part: Option<Duration>,
+}
+
+impl Segments {
+    fn of(self, mut settings: origin::Settings) -> origin::Settings {
+        (settings.segment, settings.part) = (self.segment, self.part);
+        settings
+    }
 }
 
 /// `freshet lab imdb`
@@ -307,6 +330,8 @@ struct OriginArguments {
     /// Where to listen.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
+    #[command(flatten)]
+    segments: Segments,
 }
 
 /// Runs a scenario, writes its result and its report, and says what came out.
@@ -452,9 +477,15 @@ impl Players {
             audience,
             ramp: self.ramp,
             buffer_segments: self.buffer,
-            quality: if self.highest { Quality::Highest } else { Quality::Adaptive },
+            quality: match (self.highest, self.lowest) {
+                (true, _) => Quality::Highest,
+                (_, true) => Quality::Lowest,
+                _ => Quality::Adaptive,
+            },
         };
-        perform(&self.common, Duration::from_secs(60), |setup, show| {
+        let segments = self.segments;
+        perform(&self.common, Duration::from_secs(60), |mut setup, show| {
+            setup.origin = segments.of(setup.origin);
             players::run(setup, &options, show)
         })
     }
@@ -500,7 +531,7 @@ impl OriginArguments {
             any_channel: true,
             ..origin::Settings::default()
         };
-        let origin = Origin::start(settings)?;
+        let origin = Origin::start(self.segments.of(settings))?;
         eprintln!("listening  http://{}", origin.address());
         eprintln!("try        curl -so /dev/null http://{}/download/1MB/a", origin.address());
         let stop = stop_at_signals()?;
@@ -509,6 +540,10 @@ impl OriginArguments {
         }
         let totals = origin.stop();
         say!("served     {} requests, {} bytes of bodies", totals.requests, totals.body_bytes)?;
+        if totals.news > 0 {
+            let (news, again) = (totals.news, totals.news_again);
+            say!("news       {news} requests for what is new, {again} of them again")?;
+        }
         Ok(ExitCode::SUCCESS)
     }
 }

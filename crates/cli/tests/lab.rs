@@ -183,7 +183,21 @@ fn other_scenarios_run_to_their_end() {
         ("run", &["run", file], 1),
         (
             "players",
-            &["players", "--players", "2", "--ramp", "0s", "--channels", "1", "--titles", "1"],
+            &[
+                "players",
+                "--players",
+                "2",
+                "--ramp",
+                "0s",
+                "--channels",
+                "1",
+                "--titles",
+                "1",
+                "--segment",
+                "400ms",
+                "--part",
+                "200ms",
+            ],
             1,
         ),
     ];

@@ -68,6 +68,9 @@ pub enum Availability {
 pub struct Schedule {
     /// Length of each segment in milliseconds; > 0 and a multiple of 40, the length of a picture.
     pub segment_ms: u64,
+    /// Length of each part of a channel's segments in milliseconds; > 0, a multiple of 40, and divides
+    /// that of a segment. Channels have low latency with it, and their segments no parts without.
+    pub part_ms: Option<u64>,
     /// Segments that a live playlist lists; > 0.
     pub window_segments: u64,
     /// Segments of each title on demand; > 0.
@@ -106,6 +109,19 @@ impl Schedule {
         }
     }
 
+    /// How much of a channel is there at `now`; `None` where its segments have no parts.
+    pub fn edge(&self, now: UnixMillis) -> Option<Edge> {
+        let part_ms = self.part_ms?;
+        let parts_of_segment = self.segment_ms / part_ms;
+        Some(Edge { parts: now.0.saturating_sub(TIMELINE_START.0) / part_ms, parts_of_segment })
+    }
+
+    /// When the first `parts` parts of a channel's timeline have all ended.
+    pub fn parts_end(&self, parts: u64) -> UnixMillis {
+        let part_ms = self.part_ms.unwrap_or(self.segment_ms);
+        TIMELINE_START.plus(Duration::from_millis(parts.saturating_mul(part_ms)))
+    }
+
     /// Live segments that exist at a time, listed or not.
     pub fn kept_segments(&self) -> u64 {
         2 * self.window_segments + 1
@@ -122,12 +138,34 @@ impl Schedule {
     }
 }
 
+/// How far a channel of low latency has come.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Edge {
+    /// Parts that have ended since the timeline began.
+    pub parts: u64,
+    /// How many of them make a segment; > 0.
+    pub parts_of_segment: u64,
+}
+
+impl Edge {
+    /// The number of the segment that is being made.
+    pub fn sequence(&self) -> u64 {
+        self.parts / self.parts_of_segment
+    }
+
+    /// Parts up to the end of part `part` of segment `sequence`; a part behind the last of its segment
+    /// is of the next one.
+    pub fn upto(&self, sequence: u64, part: u64) -> u64 {
+        sequence.saturating_mul(self.parts_of_segment).saturating_add(part).saturating_add(1)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const SCHEDULE: Schedule =
-        Schedule { segment_ms: 6000, window_segments: 60, title_segments: 100 };
+        Schedule { segment_ms: 6000, part_ms: None, window_segments: 60, title_segments: 100 };
 
     #[test]
     fn names_read_as_written_and_nothing_else_does() {
@@ -159,6 +197,16 @@ mod tests {
     fn nothing_is_listed_before_the_timeline_begins() {
         assert!(SCHEDULE.listed(Kind::Live, UnixMillis(0)).is_empty());
         assert_eq!(SCHEDULE.availability(Kind::Live, 0, UnixMillis(0)), Availability::Early);
+    }
+
+    #[test]
+    fn a_channel_of_low_latency_grows_part_by_part() {
+        let schedule = Schedule { part_ms: Some(1000), ..SCHEDULE };
+        let edge = schedule.edge(UnixMillis(schedule.live_start(10).0 + 2999)).unwrap();
+        assert_eq!((edge.parts, edge.sequence()), (62, 10));
+        assert_eq!((edge.upto(10, 1), edge.upto(10, 6)), (62, 67));
+        assert_eq!(schedule.parts_end(60), schedule.live_start(10));
+        assert_eq!(SCHEDULE.edge(UnixMillis(0)), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Viewers against the origin, over loopback.
 #![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
 
+use freshet_base::clock::UnixMillis;
 use freshet_lab::demo::Sampler;
 use freshet_lab::origin::{self, Origin};
 use freshet_lab::programme::Kind;
@@ -82,6 +83,63 @@ fn viewers_in_real_time_ask_no_more_than_they_play() {
     assert!(second.bits_per_second > 0.0 && second.errors == 0, "{second}");
     let totals = origin.stop();
     assert_eq!(totals.connections, 3);
+}
+
+#[test]
+fn viewers_of_low_latency_play_parts_as_they_come() {
+    let settings = origin::Settings {
+        part: Some(Duration::from_millis(200)),
+        window: Duration::from_secs(60),
+        ..short_segments()
+    };
+    let origin = Origin::start(settings).unwrap();
+    let audience = vec![Viewing { path: "/channel-1/master.m3u8".into(), format: Format::Hls }];
+    let settings = Settings::new(Target::clear(origin.address()), audience, 3);
+    let viewers = Viewers::start(settings).unwrap();
+    let figures = eventually(&viewers, |figures| figures.delivery.count >= 3 * 6);
+    viewers.stop();
+    assert_eq!(figures.errors.total(), 0, "{figures:?}");
+    assert!(figures.behind_live.count >= figures.delivery.count, "{figures:?}");
+    // The part before the one that was waited for is that much older.
+    assert!(figures.behind_live.p50_us >= 200_000, "{figures:?}");
+    let totals = origin.stop();
+    assert_eq!(totals.refused, 0, "{totals:?}");
+    assert!(totals.news > totals.news_again, "{totals:?}");
+}
+
+/// The body of a response, which ends with its connection.
+fn body(origin: &Origin, path: &str) -> Vec<u8> {
+    use std::io::{Read, Write};
+    let mut client = std::net::TcpStream::connect(origin.address()).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    let request = format!("GET {path} HTTP/1.0\r\n\r\n");
+    client.write_all(request.as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    client.read_to_end(&mut bytes).unwrap();
+    assert!(bytes.starts_with(b"HTTP/1.0 200") || bytes.starts_with(b"HTTP/1.1 200"), "{path}");
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+    bytes.split_off(end + 4)
+}
+
+#[test]
+fn a_segment_that_is_being_made_is_the_one_that_was() {
+    let part = Some(Duration::from_millis(200));
+    let settings = origin::Settings { part, window: Duration::from_secs(60), ..short_segments() };
+    let schedule = settings.schedule().unwrap();
+    let origin = Origin::start(settings).unwrap();
+    let edge = schedule.edge(UnixMillis::now()).unwrap();
+    let number = edge.sequence();
+    let path = |file: &str| format!("/channel-1/variant01/dshmv/443KB/{file}.m4s");
+    let growing = body(&origin, &path(&number.to_string()));
+    assert_eq!(growing.len(), 524_288);
+    assert!(growing == body(&origin, &path(&number.to_string())));
+    // A part that is not there yet is waited for.
+    let parts: Vec<u8> =
+        (0..2).flat_map(|part| body(&origin, &path(&format!("{number}.{part}")))).collect();
+    assert!(growing == parts);
+    let next = schedule.edge(UnixMillis::now()).unwrap();
+    let (number, part) = (next.sequence(), next.parts % next.parts_of_segment);
+    assert!(!body(&origin, &path(&format!("{number}.{part}"))).is_empty());
 }
 
 #[test]

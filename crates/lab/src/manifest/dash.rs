@@ -3,6 +3,7 @@
 //! Segments of a channel are described by their one length, so that the manifest never changes. A title
 //! lists its segments, because some players (ffmpeg) otherwise ask for one behind the last.
 
+use super::hls::HOLD_BACK_PARTS;
 use super::{INIT, SEGMENT_SUFFIX};
 use crate::calendar::{TIMELINE_START, iso_duration};
 use crate::ladder::{Rung, TABLE_3, Track};
@@ -28,7 +29,10 @@ pub fn manifest(kind: Kind, schedule: &Schedule) -> String {
             // Nothing in it changes, but players of real channels ask again this often.
             segment,
             iso_duration(schedule.segment_ms * schedule.window_segments),
-            iso_duration(schedule.segment_ms * LIVE_DELAY_SEGMENTS.min(schedule.window_segments)),
+            iso_duration(match schedule.part_ms {
+                Some(part_ms) => part_ms * HOLD_BACK_PARTS,
+                None => schedule.segment_ms * LIVE_DELAY_SEGMENTS.min(schedule.window_segments),
+            }),
         ),
         Kind::OnDemand => format!(
             "type=\"static\" mediaPresentationDuration=\"{}\" maxSegmentDuration=\"{segment}\"",
@@ -42,6 +46,15 @@ pub fn manifest(kind: Kind, schedule: &Schedule) -> String {
              profiles=\"urn:mpeg:dash:profile:isoff-live:2011\">\n <Period id=\"0\" start=\"PT0S\">"
         ),
     );
+    if let Some(part_ms) = schedule.part_ms.filter(|_| kind == Kind::Live) {
+        let target = part_ms * HOLD_BACK_PARTS;
+        line(
+            &mut text,
+            format_args!(
+                "  <ServiceDescription id=\"0\"><Latency target=\"{target}\"/></ServiceDescription>"
+            ),
+        );
+    }
     for wants_video in [true, false] {
         adaptation_set(&mut text, kind, wants_video, schedule);
     }
@@ -77,10 +90,16 @@ fn adaptation_set(text: &mut String, kind: Kind, wants_video: bool, schedule: &S
     match kind {
         Kind::Live => {
             let segment_ms = schedule.segment_ms;
+            // A segment that is being made can be asked for once it has a chunk (§5.3.9.5.3).
+            let chunks = schedule.part_ms.map_or(String::new(), |part_ms| {
+                let early = (segment_ms - part_ms) as f64 / 1000.0;
+                format!(" availabilityTimeOffset=\"{early:.3}\" availabilityTimeComplete=\"false\"")
+            });
             line(
                 text,
                 format_args!(
-                    "   <SegmentTemplate timescale=\"1000\" duration=\"{segment_ms}\" {names}/>"
+                    "   <SegmentTemplate timescale=\"1000\" duration=\"{segment_ms}\"{chunks} \
+                     {names}/>"
                 ),
             );
         }
@@ -157,7 +176,7 @@ mod tests {
     use super::*;
 
     const SCHEDULE: Schedule =
-        Schedule { segment_ms: 6000, window_segments: 60, title_segments: 100 };
+        Schedule { segment_ms: 6000, part_ms: None, window_segments: 60, title_segments: 100 };
 
     #[test]
     fn a_channel_is_dynamic_and_a_title_static() {
@@ -171,6 +190,16 @@ mod tests {
         assert!(!title.contains("UTCTiming"));
         assert!(title.contains("<S d=\"150000\" r=\"99\"/>"));
         assert!(title.contains("<S d=\"288768\" r=\"0\"/>\n     <S d=\"287744\" r=\"2\"/>"));
+    }
+
+    #[test]
+    fn segments_of_low_latency_can_be_had_from_their_first_chunk_on() {
+        let schedule = Schedule { part_ms: Some(500), ..SCHEDULE };
+        let live = manifest(Kind::Live, &schedule);
+        let early = "availabilityTimeOffset=\"5.500\" availabilityTimeComplete=\"false\"";
+        assert_eq!(live.matches(early).count(), 2);
+        assert!(live.contains("<Latency target=\"1500\"/>"));
+        assert!(!manifest(Kind::OnDemand, &schedule).contains("availabilityTime"));
     }
 
     #[test]

@@ -44,6 +44,20 @@ pub fn init_segment(rung: &Rung) -> Bytes {
 /// `number * segment_ms` on the timeline and opens with a key frame; `segment_ms` is a multiple of
 /// [`PICTURE_MS`]. Costs about a millisecond for a 4K rung, less for others.
 pub fn segment(programme: Programme, rung: &Rung, number: u64, segment_ms: u64) -> Content {
+    piece(programme, rung, number, segment_ms, rung.segment_bytes)
+}
+
+/// Part `index` of a channel's timeline, of `count` that make a segment: a chunk of CMAF that opens with
+/// a key frame and has its share of [`Rung::segment_bytes`]. `part_ms` is a multiple of [`PICTURE_MS`].
+pub fn part(programme: Programme, rung: &Rung, index: u64, part_ms: u64, count: u64) -> Content {
+    let share = rung.segment_bytes / count.max(1);
+    let rest = rung.segment_bytes - share * count;
+    let bytes = if index.is_multiple_of(count) { share + rest } else { share };
+    piece(programme, rung, index, part_ms, bytes)
+}
+
+/// Piece `number` of a timeline of pieces of `segment_ms`, brought to `bytes`.
+fn piece(programme: Programme, rung: &Rung, number: u64, segment_ms: u64, bytes: u64) -> Content {
     let media = match rung.track {
         Track::Video(resolution) => {
             let first = number * (segment_ms / PICTURE_MS);
@@ -57,7 +71,7 @@ pub fn segment(programme: Programme, rung: &Rung, number: u64, segment_ms: u64) 
     };
     let path_seed = rung.path.bytes().fold(0, |seed, byte| mix(seed ^ u64::from(byte)));
     let kind_seed = u64::from(programme.kind == Kind::Live) << 32 | u64::from(programme.number);
-    fragment::padded(media, rung.segment_bytes, mix(path_seed ^ mix(kind_seed)) ^ number)
+    fragment::padded(media, bytes, mix(path_seed ^ mix(kind_seed)) ^ number)
 }
 
 /// How long segment `number` of `rung` lasts, in milliseconds with a fraction: sound comes in frames
@@ -101,6 +115,14 @@ mod tests {
         assert_ne!(bytes, segment(CHANNEL, rung, 8, 6000).to_vec());
         let title = Programme { kind: Kind::OnDemand, number: 1 };
         assert_ne!(bytes, segment(title, rung, 7, 6000).to_vec());
+    }
+
+    #[test]
+    fn the_parts_of_a_segment_are_together_as_large() {
+        for rung in &TABLE_3 {
+            let sizes = (70..77).map(|index| part(CHANNEL, rung, index, 280, 7).len());
+            assert_eq!(sizes.sum::<u64>(), rung.segment_bytes, "{}", rung.path);
+        }
     }
 
     #[test]

@@ -1,16 +1,18 @@
 //! From a path to what it names, at a time.
 
 use super::Settings;
+use super::growth::{self, Parts};
 use crate::calendar::TIMELINE_START;
 use crate::content::{Content, mix};
 use crate::ladder::{self, Rung};
 use crate::manifest::{INIT, MANIFEST, MASTER, PLAYLIST, SEGMENT_SUFFIX, dash, hls};
 use crate::media;
-use crate::programme::{Availability, Kind, Programme, Schedule, parse_number};
+use crate::programme::{Availability, Edge, Kind, Programme, Schedule, parse_number};
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
 use freshet_base::units::parse_bytes;
 use freshet_media::mpd::time::instant_text;
+use std::ops::Range;
 
 /// The largest file to download: 1 TiB, more than any disk here holds.
 const DOWNLOAD_BYTES_MAX: u64 = 1 << 40;
@@ -42,8 +44,20 @@ pub(super) struct Resource {
 #[derive(Debug)]
 pub(super) enum Body {
     Bytes(Bytes),
-    Segment { programme: Programme, rung: &'static Rung, number: u64, segment_ms: u64 },
-    Download { bytes: u64, seed: u64 },
+    Segment {
+        programme: Programme,
+        rung: &'static Rung,
+        number: u64,
+        segment_ms: u64,
+    },
+    /// A segment in parts, or one of them.
+    Parts(Parts),
+    /// One that is being made.
+    Growing(Parts),
+    Download {
+        bytes: u64,
+        seed: u64,
+    },
 }
 
 impl Body {
@@ -53,6 +67,7 @@ impl Body {
             Self::Segment { programme, rung, number, segment_ms } => {
                 media::segment(programme, rung, number, segment_ms)
             }
+            Self::Parts(parts) | Self::Growing(parts) => parts.make(),
             Self::Download { bytes, seed } => Content::new("", bytes, seed),
         }
     }
@@ -69,11 +84,12 @@ pub(super) enum Missing {
     Gone,
 }
 
-/// What lies at `path` (no query) at `now`.
+/// What lies at `path` (no query) at `now`. Playlists of low latency look at the `query`.
 pub(super) fn find(
     settings: &Settings,
     schedule: &Schedule,
     path: &str,
+    query: &str,
     now: UnixMillis,
 ) -> Result<Resource, Missing> {
     let name = path.strip_prefix('/').ok_or(Missing::Unknown)?;
@@ -106,7 +122,7 @@ pub(super) fn find(
     if programme.number == 0 || programme.number > count {
         return Err(Missing::Unknown);
     }
-    Place { programme, schedule, path, now }.find(rest)
+    Place { programme, schedule, path, query, now }.find(rest)
 }
 
 /// A programme at a time, and the whole path that was asked for.
@@ -114,6 +130,7 @@ struct Place<'a> {
     programme: Programme,
     schedule: &'a Schedule,
     path: &'a str,
+    query: &'a str,
     now: UnixMillis,
 }
 
@@ -140,6 +157,9 @@ impl Place<'_> {
             PLAYLIST if rung.in_hls => Ok(self.playlist(rung)),
             INIT => Ok(self.init(rung)),
             _ => {
+                if let Some((number, part)) = growth::parse_part(file) {
+                    return self.part(rung, number, part);
+                }
                 let digits = file.strip_suffix(SEGMENT_SUFFIX).unwrap_or(file);
                 self.segment(rung, parse_number(digits).ok_or(Missing::Unknown)?)
             }
@@ -152,13 +172,17 @@ impl Place<'_> {
 
     fn playlist(&self, rung: &Rung) -> Resource {
         let kind = self.programme.kind;
-        let content = hls::playlist(kind, rung, self.schedule, self.now);
+        let skips = self.query.split('&').any(|one| one.starts_with("_HLS_skip="));
+        let content = hls::playlist(kind, rung, self.schedule, self.now, skips);
         match kind {
             Kind::OnDemand => self.manifest(content, HLS_TYPE, STATIC_MAX_AGE_S),
             Kind::Live => {
                 let end = self.schedule.listed(kind, self.now).end;
                 let mut resource = self.manifest(content, HLS_TYPE, PLAYLIST_MAX_AGE_S);
-                resource.modified = self.schedule.live_start(end);
+                resource.modified = match self.schedule.edge(self.now) {
+                    Some(edge) => self.schedule.parts_end(edge.parts),
+                    None => self.schedule.live_start(end),
+                };
                 resource
             }
         }
@@ -171,21 +195,53 @@ impl Place<'_> {
 
     fn segment(&self, rung: &'static Rung, number: u64) -> Result<Resource, Missing> {
         let (kind, schedule) = (self.programme.kind, self.schedule);
-        match schedule.availability(kind, number, self.now) {
-            Availability::Ready => {}
-            Availability::Early => return Err(Missing::Early),
-            Availability::Gone => return Err(Missing::Gone),
+        let edge = schedule.edge(self.now).filter(|_| kind == Kind::Live);
+        let whole = |edge: Edge| self.parts(rung, edge, number, 0..edge.parts_of_segment);
+        let body = match (schedule.availability(kind, number, self.now), edge) {
+            (Availability::Ready, None) => {
+                let segment_ms = schedule.segment_ms;
+                Body::Segment { programme: self.programme, rung, number, segment_ms }
+            }
+            (Availability::Ready, Some(edge)) => Body::Parts(whole(edge)),
+            (Availability::Early, Some(edge)) if number == edge.sequence() => {
+                Body::Growing(whole(edge))
+            }
+            (Availability::Early, _) => return Err(Missing::Early),
+            (Availability::Gone, _) => return Err(Missing::Gone),
+        };
+        Ok(self.numbered(rung, body, number, "segment"))
+    }
+
+    /// Part `part` of segment `number`.
+    fn part(&self, rung: &'static Rung, number: u64, part: u64) -> Result<Resource, Missing> {
+        let kind = self.programme.kind;
+        let edge = self.schedule.edge(self.now).filter(|_| kind == Kind::Live);
+        let edge = edge.filter(|edge| part < edge.parts_of_segment).ok_or(Missing::Unknown)?;
+        if edge.upto(number, part) > edge.parts {
+            return Err(Missing::Early);
         }
-        let segment_ms = schedule.segment_ms;
-        let body = Body::Segment { programme: self.programme, rung, number, segment_ms };
+        if self.schedule.availability(kind, number, self.now) == Availability::Gone {
+            return Err(Missing::Gone);
+        }
+        let body = Body::Parts(self.parts(rung, edge, number, part..part + 1));
+        Ok(self.numbered(rung, body, number, "part"))
+    }
+
+    fn parts(&self, rung: &'static Rung, edge: Edge, number: u64, within: Range<u64>) -> Parts {
+        Parts::of(self.programme, rung, *self.schedule, edge, (number, within))
+    }
+
+    /// A segment or a part of it.
+    fn numbered(&self, rung: &'static Rung, body: Body, number: u64, role: &str) -> Resource {
+        let (kind, schedule) = (self.programme.kind, self.schedule);
         let (modified, max_age_s) = match kind {
             Kind::OnDemand => (TIMELINE_START, STATIC_MAX_AGE_S),
             Kind::Live => {
-                let seconds = (schedule.kept_segments() * segment_ms).div_ceil(1000);
-                (schedule.live_start(number + 1), seconds)
+                let kept_ms = schedule.kept_segments() * schedule.segment_ms;
+                (schedule.live_start(number + 1), kept_ms.div_ceil(1000))
             }
         };
-        Ok(self.media(rung, body, modified, max_age_s, "segment"))
+        self.media(rung, body, modified, max_age_s, role)
     }
 
     fn media(
@@ -279,13 +335,14 @@ fn digest(parts: &[&[u8]]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     /// Noon on a day of the year the timeline began.
     const NOW: UnixMillis = UnixMillis(TIMELINE_START.0 + 100 * 86_400_000 + 43_200_000);
 
     fn found(path: &str) -> Result<Resource, Missing> {
         let settings = Settings::default();
-        find(&settings, &settings.schedule().unwrap(), path, NOW)
+        find(&settings, &settings.schedule().unwrap(), path, "", NOW)
     }
 
     #[test]
@@ -309,11 +366,37 @@ mod tests {
         let path = "/channel-4/variant01/hlsha/405KB/playlist.m3u8";
         let settings = Settings::default();
         let schedule = settings.schedule().unwrap();
-        let at = |ms| find(&settings, &schedule, path, UnixMillis(NOW.0 + ms)).unwrap();
+        let at = |ms| find(&settings, &schedule, path, "", UnixMillis(NOW.0 + ms)).unwrap();
         assert_eq!(at(0).max_age_s, 1);
         assert_eq!(at(0).etag, at(5999).etag);
         assert_ne!(at(0).etag, at(6000).etag);
         assert_eq!(at(6000).modified, UnixMillis(NOW.0 + 6000));
+    }
+
+    #[test]
+    fn a_segment_of_low_latency_is_its_parts_and_grows() {
+        let part = Some(Duration::from_secs(2));
+        let settings = Settings { part, ..Settings::default() };
+        let schedule = settings.schedule().unwrap();
+        let at = |file: &str, ms: u64| {
+            let path = format!("/channel-1/variant01/dshmv/443KB/{file}");
+            find(&settings, &schedule, &path, "", UnixMillis(NOW.0 + ms))
+        };
+        let number = 100 * 14_400 + 7200;
+        let files = (0..3).map(|part| format!("{number}.{part}.m4s"));
+        let parts: Vec<u8> =
+            files.flat_map(|file| at(&file, 6000).unwrap().body.make().to_vec()).collect();
+        let whole = at(&format!("{number}.m4s"), 6000).unwrap();
+        assert!(matches!(whole.body, Body::Parts(_)));
+        assert!(whole.body.make().to_vec() == parts);
+        assert_eq!(parts.len(), 524_288);
+        let growing = at(&format!("{number}.m4s"), 2000).unwrap();
+        assert!(matches!(growing.body, Body::Growing(_)));
+        assert_eq!(at(&format!("{number}.1.m4s"), 3999).unwrap_err(), Missing::Early);
+        assert_eq!(at(&format!("{number}.3.m4s"), 9000).unwrap_err(), Missing::Unknown);
+        assert_eq!(at(&format!("{}.m4s", number + 1), 2000).unwrap_err(), Missing::Early);
+        let title = find(&settings, &schedule, "/vod-1/variant01/dshmv/443KB/3.0.m4s", "", NOW);
+        assert_eq!(title.unwrap_err(), Missing::Unknown);
     }
 
     #[test]
@@ -332,12 +415,12 @@ mod tests {
             ("/channel-7777/variant01/hlsha/405KB/3", 384 * 1024),
             ("/x81j/channel-1/variant01/4K/15360KB/99", 12_000 * 1024),
         ] {
-            let found = find(&settings, &schedule, path, NOW).unwrap();
+            let found = find(&settings, &schedule, path, "", NOW).unwrap();
             assert_eq!(found.max_age_s, STATIC_MAX_AGE_S);
             assert_eq!(found.body.make().len(), bytes);
         }
         settings.any_channel = false;
-        let gone = find(&settings, &schedule, "/channel-7/variant01/hlsha/405KB/3", NOW);
+        let gone = find(&settings, &schedule, "/channel-7/variant01/hlsha/405KB/3", "", NOW);
         assert_eq!(gone.map(|_| ()), Err(Missing::Unknown));
     }
 

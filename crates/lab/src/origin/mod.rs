@@ -8,15 +8,19 @@
 //! | `/channel-1/variant01/hlsha/405KB/playlist.m3u8` | the media playlist of a rung |
 //! | `/channel-1/variant01/hlsha/405KB/init.mp4` | its track header |
 //! | `/channel-1/variant01/hlsha/405KB/9912345` | a segment, with or without `.m4s` |
+//! | `/channel-1/variant01/hlsha/405KB/9912345.0.m4s` | with [`Settings::part`]: a part of it |
 //! | `/download/100MB/NAME` | a file of that size, another one for each name |
 //! | `/…/variant01/hlsha/405KB/NUMBER` | with [`Settings::any_channel`]: bytes of that object's size |
 //! | `/time` | the time, for players that ask |
 //!
 //! Responses carry `Cache-Control`, `ETag`, `Last-Modified` and `Surrogate-Key`; ranges, `HEAD` and
 //! conditional requests are answered as RFC 9110 says. Playlists of channels may be kept for a second,
-//! all else for as long as it is true.
+//! all else for as long as it is true. With [`Settings::part`] channels have low latency: playlists with
+//! directives and the part they hint at are held back until they are there, and a segment that is being
+//! made is sent chunk by chunk.
 
 mod catalogue;
+mod growth;
 mod page;
 mod respond;
 mod server;
@@ -51,6 +55,9 @@ pub struct Settings {
     pub titles: u32,
     /// Length of a segment: a multiple of 40 ms (a picture), at most 30 s.
     pub segment: Duration,
+    /// Length of the parts of a channel's segments: a multiple of 40 ms that divides a segment. Channels
+    /// have low latency with it.
+    pub part: Option<Duration>,
     /// How much of a channel its playlists list, rounded up to whole segments.
     pub window: Duration,
     /// Length of each title, rounded up to whole segments.
@@ -68,6 +75,7 @@ impl Default for Settings {
             channels: 4,
             titles: 12,
             segment: Duration::from_secs(6),
+            part: None,
             window: Duration::from_secs(360),
             title: Duration::from_secs(600),
             any_channel: false,
@@ -95,6 +103,16 @@ impl Settings {
             format_args!("{:?}", self.segment),
             "a multiple of 40 ms, at most 30 s",
         )?;
+        let part_ms = self.part.map(|part| u64::try_from(part.as_millis()).unwrap_or(u64::MAX));
+        let divides = |part_ms: u64| {
+            part_ms > 0 && part_ms.is_multiple_of(PICTURE_MS) && segment_ms.is_multiple_of(part_ms)
+        };
+        require(
+            part_ms.is_none_or(divides),
+            "part",
+            format_args!("{:?}", self.part.unwrap_or_default()),
+            "a multiple of 40 ms that divides a segment",
+        )?;
         let segments = |setting: &'static str, span: Duration| {
             let count = span.as_millis().div_ceil(u128::from(segment_ms));
             let count = u64::try_from(count).unwrap_or(u64::MAX);
@@ -111,6 +129,7 @@ impl Settings {
         require(titles <= PROGRAMMES_MAX, "titles", titles, "at most 99999")?;
         Ok(Schedule {
             segment_ms,
+            part_ms,
             window_segments: segments("window", self.window)?,
             title_segments: segments("title", self.title)?,
         })
@@ -128,6 +147,10 @@ pub struct Totals {
     pub refused: u64,
     /// Of these, answers of 304.
     pub not_modified: u64,
+    /// Of these, for what is new of low latency: parts, versions of playlists, segments that are made.
+    pub news: u64,
+    /// Of these, for what had been asked for before: a cache in front that asks for each once has none.
+    pub news_again: u64,
     /// Bytes of bodies handed to connections.
     pub body_bytes: u64,
 }
@@ -138,6 +161,8 @@ struct Counters {
     requests: SharedCounter,
     refused: SharedCounter,
     not_modified: SharedCounter,
+    news: SharedCounter,
+    news_again: SharedCounter,
     body_bytes: SharedCounter,
 }
 
@@ -213,6 +238,8 @@ impl Origin {
             requests: self.counters.requests.value(),
             refused: self.counters.refused.value(),
             not_modified: self.counters.not_modified.value(),
+            news: self.counters.news.value(),
+            news_again: self.counters.news_again.value(),
             body_bytes: self.counters.body_bytes.value(),
         }
     }
@@ -250,6 +277,12 @@ mod tests {
         assert_eq!(refused(|s| s.segment = Duration::ZERO), "segment");
         assert_eq!(refused(|s| s.segment = Duration::from_millis(1001)), "segment");
         assert_eq!(refused(|s| s.segment = Duration::from_secs(31)), "segment");
+        for part_ms in [0, 41, 4000, 12_000] {
+            let part = Some(Duration::from_millis(part_ms));
+            let settings = Settings { part, ..Settings::default() };
+            let refused = settings.schedule().unwrap_err();
+            assert!(matches!(refused, LabError::ConfigSetting { setting: "part", .. }));
+        }
         assert_eq!(refused(|s| s.window = Duration::ZERO), "window");
         assert_eq!(refused(|s| s.title = Duration::MAX), "title");
         assert_eq!(refused(|s| s.channels = 100_000), "channels");

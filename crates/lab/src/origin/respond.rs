@@ -3,7 +3,8 @@
 //! Conditions and ranges are read here with a few lines of our own, not with those of the cache: an
 //! instrument that shared the mistakes of what it measures would not see them.
 
-use super::catalogue::{self, Missing, Resource};
+use super::catalogue::{self, Body, Missing, Resource};
+use super::growth::{self, Due, Parts};
 use super::{Counters, Settings};
 use crate::content::Content;
 use crate::error::LabError;
@@ -13,8 +14,9 @@ use freshet_base::clock::UnixMillis;
 use freshet_http::date;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Response, StatusCode};
+use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
 const SURROGATE_KEY: HeaderName = HeaderName::from_static("surrogate-key");
@@ -25,6 +27,9 @@ const UNKNOWN_MAX_AGE_S: u64 = 10;
 /// How long a cache may remember that a segment is not there yet: less than anyone notices.
 const EARLY_MAX_AGE_S: u64 = 1;
 
+/// How much is remembered of what was asked for: some minutes of a channel's parts; 2 MB.
+const REMEMBERED_MAX: usize = 16_384;
+
 /// What all connections of an origin share.
 #[derive(Debug)]
 pub(super) struct State {
@@ -33,33 +38,74 @@ pub(super) struct State {
     pub(super) counters: Arc<Counters>,
     /// The newest event for the page; empty where there is none.
     pub(super) figures: watch::Sender<Bytes>,
+    asked: Mutex<Remembered>,
+}
+
+/// What was asked for last.
+#[derive(Debug, Default)]
+struct Remembered {
+    order: VecDeque<String>,
+    all: HashSet<String>,
+}
+
+impl Remembered {
+    /// Whether it is asked for for the first time.
+    fn is_first(&mut self, target: &str) -> bool {
+        if !self.all.insert(target.to_owned()) {
+            return false;
+        }
+        self.order.push_back(target.to_owned());
+        if self.order.len() > REMEMBERED_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.all.remove(&oldest);
+        }
+        true
+    }
 }
 
 impl State {
     pub(super) fn new(settings: Settings) -> Result<Self, LabError> {
         let schedule = settings.schedule()?;
         let figures = watch::Sender::new(Bytes::new());
-        Ok(Self { settings, schedule, counters: Arc::default(), figures })
+        let (counters, asked) = (Arc::default(), Mutex::default());
+        Ok(Self { settings, schedule, counters, figures, asked })
     }
 
     /// What is always at `path`, if anything.
     pub(super) fn content_of(&self, path: &str) -> Option<Content> {
         let path = path.split('?').next().unwrap_or(path);
         let now = UnixMillis::now();
-        let found = catalogue::find(&self.settings, &self.schedule, path, now).ok()?;
+        let found = catalogue::find(&self.settings, &self.schedule, path, "", now).ok()?;
         (found.max_age_s >= catalogue::STATIC_MAX_AGE_S).then(|| found.body.make())
+    }
+
+    /// When what a request asks for is there.
+    pub(super) fn due(&self, path: &str, query: &str, now: UnixMillis) -> Due {
+        growth::due(&self.schedule, path, query, now)
     }
 
     /// The answer to a request at `now`, counted.
     pub(super) fn respond(
         &self,
         method: &Method,
-        path: &str,
+        (path, query): (&str, &str),
         fields: &HeaderMap,
         now: UnixMillis,
     ) -> Response<Content> {
-        let response = self.answer(method, path, fields, now);
+        let response = match self.due(path, query, now) {
+            Due::TooFar => refuse(StatusCode::BAD_REQUEST, "too far ahead\n", 0),
+            Due::Now | Due::At(_) => self.answer(method, (path, query), fields, now),
+        };
         self.counters.requests.add(1);
+        let file = path.rsplit('/').next().unwrap_or_default();
+        let is_growing = response.extensions().get::<Parts>().is_some();
+        if is_growing || growth::is_news(file, query) {
+            self.counters.news.add(1);
+            let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_first = asked.is_first(&format!("{path}?{query}"));
+            self.counters.news_again.add(u64::from(!is_first));
+        }
         let status = response.status();
         if status == StatusCode::NOT_MODIFIED {
             self.counters.not_modified.add(1);
@@ -72,7 +118,7 @@ impl State {
     fn answer(
         &self,
         method: &Method,
-        path: &str,
+        (path, query): (&str, &str),
         fields: &HeaderMap,
         now: UnixMillis,
     ) -> Response<Content> {
@@ -84,7 +130,8 @@ impl State {
             response.headers_mut().insert(header::ALLOW, READ_METHODS);
             return response;
         }
-        let mut response = match catalogue::find(&self.settings, &self.schedule, path, now) {
+        let found = catalogue::find(&self.settings, &self.schedule, path, query, now);
+        let mut response = match found {
             Ok(resource) => present(resource, method, fields),
             Err(Missing::Unknown) => {
                 refuse(StatusCode::NOT_FOUND, "no such path\n", UNKNOWN_MAX_AGE_S)
@@ -110,7 +157,8 @@ fn nothing() -> Content {
     Content::new("", 0, 0)
 }
 
-/// The answer of a resource that exists, as far as conditions and ranges want it.
+/// The answer of a resource that exists, as far as conditions and ranges want it. What grows is an
+/// extension of it, and its content empty.
 fn present(resource: Resource, method: &Method, fields: &HeaderMap) -> Response<Content> {
     let mut response = Response::new(nothing());
     let cache_control = match resource.max_age_s {
@@ -134,8 +182,14 @@ fn present(resource: Resource, method: &Method, fields: &HeaderMap) -> Response<
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         return response;
     }
-    head.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     head.insert(header::CONTENT_TYPE, HeaderValue::from_static(resource.content_type));
+    if let Body::Growing(parts) = resource.body {
+        if method == Method::GET {
+            response.extensions_mut().insert(parts);
+        }
+        return response;
+    }
+    head.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     let content = resource.body.make();
     let total = content.len();
     // Only GET has ranges, RFC 9110 §14.2.
@@ -263,7 +317,8 @@ mod tests {
     fn ask(method: &Method, path: &str, fields: &[(HeaderName, &str)]) -> Response<Content> {
         let state = State::new(Settings::default()).unwrap();
         let fields = fields.iter().map(|(name, value)| (name.clone(), value_of(value))).collect();
-        state.respond(method, path, &fields, NOW)
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        state.respond(method, (path, query), &fields, NOW)
     }
 
     fn field(response: &Response<Content>, name: HeaderName) -> String {

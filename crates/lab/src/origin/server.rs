@@ -1,6 +1,7 @@
 //! Connections: hyper parses and frames, [`State`] answers.
 
 use super::Counters;
+use super::growth::{Due, Growth, Parts};
 use super::respond::State;
 use crate::content::Content;
 use bytes::Bytes;
@@ -83,15 +84,8 @@ async fn serve(stream: TcpStream, state: Arc<State>, mut stopped: watch::Receive
     }
     let stops = stopped.clone();
     let service = service_fn(|request: Request<Incoming>| {
-        let (method, path) = (request.method(), request.uri().path());
-        let response = if method == Method::GET && path == FIGURES_PATH {
-            events(state.figures.subscribe(), stops.clone())
-        } else {
-            let response = state.respond(method, path, request.headers(), UnixMillis::now());
-            let counters = state.counters.clone();
-            response.map(|content| Answer::Pieces { content, counters })
-        };
-        std::future::ready(Ok::<_, Infallible>(response))
+        let (state, stops) = (state.clone(), stops.clone());
+        async move { Ok::<_, Infallible>(answer(&state, &request, stops).await) }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -108,6 +102,31 @@ async fn serve(stream: TcpStream, state: Arc<State>, mut stopped: watch::Receive
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection of the laboratory's origin ended early");
     }
+}
+
+/// The answer to a request, once it is there.
+async fn answer(
+    state: &State,
+    request: &Request<Incoming>,
+    mut stopped: watch::Receiver<bool>,
+) -> Response<Answer> {
+    let (method, path) = (request.method(), request.uri().path());
+    if method == Method::GET && path == FIGURES_PATH {
+        return events(state.figures.subscribe(), stopped);
+    }
+    let query = request.uri().query().unwrap_or_default();
+    let mut now = UnixMillis::now();
+    if let Due::At(due) = state.due(path, query, now) {
+        tokio::select! {
+            // Timers and the clock are not the same to the millisecond.
+            () = tokio::time::sleep(due.since(now)) => now = UnixMillis::now().max(due),
+            () = told(&mut stopped) => {}
+        }
+    }
+    let mut response = state.respond(method, (path, query), request.headers(), now);
+    let growth = response.extensions_mut().remove::<Parts>().map(Growth::new);
+    let counters = state.counters.clone();
+    response.map(|content| Answer::Pieces { content, growth, counters })
 }
 
 /// Where the figures of a demonstration are.
@@ -146,8 +165,9 @@ fn events(
 
 /// The body of an answer.
 enum Answer {
-    /// Content that is handed out without copying, and counted.
-    Pieces { content: Content, counters: Arc<Counters> },
+    /// Content that is handed out without copying, and counted, and what follows of a segment that is
+    /// being made.
+    Pieces { content: Content, growth: Option<Growth>, counters: Arc<Counters> },
     /// What happens, as it happens.
     Events(mpsc::Receiver<Bytes>),
 }
@@ -161,7 +181,13 @@ impl Body for Answer {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let piece = match &mut *self {
-            Self::Pieces { content, counters } => {
+            Self::Pieces { content, growth, counters } => {
+                if content.is_empty()
+                    && let Some(growth) = growth
+                    && let Some(part) = ready!(growth.poll_part(context))
+                {
+                    *content = part;
+                }
                 let piece = content.take_front(PIECE_BYTES);
                 counters.body_bytes.add(piece.as_ref().map_or(0, Bytes::len) as u64);
                 piece
@@ -172,13 +198,13 @@ impl Body for Answer {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Pieces { content, .. } if content.is_empty())
+        matches!(self, Self::Pieces { content, growth: None, .. } if content.is_empty())
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Pieces { content, .. } => SizeHint::with_exact(content.len()),
-            Self::Events(_) => SizeHint::default(),
+            Self::Pieces { content, growth: None, .. } => SizeHint::with_exact(content.len()),
+            Self::Pieces { .. } | Self::Events(_) => SizeHint::default(),
         }
     }
 }

@@ -94,6 +94,8 @@ pub struct Setup {
     pub power: PowerSource,
     /// Where to serve as the cache's origin.
     pub with_origin: Option<SocketAddr>,
+    /// What that origin offers.
+    pub origin: origin::Settings,
     /// Whether the cache is filled before it is measured.
     pub prefill: bool,
     /// Set from outside to end early.
@@ -121,6 +123,7 @@ impl Setup {
             metrics: None,
             power: PowerSource::Local,
             with_origin: None,
+            origin: origin::Settings { any_channel: true, ..origin::Settings::default() },
             prefill: true,
             stop: Arc::default(),
         }
@@ -184,8 +187,7 @@ impl<'a> Bench<'a> {
         }
         let mut known_content = None;
         if let Some(listen) = setup.with_origin {
-            let settings =
-                origin::Settings { listen, any_channel: true, ..origin::Settings::default() };
+            let settings = origin::Settings { listen, ..setup.origin.clone() };
             let origin = Arc::new(Origin::start(settings)?);
             known_content = Some(origin.known_content());
             observer.origin = Some(origin);

@@ -21,6 +21,9 @@ const STALLED_MAX: f64 = 0.005;
 /// A programme starts within this time for 95 % of the viewers or more.
 const START_UP_MAX_MS: f64 = 2000.0;
 
+/// A cache that asks for each part once, but for one in a hundred.
+const REQUESTS_A_PART_MAX: f64 = 1.01;
+
 /// What the scenario can be told.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
@@ -70,6 +73,9 @@ pub fn run(
             "bit rate, Mbit/s",
             "switches",
             "segments",
+            "behind live, ms",
+            "a part after its end, 99 %, ms",
+            "origin requests a part",
             "errors",
         ]
         .map(str::to_owned)
@@ -81,7 +87,9 @@ pub fn run(
         if bench.is_over() {
             break;
         }
+        let before = news(&bench);
         let figures = watch(&mut bench, &target, options, *players)?;
+        let asked = before.zip(news(&bench)).and_then(|(before, now)| requests_a_part(before, now));
         let stalled = share_stalled(&figures);
         let start_up = figures.start_up;
         table.rows.push(vec![
@@ -93,12 +101,15 @@ pub fn run(
             format!("{:.2}", bit_rate(&figures) / 1e6),
             figures.switches.to_string(),
             figures.segments.to_string(),
+            millis(figures.behind_live, figures.behind_live.p50_us),
+            millis(figures.delivery, figures.delivery.p99_us),
+            asked.map_or_else(|| "-".to_owned(), |requests| format!("{requests:.2}")),
             figures.errors.total().to_string(),
         ]);
-        most = Some((*players, figures));
+        most = Some((*players, figures, asked));
     }
     bench.outcome.tables.push(table);
-    if let Some((players, figures)) = most {
+    if let Some((players, figures, asked)) = most {
         let start_up = (figures.start_up.count > 0).then(|| figures.start_up.p99_us as f64 / 1e3);
         let stalled = (figures.played_ms > 0).then(|| share_stalled(&figures) * 100.0);
         let rate = (figures.played_ms > 0).then(|| bit_rate(&figures) / 1e6);
@@ -114,8 +125,46 @@ pub fn run(
                 .better(true),
         ];
         bench.outcome.kpis.extend(kpis);
+        let behind = figures.behind_live;
+        if behind.count > 0 {
+            let behind_s = behind.p50_us as f64 / 1e6;
+            bench
+                .outcome
+                .kpis
+                .push(Kpi::new("behind live, half", Some(behind_s), "s").better(false));
+        }
+        let delivery = figures.delivery;
+        if delivery.count > 0 {
+            for (share, micros) in [("half", delivery.p50_us), ("99 %", delivery.p99_us)] {
+                let name = format!("a part after its end, {share}");
+                let kpi = Kpi::new(name, Some(micros as f64 / 1e3), "ms").better(false);
+                bench.outcome.kpis.push(kpi);
+            }
+        }
+        if let Some(requests) = asked {
+            let kpi = Kpi::new("origin requests a part", Some(requests), "")
+                .wanted("at most 1.01", requests <= REQUESTS_A_PART_MAX)
+                .better(false);
+            bench.outcome.kpis.push(kpi);
+        }
     }
     Ok(bench.finish())
+}
+
+/// What the lab's origin was asked of low latency so far, and how much of that again.
+fn news(bench: &Bench<'_>) -> Option<(u64, u64)> {
+    let totals = bench.observer.origin.as_ref()?.totals();
+    Some((totals.news, totals.news_again))
+}
+
+/// Requests for each part and each new version of a playlist; `None` where there were none.
+fn requests_a_part(before: (u64, u64), now: (u64, u64)) -> Option<f64> {
+    let (all, again) = (now.0 - before.0, now.1 - before.1);
+    (all > again).then(|| all as f64 / (all - again) as f64)
+}
+
+fn millis(of: viewers::Latency, micros: u64) -> String {
+    if of.count == 0 { "-".to_owned() } else { format!("{:.0}", micros as f64 / 1e3) }
 }
 
 fn target(setup: &Setup) -> Result<Target, LabError> {

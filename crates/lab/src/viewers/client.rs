@@ -1,6 +1,7 @@
 //! One viewer's HTTP client: a keep-alive connection, made again when it has gone.
 
 use super::Target;
+use super::boxes::Boxes;
 use super::meter::Meter;
 use bytes::Bytes;
 use freshet_media::Unreadable;
@@ -76,9 +77,19 @@ impl Client {
 
     /// Fetches something only to have fetched it; how many bytes it had.
     pub(super) async fn discard(&mut self, path: &str) -> Result<u64, Fault> {
-        let mut bytes = 0;
+        self.chunks(path, |_| {}).await
+    }
+
+    /// The same, and tells how many chunks of media have come whole, as they do.
+    pub(super) async fn chunks(
+        &mut self,
+        path: &str,
+        mut came: impl FnMut(u32),
+    ) -> Result<u64, Fault> {
+        let (mut bytes, mut boxes) = (0, Boxes::default());
         self.fetch(path, |piece| {
             bytes += piece.len() as u64;
+            came(boxes.add(piece));
             Ok(())
         })
         .await?;

@@ -42,6 +42,12 @@ impl Representation {
         self.read.duration(index)
     }
 
+    /// How long before its end a segment can be asked for, chunk by chunk; zero where it must be whole.
+    pub(super) fn early(&self) -> Duration {
+        let length = self.read.duration(0).unwrap_or_default();
+        self.read.early.filter(|early| *early < length).unwrap_or_default()
+    }
+
     /// The reference to the segment `index` segments after the start of the period.
     pub(super) fn media(&self, index: u64) -> String {
         self.read.media(index).unwrap_or_default()
@@ -81,7 +87,7 @@ mod tests {
     use crate::programme::{Kind, Schedule};
 
     const SCHEDULE: Schedule =
-        Schedule { segment_ms: 6000, window_segments: 60, title_segments: 100 };
+        Schedule { segment_ms: 6000, part_ms: None, window_segments: 60, title_segments: 100 };
 
     #[test]
     fn our_own_manifests_read_as_meant() {
@@ -94,6 +100,10 @@ mod tests {
         assert_eq!(lowest.duration(17), Some(Duration::from_secs(6)));
         assert_eq!(lowest.initialization, "variant01/dshmv/443KB/init.mp4");
         assert_eq!(lowest.media(17), "variant01/dshmv/443KB/17.m4s");
+        assert_eq!(lowest.early(), Duration::ZERO);
+        let chunked = Schedule { part_ms: Some(400), ..SCHEDULE };
+        let live = read(dash::manifest(Kind::Live, &chunked).as_bytes()).unwrap();
+        assert_eq!(live.representations[0].early(), Duration::from_millis(5600));
         let title = read(dash::manifest(Kind::OnDemand, &SCHEDULE).as_bytes()).unwrap();
         assert_eq!((title.live, title.length), (None, Some(Duration::from_secs(600))));
         let sound = title.representations.iter().find(|track| !track.is_video).unwrap();

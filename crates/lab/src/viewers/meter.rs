@@ -41,6 +41,10 @@ pub struct Figures {
     pub first_byte: Latency,
     /// Time from the first request of a programme to its first segments.
     pub start_up: Latency,
+    /// How far behind live playbacks were as each segment or part came, of channels that tell the time.
+    pub behind_live: Latency,
+    /// Time from the end of a part until a player that waited for it had it whole.
+    pub delivery: Latency,
 }
 
 /// What went wrong, by kind.
@@ -123,7 +127,7 @@ impl Times {
     }
 }
 
-/// Where all viewers of a group count; about 400 KB, most of it histograms.
+/// Where all viewers of a group count; about 700 KB, most of it histograms.
 #[derive(Debug)]
 pub(super) struct Meter {
     pub(super) watching: SharedCounter,
@@ -139,14 +143,16 @@ pub(super) struct Meter {
     status_errors: SharedCounter,
     transfer_errors: SharedCounter,
     manifest_errors: SharedCounter,
-    first_byte: Mutex<FirstByte>,
+    times: Mutex<AllTimes>,
 }
 
 #[derive(Debug, Default)]
-struct FirstByte {
+struct AllTimes {
     whole: Times,
     interval: Times,
     start_up: Times,
+    behind_live: Times,
+    delivery: Times,
 }
 
 impl Meter {
@@ -165,20 +171,26 @@ impl Meter {
             status_errors: SharedCounter::default(),
             transfer_errors: SharedCounter::default(),
             manifest_errors: SharedCounter::default(),
-            first_byte: Mutex::default(),
+            times: Mutex::default(),
         }
     }
 
     pub(super) fn record_first_byte(&self, span: Duration) {
-        let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX).max(1);
-        let mut first_byte = self.first_byte();
-        first_byte.whole.record(micros);
-        first_byte.interval.record(micros);
+        let mut times = self.times();
+        times.whole.record(micros(span));
+        times.interval.record(micros(span));
     }
 
     pub(super) fn record_start_up(&self, span: Duration) {
-        let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX).max(1);
-        self.first_byte().start_up.record(micros);
+        self.times().start_up.record(micros(span));
+    }
+
+    pub(super) fn record_behind_live(&self, span: Duration) {
+        self.times().behind_live.record(micros(span));
+    }
+
+    pub(super) fn record_delivery(&self, span: Duration) {
+        self.times().delivery.record(micros(span));
     }
 
     pub(super) fn count_fault(&self, fault: Fault) {
@@ -192,9 +204,9 @@ impl Meter {
     }
 
     pub(super) fn figures(&self) -> Figures {
-        let (first_byte, start_up) = {
-            let times = self.first_byte();
-            (times.whole.latency(), times.start_up.latency())
+        let [first_byte, start_up, behind_live, delivery] = {
+            let times = self.times();
+            [&times.whole, &times.start_up, &times.behind_live, &times.delivery].map(Times::latency)
         };
         Figures {
             watching: self.watching.value(),
@@ -215,18 +227,24 @@ impl Meter {
             },
             first_byte,
             start_up,
+            behind_live,
+            delivery,
         }
     }
 
     /// The times since the last call of this.
     pub(super) fn take_interval(&self) -> Times {
-        std::mem::take(&mut self.first_byte().interval)
+        std::mem::take(&mut self.times().interval)
     }
 
-    fn first_byte(&self) -> MutexGuard<'_, FirstByte> {
-        // A panic between the two records leaves both histograms whole.
-        self.first_byte.lock().unwrap_or_else(PoisonError::into_inner)
+    fn times(&self) -> MutexGuard<'_, AllTimes> {
+        // A panic between two records leaves all histograms whole.
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX).max(1)
 }
 
 #[cfg(test)]

@@ -2,11 +2,14 @@
 //! sound in real time over HTTP/1.1 keep-alive connections, and measure what they see.
 //!
 //! Each viewer has one connection and fetches one thing after the other, as a player with a full
-//! buffer does. It may change the bit rate as the throughput changes. It decodes nothing. What it measures is in [`Figures`].
+//! buffer does. Of low-latency HLS it plays parts, each as soon as it is there. It may change the bit rate as the
+//! throughput changes. It decodes nothing. What it measures is in [`Figures`].
 
 mod adaptive;
+mod boxes;
 mod client;
 mod dash;
+mod low_latency;
 mod meter;
 mod player;
 mod source;

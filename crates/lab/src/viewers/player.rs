@@ -3,9 +3,10 @@
 use super::adaptive::Estimate;
 use super::client::{Client, Fault};
 use super::meter::Meter;
-use super::source::{Next, Source};
+use super::source::{Next, Piece, Source};
 use super::{Pace, Quality, Settings};
 use crate::content::mix;
+use freshet_base::clock::UnixMillis;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -67,50 +68,34 @@ async fn play(
     meter: &Meter,
     opened: Instant,
 ) -> Result<(), Fault> {
-    let mut playback = Playback::default();
+    let mut watched = Watched { playback: Playback::default(), settings, meter, opened };
     let mut estimate = Estimate::default();
     loop {
         match source.next(client).await? {
             Next::Wait(span) => sleep(span).await,
             Next::End => {
                 if settings.pace == Pace::RealTime {
-                    sleep(playback.ahead(Instant::now())).await;
+                    sleep(watched.playback.ahead(Instant::now())).await;
                 }
                 return Ok(());
             }
-            Next::Fetch { paths, duration } => {
+            Next::Fetch(piece) => {
                 let asked = Instant::now();
-                let mut bytes = 0;
-                for path in &paths {
-                    match client.discard(path).await {
-                        Ok(count) => {
-                            bytes += count;
-                            meter.segments.add(1);
-                        }
-                        // One lost segment is a glitch; a player goes on with the next.
-                        Err(fault @ Fault::Status(_)) => meter.count_fault(fault),
-                        Err(fault) => return Err(fault),
-                    }
-                }
-                let now = Instant::now();
-                estimate.add(bytes, now - asked);
-                if playback.runs_dry.is_none() {
-                    meter.record_start_up(now - opened);
-                }
-                let stalled = playback.append(duration, now);
-                if !stalled.is_zero() && settings.pace == Pace::RealTime {
-                    meter.late.add(1);
-                    meter.stalled_ms.add(stalled.as_millis() as u64);
+                let bytes = watched.fetch(client, &piece).await?;
+                let (now, duration) = (Instant::now(), piece.duration);
+                // What comes as it is made says nothing of what the way to it carries.
+                if piece.chunk.is_none() {
+                    estimate.add(bytes, now - asked);
                 }
                 let played_ms = duration.as_millis() as u64;
                 meter.played_ms.add(played_ms);
                 meter.played_bits.add(source.bandwidth().saturating_mul(played_ms) / 1000);
                 if settings.pace == Pace::RealTime {
                     let buffer = duration.saturating_mul(settings.buffer_segments);
-                    sleep(playback.ahead(now).saturating_sub(buffer)).await;
+                    sleep(watched.playback.ahead(now).saturating_sub(buffer)).await;
                 }
                 if settings.quality == Quality::Adaptive {
-                    let ahead = playback.ahead(Instant::now());
+                    let ahead = watched.playback.ahead(Instant::now());
                     let choice = estimate.choose(source.bandwidths(), ahead, duration);
                     if source.switch(client, choice).await? {
                         meter.switches.add(1);
@@ -119,6 +104,71 @@ async fn play(
             }
         }
     }
+}
+
+/// A programme that is watched.
+struct Watched<'a> {
+    playback: Playback,
+    settings: &'a Settings,
+    meter: &'a Meter,
+    /// When it was first asked for.
+    opened: Instant,
+}
+
+impl Watched<'_> {
+    /// Fetches what comes next, and plays it as it comes; how many bytes it had.
+    async fn fetch(&mut self, client: &mut Client, piece: &Piece) -> Result<u64, Fault> {
+        let (mut bytes, mut came) = (0, 0);
+        for (track, path) in piece.paths.iter().enumerate() {
+            let fetched = client.chunks(path, |chunks| {
+                for _ in 0..chunks {
+                    if let (0, Some(chunk)) = (track, piece.chunk) {
+                        came += 1;
+                        let left = piece.duration.saturating_sub(chunk * came);
+                        let end = piece.end.map(|end| before(end, left));
+                        self.append(chunk, end, piece.is_newest);
+                    }
+                }
+            });
+            match fetched.await {
+                Ok(count) => {
+                    bytes += count;
+                    self.meter.segments.add(1);
+                }
+                // One lost segment is a glitch; a player goes on with the next.
+                Err(fault @ Fault::Status(_)) => self.meter.count_fault(fault),
+                Err(fault) => return Err(fault),
+            }
+        }
+        if came == 0 {
+            self.append(piece.duration, piece.end, piece.is_newest);
+        }
+        Ok(bytes)
+    }
+
+    /// Plays on: media that ends at `end` on the clock has come.
+    fn append(&mut self, duration: Duration, end: Option<UnixMillis>, is_newest: bool) {
+        let (meter, now) = (self.meter, Instant::now());
+        if self.playback.runs_dry.is_none() {
+            meter.record_start_up(now - self.opened);
+        }
+        let stalled = self.playback.append(duration, now);
+        if !stalled.is_zero() && self.settings.pace == Pace::RealTime {
+            meter.late.add(1);
+            meter.stalled_ms.add(stalled.as_millis() as u64);
+        }
+        if let Some(end) = end {
+            let since = UnixMillis::now().since(end);
+            meter.record_behind_live(since + self.playback.ahead(now));
+            if is_newest {
+                meter.record_delivery(since);
+            }
+        }
+    }
+}
+
+fn before(time: UnixMillis, span: Duration) -> UnixMillis {
+    UnixMillis(time.0.saturating_sub(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)))
 }
 
 /// Where the playback is and how much there is to play.

@@ -2,9 +2,10 @@
 
 use super::client::{Client, Fault};
 use super::dash::{self, Live, Representation};
+use super::low_latency::{self, Position};
 use super::{Format, Quality, Viewing, uri};
 use freshet_base::clock::UnixMillis;
-use freshet_media::hls::{self, Multivariant, Playlist};
+use freshet_media::hls::{self, Multivariant, Part, Playlist};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -17,12 +18,27 @@ const WAIT_MIN: Duration = Duration::from_millis(10);
 /// What to do next.
 #[derive(Debug, PartialEq)]
 pub(super) enum Next {
-    /// Fetch these segments, one per track, which play for this long.
-    Fetch { paths: Vec<String>, duration: Duration },
+    /// Fetch these segments or parts, one per track.
+    Fetch(Piece),
     /// Ask again after this time: the channel has no more yet.
     Wait(Duration),
     /// The title is over.
     End,
+}
+
+/// What is fetched and played as one.
+#[derive(Debug, PartialEq)]
+pub(super) struct Piece {
+    /// One path per track.
+    pub(super) paths: Vec<String>,
+    /// How long it plays.
+    pub(super) duration: Duration,
+    /// When it ends on the clock, where it is of a channel that says so.
+    pub(super) end: Option<UnixMillis>,
+    /// Whether it was waited for: the newest there is.
+    pub(super) is_newest: bool,
+    /// How long each of the chunks of pictures is, where it may be asked for while it is being made.
+    pub(super) chunk: Option<Duration>,
 }
 
 /// A programme that is open.
@@ -123,6 +139,8 @@ struct Track {
     loaded: Instant,
     /// The number of the segment to fetch next.
     next: u64,
+    /// Where it is in the parts of a channel of low latency; `None` of others.
+    parts: Option<Position>,
 }
 
 impl Track {
@@ -134,11 +152,28 @@ impl Track {
             let map = resolve(client, &path, map)?;
             client.discard(&map).await?;
         }
+        let parts = Position::first(&playlist);
         let next = match playlist.ended {
             true => playlist.first,
             false => playlist.end().saturating_sub(START_SEGMENTS).max(playlist.first),
         };
-        Ok(Self { path, playlist, loaded: Instant::now(), next })
+        Ok(Self { path, playlist, loaded: Instant::now(), next, parts })
+    }
+
+    /// The next part of a channel of low latency, and whether it was waited for; `None` where there
+    /// still is none.
+    async fn next_part(&mut self, client: &mut Client) -> Result<Option<(Part, bool)>, Fault> {
+        let Some(position) = &mut self.parts else { return Ok(None) };
+        let mut is_newest = false;
+        if position.after(&self.playlist).is_none() {
+            // The server answers when it has what comes next.
+            let path = format!("{}?{}", self.path, low_latency::directives(&self.playlist));
+            self.playlist = Playlist::read(&client.manifest(&path).await?)?;
+            is_newest = true;
+        }
+        let Some(part) = position.after(&self.playlist).cloned() else { return Ok(None) };
+        position.take(&part);
+        Ok(Some((part, is_newest)))
     }
 }
 
@@ -161,7 +196,11 @@ impl Hls {
             .find(|(group, _)| variant.sound_group.as_ref() == Some(group));
         let mut tracks = Vec::new();
         for reference in [variant.uri].into_iter().chain(sound.map(|(_, uri)| uri)) {
-            tracks.push(Track::open(client, path, &reference).await?);
+            let mut track = Track::open(client, path, &reference).await?;
+            // Parts of sound last a little longer or shorter, and all tracks begin with the same.
+            let first = tracks.first().and_then(|first: &Track| first.parts);
+            track.parts = first.filter(|_| track.parts.is_some()).or(track.parts);
+            tracks.push(track);
         }
         let bandwidths = variants.iter().map(|variant| variant.bandwidth).collect();
         Ok(Self { path: path.to_owned(), tracks, variants, bandwidths, playing })
@@ -176,14 +215,32 @@ impl Hls {
         };
         let opened = Track::open(client, &self.path, &variant.uri).await?;
         // Qualities of a programme have the same numbers for the same time.
-        *track = Track { next: track.next, ..opened };
+        *track = Track { next: track.next, parts: track.parts, ..opened };
         self.playing = to;
         Ok(true)
     }
 
+    /// The next parts of all tracks, which have the same numbers for the same time.
+    async fn next_parts(&mut self, client: &mut Client) -> Result<Next, Fault> {
+        let mut piece: Option<Piece> = None;
+        for track in &mut self.tracks {
+            let Some((part, is_newest)) = track.next_part(client).await? else {
+                return Ok(Next::Wait(WAIT_MIN));
+            };
+            let path = resolve(client, &track.path, &part.media.uri)?;
+            let (duration, end) = (part.media.duration, part.media.end);
+            let first = || Piece { paths: Vec::new(), duration, end, is_newest, chunk: None };
+            piece.get_or_insert_with(first).paths.push(path);
+        }
+        piece.map(Next::Fetch).ok_or(Fault::Manifest)
+    }
+
     async fn next(&mut self, client: &mut Client) -> Result<Next, Fault> {
+        if !self.tracks.is_empty() && self.tracks.iter().all(|track| track.parts.is_some()) {
+            return self.next_parts(client).await;
+        }
         let mut paths = Vec::with_capacity(self.tracks.len());
-        let mut duration = None;
+        let mut first = None;
         for track in &mut self.tracks {
             if track.playlist.segment(track.next).is_none() {
                 if track.playlist.ended {
@@ -204,12 +261,13 @@ impl Hls {
                 return Ok(Next::Wait(WAIT_MIN));
             };
             paths.push(resolve(client, &track.path, &segment.uri)?);
-            duration.get_or_insert(segment.duration);
+            first.get_or_insert((segment.duration, segment.end));
         }
         for track in &mut self.tracks {
             track.next += 1;
         }
-        Ok(Next::Fetch { paths, duration: duration.ok_or(Fault::Manifest)? })
+        let (duration, end) = first.ok_or(Fault::Manifest)?;
+        Ok(Next::Fetch(Piece { paths, duration, end, is_newest: false, chunk: None }))
     }
 }
 
@@ -228,6 +286,8 @@ pub(super) struct Dash {
     loaded: Instant,
     /// Segments from the start of the period to the one to fetch next.
     next: u64,
+    /// Whether it was not there yet when it was wanted.
+    has_waited: bool,
 }
 
 impl Dash {
@@ -260,8 +320,13 @@ impl Dash {
             .length
             .map(|length| length.as_millis() as u64)
             .map(|length_ms| length_ms.div_ceil(segment_ms));
+        let early = chosen.first().map_or(Duration::ZERO, Representation::early);
         let next = presentation.live.map_or(0, |live| {
-            let ended = UnixMillis::now().since(live.start).as_millis() as u64 / segment_ms;
+            let since = UnixMillis::now().since(live.start) + early;
+            let ended = since.as_millis() as u64 / segment_ms;
+            if !early.is_zero() {
+                return ended.saturating_sub(1);
+            }
             let delay = live
                 .delay
                 .map_or(START_SEGMENTS, |delay| (delay.as_millis() as u64).div_ceil(segment_ms));
@@ -270,7 +335,18 @@ impl Dash {
         let live = presentation.live;
         let (path, loaded) = (path.to_owned(), Instant::now());
         let bandwidths = pictures.iter().map(|track| track.bandwidth).collect();
-        Ok(Self { path, live, count, chosen, pictures, bandwidths, playing, loaded, next })
+        Ok(Self {
+            path,
+            live,
+            count,
+            chosen,
+            pictures,
+            bandwidths,
+            playing,
+            loaded,
+            next,
+            has_waited: false,
+        })
     }
 
     async fn switch(&mut self, client: &mut Client, to: usize) -> Result<bool, Fault> {
@@ -290,6 +366,7 @@ impl Dash {
     async fn next(&mut self, client: &mut Client) -> Result<Next, Fault> {
         let duration = self.chosen.first().and_then(|track| track.duration(self.next));
         let Some(segment) = duration else { return Ok(Next::End) };
+        let (mut end, mut chunk) = (None, None);
         if let Some(live) = self.live {
             if live.update.is_some_and(|update| self.loaded.elapsed() >= update) {
                 self.live = dash::read(&client.manifest(&self.path).await?)?.live;
@@ -297,8 +374,12 @@ impl Dash {
             }
             let ended_ms = (segment.as_millis() as u64).saturating_mul(self.next + 1);
             let there_from = live.start.plus(Duration::from_millis(ended_ms));
-            let missing = there_from.since(UnixMillis::now());
+            end = Some(there_from);
+            let early = self.chosen.first().map_or(Duration::ZERO, Representation::early);
+            chunk = Some(segment - early).filter(|_| !early.is_zero());
+            let missing = there_from.since(UnixMillis::now().plus(early));
             if !missing.is_zero() {
+                self.has_waited = true;
                 return Ok(Next::Wait(missing.max(WAIT_MIN)));
             }
         } else if self.count.is_none_or(|count| self.next >= count) {
@@ -309,7 +390,8 @@ impl Dash {
             paths.push(resolve(client, &self.path, &track.media(self.next))?);
         }
         self.next += 1;
-        Ok(Next::Fetch { paths, duration: segment })
+        let is_newest = std::mem::take(&mut self.has_waited) && chunk.is_some();
+        Ok(Next::Fetch(Piece { paths, duration: segment, end, is_newest, chunk }))
     }
 }
 
@@ -320,7 +402,8 @@ mod tests {
     use crate::manifest;
     use crate::programme::{Kind, Schedule};
 
-    const SCHEDULE: Schedule = Schedule { segment_ms: 2000, window_segments: 5, title_segments: 3 };
+    const SCHEDULE: Schedule =
+        Schedule { segment_ms: 2000, part_ms: None, window_segments: 5, title_segments: 3 };
 
     #[test]
     fn our_own_multivariant_playlist_reads_as_meant() {
@@ -334,12 +417,14 @@ mod tests {
     #[test]
     fn our_own_playlists_read_as_meant() {
         let rung = find("variant02/hlshv/4770KB").unwrap();
-        let text = manifest::hls::playlist(Kind::Live, rung, &SCHEDULE, SCHEDULE.live_start(50));
+        let text =
+            manifest::hls::playlist(Kind::Live, rung, &SCHEDULE, SCHEDULE.live_start(50), false);
         let live = Playlist::read(text.as_bytes()).unwrap();
         assert_eq!((live.first, live.end(), live.ended), (45, 50, false));
         assert_eq!(live.map.as_deref(), Some("init.mp4"));
         assert_eq!(live.segment(49).unwrap().uri, "49.m4s");
-        let text = manifest::hls::playlist(Kind::OnDemand, rung, &SCHEDULE, SCHEDULE.live_start(0));
+        let text =
+            manifest::hls::playlist(Kind::OnDemand, rung, &SCHEDULE, SCHEDULE.live_start(0), false);
         let title = Playlist::read(text.as_bytes()).unwrap();
         assert!(title.ended);
         assert_eq!(title.segments[2].duration, Duration::from_secs(2));

@@ -8,4 +8,4 @@ mod players;
 pub use attributes::attribute;
 pub use facts::read;
 pub use lines::{Line, Lines, lines, milliseconds};
-pub use players::{Multivariant, Playlist, Segment, Variant};
+pub use players::{Multivariant, Part, Playlist, Segment, Variant};

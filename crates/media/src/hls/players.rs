@@ -3,6 +3,8 @@
 use super::attributes::attribute;
 use super::lines::{Line, lines, milliseconds};
 use crate::error::Unreadable;
+use crate::mpd::time::instant;
+use freshet_base::clock::UnixMillis;
 use std::time::Duration;
 
 /// A multivariant playlist.
@@ -38,6 +40,22 @@ pub struct Playlist {
     pub segments: Vec<Segment>,
     /// Whether no segment comes any more.
     pub ended: bool,
+    /// Parts of segments, in order, the one that is being made included.
+    pub parts: Vec<Part>,
+    /// How far behind the newest part to play; `None` where there are no parts, or the server does not
+    /// hold back what is asked for until it is there.
+    pub part_hold_back: Option<Duration>,
+}
+
+/// A part of a segment (draft-pantos-hls-rfc8216bis §4.4.4.9).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// The number of its segment.
+    pub sequence: u64,
+    /// Its place in it, from 0.
+    pub index: u64,
+    /// What it is.
+    pub media: Segment,
 }
 
 /// A segment of a media playlist.
@@ -47,6 +65,8 @@ pub struct Segment {
     pub duration: Duration,
     /// Its reference.
     pub uri: String,
+    /// When it ends on the clock, where the playlist says when it begins.
+    pub end: Option<UnixMillis>,
 }
 
 impl Multivariant {
@@ -97,8 +117,13 @@ impl Playlist {
             map: None,
             segments: Vec::new(),
             ended: false,
+            parts: Vec::new(),
+            part_hold_back: None,
         };
         let mut duration_ms = None;
+        // When what is read next begins, of segments and of the parts of the one that comes.
+        let (mut starts, mut part_starts) = (None, None);
+        let mut index = 0;
         let refused = Unreadable::OriginNoManifest;
         for line in lines(bytes)? {
             match line? {
@@ -117,10 +142,31 @@ impl Playlist {
                     duration_ms = Some(milliseconds(seconds.trim()).ok_or(refused)?);
                 }
                 Line::Tag("EXT-X-ENDLIST", _) => read.ended = true,
+                Line::Tag("EXT-X-PROGRAM-DATE-TIME", text) => {
+                    starts = instant(text.trim());
+                    part_starts = starts;
+                }
+                Line::Tag("EXT-X-SERVER-CONTROL", attributes) => {
+                    let blocks = attribute(attributes, "CAN-BLOCK-RELOAD") == Some("YES");
+                    let seconds = attribute(attributes, "PART-HOLD-BACK").filter(|_| blocks);
+                    let ms = seconds.and_then(milliseconds);
+                    read.part_hold_back = ms.map(Duration::from_millis);
+                }
+                Line::Tag("EXT-X-PART", attributes) => {
+                    let seconds = attribute(attributes, "DURATION").and_then(milliseconds);
+                    let uri = attribute(attributes, "URI").ok_or(refused)?.to_owned();
+                    let duration = Duration::from_millis(seconds.ok_or(refused)?);
+                    part_starts = part_starts.map(|start: UnixMillis| start.plus(duration));
+                    let media = Segment { duration, uri, end: part_starts };
+                    read.parts.push(Part { sequence: read.end(), index, media });
+                    index += 1;
+                }
                 Line::Tag(..) => {}
                 Line::Reference(uri) => {
                     let duration = Duration::from_millis(duration_ms.take().ok_or(refused)?);
-                    read.segments.push(Segment { duration, uri: uri.to_owned() });
+                    starts = starts.map(|start: UnixMillis| start.plus(duration));
+                    (part_starts, index) = (starts, 0);
+                    read.segments.push(Segment { duration, uri: uri.to_owned(), end: starts });
                 }
             }
         }
@@ -162,6 +208,26 @@ mod tests {
         assert_eq!(read.segment(46).unwrap().duration, Duration::from_millis(1500));
         assert_eq!(read.segment(47), None);
         assert_eq!(read.segment(44), None);
+    }
+
+    #[test]
+    fn parts_are_of_the_segment_that_follows_and_end_on_the_clock() {
+        let text = "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXT-X-MEDIA-SEQUENCE:7\n\
+                    #EXT-X-SERVER-CONTROL:CAN-BLOCK-RELOAD=YES,PART-HOLD-BACK=1.5\n\
+                    #EXT-X-PROGRAM-DATE-TIME:1970-01-01T00:01:00Z\n\
+                    #EXTINF:2,\n7.m4s\n#EXT-X-PART:DURATION=0.5,URI=\"8.0\"\n\
+                    #EXT-X-PART:DURATION=1.5,URI=\"8.1\"\n#EXTINF:2,\n8.m4s\n\
+                    #EXT-X-PART:DURATION=0.5,URI=\"9.0\"\n";
+        let read = Playlist::read(text.as_bytes()).unwrap();
+        assert_eq!(read.part_hold_back, Some(Duration::from_millis(1500)));
+        let parts: Vec<_> = read.parts.iter().map(|part| (part.sequence, part.index)).collect();
+        assert_eq!(parts, [(8, 0), (8, 1), (9, 0)]);
+        let ends: Vec<_> = read.parts.iter().map(|part| part.media.end.unwrap().0).collect();
+        assert_eq!(ends, [62_500, 64_000, 64_500]);
+        assert_eq!(read.segment(8).unwrap().end, Some(UnixMillis(64_000)));
+        let whole = "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2,\na\n";
+        let read = Playlist::read(whole.as_bytes()).unwrap();
+        assert_eq!((read.parts.len(), read.part_hold_back), (0, None));
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub struct Representation {
     pub timescale: u64,
     /// How long each segment lasts, in such units.
     pub duration: Option<u64>,
+    /// How long before its end a segment can be asked for (`availabilityTimeOffset`).
+    pub early: Option<Duration>,
     /// How long segments last, one run after the other.
     pub timeline: Vec<Run>,
 }

@@ -73,6 +73,7 @@ struct Level {
     start_number: Option<u64>,
     timescale: Option<u64>,
     duration: Option<u64>,
+    early_ms: Option<u64>,
     timeline: Vec<Run>,
 }
 
@@ -179,6 +180,7 @@ impl Reading {
             "startNumber" => level.start_number = value.parse().ok(),
             "timescale" => level.timescale = value.parse().ok(),
             "duration" => level.duration = value.parse().ok(),
+            "availabilityTimeOffset" => level.early_ms = crate::hls::milliseconds(value),
             _ => {}
         })
     }
@@ -290,6 +292,7 @@ impl Level {
             start_number: self.start_number.unwrap_or(1),
             timescale: self.timescale.unwrap_or(1),
             duration: self.duration,
+            early: self.early_ms.map(Duration::from_millis),
             timeline: self.timeline,
         }
     }
