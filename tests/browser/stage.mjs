@@ -31,8 +31,11 @@ export const missing = [
 // Where everything was installed, what is missing is a failure and not a reason to do nothing.
 if (missing && process.env.FRESHET_IS_SET_UP) throw new Error(missing);
 
-/** Sets the stage before the tests of a file: `base` is the demonstration's URL, `browser` a browser. */
-export function stage() {
+/**
+ * Sets the stage before the tests of a file: `base` is the demonstration's URL, `browser` a browser.
+ * Further flags of `freshet demo` may follow.
+ */
+export function stage(...more) {
   const on = {};
   let home, demo;
   before(async () => {
@@ -40,7 +43,8 @@ export function stage() {
     home = await mkdtemp(path.join(tmpdir(), 'freshet-browser-'));
     // Two viewers, who leave most of a small machine to the browser.
     const flags = '--listen 127.0.0.1:0 --listen-tls 127.0.0.1:0 --admin off --viewers 2';
-    demo = spawn(freshet, ['demo', ...flags.split(' '), '--quality', 'lowest', '--segment', '2'], {
+    const quality = ['--quality', 'lowest', '--segment', '2'];
+    demo = spawn(freshet, ['demo', ...flags.split(' '), ...quality, ...more], {
       env: { ...process.env, TMPDIR: home, XDG_RUNTIME_DIR: home },
       stdio: ['ignore', 'pipe', 'inherit'],
     });

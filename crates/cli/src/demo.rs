@@ -74,6 +74,9 @@ pub(crate) struct Arguments {
     /// Length of a segment.
     #[arg(long, value_name = "SECONDS", default_value_t = 6.0)]
     segment: f64,
+    /// Length of its parts, which divides it: channels have low latency with it.
+    #[arg(long, value_name = "SECONDS")]
+    part: Option<f64>,
     /// End after this time instead of at Ctrl-C.
     #[arg(long, value_name = "N")]
     seconds: Option<f64>,
@@ -233,6 +236,7 @@ fn offer(arguments: &Arguments) -> Result<origin::Settings> {
     Ok(origin::Settings {
         channels: arguments.channels,
         segment,
+        part: arguments.part.map(|seconds| span("--part", seconds)).transpose()?,
         window: segment * WINDOW_SEGMENTS,
         title: segment * TITLE_SEGMENTS,
         ..origin::Settings::default()
@@ -262,7 +266,8 @@ fn viewers(
 fn with_flag(error: LabError) -> anyhow::Error {
     match &error {
         LabError::ConfigSetting {
-            setting: flag @ ("segment" | "channels" | "viewers"), ..
+            setting: flag @ ("segment" | "part" | "channels" | "viewers"),
+            ..
         } => {
             anyhow::anyhow!("--{flag}: {error}")
         }

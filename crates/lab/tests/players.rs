@@ -33,8 +33,9 @@ fn ffmpeg_is_missing() -> bool {
     !found
 }
 
-fn origin() -> Origin {
+fn origin(part: Option<Duration>) -> Origin {
     let settings = Settings {
+        part,
         channels: 1,
         titles: 1,
         segment: Duration::from_secs(2),
@@ -69,7 +70,10 @@ fn ffmpeg(arguments: &[&str], input: &[u8]) -> (String, Vec<u8>) {
 
 /// Decodes `seconds` of the first pictures and the first sound at `path`; returns its progress.
 fn decode(path: &str, seconds: &str) -> String {
-    let origin = origin();
+    decode_of(origin(None), path, seconds)
+}
+
+fn decode_of(origin: Origin, path: &str, seconds: &str) -> String {
     let url = format!("http://{}{path}", origin.address());
     // At the pace of the media: ffmpeg's DASH reader asks for segments of the future otherwise.
     let pace: &[&str] = if path.starts_with("/channel") { &["-re"] } else { &[] };
@@ -108,6 +112,17 @@ fn dash_on_demand_decodes_to_its_end() {
 fn hls_live_decodes() {
     if !ffmpeg_is_missing() {
         assert_eq!(pictures(&decode("/channel-1/master.m3u8", "4")), 100);
+    }
+}
+
+#[test]
+fn segments_made_of_parts_decode() {
+    if !ffmpeg_is_missing() {
+        for manifest in ["master.m3u8", "manifest.mpd"] {
+            let origin = origin(Some(Duration::from_millis(400)));
+            let path = format!("/channel-1/{manifest}");
+            assert_eq!(pictures(&decode_of(origin, &path, "4")), 100, "{manifest}");
+        }
     }
 }
 
