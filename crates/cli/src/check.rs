@@ -8,6 +8,7 @@ use crate::nodes;
 use crate::self_signed;
 use crate::settings::{SettingsArguments, Source, Wrong};
 use crate::text::print;
+use crate::traces;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use freshet_config::Settings;
@@ -176,6 +177,7 @@ fn examine(mut settings: Settings, source: Source, is_offline: bool) -> Wrong {
     let is_own = |address: &Address| running.iter().any(|node| node.has(address));
     found.extend(preflight::examine(&settings, is_own));
     found.extend(acme::examine(&settings));
+    found.extend(traces::examine(&settings));
     found.extend(admin::examine(&settings, is_own));
     if let Some(listener) = self_signed::wanted_by(&settings) {
         let message = "TLS without a certificate: a start makes one that it signs itself";

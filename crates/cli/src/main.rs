@@ -38,6 +38,7 @@ mod stop;
 mod store;
 mod tail;
 mod top;
+mod traces;
 mod upgrade;
 mod vcl;
 

@@ -8,6 +8,7 @@ use crate::reload::{reload, reload_on_signal};
 use crate::runtime;
 use crate::self_signed;
 use crate::settings::SettingsArguments;
+use crate::traces;
 use crate::upgrade;
 use anyhow::Result;
 use clap::Args;
@@ -16,6 +17,7 @@ use freshet_net::handover::Inherited;
 use freshet_net::readiness;
 use freshet_node::node::{Node, NodeError};
 use freshet_node::preflight::Prepared;
+use freshet_node::transcript::Scribe;
 use sd_notify::NotifyState;
 use std::path::Path;
 use std::process::ExitCode;
@@ -64,11 +66,14 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     let mut inherited = Inherited::from_environment()?;
     let prepared = Prepared::new(settings, None).map_err(NodeError::Config);
     let prepared = prepared.map_err(|error| source.explain(error))?;
-    let manager = acme::open(&prepared).map_err(|error| match error.downcast::<NodeError>() {
+    let explain = |error: anyhow::Error| match error.downcast::<NodeError>() {
         Ok(error) => source.explain(error),
         Err(error) => error,
-    })?;
-    let node = Node::start_with(prepared, &mut inherited, None);
+    };
+    let manager = acme::open(&prepared).map_err(explain)?;
+    let tracer = traces::start(&prepared.draft.settings).map_err(explain)?;
+    let scribe = tracer.clone().map(|tracer| tracer as Arc<dyn Scribe>);
+    let node = Node::start_with(prepared, &mut inherited, scribe);
     let node = node.map_err(|error| source.explain(error))?;
     let acme: acme::Shared = manager.map(|manager| manager.start()).transpose()?.map(Arc::new);
     let admin = {
@@ -90,6 +95,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     runtime.block_on(control(served, &runtime_directory, admin, signals));
     drop(follower);
     node.join();
+    // All that was served is told of by now.
+    tracer.iter().for_each(|tracer| tracer.stop());
     drop(registration);
     Ok(ExitCode::SUCCESS)
 }

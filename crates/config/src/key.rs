@@ -88,6 +88,16 @@ pub(super) const fn per_site(
     Key { path, kind, default, help, is_per_site: true }
 }
 
+/// How many keys there are in parts of the table.
+pub(super) const fn count(parts: &[&[Key]]) -> usize {
+    let (mut part, mut all) = (0, 0);
+    while part < parts.len() {
+        all += parts[part].len();
+        part += 1;
+    }
+    all
+}
+
 /// Parts of the table as one of `N` keys.
 pub(super) const fn joined<const N: usize>(parts: &[&[Key]]) -> [Key; N] {
     let mut all = [parts[0][0]; N];

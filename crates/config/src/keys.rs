@@ -8,16 +8,16 @@ pub use super::nearest::nearest;
 
 use super::acme_keys as acme;
 use super::geo;
-use super::key::{COUNT, joined, per_site};
+use super::key::{COUNT, count, joined, per_site};
 use super::rule_keys as rules;
+use super::traces;
 
 /// The table of `freshet.toml`.
 pub static NODE: Keys = Keys::new(KEYS, "`freshet keys` lists every key", true);
 
 /// Its keys, in the order of the reference page.
-pub const KEYS: &[Key] = &joined::<
-    { FIRST.len() + rules::KEYS.len() + geo::KEYS.len() + LAST.len() + acme::KEYS.len() },
->(&[FIRST, rules::KEYS, geo::KEYS, LAST, acme::KEYS]);
+pub const KEYS: &[Key] = &joined::<{ count(PARTS) }>(PARTS);
+const PARTS: &[&[Key]] = &[FIRST, rules::KEYS, geo::KEYS, LAST, traces::KEYS, acme::KEYS];
 
 /// What comes before the rules.
 const FIRST: &[Key] = &[

@@ -34,6 +34,7 @@ pub mod site;
 pub mod storage;
 pub mod stores;
 pub mod tokens;
+pub mod traces;
 pub mod values;
 
 pub use document::Document;

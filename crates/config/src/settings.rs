@@ -10,6 +10,7 @@ use super::lower::{LowerMemory, lower_memory};
 use super::mistake::Mistake;
 use super::site::{SiteSettings, site_of, sites};
 use super::stores::{Store, store};
+use super::traces::{Tracing, tracing};
 use super::values::{count, memory, parse_address};
 use crate::bans::BanSettings;
 use freshet_net::address::Address;
@@ -50,6 +51,8 @@ pub struct Settings {
     pub fleet: Option<Fleet>,
     /// `[geo]`
     pub geo: GeoFiles,
+    /// `[tracing]`
+    pub tracing: Option<Tracing>,
     /// How clients speak HTTP/2.
     pub http2: Http2,
     /// How bans are worked off.
@@ -168,6 +171,7 @@ impl Settings {
             lower_memory: lower_memory(document, &mut wrong),
             fleet: fleet(document, &mut wrong),
             geo: geo(document),
+            tracing: tracing(document, &mut wrong),
             http2: Http2::default(),
             bans: BanSettings::default(),
             limits: limits(document, memory_bytes, &mut wrong),

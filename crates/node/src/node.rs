@@ -544,6 +544,7 @@ fn fixed(before: &Settings, next: &Settings) -> impl Iterator<Item = &'static st
         ("tls.ticket_keys", before.ticket_keys != next.ticket_keys),
         ("acme.terms_agreed", before.acme.is_some() != next.acme.is_some()),
         ("fleet", before.fleet != next.fleet),
+        ("tracing", before.tracing != next.tracing),
         ("cache.objective", before.site.cache.objective != next.site.cache.objective),
         ("admin.listen", before.admin_listen != next.admin_listen),
     ]

@@ -132,6 +132,7 @@ impl Asked {
     async fn ask(mut self: Box<Self>) -> Step {
         let site = self.plan.site.clone();
         self.task.now = UnixMillis::now();
+        self.task.transcript.lead(&mut self.task.request.fields);
         self.task.transcript.request(Message::OriginRequest, &self.task.request);
         self.await_news();
         match site.policy.backend_fetch(&mut self.task) {

@@ -153,6 +153,7 @@ impl Ahead {
             state: self.state.take(),
             ..FetchTask::new(id, Rc::new(transcript), FetchKind::Miss, request, &self.site)
         };
+        task.transcript.lead(&mut task.request.fields);
         task.transcript.request(Message::OriginRequest, &task.request);
         let site = self.site.clone();
         let policy = &*site.policy;

@@ -7,7 +7,7 @@ use crate::exchange::Facts;
 use crate::log::Record;
 use crate::media::Said;
 use crate::site::Site;
-use crate::transcript::{Message, Side, Tag, Transcript};
+use crate::transcript::{Message, Tag, Transcript};
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::{RequestHead, ResponseHead, Version};
@@ -66,7 +66,8 @@ impl Sent {
         let id = worker.next_id();
         client.transcript.note(Tag::Link, format_args!("req {id} rxreq"));
         let scribe = worker.shared.scribe.as_ref();
-        let transcript = Transcript::begin(scribe, Side::Client, id, "req", client.id, "rxreq");
+        let address = client.address.map(|address| address.ip());
+        let transcript = Transcript::begin_request(scribe, id, client.id, address, head);
         if transcript.is_on() {
             transcript.timestamp("Start");
             transcript.timestamp("Req");
@@ -92,7 +93,7 @@ impl Sent {
         Self {
             text,
             ends,
-            client: client.address.map(|address| address.ip()),
+            client: address,
             shown: client.shown.clone(),
             tls: client.tls.is_some(),
             version: head.version,

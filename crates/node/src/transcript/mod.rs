@@ -14,6 +14,7 @@ use freshet_http::message::{RequestHead, ResponseHead, Version};
 use std::cell::RefCell;
 use std::fmt;
 use std::io::Write as _;
+use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -33,6 +34,25 @@ pub enum Side {
 
 /// Who takes transcripts.
 pub trait Scribe: Send + Sync {
+    /// Whether a client's request is to be written down; `traceparent` is what it says of the trace it
+    /// is a part of (W3C Trace Context §3.2).
+    fn wants_request(&self, id: u64, client: Option<IpAddr>, traceparent: Option<&[u8]>) -> bool {
+        let _ = (id, client, traceparent);
+        true
+    }
+
+    /// Whether something else is: `kind` and `parent` are those of [`Transcript::begin`].
+    fn wants(&self, id: u64, kind: &str, parent: u64) -> bool {
+        let _ = (id, kind, parent);
+        true
+    }
+
+    /// What an origin is told in `traceparent` that is asked in transaction `id`.
+    fn traceparent(&self, id: u64) -> Option<String> {
+        let _ = id;
+        None
+    }
+
     /// Takes records of transaction `id`, in order. The last part ends with [`Tag::End`].
     fn take(&self, id: u64, side: Side, records: &Records);
 
@@ -114,6 +134,30 @@ impl Transcript {
         parent: u64,
         reason: &str,
     ) -> Self {
+        let wants = |scribe: &&Arc<dyn Scribe>| scribe.wants(id, kind, parent);
+        Self::open(scribe.filter(wants), side, id, (kind, parent, reason))
+    }
+
+    /// Begins that of a client's request on a connection.
+    pub fn begin_request(
+        scribe: Option<&Arc<dyn Scribe>>,
+        id: u64,
+        parent: u64,
+        client: Option<IpAddr>,
+        head: &RequestHead,
+    ) -> Self {
+        let wants = |scribe: &&Arc<dyn Scribe>| {
+            scribe.wants_request(id, client, head.fields.get("traceparent"))
+        };
+        Self::open(scribe.filter(wants), Side::Client, id, ("req", parent, "rxreq"))
+    }
+
+    fn open(
+        scribe: Option<&Arc<dyn Scribe>>,
+        side: Side,
+        id: u64,
+        (kind, parent, reason): (&str, u64, &str),
+    ) -> Self {
         let Some(scribe) = scribe else { return Self(None) };
         let now = unix_seconds();
         let state = State { id, records: Records::default(), started: now, last: now };
@@ -129,6 +173,8 @@ impl Transcript {
         self.note(Tag::Link, format_args!("{kind} {id} {reason}"));
         self.note(Tag::End, format_args!(""));
         open.hand_over();
+        // It is, as what was before it.
+        open.scribe.wants(id, kind, parent);
         let now = unix_seconds();
         {
             let state = &mut *open.state.borrow_mut();
@@ -140,6 +186,15 @@ impl Transcript {
     /// Seconds since it began; 0 where none is kept.
     pub fn age_seconds(&self) -> f64 {
         self.0.as_ref().map_or(0.0, |open| unix_seconds() - open.state.borrow().started)
+    }
+
+    /// Tells an origin of the trace that its answer is a part of.
+    pub fn lead(&self, request: &mut Fields) {
+        let Some(open) = &self.0 else { return };
+        let id = open.state.borrow().id;
+        if let Some(value) = open.scribe.traceparent(id) {
+            request.set("traceparent", value);
+        }
     }
 
     /// Whether records are taken at all.

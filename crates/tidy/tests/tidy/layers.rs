@@ -13,7 +13,7 @@ const FLOORS: [&[&str]; 10] = [
     &["content", "route"],
     &["node"],
     &["router"],
-    &["lab", "plan", "admin", "mec"],
+    &["lab", "plan", "admin", "mec", "traces"],
     &["cli", "varnishd"],
 ];
 
@@ -22,7 +22,7 @@ const SIDEWAYS: [(&str, &str); 1] = [("wire", "http")];
 
 /// What each room may use. Narrower than the floors where a room has no business below: the sans-I/O
 /// rooms never see a socket, the index never sees a connection, an origin never sees an object.
-const ALLOWED: [(&str, &[&str]); 28] = [
+const ALLOWED: [(&str, &[&str]); 29] = [
     ("base", &[]),
     ("report", &[]),
     ("fleet", &[]),
@@ -55,6 +55,7 @@ const ALLOWED: [(&str, &[&str]); 28] = [
             "report", "router",
         ],
     ),
+    ("traces", &["base", "http", "origin", "config", "node"]),
     ("plan", &["base", "report"]),
     (
         "admin",
@@ -71,6 +72,7 @@ const ALLOWED: [(&str, &[&str]); 28] = [
         &[
             "base", "http", "wire", "store", "net", "cache", "origin", "vcl", "media", "config",
             "node", "lab", "plan", "admin", "mec", "router", "report", "fleet", "acme", "route",
+            "traces",
         ],
     ),
     (

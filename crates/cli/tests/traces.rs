@@ -1,0 +1,192 @@
+//! Spans of requests, as a collector gets them and an origin hears of them.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use support::{Process, freshet, ready, run};
+
+/// A request as a server of this test got it: its head, in small letters, and its body.
+type Got = (String, Vec<u8>);
+
+fn serve(mut stream: TcpStream, answer: &str, got: &Sender<Got>) -> Option<()> {
+    let mut input = BufReader::new(stream.try_clone().ok()?);
+    loop {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if input.read_line(&mut head).ok()? == 0 {
+                return None;
+            }
+        }
+        let head = head.to_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+        input.read_exact(&mut body).ok()?;
+        got.send((head, body)).ok()?;
+        stream.write_all(answer.as_bytes()).ok()?;
+    }
+}
+
+/// A server that answers everything alike, and tells what it was asked.
+fn server(answer: &'static str) -> (SocketAddr, Receiver<Got>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (told, got) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let told = told.clone();
+            std::thread::spawn(move || serve(stream, answer, &told));
+        }
+    });
+    (address, got)
+}
+
+const PAGE: &str =
+    "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: 5\r\n\r\nhello";
+const TAKEN: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
+
+fn get(address: &str, path: &str, more: &str) {
+    let mut socket = TcpStream::connect(address).unwrap();
+    let head = format!("GET {path} HTTP/1.1\r\nHost: a.example\r\n{more}Connection: close\r\n\r\n");
+    socket.write_all(head.as_bytes()).unwrap();
+    let mut text = String::new();
+    socket.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+}
+
+/// Where a node that is ready listens.
+fn address(node: &mut Process) -> String {
+    let address = node.wait_for(|line| {
+        let rest = line.strip_prefix("listening  http://")?;
+        rest.split(['/', ' ']).next().map(str::to_owned)
+    });
+    ready(node);
+    address
+}
+
+/// A node with `[tracing]` is asked; the spans a collector has by the time it has ended, in the order of
+/// their beginnings, and what the origin was asked.
+fn spans_of(tracing: &str, ask: impl FnOnce(&str)) -> (Vec<Value>, Vec<String>) {
+    let (collector, messages) = server(TAKEN);
+    let (origin, asked) = server(PAGE);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("freshet.toml");
+    let fields = folder.path().join("fields");
+    fs::write(&fields, "X-Api-Key: secret\n").unwrap();
+    let text = format!(
+        "workers = 1\nmemory = \"32MiB\"\n[admin]\nlisten = \"127.0.0.1:0\"\n[[listen]]\naddress = \"127.0.0.1:0\"\n\
+         [[origin]]\nurl = \"http://{origin}\"\n\
+         [tracing]\notlp = \"http://{collector}\"\nservice = \"edge\"\nfields = {fields:?}\n{tracing}\n"
+    );
+    fs::write(&file, text).unwrap();
+    let mut command = freshet();
+    command.args(["serve", "--name", "traces", "--config"]).arg(&file);
+    let mut node = Process::start(command.env("XDG_RUNTIME_DIR", folder.path()));
+    let address = address(&mut node);
+    ask(&address);
+    node.signal(Signal::TERM);
+    assert!(support::is_clean(node.end().0));
+    let mut spans = Vec::new();
+    for (head, body) in messages.try_iter() {
+        assert!(
+            head.starts_with("post /v1/traces ") && head.contains("x-api-key: secret"),
+            "{head}"
+        );
+        let message: Value = serde_json::from_slice(&body).unwrap();
+        let of = &message["resourceSpans"][0];
+        let service = &of["resource"]["attributes"][0];
+        assert_eq!(
+            (&service["key"], &service["value"]["stringValue"]),
+            (&"service.name".into(), &"edge".into())
+        );
+        spans.extend(of["scopeSpans"][0]["spans"].as_array().unwrap().iter().cloned());
+    }
+    // Of two that begin in the same microsecond the request was first.
+    spans.sort_by_key(|span| {
+        let began = span["startTimeUnixNano"].as_str().unwrap().parse::<u64>().unwrap();
+        (began, span["kind"].as_u64())
+    });
+    (spans, asked.try_iter().map(|(head, _)| head).collect())
+}
+
+fn attribute<'a>(span: &'a Value, key: &str) -> Option<&'a Value> {
+    let all = span["attributes"].as_array().unwrap();
+    let value = &all.iter().find(|one| one["key"] == key)?["value"];
+    value.get("stringValue").or_else(|| value.get("intValue"))
+}
+
+#[test]
+fn a_request_has_a_span_and_its_fetch_one_below() {
+    let (spans, asked) = spans_of("sample = 1", |address| {
+        get(address, "/a?token=secret", "");
+        get(address, "/a?token=secret", "");
+    });
+    let [miss, fetch, hit] = spans.as_slice() else { panic!("{spans:#?}") };
+    assert_eq!((&miss["kind"], &fetch["kind"], &hit["kind"]), (&2.into(), &3.into(), &2.into()));
+    assert_eq!(fetch["parentSpanId"], miss["spanId"]);
+    assert_eq!(fetch["traceId"], miss["traceId"]);
+    assert_ne!(hit["traceId"], miss["traceId"]);
+    for (key, value) in [
+        ("http.request.method", "GET"),
+        ("url.path", "/a"),
+        ("server.address", "a.example"),
+        ("client.address", "127.0.0.1"),
+        ("http.response.status_code", "200"),
+        ("http.response.body.size", "5"),
+    ] {
+        assert_eq!(attribute(hit, key), Some(&value.into()), "{key}: {hit:#?}");
+    }
+    assert_eq!(attribute(fetch, "server.address"), Some(&"127.0.0.1".into()), "{fetch:#?}");
+    let of = |span: &Value, key: &str| span[key].as_str().unwrap().to_owned();
+    let field = format!("traceparent: 00-{}-{}-01", of(fetch, "traceId"), of(fetch, "spanId"));
+    let [asked] = asked.as_slice() else { panic!("{asked:?}") };
+    assert!(asked.contains(&field), "{field}\n{asked}");
+}
+
+#[test]
+fn a_request_is_in_the_trace_of_who_is_followed() {
+    const FIELD: &str = "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0";
+    let ask = |address: &str| {
+        get(address, "/sampled", &format!("{FIELD}1\r\n"));
+        get(address, "/other", &format!("{FIELD}0\r\n"));
+    };
+    let (spans, asked) = spans_of("sample = 1\nfollow = [\"127.0.0.0/8\"]", ask);
+    let [request, fetch] = spans.as_slice() else { panic!("{spans:#?}") };
+    assert_eq!(request["parentSpanId"], "00f067aa0ba902b7");
+    assert_eq!(fetch["traceId"], "4bf92f3577b34da6a3ce929d0e0e4736");
+    assert!(asked[0].contains("-4bf92f3577b34da6a3ce929d0e0e4736-") && !asked[0].contains(FIELD));
+    assert!(asked[1].contains(&format!("{FIELD}0")), "{}", asked[1]);
+    // Of a stranger it is only a field.
+    let (spans, asked) = spans_of("sample = 0", ask);
+    assert!(spans.is_empty() && asked.iter().all(|head| head.contains(FIELD)), "{asked:?}");
+}
+
+#[test]
+fn a_collector_that_is_not_there_costs_nobody_an_answer() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (origin, _asked) = server(PAGE);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("freshet.toml");
+    let text = format!(
+        "workers = 1\nmemory = \"32MiB\"\n[admin]\nlisten = \"127.0.0.1:0\"\n[[listen]]\naddress = \"127.0.0.1:0\"\n\
+         [[origin]]\nurl = \"http://{origin}\"\n[tracing]\notlp = \"http://{closed}\"\nsample = 1\n"
+    );
+    fs::write(&file, &text).unwrap();
+    let mut command = freshet();
+    command.args(["serve", "--name", "alone", "--config"]).arg(&file);
+    let mut node = Process::start(command.env("XDG_RUNTIME_DIR", folder.path()));
+    let address = address(&mut node);
+    get(&address, "/a", "");
+    node.wait_for(|line| line.contains("spans of traces are lost").then_some(()));
+    get(&address, "/b", "");
+    node.signal(Signal::TERM);
+    assert!(support::is_clean(node.end().0));
+    fs::write(&file, text.replace(&format!("http://{closed}"), &closed.to_string())).unwrap();
+    let said = run(freshet().args(["check", "--offline"]).arg(&file));
+    assert!(String::from_utf8_lossy(&said.stderr).contains("is no URL"), "{said:?}");
+}
