@@ -12,13 +12,14 @@ use crate::traces;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use freshet_config::Settings;
-use freshet_config::keys::KEYS;
+use freshet_config::keys::{KEYS, Key, Kind};
 use freshet_config::mistake::{Mistake, Place, Severity};
 use freshet_net::address::Address;
 use freshet_node::policy::vcl::Files;
 use freshet_node::preflight::{self, Prepared};
 use freshet_vcl::{Diagnostic, Report};
 use serde::Serialize;
+use serde_json::json;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -251,11 +252,30 @@ fn diagnosed(report: &Report, diagnostic: &Diagnostic) -> Finding {
     }
 }
 
+/// List every key of freshet.toml with its default.
+#[derive(Args)]
+pub(crate) struct KeysArguments {
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
 /// Prints the table of keys.
 ///
 /// # Errors
 /// None.
-pub(crate) fn keys() -> Result<ExitCode> {
+pub(crate) fn keys(arguments: &KeysArguments) -> Result<ExitCode> {
+    if arguments.json {
+        let of = |key: &Key| {
+            json!({
+                "path": key.path, "default": key.default, "help": key.help,
+                "choices": if let Kind::Choice(words) = key.kind { Some(words) } else { None },
+                "per_site": key.is_per_site,
+            })
+        };
+        say!("{}", serde_json::Value::from_iter(KEYS.iter().map(of)))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     for key in KEYS {
         let default = if key.default.is_empty() { "none" } else { key.default };
         say!("{} (default {default})", key.path)?;

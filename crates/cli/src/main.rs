@@ -70,7 +70,7 @@ enum Command {
     /// Lay policies out, test them, and serve them to editors.
     Vcl(vcl::Arguments),
     /// List every key of freshet.toml with its default.
-    Keys,
+    Keys(check::KeysArguments),
     /// Say why a URL is a hit or a miss.
     Explain(control::ExplainArguments),
     /// Forget stored responses, by URL, by tag or all.
@@ -124,7 +124,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Check(arguments) => check::run(arguments),
         Command::Vcl(arguments) => vcl::run(arguments),
-        Command::Keys => check::keys(),
+        Command::Keys(arguments) => check::keys(&arguments),
         #[cfg(feature = "lab")]
         Command::Lab(arguments) => lab::run(arguments),
         Command::Explain(arguments) => control::explain(arguments),

@@ -2,7 +2,7 @@
 
 mod fleet;
 
-use crate::text::{self, print};
+use crate::text;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use freshet_base::clock::UnixMillis;
@@ -12,6 +12,7 @@ use freshet_route::live::Routing;
 use freshet_route::measure::{made_up, measure, measure_dns};
 use freshet_route::redirect::{self, Request};
 use freshet_route::serve::{Reloaded, Router};
+use serde_json::json;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -39,6 +40,9 @@ enum What {
         /// Configuration.
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Say where a client would be sent, and why; with all nodes taken to be up.
     Explain {
@@ -49,6 +53,9 @@ enum What {
         /// Configuration.
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Measure how many decisions one core makes, and how much memory the networks take.
     Bench {
@@ -61,6 +68,9 @@ enum What {
         /// Decisions to make.
         #[arg(long, value_name = "N", default_value_t = 1_000_000)]
         decisions: u64,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -70,26 +80,38 @@ enum What {
 /// What is wrong with the configuration, or what this machine refused.
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     match (arguments.what, arguments.config) {
-        (Some(What::Check { config }), _) => {
+        (Some(What::Check { config, json }), _) => {
             let routing = Routing::new(read(&config)?, None).map_err(anyhow::Error::msg)?;
             let table = &routing.table;
-            print(&format!(
-                "{}: good: regions {}, nodes {}, zones {}, networks {}\n",
-                config.display(),
-                table.regions().len(),
-                table.nodes().len(),
-                table.zones().len(),
-                table.prefixes().len()
-            ))?;
+            let [regions, nodes] = [table.regions().len(), table.nodes().len()];
+            let [zones, networks] = [table.zones().len(), table.prefixes().len()];
+            if json {
+                let good = json!({ "regions": regions, "nodes": nodes, "zones": zones, "networks": networks });
+                say!("{good}")?;
+            } else {
+                let file = config.display();
+                say!(
+                    "{file}: good: regions {regions}, nodes {nodes}, zones {zones}, networks {networks}"
+                )?;
+            }
         }
-        (Some(What::Explain { client, url, config }), _) => {
+        (Some(What::Explain { client, url, config, json }), _) => {
             let routing = Routing::new(read(&config)?, None).map_err(anyhow::Error::msg)?;
             let request = Request::of_url(&url, client)
                 .ok_or_else(|| anyhow!("`{url}` is no URL: write http://www.example/a.html"))?;
-            let lines = redirect::explain(&routing, &request, UnixMillis::now());
-            print(&format!("{}\n", lines.join("\n")))?;
+            let (steps, reply) = redirect::explain(&routing, &request, UnixMillis::now());
+            if json {
+                let node = reply.node.and_then(|id| routing.table.node(id)).map(|node| &node.name);
+                let (status, location) = (reply.status, reply.location);
+                say!(
+                    "{}",
+                    json!({ "status": status, "location": location, "node": node, "steps": steps })
+                )?;
+            } else {
+                say!("{}", steps.join("\n"))?;
+            }
         }
-        (Some(What::Bench { config, prefixes, decisions }), _) => {
+        (Some(What::Bench { config, prefixes, decisions, json }), _) => {
             let routing = config
                 .map(|config| Routing::new(read(&config)?, None).map_err(anyhow::Error::msg))
                 .transpose()?;
@@ -97,20 +119,31 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
                 Some(routing) => measure(&routing.table, decisions),
                 None => measure(&made_up(prefixes), decisions),
             };
-            print(&format!(
-                "{} networks take {:.1} MB\n{:.0} decisions a second on one core, {:.2} µs each\n",
+            let dns = routing.and_then(|routing| measure_dns(&routing, decisions));
+            let dns_us =
+                dns.map(|(answers, took)| took.as_secs_f64() * 1e6 / (answers as f64).max(1.0));
+            let each_us = 1e6 / figures.per_second();
+            if json {
+                say!(
+                    "{}",
+                    json!({
+                        "networks": figures.prefixes, "network_bytes": figures.prefix_bytes,
+                        "decision_us": each_us, "dns_answer_us": dns_us,
+                    })
+                )?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            say!(
+                "{} networks take {:.1} MB\n{:.0} decisions a second on one core, {each_us:.2} µs each",
                 figures.prefixes,
                 figures.prefix_bytes as f64 / 1e6,
                 figures.per_second(),
-                1e6 / figures.per_second()
-            ))?;
-            let dns = routing.and_then(|routing| measure_dns(&routing, decisions));
-            if let Some((answers, took)) = dns {
-                let each_us = took.as_secs_f64() * 1e6 / (answers as f64).max(1.0);
-                print(&format!(
-                    "{:.0} DNS answers a second on one core, {each_us:.2} µs each, without sockets\n",
-                    1e6 / each_us
-                ))?;
+            )?;
+            if let Some(dns_us) = dns_us {
+                let per_second = 1e6 / dns_us;
+                say!(
+                    "{per_second:.0} DNS answers a second on one core, {dns_us:.2} µs each, without sockets"
+                )?;
             }
         }
         (None, path) => serve(&path.context("--config is missing")?)?,

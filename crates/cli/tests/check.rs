@@ -283,6 +283,16 @@ fn a_file_that_only_root_reads_is_named_with_a_cure() {
 }
 
 #[test]
+fn keys_are_listed_for_programs_too() {
+    let program = env!("CARGO_BIN_EXE_freshet");
+    let output = Command::new(program).args(["keys", "--json"]).output().unwrap();
+    let keys: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let workers = keys.iter().find(|key| key["path"] == "workers").unwrap();
+    assert_eq!((&workers["default"], &workers["choices"]), (&"0".into(), &serde_json::Value::Null));
+    assert!(keys.iter().any(|key| key["choices"][0].is_string()));
+}
+
+#[test]
 fn a_reader_that_has_seen_enough_ends_the_program_without_a_word() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);

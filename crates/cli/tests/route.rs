@@ -233,6 +233,9 @@ fn a_file_is_checked_and_a_decision_explained_without_a_router() {
     let said = succeed(&mut explain);
     assert!(said.contains("the client is in zone isp, with all of its /8"), "{said}");
     assert!(said.ends_with("302 to http://east-1.example/a\n"), "{said}");
+    let said: serde_json::Value = serde_json::from_str(&succeed(explain.arg("--json"))).unwrap();
+    assert_eq!((&said["status"], &said["node"]), (&302.into(), &"east-1".into()), "{said}");
+    assert_eq!(said["location"], "http://east-1.example/a");
     std::fs::write(&file, good.replace("[[zone]]", "[[zoen]]")).unwrap();
     let wrong = run(freshet().args(["route", "check", "--config"]).arg(&file));
     let said = String::from_utf8_lossy(&wrong.stderr).into_owned();

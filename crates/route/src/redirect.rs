@@ -93,25 +93,27 @@ pub fn answer(routing: &Routing, request: &Request<'_>, now: UnixMillis) -> Repl
     reply
 }
 
-/// The steps to the answer of a request, and the answer in the last one. Nothing is counted.
-pub fn explain(routing: &Routing, request: &Request<'_>, now: UnixMillis) -> Vec<String> {
+/// The steps to the answer of a request, the last one in words, and the answer. Nothing is counted.
+pub fn explain(routing: &Routing, request: &Request<'_>, now: UnixMillis) -> (Vec<String>, Reply) {
     let host = host_of(request.host);
+    let misdirected = || Reply { status: 421, ..Reply::default() };
     let Some(site) = routing.table.site_of(&host) else {
-        return vec![format!("no site has the host `{host}`: 421")];
+        return (vec![format!("no site has the host `{host}`: 421")], misdirected());
     };
     let mut story = Story::default();
     let (decision, kept) = decide(routing, site, &host, request, &routing.at(now), &mut story);
     let name = routing.table.site(site).map_or("", |site| &site.name);
     let mut lines = vec![format!("the site is {name}")];
     lines.extend(story.lines(&routing.table, &decision));
-    if let Some(redirects) = routing.redirects.get(site as usize) {
-        let (reply, _) = reply(&routing.table, redirects, &host, request, &decision, kept);
-        lines.push(match reply.location {
-            Some(location) => format!("{} to {location}", reply.status),
-            None => format!("{} without a place to go", reply.status),
-        });
-    }
-    lines
+    let Some(redirects) = routing.redirects.get(site as usize) else {
+        return (lines, misdirected());
+    };
+    let (reply, _) = reply(&routing.table, redirects, &host, request, &decision, kept);
+    lines.push(match &reply.location {
+        Some(location) => format!("{} to {location}", reply.status),
+        None => format!("{} without a place to go", reply.status),
+    });
+    (lines, reply)
 }
 
 /// The decision, and the node the client had before.
@@ -297,7 +299,8 @@ mod tests {
 
     #[test]
     fn an_explanation_ends_with_the_answer() {
-        let lines = explain(&routing(""), &GET, UnixMillis(1));
+        let (lines, reply) = explain(&routing(""), &GET, UnixMillis(1));
+        assert_eq!(reply.status, 302);
         assert_eq!(lines[0], "the site is www.example");
         assert!(lines.last().unwrap().starts_with("302 to http://n-"), "{lines:?}");
     }

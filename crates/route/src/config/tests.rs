@@ -123,10 +123,10 @@ fn a_database_says_where_clients_of_no_zone_are() {
         ("10.1.1.1", "the client is in zone isp", "302 to"),
     ] {
         let request = Request::of_url("http://www.example/a", client.parse().unwrap()).unwrap();
-        let said = explain(&routing, &request, UnixMillis(1)).join("\n");
+        let said = explain(&routing, &request, UnixMillis(1)).0.join("\n");
         assert!(said.contains(where_) && said.contains(then), "{said}");
     }
     let near = Request::of_url("http://www.example/a", "203.0.113.7".parse().unwrap()).unwrap();
-    let said = explain(&routing, &near, UnixMillis(1)).join("\n");
+    let said = explain(&routing, &near, UnixMillis(1)).0.join("\n");
     assert!(said.contains("http://east-1.www.example/a"), "{said}");
 }

@@ -92,7 +92,7 @@ async fn explain(State(shared): State<Arc<Shared>>, Query(asked): Query<Explain>
     let routing = shared.routing.load();
     match Request::of_url(&asked.url, asked.client) {
         Some(request) => {
-            let lines = redirect::explain(&routing, &request, UnixMillis::now());
+            let (lines, _) = redirect::explain(&routing, &request, UnixMillis::now());
             Json(json!({ "lines": lines })).into_response()
         }
         None => {
