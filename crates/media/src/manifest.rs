@@ -62,6 +62,18 @@ pub enum Kind {
     Init,
 }
 
+impl Kind {
+    /// `manifest`, `segment`, `part`, which one that is to come is too, or `init`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Playlist => "manifest",
+            Self::Segment => "segment",
+            Self::Part | Self::Hint => "part",
+            Self::Init => "init",
+        }
+    }
+}
+
 /// Something a manifest names.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Name {

@@ -159,6 +159,8 @@ pub struct Worker {
     ids: Share,
     /// Fetches of what nobody has asked for yet that are under way.
     pub(crate) errands: Rc<Cell<u64>>,
+    /// The same of those that players hinted at.
+    pub(crate) hints: Rc<Cell<u64>>,
 }
 
 impl Worker {
@@ -174,6 +176,7 @@ impl Worker {
             drain: Notify::new(),
             ids: Share::default(),
             errands: Rc::default(),
+            hints: Rc::default(),
         })
     }
 

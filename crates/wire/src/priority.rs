@@ -29,6 +29,12 @@ impl Priority {
     /// How many urgencies there are.
     pub const URGENCIES: usize = URGENCY_MAX as usize + 1;
 
+    /// A step more urgent.
+    #[must_use]
+    pub fn hastened(self) -> Self {
+        Self { urgency: self.urgency.saturating_sub(1), ..self }
+    }
+
     /// What a `priority` field says. What it does not say, or not in the right form, is as if
     /// nothing was said (RFC 9218 §4).
     pub fn parse(value: &[u8]) -> Self {

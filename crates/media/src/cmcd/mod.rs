@@ -5,8 +5,16 @@
 //! parameter for each kind of object, `br=(3200;v 128;a)`; the first counts.
 
 mod reader;
+mod request;
+mod value;
 
 pub use reader::{decoded, read};
+pub use request::{is_said, said};
+pub use value::{KEYS, Value};
+
+/// A player with less than this in its buffer, or until it needs what it asks for, is about to stand
+/// still: less than a usual segment, so that one late answer would empty it.
+const URGENT_BUFFER_MS: u32 = 2000;
 
 /// The most that is looked at of what one request or report says.
 pub const BYTES_MAX: usize = 2048;
@@ -49,12 +57,25 @@ pub struct Cmcd<'a> {
     pub object: Option<&'a str>,
     /// `nor`: what comes next, as it is written.
     pub next: Option<&'a str>,
+    /// `nrr`, or `r` beside what comes next in version 2: which bytes of that, as `0-99`.
+    pub next_range: Option<&'a str>,
     /// `e`: the event a report is of (version 2).
     pub event: Option<&'a str>,
     /// `ts`: when, in milliseconds since 1970 (version 2).
     pub at_ms: Option<u64>,
     /// `v`: the version it says; 1 where it says none.
     pub version: Option<u8>,
+}
+
+impl Cmcd<'_> {
+    /// Whether the player is about to stand still, does, or waits to begin.
+    pub fn is_urgent(&self) -> bool {
+        let is_short = |ms: Option<u32>| ms.is_some_and(|ms| ms < URGENT_BUFFER_MS);
+        self.is_start_up
+            || self.is_starved
+            || is_short(self.buffer_ms)
+            || is_short(self.deadline_ms)
+    }
 }
 
 /// Kinds of streams.

@@ -4,7 +4,7 @@ use super::{BYTES_MAX, Cmcd, Stream};
 
 /// Takes percent-encoding off the value of the query parameter, into `room`. What is longer than that
 /// is cut at a comma. `None` where it is no text.
-pub fn decoded<'a>(value: &str, room: &'a mut [u8; BYTES_MAX]) -> Option<&'a str> {
+pub fn decoded<'a>(value: &str, room: &'a mut [u8]) -> Option<&'a str> {
     let mut bytes = value.bytes();
     let mut length = 0;
     let mut is_cut = false;
@@ -89,7 +89,11 @@ impl<'a> Cmcd<'a> {
             "st" => self.stream = stream(value).or(self.stream),
             "sf" => self.format = value.bytes().next().filter(u8::is_ascii_lowercase),
             "ot" => self.object = text(value).or(self.object),
-            "nor" => self.next = text(first(value)).or(self.next),
+            "nor" => {
+                self.next = text(first(value)).or(self.next);
+                self.next_range = range(value).or(self.next_range);
+            }
+            "nrr" => self.next_range = text(value).or(self.next_range),
             "e" => self.event = text(value).or(self.event),
             "ts" => self.at_ms = number(value).or(self.at_ms),
             "v" => self.version = number(value).and_then(|number| u8::try_from(number).ok()),
@@ -107,6 +111,13 @@ fn first(value: &str) -> &str {
         None => list.find([';', ' ', ')']).unwrap_or(list.len()),
     };
     list.get(..end).unwrap_or_default()
+}
+
+/// The parameter `r` of the first of an inner list of strings.
+fn range(value: &str) -> Option<&str> {
+    let after = value.strip_prefix('(')?.trim_start().strip_prefix('"')?.split_once('"')?.1;
+    let parameters = after.split([' ', ')']).next()?;
+    text(parameters.split(';').find_map(|one| one.strip_prefix("r="))?)
 }
 
 /// A number, whole or rounded down; negative ones and what is none are nothing.
@@ -171,6 +182,9 @@ mod tests {
         assert_eq!(read.at_ms, Some(1_763_800_000_000));
         assert_eq!((read.latency_ms, read.start_up_ms), (Some(812), Some(420)));
         assert_eq!((read.next, read.session), (Some("a,b.m4s"), Some("s")));
+        assert_eq!(read.next_range, Some("0-99"));
+        let one = of("nor=(\"a.m4s\" \"b.m4s\";r=\"0-9\")");
+        assert_eq!((one.next, one.next_range), (Some("a.m4s"), None), "the range is of the second");
     }
 
     #[test]

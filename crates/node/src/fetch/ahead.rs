@@ -4,15 +4,20 @@
 //! would not have been: it is one request to the origin either way, made when somebody has just asked for
 //! the playlist, and none when nobody watches any more. What a packager hints at it holds back until it is
 //! there, so it is sent on from its first byte.
+//!
+//! A player may say itself what it asks for next (`nor`, CTA-5004). That is a client's word: it gets what
+//! that client could ask for, of the same host, and has a budget of its own.
 
 use super::asked::Asked;
 use super::plan::Plan;
 use super::start_behind;
 use crate::client::Client;
-use crate::policy::ClientTask;
+use crate::policy::{ClientTask, Recv};
 use crate::preview;
 use crate::request::use_of;
+use crate::sites::SiteRef;
 use crate::worker::Worker;
+use freshet_base::clock::UnixMillis;
 use freshet_cache::{Key, Lookup, Object};
 use freshet_http::conditional;
 use freshet_http::message::{Method, RequestHead};
@@ -43,15 +48,18 @@ impl Drop for Errand {
 }
 
 impl Asked {
-    /// Fetches what players of this playlist ask for next, of what it names since this version: the
-    /// newest segment, what starts a decoder, and the part that is to come.
+    /// Fetches what players of this playlist ask for next, of what it names since this version: what
+    /// starts a decoder, and the part that is to come, or the newest segment where there are no parts.
     pub(super) fn fetch_ahead(&self, named: &[(Kind, &Key)]) {
         let most = self.plan.site.settings.media.ahead;
         // A policy that makes its own keys cannot be asked for one without a client's request.
         if most == 0 || self.plan.site.semantics.forwards_as_it_is {
             return;
         }
-        for kind in [Kind::Init, Kind::Hint, Kind::Segment] {
+        // Who plays parts has the bytes of a segment before it is listed.
+        let has_parts = named.iter().any(|(kind, _)| matches!(kind, Kind::Part | Kind::Hint));
+        let newest = if has_parts { Kind::Hint } else { Kind::Segment };
+        for kind in [Kind::Init, newest] {
             let newest = named.iter().rev().find(|(of, _)| *of == kind);
             if let Some(target) = newest.and_then(|(_, key)| self.own_target(key)) {
                 self.fetch_one(target, most);
@@ -83,17 +91,39 @@ impl Asked {
             ..Client::default()
         };
         let task = preview::task(site.clone(), request, self.task.now);
-        let mut task = ClientTask { id: self.plan.parent, client: Rc::new(client), ..task };
-        let builder = site.name.key(worker.shared.cache.secret());
-        let key = Arc::new(Arc::clone(&site.policy).hash(&mut task, builder).build());
-        let Some(errand) = Errand::begin(&worker.errands, most) else {
-            worker.stats.media_ahead_refused.increment();
-            return;
-        };
-        if let Some(plan) = plan(worker, &mut task, key) {
-            worker.stats.media_ahead_fetches.increment();
-            start_behind(worker, plan.on(errand));
-        }
+        let task = ClientTask { id: self.plan.parent, client: Rc::new(client), ..task };
+        send(worker, task, &worker.errands, most);
+    }
+}
+
+/// Fetches what a player says it asks for next, where its site's policy would look that up. `request`
+/// is as the client would send it, and came in `parent`.
+pub(crate) fn fetch_next(
+    worker: &Rc<Worker>,
+    site: &SiteRef,
+    client: &Rc<Client>,
+    request: RequestHead,
+    parent: u64,
+) {
+    let task = preview::task(site.clone(), request, UnixMillis::now());
+    let mut task = ClientTask { id: parent, client: Rc::clone(client), ..task };
+    if Arc::clone(&site.policy).recv(&mut task) == Recv::Hash {
+        send(worker, task, &worker.hints, site.settings.media.ahead);
+    }
+}
+
+/// Starts a fetch for a request nobody has made yet, where fewer than `most` are under way.
+fn send(worker: &Rc<Worker>, mut task: ClientTask, under_way: &Rc<Cell<u64>>, most: u64) {
+    let site = task.site.clone();
+    let builder = site.name.key(worker.shared.cache.secret());
+    let key = Arc::new(Arc::clone(&site.policy).hash(&mut task, builder).build());
+    let Some(errand) = Errand::begin(under_way, most) else {
+        worker.stats.media_ahead_refused.increment();
+        return;
+    };
+    if let Some(plan) = plan(worker, &mut task, key) {
+        worker.stats.media_ahead_fetches.increment();
+        start_behind(worker, plan.on(errand));
     }
 }
 

@@ -3,7 +3,7 @@
 use super::asked::Asked;
 use crate::expiry::upkeep_of;
 use crate::media::{
-    Advice, Directives, Seen, Version, bytes_of, format_of, key_of, without_directives,
+    Advice, Directives, Known, Seen, Version, bytes_of, format_of, key_of, without_directives,
 };
 use crate::policy::{Answer, FetchKind};
 use freshet_base::clock::UnixMillis;
@@ -143,7 +143,10 @@ impl Asked {
         let names = manifest.names.iter();
         let names = names.map(|name| resolved(manifest.reference(name, bytes))).collect();
         let templates = manifest.templates.iter().map(|template| resolved(template)).collect();
-        let stored = is_stored.then(|| (Arc::clone(&self.plan.key), Directives::of(target).skips));
+        let stored = is_stored.then(|| {
+            let known = Known { key: Arc::clone(&self.plan.key), target: target.as_str().into() };
+            (known, Directives::of(target).skips)
+        });
         let now = self.task.now;
         let version = Version { id: &id, manifest, class, names, templates, stored, now };
         let new = channels.note(&version);

@@ -30,6 +30,7 @@ mod records;
 mod respond;
 mod road;
 
+pub(crate) use ahead::fetch_next;
 pub(crate) use failure::Cause;
 pub(crate) use plan::Plan;
 pub(crate) use recode::recode;

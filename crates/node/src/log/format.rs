@@ -2,6 +2,7 @@
 
 use super::record::Record;
 use freshet_geo::{Code, Geo};
+use freshet_media::cmcd::{self, Cmcd};
 use std::fmt::Write as _;
 
 /// How a line looks.
@@ -81,6 +82,10 @@ pub enum Value {
     Asn,
     /// `%{id}x`
     Id,
+    /// `%{cmcd}x`: all of it.
+    Cmcd,
+    /// `%{cmcd.bl}x`: what one key says.
+    CmcdKey(&'static str),
 }
 
 const COMBINED: &str = "%h - - %t \"%r\" %s %b \"%{Referer}i\" \"%{User-agent}i\"";
@@ -114,6 +119,7 @@ const NAMES: &[(&str, Value)] = &[
     ("%{city}x", Value::City),
     ("%{asn}x", Value::Asn),
     ("%{id}x", Value::Id),
+    ("%{cmcd}x", Value::Cmcd),
 ];
 
 impl Format {
@@ -139,13 +145,19 @@ impl Format {
                 rest = after;
                 continue;
             }
-            let Some((name, value)) = NAMES.iter().find(|(name, _)| rest.starts_with(name)) else {
+            let known = NAMES.iter().find(|(name, _)| rest.starts_with(name));
+            let known = known.map(|(name, value)| (*value, &rest[name.len()..]));
+            let Some((value, after)) = known.or_else(|| cmcd_key(rest)) else {
                 let known: Vec<_> = NAMES.iter().map(|(name, _)| *name).collect();
                 let shown: String = rest.chars().take(12).collect();
-                return Err(format!("`{shown}` is not a log field; known are {}", known.join(" ")));
+                return Err(format!(
+                    "`{shown}` is not a log field; known are {} and %{{cmcd.KEY}}x with {}",
+                    known.join(" "),
+                    cmcd::KEYS.join(" ")
+                ));
             };
-            pieces.push(Piece::Value(*value));
-            rest = &rest[name.len()..];
+            pieces.push(Piece::Value(value));
+            rest = after;
         }
         if !rest.is_empty() {
             pieces.push(Piece::Literal(rest.to_owned()));
@@ -168,6 +180,13 @@ impl Format {
         }
         out.push('\n');
     }
+}
+
+/// The value `%{cmcd.bl}x` at the start of a text, and what follows.
+fn cmcd_key(text: &str) -> Option<(Value, &str)> {
+    let (name, after) = text.strip_prefix("%{cmcd.")?.split_once("}x")?;
+    let key = cmcd::KEYS.into_iter().find(|key| *key == name)?;
+    Some((Value::CmcdKey(key), after))
 }
 
 fn json(record: &Record<'_>, geo: &Geo, out: &mut String) {
@@ -217,6 +236,9 @@ fn json(record: &Record<'_>, geo: &Geo, out: &mut String) {
             let _ = write!(out, ",\"asn\":{asn}");
         }
     }
+    if !record.cmcd.is_empty() {
+        json_cmcd(record.cmcd, out);
+    }
     let _ = write!(
         out,
         ",\"status\":{},\"body_bytes\":{},\"head_bytes\":{},\"first_byte_us\":{},\"total_us\":{},\
@@ -230,6 +252,29 @@ fn json(record: &Record<'_>, geo: &Geo, out: &mut String) {
         record.aborted,
         record.id,
     );
+}
+
+/// What a player said, key by key.
+fn json_cmcd(said: &str, out: &mut String) {
+    let mut read = Cmcd::default();
+    cmcd::read(said, &mut read);
+    let values = cmcd::KEYS.iter().filter_map(|key| Some((key, read.value(key)?)));
+    out.push_str(",\"cmcd\":{");
+    for (at, (key, value)) in values.enumerate() {
+        let comma = if at == 0 { "" } else { "," };
+        let _ = write!(out, "{comma}\"{key}\":");
+        match value {
+            cmcd::Value::Text(value) => {
+                out.push('"');
+                escape_json(value, out);
+                out.push('"');
+            }
+            value => {
+                let _ = write!(out, "{value}");
+            }
+        }
+    }
+    out.push('}');
 }
 
 fn write_value(value: Value, record: &Record<'_>, geo: &Geo, out: &mut String) {
@@ -262,6 +307,12 @@ fn write_value(value: Value, record: &Record<'_>, geo: &Geo, out: &mut String) {
         Value::ClientSerial => return text(record.client_serial, out),
         Value::ClientFingerprint => return text(record.client_fingerprint, out),
         Value::Origin => return text(record.origin, out),
+        Value::Cmcd => return text(record.cmcd, out),
+        Value::CmcdKey(key) => {
+            let mut read = Cmcd::default();
+            cmcd::read(record.cmcd, &mut read);
+            return text(&read.value(key).map(|value| value.to_string()).unwrap_or_default(), out);
+        }
         Value::Status => write!(out, "{}", record.status),
         Value::BodyBytes => write!(out, "{}", record.body_bytes),
         Value::TotalBytes => write!(out, "{}", record.body_bytes + record.head_bytes),
@@ -351,6 +402,25 @@ mod tests {
         assert!(out.contains("\"target\":\"/live/1/\\\"seg\\\".m4s\""), "{out}");
         assert!(out.contains("curl/8\\u0001"), "{out}");
         assert_eq!(out.matches('\n').count(), 1);
+    }
+
+    #[test]
+    fn what_players_say_is_there_by_key() {
+        let said = "bl=2900,sid=\"a b\",su,com.x=\"?\"";
+        let record = Record { cmcd: said, ..sample() };
+        let line = |format: &str, record: &Record<'_>| {
+            let mut out = String::new();
+            Format::parse(format).unwrap().write(record, &Geo::default(), &mut out);
+            out
+        };
+        let template = "%{cmcd.bl}x %{cmcd.br}x %{cmcd.sid}x %{cmcd.su}x \"%{cmcd}x\"";
+        let want = "2900 - a b true \"bl=2900,sid=\\\"a b\\\",su,com.x=\\\"?\\\"\"\n";
+        assert_eq!(line(template, &record), want);
+        assert_eq!(line("%{cmcd}x", &sample()), "-\n");
+        let json = line("json", &record);
+        assert!(json.contains(",\"cmcd\":{\"bl\":2900,\"sid\":\"a b\",\"su\":true}"), "{json}");
+        assert!(!line("json", &sample()).contains("cmcd"));
+        assert!(Format::parse("%{cmcd.xx}x").unwrap_err().contains("cmcd.KEY"));
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub struct Record<'a> {
     pub user_agent: &'a str,
     /// `Referer`.
     pub referer: &'a str,
+    /// What its player said of itself (CTA-5004), where it did and its site looks at that.
+    pub cmcd: &'a str,
     /// Name of the origin asked, if any.
     pub origin: &'a str,
     /// Name of the site, where there are several.
@@ -81,7 +83,8 @@ impl Record<'_> {
         out.extend_from_slice(&self.reason.to_le_bytes());
         // Few clients show one, and each text costs every record.
         let has_shown = !self.client_name.is_empty() || !self.client_fingerprint.is_empty();
-        let flags = [self.hit, self.aborted, self.tls, has_shown];
+        let has_said = !self.cmcd.is_empty();
+        let flags = [self.hit, self.aborted, self.tls, has_shown, has_said];
         out.push(flags.iter().rev().fold(0, |all, flag| all << 1 | u8::from(*flag)));
         match self.client {
             None => out.push(0),
@@ -111,7 +114,9 @@ impl Record<'_> {
             self.client_serial,
             self.client_fingerprint,
         ];
-        for text in of_request.into_iter().chain(of_shown.into_iter().filter(|_| has_shown)) {
+        let of_shown = of_shown.into_iter().filter(|_| has_shown);
+        let of_player = Some(self.cmcd).filter(|_| has_said);
+        for text in of_request.into_iter().chain(of_shown).chain(of_player) {
             let text = cut(text);
             out.extend_from_slice(&(text.len() as u16).to_le_bytes());
             out.extend_from_slice(text.as_bytes());
@@ -153,7 +158,7 @@ pub fn decode<'a>(input: &mut &'a [u8]) -> Option<Record<'a>> {
         let len = usize::from(short(input)?);
         std::str::from_utf8(take(input, len)?).ok()
     };
-    let has_shown = flags & 8 != 0;
+    let (has_shown, has_said) = (flags & 8 != 0, flags & 16 != 0);
     Some(Record {
         method: text(true)?,
         authority: text(true)?,
@@ -168,6 +173,7 @@ pub fn decode<'a>(input: &mut &'a [u8]) -> Option<Record<'a>> {
         client_issuer: text(has_shown)?,
         client_serial: text(has_shown)?,
         client_fingerprint: text(has_shown)?,
+        cmcd: text(has_said)?,
         time,
         first_byte_us,
         total_us,
@@ -218,6 +224,7 @@ pub(crate) fn sample() -> Record<'static> {
         version: "HTTP/2",
         user_agent: "curl/8\u{1}",
         referer: "",
+        cmcd: "",
         origin: "a",
         site: "",
         client_name: "",
@@ -243,13 +250,15 @@ mod tests {
             client: Some("2001:db8::1".parse().unwrap()),
             ..sample()
         };
-        for record in [&first, &second, &third] {
+        let fourth = Record { cmcd: "bl=1,sid=\"a\"", ..sample() };
+        for record in [&first, &second, &third, &fourth] {
             record.encode(&mut bytes);
         }
         let mut input = &bytes[..];
         assert_eq!(decode(&mut input), Some(first));
         assert_eq!(decode(&mut input), Some(second));
         assert_eq!(decode(&mut input), Some(third));
+        assert_eq!(decode(&mut input), Some(fourth));
         assert_eq!(decode(&mut input), None);
     }
 

@@ -8,7 +8,7 @@ use freshet_base::clock::UnixMillis;
 use freshet_config::storage::Storage;
 use freshet_http::freshness::{Freshness, LifetimeSource};
 use freshet_http::reason::Reason;
-use freshet_media::Class;
+use freshet_media::{Class, Kind};
 use std::time::Duration;
 
 /// The shortest time in which an MPD is asked for again, whatever it says.
@@ -30,7 +30,8 @@ pub(crate) struct Advice {
     /// How long it is of use after that.
     keep: Duration,
     is_memory_only: bool,
-    is_manifest: bool,
+    /// What it is; `None` where that is not known, of an error.
+    kind: Option<Kind>,
 }
 
 impl Advice {
@@ -38,14 +39,14 @@ impl Advice {
     pub(crate) fn of(belongs: Belongs, target: &str, status: u16, now: UnixMillis) -> Option<Self> {
         let is_late = matches!(status, 404 | 410);
         match belongs {
-            Belongs::Manifest(about) | Belongs::Named(about, _) | Belongs::Beside(about)
+            Belongs::Manifest(about) | Belongs::Named(about, ..) | Belongs::Beside(about)
                 if is_late =>
             {
                 Self::late(about)
             }
             Belongs::Manifest(about) if status == 200 => Self::manifest(about, target),
-            Belongs::Named(about, until) if matches!(status, 200 | 206) => {
-                Some(Self::named(about, until, now))
+            Belongs::Named(about, kind, until) if matches!(status, 200 | 206) => {
+                Some(Self::named(about, kind, until, now))
             }
             _ => None,
         }
@@ -75,12 +76,12 @@ impl Advice {
             error_max: about.window,
             keep: about.window,
             is_memory_only: true,
-            is_manifest: true,
+            kind: Some(Kind::Playlist),
         })
     }
 
     /// A segment, a part, or what starts a decoder.
-    fn named(about: About, until: UnixMillis, now: UnixMillis) -> Self {
+    fn named(about: About, kind: Kind, until: UnixMillis, now: UnixMillis) -> Self {
         let reason = about.reason(until, now);
         Self {
             class: about.class,
@@ -90,7 +91,7 @@ impl Advice {
             error_max: about.target,
             keep: Duration::ZERO,
             is_memory_only: reason == Reason::MediaLive,
-            is_manifest: false,
+            kind: Some(kind),
         }
     }
 
@@ -106,7 +107,7 @@ impl Advice {
             error_max: Duration::ZERO,
             keep: Duration::ZERO,
             is_memory_only: true,
-            is_manifest: false,
+            kind: None,
         })
     }
 
@@ -115,7 +116,7 @@ impl Advice {
     pub(crate) fn apply(&self, answer: &mut Answer, overrides: bool, now: UnixMillis) {
         answer.media = Some(*self);
         if self.reason != Reason::MediaLate {
-            self.allow(answer, overrides && self.is_manifest, now);
+            self.allow(answer, overrides && self.kind == Some(Kind::Playlist), now);
         }
         self.shorten(&mut answer.freshness, now);
         self.place(&mut answer.storage, &mut answer.keep);
@@ -156,6 +157,7 @@ impl Advice {
     /// The same for a policy, which may lengthen it again.
     pub(crate) fn shorten_knobs(&self, knobs: &mut freshet_vcl::Answer) {
         knobs.media_class = Some(self.class.name());
+        knobs.media_kind = self.kind.map(Kind::name);
         knobs.ttl = knobs.ttl.min(self.lifetime_max.as_secs_f64());
         knobs.grace = knobs.grace.min(self.stale_max.as_secs_f64());
         knobs.keep = knobs.keep.min(self.keep.as_secs_f64());

@@ -1,6 +1,6 @@
 //! The channels that are known, and what belongs to them.
 
-use super::directives::{Directives, Reload};
+use super::directives::{Directives, Known, Reload};
 use super::limits::{
     BYTES_MAX, CHANNEL_BYTES, CHANNELS_MAX, FOLDERS_MAX, INIT_LIFETIME, NAME_BYTES, NAMES_MAX,
     SEGMENTS_AHEAD_MAX, TARGETS_OF_EDGE, TARGETS_OF_PARTS, TARGETS_OF_WAIT,
@@ -12,7 +12,7 @@ use freshet_media::{Class, Edge, Kind, Manifest, mpd};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// What goes on, by its playlists and manifests.
@@ -50,7 +50,7 @@ struct Channel {
 
 /// A version that is stored.
 struct Newest {
-    key: Arc<Key>,
+    known: Known,
     edge: Edge,
     last_parts: u32,
     read: UnixMillis,
@@ -75,6 +75,7 @@ pub(crate) struct About {
 struct Named {
     channel: u128,
     class: Class,
+    kind: Kind,
     until: UnixMillis,
 }
 
@@ -83,8 +84,8 @@ struct Named {
 pub(crate) enum Belongs {
     /// It is its playlist or manifest.
     Manifest(About),
-    /// It is named there, and of use until then.
-    Named(About, UnixMillis),
+    /// It is named there as this, and of use until then.
+    Named(About, Kind, UnixMillis),
     /// It is beside something of it.
     Beside(About),
 }
@@ -99,7 +100,7 @@ pub(crate) struct Version<'a> {
     pub(crate) names: Vec<Key>,
     pub(crate) templates: Vec<Key>,
     /// Where it is stored, and whether it leaves out what players know.
-    pub(crate) stored: Option<(Arc<Key>, bool)>,
+    pub(crate) stored: Option<(Known, bool)>,
     pub(crate) now: UnixMillis,
 }
 
@@ -151,7 +152,7 @@ impl Channels {
             Belongs::Manifest(about) => {
                 (about, Reason::MediaLive, "this is its manifest".to_owned())
             }
-            Belongs::Named(about, until) => {
+            Belongs::Named(about, _, until) => {
                 let left = Duration::from_millis(until.0.saturating_sub(now.0));
                 (about, about.reason(until, now), format!("this is of use for {}", seconds(left)))
             }
@@ -222,7 +223,8 @@ impl Table {
                 Kind::Part | Kind::Hint => manifest.target * TARGETS_OF_PARTS,
                 Kind::Init => INIT_LIFETIME.max(manifest.window),
             };
-            let new = Named { channel: id, class: version.class, until: now.plus(span) };
+            let (class, kind) = (version.class, name.kind);
+            let new = Named { channel: id, class, kind, until: now.plus(span) };
             let hash = key.hash();
             match self.named.get_mut(&hash) {
                 // What it is named for stays: the window moved as time did.
@@ -252,7 +254,7 @@ impl Table {
             && let Some(channel) = self.by_key.get(&named.channel)
         {
             let about = About { class: named.class, ..channel.about };
-            return Some(Belongs::Named(about, named.until));
+            return Some(Belongs::Named(about, named.kind, named.until));
         }
         let text = std::str::from_utf8(key.text()).ok()?;
         let mut beside = None;
@@ -265,7 +267,7 @@ impl Table {
                 if channel.templates.iter().any(|template| mpd::matches(template, text)) {
                     let about = channel.about;
                     let span = about.window + about.target * 2;
-                    return Some(Belongs::Named(about, now.plus(span)));
+                    return Some(Belongs::Named(about, Kind::Segment, now.plus(span)));
                 }
                 beside.get_or_insert(channel.about);
             }
@@ -282,13 +284,14 @@ impl Table {
         let newest = channel.newest[usize::from(asked.skips)].as_ref().filter(is_new);
         if let Some(newest) = newest.filter(|newest| asked.are_met(newest.edge, newest.last_parts))
         {
-            return Reload::Has(Arc::clone(&newest.key));
+            return Reload::Has(newest.known.clone());
         }
-        let known = channel.newest.iter().flatten().filter(is_new).map(|newest| newest.edge).max();
-        let is_far = known.is_some_and(|edge| {
-            sequence > edge.sequence.saturating_add(SEGMENTS_AHEAD_MAX) && channel.can_block
+        let known = channel.newest.iter().flatten().filter(is_new);
+        let far = known.max_by_key(|newest| newest.edge).filter(|newest| {
+            let most = newest.edge.sequence.saturating_add(SEGMENTS_AHEAD_MAX);
+            sequence > most && channel.can_block
         });
-        if is_far { Reload::TooFar } else { Reload::Unknown }
+        far.map_or(Reload::Unknown, |newest| Reload::TooFar(newest.known.clone()))
     }
 
     /// Takes a channel out, with its names left.
@@ -346,16 +349,16 @@ impl Channel {
     /// Takes over how far a version has come, unless one that is further was just read: what two
     /// packagers say in turn does not go back and forth.
     fn newer(&mut self, version: &Version<'_>) {
-        let (Some(edge), Some((key, skips))) = (version.manifest.edge, &version.stored) else {
+        let (Some(edge), Some((known, skips))) = (version.manifest.edge, &version.stored) else {
             return;
         };
         let place = &mut self.newest[usize::from(*skips)];
-        let is_older = place.as_ref().is_some_and(|known| {
-            edge < known.edge && version.now.since(known.read) <= self.about.target
+        let is_older = place.as_ref().is_some_and(|newest| {
+            edge < newest.edge && version.now.since(newest.read) <= self.about.target
         });
         if !is_older {
-            let (key, last_parts) = (Arc::clone(key), version.manifest.last_parts);
-            *place = Some(Newest { key, edge, last_parts, read: version.now });
+            let (known, last_parts) = (known.clone(), version.manifest.last_parts);
+            *place = Some(Newest { known, edge, last_parts, read: version.now });
         }
     }
 }

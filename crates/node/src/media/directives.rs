@@ -1,8 +1,10 @@
 //! Requests for news of a low-latency playlist, which a packager holds back until there is some
 //! (draft-pantos-hls-rfc8216bis §6.2.5).
 
+use freshet_cache::Key;
 use freshet_media::{Edge, has};
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// What a request for a playlist says in its query.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -20,10 +22,18 @@ pub(crate) struct Directives {
 pub(crate) enum Reload {
     /// Nothing.
     Unknown,
-    /// What is stored under this key has what is asked for.
-    Has(std::sync::Arc<freshet_cache::Key>),
-    /// What is asked for is too far away to be waited for.
-    TooFar,
+    /// This version has what is asked for.
+    Has(Known),
+    /// What is asked for is too far away from this version to be waited for.
+    TooFar(Known),
+}
+
+/// A version that is stored.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Known {
+    pub(crate) key: Arc<Key>,
+    /// What its client asked for, directives included.
+    pub(crate) target: Arc<str>,
 }
 
 impl Directives {

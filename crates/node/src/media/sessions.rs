@@ -5,8 +5,6 @@
 
 use super::limits::{SESSION_ACTIVE, SESSIONS_MAX};
 use freshet_base::clock::UnixMillis;
-use freshet_http::fields::Fields;
-use freshet_http::unkeyed;
 use freshet_media::cmcd::{self, Cmcd, Stream};
 use std::collections::HashMap;
 use std::fmt;
@@ -50,6 +48,8 @@ pub(crate) struct Said {
     start_up_ms: Option<u32>,
     stream: Option<Stream>,
     pub(crate) is_starved: bool,
+    /// Whether it is about to stand still, does, or waits to begin.
+    pub(crate) is_urgent: bool,
 }
 
 /// What the sessions of one kind of stream come to, of those heard of within a minute.
@@ -73,14 +73,6 @@ pub struct Quality {
     pub body_bytes: u64,
 }
 
-impl Said {
-    /// Whether a request says something: looked at for each.
-    pub(crate) fn is_in(target: &str, fields: &Fields) -> bool {
-        let query = target.split_once('?').map_or("", |(_, query)| query);
-        query.contains("CMCD=") || fields.iter().any(|(name, _)| unkeyed::is_cmcd(name))
-    }
-}
-
 impl Default for Sessions {
     fn default() -> Self {
         Self { shards: Default::default(), secret: RandomState::new() }
@@ -88,34 +80,16 @@ impl Default for Sessions {
 }
 
 impl Sessions {
-    /// What a request says, where it says something.
-    pub(crate) fn said(&self, site: &str, target: &str, fields: &Fields) -> Option<Said> {
-        let mut room = [0; cmcd::BYTES_MAX];
+    /// What a request says with this text.
+    pub(crate) fn said(&self, site: &str, text: &str) -> Said {
         let mut read = Cmcd::default();
-        let mut is_said = false;
-        for (_, value) in fields.iter().filter(|(name, _)| unkeyed::is_cmcd(name)) {
-            if let Ok(text) = std::str::from_utf8(value) {
-                cmcd::read(text, &mut read);
-                is_said = true;
-            }
-        }
-        let query = target.split_once('?').map_or("", |(_, query)| query);
-        if query.contains("CMCD=") {
-            let mut values = query.split('&').filter_map(|one| one.strip_prefix("CMCD="));
-            if let Some(text) = values.next().and_then(|value| cmcd::decoded(value, &mut room)) {
-                cmcd::read(text, &mut read);
-                is_said = true;
-            }
-        }
-        is_said.then(|| self.of(site, &read))
+        cmcd::read(text, &mut read);
+        self.of(site, &read)
     }
 
     /// What a line of a report says; `None` where it names no session.
     pub(crate) fn reported(&self, site: &str, line: &str) -> Option<Said> {
-        let mut read = Cmcd::default();
-        cmcd::read(line, &mut read);
-        read.session?;
-        Some(self.of(site, &read))
+        Some(self.said(site, line)).filter(|said| said.session != 0)
     }
 
     fn of(&self, site: &str, read: &Cmcd<'_>) -> Said {
@@ -128,6 +102,7 @@ impl Sessions {
             start_up_ms: read.start_up_ms,
             stream: read.stream,
             is_starved: read.is_starved,
+            is_urgent: read.is_urgent(),
         }
     }
 
@@ -268,8 +243,9 @@ mod unit {
     fn a_session_is_what_was_said_of_it_last() {
         let sessions = Sessions::default();
         let say = |fields: &[(&str, &str)], target, bytes| {
-            let said = sessions.said("tv", target, &fields.iter().copied().collect());
-            said.is_some_and(|said| sessions.note(&said, bytes, NOW))
+            let mut room = [0; cmcd::BYTES_MAX];
+            let text = cmcd::said(target, &fields.iter().copied().collect(), &mut room);
+            text.is_some_and(|text| sessions.note(&sessions.said("tv", text), bytes, NOW))
         };
         assert!(say(&[], "/a?CMCD=br%3D3000%2Cbl%3D4000%2Csid%3D%22a%22%2Cst%3Dl", 1000));
         assert!(!say(&[("CMCD-Request", "bl=2000"), ("CMCD-Session", "sid=\"a\"")], "/b", 500));

@@ -55,7 +55,7 @@ fn note_read(channels: &Channels, target: &str, manifest: &Manifest, text: &str,
         return channels.end(&id);
     };
     let skips = Directives::of(target).skips;
-    let stored = Some((Arc::new(key(target)), skips));
+    let stored = Some((Known { key: Arc::new(key(target)), target: target.into() }, skips));
     channels.note(&Version { id: &id, manifest, class, names, templates, stored, now });
 }
 
@@ -234,7 +234,8 @@ fn a_reload_is_answered_by_what_is_further() {
     let id = key("/c/v.m3u8");
     let asked = |sequence, part, skips| Directives { sequence: Some(sequence), part, skips };
     let reload = |directives, now| channels.reload(&id, directives, now);
-    let newest = Reload::Has(Arc::new(key(first)));
+    let known = Known { key: Arc::new(key(first)), target: first.into() };
+    let (newest, too_far) = (Reload::Has(known.clone()), Reload::TooFar(known));
     assert_eq!(reload(asked(15, Some(0), false), NOW), newest);
     assert_eq!(reload(asked(14, None, false), NOW), newest);
     assert_eq!(reload(asked(14, Some(9), false), NOW), newest);
@@ -246,8 +247,8 @@ fn a_reload_is_answered_by_what_is_further() {
     ] {
         assert_eq!(reload(unknown, NOW), Reload::Unknown, "{unknown:?}");
     }
-    assert_eq!(reload(asked(18, None, false), NOW), Reload::TooFar);
-    assert_eq!(reload(asked(u64::MAX, Some(u32::MAX), true), NOW), Reload::TooFar);
+    assert_eq!(reload(asked(18, None, false), NOW), too_far);
+    assert_eq!(reload(asked(u64::MAX, Some(u32::MAX), true), NOW), too_far);
     // Nothing is said by what is older than a target.
     assert_eq!(reload(asked(15, Some(0), false), after(2001)), Reload::Unknown);
     assert_eq!(reload(asked(18, None, false), after(2001)), Reload::Unknown);

@@ -34,6 +34,10 @@ pub trait Policy: Send + Sync {
     fn recv(&self, task: &mut ClientTask) -> Recv;
     /// What the request's cache key is made of. Always asked, also before pass and purge.
     fn hash<'a>(&self, task: &mut ClientTask, key: KeyBuilder<'a>) -> KeyBuilder<'a>;
+    /// The same after the request was changed behind [`recv`](Self::recv).
+    fn hash_again<'a>(&self, task: &mut ClientTask, key: KeyBuilder<'a>) -> KeyBuilder<'a> {
+        self.hash(task, key)
+    }
     /// An object was found and may be served.
     fn hit(&self, task: &mut ClientTask, object: &Object) -> Hit;
     /// Nothing was found: it is about to be fetched.

@@ -17,6 +17,7 @@ mod challenge;
 mod collect;
 mod deliver;
 mod lookup;
+mod next;
 mod pass;
 mod purge;
 mod reload;
@@ -31,7 +32,7 @@ pub(crate) use tier::is_peer;
 
 use crate::body::{ClientBodyError, RequestBody};
 use crate::exchange::{Interim, Reply, Request};
-use crate::fetch::{Fetched, SentPart};
+use crate::fetch::{self, Fetched, SentPart};
 use crate::media;
 use crate::policy::{ClientTask, Recv, Shaping};
 use crate::sites::SiteRef;
@@ -74,6 +75,7 @@ pub(crate) async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
     let Some(site) = site else {
         return Reply::Response(Box::new(synth::misdirected(worker, &request)));
     };
+    let next = next::of(&site, &request);
     let admission = admit::admit(worker, &site, &mut request).await;
     // A policy never waits, so what it may look at is there before it is asked.
     let (mut body, mut first) = (request.body, State::Recv);
@@ -159,11 +161,17 @@ pub(crate) async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
             State::Synth(status, reason) => machine.synth(status, reason),
             State::Restart(said) => machine.restart(said),
             State::Done(mut reply) => {
+                let mut is_sent = false;
                 if let Reply::Response(response) = &mut reply {
                     admission.tell(&mut response.head.fields);
+                    is_sent = matches!(response.head.status, 200 | 206);
                 }
                 let facts = reply.facts_mut();
                 facts.under_way = admission.held;
+                if let Some(next) = next.filter(|_| is_sent) {
+                    let ClientTask { site, client, id, .. } = &machine.task;
+                    fetch::fetch_next(worker, site, client, next, *id);
+                }
                 facts.site = Some(machine.task.site);
                 if let Some(durability) = machine.task.durability.take() {
                     durability.reached().await;

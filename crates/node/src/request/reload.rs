@@ -2,9 +2,10 @@
 
 use super::lookup::Asked;
 use super::{Found, Machine, State};
-use crate::media::{Directives, Reload, key_of, without_directives};
+use crate::media::{Directives, Known, Reload, key_of, without_directives};
 use freshet_cache::{Lookup, Object};
 use freshet_http::reason::Reason;
+use std::sync::Arc;
 
 impl Machine<'_> {
     /// What follows for a request for news of a playlist without asking its origin: a newer version
@@ -14,25 +15,23 @@ impl Machine<'_> {
         let site = &self.task.site;
         let target = &self.task.request.target;
         let asked = Directives::of(target);
-        // A policy that makes its own keys says itself what is the same.
-        if asked.sequence.is_none() || !site.settings.media.read {
-            return None;
-        }
-        if site.semantics.forwards_as_it_is || self.task.hash_always_miss {
+        let reads = site.settings.media.read && !self.task.hash_always_miss;
+        if asked.sequence.is_none() || !reads {
             return None;
         }
         let shared = &self.worker.shared;
         let authority = &self.task.request.authority;
         let id = key_of(site, shared.cache.secret(), authority, &without_directives(target));
         let newest = match shared.channels.reload(&id, asked, self.task.now) {
-            Reload::Unknown => return None,
-            Reload::TooFar => {
+            Reload::Has(newest) if self.would_be(&newest) => newest.key,
+            Reload::TooFar(newest) if self.would_be(&newest) => {
                 self.worker.stats.media_reloads_refused.increment();
                 self.task.reason = Reason::MediaAhead;
                 return Some(State::Synth(400, None));
             }
-            Reload::Has(newest) => newest,
+            _ => return None,
         };
+        let shared = &self.worker.shared;
         let usable = Asked::new(&self.task, shared.cache.fenced_below(), false);
         let classify = &mut |object: &Object| usable.classify(object);
         let lookup = shared.cache.lookup(&newest, &self.task.request, self.task.now, classify);
@@ -52,5 +51,19 @@ impl Machine<'_> {
             sent: None,
             _hold: None,
         })))
+    }
+
+    /// Whether this request, with the directives of a version's, would be for that version. A policy
+    /// that makes its own keys knows more of a request than its target, and is asked.
+    fn would_be(&mut self, newest: &Known) -> bool {
+        let site = self.task.site.clone();
+        if !site.semantics.forwards_as_it_is {
+            return true;
+        }
+        let builder = site.name.key(self.worker.shared.cache.secret());
+        let own = std::mem::replace(&mut self.task.request.target, newest.target.to_string());
+        let key = Arc::clone(&site.policy).hash_again(&mut self.task, builder).build();
+        self.task.request.target = own;
+        key == *newest.key
     }
 }

@@ -6,21 +6,21 @@ use crate::client::Client;
 use crate::exchange::Facts;
 use crate::log::Record;
 use crate::media::Said;
-use crate::site::Site;
 use crate::transcript::{Message, Tag, Transcript};
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::{RequestHead, ResponseHead, Version};
+use freshet_media::cmcd;
 use freshet_net::tls::client_auth::ClientCertificate;
 use std::rc::Rc;
 use std::time::Instant;
 
 /// Facts of one request, gathered while it is served.
 pub(super) struct Sent {
-    /// Method, authority, target, user agent and referer, one after another: the head itself goes to
-    /// the machine, which may change it.
+    /// Method, authority, target, user agent, referer and what a player says of itself, one after
+    /// another: the head itself goes to the machine, which may change it.
     text: String,
-    ends: [usize; 5],
+    ends: [usize; 6],
     client: Option<std::net::IpAddr>,
     /// The certificate the client showed.
     shown: Option<Rc<Shown>>,
@@ -83,9 +83,12 @@ impl Sent {
         }
         let user_agent = head.fields.get_str("user-agent").unwrap_or("");
         let referer = head.fields.get_str("referer").unwrap_or("");
-        let parts = [head.method.as_str(), &head.authority, &head.target, user_agent, referer];
+        let mut room = None;
+        let player = player(worker, head, &mut room);
+        let (method, says) = (head.method.as_str(), player.map_or("", |(_, text)| text));
+        let parts = [method, &head.authority, &head.target, user_agent, referer, says];
         let mut text = String::with_capacity(parts.iter().map(|part| part.len()).sum());
-        let mut ends = [0; 5];
+        let mut ends = [0; 6];
         for (end, part) in ends.iter_mut().zip(parts) {
             text.push_str(part);
             *end = text.len();
@@ -106,9 +109,14 @@ impl Sent {
             first_byte_us: 0,
             head_bytes: 0,
             body_bytes: 0,
-            said: said(worker, head),
+            said: player.map(|(said, _)| said),
             piped: None,
         }
+    }
+
+    /// Whether it is better sent before others of its connection, by what its player says.
+    pub(super) fn is_urgent(&self) -> bool {
+        self.said.is_some_and(|said| said.is_urgent)
     }
 
     /// The head is about to be sent.
@@ -215,6 +223,7 @@ impl Sent {
             version: self.version.as_str(),
             user_agent: part(3),
             referer: part(4),
+            cmcd: part(5),
             origin: facts.origin.as_deref().unwrap_or(""),
             site: facts.site.as_ref().map_or("", |site| site.name.as_str()),
             client_name: proved(ClientCertificate::name),
@@ -230,16 +239,17 @@ fn micros(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
-/// What a player says of itself with a request, where its site looks at that.
-fn said(worker: &Worker, head: &RequestHead) -> Option<Said> {
-    if !Said::is_in(&head.target, &head.fields) {
+/// What a player says of itself with a request, and how, where its site looks at that.
+fn player<'a>(
+    worker: &Worker,
+    head: &RequestHead,
+    room: &'a mut Option<[u8; cmcd::BYTES_MAX]>,
+) -> Option<(Said, &'a str)> {
+    if !cmcd::is_said(&head.target, &head.fields) {
         return None;
     }
     let snapshot = worker.snapshot();
-    let said = |site: &Site| {
-        let reads = site.settings.media.read;
-        let sessions = &worker.shared.sessions;
-        reads.then(|| sessions.said(site.name.as_str(), &head.target, &head.fields)).flatten()
-    };
-    snapshot.sites.of(&head.authority).and_then(|site| said(site))
+    let site = snapshot.sites.of(&head.authority).filter(|site| site.settings.media.read)?;
+    let text = cmcd::said(&head.target, &head.fields, room.insert([0; cmcd::BYTES_MAX]))?;
+    Some((worker.shared.sessions.said(site.name.as_str(), text), text))
 }

@@ -446,6 +446,20 @@ fn a_response_says_how_urgent_it_is() {
 }
 
 #[test]
+fn a_player_that_is_about_to_stand_still_goes_first() {
+    run(async {
+        let (_origin, node) = cached().await;
+        let mut client = Frames::connect(&node, WINDOW_LARGE).await;
+        client.fill_window(1).await;
+        client.get_waiting(3, "/a?CMCD=bl%3D9000%2Csid%3D%22x%22", "u=3").await;
+        client.get_waiting(5, "/b?CMCD=bl%3D400%2Csid%3D%22x%22", "u=3").await;
+        client.get_waiting(7, "/a", "u=1").await;
+        client.widen(0, 300_000).await;
+        assert_eq!(client.order(300_000).await, [(7, 100_000), (5, 100_000), (3, 100_000)]);
+    });
+}
+
+#[test]
 fn an_urgent_response_that_cannot_be_sent_stops_nobody() {
     run(async {
         let mut origin = Origin::scripted();

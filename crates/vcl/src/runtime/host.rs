@@ -4,6 +4,7 @@ use super::view::Answer;
 use crate::program::StorageFact as Fact;
 use crate::types::{Action, State};
 use crate::variables::Message;
+use freshet_http::message::RequestHead;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -173,6 +174,13 @@ pub trait Host {
     /// A line for the system's log.
     fn syslog(&mut self, priority: i64, text: &[u8]) {
         let _ = (priority, text);
+    }
+
+    /// Writes what the player that sent a request says of itself by a key of CTA-5004; whether it
+    /// says anything.
+    fn player_says(&mut self, request: &RequestHead, key: &str, out: &mut Vec<u8>) -> bool {
+        let _ = (request, key, out);
+        false
     }
 
     /// `server.hostname`

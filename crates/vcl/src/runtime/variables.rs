@@ -87,6 +87,17 @@ impl Run<'_> {
         }
     }
 
+    /// What the client's player says of itself; nothing where it does not.
+    pub(crate) fn player_says(&mut self, key: &str) -> Result<Value> {
+        let mut said = Vec::new();
+        let head = self.view.req.as_deref();
+        let host = &mut *self.host;
+        if !head.is_some_and(|head| host.player_says(head, key, &mut said)) {
+            return Ok(Value::None);
+        }
+        self.stored(&said)
+    }
+
     pub(crate) fn req_transport(&mut self) -> Result<Value> {
         let version = self.view.req.as_deref().map(|head| head.version);
         self.stored(match version {
@@ -207,10 +218,13 @@ impl Run<'_> {
         self.stored(name.as_bytes())
     }
 
-    pub(crate) fn beresp_media_class(&mut self) -> Result<Value> {
-        let class = self.view.answer.as_ref().and_then(|answer| answer.media_class);
-        match class {
-            Some(class) => self.stored(class.as_bytes()),
+    /// A word about the presentation an answer belongs to; nothing where it belongs to none.
+    pub(crate) fn beresp_media(
+        &mut self,
+        word: fn(&Answer) -> Option<&'static str>,
+    ) -> Result<Value> {
+        match self.view.answer.as_deref().and_then(word) {
+            Some(word) => self.stored(word.as_bytes()),
             None => Ok(Value::None),
         }
     }

@@ -222,6 +222,9 @@ pub struct Answer {
     pub was_304: bool,
     /// `beresp.media_class`: `live`, `dvr`, or nothing where no manifest names it.
     pub media_class: Option<&'static str>,
+    /// `beresp.media_kind`: `manifest`, `segment`, `part`, `init`, or nothing where no manifest names
+    /// it.
+    pub media_kind: Option<&'static str>,
     /// `beresp.backend`
     pub backend: BackendRef,
     /// Where the answer came from.

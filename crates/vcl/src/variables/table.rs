@@ -168,6 +168,54 @@ variables! {
     ReqTransport "req.transport" String Any {
         get C = |run| run.req_transport();
     }
+    ReqCmcdBl "req.cmcd.bl" String Any {
+        get C = |run| run.player_says("bl");
+    }
+    ReqCmcdBr "req.cmcd.br" String Any {
+        get C = |run| run.player_says("br");
+    }
+    ReqCmcdBs "req.cmcd.bs" String Any {
+        get C = |run| run.player_says("bs");
+    }
+    ReqCmcdCid "req.cmcd.cid" String Any {
+        get C = |run| run.player_says("cid");
+    }
+    ReqCmcdDl "req.cmcd.dl" String Any {
+        get C = |run| run.player_says("dl");
+    }
+    ReqCmcdLtc "req.cmcd.ltc" String Any {
+        get C = |run| run.player_says("ltc");
+    }
+    ReqCmcdMsd "req.cmcd.msd" String Any {
+        get C = |run| run.player_says("msd");
+    }
+    ReqCmcdMtp "req.cmcd.mtp" String Any {
+        get C = |run| run.player_says("mtp");
+    }
+    ReqCmcdNor "req.cmcd.nor" String Any {
+        get C = |run| run.player_says("nor");
+    }
+    ReqCmcdNrr "req.cmcd.nrr" String Any {
+        get C = |run| run.player_says("nrr");
+    }
+    ReqCmcdOt "req.cmcd.ot" String Any {
+        get C = |run| run.player_says("ot");
+    }
+    ReqCmcdSf "req.cmcd.sf" String Any {
+        get C = |run| run.player_says("sf");
+    }
+    ReqCmcdSid "req.cmcd.sid" String Any {
+        get C = |run| run.player_says("sid");
+    }
+    ReqCmcdSt "req.cmcd.st" String Any {
+        get C = |run| run.player_says("st");
+    }
+    ReqCmcdSu "req.cmcd.su" String Any {
+        get C = |run| run.player_says("su");
+    }
+    ReqCmcdTb "req.cmcd.tb" String Any {
+        get C = |run| run.player_says("tb");
+    }
     ReqBackendHint "req.backend_hint" Backend Any {
         get C = |run| Ok(Value::Backend(run.backend_hint()));
         set C, C = to!(client.backend_hint = Backend(backend) => Some(backend));
@@ -341,7 +389,10 @@ variables! {
         get R = of!(answer => Bool(answer.was_304));
     }
     BerespMediaClass "beresp.media_class" String Any {
-        get R = |run| run.beresp_media_class();
+        get R = |run| run.beresp_media(|answer| answer.media_class);
+    }
+    BerespMediaKind "beresp.media_kind" String Any {
+        get R = |run| run.beresp_media(|answer| answer.media_kind);
     }
     BerespBackend "beresp.backend" Backend Any {
         get R = of!(answer => Backend(answer.backend));

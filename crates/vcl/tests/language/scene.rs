@@ -66,6 +66,11 @@ impl Host for Node {
         });
     }
 
+    fn player_says(&mut self, request: &RequestHead, key: &str, out: &mut Vec<u8>) -> bool {
+        out.extend_from_slice(format!("{key} of {}", request.target).as_bytes());
+        key == "bl"
+    }
+
     fn hostname(&self) -> &str {
         "edge.example"
     }

@@ -378,6 +378,19 @@ pub(super) fn hash<'a>(
     with_state(policy, task, |state, _| build_key(key, &state.parts))
 }
 
+/// What the request hashes as it is now; the key it goes by stays.
+pub(super) fn hash_again<'a>(
+    policy: &VclPolicy,
+    task: &mut ClientTask,
+    key: KeyBuilder<'a>,
+) -> KeyBuilder<'a> {
+    with_state(policy, task, |state, task| {
+        state.task.clear_hash();
+        let _ = state.run(policy, State::Hash, task, With::default());
+        build_key(key, state.task.hash_parts())
+    })
+}
+
 pub(super) fn hit(policy: &VclPolicy, task: &mut ClientTask, object: &Object) -> Hit {
     with_state(policy, task, |state, task| {
         let head = object.head();

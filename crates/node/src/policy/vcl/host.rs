@@ -7,11 +7,13 @@ use crate::shares::Loan;
 use crate::transcript::{Tag, Transcript};
 use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
-use freshet_http::message::reason_phrase;
+use freshet_http::message::{RequestHead, reason_phrase};
+use freshet_media::cmcd::{self, Cmcd};
 use freshet_origin::health::Health;
 use freshet_vcl::{ConnectionFacts, Control, Event, Host, Message, Purge, StorageQuestion};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes of one file a policy may read.
@@ -159,6 +161,19 @@ impl Host for NodeHost<'_> {
             5 | 6 => tracing::info!(target: "vcl", "{text}"),
             _ => tracing::debug!(target: "vcl", "{text}"),
         }
+    }
+
+    fn player_says(&mut self, request: &RequestHead, key: &str, out: &mut Vec<u8>) -> bool {
+        if !cmcd::is_said(&request.target, &request.fields) {
+            return false;
+        }
+        let (mut room, mut read) = ([0; cmcd::BYTES_MAX], Cmcd::default());
+        if let Some(text) = cmcd::said(&request.target, &request.fields, &mut room) {
+            cmcd::read(text, &mut read);
+        }
+        let value = read.value(key);
+        // Writing to a Vec cannot fail.
+        value.is_some_and(|value| write!(out, "{value}").is_ok())
     }
 
     fn hostname(&self) -> &str {

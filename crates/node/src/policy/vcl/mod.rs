@@ -158,6 +158,10 @@ impl Policy for VclPolicy {
         client::hash(self, task, key)
     }
 
+    fn hash_again<'a>(&self, task: &mut ClientTask, key: KeyBuilder<'a>) -> KeyBuilder<'a> {
+        client::hash_again(self, task, key)
+    }
+
     fn hit(&self, task: &mut ClientTask, object: &Object) -> Hit {
         client::hit(self, task, object)
     }

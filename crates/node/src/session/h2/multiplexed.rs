@@ -28,6 +28,10 @@ impl Multiplexed for Connection {
         Self::respond(self, narrow(stream), head, length, ends)
     }
 
+    fn hasten(&mut self, stream: u64) {
+        Self::hasten(self, narrow(stream));
+    }
+
     fn has_control_room(&self) -> bool {
         Self::has_control_room(self)
     }

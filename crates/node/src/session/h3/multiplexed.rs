@@ -43,6 +43,10 @@ impl Multiplexed for Connection<Piece> {
         Self::respond(self, stream, head, length, ends)
     }
 
+    fn hasten(&mut self, stream: u64) {
+        Self::hasten(self, stream);
+    }
+
     fn has_control_room(&self) -> bool {
         Self::has_control_room(self)
     }

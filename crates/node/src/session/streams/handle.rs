@@ -41,6 +41,11 @@ impl<C: Multiplexed> StreamHandle<C> {
         BodyHandle::new(&self.state, self.number)
     }
 
+    /// It goes before others of its connection that are as urgent.
+    pub(in crate::session) fn hasten(&self) {
+        self.state.borrow_mut().connection.hasten(self.number);
+    }
+
     /// Sends a head; see [`Multiplexed::respond`].
     pub(in crate::session) fn respond(
         &self,

@@ -40,6 +40,9 @@ pub(super) trait Multiplexed: 'static {
         ends: bool,
     ) -> Option<usize>;
 
+    /// A stream is a step more urgent than its client asked for (RFC 9218 §4.1).
+    fn hasten(&mut self, stream: u64);
+
     /// Whether the client reads what is said to it, so that another head may be added.
     fn has_control_room(&self) -> bool;
 

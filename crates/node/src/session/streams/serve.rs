@@ -50,6 +50,9 @@ pub(in crate::session) async fn serve<C: Multiplexed>(
     }
     let is_head = head.method == Method::Head;
     let mut sent = Sent::begin(&worker, &head, &client, C::HEAD_FRAME_BYTES + head_bytes);
+    if sent.is_urgent() {
+        stream.hasten();
+    }
     let interim = Interim::default();
     let request = Request {
         id: sent.id,

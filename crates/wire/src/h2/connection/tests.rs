@@ -726,6 +726,28 @@ fn an_urgent_stream_without_window_or_bytes_stops_nobody() {
 }
 
 #[test]
+fn a_hastened_stream_goes_before_those_that_are_as_urgent() {
+    let mut peer = Peer::new(local());
+    peer.get(1, &[]);
+    peer.get(3, &[]);
+    peer.get(5, &[("priority", "u=1")]);
+    peer.get(7, &[]);
+    for stream in [3, 7, 9] {
+        peer.connection.hasten(stream);
+    }
+    for stream in [1, 3, 5] {
+        peer.respond(stream, 100);
+    }
+    // Its origin knows better.
+    let mut head = ResponseHead::new(200);
+    head.fields.append("priority", "u=5");
+    peer.connection.respond(7, &head, None, false);
+    assert!(peer.connection.queue(7, 100));
+    peer.connection.finish(7, None);
+    assert_eq!(peer.order(), [(5, 100), (3, 100), (1, 100), (7, 100)]);
+}
+
+#[test]
 fn incremental_streams_share() {
     let mut peer = Peer::new(local());
     for stream in [1, 3] {

@@ -23,6 +23,15 @@ pub struct DataFrame {
 }
 
 impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
+    /// Makes a stream a step more urgent than its client asked for, as a server may that knows more
+    /// (RFC 9218 §8). What the head of its response says goes before that.
+    pub fn hasten(&mut self, number: u64) {
+        let asked = self.streams.get(&number).map(|stream| stream.priority);
+        if let Some(asked) = asked {
+            self.prioritize(number, asked.hastened());
+        }
+    }
+
     /// Sends the head of a response, with `length` as its `content-length`; `ends` says that no body
     /// follows. An interim response (1xx) may come before it. Returns the bytes of the compressed
     /// fields; `None` when the stream is over.
