@@ -1,5 +1,7 @@
 //! Channels and advice, beside the code.
 
+mod day;
+
 use super::*;
 use crate::policy::Answer;
 use freshet_base::clock::UnixMillis;
@@ -42,7 +44,14 @@ fn note(channels: &Channels, target: &str, text: &str, format: Format, now: Unix
     note_read(channels, target, &manifest, text, now);
 }
 
-fn note_read(channels: &Channels, target: &str, manifest: &Manifest, text: &str, now: UnixMillis) {
+/// Takes over what it says; which of its names are new.
+fn note_read(
+    channels: &Channels,
+    target: &str,
+    manifest: &Manifest,
+    text: &str,
+    now: UnixMillis,
+) -> Vec<usize> {
     let id = key(&directives::without(target));
     let resolved = |reference: &str| {
         let (_, target) = target::resolve("tv", target, reference).expect("it is a reference");
@@ -52,11 +61,12 @@ fn note_read(channels: &Channels, target: &str, manifest: &Manifest, text: &str,
     let names = names.map(|name| resolved(manifest.reference(name, text.as_bytes()))).collect();
     let templates = manifest.templates.iter().map(|template| resolved(template)).collect();
     let Some(class) = manifest.class(DVR_AFTER).filter(|class| *class != Class::Vod) else {
-        return channels.end(&id);
+        channels.end(&id);
+        return Vec::new();
     };
     let skips = Directives::of(target).skips;
     let stored = Some((Known { key: Arc::new(key(target)), target: target.into() }, skips));
-    channels.note(&Version { id: &id, manifest, class, names, templates, stored, now });
+    channels.note(&Version { id: &id, manifest, class, names, templates, stored, now })
 }
 
 fn answer(status: u16, seconds: u64) -> Answer {
