@@ -1,8 +1,8 @@
 //! The ground floor of Freshet: what every other crate may use and what uses no other crate.
 //!
 //! It owns time as a value ([`clock`]), sizes and durations as people write them ([`units`]), counters
-//! with one writer each ([`counter`]) and how often a line is logged ([`log_limit`]), and reads files
-//! that people name ([`mod@file`]). It knows nothing of HTTP, sockets or disks.
+//! with one writer each ([`counter`]) and how often a line is logged ([`log_limit`]), reads files that
+//! people name ([`mod@file`]), and finds the name they meant ([`mod@nearest`]). It knows nothing of HTTP, sockets or disks.
 #![forbid(unsafe_code)]
 
 pub mod clock;
@@ -10,4 +10,5 @@ pub mod counter;
 pub mod file;
 pub mod histogram;
 pub mod log_limit;
+pub mod nearest;
 pub mod units;

@@ -99,9 +99,29 @@ fn scale(text: &str, number: f64, factor: u64) -> Result<u64, UnitError> {
     Ok(value.round() as u64)
 }
 
+/// A time for people: the unit that leaves two digits or three.
+pub fn span(span: Duration) -> String {
+    let seconds = span.as_secs();
+    match seconds {
+        0 if span.is_zero() => "0 s".to_owned(),
+        0 => format!("{} ms", span.as_millis()),
+        1..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_short() {
+        let said = [0, 350, 48_000, 3_600_000, 86_400_000, 604_800_000];
+        let said = said.map(|ms| span(Duration::from_millis(ms)));
+        assert_eq!(said, ["0 s", "350 ms", "48 s", "60 min", "24 h", "7 d"]);
+    }
 
     #[test]
     fn sizes_and_durations_read_as_written() {

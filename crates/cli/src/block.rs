@@ -2,12 +2,14 @@
 
 use crate::client::NodeArguments;
 use crate::control::list;
-use crate::text::{COLUMNS, cut, print, span};
+use crate::text::{COLUMNS, cut, print};
 use anyhow::{Result, bail};
 use clap::Args;
+use freshet_base::units::span;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// `freshet block`
 #[derive(Args)]
@@ -82,7 +84,7 @@ fn table(answer: &Value) -> String {
         let line = format!(
             "{:<32}{:>9}  {:<16}{by}",
             cut(text("network").unwrap_or(""), 31),
-            span(block["left_s"].as_u64().unwrap_or(0)),
+            span(Duration::from_secs(block["left_s"].as_u64().unwrap_or(0))),
             cut(text("site").unwrap_or("all"), 15),
         );
         let _ = writeln!(out, "{}", cut(&line, COLUMNS));

@@ -2,13 +2,15 @@
 
 use crate::client::NodeArguments;
 use crate::control::list;
-use crate::text::{COLUMNS, cut, print, span};
+use crate::text::{COLUMNS, cut, print};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use freshet_base::clock::UnixMillis;
+use freshet_base::units::span;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// `freshet certificate`
 #[derive(Args)]
@@ -81,7 +83,7 @@ fn table(answer: &Value, now_s: i64) -> String {
         many += 1;
         let until = |key: &str| match u64::try_from(one[key].as_i64()? - now_s) {
             Err(_) | Ok(0) => Some("now".to_owned()),
-            Ok(ahead_s) => Some(span(ahead_s)),
+            Ok(ahead_s) => Some(span(Duration::from_secs(ahead_s))),
         };
         let name = cut(one["name"].as_str().unwrap_or(""), 43);
         let ends = until("until_s").unwrap_or_else(|| "none yet".to_owned());

@@ -64,16 +64,6 @@ pub(crate) fn wrap(text: &str, indent: usize, out: &mut String) {
     out.push('\n');
 }
 
-/// A time for people: the unit that leaves two digits or three.
-pub(crate) fn span(seconds: u64) -> String {
-    match seconds {
-        0..120 => format!("{seconds} s"),
-        120..7_200 => format!("{} min", seconds / 60),
-        7_200..172_800 => format!("{} h", seconds / 3_600),
-        _ => format!("{} d", seconds / 86_400),
-    }
-}
-
 /// `text`, cut to `width` columns with a sign that it was; control characters made visible, as
 /// what clients send must not reach a terminal as it is.
 pub(crate) fn cut(text: &str, width: usize) -> String {

@@ -4,7 +4,7 @@
 //! may appear any number of times; their keys are written `x[].key`.
 
 pub use super::key::{Key, Keys, Kind, key};
-pub use super::nearest::nearest;
+pub use freshet_base::nearest::nearest;
 
 use super::acme_keys as acme;
 use super::geo;

@@ -22,7 +22,6 @@ pub mod listeners;
 pub mod lower;
 pub mod media;
 pub mod mistake;
-mod nearest;
 pub mod origins;
 pub mod parents;
 pub mod rate_limits;

@@ -23,7 +23,6 @@
 pub mod fit;
 pub mod mistake;
 mod models;
-mod nearest;
 pub mod outcome;
 mod papers;
 pub mod present;

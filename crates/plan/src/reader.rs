@@ -2,10 +2,10 @@
 //! reader's own file or the paper's, in this order.
 
 use crate::mistake::{Mistake, PlanError, render};
-use crate::nearest::nearest;
 use crate::quantity::{Dimension, Quantity, Ratio};
 use crate::sheet::{Entry, Field, Held, Row, Sheet};
 use crate::unit;
+use freshet_base::nearest::nearest;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -3,8 +3,8 @@
 //! `k`, `M`, `G`, `T`, `P` are powers of 1000, `Ki`, `Mi`, `Gi`, `Ti`, `Pi` powers of 1024 (IEC
 //! 80000-13). A month is a twelfth of a year, a year 365 days, as the papers count them.
 
-use crate::nearest::nearest;
 use crate::quantity::{DIMENSIONS, Exponents};
+use freshet_base::nearest::nearest;
 use thiserror::Error;
 
 /// Why a text is not the quantity that was asked for.

@@ -1,7 +1,7 @@
 //! What the log remembers of a URL.
 
-use super::words::span;
 use freshet_base::clock::UnixMillis;
+use freshet_base::units::span;
 use freshet_http::message::RequestHead;
 use freshet_http::reason::Reason;
 use freshet_http::target::key_target;

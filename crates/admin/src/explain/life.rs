@@ -1,7 +1,7 @@
 //! How fresh a stored response is and what said so.
 
-use super::words::span;
 use freshet_base::clock::UnixMillis;
+use freshet_base::units::span;
 use freshet_cache::{Object, StoredHead};
 use freshet_http::freshness::{Freshness, LifetimeSource};
 

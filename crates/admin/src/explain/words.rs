@@ -1,12 +1,11 @@
 //! The sentences of an explanation.
 
 use super::{Fact, Known, cure, life};
-use freshet_base::units::format_bytes;
+use freshet_base::units::{format_bytes, span};
 use freshet_cache::Object;
 use freshet_http::reason::{Group, Reason};
 use freshet_http::target::key_target;
 use freshet_node::policy::Recv;
-use std::time::Duration;
 
 /// The one sentence.
 pub(super) fn verdict(known: &Known<'_>) -> String {
@@ -216,29 +215,9 @@ fn section(reason: Reason) -> String {
     }
 }
 
-/// A time for people: the unit that leaves two digits or three.
-pub(super) fn span(span: Duration) -> String {
-    let seconds = span.as_secs();
-    match seconds {
-        0 if span.is_zero() => "0 s".to_owned(),
-        0 => format!("{} ms", span.as_millis()),
-        1..120 => format!("{seconds} s"),
-        120..7_200 => format!("{} min", seconds / 60),
-        7_200..172_800 => format!("{} h", seconds / 3_600),
-        _ => format!("{} d", seconds / 86_400),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_short() {
-        let said = [0, 350, 48_000, 3_600_000, 86_400_000, 604_800_000];
-        let said = said.map(|ms| span(Duration::from_millis(ms)));
-        assert_eq!(said, ["0 s", "350 ms", "48 s", "60 min", "24 h", "7 d"]);
-    }
 
     #[test]
     fn sentences_fit_the_middle_of_a_line() {

@@ -1,8 +1,8 @@
-//! The word somebody most likely meant.
+//! The name that somebody meant who wrote another.
 
 /// The name among `known` that `word` most likely means, if one is near enough: at most a third of
 /// its letters, and never more than three, are inserted, dropped, replaced or swapped.
-pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (word.chars().count() / 3).clamp(1, 3);
     known
         .map(|name| (distance(word, name), name))
