@@ -4,7 +4,7 @@ use crate::error::GeoError;
 use crate::places::Code;
 use crate::value::Scalar;
 use maxminddb::PathElement::{self, Key};
-use maxminddb::Reader;
+use maxminddb::{LookupResult, Reader, WithinOptions};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -30,6 +30,9 @@ pub struct Location {
     /// Length of the prefix around the address for which the same holds, also where nothing is known.
     pub network_bits: u8,
 }
+
+/// Networks that are looked through for something.
+const NETWORKS_MAX: usize = 10_000;
 
 /// A database, whole in memory.
 #[derive(Debug)]
@@ -79,6 +82,17 @@ impl Database {
         path: &[PathElement<'_>],
     ) -> Option<T> {
         self.reader.lookup(address.to_canonical()).ok()?.decode_path(path).ok()?
+    }
+
+    /// Whether it says of anybody what is at this path: the records of its first networks are looked
+    /// through, at most 10 000 of them.
+    pub fn tells(&self, path: &[&str]) -> bool {
+        let path: Vec<_> = path.iter().map(|part| Key(part)).collect();
+        let has = |found: LookupResult<'_, _>| {
+            found.decode_path::<IgnoredAny>(&path).is_ok_and(|value| value.is_some())
+        };
+        let networks = self.reader.networks(WithinOptions::default());
+        networks.is_ok_and(|networks| networks.take(NETWORKS_MAX).flatten().any(has))
     }
 
     /// Where an address is, with the network around it for which that holds. Damage that shows with
@@ -192,6 +206,15 @@ mod tests {
     }
 
     #[test]
+    fn a_database_tells_what_is_in_some_record_of_it() {
+        let one = Writer::new("Country").with("198.51.100.7/32", &country("EU", "AT"));
+        let database = open(one.bytes()).unwrap();
+        assert!(database.tells(&["country", "iso_code"]) && database.tells(&["continent", "code"]));
+        assert!(!database.tells(&["city", "names"]) && !database.tells(&["country", "names"]));
+        assert!(!open(Writer::new("Empty").bytes()).unwrap().tells(&["country", "iso_code"]));
+    }
+
+    #[test]
     fn a_place_holds_for_a_network() {
         let graz = map([
             ("country", map([("iso_code", "AT".into())])),
@@ -234,11 +257,13 @@ mod tests {
 
     /// Asks all that can be asked.
     fn ask(database: &Database) {
+        let _ = database.tells(&["country", "iso_code"]);
         for address in ["0.0.0.0", "10.1.2.3", "192.0.2.7", "255.255.255.255", "::", "2001:db8::1"]
         {
             for path in ["", "country/iso_code", "text", "list/0/name", "list/1", "large", "long"] {
                 let _ = database.text(ip(address), path);
             }
+            let _ = database.location(ip(address));
         }
     }
 

@@ -30,6 +30,29 @@ pub(crate) fn open(settings: &Settings) -> Result<Arc<Geo>, Vec<Mistake>> {
     if wrong.is_empty() { Ok(Arc::new(geo)) } else { Err(wrong) }
 }
 
+/// What may not be meant: a database that cannot answer what it is named for, as one of autonomous
+/// systems among those of countries, of which nobody would ever see more than that no rule fits.
+pub(crate) fn examine(settings: &Settings, geo: &Geo) -> Vec<Mistake> {
+    let files = &settings.geo;
+    let named: [(_, _, _, &[&str]); 3] = [
+        ("country", &files.country, &geo.country, &["country", "iso_code"]),
+        ("city", &files.city, &geo.city, &["city", "names"]),
+        ("asn", &files.asn, &geo.asn, &["autonomous_system_number"]),
+    ];
+    let examine =
+        |(key, named, file, path): (&str, &Option<GeoFile>, &Option<Arc<File>>, &[&str])| {
+            let (named, database) = (named.as_ref()?, file.as_ref()?.database());
+            if database.tells(path) {
+                return None;
+            }
+            let (file, kind, path) = (named.path.display(), database.kind(), path.join("/"));
+            let message = format!("geo.{key}: {file}, a `{kind}`, has no `{path}` of anybody");
+            let help = format!("give a database that is made for `{key}`");
+            Some(Mistake::warning(named.place, message).help(help))
+        };
+    named.into_iter().filter_map(examine).collect()
+}
+
 /// A database for a policy.
 ///
 /// # Errors

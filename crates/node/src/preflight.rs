@@ -89,7 +89,8 @@ impl Read {
     }
 
     fn with(self, draft: Draft) -> Result<Prepared, Vec<Mistake>> {
-        let Self { certificates, format, found } = self;
+        let Self { certificates, format, mut found } = self;
+        found.extend(crate::geo::examine(&draft.settings, &draft.geo));
         match format.filter(|_| !found.iter().any(Mistake::is_error)) {
             Some(format) => Ok(Prepared { draft, certificates, format, warnings: found }),
             None => Err(found),

@@ -5,6 +5,7 @@
 
 mod certificates;
 mod disks;
+mod geo;
 mod limits;
 mod node;
 mod origins;
@@ -76,6 +77,7 @@ impl Collector for NodeCollector {
         sites::write(&self.0, &mut out)?;
         certificates::write(&self.0, self.1.as_deref(), &mut out)?;
         limits::write(&self.0, &mut out)?;
+        geo::write(&self.0, &mut out)?;
         origins::write(&self.0.snapshot(), &mut out)
     }
 }

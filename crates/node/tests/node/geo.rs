@@ -103,6 +103,26 @@ fn a_file_that_cannot_be_used_is_refused_where_it_is_named() {
 }
 
 #[test]
+fn a_database_of_another_kind_is_warned_of() {
+    let folder = TempDir::new().unwrap();
+    let (country, asn) =
+        (put(&folder, "country", &countries("AT")), put(&folder, "asn", &systems()));
+    let warnings = |country: &Path, asn: &Path| {
+        let text = format!("[[origin]]\nurl = \"http://a\"\n{}", tables(country, asn));
+        let settings = Settings::from_document(&Document::parse(&text).unwrap()).unwrap();
+        let prepared = freshet_node::preflight::Prepared::new(settings, None).unwrap();
+        prepared.warnings.iter().map(|one| one.message.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(warnings(&country, &asn), [""; 0]);
+    let wrong = warnings(&asn, &country);
+    assert!(
+        wrong[0].contains("a `GeoLite2-ASN`, has no `country/iso_code` of anybody"),
+        "{wrong:?}"
+    );
+    assert!(wrong[1].starts_with("geo.asn: ") && wrong.len() == 2, "{wrong:?}");
+}
+
+#[test]
 fn the_access_log_says_where_clients_are() {
     run(async {
         let origin = Origin::serve(|_: &Request| fresh("inside"));
