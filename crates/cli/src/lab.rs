@@ -243,6 +243,12 @@ struct Players {
     /// Always the lowest, for a crowd that is larger than the machine's network.
     #[arg(long, conflicts_with = "highest")]
     lowest: bool,
+    /// How long they stay with a programme, half less to half more, before they take another.
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    stay: Option<Duration>,
+    /// Say how they are doing with each request (CMCD).
+    #[arg(long)]
+    cmcd: bool,
     #[command(flatten)]
     segments: Segments,
 }
@@ -482,10 +488,14 @@ impl Players {
                 (_, true) => Quality::Lowest,
                 _ => Quality::Adaptive,
             },
+            stay: self.stay,
+            says: self.cmcd,
         };
         let segments = self.segments;
         perform(&self.common, Duration::from_secs(60), |mut setup, show| {
-            setup.origin = segments.of(setup.origin);
+            let origin = segments.of(setup.origin);
+            setup.origin =
+                origin::Settings { channels: self.channels, titles: self.titles, ..origin };
             players::run(setup, &options, show)
         })
     }

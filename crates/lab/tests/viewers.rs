@@ -107,6 +107,20 @@ fn viewers_of_low_latency_play_parts_as_they_come() {
     assert!(totals.news > totals.news_again, "{totals:?}");
 }
 
+#[test]
+fn viewers_that_stay_for_a_while_take_one_programme_after_the_other() {
+    let window = Duration::from_secs(60);
+    let origin = Origin::start(origin::Settings { window, ..short_segments() }).unwrap();
+    let audience = Viewing::all(&short_segments(), Some(Kind::Live));
+    let mut settings = Settings::new(Target::clear(origin.address()), audience, 3);
+    (settings.stay, settings.says) = (Some(Duration::from_millis(10)), true);
+    let viewers = Viewers::start(settings).unwrap();
+    let figures = eventually(&viewers, |figures| figures.start_up.count >= 3 * 4);
+    viewers.stop();
+    assert_eq!(figures.errors.total(), 0, "{figures:?}");
+    assert_eq!((figures.connections, origin.totals().refused), (3, 0), "{figures:?}");
+}
+
 /// The body of a response, which ends with its connection.
 fn body(origin: &Origin, path: &str) -> Vec<u8> {
     use std::io::{Read, Write};

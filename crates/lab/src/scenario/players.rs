@@ -37,6 +37,10 @@ pub struct Options {
     pub buffer_segments: u32,
     /// Which quality they choose.
     pub quality: Quality,
+    /// How long they stay with a programme, about; to its end without.
+    pub stay: Option<Duration>,
+    /// Whether they say how they are doing (CMCD).
+    pub says: bool,
 }
 
 /// Runs it.
@@ -200,6 +204,7 @@ fn watch(
     settings.ramp = options.ramp;
     settings.quality = options.quality;
     settings.pace = Pace::RealTime;
+    (settings.stay, settings.says) = (options.stay, options.says);
     settings.buffer_segments = options.buffer_segments;
     settings.threads = bench.setup.threads.min(players);
     settings.seed = bench.setup.seed;

@@ -3,6 +3,7 @@
 use super::Target;
 use super::boxes::Boxes;
 use super::meter::Meter;
+use super::words::Fields;
 use bytes::Bytes;
 use freshet_media::Unreadable;
 use freshet_media::limits::MANIFEST_BYTES_MAX;
@@ -52,11 +53,18 @@ pub(super) struct Client {
     target: Arc<Target>,
     meter: Arc<Meter>,
     connection: Option<SendRequest<Nothing>>,
+    /// What it says of its player with each request.
+    words: Fields,
 }
 
 impl Client {
     pub(super) fn new(target: Arc<Target>, meter: Arc<Meter>) -> Self {
-        Self { target, meter, connection: None }
+        Self { target, meter, connection: None, words: Fields::new() }
+    }
+
+    /// Says this with each request from now on.
+    pub(super) fn say(&mut self, words: Fields) {
+        self.words = words;
     }
 
     /// Host and port as requests name them.
@@ -140,11 +148,13 @@ impl Client {
     }
 
     async fn send(&mut self, path: &str) -> Result<Response<Incoming>, Fault> {
-        let request = Request::get(path)
+        let mut request = Request::get(path)
             .header(header::HOST, &self.target.authority)
-            .header(header::USER_AGENT, "freshet-lab")
-            .body(Nothing)
-            .map_err(|_| Fault::Manifest)?;
+            .header(header::USER_AGENT, "freshet-lab");
+        for (name, value) in &self.words {
+            request = request.header(*name, value);
+        }
+        let request = request.body(Nothing).map_err(|_| Fault::Manifest)?;
         let connection = match &mut self.connection {
             Some(connection) => connection,
             none => none.insert(connect(&self.target, &self.meter).await?),

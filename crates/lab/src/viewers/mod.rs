@@ -14,6 +14,7 @@ mod meter;
 mod player;
 mod source;
 mod uri;
+mod words;
 
 pub use meter::{Errors, Figures, Latency, Times};
 
@@ -142,6 +143,10 @@ pub struct Settings {
     pub pace: Pace,
     /// Segments they keep ahead of the playback.
     pub buffer_segments: u32,
+    /// How long they stay with a programme, from half of this to half as much again; to its end without.
+    pub stay: Option<Duration>,
+    /// Whether they say how they are doing with their requests (CMCD).
+    pub says: bool,
     /// Threads that share them, 1 to 256.
     pub threads: usize,
     /// What their choices follow from; the same seed makes the same choices.
@@ -160,6 +165,8 @@ impl Settings {
             quality: Quality::default(),
             pace: Pace::default(),
             buffer_segments: 3,
+            stay: None,
+            says: false,
             threads: 1,
             seed: 1,
         }

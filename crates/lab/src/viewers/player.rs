@@ -4,7 +4,8 @@ use super::adaptive::Estimate;
 use super::client::{Client, Fault};
 use super::meter::Meter;
 use super::source::{Next, Piece, Source};
-use super::{Pace, Quality, Settings};
+use super::words::{Fields, Words};
+use super::{Format, Pace, Quality, Settings};
 use crate::content::mix;
 use freshet_base::clock::UnixMillis;
 use std::sync::Arc;
@@ -34,9 +35,25 @@ pub(super) async fn watch(settings: Arc<Settings>, viewer: u64, meter: Arc<Meter
             let mut source =
                 Source::open(&mut client, viewing, settings.quality, quality_choice).await?;
             let _watching = Watching::new(&meter);
-            play(&mut client, &mut source, &settings, &meter, opened).await
+            let format = viewing.format;
+            let mut watched = Watched {
+                playback: Playback::default(),
+                settings: &settings,
+                meter: &meter,
+                opened,
+                // From half of it to half as much again.
+                leaves: settings
+                    .stay
+                    .map(|stay| opened + stay / 2 + stay.mul_f64(share_of(choice))),
+                session: choice,
+                format,
+                is_starved: false,
+            };
+            watched.play(&mut client, &mut source).await
         };
-        if let Err(fault) = watched.await {
+        let ended = watched.await;
+        client.say(Vec::new());
+        if let Err(fault) = ended {
             meter.count_fault(fault);
             tracing::debug!(?fault, path = viewing.path, "a viewer gave up a programme");
             sleep(RETRY_PAUSE).await;
@@ -60,50 +77,9 @@ impl Drop for Watching<'_> {
     }
 }
 
-/// Plays to the end of a title, or until a fault.
-async fn play(
-    client: &mut Client,
-    source: &mut Source,
-    settings: &Settings,
-    meter: &Meter,
-    opened: Instant,
-) -> Result<(), Fault> {
-    let mut watched = Watched { playback: Playback::default(), settings, meter, opened };
-    let mut estimate = Estimate::default();
-    loop {
-        match source.next(client).await? {
-            Next::Wait(span) => sleep(span).await,
-            Next::End => {
-                if settings.pace == Pace::RealTime {
-                    sleep(watched.playback.ahead(Instant::now())).await;
-                }
-                return Ok(());
-            }
-            Next::Fetch(piece) => {
-                let asked = Instant::now();
-                let bytes = watched.fetch(client, &piece).await?;
-                let (now, duration) = (Instant::now(), piece.duration);
-                // What comes as it is made says nothing of what the way to it carries.
-                if piece.chunk.is_none() {
-                    estimate.add(bytes, now - asked);
-                }
-                let played_ms = duration.as_millis() as u64;
-                meter.played_ms.add(played_ms);
-                meter.played_bits.add(source.bandwidth().saturating_mul(played_ms) / 1000);
-                if settings.pace == Pace::RealTime {
-                    let buffer = duration.saturating_mul(settings.buffer_segments);
-                    sleep(watched.playback.ahead(now).saturating_sub(buffer)).await;
-                }
-                if settings.quality == Quality::Adaptive {
-                    let ahead = watched.playback.ahead(Instant::now());
-                    let choice = estimate.choose(source.bandwidths(), ahead, duration);
-                    if source.switch(client, choice).await? {
-                        meter.switches.add(1);
-                    }
-                }
-            }
-        }
-    }
+/// A part of one that follows from a choice.
+fn share_of(choice: u64) -> f64 {
+    (mix(choice ^ 2) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 /// A programme that is watched.
@@ -113,13 +89,88 @@ struct Watched<'a> {
     meter: &'a Meter,
     /// When it was first asked for.
     opened: Instant,
+    /// When its viewer has seen enough, where that is not at its end.
+    leaves: Option<Instant>,
+    /// What it is called where it says how it is doing.
+    session: u64,
+    format: Format,
+    /// Whether it stood still since it last said so.
+    is_starved: bool,
 }
 
 impl Watched<'_> {
+    /// Plays to the end of a title, until its viewer leaves, or until a fault.
+    async fn play(&mut self, client: &mut Client, source: &mut Source) -> Result<(), Fault> {
+        let (settings, meter) = (self.settings, self.meter);
+        let mut estimate = Estimate::default();
+        // Who came sees something.
+        while self.playback.runs_dry.is_none()
+            || self.leaves.is_none_or(|leaves| Instant::now() < leaves)
+        {
+            match source.next(client).await? {
+                Next::Wait(span) => sleep(span).await,
+                Next::End => {
+                    if settings.pace == Pace::RealTime {
+                        sleep(self.playback.ahead(Instant::now())).await;
+                    }
+                    return Ok(());
+                }
+                Next::Fetch(piece) => {
+                    let asked = Instant::now();
+                    let bytes = self.fetch(client, source, &piece).await?;
+                    let (now, duration) = (Instant::now(), piece.duration);
+                    // What comes as it is made says nothing of what the way to it carries.
+                    if piece.chunk.is_none() {
+                        estimate.add(bytes, now - asked);
+                    }
+                    let played_ms = duration.as_millis() as u64;
+                    meter.played_ms.add(played_ms);
+                    meter.played_bits.add(source.bandwidth().saturating_mul(played_ms) / 1000);
+                    if settings.pace == Pace::RealTime {
+                        let buffer = duration.saturating_mul(settings.buffer_segments);
+                        sleep(self.playback.ahead(now).saturating_sub(buffer)).await;
+                    }
+                    if settings.quality == Quality::Adaptive {
+                        let ahead = self.playback.ahead(Instant::now());
+                        let choice = estimate.choose(source.bandwidths(), ahead, duration);
+                        if source.switch(client, choice).await? {
+                            meter.switches.add(1);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is said with the request for a piece of a track.
+    fn words(&mut self, source: &Source, piece: &Piece, is_video: bool) -> Fields {
+        let words = Words {
+            session: self.session,
+            format: self.format,
+            is_live: source.is_live(),
+            is_video,
+            bandwidth: source.bandwidth(),
+            buffer: self.playback.ahead(Instant::now()),
+            is_start_up: self.playback.runs_dry.is_none(),
+            is_starved: std::mem::take(&mut self.is_starved),
+            next: piece.next.as_deref().filter(|_| is_video),
+        };
+        words.fields()
+    }
+
     /// Fetches what comes next, and plays it as it comes; how many bytes it had.
-    async fn fetch(&mut self, client: &mut Client, piece: &Piece) -> Result<u64, Fault> {
+    async fn fetch(
+        &mut self,
+        client: &mut Client,
+        source: &Source,
+        piece: &Piece,
+    ) -> Result<u64, Fault> {
         let (mut bytes, mut came) = (0, 0);
         for (track, path) in piece.paths.iter().enumerate() {
+            if self.settings.says {
+                client.say(self.words(source, piece, track == 0));
+            }
             let fetched = client.chunks(path, |chunks| {
                 for _ in 0..chunks {
                     if let (0, Some(chunk)) = (track, piece.chunk) {
@@ -154,6 +205,7 @@ impl Watched<'_> {
         }
         let stalled = self.playback.append(duration, now);
         if !stalled.is_zero() && self.settings.pace == Pace::RealTime {
+            self.is_starved = true;
             meter.late.add(1);
             meter.stalled_ms.add(stalled.as_millis() as u64);
         }

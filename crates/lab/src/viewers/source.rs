@@ -39,6 +39,8 @@ pub(super) struct Piece {
     pub(super) is_newest: bool,
     /// How long each of the chunks of pictures is, where it may be asked for while it is being made.
     pub(super) chunk: Option<Duration>,
+    /// The reference of the pictures that follow, where they are known.
+    pub(super) next: Option<String>,
 }
 
 /// A programme that is open.
@@ -70,6 +72,14 @@ impl Source {
         match self {
             Self::Hls(hls) => &hls.bandwidths,
             Self::Dash(dash) => &dash.bandwidths,
+        }
+    }
+
+    /// Whether it is a channel.
+    pub(super) fn is_live(&self) -> bool {
+        match self {
+            Self::Hls(hls) => hls.tracks.iter().any(|track| !track.playlist.ended),
+            Self::Dash(dash) => dash.live.is_some(),
         }
     }
 
@@ -229,7 +239,8 @@ impl Hls {
             };
             let path = resolve(client, &track.path, &part.media.uri)?;
             let (duration, end) = (part.media.duration, part.media.end);
-            let first = || Piece { paths: Vec::new(), duration, end, is_newest, chunk: None };
+            let first =
+                || Piece { paths: Vec::new(), duration, end, is_newest, chunk: None, next: None };
             piece.get_or_insert_with(first).paths.push(path);
         }
         piece.map(Next::Fetch).ok_or(Fault::Manifest)
@@ -267,7 +278,10 @@ impl Hls {
             track.next += 1;
         }
         let (duration, end) = first.ok_or(Fault::Manifest)?;
-        Ok(Next::Fetch(Piece { paths, duration, end, is_newest: false, chunk: None }))
+        let pictures = self.tracks.first();
+        let next = pictures.and_then(|track| track.playlist.segment(track.next));
+        let next = next.map(|segment| segment.uri.clone());
+        Ok(Next::Fetch(Piece { paths, duration, end, is_newest: false, chunk: None, next }))
     }
 }
 
@@ -391,7 +405,12 @@ impl Dash {
         }
         self.next += 1;
         let is_newest = std::mem::take(&mut self.has_waited) && chunk.is_some();
-        Ok(Next::Fetch(Piece { paths, duration: segment, end, is_newest, chunk }))
+        let is_there = self.count.is_some_and(|count| self.next < count);
+        let pictures = self.chosen.first().filter(|_| is_there);
+        // As it is seen from the one before: they are in one folder.
+        let next = pictures.map(|track| track.media(self.next));
+        let next = next.and_then(|path| path.rsplit('/').next().map(str::to_owned));
+        Ok(Next::Fetch(Piece { paths, duration: segment, end, is_newest, chunk, next }))
     }
 }
 
