@@ -31,7 +31,7 @@ pub(crate) fn print(text: &str) -> Result<()> {
     }
 }
 
-/// Writes a line to standard output as [`print`] does; takes what `println!` takes, which panics
+/// Writes a line to standard output as [`print()`] does; takes what `println!` takes, which panics
 /// where nobody reads any more.
 macro_rules! say {
     ($($line:tt)*) => {
