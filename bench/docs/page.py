@@ -8,6 +8,11 @@ files; one behind "Write `PATH`:" is the file of that name, one behind "Add to `
 import re
 from dataclasses import dataclass
 
+# A node counts and logs a moment after it has answered: what only looks is asked again for so long until it
+# shows that.
+LOOKS = ("freshet log", "freshet stat", "freshet explain")
+LOOK_SECONDS_MAX = 15
+
 FILE = re.compile(r"(Write|Add to) `(/?[^`]+)`:$")
 
 
@@ -18,6 +23,10 @@ class Command:
     text: str
     shown: str | None
     line: int
+
+    def is_look(self):
+        """Whether it changes nothing, and may be asked again."""
+        return self.text.startswith(LOOKS)
 
 
 @dataclass
