@@ -44,6 +44,8 @@ pub struct Request {
     pub interim: Interim,
     /// Where it is an include of a page: which.
     pub nesting: Option<Rc<Nesting>>,
+    /// Whether a player says something of itself with it, where its site looks at that.
+    pub has_player: bool,
     /// What it is charged of the memory, where it came over a connection.
     pub charge: Option<Rc<Charge>>,
 }

@@ -335,6 +335,7 @@ impl Assembly {
             started: Instant::now(),
             interim: Interim::default(),
             nesting: Some(Rc::clone(nesting)),
+            has_player: false,
             charge: None,
         };
         let answer = async move { crate::request::handle(&worker, request).await.into_response() };

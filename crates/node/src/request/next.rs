@@ -12,8 +12,9 @@ pub(super) fn of(site: &SiteRef, request: &Request) -> Option<RequestHead> {
     let (head, media) = (&request.head, &site.settings.media);
     // What lets each request in or not would have to let this one in, too.
     let is_open = site.tokens.is_empty() && site.access.is_empty() && site.rate_limits.is_empty();
+    // What came with an include of a page is the page's.
     let listens = is_open && media.read && media.ahead > 0 && head.method == Method::Get;
-    if !listens || request.nesting.is_some() || !cmcd::is_said(&head.target, &head.fields) {
+    if !request.has_player || !listens {
         return None;
     }
     let (mut room, mut said) = ([0; cmcd::BYTES_MAX], Cmcd::default());

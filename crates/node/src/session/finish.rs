@@ -114,6 +114,11 @@ impl Sent {
         }
     }
 
+    /// Whether its player says something of itself.
+    pub(super) fn has_player(&self) -> bool {
+        self.said.is_some()
+    }
+
     /// Whether it is better sent before others of its connection, by what its player says.
     pub(super) fn is_urgent(&self) -> bool {
         self.said.is_some_and(|said| said.is_urgent)

@@ -186,6 +186,7 @@ impl Session {
             started: Instant::now(),
             interim: interim.clone(),
             nesting: None,
+            has_player: sent.has_player(),
             charge: Some(charge),
         };
         if !keep_alive {

@@ -65,6 +65,7 @@ pub(in crate::session) async fn serve<C: Multiplexed>(
         started: Instant::now(),
         interim: interim.clone(),
         nesting: None,
+        has_player: sent.has_player(),
         charge: Some(charge),
     };
     let Some(response) = answer(&worker, &stream, request, &interim).await else {
