@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             let answer = node.post("/v1/certificates/renew", &json!({"names": names}))?.json()?;
             let count = answer["certificates"].as_u64().unwrap_or(0);
             let count = format!("{count} certificate{}", if count == 1 { "" } else { "s" });
-            print(&format!("{count} ordered; `freshet certificate list` says how it goes\n"))?;
+            say!("{count} ordered; `freshet certificate list` says how it goes")?;
         }
     }
     Ok(ExitCode::SUCCESS)

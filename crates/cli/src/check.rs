@@ -116,7 +116,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     }
     let outcome = Outcome { good: files.iter().all(|file| file.good), files };
     match arguments.format {
-        Output::Json => print(&format!("{}\n", serde_json::to_string_pretty(&outcome)?))?,
+        Output::Json => say!("{}", serde_json::to_string_pretty(&outcome)?)?,
         Output::Text => {
             for file in &outcome.files {
                 file.show(arguments.explain)?;
@@ -137,9 +137,9 @@ impl Checked {
         if !self.good {
             eprintln!("{}: {}", self.file, count("error", "mistake"));
         } else if !warnings.starts_with("0 ") {
-            print(&format!("{}: good, {warnings}\n", self.file))?;
+            say!("{}: good, {warnings}", self.file)?;
         } else if !is_explained {
-            print(&format!("{}: good\n", self.file))?;
+            say!("{}: good", self.file)?;
         }
         Ok(())
     }

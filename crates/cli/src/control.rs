@@ -64,7 +64,7 @@ pub(crate) fn purge(arguments: PurgeArguments) -> Result<ExitCode> {
         }
         let answer = arguments.node.post(path, &body)?.json()?;
         if arguments.json {
-            print(&format!("{answer}\n"))?;
+            say!("{answer}")?;
             continue;
         }
         let took = micros(answer["took_us"].as_u64().unwrap_or(0));
@@ -76,7 +76,7 @@ pub(crate) fn purge(arguments: PurgeArguments) -> Result<ExitCode> {
         };
         let away = if answer["durable"] == false { "; not durable yet" } else { "" };
         let result = result + away;
-        print(&format!("{}: {result}\n", cut(what, COLUMNS - result.chars().count() - 2)))?;
+        say!("{}: {result}", cut(what, COLUMNS - result.chars().count() - 2))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -9,7 +9,6 @@ use crate::control::list;
 use crate::nodes::Node;
 use crate::self_signed;
 use crate::settings::SettingsArguments;
-use crate::text::print;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use freshet_node::node;
@@ -110,14 +109,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(node) = here.filter(|node| node.admin().is_none()) {
         by_signal(&node)?;
         let named = format!("node {} (process {})", node.name(), node.pid);
-        print(&format!("{named}: the configuration was read again\n"))?;
+        say!("{named}: the configuration was read again")?;
         return Ok(ExitCode::SUCCESS);
     }
     let named = arguments.node.named()?;
     let answer = arguments.node.post("/v1/reload", &json!({}))?.json()?;
     let names: Vec<_> = list(&answer["origins"]).filter_map(Value::as_str).collect();
     let names = names.join(", ");
-    print(&format!("{named}: the configuration was read again\norigins: {names}\n"))?;
+    say!("{named}: the configuration was read again\norigins: {names}")?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -266,7 +266,7 @@ fn next_answer(options: &Ask, from: &mut BufReader<UnixStream>) -> Result<Option
         bail!("{error}{mistakes}");
     }
     if options.json {
-        text::print(&format!("{}\n", answer["answer"]))?;
+        say!("{}", answer["answer"])?;
     }
     Ok(Some(answer["answer"].clone()))
 }

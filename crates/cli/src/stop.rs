@@ -32,6 +32,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let named = format!("node {}: process {}", node.name(), node.pid);
     kill_process(process, Signal::TERM).with_context(|| named.clone())?;
     while !nodes::ends_within(node.pid, LOOK) {}
-    print(&format!("{named} has ended\n"))?;
+    say!("{named} has ended")?;
     Ok(ExitCode::SUCCESS)
 }

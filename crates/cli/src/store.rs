@@ -213,7 +213,7 @@ fn check(arguments: &CheckArguments) -> Result<ExitCode> {
 fn list(arguments: &ListArguments) -> Result<ExitCode> {
     let stores = arguments.node.get("/v1/stores")?.json()?;
     if arguments.json {
-        print(&format!("{stores}\n"))?;
+        say!("{stores}")?;
         return Ok(ExitCode::SUCCESS);
     }
     let none = Vec::new();

@@ -189,11 +189,11 @@ impl Output {
         let document = report::document(outcome);
         let html = put(&html, &freshet_report::html::page(&document))?;
         if self.as_json {
-            return crate::text::print(&format!("{text}\n"));
+            return say!("{text}");
         }
         crate::text::print(&freshet_report::text::render(&report::summary(outcome)))?;
         let shown = |path: &Path| path.display().to_string();
-        crate::text::print(&format!("\nresult     {}\nreport     {}\n", shown(&json), shown(&html)))
+        say!("\nresult     {}\nreport     {}", shown(&json), shown(&html))
     }
 }
 
