@@ -131,7 +131,7 @@ impl Bound {
             acme,
             token,
             is_local: matches!(address, Address::Unix(_)),
-            host_name: host_name(),
+            host_name: freshet_base::machine::host_name().unwrap_or_default(),
             refusals: Refusals::default(),
         };
         let service = router(Arc::new(context)).into_make_service_with_connect_info::<PlaceOf>();
@@ -160,12 +160,6 @@ impl Bound {
     pub fn address(&self) -> &Address {
         self.0.local_address()
     }
-}
-
-/// The machine's name; empty where it has none.
-fn host_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    name.trim().to_owned()
 }
 
 /// The description of the interface, begun.

@@ -2,7 +2,9 @@
 //!
 //! It owns time as a value ([`clock`]), sizes and durations as people write them ([`units`]), counters
 //! with one writer each ([`counter`]) and how often a line is logged ([`log_limit`]), reads files that
-//! people name ([`mod@file`]), and finds the name they meant ([`mod@nearest`]). It knows nothing of HTTP, sockets or disks.
+//! people name ([`mod@file`]), finds the name they meant ([`mod@nearest`]), knows what this machine is
+//! called ([`machine`]) and gives bytes that nobody foresees ([`random`]). It knows nothing of HTTP,
+//! sockets or disks.
 #![forbid(unsafe_code)]
 
 pub mod clock;
@@ -10,5 +12,7 @@ pub mod counter;
 pub mod file;
 pub mod histogram;
 pub mod log_limit;
+pub mod machine;
 pub mod nearest;
+pub mod random;
 pub mod units;

@@ -3,7 +3,6 @@
 mod act;
 mod load;
 
-use crate::text::print;
 use act::Acting;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
@@ -156,8 +155,8 @@ pub(crate) fn follow(node: &Arc<Node>) -> Result<Option<Follower>> {
 }
 
 fn machine_name() -> Option<String> {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
-    name.trim().split('.').next().map(str::to_owned).filter(|name| !name.is_empty())
+    let name = freshet_base::machine::host_name()?;
+    name.split('.').next().map(str::to_owned).filter(|name| !name.is_empty())
 }
 
 impl Which {
@@ -176,7 +175,7 @@ impl Which {
 async fn init(arguments: Init) -> Result<ExitCode> {
     let Init { replicas, entries_max, which } = arguments;
     which.link().await?.init(Retention { replicas, entries_max }).await?;
-    print(&format!("the fleet `{}` is there\n", which.fleet))?;
+    say!("the fleet `{}` is there", which.fleet)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -187,7 +186,7 @@ async fn list(which: Which) -> Result<ExitCode> {
     let silent: Vec<_> =
         nodes.iter().filter(|name| !reports.iter().any(|one| one.node == **name)).collect();
     if which.json {
-        print(&format!("{}\n", json!({"log": end, "nodes": reports, "silent": silent})))?;
+        say!("{}", json!({"log": end, "nodes": reports, "silent": silent}))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut out = format!("{:<32} {:>12}  state\n", "node", "applied");
@@ -198,7 +197,7 @@ async fn list(which: Which) -> Result<ExitCode> {
     for name in silent {
         out += &format!("{name:<32} {:>12}  does not answer\n", "-");
     }
-    print(&format!("{out}the log is at {end}\n"))?;
+    say!("{out}the log is at {end}")?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -218,7 +217,7 @@ async fn purge(arguments: Purge) -> Result<ExitCode> {
     };
     if which.json {
         let answer = json!({"sequence": place.sequence, "outcome": word, "nodes": names});
-        print(&format!("{answer}\n"))?;
+        say!("{answer}")?;
         return Ok(code);
     }
     let names = names.join(", ");
@@ -230,7 +229,7 @@ async fn purge(arguments: Purge) -> Result<ExitCode> {
         "accepted" => "the log has it".to_owned(),
         _ => format!("not carried out yet by {names}"),
     };
-    print(&format!("entry {}: {says}\n", place.sequence))?;
+    say!("entry {}: {says}", place.sequence)?;
     Ok(code)
 }
 

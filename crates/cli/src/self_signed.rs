@@ -19,7 +19,7 @@ pub(crate) fn fill_in(settings: &mut Settings, directory: &Path) -> Result<bool>
     }
     let (cert, key) = (directory.join("self-signed.pem"), directory.join("self-signed.key"));
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
-    names.extend(fs::read_to_string("/proc/sys/kernel/hostname").ok().map(|n| n.trim().to_owned()));
+    names.extend(freshet_base::machine::host_name());
     let made = rcgen::generate_simple_self_signed(names).context("no certificate could be made")?;
     fs::write(&key, made.signing_key.serialize_pem())
         .with_context(|| format!("{} could not be written", key.display()))?;

@@ -1,6 +1,7 @@
 //! Whether a request's token lets it in: the `[[token]]` of a site with their keys.
 
 use crate::client::Client;
+use freshet_base::random;
 use freshet_config::Mistake;
 use freshet_config::tokens::{TokenKind, TokenRule};
 use freshet_http::message::{Method, RequestHead, Scheme as UrlScheme};
@@ -10,7 +11,7 @@ use freshet_tokens::{
     Cat, CloudFront, Denied, EdgeAuth, Jwt, Keys, Question, Scheme, SecureLink, Source, Verifier,
     without_token,
 };
-use std::hash::{BuildHasher as _, RandomState};
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -173,12 +174,9 @@ impl SiteToken {
             None => String::new(),
         };
         let lines = revoked.lines().map(str::trim).filter(|line| !line.is_empty());
-        let mut random = [0; 16];
-        for half in random.chunks_exact_mut(8) {
-            half.copy_from_slice(&RandomState::new().hash_one(0_u8).to_ne_bytes());
-        }
-        let verifier =
-            Verifier::new(scheme, keys, random).revoking(lines).with_leeway(rule.leeway.as_secs());
+        let verifier = Verifier::new(scheme, keys, random::secret())
+            .revoking(lines)
+            .with_leeway(rule.leeway.as_secs());
         Ok(Self { rule: rule.clone(), verifier: Some(verifier) })
     }
 }

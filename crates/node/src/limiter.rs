@@ -7,11 +7,12 @@ use crate::sites::SiteName;
 use freshet_base::clock::UnixMillis;
 use freshet_base::counter::SharedCounter;
 use freshet_base::log_limit::LogLimit;
+use freshet_base::random;
 use freshet_config::limits::Prefixes;
 use freshet_config::rate_limits::RateLimit;
 use freshet_limits::limits::COUNTS_MAX;
 use freshet_limits::{Block, Blocks, Counts, Held, Prefix, Rates, Secret, Ticks};
-use std::hash::{BuildHasher as _, DefaultHasher, Hasher as _, RandomState};
+use std::hash::{DefaultHasher, Hasher as _};
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -53,14 +54,10 @@ pub struct SiteLimit {
 impl Limiter {
     /// Nothing yet, for a node that knows so many keys apart.
     pub fn new(keys_max: usize) -> Self {
-        let mut bytes = [0; 16];
-        for half in bytes.chunks_exact_mut(8) {
-            half.copy_from_slice(&RandomState::new().hash_one(0_u8).to_ne_bytes());
-        }
         Self {
             blocks: Blocks::default(),
             since: Instant::now(),
-            secret: Secret::from_bytes(bytes),
+            secret: Secret::from_bytes(random::secret()),
             keys_max,
             rates: OnceLock::new(),
             counts: OnceLock::new(),

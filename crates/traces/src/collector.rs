@@ -8,6 +8,7 @@ use crate::span::Span;
 use freshet_base::clock::UnixMillis;
 use freshet_base::file;
 use freshet_base::log_limit::LogLimit;
+use freshet_base::machine;
 use freshet_config::traces::Tracing;
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, RequestHead};
@@ -92,8 +93,8 @@ impl Collector {
             fields,
             ..RequestHead::default()
         };
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let resource = Resource { service: settings.service.clone(), host: host.trim().to_owned() };
+        let host = machine::host_name().unwrap_or_default();
+        let resource = Resource { service: settings.service.clone(), host };
         Ok(Self { origin, head, resource })
     }
 

@@ -36,7 +36,7 @@ impl Reader<'_> {
         let [listen, zones, servers, routers, believed] =
             ["listen", "zones", "name_servers", "routers", "client_subnet"]
                 .map(|key| list(&format!("dns.{key}")));
-        let rate = u64::from(u32::try_from(self.document.value("dns.rate").number()).unwrap_or(0));
+        let rate = self.document.value("dns.rate").number();
         let contact = self.document.value("dns.contact").text();
         let mut out = DnsSettings {
             listen: self.all("dns.listen", listen, |text| {

@@ -2,9 +2,8 @@
 
 use crate::decision::key::network_bytes;
 use crate::limits::DNS_NETWORKS;
+use freshet_base::random;
 use freshet_limits::{Rate, Rates, Secret, Ticks};
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher as _;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
@@ -24,13 +23,9 @@ pub(super) struct Throttle {
 impl Throttle {
     /// Nobody got anything yet.
     pub(super) fn new() -> Self {
-        let mut bytes = [0; 16];
-        for half in bytes.chunks_mut(8) {
-            half.copy_from_slice(&RandomState::new().hash_one(0_u8).to_ne_bytes());
-        }
         Self {
             rates: Rates::new(DNS_NETWORKS),
-            secret: Secret::from_bytes(bytes),
+            secret: Secret::from_bytes(random::secret()),
             began: Instant::now(),
             above: AtomicU64::new(0),
         }

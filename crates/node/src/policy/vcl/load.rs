@@ -3,6 +3,7 @@
 use super::{VclPolicy, host, span};
 use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
+use freshet_base::machine;
 use freshet_net::address::Address;
 use freshet_origin::definition::OriginAddress;
 use freshet_origin::probe::ProbeSettings;
@@ -77,8 +78,7 @@ impl VclPolicy {
             })
             .collect();
         let now = UnixMillis::now();
-        let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname")
-            .map_or_else(|_| "localhost".to_owned(), |name| name.trim().to_owned());
+        let hostname = machine::host_name().unwrap_or_else(|| "localhost".to_owned());
         for (origin, probe) in &probes {
             // Until the first probe has come back.
             if probe.initial.is_some_and(|initial| initial < probe.threshold) {
