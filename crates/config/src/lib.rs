@@ -32,6 +32,7 @@ pub mod settings;
 pub mod site;
 pub mod storage;
 pub mod stores;
+pub mod template;
 pub mod tokens;
 pub mod traces;
 pub mod values;

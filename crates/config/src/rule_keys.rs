@@ -18,7 +18,13 @@ pub(super) const KEYS: &[Key] = &[
         "Set it in place of what it was, add a line, or remove it.",
     ),
     per_site("header[].name", Kind::Text, "", "The field's name."),
-    per_site("header[].value", Kind::Text, "", "Its value."),
+    per_site(
+        "header[].value",
+        Kind::Text,
+        "",
+        "Its value. `{client}`, `{user}`, `{country}` and the like stand for what the request has: \
+         see [sites](sites.md#fields-redirects-paths-cors).",
+    ),
     per_site("header[].path", Kind::Text, "/", "What the path of a request begins with."),
     per_site(
         "redirect[].from",

@@ -3,6 +3,7 @@
 
 use super::document::{Document, Row};
 use super::mistake::Mistake;
+use super::template::{Template, Value};
 use super::values::optional;
 use std::time::Duration;
 
@@ -36,11 +37,21 @@ pub struct FieldRule {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum FieldAction {
     /// It has this value and no other.
-    Set(String),
+    Set(Template),
     /// It gets one line more.
-    Add(String),
+    Add(Template),
     /// It goes.
     Remove,
+}
+
+impl FieldAction {
+    /// The value it gives, where it gives one.
+    pub fn template(&self) -> Option<&Template> {
+        match self {
+            Self::Set(value) | Self::Add(value) => Some(value),
+            Self::Remove => None,
+        }
+    }
 }
 
 /// `[[redirect]]`
@@ -150,15 +161,32 @@ fn field_rule(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<FieldRule> {
         wrong.push(Mistake::error(row.at("header[].value"), message));
         return None;
     }
+    let template = match Template::parse(&value) {
+        Ok(template) => template,
+        Err(message) => {
+            let message = format!("header.value of `{name}`: {message}");
+            wrong.push(Mistake::error(row.at("header[].value"), message));
+            return None;
+        }
+    };
+    let is_request = text("header[].on") == "request";
+    if is_request && template.values().any(Value::is_of_response) {
+        let message = format!(
+            "header.value of `{name}` has {{hit}} or {{reason}}, which are known of a response \
+             only: leave it out, or set `on = \"response\"`"
+        );
+        wrong.push(Mistake::error(row.at("header[].value"), message));
+        return None;
+    }
     let action = match text("header[].action").as_str() {
-        "add" => FieldAction::Add(value),
+        "add" => FieldAction::Add(template),
         "remove" if value.is_empty() => FieldAction::Remove,
         "remove" => {
             let message = format!("header.value of `{name}` means nothing where action is remove");
             wrong.push(Mistake::error(row.at("header[].value"), message));
             return None;
         }
-        _ => FieldAction::Set(value),
+        _ => FieldAction::Set(template),
     };
     Some(FieldRule { path: text("header[].path"), name, action })
 }
@@ -266,6 +294,8 @@ mod tests {
             ("[[header]]\nname = \"Content-Length\"\nvalue = \"1\"\n", "the node itself sets"),
             ("[[header]]\nname = \"X\"\nvalue = \"a\\r\\nSet-Cookie: b\"\n", "bytes that no field"),
             ("[[header]]\nname = \"X\"\naction = \"remove\"\nvalue = \"a\"\n", "means nothing"),
+            ("[[header]]\nname = \"X\"\nvalue = \"{clinet}\"\n", "did you mean `{client}`"),
+            ("[[header]]\non = \"request\"\nname = \"X\"\nvalue = \"{hit}\"\n", "a response only"),
             ("[[redirect]]\nfrom = \"/a*b\"\nto = \"/\"\n", "redirect.from"),
             ("[[redirect]]\nto = \"//evil\"\n", "redirect.to"),
             ("[[redirect]]\nto = \"javascript:x\"\n", "redirect.to"),

@@ -2,7 +2,7 @@
 
 use crate::file::File;
 use crate::value::Scalar;
-use maxminddb::PathElement::Key;
+use maxminddb::PathElement::{Index, Key};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -73,6 +73,15 @@ impl Geo {
     /// The city, in English.
     pub fn city(&self, address: IpAddr) -> Option<String> {
         let path = [Key("city"), Key("names"), Key("en")];
+        self.city
+            .as_ref()?
+            .with(|database| database.value::<&str>(address, &path).map(str::to_owned))
+    }
+
+    /// The part of its country, as ISO 3166-2 has it behind the country (`6` of `AT-6`): the first that
+    /// the database of cities names.
+    pub fn subdivision(&self, address: IpAddr) -> Option<String> {
+        let path = [Key("subdivisions"), Index(0), Key("iso_code")];
         self.city
             .as_ref()?
             .with(|database| database.value::<&str>(address, &path).map(str::to_owned))

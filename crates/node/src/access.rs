@@ -1,17 +1,19 @@
 //! Whether a request's token lets it in: the `[[token]]` of a site with their keys.
 
 use crate::client::Client;
+use crate::sites::SiteRef;
 use freshet_base::random;
 use freshet_config::Mistake;
 use freshet_config::tokens::{TokenKind, TokenRule};
+use freshet_geo::{Code, Geo};
 use freshet_http::message::{Method, RequestHead, Scheme as UrlScheme};
 use freshet_http::path;
 use freshet_http::reason::Reason;
 use freshet_tokens::{
-    Cat, CloudFront, Denied, EdgeAuth, Jwt, Keys, Question, Scheme, SecureLink, Source, Verifier,
-    without_token,
+    Cat, CloudFront, Denied, EdgeAuth, Granted, Jwt, Keys, Places, Question, Scheme, SecureLink,
+    Source, Verifier, without_token,
 };
-
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -48,16 +50,18 @@ pub(crate) fn load(rules: &[TokenRule]) -> Result<Arc<[SiteToken]>, Mistake> {
 /// Whether a request of a site may go on; its token is taken out of it then, unless a rule says not
 /// to. The first path that fits decides; rules with the same path are alternatives.
 pub(crate) fn admit(
-    tokens: &[SiteToken],
+    site: &SiteRef,
     head: &mut RequestHead,
     client: &Client,
     now_s: u64,
-) -> Result<(), Refusal> {
-    let Some(first) = first_for(tokens, head) else { return Ok(()) };
+) -> Result<Option<Granted>, Refusal> {
+    let tokens = &*site.tokens;
+    let Some(first) = first_for(tokens, head) else { return Ok(None) };
+    let places = Whereabouts(&site.node().geo);
     let mut last = None;
     let mut asks = false;
     for token in tokens.iter().filter(|token| token.rule.path == first.rule.path) {
-        let Some(verifier) = &token.verifier else { return Ok(()) };
+        let Some(verifier) = &token.verifier else { return Ok(None) };
         asks |= matches!(token.rule.kind, TokenKind::Jwt | TokenKind::Cat);
         let question = Question {
             scheme: if head.scheme == UrlScheme::Https { "https" } else { "http" },
@@ -66,14 +70,16 @@ pub(crate) fn admit(
             method: head.method.as_str(),
             client: client.address.map(|address| address.ip()),
             fields: Some(&head.fields),
+            alpn: client.tls.as_ref().and_then(|tls| tls.alpn.as_deref()),
+            places: Some(&places),
             now_s,
         };
         let denied = match question.has_one_meaning().then(|| verifier.verify(&question)) {
-            Some(Ok(_)) => {
+            Some(Ok(granted)) => {
                 if !token.rule.forward {
-                    without_token(head, &verifier.places());
+                    without_token(head, &verifier.parts());
                 }
-                return Ok(());
+                return Ok(Some(granted));
             }
             Some(Err(denied)) => denied,
             None => Denied::Path,
@@ -83,6 +89,26 @@ pub(crate) fn admit(
         last = last.filter(|_| denied == Denied::Missing).or(Some(denied));
     }
     Err(refusal(last.unwrap_or(Denied::Missing), asks))
+}
+
+/// Where clients are, as the node's databases have it.
+#[derive(Debug)]
+struct Whereabouts<'a>(&'a Geo);
+
+impl Places for Whereabouts<'_> {
+    fn is_in(&self, client: IpAddr, code: &str) -> bool {
+        let Some((country, _)) = code.split_once('-') else {
+            return Code::parse(code).is_some_and(|code| self.0.country(client) == Some(code));
+        };
+        let part = self.0.subdivision(client);
+        let is_part = |part: &str| code.eq_ignore_ascii_case(&format!("{country}-{part}"));
+        Code::parse(country).is_some_and(|country| self.0.country(client) == Some(country))
+            && part.is_some_and(|part| is_part(&part))
+    }
+
+    fn asn(&self, client: IpAddr) -> Option<u32> {
+        self.0.asn(client)
+    }
 }
 
 /// What lets a request in, as `freshet explain` says it.

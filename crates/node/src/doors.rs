@@ -91,13 +91,14 @@ pub(crate) fn load(rules: &[AccessRule], geo: &Arc<Geo>) -> Result<Arc<[SiteAcce
 }
 
 /// Whether a request of a site may go on: by where its client is and whom it says it comes from. A
-/// password that let it in is taken out of it, unless the rule says not to.
+/// password that let it in is taken out of it, unless the rule says not to; the name with it is
+/// returned.
 pub(crate) async fn admit(
     (maintenance, switch): (&Maintenance, &MaintenanceSwitch),
     all: &[SiteAccess],
     head: &mut RequestHead,
     client: &Client,
-) -> Result<(), Refused> {
+) -> Result<Option<Box<str>>, Refused> {
     let address = client.address.map(|address| address.ip());
     if switch.is_on()
         && !address.is_some_and(|ip| maintenance.allow.iter().any(|one| one.contains(ip)))
@@ -106,14 +107,17 @@ pub(crate) async fn admit(
         let told = (retry_s > 0).then(|| ("Retry-After", retry_s.to_string()));
         return Err(Refused { status: 503, reason: Reason::Maintenance, told });
     }
-    let mut had_password = false;
+    let (mut name, mut had_password) = (None, false);
     for access in for_path(all, &head.target) {
-        had_password |= access.admit(head, address).await? && !access.rule.forward;
+        if let Some(given) = access.admit(head, address).await? {
+            name = Some(given);
+            had_password |= !access.rule.forward;
+        }
     }
     if had_password {
         head.fields.remove("authorization");
     }
-    Ok(())
+    Ok(name)
 }
 
 /// The rules a request has to pass, as `freshet explain` says them.
@@ -163,8 +167,12 @@ impl SiteAccess {
         })
     }
 
-    /// Lets a request in; whether it had the password for it.
-    async fn admit(&self, head: &RequestHead, address: Option<IpAddr>) -> Result<bool, Refused> {
+    /// Lets a request in; with which name, where it had the password for it.
+    async fn admit(
+        &self,
+        head: &RequestHead,
+        address: Option<IpAddr>,
+    ) -> Result<Option<Box<str>>, Refused> {
         let rule = &self.rule;
         let is_denied = address.is_some_and(|ip| self.is_in(&rule.deny, ip));
         let is_named = address.is_some_and(|ip| self.is_in(&rule.allow, ip));
@@ -173,23 +181,25 @@ impl SiteAccess {
             _ if !is_here && !rule.any => {
                 Err(Refused { status: 403, reason: Reason::NetworkDenied, told: None })
             }
-            None => Ok(false),
-            Some(_) if rule.any && is_named && !is_denied => Ok(false),
+            None => Ok(None),
+            Some(_) if rule.any && is_named && !is_denied => Ok(None),
             // Browsers send no password with it (Fetch Standard §4.8), and it gives nothing away.
-            Some(_) if is_preflight(head) => Ok(false),
-            Some(users) => self.ask(users, head).await.map(|()| true),
+            Some(_) if is_preflight(head) => Ok(None),
+            Some(users) => self.ask(users, head).await.map(Some),
         }
     }
 
-    async fn ask(&self, users: &Arc<Users>, head: &RequestHead) -> Result<(), Refused> {
+    /// The name of who asks, where the password is theirs.
+    async fn ask(&self, users: &Arc<Users>, head: &RequestHead) -> Result<Box<str>, Refused> {
         let Some(value) = head.fields.get("authorization") else {
             return Err(self.unknown(Reason::PasswordMissing));
         };
         let Some(given) = Credentials::parse(value) else {
             return Err(self.unknown(Reason::PasswordWrong));
         };
+        let name: Box<str> = given.name().into();
         if users.remembers(&given, UnixMillis::now().0) {
-            return Ok(());
+            return Ok(name);
         }
         let busy = || {
             let told = Some(("Retry-After", RETRY_S.to_string()));
@@ -200,12 +210,12 @@ impl SiteAccess {
         let now_ms = UnixMillis::now().0;
         // A page has many parts, and its browser asks for all of them at once.
         if users.remembers(&given, now_ms) {
-            return Ok(());
+            return Ok(name);
         }
         let users = Arc::clone(users);
         let checked = tokio::task::spawn_blocking(move || users.verify(&given, now_ms)).await;
         if checked.unwrap_or(false) {
-            return Ok(());
+            return Ok(name);
         }
         if let Some(held_back) = self.wrong.admit(UnixMillis::now(), LOG_EVERY) {
             let path = &self.rule.path;

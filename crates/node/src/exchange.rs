@@ -5,6 +5,7 @@ use crate::assembly::Nesting;
 use crate::body::RequestBody;
 use crate::client::Client;
 use crate::delivery::ResponseBody;
+use crate::identity::Identity;
 use crate::ledger::requests::Charge;
 use crate::sites::SiteRef;
 use crate::transcript::Transcript;
@@ -150,12 +151,14 @@ pub struct Facts {
     pub site: Option<SiteRef>,
     /// That it counts as under way, for limits on that.
     pub under_way: Option<Rc<[Held]>>,
+    /// Whom the request was let in as, where it had to say.
+    pub identity: Option<Rc<Identity>>,
 }
 
 impl Facts {
     /// Facts of a response without an origin.
     pub fn local(reason: Reason) -> Self {
-        Self { reason, hit: false, origin: None, site: None, under_way: None }
+        Self { reason, hit: false, origin: None, site: None, under_way: None, identity: None }
     }
 }
 

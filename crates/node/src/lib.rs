@@ -32,6 +32,7 @@ pub mod expiry;
 mod fetch;
 mod geo;
 mod handover;
+pub mod identity;
 pub mod ids;
 mod keepers;
 pub mod ledger;

@@ -124,6 +124,7 @@ pub(crate) fn task(site: SiteRef, request: RequestHead, now: UnixMillis) -> Clie
         reason: Reason::Miss,
         nesting: None,
         charge: None,
+        identity: None,
         shaping: Shaping::default(),
         state: None,
         durability: None,

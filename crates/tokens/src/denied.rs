@@ -46,6 +46,9 @@ pub enum Denied {
     /// It is for another client.
     #[error("the token is not for this client's address")]
     Client,
+    /// It is for connections of another protocol.
+    #[error("the token is not for this connection's protocol")]
+    Protocol,
     /// It is for requests with other fields.
     #[error("the token is for requests with other fields")]
     Fields,
@@ -61,6 +64,9 @@ impl Denied {
     /// Whether another token may help, so that a client is to be asked for one; otherwise this client
     /// may not have this at all.
     pub fn asks_for_token(self) -> bool {
-        !matches!(self, Self::Url | Self::Path | Self::Method | Self::Client | Self::Fields)
+        !matches!(
+            self,
+            Self::Url | Self::Path | Self::Method | Self::Client | Self::Protocol | Self::Fields
+        )
     }
 }

@@ -66,8 +66,10 @@ impl EdgeAuth {
                 return Err(Denied::Url);
             }
         }
-        let id = parts.id.map(unescaped).transpose()?;
-        Ok(Grant { id: id.map(|id| id.into()), subject: None })
+        let plain = |value: Option<&str>| value.map(unescaped).transpose();
+        let id: Option<Box<str>> = plain(parts.id)?.map(|id| id.into());
+        let data = plain(parts.data)?.map(|data| ("data".into(), data.into()));
+        Ok(Grant { id, claims: data.into_iter().collect(), subject: None })
     }
 
     fn is_signed(&self, signed: &str, mac: &[u8], url: Option<&str>, keys: &Keys) -> bool {

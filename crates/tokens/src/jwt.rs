@@ -6,8 +6,10 @@ use crate::question::{Question, Source};
 use crate::seen::Seen;
 use crate::text::base64_url;
 use crate::times::{Named, Times, Wanted, time};
-use crate::verifier::Grant;
+use crate::verifier::{Claims as AllClaims, Grant};
 use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::sync::Arc;
 
 /// Which tokens let in, and where they are.
 #[derive(Clone, Debug, Default)]
@@ -28,15 +30,15 @@ pub(crate) struct JwtToken {
     times: Times,
     issuer: Option<String>,
     audiences: Vec<String>,
-    grant: Grant,
+    grant: Arc<Grant>,
 }
 
 #[derive(Deserialize)]
 struct Header {
     alg: String,
     kid: Option<String>,
-    crit: Option<serde_json::Value>,
-    b64: Option<serde_json::Value>,
+    crit: Option<Value>,
+    b64: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -47,6 +49,23 @@ struct Claims {
     aud: Option<Audience>,
     sub: Option<String>,
     jti: Option<String>,
+}
+
+/// All claims as text, the registered ones among them.
+fn claims_of(text: &[u8]) -> Result<AllClaims, Denied> {
+    let all: Map<String, Value> = serde_json::from_slice(text).map_err(|_| Denied::Malformed)?;
+    Ok(all.iter().map(|(name, value)| (name.as_str().into(), as_text(value).into())).collect())
+}
+
+fn as_text(value: &Value) -> String {
+    let is_plain = |value: &Value| !value.is_array() && !value.is_object();
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(all) if all.iter().all(is_plain) => {
+            all.iter().map(as_text).collect::<Vec<_>>().join(",")
+        }
+        value => value.to_string(),
+    }
 }
 
 #[derive(Deserialize)]
@@ -63,7 +82,7 @@ impl Jwt {
         keys: &Keys,
         seen: &Seen<JwtToken>,
         leeway_s: u64,
-    ) -> Result<Grant, Denied> {
+    ) -> Result<Arc<Grant>, Denied> {
         let token = self.source.token(question)?;
         let read = seen.get_or(&[token.as_bytes()], || JwtToken::read(&token, keys))?;
         let wanted = Wanted {
@@ -73,7 +92,7 @@ impl Jwt {
         };
         let named = Named { issuer: read.issuer.as_deref(), audiences: &read.audiences };
         wanted.check(&read.times, &named, (question.now_s, leeway_s))?;
-        Ok(read.grant.clone())
+        Ok(Arc::clone(&read.grant))
     }
 }
 
@@ -104,8 +123,8 @@ impl JwtToken {
             }
             _ => None,
         })?;
-        let claims: Claims =
-            serde_json::from_slice(&bytes(claims)?).map_err(|_| Denied::Malformed)?;
+        let text = bytes(claims)?;
+        let claims: Claims = serde_json::from_slice(&text).map_err(|_| Denied::Malformed)?;
         Ok(Self {
             times: Times {
                 not_before_s: claims.nbf.map(time).transpose()?,
@@ -117,7 +136,11 @@ impl JwtToken {
                 Some(Audience::One(one)) => vec![one],
                 Some(Audience::Many(many)) => many,
             },
-            grant: Grant { subject: claims.sub.map(Into::into), id: claims.jti.map(Into::into) },
+            grant: Arc::new(Grant {
+                subject: claims.sub.map(Into::into),
+                id: claims.jti.map(Into::into),
+                claims: claims_of(&text)?,
+            }),
         })
     }
 }

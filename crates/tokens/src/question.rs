@@ -9,8 +9,17 @@ use freshet_http::path::path_of;
 use std::borrow::Cow;
 use std::net::IpAddr;
 
+/// Where clients are and whose networks they are in.
+pub trait Places: std::fmt::Debug {
+    /// Whether an address is in a country or a part of one, by its code of ISO 3166-1 or -2 (`AT`,
+    /// `AT-6`).
+    fn is_in(&self, client: IpAddr, code: &str) -> bool;
+    /// The autonomous system an address is of.
+    fn asn(&self, client: IpAddr) -> Option<u32>;
+}
+
 /// A request, as far as tokens care.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Question<'a> {
     /// `http` or `https`.
     pub scheme: &'a str,
@@ -24,6 +33,10 @@ pub struct Question<'a> {
     pub client: Option<IpAddr>,
     /// Fields of the request; none in examples.
     pub fields: Option<&'a Fields>,
+    /// The protocol its connection agreed on (RFC 7301), where it did.
+    pub alpn: Option<&'a [u8]>,
+    /// Who knows where clients are, where somebody does.
+    pub places: Option<&'a dyn Places>,
     /// Seconds of Unix time.
     pub now_s: u64,
 }
@@ -39,9 +52,17 @@ pub struct Source {
     pub parameter: Option<String>,
 }
 
+/// Where a token was.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Place {
+    Header,
+    Cookie,
+    Parameter,
+}
+
 /// All that is of a token in requests.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Places<'a> {
+pub struct Parts<'a> {
     /// Parameters of the query.
     pub parameters: Vec<&'a str>,
     /// Cookies.
@@ -53,7 +74,7 @@ pub struct Places<'a> {
 impl<'a> Question<'a> {
     /// A GET without fields or client.
     pub fn get(scheme: &'a str, authority: &'a str, target: &'a str, now_s: u64) -> Self {
-        Self { scheme, authority, target, method: "GET", client: None, fields: None, now_s }
+        Self { scheme, authority, target, method: "GET", now_s, ..Self::default() }
     }
 
     /// The path, without the query.
@@ -121,8 +142,8 @@ impl<'a> Question<'a> {
 
 impl Source {
     /// All of it.
-    pub(crate) fn places(&self) -> Places<'_> {
-        Places {
+    pub(crate) fn parts(&self) -> Parts<'_> {
+        Parts {
             parameters: self.parameter.as_deref().into_iter().collect(),
             cookies: self.cookie.as_deref().into_iter().collect(),
             header: self.header.as_deref(),
@@ -134,8 +155,16 @@ impl Source {
     /// # Errors
     /// [`Denied::Missing`], [`Denied::Ambiguous`], or [`Denied::Malformed`] where it is too long.
     pub(crate) fn token<'a>(&'a self, question: &'a Question<'_>) -> Result<Cow<'a, str>, Denied> {
-        let mut found: Option<Cow<'a, str>> = None;
-        let mut note = |token: Cow<'a, str>| match found.replace(token) {
+        self.find(question).map(|(token, _)| token)
+    }
+
+    /// The same with where it was.
+    pub(crate) fn find<'a>(
+        &'a self,
+        question: &'a Question<'_>,
+    ) -> Result<(Cow<'a, str>, Place), Denied> {
+        let mut found: Option<(Cow<'a, str>, Place)> = None;
+        let mut note = |token: Cow<'a, str>, place| match found.replace((token, place)) {
             None => Ok(()),
             Some(_) => Err(Denied::Ambiguous),
         };
@@ -147,27 +176,28 @@ impl Source {
                 } else {
                     Some(text)
                 };
-                token.map(|token| note(Cow::Borrowed(token))).transpose()?;
+                token.map(|token| note(Cow::Borrowed(token), Place::Header)).transpose()?;
             }
         }
         if let Some(name) = &self.cookie
             && let Some(value) = question.cookie(name)?
         {
-            note(Cow::Borrowed(value))?;
+            note(Cow::Borrowed(value), Place::Cookie)?;
         }
         if let Some(name) = &self.parameter
             && let Some(value) = question.parameter(name)?
         {
             let text = crate::text::decode(value).ok_or(Denied::Malformed)?;
-            note(match text {
+            let token = match text {
                 Cow::Borrowed(_) => Cow::Borrowed(value),
                 Cow::Owned(bytes) => {
                     Cow::Owned(String::from_utf8(bytes).map_err(|_| Denied::Malformed)?)
                 }
-            })?;
+            };
+            note(token, Place::Parameter)?;
         }
-        let token = found.ok_or(Denied::Missing)?;
-        if token.len() > TOKEN_BYTES_MAX { Err(Denied::Malformed) } else { Ok(token) }
+        let found = found.ok_or(Denied::Missing)?;
+        if found.0.len() > TOKEN_BYTES_MAX { Err(Denied::Malformed) } else { Ok(found) }
     }
 }
 
@@ -183,11 +213,11 @@ fn bearer(text: &str) -> Option<&str> {
 }
 
 /// Takes tokens out of a request.
-pub fn without_token(head: &mut RequestHead, places: &Places<'_>) {
+pub fn without_token(head: &mut RequestHead, parts: &Parts<'_>) {
     if let Some((path, query)) = head.target.split_once('?') {
         let is_kept = |pair: &&str| {
             let name = pair.split_once('=').map_or(*pair, |(name, _)| name);
-            !places.parameters.contains(&name)
+            !parts.parameters.contains(&name)
         };
         let kept: Vec<_> = query.split('&').filter(is_kept).collect();
         if kept.len() != query.split('&').count() {
@@ -195,15 +225,15 @@ pub fn without_token(head: &mut RequestHead, places: &Places<'_>) {
             head.target = if kept.is_empty() { path.to_owned() } else { format!("{path}?{kept}") };
         }
     }
-    if let Some(name) = places.header {
+    if let Some(name) = parts.header {
         head.fields.remove(name);
     }
-    if !places.cookies.is_empty()
+    if !parts.cookies.is_empty()
         && let Some(all) = head.fields.joined("cookie")
         && let Ok(text) = std::str::from_utf8(&all)
     {
         let is_kept = |pair: &&str| {
-            !pair.is_empty() && !places.cookies.iter().any(|name| named(pair, name).is_some())
+            !pair.is_empty() && !parts.cookies.iter().any(|name| named(pair, name).is_some())
         };
         // Lines of Cookie are joined with commas, which no cookie has.
         let kept: Vec<_> = text.split([';', ',']).map(str::trim).filter(is_kept).collect();
@@ -286,13 +316,13 @@ mod tests {
         head.fields.append("Authorization", "Bearer x");
         head.fields.append("Cookie", "a=1; t=x");
         head.fields.append("Cookie", "t=y; b=2");
-        without_token(&mut head, &source().places());
+        without_token(&mut head, &source().parts());
         assert_eq!(head.target, "/a?b=1&tt=2");
         assert_eq!(head.fields.get_str("cookie"), Some("a=1; b=2"));
         assert!(!head.fields.contains("authorization"));
         head.target = "/a?t=x".into();
         head.fields.set("Cookie", "t=x");
-        without_token(&mut head, &source().places());
+        without_token(&mut head, &source().parts());
         assert_eq!(head.target, "/a");
         assert!(!head.fields.contains("cookie"));
     }

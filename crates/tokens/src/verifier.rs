@@ -6,10 +6,11 @@ use crate::denied::Denied;
 use crate::edge_auth::EdgeAuth;
 use crate::jwt::{Jwt, JwtToken};
 use crate::keys::Keys;
-use crate::question::{Places, Question};
+use crate::question::{Parts, Question};
 use crate::secure_link::SecureLink;
 use crate::seen::Seen;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// How requests are let in.
 #[derive(Debug)]
@@ -38,6 +39,9 @@ pub struct Verifier {
     cats: Seen<CatToken>,
 }
 
+/// What a token claims, by name.
+pub type Claims = Vec<(Box<str>, Box<str>)>;
+
 /// What a good token says of who has it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Grant {
@@ -45,6 +49,37 @@ pub struct Grant {
     pub subject: Option<Box<str>>,
     /// Its own number or name, where it has one.
     pub id: Option<Box<str>>,
+    /// All that it claims, by name, as text: numbers and truth values as JSON has them, lists of them
+    /// with commas between, whatever has parts as JSON.
+    pub claims: Claims,
+}
+
+/// That a request is let in.
+#[derive(Clone, Debug, Default)]
+pub struct Granted {
+    /// What its token says; tokens that are remembered share it.
+    pub grant: Arc<Grant>,
+    /// A field for the response, where the token asks to be renewed and is: its name and value.
+    pub renewal: Option<(String, String)>,
+}
+
+impl From<Arc<Grant>> for Granted {
+    fn from(grant: Arc<Grant>) -> Self {
+        Self { grant, renewal: None }
+    }
+}
+
+impl From<Grant> for Granted {
+    fn from(grant: Grant) -> Self {
+        Arc::new(grant).into()
+    }
+}
+
+impl Grant {
+    /// What it says under a name.
+    pub fn claim(&self, name: &str) -> Option<&str> {
+        self.claims.iter().find(|(known, _)| **known == *name).map(|(_, value)| &**value)
+    }
 }
 
 impl Verifier {
@@ -80,32 +115,35 @@ impl Verifier {
     ///
     /// # Errors
     /// Why not.
-    pub fn verify(&self, question: &Question<'_>) -> Result<Grant, Denied> {
+    pub fn verify(&self, question: &Question<'_>) -> Result<Granted, Denied> {
         let Self { keys, leeway_s, .. } = self;
-        let grant = match &self.scheme {
-            Scheme::SecureLink(scheme) => scheme.verify(question, keys, *leeway_s),
-            Scheme::EdgeAuth(scheme) => scheme.verify(question, keys, *leeway_s),
-            Scheme::CloudFront(scheme) => scheme.verify(question, keys, &self.policies, *leeway_s),
-            Scheme::Jwt(scheme) => scheme.verify(question, keys, &self.jwts, *leeway_s),
-            Scheme::Cat(scheme) => scheme.verify(question, keys, &self.cats, *leeway_s),
-        }?;
-        if self.is_revoked(&grant) { Err(Denied::Revoked) } else { Ok(grant) }
+        let leeway_s = *leeway_s;
+        let granted: Granted = match &self.scheme {
+            Scheme::SecureLink(scheme) => scheme.verify(question, keys, leeway_s)?.into(),
+            Scheme::EdgeAuth(scheme) => scheme.verify(question, keys, leeway_s)?.into(),
+            Scheme::CloudFront(scheme) => {
+                scheme.verify(question, keys, &self.policies, leeway_s)?.into()
+            }
+            Scheme::Jwt(scheme) => scheme.verify(question, keys, &self.jwts, leeway_s)?.into(),
+            Scheme::Cat(scheme) => scheme.verify(question, keys, &self.cats, leeway_s)?,
+        };
+        if self.is_revoked(&granted.grant) { Err(Denied::Revoked) } else { Ok(granted) }
     }
 
     /// Where in a request tokens are.
-    pub fn places(&self) -> Places<'_> {
+    pub fn parts(&self) -> Parts<'_> {
         match &self.scheme {
             Scheme::SecureLink(scheme) => {
-                Places { parameters: scheme.parameters(), ..Places::default() }
+                Parts { parameters: scheme.parameters(), ..Parts::default() }
             }
-            Scheme::CloudFront(_) => Places {
+            Scheme::CloudFront(_) => Parts {
                 parameters: CloudFront::PARAMETERS.to_vec(),
                 cookies: CloudFront::COOKIES.to_vec(),
                 header: None,
             },
             Scheme::EdgeAuth(EdgeAuth { source, .. })
             | Scheme::Jwt(Jwt { source, .. })
-            | Scheme::Cat(Cat { source, .. }) => source.places(),
+            | Scheme::Cat(Cat { source, .. }) => source.parts(),
         }
     }
 

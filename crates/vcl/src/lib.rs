@@ -70,9 +70,9 @@ pub use policy::{Policy, Timeouts};
 pub use program::{Backend, BackendRef, Endpoint, ObjectSlot, Probe, Program, Sub};
 pub use regex::Pattern;
 pub use runtime::{
-    Answer, CertificateFacts, ClientKnobs, ConnectionFacts, Control, Defaults, Delivery, Event,
-    Failure, FetchKnobs, Host, ObjectView, Outcome, Places, Purge, Session, StorageQuestion, Task,
-    TlsFacts, UnixPeer, View, lifetime,
+    AccessFacts, Answer, CertificateFacts, ClientKnobs, ConnectionFacts, Control, Defaults,
+    Delivery, Event, Failure, FetchKnobs, Host, ObjectView, Outcome, Places, Purge, Session,
+    StorageQuestion, Task, TlsFacts, UnixPeer, View, lifetime,
 };
 pub use source::{NoFiles, SOURCE_BYTES_MAX, Source, SourceMap, Sources, Span};
 pub use trial::{Trial, trials};

@@ -10,6 +10,7 @@ use crate::client::Client;
 use crate::delivery::coded::Coded;
 use crate::delivery::{BodyBroken, Chunk, Holding, ResponseBody};
 use crate::exchange::{Interim, Request, Response};
+use crate::identity::Identity;
 use crate::ledger::readers::Held;
 use crate::sites::SiteRef;
 use crate::transcript::{Message, Side, Tag, Transcript};
@@ -53,6 +54,8 @@ pub struct Nesting {
     pub spent: Rc<Spent>,
     /// The site the page is of.
     pub site: SiteRef,
+    /// Whom the page is for, where its request had to say.
+    pub identity: Option<Rc<Identity>>,
 }
 
 /// What a page is put together for.

@@ -28,6 +28,8 @@ pub enum Piece {
 pub enum Value {
     /// `%h`
     Client,
+    /// `%u`
+    User,
     /// `%t`
     Time,
     /// `%r`
@@ -72,6 +74,8 @@ pub enum Value {
     ClientSerial,
     /// `%{client_fingerprint}x`
     ClientFingerprint,
+    /// `%{token_id}x`
+    TokenId,
     /// `%{country}x`
     Country,
     /// `%{continent}x`
@@ -88,10 +92,11 @@ pub enum Value {
     CmcdKey(&'static str),
 }
 
-const COMBINED: &str = "%h - - %t \"%r\" %s %b \"%{Referer}i\" \"%{User-agent}i\"";
+const COMBINED: &str = "%h - %u %t \"%r\" %s %b \"%{Referer}i\" \"%{User-agent}i\"";
 
 const NAMES: &[(&str, Value)] = &[
     ("%h", Value::Client),
+    ("%u", Value::User),
     ("%t", Value::Time),
     ("%r", Value::RequestLine),
     ("%m", Value::Method),
@@ -114,6 +119,7 @@ const NAMES: &[(&str, Value)] = &[
     ("%{client_issuer}x", Value::ClientIssuer),
     ("%{client_serial}x", Value::ClientSerial),
     ("%{client_fingerprint}x", Value::ClientFingerprint),
+    ("%{token_id}x", Value::TokenId),
     ("%{country}x", Value::Country),
     ("%{continent}x", Value::Continent),
     ("%{city}x", Value::City),
@@ -215,6 +221,8 @@ fn json(record: &Record<'_>, geo: &Geo, out: &mut String) {
         ("client_issuer", record.client_issuer),
         ("client_serial", record.client_serial),
         ("client_fingerprint", record.client_fingerprint),
+        ("user", record.user),
+        ("token_id", record.token_id),
     ] {
         if !value.is_empty() {
             text(name, value);
@@ -284,6 +292,9 @@ fn write_value(value: Value, record: &Record<'_>, geo: &Geo, out: &mut String) {
             Some(client) => write!(out, "{client}"),
             None => write!(out, "-"),
         },
+        // A space would begin the next field for those who read lines by them.
+        Value::User => return text(&record.user.replace(' ', "_"), out),
+        Value::TokenId => return text(record.token_id, out),
         Value::Time => {
             common_time(record, out);
             Ok(())

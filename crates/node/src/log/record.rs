@@ -59,6 +59,10 @@ pub struct Record<'a> {
     pub client_serial: &'a str,
     /// Its SHA-256, in hexadecimal digits.
     pub client_fingerprint: &'a str,
+    /// Whose password or token let the request in, where it says whose it is.
+    pub user: &'a str,
+    /// The token's own name or number.
+    pub token_id: &'a str,
 }
 
 impl Record<'_> {
@@ -84,7 +88,8 @@ impl Record<'_> {
         // Few clients show one, and each text costs every record.
         let has_shown = !self.client_name.is_empty() || !self.client_fingerprint.is_empty();
         let has_said = !self.cmcd.is_empty();
-        let flags = [self.hit, self.aborted, self.tls, has_shown, has_said];
+        let is_known = !self.user.is_empty() || !self.token_id.is_empty();
+        let flags = [self.hit, self.aborted, self.tls, has_shown, has_said, is_known];
         out.push(flags.iter().rev().fold(0, |all, flag| all << 1 | u8::from(*flag)));
         match self.client {
             None => out.push(0),
@@ -116,7 +121,8 @@ impl Record<'_> {
         ];
         let of_shown = of_shown.into_iter().filter(|_| has_shown);
         let of_player = Some(self.cmcd).filter(|_| has_said);
-        for text in of_request.into_iter().chain(of_shown).chain(of_player) {
+        let of_known = [self.user, self.token_id].into_iter().filter(|_| is_known);
+        for text in of_request.into_iter().chain(of_shown).chain(of_player).chain(of_known) {
             let text = cut(text);
             out.extend_from_slice(&(text.len() as u16).to_le_bytes());
             out.extend_from_slice(text.as_bytes());
@@ -158,7 +164,7 @@ pub fn decode<'a>(input: &mut &'a [u8]) -> Option<Record<'a>> {
         let len = usize::from(short(input)?);
         std::str::from_utf8(take(input, len)?).ok()
     };
-    let (has_shown, has_said) = (flags & 8 != 0, flags & 16 != 0);
+    let (has_shown, has_said, is_known) = (flags & 8 != 0, flags & 16 != 0, flags & 32 != 0);
     Some(Record {
         method: text(true)?,
         authority: text(true)?,
@@ -174,6 +180,8 @@ pub fn decode<'a>(input: &mut &'a [u8]) -> Option<Record<'a>> {
         client_serial: text(has_shown)?,
         client_fingerprint: text(has_shown)?,
         cmcd: text(has_said)?,
+        user: text(is_known)?,
+        token_id: text(is_known)?,
         time,
         first_byte_us,
         total_us,
@@ -232,6 +240,8 @@ pub(crate) fn sample() -> Record<'static> {
         client_issuer: "",
         client_serial: "",
         client_fingerprint: "",
+        user: "",
+        token_id: "",
     }
 }
 
@@ -247,6 +257,8 @@ mod tests {
         let third = Record {
             client_name: "anna.example",
             client_fingerprint: "00ff",
+            user: "ann",
+            token_id: "j1",
             client: Some("2001:db8::1".parse().unwrap()),
             ..sample()
         };

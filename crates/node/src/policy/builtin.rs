@@ -103,18 +103,18 @@ impl Policy for Builtin {
         if task.site.error_pages.replaces(response.status) {
             return Deliver::Synth(response.status, None);
         }
-        rules::deliver(task, &mut response.fields);
+        rules::deliver(task, served.reason, &mut response.fields);
         Deliver::Deliver
     }
 
     fn synth(&self, task: &mut ClientTask, page: &mut Synthetic) -> Deliver {
-        rules::deliver(task, &mut page.head.fields);
+        rules::deliver(task, task.reason, &mut page.head.fields);
         Deliver::Deliver
     }
 
-    fn begin_fetch(&self, task: &mut ClientTask, _: FetchKind) -> Option<Box<dyn Any>> {
-        let sent_target = rules::begin_fetch(task)?;
-        Some(Box::new(sent_target))
+    fn begin_fetch(&self, task: &mut ClientTask, kind: FetchKind) -> Option<Box<dyn Any>> {
+        let sent = rules::begin_fetch(task, kind)?;
+        Some(Box::new(sent))
     }
 
     fn backend_fetch(&self, task: &mut FetchTask) -> BackendFetch {

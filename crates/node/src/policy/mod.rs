@@ -8,6 +8,7 @@
 mod builtin;
 mod rules;
 mod task;
+mod values;
 pub mod vcl;
 
 pub use builtin::Builtin;

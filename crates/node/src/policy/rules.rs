@@ -1,9 +1,12 @@
 //! What a site does to requests and responses by its rules: redirects, paths, fields and CORS.
 
 use super::task::{ClientTask, FetchKind, FetchTask};
+use super::values::{self, Moment};
 use freshet_config::rules::{Cors, FieldAction, FieldRule, Redirect};
+use freshet_config::template::Template;
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, Scheme};
+use freshet_http::reason::Reason;
 use freshet_http::target;
 
 /// Longest `Location` a redirect makes; what is longer is not redirected.
@@ -64,12 +67,28 @@ pub(super) fn receive(task: &mut ClientTask) -> Option<u16> {
     None
 }
 
-/// What a fetch has to know of its request: the target as the client sent it.
-pub(super) fn begin_fetch(task: &ClientTask) -> Option<String> {
-    if task.site.settings.rules.request_fields.is_empty() {
+/// What a fetch has to know of its request.
+#[derive(Debug)]
+pub(super) struct Sent {
+    /// The target as the client sent it.
+    target: String,
+    /// What the values of rules are for the request, in their order; `None` where that is nothing, or
+    /// nothing an origin may hear.
+    values: Vec<Option<String>>,
+}
+
+/// What a fetch has to know of its request, where rules concern it.
+pub(super) fn begin_fetch(task: &ClientTask, kind: FetchKind) -> Option<Sent> {
+    let rules = &task.site.settings.rules.request_fields;
+    if rules.is_empty() {
         return None;
     }
-    ruled(task)?.sent_target.clone()
+    let sent = ruled(task).and_then(|ruled| ruled.sent_target.as_deref());
+    let target = sent.unwrap_or(&task.request.target).to_owned();
+    let moment = Moment::Fetch { is_for_one: kind == FetchKind::Pass };
+    let value = |rule: &FieldRule| values::of(rule.action.template()?, task, &target, moment);
+    let values = rules.iter().map(value).collect();
+    Some(Sent { target, values })
 }
 
 /// Brings the fields of a request to an origin in line.
@@ -83,13 +102,21 @@ pub(super) fn fetch(task: &mut FetchTask) {
         // What the origin would say to one page's origin is kept for all.
         task.request.fields.remove("origin");
     }
-    let sent = task.state.as_deref().and_then(|state| state.downcast_ref::<String>()).cloned();
-    let target = sent.unwrap_or_else(|| task.request.target.clone());
-    change(&rules.request_fields, &target, &mut task.request.fields);
+    let FetchTask { state, request, .. } = task;
+    let sent = state.as_deref().and_then(|state| state.downcast_ref::<Sent>());
+    let target = sent.map_or(request.target.as_str(), |sent| &sent.target);
+    for (index, rule) in rules.request_fields.iter().enumerate() {
+        if target.starts_with(&rule.path) {
+            let value = sent.and_then(|sent| sent.values.get(index)?.as_deref());
+            // What begins a fetch by itself asks for nobody.
+            let value = value.or_else(|| rule.action.template()?.plain());
+            change(rule, value, &mut request.fields);
+        }
+    }
 }
 
 /// Brings the fields of a response to a client in line, also of one that was made here.
-pub(super) fn deliver(task: &ClientTask, fields: &mut Fields) {
+pub(super) fn deliver(task: &ClientTask, reason: Reason, fields: &mut Fields) {
     let rules = &task.site.settings.rules;
     if rules.is_empty() {
         return;
@@ -107,21 +134,33 @@ pub(super) fn deliver(task: &ClientTask, fields: &mut Fields) {
         allow(cors, &task.request.fields, is_preflight, fields);
     }
     let sent = ruled.and_then(|ruled| ruled.sent_target.as_deref());
-    change(&rules.response_fields, sent.unwrap_or(&task.request.target), fields);
+    let target = sent.unwrap_or(&task.request.target);
+    for rule in rules.response_fields.iter().filter(|rule| target.starts_with(&rule.path)) {
+        let template = rule.action.template();
+        match template.and_then(Template::plain) {
+            plain @ Some(_) => change(rule, plain, fields),
+            None => {
+                let value =
+                    template.and_then(|it| values::of(it, task, target, Moment::Response(reason)));
+                change(rule, value.as_deref(), fields);
+            }
+        }
+    }
 }
 
 fn ruled(task: &ClientTask) -> Option<&Ruled> {
     task.state.as_deref()?.downcast_ref()
 }
 
-fn change(rules: &[FieldRule], target: &str, fields: &mut Fields) {
-    for rule in rules.iter().filter(|rule| target.starts_with(&rule.path)) {
-        match &rule.action {
-            FieldAction::Set(value) => fields.set(&rule.name, value),
-            FieldAction::Add(value) => fields.append(&rule.name, value),
-            FieldAction::Remove => {
-                fields.remove(&rule.name);
-            }
+/// Does what a rule says. A field that would have no value is not there: what a client sent in its
+/// place could be taken for what the node says.
+fn change(rule: &FieldRule, value: Option<&str>, fields: &mut Fields) {
+    match (&rule.action, value) {
+        (FieldAction::Set(_), Some(value)) => fields.set(&rule.name, value),
+        (FieldAction::Add(_), Some(value)) => fields.append(&rule.name, value),
+        (FieldAction::Add(_), None) => {}
+        (FieldAction::Set(_), None) | (FieldAction::Remove, _) => {
+            fields.remove(&rule.name);
         }
     }
 }

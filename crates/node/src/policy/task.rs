@@ -4,6 +4,7 @@ use crate::assembly::Nesting;
 use crate::client::Client;
 use crate::disk::Durability;
 use crate::fetch::Made;
+use crate::identity::Identity;
 use crate::ledger::network::Network;
 use crate::ledger::requests::Charge;
 use crate::media::{Advice, Seen};
@@ -66,6 +67,8 @@ pub struct ClientTask {
     pub nesting: Option<Rc<Nesting>>,
     /// What it is charged of the memory, where it came over a connection.
     pub charge: Option<Rc<Charge>>,
+    /// Whom it was let in as, where it had to say.
+    pub identity: Option<Rc<Identity>>,
     /// What is done to a stored body on its way to the client.
     pub shaping: Shaping,
     /// What a policy keeps from state to state.
@@ -265,6 +268,8 @@ pub struct Served<'a> {
     pub object: Option<&'a Object>,
     /// Whether it was there before the request.
     pub hit: bool,
+    /// Why the response is what it is.
+    pub reason: Reason,
     /// How the body is kept, or was made while it passes.
     pub form: Form,
     /// Whether it has fields that are for caches only ([`freshet_http::hop_by_hop`]).

@@ -6,6 +6,7 @@ use crate::certificates;
 use crate::client::Client;
 use crate::doors;
 use crate::exchange::Request;
+use crate::identity::Identity;
 use crate::limiter::{SiteLimit, network_of, says_blocked};
 use crate::request::tier;
 use crate::sites::SiteRef;
@@ -17,6 +18,7 @@ use freshet_http::message::RequestHead;
 use freshet_http::path;
 use freshet_http::reason::Reason;
 use freshet_limits::{Block, Cause, Held, Verdict, policy_field, retry_after_s, state_field};
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -29,7 +31,9 @@ pub(super) struct Admission {
     /// That it is under way, until its response is sent.
     pub(super) held: Option<Rc<[Held]>>,
     /// What its client is told.
-    told: Vec<(&'static str, String)>,
+    told: Vec<(Cow<'static, str>, String)>,
+    /// Whom it was let in as, where it had to say.
+    pub(super) identity: Option<Rc<Identity>>,
 }
 
 /// Seconds after which a client may try again that has too much under way: nobody knows.
@@ -39,7 +43,7 @@ impl Admission {
     /// Says in a response what there is to say.
     pub(super) fn tell(&self, fields: &mut Fields) {
         for (name, value) in &self.told {
-            fields.append(name, value);
+            fields.append(name.as_bytes(), value);
         }
     }
 }
@@ -47,9 +51,14 @@ impl Admission {
 /// Looks at a request. Includes of pages count with their page.
 pub(super) async fn admit(worker: &Worker, site: &SiteRef, request: &mut Request) -> Admission {
     let mut admission = limit(worker, site, request);
-    if admission.refusal.is_some() || request.nesting.is_some() {
+    if let Some(page) = &request.nesting {
+        admission.identity.clone_from(&page.identity);
         return admission;
     }
+    if admission.refusal.is_some() {
+        return admission;
+    }
+    let mut identity = Identity::default();
     if site.client_auth.is_some()
         && let Err(refusal) = certificates::admit(site, &worker.snapshot().sites, &request.client)
     {
@@ -62,22 +71,36 @@ pub(super) async fn admit(worker: &Worker, site: &SiteRef, request: &mut Request
         let (head, client) = (&mut request.head, &request.client);
         // On the heap, so that requests to sites without doors have no room for it.
         let asked = Box::pin(doors::admit(maintenance, &site.access, head, client));
-        if let Err(refused) = asked.await {
-            count_refused(worker, refused.reason);
-            admission.refusal = Some((refused.status, refused.reason));
-            admission.told.extend(refused.told);
-            return admission;
+        match asked.await {
+            Ok(name) => identity.name = name,
+            Err(refused) => {
+                count_refused(worker, refused.reason);
+                admission.refusal = Some((refused.status, refused.reason));
+                admission.told.extend(refused.told.map(|(name, value)| (name.into(), value)));
+                return admission;
+            }
         }
     }
-    if site.tokens.is_empty() {
-        return admission;
+    if !site.tokens.is_empty() {
+        let now_s = request.received.0 / 1000;
+        match access::admit(site, &mut request.head, &request.client, now_s) {
+            Ok(None) => {}
+            Ok(Some(granted)) => {
+                let renewal = granted.renewal.map(|(name, value)| (name.into(), value));
+                admission.told.extend(renewal);
+                identity.token = Some(granted.grant);
+            }
+            Err(refusal) => {
+                worker.stats.requests_without_token.increment();
+                admission.refusal = Some((refusal.status, refusal.reason));
+                let challenge =
+                    refusal.challenge.map(|text| ("WWW-Authenticate".into(), text.to_owned()));
+                admission.told.extend(challenge);
+            }
+        }
     }
-    let now_s = request.received.0 / 1000;
-    if let Err(refusal) = access::admit(&site.tokens, &mut request.head, &request.client, now_s) {
-        worker.stats.requests_without_token.increment();
-        admission.refusal = Some((refusal.status, refusal.reason));
-        let challenge = refusal.challenge.map(|text| ("WWW-Authenticate", text.to_owned()));
-        admission.told.extend(challenge);
+    if identity.name.is_some() || identity.token.is_some() {
+        admission.identity = Some(Rc::new(identity));
     }
     admission
 }
@@ -114,7 +137,7 @@ fn limit(worker: &Worker, site: &SiteRef, request: &Request) -> Admission {
         }
         if let Some(wait) = check.take(limit, &mut admission.told) {
             admission.refusal = Some((429, Reason::ClientTooMany));
-            admission.told.push(("Retry-After", retry_after_s(wait).to_string()));
+            admission.told.push(("Retry-After".into(), retry_after_s(wait).to_string()));
             break;
         }
     }
@@ -161,7 +184,7 @@ impl Check<'_> {
     fn take(
         &mut self,
         limit: &SiteLimit,
-        told: &mut Vec<(&'static str, String)>,
+        told: &mut Vec<(Cow<'static, str>, String)>,
     ) -> Option<Duration> {
         let limiter = &self.worker.shared.limiter;
         let settings = &limit.settings;
@@ -227,8 +250,8 @@ fn tell(
     name: &str,
     rate: &freshet_limits::Rate,
     verdict: &Verdict,
-    told: &mut Vec<(&'static str, String)>,
+    told: &mut Vec<(Cow<'static, str>, String)>,
 ) {
-    told.push(("RateLimit-Policy", policy_field(name, rate)));
-    told.push(("RateLimit", state_field(name, verdict)));
+    told.push(("RateLimit-Policy".into(), policy_field(name, rate)));
+    told.push(("RateLimit".into(), state_field(name, verdict)));
 }

@@ -115,7 +115,9 @@ impl Machine<'_> {
         // Who waited for another's fetch has hit what it brought, as policies see it.
         let hit = found.hit || found.collapsed;
         let for_caches = stored.for_caches;
-        let served = Served { object: Some(&object), hit, form, for_caches, made: None, length };
+        let reason = found.reason;
+        let served =
+            Served { object: Some(&object), hit, reason, form, for_caches, made: None, length };
         if let Some(next) = self.ask_deliver(&mut head, served) {
             return next;
         }
@@ -426,7 +428,7 @@ impl Machine<'_> {
         head.fields.append_to_list("Via", format!("1.1 {name}").as_bytes());
         self.tell_players(&mut head, false, length);
         let for_caches = hop_by_hop::has_for_caches(&head.fields);
-        let served = Served { object: None, hit: false, form, for_caches, made, length };
+        let served = Served { object: None, hit: false, reason, form, for_caches, made, length };
         if let Some(next) = self.ask_deliver(&mut head, served) {
             return next;
         }

@@ -76,7 +76,7 @@ pub(crate) async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
         return Reply::Response(Box::new(synth::misdirected(worker, &request)));
     };
     let next = next::of(&site, &request);
-    let admission = admit::admit(worker, &site, &mut request).await;
+    let mut admission = admit::admit(worker, &site, &mut request).await;
     // A policy never waits, so what it may look at is there before it is asked.
     let (mut body, mut first) = (request.body, State::Recv);
     let is_refused = admission.refusal.is_some();
@@ -125,6 +125,7 @@ pub(crate) async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
         reason: admission.refusal.map_or(Reason::Miss, |(_, reason)| reason),
         nesting: request.nesting,
         charge: request.charge,
+        identity: admission.identity.take(),
         shaping: Shaping::default(),
         state: None,
         durability: None,
@@ -168,6 +169,7 @@ pub(crate) async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
                 }
                 let facts = reply.facts_mut();
                 facts.under_way = admission.held;
+                facts.identity = machine.task.identity.take();
                 if let Some(next) = next.filter(|_| is_sent) {
                     let ClientTask { site, client, id, .. } = &machine.task;
                     fetch::fetch_next(worker, site, client, next, *id);

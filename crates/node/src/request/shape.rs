@@ -157,6 +157,7 @@ impl Machine<'_> {
             is_packed: out_packed,
             spent,
             site: task.site.clone(),
+            identity: task.identity.clone(),
         };
         let page = PageFor {
             worker: Rc::clone(self.worker),

@@ -4,6 +4,7 @@ use super::tunnel::Moved;
 use crate::certificates::Shown;
 use crate::client::Client;
 use crate::exchange::Facts;
+use crate::identity::Identity;
 use crate::log::Record;
 use crate::media::Said;
 use crate::transcript::{Message, Tag, Transcript};
@@ -204,6 +205,7 @@ impl Sent {
         }
         let site = facts.site.as_deref();
         let shown = self.shown.as_ref().and_then(|shown| shown.proved_to(site));
+        let identity = facts.identity.as_deref();
         let proved = |part: fn(&ClientCertificate) -> &str| shown.map_or("", part);
         let part = |index: usize| {
             let start = if index == 0 { 0 } else { self.ends[index - 1] };
@@ -236,6 +238,8 @@ impl Sent {
             client_issuer: proved(|one| &one.issuer),
             client_serial: proved(|one| &one.serial),
             client_fingerprint: proved(|one| &one.fingerprint),
+            user: identity.map_or("", Identity::user),
+            token_id: identity.map_or("", Identity::token_id),
         });
     }
 }

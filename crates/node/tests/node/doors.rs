@@ -7,8 +7,8 @@ use crate::vcl::governed_with;
 use tempfile::TempDir;
 
 /// `password`, by `htpasswd -nbB`.
-const ANNA: &str = "anna:$2y$05$Ys9uZZy6fI4aT0ZWcKvyw.xufnZP3zcSfxN4VmSv0nATalPsUDkdq\n";
-const RIGHT: &str = "Authorization: Basic YW5uYTpwYXNzd29yZA==";
+pub(crate) const ANNA: &str = "anna:$2y$05$Ys9uZZy6fI4aT0ZWcKvyw.xufnZP3zcSfxN4VmSv0nATalPsUDkdq\n";
+pub(crate) const RIGHT: &str = "Authorization: Basic YW5uYTpwYXNzd29yZA==";
 const WRONG: &str = "Authorization: Basic YW5uYTpQYXNzd29yZA==";
 
 fn file(folder: &TempDir, name: &str, content: &str) -> String {

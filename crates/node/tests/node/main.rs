@@ -20,6 +20,7 @@ mod h2_frames;
 mod h3;
 mod h3_client;
 mod harness;
+mod identity;
 mod instructions;
 mod limits;
 mod loops;

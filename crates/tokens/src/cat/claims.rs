@@ -2,6 +2,7 @@
 
 use super::cose::label;
 use super::matching::Matches;
+use super::renewal::Renewal;
 use crate::denied::Denied;
 use crate::limits::ENTRIES_MAX;
 use crate::network::contains;
@@ -12,6 +13,7 @@ use ciborium::Value;
 use freshet_http::target;
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 /// Claims by their numbers in the registry of CWT claims.
 mod number {
@@ -27,12 +29,25 @@ mod number {
     pub(super) const NETWORKS: i128 = 311;
     pub(super) const URI: i128 = 312;
     pub(super) const METHODS: i128 = 313;
+    pub(super) const PROTOCOLS: i128 = 314;
     pub(super) const FIELDS: i128 = 315;
+    pub(super) const COUNTRIES: i128 = 316;
     /// What is asked of those who refuse a token, and who renew it: a wish, not a condition.
     pub(super) const IF_REFUSED: i128 = 322;
     pub(super) const IF_REFUSED_DATA: i128 = 320;
     pub(super) const RENEWAL: i128 = 323;
 }
+
+/// Claims that say something to others than the edge, as they are named in JSON.
+const NAMED: [(i128, &str); 7] = [
+    (number::ISSUER, "iss"),
+    (number::SUBJECT, "sub"),
+    (number::AUDIENCE, "aud"),
+    (number::EXPIRES, "exp"),
+    (number::NOT_BEFORE, "nbf"),
+    (number::ISSUED, "iat"),
+    (number::ID, "cti"),
+];
 
 /// What a token says, its signature being good.
 #[derive(Debug, Default)]
@@ -40,11 +55,22 @@ pub(crate) struct CatToken {
     pub(super) times: Times,
     pub(super) issuer: Option<String>,
     pub(super) audiences: Vec<String>,
-    pub(super) grant: Grant,
-    networks: Option<Vec<(IpAddr, u8)>>,
+    pub(super) grant: Arc<Grant>,
+    pub(super) renewal: Option<Renewal>,
+    networks: Option<Vec<Network>>,
+    protocols: Option<Vec<Vec<u8>>>,
+    countries: Option<Vec<String>>,
     uri: Vec<(Component, Matches)>,
     methods: Option<Vec<String>>,
     fields: Vec<(String, Matches)>,
+}
+
+/// Where clients are let in from.
+#[derive(Debug)]
+enum Network {
+    Prefix(IpAddr, u8),
+    /// An autonomous system.
+    System(u32),
 }
 
 /// Parts of a URI (CTA-5007 §4.6.4).
@@ -63,26 +89,34 @@ enum Component {
 
 impl CatToken {
     /// Reads claims. Every claim has to be understood: one that is not may be a condition that is not
-    /// met.
-    pub(super) fn read(claims: &Value) -> Result<Self, Denied> {
-        let Value::Map(map) = claims else { return Err(Denied::Malformed) };
+    /// met. `key_id` is the name of the key it is signed with.
+    pub(super) fn read(claims: Value, key_id: Option<Vec<u8>>) -> Result<Self, Denied> {
+        let Value::Map(map) = &claims else { return Err(Denied::Malformed) };
         if map.len() > ENTRIES_MAX {
             return Err(Denied::Malformed);
         }
-        let mut token = Self::default();
+        let (mut token, mut grant) = (Self::default(), Grant::default());
         for (key, value) in map {
             let Value::Integer(key) = key else { return Err(Denied::Claim) };
             let key = i128::from(*key);
             label(map, key)?;
-            token.take(key, value)?;
+            token.take(&mut grant, key, value)?;
+            let name = NAMED.iter().find(|(number, _)| *number == key);
+            if let Some((name, value)) = name.zip(as_text(value)) {
+                grant.claims.push((name.1.into(), value.into()));
+            }
+        }
+        token.grant = Arc::new(grant);
+        if let Some(renewal) = label(map, number::RENEWAL)? {
+            token.renewal = Renewal::read(&renewal.clone(), claims, key_id)?;
         }
         Ok(token)
     }
 
-    fn take(&mut self, key: i128, value: &Value) -> Result<(), Denied> {
+    fn take(&mut self, grant: &mut Grant, key: i128, value: &Value) -> Result<(), Denied> {
         match key {
             number::ISSUER => self.issuer = Some(text(value)?.to_owned()),
-            number::SUBJECT => self.grant.subject = Some(text(value)?.into()),
+            number::SUBJECT => grant.subject = Some(text(value)?.into()),
             number::AUDIENCE => {
                 self.audiences = match value {
                     Value::Array(all) => texts(all)?,
@@ -94,8 +128,7 @@ impl CatToken {
             number::ISSUED => drop(date(value)?),
             number::ID => {
                 let Value::Bytes(id) = value else { return Err(Denied::Malformed) };
-                let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-                self.grant.id = Some(hex.into());
+                grant.id = Some(to_hex(id).into());
             }
             // 0: it may be used again. Others would need to be known by all edges.
             number::REPLAY if integer(value)? == 0 => {}
@@ -107,6 +140,16 @@ impl CatToken {
                 _ => return Err(Denied::Malformed),
             },
             number::FIELDS => self.fields = fields(value)?,
+            number::PROTOCOLS => match value {
+                Value::Array(all) => {
+                    self.protocols = Some(all.iter().map(bytes).collect::<Result<_, _>>()?);
+                }
+                _ => return Err(Denied::Malformed),
+            },
+            number::COUNTRIES => match value {
+                Value::Array(all) => self.countries = Some(texts(all)?),
+                _ => return Err(Denied::Malformed),
+            },
             number::IF_REFUSED | number::IF_REFUSED_DATA | number::RENEWAL => {}
             _ => return Err(Denied::Claim),
         }
@@ -126,9 +169,25 @@ impl CatToken {
         }
         if let Some(networks) = &self.networks {
             let client = question.client.ok_or(Denied::Client)?;
-            if !networks.iter().any(|network| contains(*network, client)) {
+            let asn = || question.places.and_then(|places| places.asn(client));
+            let has = |network: &Network| match network {
+                Network::Prefix(address, length) => contains((*address, *length), client),
+                Network::System(number) => asn() == Some(*number),
+            };
+            if !networks.iter().any(has) {
                 return Err(Denied::Client);
             }
+        }
+        if let Some(countries) = &self.countries {
+            let (client, places) = question.client.zip(question.places).ok_or(Denied::Client)?;
+            if !countries.iter().any(|code| places.is_in(client, code)) {
+                return Err(Denied::Client);
+            }
+        }
+        if let Some(protocols) = &self.protocols
+            && !question.alpn.is_some_and(|alpn| protocols.iter().any(|one| one == alpn))
+        {
+            return Err(Denied::Protocol);
         }
         if !self.uri.is_empty() {
             question.decoded_path()?;
@@ -195,6 +254,26 @@ impl Component {
     }
 }
 
+/// A claim as text, bytes in hexadecimal, where it has no parts but those of a list.
+fn as_text(value: &Value) -> Option<String> {
+    match value {
+        Value::Text(text) => Some(text.clone()),
+        Value::Bytes(bytes) => Some(to_hex(bytes)),
+        Value::Integer(number) => Some(i128::from(*number).to_string()),
+        Value::Float(number) => Some(number.to_string()),
+        Value::Tag(_, inner) => as_text(inner),
+        Value::Array(all) => {
+            let all: Option<Vec<_>> = all.iter().map(as_text).collect();
+            Some(all?.join(","))
+        }
+        _ => None,
+    }
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 fn text(value: &Value) -> Result<&str, Denied> {
     value.as_text().ok_or(Denied::Malformed)
 }
@@ -204,6 +283,13 @@ fn texts(values: &[Value]) -> Result<Vec<String>, Denied> {
         return Err(Denied::Malformed);
     }
     values.iter().map(|value| text(value).map(str::to_owned)).collect()
+}
+
+fn bytes(value: &Value) -> Result<Vec<u8>, Denied> {
+    match value {
+        Value::Bytes(bytes) => Ok(bytes.clone()),
+        value => text(value).map(|text| text.as_bytes().to_vec()),
+    }
 }
 
 fn integer(value: &Value) -> Result<i128, Denied> {
@@ -244,14 +330,19 @@ fn fields(value: &Value) -> Result<Vec<(String, Matches)>, Denied> {
 }
 
 /// Networks by RFC 9164: tag 52 for IPv4 and 54 for IPv6, of an address or of a length with the bytes
-/// of a prefix. Numbers of autonomous systems cannot be looked up here.
-fn networks(value: &Value) -> Result<Vec<(IpAddr, u8)>, Denied> {
+/// of a prefix; and numbers of autonomous systems.
+fn networks(value: &Value) -> Result<Vec<Network>, Denied> {
     let Value::Array(all) = value else { return Err(Denied::Malformed) };
     if all.len() > ENTRIES_MAX {
         return Err(Denied::Malformed);
     }
     let mut networks = Vec::with_capacity(all.len());
     for one in all {
+        if let Value::Integer(_) = one {
+            let number = u32::try_from(integer(one)?).map_err(|_| Denied::Malformed)?;
+            networks.push(Network::System(number));
+            continue;
+        }
         let Value::Tag(tag @ (52 | 54), inner) = one else { return Err(Denied::Claim) };
         let width = if *tag == 52 { 4 } else { 16 };
         let (bytes, length) = match &**inner {
@@ -269,7 +360,7 @@ fn networks(value: &Value) -> Result<Vec<(IpAddr, u8)>, Denied> {
             52 => IpAddr::V4(Ipv4Addr::new(padded[0], padded[1], padded[2], padded[3])),
             _ => IpAddr::V6(Ipv6Addr::from(padded)),
         };
-        networks.push((address, length.ok_or(Denied::Malformed)?));
+        networks.push(Network::Prefix(address, length.ok_or(Denied::Malformed)?));
     }
     Ok(networks)
 }

@@ -3,6 +3,7 @@
 use crate::denied::Denied;
 use crate::keys::{Keys, Material, first_good, is_mac};
 use crate::limits::DEPTH_MAX;
+use aws_lc_rs::hmac;
 use ciborium::Value;
 
 /// Tags of CBOR: a CWT, COSE_Mac0 and COSE_Sign1.
@@ -30,8 +31,8 @@ pub(super) fn item(bytes: &[u8]) -> Result<Value, Denied> {
     if rest.is_empty() { Ok(value) } else { Err(Denied::Malformed) }
 }
 
-/// The claims of a token whose signature is good.
-pub(super) fn open(token: &[u8], keys: &Keys) -> Result<Value, Denied> {
+/// The claims of a token whose signature is good, and the name of its key where it says one.
+pub(super) fn open(token: &[u8], keys: &Keys) -> Result<(Value, Option<Vec<u8>>), Denied> {
     let message = match item(token)? {
         Value::Tag(CWT, inner) => *inner,
         other => other,
@@ -84,7 +85,33 @@ pub(super) fn open(token: &[u8], keys: &Keys) -> Result<Value, Denied> {
         }
         _ => None,
     })?;
-    item(&payload)
+    let id = id.map(<[u8]>::to_vec);
+    Ok((item(&payload)?, id))
+}
+
+/// A token with these claims, under a MAC by the first secret of this name; `None` where there is no
+/// such secret.
+pub(super) fn seal(claims: &Value, key_id: Option<&[u8]>, keys: &Keys) -> Option<Vec<u8>> {
+    let secret = keys.named(key_id).find_map(|key| match &key.material {
+        Material::Secret(secret) => Some(secret),
+        _ => None,
+    })?;
+    let bytes = |value: &Value| {
+        let mut out = Vec::new();
+        ciborium::into_writer(value, &mut out).ok().map(|()| out)
+    };
+    let mut header = vec![(ALGORITHM.into(), HMAC_256.into())];
+    header.extend(key_id.map(|id| (KEY_ID.into(), Value::Bytes(id.to_vec()))));
+    let (protected, payload) = (bytes(&Value::Map(header))?, bytes(claims)?);
+    let signed = structure("MAC0", protected.clone(), &payload).ok()?;
+    let mac = hmac::sign(&secret.hmac, &signed);
+    let parts = vec![
+        Value::Bytes(protected),
+        Value::Map(Vec::new()),
+        Value::Bytes(payload),
+        Value::Bytes(mac.as_ref().to_vec()),
+    ];
+    bytes(&Value::Tag(CWT, Box::new(Value::Tag(MAC0, Box::new(Value::Array(parts))))))
 }
 
 /// What is signed (RFC 9052 §4.4 and §6.3).

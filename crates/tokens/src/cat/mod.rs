@@ -4,14 +4,16 @@
 mod claims;
 mod cose;
 mod matching;
+mod renewal;
 
 use crate::denied::Denied;
 use crate::keys::Keys;
 use crate::question::{Question, Source};
 use crate::seen::Seen;
 use crate::times::{Named, Wanted};
-use crate::verifier::Grant;
+use crate::verifier::Granted;
 pub(crate) use claims::CatToken;
+use std::sync::Arc;
 
 /// Which tokens let in, and where they are.
 #[derive(Clone, Debug, Default)]
@@ -33,12 +35,12 @@ impl Cat {
         keys: &Keys,
         seen: &Seen<CatToken>,
         leeway_s: u64,
-    ) -> Result<Grant, Denied> {
-        let token = self.source.token(question)?;
+    ) -> Result<Granted, Denied> {
+        let (token, place) = self.source.find(question)?;
         let read = seen.get_or(&[token.as_bytes()], || {
             let bytes = crate::text::base64_url(&token.replace('+', "-").replace('/', "_"));
-            let claims = cose::open(&bytes.ok_or(Denied::Malformed)?, keys)?;
-            CatToken::read(&claims)
+            let (claims, key_id) = cose::open(&bytes.ok_or(Denied::Malformed)?, keys)?;
+            CatToken::read(claims, key_id)
         })?;
         let wanted = Wanted {
             issuers: &self.issuers,
@@ -48,6 +50,13 @@ impl Cat {
         let named = Named { issuer: read.issuer.as_deref(), audiences: &read.audiences };
         wanted.check(&read.times, &named, (question.now_s, leeway_s))?;
         read.check(question, self.source.parameter.as_deref())?;
-        Ok(read.grant.clone())
+        let renewal = read.renewal.as_ref();
+        Ok(Granted {
+            grant: Arc::clone(&read.grant),
+            renewal: renewal.and_then(|renewal| {
+                let until_s = read.times.expires_s?;
+                renewal.field(&self.source, place, keys, (question.now_s, until_s))
+            }),
+        })
     }
 }

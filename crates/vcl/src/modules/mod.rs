@@ -4,6 +4,7 @@
 //! checker reads the signature; there is no second table to keep in step.
 
 pub(crate) mod accept;
+mod access;
 pub(crate) mod blob;
 mod bodyaccess;
 mod builtin;
@@ -102,6 +103,7 @@ pub(crate) const BUILTIN: Module =
 /// Every module.
 pub(crate) const MODULES: &[Module] = &[
     accept::MODULE,
+    access::MODULE,
     blob::MODULE,
     bodyaccess::MODULE,
     cookie::MODULE,

@@ -5,6 +5,7 @@ use crate::program::BackendRef;
 use freshet_http::fields::Fields;
 use freshet_http::message::{RequestHead, ResponseHead};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// Facts of the client's connection.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +28,8 @@ pub struct Session {
     pub tls: Option<TlsFacts>,
     /// User, group and their numbers of the peer of a Unix socket.
     pub peer: Option<UnixPeer>,
+    /// Whom the request was let in as, where it had to say.
+    pub access: Option<Arc<AccessFacts>>,
     /// `client.identity` in a fetch, where the request's states set it.
     pub identity: Option<Box<[u8]>>,
 }
@@ -61,6 +64,26 @@ pub struct CertificateFacts {
     pub serial: String,
     /// SHA-256, in hexadecimal digits.
     pub fingerprint: String,
+}
+
+/// Whom a request was let in as.
+#[derive(Clone, Debug, Default)]
+pub struct AccessFacts {
+    /// The name of who has the password, or whom the token is for.
+    pub user: String,
+    /// Whether there was a token.
+    pub has_token: bool,
+    /// Its own name or number.
+    pub token_id: String,
+    /// What it claims, by name.
+    pub claims: Vec<(Box<str>, Box<str>)>,
+}
+
+impl AccessFacts {
+    /// What the token claims under a name.
+    pub fn claim(&self, name: &str) -> Option<&str> {
+        self.claims.iter().find(|(known, _)| **known == *name).map(|(_, value)| &**value)
+    }
 }
 
 /// Who is behind a Unix socket.

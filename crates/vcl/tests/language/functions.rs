@@ -390,6 +390,21 @@ fn ends_of_connections_are_told() {
 }
 
 #[test]
+fn who_was_let_in_is_told() {
+    let expression = "\"\" + access.user() + access.has_token() + access.token_id() + \
+                      access.claim(\"tier\") + access.claim(\"nothing\") + access.claim(\"\")";
+    assert_eq!(shown("import access;", expression), "false");
+    let mut scene = Scene::default();
+    scene.session.access = Some(std::sync::Arc::new(freshet_vcl::AccessFacts {
+        user: "ann".into(),
+        has_token: true,
+        token_id: "j1".into(),
+        claims: vec![("tier".into(), "gold".into())],
+    }));
+    assert_eq!(shown_in(State::Recv, "import access;", expression, &mut scene), "anntruej1gold");
+}
+
+#[test]
 fn relations_of_texts_hold_only_where_both_are_set() {
     let rows = [
         ("str.startswith(req.http.nothing, \"a\")", "false"),

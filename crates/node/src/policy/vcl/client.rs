@@ -4,6 +4,7 @@ use super::deliver::object_view;
 use super::host::NodeHost;
 use super::{FAILED, VclPolicy, fetch::FetchState, seconds, span};
 use crate::client::Client;
+use crate::identity::Identity;
 use crate::policy::{ClientTask, FetchKind, Hit, Miss, Pass, Pipe, Purge, Recv};
 use crate::shares::Loan;
 use crate::site::Site;
@@ -15,8 +16,8 @@ use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_http::reason::Reason;
 use freshet_vcl::variables::Variable;
 use freshet_vcl::{
-    CertificateFacts, ClientKnobs, Delivery, FetchKnobs, ObjectView, Outcome, Session, State, Task,
-    TlsFacts, View,
+    AccessFacts, CertificateFacts, ClientKnobs, Delivery, FetchKnobs, ObjectView, Outcome, Session,
+    State, Task, TlsFacts, View,
 };
 use std::io::Write as _;
 use std::sync::Arc;
@@ -73,7 +74,7 @@ impl ClientState {
             other: None,
             knobs,
             task: Task::new(),
-            session: session(&task.client, &task.site, policy),
+            session: session(&task.client, task.identity.as_deref(), &task.site, policy),
             parts: Vec::new(),
             failed: false,
             was_hit: false,
@@ -141,8 +142,13 @@ impl ClientState {
     }
 }
 
-/// Facts of a connection.
-fn session(client: &Client, site: &Site, policy: &VclPolicy) -> Session {
+/// Facts of a connection, and whom a request of it was let in as.
+fn session(
+    client: &Client,
+    identity: Option<&Identity>,
+    site: &Site,
+    policy: &VclPolicy,
+) -> Session {
     let program = policy.policy.program();
     let asks = program.modules.contains(&"proxy") || program.modules.contains(&"tls");
     let tls = client.tls.as_ref().filter(|_| asks);
@@ -172,8 +178,19 @@ fn session(client: &Client, site: &Site, policy: &VclPolicy) -> Session {
         endpoint: client.path.as_deref().filter(|_| reads_endpoint).unwrap_or_default().to_owned(),
         socket: if named { client.listener.to_string() } else { String::new() },
         tls,
+        access: identity.filter(|_| program.modules.contains(&"access")).map(access),
         ..Session::default()
     }
+}
+
+fn access(identity: &Identity) -> Arc<AccessFacts> {
+    let claims = identity.token.as_ref().map(|token| token.claims.clone());
+    Arc::new(AccessFacts {
+        user: identity.user().to_owned(),
+        has_token: identity.token.is_some(),
+        token_id: identity.token_id().to_owned(),
+        claims: claims.unwrap_or_default(),
+    })
 }
 
 /// Runs `act` with the request's state, which is made where there is none yet.

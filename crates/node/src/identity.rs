@@ -1,0 +1,26 @@
+//! Whom a request was let in as.
+
+use freshet_tokens::Grant;
+use std::sync::Arc;
+
+/// Whom a request was let in as, by a password or a token.
+#[derive(Debug, Default)]
+pub struct Identity {
+    /// The name that came with a password.
+    pub(crate) name: Option<Box<str>>,
+    /// What a token says.
+    pub(crate) token: Option<Arc<Grant>>,
+}
+
+impl Identity {
+    /// The name of who has the password, or whom the token is for; empty where nobody is named.
+    pub fn user(&self) -> &str {
+        let subject = || self.token.as_ref()?.subject.as_deref();
+        self.name.as_deref().or_else(subject).unwrap_or_default()
+    }
+
+    /// The token's own name or number; empty where it has none.
+    pub fn token_id(&self) -> &str {
+        self.token.as_ref().and_then(|token| token.id.as_deref()).unwrap_or_default()
+    }
+}
