@@ -9,7 +9,7 @@ use crate::limits::PROXY_HEADER_BYTES_MAX;
 use crate::socket::{Socket, canonical};
 use crate::trust::TrustedPeers;
 use freshet_wire::proxy_protocol::parse;
-pub use freshet_wire::proxy_protocol::{Error, Header, Tlvs};
+pub use freshet_wire::proxy_protocol::{Error, Header, Ssl, Tlvs};
 use rustix::net::RecvFlags;
 use std::io;
 use std::net::SocketAddr;

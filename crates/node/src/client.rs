@@ -5,7 +5,7 @@ use crate::ledger::network::Network;
 use crate::site::Site;
 use crate::transcript::{Tag, Transcript};
 use freshet_net::controls::Controls;
-use freshet_net::proxy::Header;
+use freshet_net::proxy::{Header, Tlvs};
 use freshet_net::tls::TlsInfo;
 use freshet_net::tls::client_auth::ClientCertificate;
 use std::cell::Cell;
@@ -39,6 +39,8 @@ pub struct Client {
     pub alt_svc: Option<Arc<str>>,
     /// TLS facts, on a TLS listener.
     pub tls: Option<TlsInfo>,
+    /// What a PROXY header says of this client beside addresses, where it says anything.
+    pub front: Option<Box<Tlvs>>,
     /// The certificate it has shown there, if it did.
     pub shown: Option<Rc<Shown>>,
     /// How it sends, where a policy has a say in that.

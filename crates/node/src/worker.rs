@@ -30,7 +30,7 @@ use freshet_net::address::{Address, PeerAddress};
 use freshet_net::controls::Controls;
 use freshet_net::error::NetError;
 use freshet_net::listener::Listener;
-use freshet_net::proxy;
+use freshet_net::proxy::{self, Tlvs};
 use freshet_net::socket::Socket;
 use freshet_net::stream::Stream;
 use freshet_net::tls::ALPN_ACME_TLS;
@@ -414,6 +414,7 @@ async fn connection(
         socket_address: socket.local_address(),
         path,
         tls: None,
+        front: None,
         shown: None,
         network: Network::default(),
         listener,
@@ -429,6 +430,9 @@ async fn connection(
             Ok(proxied) => {
                 client.note_proxied(&proxied.header);
                 client.address = proxied.address.socket_address();
+                // What a proxy says of a connection of its own is about no client.
+                let said = Some(proxied.header.tlvs).filter(|_| !proxied.header.local);
+                client.front = said.filter(|said| *said != Tlvs::default()).map(Box::new);
                 if proxied.destination.is_some() {
                     client.local_address = proxied.destination;
                 }
@@ -552,6 +556,9 @@ fn garbage(error: &NetError) -> Cow<'static, str> {
         (Error::ClientFamilyUnknown, "PROXY1: Wrong TCP[46] field"),
         (Error::ClientSourceInvalid, "PROXY1: Cannot resolve source address"),
         (Error::ClientDestinationInvalid, "PROXY1: Cannot resolve destination address"),
+        (Error::ClientChecksum, "PROXY2: CRC error"),
+        (Error::ClientTlvTooLong, "PROXY2: TLV Length Error"),
+        (Error::ClientTlvTruncated, "PROXY2: TLV Dribble bytes"),
     ];
     let known = words.iter().find(|(error, _)| error.reason() == why);
     known.map_or_else(|| error.to_string().into(), |(_, words)| (*words).into())

@@ -71,8 +71,8 @@ pub use program::{Backend, BackendRef, Endpoint, ObjectSlot, Probe, Program, Sub
 pub use regex::Pattern;
 pub use runtime::{
     AccessFacts, Answer, CertificateFacts, ClientKnobs, ConnectionFacts, Control, Defaults,
-    Delivery, Event, Failure, FetchKnobs, Host, ObjectView, Outcome, Places, Purge, Session,
-    StorageQuestion, Task, TlsFacts, UnixPeer, View, lifetime,
+    Delivery, Event, Failure, FetchKnobs, FrontFacts, Host, ObjectView, Outcome, Places, Purge,
+    Session, StorageQuestion, Task, TlsFacts, UnixPeer, View, lifetime,
 };
 pub use source::{NoFiles, SOURCE_BYTES_MAX, Source, SourceMap, Sources, Span};
 pub use trial::{Trial, trials};

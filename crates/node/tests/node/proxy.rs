@@ -4,6 +4,7 @@ use crate::authority::Authority;
 use crate::client::{Client, get};
 use crate::harness::{Setup, TestNode, run};
 use crate::origin::{Origin, fresh, response};
+use crate::vcl::governed_over;
 use freshet_net::address::Address;
 use tokio::net::UnixStream;
 
@@ -58,11 +59,28 @@ fn a_proxy_header_of_version_1_names_the_client() {
 
 /// A header of version 2 with this command and IPv4 addresses.
 fn version_2(command: u8) -> Vec<u8> {
+    version_2_with(command, &[])
+}
+
+/// As [`version_2`], with type-length-values.
+fn version_2_with(command: u8, tlvs: &[u8]) -> Vec<u8> {
     let mut header = b"\r\n\r\n\0\r\nQUIT\n".to_vec();
-    header.extend_from_slice(&[0x20 | command, 0x11, 0, 12]);
+    header.extend_from_slice(&[0x20 | command, 0x11]);
+    header.extend_from_slice(&u16::try_from(12 + tlvs.len()).unwrap().to_be_bytes());
     header.extend_from_slice(&[192, 0, 2, 9, 198, 51, 100, 1]);
     header.extend_from_slice(&[0x04, 0xd2, 0, 80]);
+    header.extend_from_slice(tlvs);
     header
+}
+
+fn tlv(kind: u8, value: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(value.len()).unwrap().to_be_bytes();
+    [&[kind], &length[..], value].concat()
+}
+
+/// What a client's TLS was like: flags, result, and the texts in it.
+fn ssl(flags: u8, result: u32, inner: &[Vec<u8>]) -> Vec<u8> {
+    tlv(0x20, &[&[flags], &result.to_be_bytes()[..], &inner.concat()].concat())
 }
 
 #[test]
@@ -84,6 +102,98 @@ fn a_proxy_header_of_version_2_names_the_client() {
             assert_eq!(client.get("/a").await.text(), client_address);
         }
     });
+}
+
+#[test]
+fn a_policy_is_told_what_a_proxy_header_says_of_tls() {
+    run(async {
+        let origin = telling("x-asked");
+        let governed = governed_over(
+            &origin,
+            r#"
+            import proxy;
+            sub vcl_recv {
+                set req.http.X-Told = "" + proxy.is_ssl() + " " + proxy.client_has_cert_conn() + " " +
+                    proxy.client_has_cert_sess() + " " + proxy.ssl_verify_result() + " " +
+                    proxy.alpn() + " " + proxy.authority() + " " + proxy.ssl_version() + " " +
+                    proxy.ssl_cipher() + " " + proxy.cert_sign() + " " + proxy.cert_key() + " " +
+                    proxy.client_cert_cn();
+                return (pass);
+            }
+            sub vcl_backend_fetch { set bereq.http.X-Asked = proxy.authority(); }
+            sub vcl_deliver { set resp.http.X-Told = req.http.X-Told; }
+            "#,
+            "proxy_protocol = true\n",
+        );
+        let inner = [
+            tlv(0x21, b"TLSv1.3"),
+            tlv(0x22, b"me.example"),
+            tlv(0x23, b"TLS_AES_128_GCM_SHA256"),
+            tlv(0x24, b"RSA-SHA256"),
+            tlv(0x25, b"EC256"),
+        ];
+        let names = [tlv(0x01, b"h2"), tlv(0x02, b"cdn.example")].concat();
+        let full = [&names[..], &ssl(0x07, 0, &inner)].concat();
+        let twice = [&full[..], &tlv(0x02, b"other.example"), &ssl(0, 9, &[])].concat();
+        let said = "true true true 0 h2 cdn.example TLSv1.3 TLS_AES_128_GCM_SHA256 RSA-SHA256 \
+                    EC256 me.example";
+        let nothing = "false false false 0";
+        for (command, tlvs, told, asked) in [
+            (1, &full[..], said, "cdn.example"),
+            (1, &twice, said, "cdn.example"),
+            (1, &ssl(0x05, 10, &inner[..1]), "true false true 10   TLSv1.3", ""),
+            (1, &names, "false false false 0 h2 cdn.example", "cdn.example"),
+            (1, &tlv(0xee, b"what nobody knows"), nothing, ""),
+            (1, b"", nothing, ""),
+            // What a proxy says for itself is about no client.
+            (0, &full, nothing, ""),
+        ] {
+            let mut client = Client::to(&governed.node).await;
+            client.send(&version_2_with(command, tlvs)).await;
+            // The header holds for every request of the connection.
+            for _ in 0..2 {
+                let answer = client.get("/a").await;
+                assert_eq!(answer.field("x-told").map(str::trim_end), Some(told));
+                assert_eq!(answer.text(), asked, "{told}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_proxy_header_with_broken_values_closes_the_connection() {
+    run(async {
+        let origin = Origin::serve(|asked| fresh(asked.target()));
+        let node = behind_proxy(&origin);
+        let broken: [&[u8]; 7] = [
+            &[0x01],
+            &[0x01, 0, 3, b'h', b'2'],
+            &tlv(0x02, b"a\r\nX-Injected: 1"),
+            &tlv(0x03, &[0; 4]),
+            &tlv(0x20, &[1, 0, 0, 0]),
+            &ssl(1, 0, &[vec![0x21, 0]]),
+            &ssl(1, 0, &[vec![0x21, 0, 9, b'T']]),
+        ];
+        for tlvs in broken {
+            let mut client = Client::to(&node).await;
+            let request = b"GET /a HTTP/1.1\r\nHost: example.test\r\n\r\n";
+            client.send(&[&version_2_with(1, tlvs), &request[..]].concat()).await;
+            assert!(client.ended().await, "{tlvs:?}");
+        }
+        assert_eq!((node.count("proxy_header_errors"), origin.count()), (7, 0));
+        // One that says it is longer than what is sent waits for the rest, and ends with the client.
+        let mut client = Client::to(&node).await;
+        client.send(&version_2_with(1, &tlv(0x02, b"cdn.example"))[..30]).await;
+        drop(client);
+        assert_eq!(get_through(&node).await, "/a");
+    });
+}
+
+/// A request over a connection with a good header.
+async fn get_through(node: &TestNode) -> String {
+    let mut client = Client::to(node).await;
+    client.send(&version_2(1)).await;
+    client.get("/a").await.text()
 }
 
 #[test]

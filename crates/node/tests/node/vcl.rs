@@ -28,15 +28,23 @@ pub(crate) fn governed(origin: &Origin, text: &str) -> Governed {
     governed_with(origin, text, "")
 }
 
+/// As [`governed`], with further keys of the listener.
+pub(crate) fn governed_over(origin: &Origin, text: &str, listener: &str) -> Governed {
+    governed_by(Setup::of(origin), origin, text, listener)
+}
+
 /// As [`governed`], with further tables of configuration.
 pub(crate) fn governed_with(origin: &Origin, text: &str, rest: &str) -> Governed {
+    governed_by(Setup::of(origin).and(rest), origin, text, "")
+}
+
+fn governed_by(mut setup: Setup, origin: &Origin, text: &str, listener: &str) -> Governed {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("policy.vcl");
     let text = format!("vcl 4.1;\n{}{text}", backend("origin", origin));
     std::fs::write(&path, text).unwrap();
-    let mut setup = Setup::of(origin).and(rest);
     setup.origins = String::new();
-    setup.listen = format!("vcl = \"{}\"\n{}", path.display(), setup.listen);
+    setup.listen = format!("vcl = \"{}\"\n{}{listener}", path.display(), setup.listen);
     Governed { node: setup.start(), _folder: folder }
 }
 

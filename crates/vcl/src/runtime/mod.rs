@@ -16,8 +16,8 @@ pub use task::{STATEMENTS_MAX, SYNTHETIC_BYTES_MAX, Task, WORKSPACE_BYTES_MAX};
 pub(crate) use values::{arithmetic, write_value};
 pub(crate) use variables::proto;
 pub use view::{
-    AccessFacts, Answer, CertificateFacts, ClientKnobs, Delivery, FetchKnobs, ObjectView, Session,
-    TlsFacts, UnixPeer, View,
+    AccessFacts, Answer, CertificateFacts, ClientKnobs, Delivery, FetchKnobs, FrontFacts,
+    ObjectView, Session, TlsFacts, UnixPeer, View,
 };
 
 use crate::policy::Policy;

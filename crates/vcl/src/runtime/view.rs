@@ -24,8 +24,10 @@ pub struct Session {
     pub endpoint: String,
     /// The listener's name.
     pub socket: String,
-    /// Whether TLS is spoken to the client, or a PROXY header says so.
+    /// What is known of TLS that is spoken to the client here.
     pub tls: Option<TlsFacts>,
+    /// What a PROXY header says of the client's own connection.
+    pub front: Option<FrontFacts>,
     /// User, group and their numbers of the peer of a Unix socket.
     pub peer: Option<UnixPeer>,
     /// Whom the request was let in as, where it had to say.
@@ -47,6 +49,33 @@ pub struct TlsFacts {
     pub alpn: String,
     /// The client's certificate, where it proves something.
     pub client_certificate: Option<CertificateFacts>,
+}
+
+/// What a PROXY header says of the client's connection, whose TLS the proxy in front has ended.
+#[derive(Clone, Debug, Default)]
+pub struct FrontFacts {
+    /// Whether the client speaks TLS.
+    pub is_tls: bool,
+    /// Whether it has given a certificate in this session.
+    pub has_certificate_in_session: bool,
+    /// Whether it has given one on this connection.
+    pub has_certificate_on_connection: bool,
+    /// 0 where that was verified, or none was asked for.
+    pub verify_result: u32,
+    /// Version, as `TLSv1.3`.
+    pub version: Option<String>,
+    /// Cipher suite.
+    pub cipher: Option<String>,
+    /// Name the client asked for.
+    pub authority: Option<String>,
+    /// Application protocol.
+    pub alpn: Option<String>,
+    /// Common name of the client's certificate.
+    pub common_name: Option<String>,
+    /// Algorithm the proxy's certificate is signed with.
+    pub signature_algorithm: Option<String>,
+    /// Algorithm of the key in it.
+    pub key_algorithm: Option<String>,
 }
 
 /// What a client's certificate says.

@@ -405,6 +405,40 @@ fn who_was_let_in_is_told() {
 }
 
 #[test]
+fn a_proxy_in_front_tells_of_the_clients_tls() {
+    let mut scene = Scene::default();
+    scene.session.tls = Some(freshet_vcl::TlsFacts {
+        version: "TLSv1.2".into(),
+        authority: "node.example".into(),
+        ..freshet_vcl::TlsFacts::default()
+    });
+    scene.session.front = Some(freshet_vcl::FrontFacts {
+        is_tls: true,
+        has_certificate_in_session: true,
+        verify_result: 10,
+        version: Some("TLSv1.3".into()),
+        alpn: Some(String::new()),
+        common_name: Some("client.example".into()),
+        signature_algorithm: Some("RSA-SHA256".into()),
+        key_algorithm: Some("EC256".into()),
+        ..freshet_vcl::FrontFacts::default()
+    });
+    for (expression, expected) in [
+        ("\"\" + proxy.is_ssl() + proxy.ssl_verify_result()", "true10"),
+        ("\"\" + proxy.client_has_cert_sess() + proxy.client_has_cert_conn()", "truefalse"),
+        ("proxy.ssl_version() + proxy.client_cert_cn()", "TLSv1.3client.example"),
+        ("proxy.cert_sign() + proxy.cert_key()", "RSA-SHA256EC256"),
+        // What it does not say, TLS to the proxy does not say of the client either.
+        ("proxy.authority() + proxy.ssl_cipher()", ""),
+    ] {
+        assert_eq!(shown_in(State::Recv, ALL, expression, &mut scene), expected, "{expression}");
+    }
+    let says = "if (proxy.alpn() && !proxy.authority()) { return (pass); }";
+    let policy = compile(&format!("import proxy; sub vcl_recv {{ {says} }}"));
+    assert_eq!(scene.run(&policy, State::Recv), Outcome::Pass(None));
+}
+
+#[test]
 fn relations_of_texts_hold_only_where_both_are_set() {
     let rows = [
         ("str.startswith(req.http.nothing, \"a\")", "false"),

@@ -50,8 +50,9 @@ pub struct Ssl {
     pub certificate_on_connection: bool,
     /// The client gave a certificate at least once in this TLS session.
     pub certificate_in_session: bool,
-    /// The certificate was given and verified.
-    pub verified: bool,
+    /// 0 where the certificate was verified, or none was asked for; else what OpenSSL's
+    /// `SSL_get_verify_result` says.
+    pub verify_result: u32,
     /// Version of TLS, as `TLSv1.3`.
     pub version: Option<Box<str>>,
     /// Common name of the client's certificate.
@@ -78,6 +79,8 @@ error_table! {
         ClientNoHeader = 400, "the connection does not start with a PROXY header";
         ClientSourceInvalid = 400, "the source in the PROXY header is malformed";
         ClientTlvInvalid = 400, "a TLV of the PROXY header is malformed";
+        ClientTlvTooLong = 400, "a TLV of the PROXY header does not fit where it is";
+        ClientTlvTruncated = 400, "the PROXY header ends within the head of a TLV";
         ClientTruncated = 400, "the PROXY header is shorter than its addresses";
         ClientVersionUnsupported = 400, "the PROXY header has an unknown version or command";
     }

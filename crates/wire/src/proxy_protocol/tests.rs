@@ -119,7 +119,8 @@ fn tlvs_of_version_2_are_read() {
     assert_eq!(tlvs.authority.as_deref(), Some("cdn.example"));
     assert_eq!(tlvs.unique_id.as_deref(), Some(&b"id-1"[..]));
     let ssl = tlvs.ssl.unwrap();
-    assert!(ssl.over_tls && ssl.certificate_in_session && ssl.verified);
+    assert!(ssl.over_tls && ssl.certificate_in_session);
+    assert_eq!(ssl.verify_result, 0);
     assert!(!ssl.certificate_on_connection);
     assert_eq!(ssl.version.as_deref(), Some("TLSv1.3"));
     assert_eq!(ssl.common_name.as_deref(), Some("Jos\u{e9}"));
@@ -129,12 +130,22 @@ fn tlvs_of_version_2_are_read() {
 }
 
 #[test]
-fn a_certificate_counts_as_verified_only_when_there_is_one() {
-    let variable = [IPV4, &tlv(0x20, &[0x01, 0, 0, 0, 0])].concat();
-    let ssl = accepted(&v2(0x21, 0x11, &variable)).tlvs.ssl.unwrap();
-    assert!(ssl.over_tls && !ssl.verified);
-    let variable = [IPV4, &tlv(0x20, &[0x03, 0, 0, 0, 1])].concat();
-    assert!(!accepted(&v2(0x21, 0x11, &variable)).tlvs.ssl.unwrap().verified);
+fn what_is_said_twice_is_what_it_was_the_first_time() {
+    let first = [&[0x03, 0, 0, 1, 2][..], &tlv(0x22, b"one"), &tlv(0x22, b"two")].concat();
+    let second = [&[0x01, 0, 0, 0, 0][..], &tlv(0x22, b"three")].concat();
+    let variable = [
+        IPV4,
+        &tlv(0x02, b"a.example"),
+        &tlv(0x02, b"b.example"),
+        &tlv(0x20, &first),
+        &tlv(0x20, &second),
+    ]
+    .concat();
+    let tlvs = accepted(&v2(0x21, 0x11, &variable)).tlvs;
+    assert_eq!(tlvs.authority.as_deref(), Some("a.example"));
+    let ssl = tlvs.ssl.unwrap();
+    assert!(ssl.over_tls && ssl.certificate_on_connection && !ssl.certificate_in_session);
+    assert_eq!((ssl.verify_result, ssl.common_name.as_deref()), (258, Some("one")));
 }
 
 #[test]
@@ -155,6 +166,7 @@ fn the_checksum_covers_the_whole_header() {
 #[test]
 fn wrong_headers_of_version_2_are_named() {
     let long_id = tlv(0x05, &[b'i'; 129]);
+    let nested = |text: &[u8]| tlv(0x20, &[&[1, 0, 0, 0, 0], text].concat());
     for (text, error) in [
         (b"\r\n\r\n\0\r\nQUIX".to_vec(), Error::ClientNoHeader),
         (v2(0x11, 0x11, IPV4), Error::ClientVersionUnsupported),
@@ -164,12 +176,15 @@ fn wrong_headers_of_version_2_are_named() {
         (v2(0x21, 0x11, &IPV4[..11]), Error::ClientTruncated),
         (v2(0x21, 0x21, IPV4), Error::ClientTruncated),
         (v2(0x21, 0x31, IPV4), Error::ClientTruncated),
-        (v2(0x21, 0x11, &[IPV4, &[1, 0]].concat()), Error::ClientTlvInvalid),
-        (v2(0x21, 0x11, &[IPV4, &[1, 0, 3, b'h', b'2']].concat()), Error::ClientTlvInvalid),
+        (v2(0x21, 0x11, &[IPV4, &[1, 0]].concat()), Error::ClientTlvTruncated),
+        (v2(0x21, 0x11, &[IPV4, &[1, 0, 3, b'h', b'2']].concat()), Error::ClientTlvTooLong),
         (v2(0x21, 0x11, &[IPV4, &tlv(0x02, b"\xff")].concat()), Error::ClientTlvInvalid),
         (v2(0x21, 0x11, &[IPV4, &tlv(0x02, b"a\r\nb")].concat()), Error::ClientTlvInvalid),
         (v2(0x21, 0x11, &[IPV4, &tlv(0x03, b"abc")].concat()), Error::ClientTlvInvalid),
-        (v2(0x21, 0x11, &[IPV4, &tlv(0x20, b"abc")].concat()), Error::ClientTlvInvalid),
+        (v2(0x21, 0x11, &[IPV4, &tlv(0x20, b"abc")].concat()), Error::ClientTlvTooLong),
+        (v2(0x21, 0x11, &[IPV4, &nested(&[0x21, 0])].concat()), Error::ClientTlvTruncated),
+        (v2(0x21, 0x11, &[IPV4, &nested(&[0x21, 0, 9, b'T'])].concat()), Error::ClientTlvTooLong),
+        (v2(0x21, 0x11, &[IPV4, &nested(&tlv(0x23, b"a\nb"))].concat()), Error::ClientTlvInvalid),
         (v2(0x21, 0x11, &[IPV4, &long_id].concat()), Error::ClientTlvInvalid),
         (v2(0x21, 0x11, &[0; 8193])[..16].to_vec(), Error::ClientHeaderTooLarge),
     ] {

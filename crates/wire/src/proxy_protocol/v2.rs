@@ -86,19 +86,19 @@ fn next_tlv(text: &[u8]) -> Result<Option<Tlv<'_>>, Error> {
     if text.is_empty() {
         return Ok(None);
     }
-    let (head, rest) = text.split_first_chunk::<3>().ok_or(Error::ClientTlvInvalid)?;
+    let (head, rest) = text.split_first_chunk::<3>().ok_or(Error::ClientTlvTruncated)?;
     let len = usize::from(u16::from_be_bytes([head[1], head[2]]));
-    let (value, rest) = rest.split_at_checked(len).ok_or(Error::ClientTlvInvalid)?;
+    let (value, rest) = rest.split_at_checked(len).ok_or(Error::ClientTlvTooLong)?;
     Ok(Some((head[0], value, rest)))
 }
 
-/// Reads `text`, the end of the header `head`.
+/// Reads `text`, the end of the header `head`. What is said twice is what it was the first time.
 fn tlvs(mut text: &[u8], head: &[u8]) -> Result<Tlvs, Error> {
     let mut out = Tlvs::default();
     while let Some((kind, value, rest)) = next_tlv(text)? {
         match kind {
-            TLV_ALPN => out.alpn = Some(value.into()),
-            TLV_AUTHORITY => out.authority = Some(utf8(value)?),
+            TLV_ALPN => first(&mut out.alpn, value.into()),
+            TLV_AUTHORITY => first(&mut out.authority, utf8(value)?),
             TLV_CRC32C => {
                 let value_at = head.len() - rest.len() - value.len();
                 check(value, head, value_at)?;
@@ -106,13 +106,17 @@ fn tlvs(mut text: &[u8], head: &[u8]) -> Result<Tlvs, Error> {
             TLV_UNIQUE_ID if value.len() > UNIQUE_ID_BYTES_MAX => {
                 return Err(Error::ClientTlvInvalid);
             }
-            TLV_UNIQUE_ID => out.unique_id = Some(value.into()),
-            TLV_SSL => out.ssl = Some(ssl(value)?),
+            TLV_UNIQUE_ID => first(&mut out.unique_id, value.into()),
+            TLV_SSL => first(&mut out.ssl, ssl(value)?),
             _ => {}
         }
         text = rest;
     }
     Ok(out)
+}
+
+fn first<T>(place: &mut Option<T>, value: T) {
+    place.get_or_insert(value);
 }
 
 /// The checksum is over the whole header with its own four bytes as zeros.
@@ -126,14 +130,13 @@ fn check(value: &[u8], head: &[u8], value_at: usize) -> Result<(), Error> {
 }
 
 fn ssl(value: &[u8]) -> Result<Ssl, Error> {
-    let (fixed, mut text) = value.split_first_chunk::<5>().ok_or(Error::ClientTlvInvalid)?;
+    let (fixed, mut text) = value.split_first_chunk::<5>().ok_or(Error::ClientTlvTooLong)?;
     let [client, verify @ ..] = *fixed;
-    let with_certificate = client & 0x06 != 0;
     let mut out = Ssl {
         over_tls: client & 0x01 != 0,
         certificate_on_connection: client & 0x02 != 0,
         certificate_in_session: client & 0x04 != 0,
-        verified: with_certificate && u32::from_be_bytes(verify) == 0,
+        verify_result: u32::from_be_bytes(verify),
         ..Ssl::default()
     };
     while let Some((kind, value, rest)) = next_tlv(text)? {
@@ -146,7 +149,7 @@ fn ssl(value: &[u8]) -> Result<Ssl, Error> {
             _ => None,
         };
         if let Some(place) = place {
-            *place = Some(utf8(value)?);
+            first(place, utf8(value)?);
         }
         text = rest;
     }

@@ -14,10 +14,11 @@ use freshet_content::chain::accepts_gzip;
 use freshet_http::fields::Fields;
 use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_http::reason::Reason;
+use freshet_net::proxy::{Ssl, Tlvs};
 use freshet_vcl::variables::Variable;
 use freshet_vcl::{
-    AccessFacts, CertificateFacts, ClientKnobs, Delivery, FetchKnobs, ObjectView, Outcome, Session,
-    State, Task, TlsFacts, View,
+    AccessFacts, CertificateFacts, ClientKnobs, Delivery, FetchKnobs, FrontFacts, ObjectView,
+    Outcome, Session, State, Task, TlsFacts, View,
 };
 use std::io::Write as _;
 use std::sync::Arc;
@@ -179,6 +180,7 @@ fn session(
         socket: if named { client.listener.to_string() } else { String::new() },
         tls,
         access: identity.filter(|_| program.modules.contains(&"access")).map(access),
+        front: client.front.as_deref().filter(|_| asks).map(front_facts),
         ..Session::default()
     }
 }
@@ -191,6 +193,26 @@ fn access(identity: &Identity) -> Arc<AccessFacts> {
         token_id: identity.token_id().to_owned(),
         claims: claims.unwrap_or_default(),
     })
+}
+
+/// What a PROXY header says of a client's own connection.
+fn front_facts(said: &Tlvs) -> FrontFacts {
+    let text = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
+    let none = Ssl::default();
+    let ssl = said.ssl.as_ref().unwrap_or(&none);
+    FrontFacts {
+        is_tls: ssl.over_tls,
+        has_certificate_in_session: ssl.certificate_in_session,
+        has_certificate_on_connection: ssl.certificate_on_connection,
+        verify_result: ssl.verify_result,
+        version: text(&ssl.version),
+        cipher: text(&ssl.cipher),
+        authority: text(&said.authority),
+        alpn: said.alpn.as_deref().map(|alpn| String::from_utf8_lossy(alpn).into_owned()),
+        common_name: text(&ssl.common_name),
+        signature_algorithm: text(&ssl.signature_algorithm),
+        key_algorithm: text(&ssl.key_algorithm),
+    }
 }
 
 /// Runs `act` with the request's state, which is made where there is none yet.

@@ -240,6 +240,7 @@ impl Session {
             socket_address: Some(local),
             path: None,
             tls: None,
+            front: None,
             shown: None,
             network: Network::of(Some(remote.ip()), prefixes),
             listener: self.port.name.clone(),
