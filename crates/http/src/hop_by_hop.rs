@@ -53,15 +53,21 @@ const NEVER: [&[u8]; 22] = [
 /// well-known ones. Read `Upgrade` and `Transfer-Encoding` before. Allocates only where
 /// `Connection` names other fields than the well-known ones.
 pub fn strip(fields: &mut Fields) {
+    strip_named(fields);
+    fields.retain(|name, _| !names_any(&ALWAYS, name));
+}
+
+/// As [`strip`], without the well-known ones: what a tunnel is asked for with remains.
+pub fn strip_named(fields: &mut Fields) {
     let named: Vec<Vec<u8>> = fields
         .tokens("Connection")
         .filter(|name| !names_any(&ALWAYS, name) && !names_any(&NEVER, name))
         .filter(|name| !name.eq_ignore_ascii_case(b"close") && fields.contains(name))
         .map(<[u8]>::to_vec)
         .collect();
-    fields.retain(|name, _| {
-        !names_any(&ALWAYS, name) && !named.iter().any(|other| other.eq_ignore_ascii_case(name))
-    });
+    if !named.is_empty() {
+        fields.retain(|name, _| !named.iter().any(|other| other.eq_ignore_ascii_case(name)));
+    }
 }
 
 /// As [`strip`], and removes what is meant for a proxy: what may be kept in a cache remains.
@@ -108,6 +114,10 @@ mod tests {
         ]
         .into_iter()
         .collect();
+        let mut tunnelled = fields.clone();
+        strip_named(&mut tunnelled);
+        assert!(!tunnelled.contains("a") && !tunnelled.contains("b"));
+        assert!(tunnelled.contains("connection") && tunnelled.contains("upgrade"));
         strip(&mut fields);
         let want: Fields = [("c", "3"), ("Proxy-Authenticate", "Basic")].into_iter().collect();
         assert_eq!(fields, want);

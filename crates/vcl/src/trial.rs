@@ -98,7 +98,7 @@ impl Scene {
             client: ClientKnobs { xid: 1001, time: now, ..ClientKnobs::default() },
             fetch: FetchKnobs { xid: 1002, time: now, ..FetchKnobs::default() },
             answer: Answer { ttl: 120.0, grace: 10.0, time: now, ..Answer::default() },
-            delivery: Delivery { time: now, ..Delivery::default() },
+            delivery: Delivery { time: now, do_esi: true, ..Delivery::default() },
             req: RequestHead {
                 target: "/".into(),
                 authority: "example.com".into(),

@@ -527,6 +527,66 @@ impl Subscriber for Lines {
 }
 
 #[test]
+fn what_a_policy_changes_late_is_taken_as_it_is_meant() {
+    run(async {
+        let origin = Origin::serve(|asked| fresh(asked.target()));
+        let governed = governed(
+            &origin,
+            r#"
+            import std;
+            sub vcl_backend_response {
+                if (bereq.url == "/back") { std.rollback(bereq); }
+            }
+            sub vcl_deliver {
+                set req.ttl = 0s;
+                if (req.restarts == 0 && req.url == "/again") { return (restart); }
+            }
+            "#,
+        );
+        // Nothing is left of an answer to a request that is another now.
+        let back = get(&governed.node, "/back").await;
+        assert!(back.head.line.contains("503 Backend fetch failed"), "{:?}", back.head);
+        // No limit on how old a hit may be, and none that is older than nothing.
+        let before = origin.count();
+        assert_eq!(get(&governed.node, "/again").await.status, 200);
+        assert_eq!(origin.count() - before, 1);
+    });
+}
+
+#[test]
+fn what_never_was_fresh_is_not_served_stale_whatever_its_grace() {
+    run(async {
+        let origin = Origin::serve(|asked| match asked.target() {
+            "/failed" => response("503 Service Unavailable", &["Retry-After: 5"], "busy"),
+            "/late" => response("200 OK", &["Cache-Control: max-age=5", "Age: 9"], "late"),
+            other => response("200 OK", &["Date: Thu, 01 Jan 2015 00:00:00 GMT"], other),
+        });
+        let governed = governed(
+            &origin,
+            "sub vcl_backend_response { set beresp.grace = 6h; return (deliver); }
+             sub vcl_deliver { set resp.http.X-Hits = obj.hits; set resp.http.X-Esi = resp.do_esi; }
+             sub vcl_synth { set resp.http.X-Esi = resp.do_esi; }",
+        );
+        for (target, hits) in [("/failed", "0"), ("/late", "1")] {
+            get(&governed.node, target).await;
+            let again = get(&governed.node, target).await;
+            assert_eq!(again.field("x-hits"), Some(hits), "{target}");
+            assert_eq!(again.field("x-esi"), Some("true"));
+        }
+    });
+}
+
+#[test]
+fn a_tunnel_leaves_out_what_was_for_one_connection() {
+    run(async {
+        let origin = Origin::serve(|asked| fresh(asked.field("a").unwrap_or("none")));
+        let governed = governed(&origin, "sub vcl_recv { return (pipe); }");
+        let answer = get_with(&governed.node, "/", &["A: x", "Connection: A"]).await;
+        assert_eq!(answer.text(), "none");
+    });
+}
+
+#[test]
 fn failures_of_a_policy_do_not_fill_the_log() {
     run(async {
         tracing::subscriber::set_global_default(Lines).unwrap();

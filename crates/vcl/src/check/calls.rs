@@ -5,6 +5,7 @@ use super::{Checker, Symbol};
 use crate::diagnostic::nearest;
 use crate::modules::{self, Function, Parameter, Signature};
 use crate::program::{Call, Expr, Text, Value};
+use crate::runtime::ARGUMENTS_MAX;
 use crate::source::Span;
 use crate::syntax::{Argument, ExpressionKind, Path};
 use crate::types::Type;
@@ -64,9 +65,12 @@ impl Checker<'_> {
             // Functions of modules say so when they run.
             self.used(&path.text(), Access::Read, function.states, path.span);
         }
-        let arguments = self.arguments(function, arguments, span)?;
+        let mut arguments = self.arguments(function, arguments, span)?;
         let of = Signature::parse(function.signature).returns;
         let name = Signature::name_of(function.signature);
+        if name == "hash_data" {
+            arguments = in_pieces(arguments);
+        }
         self.program.rolls_back |= name == "rollback";
         self.program.keeps_body |= name == "cache_req_body";
         self.program.controls_connections |=
@@ -291,5 +295,15 @@ impl Checker<'_> {
             }
             _ => Value::None,
         })
+    }
+}
+
+/// The texts an argument is joined of, where there are no more than a call can have: which of them are
+/// set is part of a hash.
+fn in_pieces(arguments: Box<[Expr]>) -> Box<[Expr]> {
+    match <[Expr; 1]>::try_from(arguments.into_vec()) {
+        Ok([Expr::Concat(pieces)]) if pieces.len() <= ARGUMENTS_MAX => pieces,
+        Ok(one) => Box::new(one),
+        Err(others) => others.into(),
     }
 }

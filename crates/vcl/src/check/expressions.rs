@@ -55,7 +55,10 @@ impl Checker<'_> {
             _ => {}
         }
         let Expr::Constant(constant) = &value else { return Some(Expr::Text(Box::new(value))) };
-        if matches!(constant, Value::Backend(_) | Value::Stevedore(_) | Value::Blob(_)) {
+        let is_known_later =
+            matches!(constant, Value::Backend(_) | Value::Stevedore(_) | Value::Blob(_));
+        // One that is too large fails where it is used.
+        if is_known_later || crate::runtime::unwritable(*constant).is_some() {
             return Some(Expr::Text(Box::new(value)));
         }
         let mut text = Vec::new();

@@ -40,17 +40,23 @@ pub(super) fn note_ban(run: &mut Run<'_>, why: &str) {
 }
 
 fn hash_data(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
-    let text = arguments.text(0);
-    let len = run.bytes(text).len();
-    run.spend(len)?;
-    if run.traced {
-        let copy = run.bytes(text).to_vec();
-        run.host.trace(Event::Hash(&copy));
+    for number in 0..arguments.len() {
+        let text = arguments.text(number);
+        // What is not set is another object than what is empty.
+        if text == Text::Unset {
+            run.task.hash_parts.push(0);
+            continue;
+        }
+        run.spend(run.bytes(text).len())?;
+        let mut parts = std::mem::take(&mut run.task.hash_parts);
+        parts.extend_from_slice(run.bytes(text));
+        run.task.hash_parts = parts;
+        if run.traced {
+            let copy = run.bytes(text).to_vec();
+            run.host.trace(Event::Hash(&copy));
+        }
     }
-    let mut parts = std::mem::take(&mut run.task.hash_parts);
-    parts.extend_from_slice(run.bytes(text));
-    parts.push(0);
-    run.task.hash_parts = parts;
+    run.task.hash_parts.push(0);
     NOTHING
 }
 

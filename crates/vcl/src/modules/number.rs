@@ -2,6 +2,7 @@
 //! decimals behind the third cut off.
 
 use crate::types::duration_unit;
+use std::net::Ipv4Addr;
 
 /// Digits a whole number may have.
 const DIGITS_MAX: usize = 15;
@@ -62,6 +63,34 @@ pub(super) fn whole_number(text: &str) -> Result<f64, Option<&'static str>> {
 pub(super) fn decimal(text: &str) -> Result<f64, Option<&'static str>> {
     let value = whole_number(text)?;
     if value.abs() > DECIMAL_MAX { Err(Some(TOO_MANY)) } else { Ok(value) }
+}
+
+/// An address as `inet_aton` reads it: one to four numbers, decimal, octal or hexadecimal, the last of
+/// which is for all bytes that are left.
+pub(super) fn ipv4(text: &str) -> Option<Ipv4Addr> {
+    let mut numbers = text.split('.').map(|part| {
+        let hex = part.strip_prefix("0x").or_else(|| part.strip_prefix("0X"));
+        let (digits, radix) = match (hex, part.strip_prefix('0')) {
+            (Some(digits), _) => (digits, 16),
+            (None, Some(digits)) if !digits.is_empty() => (digits, 8),
+            _ => (part, 10),
+        };
+        let is_plain = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        u32::from_str_radix(digits, radix).ok().filter(|_| is_plain)
+    });
+    let mut address = 0;
+    let mut bits_left = 32;
+    let mut last = numbers.next()??;
+    for next in numbers {
+        bits_left -= 8;
+        if bits_left == 0 || last > 0xff {
+            return None;
+        }
+        address |= last << bits_left;
+        last = next?;
+    }
+    let fits = bits_left == 32 || last < 1 << bits_left;
+    fits.then(|| Ipv4Addr::from(address | last))
 }
 
 /// Seconds: a number and its unit.

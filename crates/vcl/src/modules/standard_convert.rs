@@ -8,6 +8,7 @@ use crate::calendar::{days_from_civil, format_time};
 use crate::program::{Text, Value};
 use crate::runtime::{Result, Run};
 use freshet_http::date;
+use std::net::IpAddr;
 
 /// Which source is given, of those at `places`. There has to be one.
 fn source(arguments: &[Value], places: &[usize], name: &str) -> Result<usize> {
@@ -96,10 +97,10 @@ pub(super) fn ip(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value
         Some(port) => port_number(port),
         None => given,
     };
-    let found = port.and_then(|port| match host.parse() {
-        Ok(ip) => Some((ip, port)),
-        Err(_) if resolves => run.host.resolve(host).map(|ip| (ip, port)),
-        Err(_) => None,
+    let found = port.and_then(|port| {
+        let known = host.parse().ok().or_else(|| number::ipv4(host).map(IpAddr::V4));
+        let named = || if resolves { run.host.resolve(host) } else { None };
+        known.or_else(named).map(|ip| (ip, port))
     });
     let found = found.map(|(ip, port)| Value::Ip(Some(ip), port));
     or_fallback(found.ok_or(None), arguments, "ip")

@@ -1,19 +1,14 @@
 //! Expressions.
 
-use super::values::{arithmetic, holds, order, write_value};
+use super::values::{arithmetic, holds, order, unwritable, write_value};
 use super::{Event, Fault, Result, Run};
-use crate::calendar::SECONDS_MAX;
 use crate::modules::Function;
 use crate::program::{Expr, Text, Value};
 use crate::variables::Variable;
 use std::cmp::Ordering;
 
 /// Arguments of a call; the longest signature has fewer.
-const ARGUMENTS_MAX: usize = 12;
-/// Numbers of 15 digits and fewer are what the language can write (RFC 8941 §3.3.1)...
-const INTEGER_MAX: u64 = 1_000_000_000_000_000;
-/// ... and numbers below 10^12 with three decimals (RFC 8941 §3.3.2).
-const REAL_MAX: f64 = 1e12;
+pub(crate) const ARGUMENTS_MAX: usize = 12;
 
 /// What comes of comparing two texts of which one is unset, as with Varnish: it equals nothing, and
 /// is not less than anything.
@@ -88,15 +83,6 @@ impl Run<'_> {
                 let text = format!(":{}:", crate::modules::to_base64(self.bytes(bytes)));
                 self.store(text.as_bytes())?
             }
-            Value::Real(number) | Value::Duration(number) if number.abs() >= REAL_MAX => {
-                return Err(Fault::new("REAL overflow converting to string (0x-0)"));
-            }
-            Value::Int(number) | Value::Bytes(number) if number.unsigned_abs() >= INTEGER_MAX => {
-                return Err(Fault::new("INT overflow converting to string (0x-0)"));
-            }
-            Value::Time(at) if at.is_nan() || at.abs() > SECONDS_MAX => {
-                return Err(Fault::new("Unformatable VCL_TIME"));
-            }
             Value::Backend(backend) => {
                 let program = self.program;
                 self.store(program.backend_name(backend).as_bytes())?
@@ -107,7 +93,10 @@ impl Run<'_> {
                 let name = name.map(|name| format!("storage.{name}")).unwrap_or_default();
                 self.store(name.as_bytes())?
             }
-            other => self.write(|out| write_value(other, out))?,
+            other => match unwritable(other) {
+                Some(why) => return Err(Fault::new(why)),
+                None => self.write(|out| write_value(other, out))?,
+            },
         })
     }
 

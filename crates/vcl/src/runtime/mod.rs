@@ -10,10 +10,11 @@ mod values;
 mod variables;
 mod view;
 
+pub(crate) use evaluate::ARGUMENTS_MAX;
 pub use host::{ConnectionFacts, Control, Event, Host, Places, Purge, StorageQuestion};
 pub use lifetime::{Defaults, lifetime};
 pub use task::{STATEMENTS_MAX, SYNTHETIC_BYTES_MAX, Task, WORKSPACE_BYTES_MAX};
-pub(crate) use values::{arithmetic, write_value};
+pub(crate) use values::{arithmetic, unwritable, write_value};
 pub(crate) use variables::proto;
 pub use view::{
     AccessFacts, Answer, CertificateFacts, ClientKnobs, Delivery, FetchKnobs, FrontFacts,

@@ -1,9 +1,30 @@
 //! Values as text, and arithmetic on them.
 
-use crate::calendar::write_http_date;
+use crate::calendar::{SECONDS_MAX, write_http_date};
 use crate::program::{Arithmetic, Comparison, Value};
 use std::cmp::Ordering;
 use std::io::Write as _;
+
+/// Numbers of 15 digits and fewer are what the language can write (RFC 8941 §3.3.1)...
+const INTEGER_MAX: u64 = 1_000_000_000_000_000;
+/// ... and numbers below 10^12 with three decimals (RFC 8941 §3.3.2).
+const REAL_MAX: f64 = 1e12;
+
+/// Why a value has no text, where it is too large for one.
+pub(crate) fn unwritable(value: Value) -> Option<&'static str> {
+    match value {
+        Value::Real(number) | Value::Duration(number)
+            if number.is_nan() || number.abs() >= REAL_MAX =>
+        {
+            Some("REAL overflow converting to string (0x-0)")
+        }
+        Value::Int(number) | Value::Bytes(number) if number.unsigned_abs() >= INTEGER_MAX => {
+            Some("INT overflow converting to string (0x-0)")
+        }
+        Value::Time(at) if at.is_nan() || at.abs() > SECONDS_MAX => Some("Unformatable VCL_TIME"),
+        _ => None,
+    }
+}
 
 /// Appends a value as text, as the language has it. Texts, backends and storages need their
 /// program and are written elsewhere.

@@ -249,7 +249,13 @@ impl Run<'_> {
             (false, false, true) => names.push("testgunzip"),
             (false, false, false) => {}
         }
-        self.stored(names.join(" ").as_bytes())
+        self.list_of_filters(&names)
+    }
+
+    /// Names of filters, each with a space before it, as Varnish has them.
+    fn list_of_filters(&mut self, names: &[&str]) -> Result<Value> {
+        let text: String = names.iter().flat_map(|name| [" ", name]).collect();
+        self.stored(text.as_bytes())
     }
 
     /// A fact of the object. A response that was not kept has none, and `otherwise` is what a
@@ -280,11 +286,11 @@ impl Run<'_> {
         let wants_range = self.view.req.as_deref().is_some_and(|request| {
             request.fields.contains("range") && self.status(Message::Resp) == 200
         });
-        let names =
-            [(delivery.do_esi, "esi"), (delivery.may_gunzip, "gunzip"), (wants_range, "range")];
+        let has_parts = delivery.do_esi && delivery.has_parts;
+        let names = [(has_parts, "esi"), (delivery.may_gunzip, "gunzip"), (wants_range, "range")];
         let names: Vec<_> =
             names.iter().filter(|(is_on, _)| *is_on).map(|(_, name)| *name).collect();
-        self.stored(names.join(" ").as_bytes())
+        self.list_of_filters(&names)
     }
 }
 

@@ -296,6 +296,8 @@ pub struct Delivery {
     pub is_streaming: bool,
     /// `resp.do_esi`
     pub do_esi: bool,
+    /// Whether there are parts to be put together.
+    pub has_parts: bool,
     /// Whether the body is to be unpacked for this client.
     pub may_gunzip: bool,
     /// `resp.filters`, where it was set.

@@ -303,3 +303,18 @@ fn what_was_decided_is_not_decided_again() {
     let wanted = "Error(\"Ignoring attempt to reset beresp.uncacheable\")".to_owned();
     assert!(scene.node.events.contains(&wanted), "{:?}", scene.node.events);
 }
+
+#[test]
+fn what_is_not_set_is_hashed_unlike_what_is_empty() {
+    let hashed = |text: &str| {
+        let policy = compile(&format!("sub vcl_hash {{ hash_data({text}); return (lookup); }}"));
+        let mut scene = Scene::default();
+        assert_eq!(scene.run(&policy, State::Hash), Outcome::Lookup);
+        scene.task.hash_parts().to_vec()
+    };
+    assert_eq!(hashed("req.http.nothing"), b"\0\0");
+    assert_eq!(hashed("\"\""), b"\0");
+    assert_eq!(hashed("\"a\" + req.http.nothing + req.method + req.restarts"), b"a\0GET0\0");
+    let many = ["req.http.nothing"; 30].join(" + ");
+    assert!(hashed(&format!("\"a\" + {many}")).starts_with(b"a"));
+}

@@ -101,3 +101,20 @@ fn branches_are_taken_one_at_a_time() {
         assert_eq!(outcome, freshet_vcl::Outcome::Synth(200 + number, None));
     }
 }
+
+#[test]
+fn numbers_too_large_for_a_text_fail_also_where_they_are_known_before() {
+    for expression in [
+        "999999999999.999 + 1.0",
+        "999999999999.999 - -999999999999.999 / 2",
+        "1.5m * 999999999999.999",
+        "1.5 * 999999999999999 * 3.0 + 1.5",
+        "999999999999999 + 1",
+    ] {
+        let statements = format!("set req.http.A = \"\" + ({expression});");
+        let (outcome, _) = crate::scene::after(freshet_vcl::State::Recv, "", &statements);
+        assert_eq!(outcome, freshet_vcl::Outcome::Fail, "{expression}");
+    }
+    assert_eq!(shown("", "\"\" + 999999999999.0"), "999999999999.000");
+    assert_eq!(shown("", "\"\" + 999999999999999"), "999999999999999");
+}

@@ -180,7 +180,7 @@ impl Default for Scene {
             beresp: response.clone(),
             answer: Answer { ttl: 120.0, grace: 10.0, time: NOW, ..Answer::default() },
             resp: response.clone(),
-            delivery: Delivery { time: NOW, ..Delivery::default() },
+            delivery: Delivery { time: NOW, do_esi: true, ..Delivery::default() },
             obj: response,
             body: Vec::new(),
             task: Task::new(),

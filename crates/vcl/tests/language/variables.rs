@@ -113,7 +113,7 @@ const VALUES: &[(&str, &str)] = &[
     ("resp.reason", "OK"),
     ("resp.time", "Fri, 20 Nov 2026 12:00:00 GMT"),
     ("resp.is_streaming", "false"),
-    ("resp.do_esi", "false"),
+    ("resp.do_esi", "true"),
     ("resp.filters", ""),
 ];
 

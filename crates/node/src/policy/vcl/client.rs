@@ -12,6 +12,7 @@ use crate::transcript::Tag;
 use freshet_cache::{KeyBuilder, Object};
 use freshet_content::chain::accepts_gzip;
 use freshet_http::fields::Fields;
+use freshet_http::hop_by_hop;
 use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_http::reason::Reason;
 use freshet_net::proxy::{Ssl, Tlvs};
@@ -356,7 +357,8 @@ fn finish_recv(
     task.hash_always_miss = state.knobs.hash_always_miss;
     task.hash_ignore_busy = state.knobs.hash_ignore_busy;
     task.hash_ignore_vary = state.knobs.hash_ignore_vary;
-    task.ttl_max = state.knobs.ttl.filter(|ttl| *ttl >= 0.0).map(span);
+    // None at all is no limit, unlike no grace.
+    task.ttl_max = state.knobs.ttl.filter(|ttl| *ttl > 0.0).map(span);
     task.grace_max = state.knobs.grace.filter(|grace| *grace >= 0.0).map(span);
     match outcome {
         Outcome::Hash => match policy.passes.get(|| policy.passes.key(&state.parts), task.now) {
@@ -483,6 +485,7 @@ pub(super) fn pass(policy: &VclPolicy, task: &mut ClientTask) -> Pass {
 pub(super) fn pipe(policy: &VclPolicy, task: &mut ClientTask) -> Pipe {
     with_state(policy, task, |state, task| {
         let mut bereq = task.request.clone();
+        hop_by_hop::strip_named(&mut bereq.fields);
         // Whoever gets the bytes of a connection is told that nothing else will come over it.
         bereq.fields.set("Connection", "close");
         bereq.fields.set("X-Varnish", task.id.to_string());

@@ -133,11 +133,11 @@ pub(super) fn deliver(
         let object = object
             .map(|object| ObjectView { hits: if served.hit { object.hits } else { 0 }, ..object });
         let streams = served.object.is_none_or(|object| !object.body().is_complete());
-        let has_parts = served.form.parts && state.knobs.esi;
         let mut delivery = Delivery {
             time: seconds(task.now),
             is_streaming: streams,
-            do_esi: has_parts,
+            do_esi: state.knobs.esi,
+            has_parts: served.form.parts,
             may_gunzip: served.form.gzip && task.site.codes_gzip && !state.knobs.can_gzip,
             ..Delivery::default()
         };
@@ -174,7 +174,8 @@ fn filtered(task: &ClientTask, delivery: &Delivery, status: u16) {
     let names = match &delivery.filters {
         Some(names) => String::from_utf8_lossy(names).into_owned(),
         None => {
-            [(delivery.do_esi, " esi"), (delivery.may_gunzip, " gunzip"), (wants_range, " range")]
+            let has_parts = delivery.do_esi && delivery.has_parts;
+            [(has_parts, " esi"), (delivery.may_gunzip, " gunzip"), (wants_range, " range")]
                 .iter()
                 .filter_map(|(is_on, name)| is_on.then_some(*name))
                 .collect()
@@ -186,7 +187,7 @@ fn filtered(task: &ClientTask, delivery: &Delivery, status: u16) {
 /// What the policy leaves of the filters on the way to a client.
 fn shaping(delivery: &Delivery) -> Shaping {
     let Some(filters) = &delivery.filters else {
-        return Shaping { esi: delivery.do_esi, ..Shaping::default() };
+        return Shaping { esi: delivery.do_esi && delivery.has_parts, ..Shaping::default() };
     };
     let has = |name: &[u8]| filters.split(u8::is_ascii_whitespace).any(|filter| filter == name);
     Shaping { esi: has(b"esi"), gunzip: has(b"gunzip"), range: has(b"range"), is_chosen: true }
@@ -209,7 +210,8 @@ pub(super) fn synth(
         }
         task.transcript.response(Message::Response, &response.head);
         let mut body = Vec::new();
-        let mut delivery = Delivery { time: seconds(task.now), ..Delivery::default() };
+        let mut delivery =
+            Delivery { time: seconds(task.now), do_esi: state.knobs.esi, ..Delivery::default() };
         let with = With {
             resp: Some(&mut response.head),
             delivery: Some(&mut delivery),

@@ -275,8 +275,9 @@ pub(super) fn backend_response(
         let gave_up = std::mem::take(&mut state.knobs.gave_up);
         match outcome {
             Outcome::Deliver | Outcome::Pass(_) if gave_up => {
-                task.transcript.note(Tag::FetchError, format_args!("the request was rolled back"));
-                BackendResponse::Error(503, None)
+                let why = "No backend connection (rollback?)";
+                task.transcript.note(Tag::FetchError, format_args!("{why}"));
+                BackendResponse::Error(503, Some("Backend fetch failed".into()))
             }
             Outcome::Deliver => BackendResponse::Deliver,
             Outcome::Pass(seconds) => {
@@ -346,9 +347,12 @@ fn filters(
 /// Takes over what a policy decided about a response's life.
 fn apply(knobs: &freshet_vcl::Answer, now: UnixMillis, answer: &mut Answer) {
     let age = span(knobs.age);
+    // As with Varnish: what never was fresh serves nobody later, whatever its grace.
+    let was_fresh = knobs.age + knobs.ttl > 0.0;
+    let (grace, keep) = if was_fresh { (knobs.grace, knobs.keep) } else { (0.0, 0.0) };
     answer.freshness = Freshness {
         initial_age: age,
-        stale_while_revalidate: span(knobs.grace),
+        stale_while_revalidate: span(grace),
         ..Freshness::from_policy(now, age.saturating_add(span(knobs.ttl)))
     };
     if knobs.ttl < 0.0 {
@@ -358,9 +362,9 @@ fn apply(knobs: &freshet_vcl::Answer, now: UnixMillis, answer: &mut Answer) {
         answer.freshness.stale_while_revalidate = grace.saturating_sub(late);
     }
     // Also in its grace nobody waits for another's fetch of what is not kept.
-    answer.hit_for_miss = Some(span(knobs.ttl + knobs.grace));
+    answer.hit_for_miss = Some(span(knobs.ttl + grace));
     answer.stream = knobs.do_stream;
-    answer.keep = Some(span(knobs.keep));
+    answer.keep = Some(span(keep));
 }
 
 pub(super) fn backend_error(

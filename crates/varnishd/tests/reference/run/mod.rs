@@ -3,6 +3,7 @@
 //!
 //! The short form takes a few; `bench/vcl/differential run` takes as many as wanted.
 
+mod corpus;
 mod message;
 mod origin;
 mod records;
@@ -52,6 +53,8 @@ struct Pair {
     /// Debian's.
     program: PathBuf,
     runs: usize,
+    /// How many were taken by both.
+    taken: usize,
     /// How often Debian's ended by an assertion of its own.
     panics: usize,
     /// How often it gave no answer.
@@ -104,6 +107,7 @@ fn plain_line(line: &str) -> String {
     match &*name {
         // Kept apart from other fields, and by the name it has in standards.
         "host" => format!("Host{}", &line[4..]),
+        "connection" => format!("Connection{}", &line[10..]),
         "date" => "Date: now".into(),
         "x-varnish" => {
             format!(
@@ -141,15 +145,20 @@ impl Pair {
         let program = support::program("varnishd")?;
         support::program("varnishlog")?;
         let (ours, debians) = (Server::ours(), Server::debians(&program));
-        Some(Self { ours, debians, program, runs: 0, panics: 0, silent: 0 })
+        Some(Self { ours, debians, program, runs: 0, taken: 0, panics: 0, silent: 0 })
     }
 
     /// How a policy differs, if it does each time.
     fn difference(&mut self, policy: &str, asks: &[Ask]) -> Option<String> {
         let mut found = None;
+        let taken = self.taken;
         for _ in 0..TRIES {
-            found = Some(self.once(policy, asks)?);
+            found = self.once(policy, asks);
+            if found.is_none() {
+                break;
+            }
         }
+        self.taken = taken + usize::from(self.taken > taken);
         found
     }
 
@@ -162,6 +171,7 @@ impl Pair {
         });
         // What is not taken by both is compared where policies are compiled.
         let (ours, debians) = (ours.ok()?, debians.ok()?);
+        self.taken += 1;
         let has_none = |seen: &Seen| seen.answers.iter().any(|line| line.starts_with("no answer"));
         if has_none(&debians) && !has_none(&ours) {
             // It hangs, or has ended and been started again; ours has answered.
@@ -301,26 +311,36 @@ fn policies_do_what_they_do_under_varnish() {
     let Some(mut pair) = Pair::started() else { return };
     let first = number("FRESHET_SEED").unwrap_or(0);
     let count = number("FRESHET_POLICIES").unwrap_or(POLICIES_SHORT);
+    let corpus = std::env::var("FRESHET_CORPUS").ok().map(|folder| corpus::policies(&folder));
+    let drawn = |seed: u64| match corpus.as_deref() {
+        // Each of a folder in turn, with other requests each time.
+        Some(policies) => {
+            let (name, text) = &policies[seed as usize % policies.len()];
+            (name.clone(), text.clone(), requests::usual(seed, REQUESTS))
+        }
+        None => (String::new(), grammar::running(seed), requests::requests(seed, REQUESTS)),
+    };
     let mut kinds: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for seed in first..first + count {
-        let (policy, asks) = (grammar::running(seed), requests::requests(seed, REQUESTS));
+        let (name, policy, asks) = drawn(seed);
         if let Some(difference) = pair.difference(&policy, &asks) {
-            println!("seed {seed}: {}", kind(&difference));
+            println!("seed {seed}: {} {name}", kind(&difference));
             kinds.entry(kind(&difference)).or_insert((0, seed)).0 += 1;
         }
     }
     let differing: u64 = kinds.values().map(|(count, _)| count).sum();
     println!(
-        "{count} policies, {differing} differ; Varnish panicked {} times and gave no answer {} times",
-        pair.panics, pair.silent
+        "{count} policies, {} of them taken, {differing} differ; Varnish panicked {} times and gave no \
+         answer {} times",
+        pair.taken, pair.panics, pair.silent
     );
     let mut kinds: Vec<_> = kinds.into_iter().collect();
     kinds.sort_by_key(|(_, (count, _))| std::cmp::Reverse(*count));
     for (at, (kind, (count, seed))) in kinds.iter().enumerate() {
         println!("\n== {count} × {kind} (seed {seed})");
         if at < SHOWN_MAX {
-            let asks = requests::requests(*seed, REQUESTS);
-            println!("{}", shrink::shrunk(&mut pair, &grammar::running(*seed), asks, kind));
+            let (_, policy, asks) = drawn(*seed);
+            println!("{}", shrink::shrunk(&mut pair, &policy, asks, kind));
         }
     }
     assert_eq!(differing, 0);

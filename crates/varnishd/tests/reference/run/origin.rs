@@ -72,11 +72,10 @@ fn serve(socket: TcpStream, asked: &Mutex<Vec<String>>) {
     let mut bytes = Vec::new();
     let mut socket = socket;
     while let Ok(Message { head, .. }) = read(&mut socket, &mut bytes, None) {
-        asked.lock().unwrap().push(head.clone());
         let mut words = head.split(' ');
         let (method, target) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
         let answer = answer_to(target);
-        // What may be asked again by itself is, and nothing is said of how often.
+        note(&mut asked.lock().unwrap(), &head, answer);
         let answer = if answer.is_empty() && method != "GET" { ANSWERS[0] } else { answer };
         let answer = if is_fresh(&head) && answer.contains("ETag") {
             "HTTP/1.1 304 Not Modified\r\nETag: \"tag\"\r\n\r\n"
@@ -106,6 +105,21 @@ fn serve(socket: TcpStream, asked: &Mutex<Vec<String>>) {
     let _ = socket.shutdown(Shutdown::Write);
     // What is still to come is read, or closing would throw away what was sent.
     let _ = socket.read_to_end(&mut Vec::new());
+}
+
+/// Keeps what was asked. What gets no answer may be asked again by itself, and nothing is said of how
+/// often: that depends on whose connection was used before.
+fn note(asked: &mut Vec<String>, head: &str, answer: &str) {
+    let is_again =
+        answer.is_empty() && asked.last().is_some_and(|last| plain(last).eq(plain(head)));
+    if !is_again {
+        asked.push(head.to_owned());
+    }
+}
+
+/// A head without what is another each time.
+fn plain(head: &str) -> impl Iterator<Item = &str> {
+    head.lines().filter(|line| !line.starts_with("X-Varnish"))
 }
 
 fn answer_to(target: &str) -> &'static str {

@@ -42,6 +42,74 @@ const FIELDS: [&str; 26] = [
     "Connection: A",
     "Content-Type: text/plain",
 ];
+/// What policies that operators write look at.
+const USUAL_METHODS: [&str; 12] = [
+    "GET", "GET", "GET", "GET", "GET", "GET", "HEAD", "POST", "OPTIONS", "PURGE", "BAN", "REFRESH",
+];
+const USUAL_TARGETS: [&str; 24] = [
+    "/",
+    "/news/",
+    "/index.php?b=2&a=1",
+    "/page?utm_source=x&utm_medium=y&id=3",
+    "/page?gclid=abc",
+    "/page?fbclid=1&x=2#top",
+    "/page?",
+    "/static/style.css",
+    "/static/app.js?v=12",
+    "/images/logo.png",
+    "/media/film.mp4",
+    "/files/archive.zip",
+    "/favicon.ico",
+    "/robots.txt",
+    "/admin",
+    "/wp-admin/edit.php",
+    "/wp-login.php",
+    "/user/login",
+    "/checkout/cart",
+    "/api/items.json",
+    "/feed",
+    "/preview?preview=true",
+    "/ping",
+    "/varnish-status",
+];
+const USUAL_FIELDS: [&str; 34] = [
+    "Cookie: has_js=1; __utma=1.2.3; _ga=GA1.2; SESS0123456789abcdef0123456789abcdef=abc",
+    "Cookie: wordpress_logged_in_0=admin; wp-settings-1=x",
+    "Cookie: PHPSESSID=abc; lang=de",
+    "Cookie: frontend=1; X-Magento-Vary=ab; store=de",
+    "Cookie: __qca=1; _gat=2; utmctr=3",
+    "Cookie: ;; a=1",
+    "Cookie: NO_CACHE=1",
+    "Cookie:",
+    "Authorization: Basic YTpi",
+    "Accept-Encoding: gzip, deflate, br",
+    "Accept-Encoding: deflate",
+    "Accept-Encoding: br",
+    "Accept-Language: de-AT,de;q=0.9,en;q=0.5",
+    "User-Agent: Mozilla/5.0 (iPhone; CPU iPhone OS 17_0 like Mac OS X) Mobile/15E148",
+    "User-Agent: Mozilla/5.0 (Linux; Android 14; Pixel) Chrome/120 Mobile Safari/537.36",
+    "User-Agent: Mozilla/5.0 (X11; Linux x86_64) Firefox/120.0",
+    "User-Agent: Googlebot/2.1 (+http://www.google.com/bot.html)",
+    "User-Agent: curl/8.5",
+    "Cache-Control: no-cache",
+    "Cache-Control: max-age=0",
+    "Pragma: no-cache",
+    "X-Forwarded-For: 192.0.2.9, 10.0.0.1",
+    "X-Forwarded-Proto: https",
+    "X-Forwarded-Port: 443",
+    "X-Requested-With: XMLHttpRequest",
+    "X-Magento-Tags-Pattern: cat_1",
+    "X-Purge-Method: regex",
+    "X-Ban-Url: /news",
+    "Origin: https://example.com",
+    "Referer: https://example.org/x",
+    "Proxy: http://evil.example/",
+    "If-None-Match: \"tag\"",
+    "If-Modified-Since: Fri, 02 Jan 2015 00:00:00 GMT",
+    "Range: bytes=0-1",
+];
+const USUAL_HOSTS: [&str; 4] =
+    ["example.com", "www.example.com", "example.org:8080", "static.example.com"];
 /// Few enough to be asked for again.
 const TARGETS: usize = 5;
 
@@ -50,6 +118,37 @@ pub(super) fn requests(seed: u64, count: usize) -> Vec<Ask> {
     let mut draw = Draw::seeded(!seed);
     let first = draw.below(1000);
     (0..count).map(|_| one(&mut draw, first)).collect()
+}
+
+/// Some requests as they come to sites, for policies as their operators write them.
+pub(super) fn usual(seed: u64, count: usize) -> Vec<Ask> {
+    let mut draw = Draw::seeded(!seed);
+    // Few, so that some are asked for again.
+    let targets: Vec<_> = (0..TARGETS).map(|_| draw.of(&USUAL_TARGETS)).collect();
+    let host = draw.of(&USUAL_HOSTS);
+    (0..count).map(|_| usual_one(&mut draw, &targets, host)).collect()
+}
+
+fn usual_one(draw: &mut Draw, targets: &[&str], host: &str) -> Ask {
+    let (method, target) = (draw.of(&USUAL_METHODS), draw.of(targets));
+    let host = if draw.once_in(8) { draw.of(&USUAL_HOSTS) } else { host };
+    let mut text = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n");
+    for _ in 0..draw.below(4) {
+        let field = draw.of(&USUAL_FIELDS);
+        let name = field.split(':').next().unwrap_or("");
+        let is_unfit = (name == "Range" && (method != "GET" || !says_length(target)))
+            || (name.starts_with("If-") && !matches!(method, "GET" | "HEAD"));
+        if is_unfit || text.contains(&format!("\n{name}:")) {
+            continue;
+        }
+        text += field;
+        text += "\r\n";
+        if name == "Range" && !text.contains("\nAccept-Encoding:") {
+            text += "Accept-Encoding: gzip\r\n";
+        }
+    }
+    text += if method == "POST" { "Content-Length: 4\r\n\r\nbody" } else { "\r\n" };
+    Ask { method: method.into(), text }
 }
 
 fn one(draw: &mut Draw, first: usize) -> Ask {
