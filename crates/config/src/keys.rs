@@ -7,6 +7,7 @@ pub use super::key::{Key, Keys, Kind, key};
 pub use freshet_base::nearest::nearest;
 
 use super::acme_keys as acme;
+use super::cache_rules;
 use super::geo;
 use super::key::{COUNT, count, joined, per_site};
 use super::rule_keys as rules;
@@ -17,7 +18,8 @@ pub static NODE: Keys = Keys::new(KEYS, "`freshet keys` lists every key", true);
 
 /// Its keys, in the order of the reference page.
 pub const KEYS: &[Key] = &joined::<{ count(PARTS) }>(PARTS);
-const PARTS: &[&[Key]] = &[FIRST, rules::KEYS, geo::KEYS, LAST, traces::KEYS, acme::KEYS];
+const PARTS: &[&[Key]] =
+    &[FIRST, rules::KEYS, cache_rules::KEYS, geo::KEYS, LAST, traces::KEYS, acme::KEYS];
 
 /// What comes before the rules.
 const FIRST: &[Key] = &[

@@ -10,6 +10,7 @@ pub mod acme;
 mod acme_keys;
 pub mod bans;
 pub mod cache;
+pub mod cache_rules;
 pub mod document;
 pub mod esi;
 pub mod fleet;

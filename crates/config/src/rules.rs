@@ -1,6 +1,7 @@
-//! `[[header]]`, `[[redirect]]`, `[[path]]` and `[cors]`: what a site does to requests and responses
-//! besides keeping them.
+//! `[[header]]`, `[[redirect]]`, `[[path]]`, `[cors]` and `[[cache_rule]]`: what a site does to
+//! requests and responses beyond what HTTP says.
 
+use super::cache_rules::{CacheRule, cache_rules};
 use super::document::{Document, Row};
 use super::mistake::Mistake;
 use super::template::{Template, Value};
@@ -20,6 +21,8 @@ pub struct Rules {
     pub paths: Vec<PathRule>,
     /// `[cors]`, where an origin is allowed.
     pub cors: Option<Cors>,
+    /// `[[cache_rule]]`
+    pub caching: Vec<CacheRule>,
 }
 
 /// `[[header]]`
@@ -95,6 +98,11 @@ pub struct Cors {
 }
 
 impl Rules {
+    /// The first `[[cache_rule]]` that is for a target, and which it is.
+    pub fn caching_for(&self, target: &str) -> Option<(usize, &CacheRule)> {
+        self.caching.iter().enumerate().find(|(_, rule)| rule.is_for(target))
+    }
+
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -113,6 +121,7 @@ pub(super) fn rules(document: &Document, wrong: &mut Vec<Mistake>) -> Rules {
     }
     rules.redirects =
         document.rows("redirect").iter().filter_map(|row| redirect(row, wrong)).collect();
+    rules.caching = cache_rules(document, wrong);
     rules.paths = document.rows("path").iter().filter_map(|row| path_rule(row, wrong)).collect();
     rules
 }

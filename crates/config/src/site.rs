@@ -220,7 +220,7 @@ impl SiteSettings {
             wrong.push(Mistake::error(parent.place, message));
         } else if !self.rules.is_empty() {
             let message = format!(
-                "{site}header, path, redirect and cors are for sites without VCL; the policy in \
+                "{site}header, path, redirect, cors and cache_rule are for sites without VCL; the policy in \
                  vcl does that itself"
             );
             wrong.push(Mistake::error(self.vcl_place, message));
@@ -308,7 +308,7 @@ mod tests {
             (
                 "[[site]]\nhosts = [\"a\"]\nvcl = \"a.vcl\"\n[site.cors]\norigins = [\"*\"]\n"
                     .into(),
-                "site `a`: header, path, redirect and cors",
+                "site `a`: header, path, redirect, cors and cache_rule",
             ),
         ] {
             let wrong = settings(&text).expect_err(&text);

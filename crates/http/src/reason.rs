@@ -142,7 +142,7 @@ reasons! {
     PassMethod, Lookup, "pass-method", "RFC 9111 §4",
         "Requests with this method go to the origin.";
     PassRequest, Lookup, "pass-request", "",
-        "Requests like this one go to the origin.";
+        "A rule of the site has requests like this one go to the origin.";
     PassPolicy, Lookup, "pass-policy", "",
         "The policy sends this request to the origin.";
     PassBehind, Lookup, "pass-behind", "",

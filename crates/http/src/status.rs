@@ -40,6 +40,12 @@ pub fn is_negative(status: u16) -> bool {
     matches!(status, 400 | 403 | 404 | 405 | 410 | 414 | 451 | 500 | 501 | 502 | 503 | 504)
 }
 
+/// Whether the status is one of those a lifetime an operator gives is for: content, and redirects for
+/// good. What is an error has [`is_negative`].
+pub fn takes_lifetime(status: u16) -> bool {
+    matches!(status, 200 | 203 | 204 | 206 | 300 | 301 | 308)
+}
+
 /// Whether the status counts as an error for `stale-if-error` (RFC 5861 §4).
 pub fn is_stale_if_error(status: u16) -> bool {
     matches!(status, 500 | 502 | 503 | 504)

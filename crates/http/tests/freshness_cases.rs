@@ -3,7 +3,9 @@
 use freshet_base::clock::UnixMillis;
 use freshet_http::date;
 use freshet_http::fields::Fields;
-use freshet_http::freshness::{Freshness, Received, Reuse, Settings, Storability, storability};
+use freshet_http::freshness::{
+    Freshness, Given, InPlaceOf, Received, Reuse, Settings, Storability, storability,
+};
 use freshet_http::message::Method;
 use std::time::Duration;
 
@@ -75,6 +77,14 @@ impl Case {
             ("<", _, Some((name, value))) => self.response.append(name, with_date(value.trim())),
             ("!", Some(("negative", value)), _) => {
                 self.settings.negative_ttl = Some(seconds(value));
+            }
+            ("!", Some((which @ ("given" | "given-lifetime" | "given-everything"), value)), _) => {
+                let in_place_of = match which {
+                    "given" => InPlaceOf::Silence,
+                    "given-lifetime" => InPlaceOf::Lifetime,
+                    _ => InPlaceOf::Everything,
+                };
+                self.settings.given = Some(Given { lifetime: seconds(value), in_place_of });
             }
             ("!", Some(("grace", value)), _) => self.settings.default_grace = seconds(value),
             ("!", Some(("on-error", value)), _) => {

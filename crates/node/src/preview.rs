@@ -41,6 +41,8 @@ pub struct Preview {
     pub limits: Vec<String>,
     /// What is known of the channel it belongs to, where it does.
     pub channel: Option<String>,
+    /// The `[[cache_rule]]` it is of, in a sentence.
+    pub caching: Option<String>,
 }
 
 /// The key of a request, as the policy in force makes it; `None` where no site is for its host.
@@ -69,6 +71,8 @@ pub fn preview(
     let access = access::explain(&site.tokens, &request);
     let mut task = task(site.clone(), request, now);
     let recv = site.policy.recv(&mut task);
+    let rule = site.settings.rules.caching_for(&task.request.target);
+    let caching = rule.map(|(_, rule)| rule.sentence());
     let key = key(shared, &mut task);
     task.name_coding();
     let peek = shared.cache.peek(&key);
@@ -97,6 +101,7 @@ pub fn preview(
         selected,
         reason,
         channel,
+        caching,
     })
 }
 

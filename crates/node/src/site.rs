@@ -12,12 +12,13 @@ use crate::shares::Shares;
 use crate::sites::SiteName;
 use freshet_base::clock::UnixMillis;
 use freshet_config::cache::Cache;
+use freshet_config::cache_rules::{CacheRule, Override};
 use freshet_config::origins::{self as settings, Director as DirectorSetting};
 use freshet_config::parents::Parents;
 use freshet_config::{Mistake, SiteSettings};
 use freshet_geo::Geo;
 use freshet_http::coding::Coding;
-use freshet_http::freshness::{self, SetCookie};
+use freshet_http::freshness::{self, Given, InPlaceOf, SetCookie};
 use freshet_origin::director::{Director, LoadBound, Member, TRIED_OF_GROUP_MAX, Wanted};
 use freshet_origin::health::HealthBoard;
 use freshet_origin::hot::HotKeys;
@@ -45,7 +46,9 @@ pub struct Site {
     /// Origins and how they are chosen.
     pub upstreams: Arc<Upstreams>,
     /// Rules of freshness.
-    pub freshness: freshness::Settings,
+    freshness: freshness::Settings,
+    /// The same for what is below each `[[cache_rule]]`.
+    freshness_of_rules: Vec<freshness::Settings>,
     /// Limits on response heads, where they are not each origin's own.
     pub response_limits: Option<Limits>,
     /// Parts of the memory with limits of their own, where there are any.
@@ -166,6 +169,12 @@ impl Site {
         Ok(self)
     }
 
+    /// Rules of freshness for what a target, as it is in the key, brings.
+    pub fn freshness(&self, target: &str) -> &freshness::Settings {
+        let rule = self.settings.rules.caching_for(target);
+        rule.and_then(|(index, _)| self.freshness_of_rules.get(index)).unwrap_or(&self.freshness)
+    }
+
     /// Whether the share for what is made here has room for a page of so many bytes, where there are
     /// shares.
     pub(crate) fn has_room_for(&self, bytes: usize, cache: &Arc<freshet_cache::Cache>) -> bool {
@@ -190,6 +199,7 @@ impl Site {
             },
             policy,
             semantics,
+            freshness_of_rules: freshness_of_rules(&settings, semantics),
             freshness: freshness_settings(&settings.cache, semantics),
             vcl,
             upstreams: Arc::new(upstreams),
@@ -361,6 +371,25 @@ fn origin_settings(
     out.timeouts.idle = settings.origin_timeouts.keep_alive;
     out.connections_max = u32::try_from(setting.connections_max).unwrap_or(u32::MAX);
     Ok(out)
+}
+
+fn freshness_of_rules(settings: &SiteSettings, semantics: Semantics) -> Vec<freshness::Settings> {
+    let of = |rule: &CacheRule| {
+        let site = freshness_settings(&settings.cache, semantics);
+        let in_place_of = match rule.overrides {
+            Override::Nothing => InPlaceOf::Silence,
+            Override::Lifetime => InPlaceOf::Lifetime,
+            Override::Everything => InPlaceOf::Everything,
+        };
+        freshness::Settings {
+            given: rule.ttl.map(|lifetime| Given { lifetime, in_place_of }),
+            negative_ttl: rule.negative.or(site.negative_ttl).filter(|span| !span.is_zero()),
+            default_grace: rule.grace.unwrap_or(site.default_grace),
+            default_stale_if_error: rule.stale_if_error.unwrap_or(site.default_stale_if_error),
+            ..site
+        }
+    };
+    settings.rules.caching.iter().map(of).collect()
 }
 
 fn freshness_settings(cache: &Cache, semantics: Semantics) -> freshness::Settings {

@@ -73,6 +73,9 @@ pub(super) fn facts(known: &Known<'_>) -> Vec<Fact> {
         add("site", known.preview.site.as_str().to_owned());
     }
     add("policy", known.policy.clone());
+    if let Some(text) = &known.preview.caching {
+        add("rule", text.clone());
+    }
     if let Some(object) = &known.preview.selected {
         add("life", life::lifetime(object, known.now));
         add("stale", life::stale(&object.freshness()));

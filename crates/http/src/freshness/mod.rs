@@ -6,7 +6,7 @@
 
 mod storability;
 
-pub use storability::{Received, SetCookie, Settings, Storability, storability};
+pub use storability::{Given, InPlaceOf, Received, SetCookie, Settings, Storability, storability};
 
 use crate::cache_control::RequestCacheControl;
 use freshet_base::clock::UnixMillis;

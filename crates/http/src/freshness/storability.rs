@@ -59,6 +59,8 @@ pub struct Settings {
     /// Lifetime of errors ([`status::is_negative`]) without an explicit one. Against RFC 9111 §3
     /// for those that are not cacheable by default, so nothing unless an operator asks.
     pub negative_ttl: Option<Duration>,
+    /// The lifetime an operator gives to what [`status::takes_lifetime`] says.
+    pub given: Option<Given>,
     /// Fields that stand in the place of `Cache-Control` and `Expires`, most specific first (RFC
     /// 9213).
     pub targeted: Vec<String>,
@@ -67,6 +69,27 @@ pub struct Settings {
     pub honour_request_directives: bool,
     /// What becomes of a response with `Set-Cookie`, in a shared cache.
     pub set_cookie: SetCookie,
+}
+
+/// A lifetime an operator gives, from when a response arrives. Against RFC 9111 §4.2.1 where it takes
+/// the place of what an origin says, so only where somebody asks for that.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Given {
+    /// How long.
+    pub lifetime: Duration,
+    /// What it takes the place of.
+    pub in_place_of: InPlaceOf,
+}
+
+/// What an operator's lifetime takes the place of.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum InPlaceOf {
+    /// Silence, and what would be guessed.
+    Silence,
+    /// `max-age`, `s-maxage` and `Expires`, also in targeted fields.
+    Lifetime,
+    /// All directives.
+    Everything,
 }
 
 /// What becomes of a response that sets a cookie.
@@ -91,6 +114,7 @@ impl Default for Settings {
             default_grace: Duration::ZERO,
             default_stale_if_error: DEFAULT_STALE_IF_ERROR,
             negative_ttl: None,
+            given: None,
             targeted: vec!["CDN-Cache-Control".into()],
             honour_request_directives: false,
             set_cookie: SetCookie::Store,
@@ -128,15 +152,30 @@ fn decide(received: &Received<'_>, settings: &Settings) -> Result<Freshness, Rea
     let is_targeted = targeted.is_some();
     let control = targeted
         .map_or_else(|| CacheControl::from_fields(received.response), |(control, _)| control);
+    let given = settings.given.filter(|_| status::takes_lifetime(received.status));
+    let in_place_of = given.map(|given| given.in_place_of);
+    let mut control = match in_place_of {
+        Some(InPlaceOf::Everything) => CacheControl::default(),
+        _ => control,
+    };
     check_directives(received, settings, &control)?;
+    if in_place_of == Some(InPlaceOf::Lifetime) {
+        // With it goes what it implies.
+        (control.s_maxage, control.max_age) = (None, None);
+    }
 
-    let (lifetime, source) = lifetime(received, settings, &control, is_targeted);
+    let (lifetime, source) = match given {
+        Some(Given { lifetime, in_place_of: InPlaceOf::Lifetime | InPlaceOf::Everything }) => {
+            (initial_age(received).saturating_add(lifetime), LifetimeSource::Policy)
+        }
+        given => lifetime(received, settings, &control, is_targeted, given),
+    };
     check_method(received, source)?;
     let cacheable = control.public
         || source.is_explicit()
         || (!settings.shared && control.private)
         || status::is_heuristically_cacheable(received.status)
-        || source == LifetimeSource::Negative;
+        || matches!(source, LifetimeSource::Negative | LifetimeSource::Policy);
     if !cacheable {
         return Err(Reason::StatusNotCacheable);
     }
@@ -233,6 +272,7 @@ fn lifetime(
     settings: &Settings,
     control: &CacheControl,
     targeted: bool,
+    given: Option<Given>,
 ) -> (Duration, LifetimeSource) {
     let own = |source| if targeted { LifetimeSource::Targeted } else { source };
     if let Some(lifetime) = control.s_maxage.filter(|_| settings.shared) {
@@ -246,6 +286,9 @@ fn lifetime(
         let expires = date::parse_near(expires, received.response_time);
         let lifetime = expires.map_or(Duration::ZERO, |expires| expires.since(date));
         return (lifetime, LifetimeSource::Expires);
+    }
+    if let Some(given) = given {
+        return (initial_age(received).saturating_add(given.lifetime), LifetimeSource::Policy);
     }
     if let Some(lifetime) = settings.negative_ttl.filter(|_| status::is_negative(received.status)) {
         return (lifetime, LifetimeSource::Negative);

@@ -110,7 +110,7 @@ impl Asked {
         partial: bool,
     ) -> StoredHead {
         let received = self.received(head.status, &head.fields);
-        let fields = update::stored_fields(&received, &self.plan.site.freshness);
+        let fields = update::stored_fields(&received, self.freshness());
         let stored = self.head_with(head, fields, freshness);
         StoredHead { form, partial, ..stored }
     }

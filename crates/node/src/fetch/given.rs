@@ -134,7 +134,7 @@ impl Asked {
 
     /// Leaves a note for those who ask why.
     fn note_not_stored(&self, reason: Reason, head: &ResponseHead) {
-        let targeted = &self.plan.site.freshness.targeted;
+        let targeted = &self.freshness().targeted;
         self.worker.shared.decisions.note(NotStored {
             key: Arc::clone(&self.plan.key),
             reason,

@@ -14,7 +14,7 @@ use freshet_cache::{Failure, Key, Lookup, Purge, StoredHead, Use};
 use freshet_content::heads;
 use freshet_http::conditional;
 use freshet_http::fields::Fields;
-use freshet_http::freshness::{Freshness, Received, Storability, storability};
+use freshet_http::freshness::{self, Freshness, Received, Storability, storability};
 use freshet_http::hop_by_hop;
 use freshet_http::message::{Method, ResponseHead};
 use freshet_http::method;
@@ -165,7 +165,7 @@ impl Asked {
     fn judge(&mut self, head: ResponseHead) -> Answer {
         let now = self.task.now;
         let received = self.received(head.status, &head.fields);
-        let storable = storability(&received, &self.plan.site.freshness);
+        let storable = storability(&received, self.freshness());
         let is_pass = self.plan.kind == FetchKind::Pass;
         let (freshness, uncacheable) = match storable {
             Storability::Store(freshness) if !is_pass => (freshness, None),
@@ -184,6 +184,11 @@ impl Asked {
             }
         };
         Answer { uncacheable, ..Answer::new(head, freshness) }
+    }
+
+    /// Rules of freshness for what is fetched.
+    pub(super) fn freshness(&self) -> &freshness::Settings {
+        self.plan.site.freshness(&self.plan.client.target)
     }
 
     /// The answer with all that decides what it may be used for.
@@ -234,8 +239,7 @@ impl Asked {
             }
         }
         let received = self.received(304, &head.fields);
-        let updated =
-            update::update(stored.status, &stored.fields, &received, &self.plan.site.freshness);
+        let updated = update::update(stored.status, &stored.fields, &received, self.freshness());
         let (freshness, reason) = match updated.storability {
             Storability::Store(freshness) => (freshness, Reason::HitRevalidated),
             // The answer forbids to keep what it confirms: good for those that wait, then gone.

@@ -51,7 +51,13 @@ impl Policy for Builtin {
         }
         match task.request.method {
             // Content of theirs means nothing (RFC 9110 §9.3.1) and stays here.
-            Method::Get | Method::Head => Recv::Hash,
+            Method::Get | Method::Head => {
+                if rules::leads_past_cache(task) {
+                    task.reason = Reason::PassRequest;
+                    return Recv::Pass;
+                }
+                Recv::Hash
+            }
             Method::Purge => purge_allowed(task),
             // Nothing behind an edge should be reflected to clients (RFC 9110 §9.3.8), and an edge
             // is no forward proxy.

@@ -67,6 +67,25 @@ pub(super) fn receive(task: &mut ClientTask) -> Option<u16> {
     None
 }
 
+/// Whether a rule has a GET or HEAD go to the origin by itself. Otherwise its query is as the rule for
+/// it wants it.
+pub(super) fn leads_past_cache(task: &mut ClientTask) -> bool {
+    let site = task.site.clone();
+    let Some((_, rule)) = site.settings.rules.caching_for(&task.request.target) else {
+        return false;
+    };
+    if rule.is_past_cache(task.request.fields.get_all("cookie")) {
+        return true;
+    }
+    if let Some(target) = rule.query.changed(&task.request.target) {
+        let sent = std::mem::replace(&mut task.request.target, target);
+        if ruled(task).is_none() {
+            task.state = Some(Box::new(Ruled { sent_target: Some(sent), local: None }));
+        }
+    }
+    false
+}
+
 /// What a fetch has to know of its request.
 #[derive(Debug)]
 pub(super) struct Sent {

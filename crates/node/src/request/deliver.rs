@@ -439,6 +439,7 @@ impl Machine<'_> {
         let was_pass = matches!(
             self.task.reason,
             Reason::PassMethod
+                | Reason::PassRequest
                 | Reason::PassPolicy
                 | Reason::PassBehind
                 | Reason::Bypass
