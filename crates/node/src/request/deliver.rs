@@ -234,11 +234,21 @@ impl Machine<'_> {
             return Part::Whole;
         }
         let request = &self.task.request;
-        let has_range = request.method == Method::Get && request.fields.contains("range");
+        // What a policy makes of the method comes too late to change what was asked for.
+        let is_policys = self.task.site.semantics.is_strict_with_ranges;
+        let takes_parts =
+            if is_policys { self.task.wants_content } else { request.method == Method::Get };
+        let has_range = takes_parts && request.fields.contains("range");
         if !has_range && !conditional::is_conditional(&request.fields) {
             return Part::Whole;
         }
-        let validators = Validators::from_fields(&head.fields);
+        let mut validators = Validators::from_fields(&head.fields);
+        if is_policys {
+            // Varnish goes by when a response was made as far as is known here.
+            let age = head.fields.get_str("age").and_then(|age| age.parse::<u32>().ok());
+            let age = i64::from(age.unwrap_or(0));
+            validators.date = Some(UnixMillis::from_seconds(self.task.now.seconds() - age));
+        }
         match conditional::evaluate(&request.fields, &request.method, &validators, head.status) {
             // Varnish compares strongly where a part is asked for.
             Outcome::NotModified if self.asks_for_other_part(&head.fields) => {}
@@ -246,11 +256,7 @@ impl Machine<'_> {
             Outcome::PreconditionFailed => return Part::Nothing(412),
             Outcome::Proceed => {}
         }
-        if request.method != Method::Get
-            || !request.fields.contains("range")
-            || !self.task.shaping.range
-            || !self.task.site.serves_ranges
-        {
+        if !has_range || !self.task.shaping.range || !self.task.site.serves_ranges {
             return Part::Whole;
         }
         let value = request.fields.get("range").unwrap_or_default();
@@ -259,10 +265,8 @@ impl Machine<'_> {
             return Part::Whole;
         }
         let Some(wanted) = wanted else {
-            // Varnish refuses a range in bytes that makes no sense, which RFC 9110 §14.2 lets pass.
-            let is_refused = self.task.site.semantics.is_strict_with_ranges
-                && value.get(..5).is_some_and(|unit| unit.eq_ignore_ascii_case(b"bytes"));
-            return if is_refused { Part::Nothing(416) } else { Part::Whole };
+            // Varnish refuses a range that makes no sense, which RFC 9110 §14.2 lets pass.
+            return if is_policys { Part::Nothing(416) } else { Part::Whole };
         };
         let if_range = request.fields.get("if-range");
         if if_range.is_some_and(|value| !conditional::if_range_matches(value, &validators)) {
@@ -479,7 +483,7 @@ impl Machine<'_> {
         if shape == Shape::AsKept
             && let Some(total) = length
         {
-            (body, length) = self.part_of_passed(body, total, &mut head);
+            (body, length) = self.part_of_passed(body, total, false, &mut head);
         }
         let facts = Facts { origin, ..Facts::local(reason) };
         let is_packed = form.gzip && !shape.is_unpacked();
@@ -489,11 +493,12 @@ impl Machine<'_> {
 
     /// The part that is asked for of what came whole from an origin or was made here, where a policy
     /// expects that. A range in other units, or of several parts, is what the origin did not answer
-    /// either.
+    /// either; one that makes no sense is refused where it `was_made_here`.
     pub(super) fn part_of_passed(
         &self,
         body: ResponseBody,
         total: u64,
+        was_made_here: bool,
         head: &mut ResponseHead,
     ) -> (ResponseBody, Option<u64>) {
         let request = &self.task.request.fields;
@@ -502,8 +507,10 @@ impl Machine<'_> {
             && self.task.site.serves_ranges;
         let is_asked = judges && self.task.wants_content && head.status == 200;
         let wanted = request.get("range").filter(|_| is_asked);
-        let Some(wanted @ RangeRequest::One(_)) = wanted.and_then(RangeRequest::parse) else {
-            return (body, Some(total));
+        let wanted = match wanted.map(RangeRequest::parse) {
+            Some(Some(wanted @ RangeRequest::One(_))) => Some(wanted),
+            Some(None) if was_made_here => None,
+            _ => return (body, Some(total)),
         };
         let validators = Validators::from_fields(&head.fields);
         let if_range = request.get("if-range");
@@ -511,7 +518,7 @@ impl Machine<'_> {
             return (body, Some(total));
         }
         let mut value = Vec::with_capacity(48);
-        if let Resolved::One(range) = wanted.resolve(total) {
+        if let Some(Resolved::One(range)) = wanted.map(|wanted| wanted.resolve(total)) {
             ContentRange::part(&range, Some(total)).write(&mut value);
             self.name_status(head, 206);
             head.fields.set("Content-Range", value);

@@ -57,7 +57,8 @@ impl Machine<'_> {
         let mut response = response(self, page, reason);
         if let Some(total) = response.length {
             let body = std::mem::replace(&mut response.body, ResponseBody::Empty);
-            (response.body, response.length) = self.part_of_passed(body, total, &mut response.head);
+            (response.body, response.length) =
+                self.part_of_passed(body, total, true, &mut response.head);
         }
         State::Done(Reply::Response(Box::new(response)))
     }

@@ -538,6 +538,7 @@ fn what_a_policy_changes_late_is_taken_as_it_is_meant() {
                 if (bereq.url == "/back") { std.rollback(bereq); }
             }
             sub vcl_deliver {
+                if (req.url == "/page") { set req.method = "POST"; }
                 set req.ttl = 0s;
                 if (req.restarts == 0 && req.url == "/again") { return (restart); }
             }
@@ -546,6 +547,9 @@ fn what_a_policy_changes_late_is_taken_as_it_is_meant() {
         // Nothing is left of an answer to a request that is another now.
         let back = get(&governed.node, "/back").await;
         assert!(back.head.line.contains("503 Backend fetch failed"), "{:?}", back.head);
+        // The method was another when a part was asked for.
+        let part = get_with(&governed.node, "/page", &["Range: bytes=0-1"]).await;
+        assert_eq!((part.status, part.text()), (206, "/p".into()));
         // No limit on how old a hit may be, and none that is older than nothing.
         let before = origin.count();
         assert_eq!(get(&governed.node, "/again").await.status, 200);
@@ -572,6 +576,30 @@ fn what_never_was_fresh_is_not_served_stale_whatever_its_grace() {
             let again = get(&governed.node, target).await;
             assert_eq!(again.field("x-hits"), Some(hits), "{target}");
             assert_eq!(again.field("x-esi"), Some("true"));
+        }
+        // What says no Last-Modified is as old as it is known here, whatever its Date.
+        let since = ["If-Modified-Since: Fri, 02 Jan 2015 00:00:00 GMT"];
+        assert_eq!(get_with(&governed.node, "/old", &since).await.status, 200);
+    });
+}
+
+#[test]
+fn parts_of_pages_made_here_are_sent_and_nonsense_is_refused() {
+    run(async {
+        let origin = Origin::serve(|asked| fresh(asked.target()));
+        let governed = governed(
+            &origin,
+            r#"
+            sub vcl_recv { if (req.url == "/made") { return (synth(200)); } }
+            sub vcl_synth { synthetic("a page"); return (deliver); }
+            "#,
+        );
+        for target in ["/made", "/kept"] {
+            for (range, status) in [("bytes=0-1", 206), ("0-1", 416), ("bytes=2-1", 416)] {
+                let field = format!("Range: {range}");
+                let answer = get_with(&governed.node, target, &[&field]).await;
+                assert_eq!(answer.status, status, "{target} {range}");
+            }
         }
     });
 }

@@ -47,16 +47,22 @@ fn clean(run: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
 
 fn parse(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let text = run.bytes(arguments.text(0)).to_vec();
+    if text.is_empty() {
+        // What was known stays.
+        return NOTHING;
+    }
     cookies(run).clear();
     run.spend(text.len())?;
-    for pair in text.split(|byte| *byte == b';') {
-        let pair = pair.trim_ascii();
-        let Some(at) = pair.iter().position(|byte| *byte == b'=') else { continue };
-        let (name, value) = (&pair[..at], &pair[at + 1..]);
-        if name.is_empty() || value.is_empty() {
-            continue;
+    // As Varnish reads them: a name goes on to the next `=`, whatever stands before it.
+    let mut rest = &text[..];
+    while let Some(at) = rest.iter().position(|byte| *byte == b'=') {
+        let (name, behind) = (rest[..at].trim_ascii_start(), &rest[at + 1..]);
+        let end = behind.iter().position(|byte| *byte == b';').unwrap_or(behind.len());
+        let value = &behind[..end];
+        if !name.is_empty() && !value.is_empty() {
+            put(run, name, value)?;
         }
-        put(run, name, value)?;
+        rest = behind.get(end + 1..).unwrap_or_default();
     }
     NOTHING
 }

@@ -244,12 +244,31 @@ fn cookies_are_taken_apart_and_put_together() {
     let (_, scene) = after(
         State::Recv,
         ALL,
-        "cookie.parse(req.http.Cookie); set req.http.Shown = cookie.get(\"a\") + \
+        "cookie.parse(req.http.Cookie); cookie.parse(req.http.nothing); cookie.parse(\"\"); set \
+         req.http.Shown = cookie.get(\"a\") + \
          cookie.get_re(\"b\") + cookie.get(\"z\") + cookie.isset(\"a\") + cookie.isset(\"z\") + \
          cookie.format_date(now, 1h);",
     );
     let expected = "12truefalseFri, 20 Nov 2026 13:00:00 GMT";
     assert_eq!(scene.req.fields.get_str("shown"), Some(expected));
+}
+
+#[test]
+fn cookies_are_read_as_varnish_reads_them() {
+    for (sent, read) in [
+        ("a=1; b=2", "a=1; b=2;"),
+        (";; a=1", ";; a=1;"),
+        ("has_js; b=1", "has_js; b=1;"),
+        ("a=1 ;  b = 2 ", "a=1 ; b = 2 ;"),
+        ("a=1; a=2; b=", "a=2;"),
+        ("=x; y", ""),
+        ("a=b=c", "a=b=c;"),
+    ] {
+        let statements =
+            format!("cookie.parse(\"{sent}\"); set req.http.Shown = cookie.get_string();");
+        let (_, scene) = after(State::Recv, ALL, &statements);
+        assert_eq!(scene.req.fields.get_str("shown"), Some(read), "{sent}");
+    }
 }
 
 #[test]
