@@ -145,6 +145,8 @@ pub struct ClientKnobs {
     pub is_hitmiss: bool,
     /// `req.is_hitpass`
     pub is_hitpass: bool,
+    /// Whether the last fetch was for this request alone.
+    pub was_passed: bool,
     /// `req.backend_hint`; `None` is the default one.
     pub backend_hint: Option<BackendRef>,
     /// `req.ttl`, seconds.
@@ -191,6 +193,7 @@ impl Default for ClientKnobs {
             can_gzip: false,
             is_hitmiss: false,
             is_hitpass: false,
+            was_passed: false,
             backend_hint: None,
             ttl: None,
             grace: None,

@@ -457,7 +457,10 @@ variables! {
         get HIT = |run| run.stored(b"HTTP/1.1");
     }
     ObjUncacheable "obj.uncacheable" Bool Any {
-        get DELIVER = |run| Ok(Value::Bool(run.object(true, |object| object.uncacheable)));
+        get DELIVER = |run| {
+            let was_passed = run.view.client.as_deref().is_some_and(|client| client.was_passed);
+            Ok(Value::Bool(run.object(was_passed, |object| object.uncacheable)))
+        };
     }
     Resp "resp" Http Any {
         get DS = |_| Ok(Value::Http(Message::Resp));

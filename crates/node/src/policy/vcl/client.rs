@@ -519,6 +519,7 @@ pub(super) fn begin_fetch(
 ) -> FetchState {
     with_state(policy, task, |state, task| {
         let default = policy.policy.program().default_backend;
+        state.knobs.was_passed = kind == FetchKind::Pass;
         let knobs = FetchKnobs {
             time: seconds(task.now),
             is_background: kind == FetchKind::Background,
