@@ -36,6 +36,7 @@ pub mod stores;
 pub mod template;
 pub mod tokens;
 pub mod traces;
+mod upstream_keys;
 pub mod values;
 
 pub use document::Document;

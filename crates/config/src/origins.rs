@@ -4,7 +4,7 @@
 use super::document::{Document, Row};
 use super::mistake::{Mistake, Place};
 use super::values::{count, optional};
-use freshet_origin::OriginSettings;
+use freshet_origin::{HttpVersion, OriginSettings};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,6 +17,8 @@ pub struct Origin {
     pub url: String,
     /// `Host` to send.
     pub host: Option<String>,
+    /// Which HTTP it is spoken to in.
+    pub http: HttpVersion,
     /// TLS name.
     pub sni: Option<String>,
     /// Check the certificate.
@@ -171,6 +173,11 @@ pub(super) fn upstream(row: &Row<'_>, table: &str, wrong: &mut Vec<Mistake>) -> 
             .unwrap_or_else(|| if host.is_empty() { url.clone() } else { host }),
         url: url.trim_end_matches('/').to_owned(),
         host: optional(text("host")),
+        http: match text("http").as_str() {
+            "2" => HttpVersion::Http2,
+            "auto" => HttpVersion::Either,
+            _ => HttpVersion::Http1,
+        },
         sni: optional(text("sni")),
         verify: value("verify").bool(),
         ca: optional(text("ca")).map(Into::into),

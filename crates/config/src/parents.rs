@@ -66,6 +66,7 @@ pub(super) fn parents(
 mod tests {
     use crate::Settings;
     use crate::document::Document;
+    use freshet_origin::HttpVersion;
 
     fn settings(text: &str) -> Result<Settings, String> {
         let document = Document::parse(text).expect("the text is well-formed");
@@ -88,6 +89,17 @@ mod tests {
         let health = site.parents.health.expect("a path is given");
         assert_eq!((health.path.as_str(), health.interval.as_secs()), ("/up", 1));
         assert!(site.health.is_none() && site.parents.direct);
+    }
+
+    #[test]
+    fn each_server_has_its_http() {
+        let text = "[[parent]]\nurl = \"https://a\"\nhttp = \"auto\"\n\
+                    [[origin]]\nurl = \"http://b\"\nhttp = \"2\"\n[[origin]]\nurl = \"http://c\"\n";
+        let site = settings(text).unwrap().site;
+        let parents = site.parents.all().map(|parent| parent.http);
+        assert_eq!(parents.collect::<Vec<_>>(), [HttpVersion::Either]);
+        let origins = site.origins.iter().map(|origin| origin.http);
+        assert_eq!(origins.collect::<Vec<_>>(), [HttpVersion::Http2, HttpVersion::Http1]);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use freshet_origin::director::{Director, LoadBound, Member, TRIED_OF_GROUP_MAX, 
 use freshet_origin::health::HealthBoard;
 use freshet_origin::hot::HotKeys;
 use freshet_origin::probe::ProbeSettings;
-use freshet_origin::{Origin, OriginId, OriginSettings};
+use freshet_origin::{HttpVersion, Origin, OriginId, OriginSettings};
 use freshet_vcl::{Defaults, Timeouts};
 use freshet_wire::h1::Limits;
 use std::path::Path;
@@ -359,6 +359,11 @@ fn origin_settings(
         setting.url.parse().map_err(|e: freshet_origin::OriginError| e.to_string())?;
     out.name.clone_from(&setting.name);
     out.host_header.clone_from(&setting.host);
+    out.http = match setting.http {
+        // Nothing is agreed on without TLS.
+        HttpVersion::Either if out.tls.is_none() => HttpVersion::Http1,
+        http => http,
+    };
     if let Some(tls) = &mut out.tls {
         tls.server_name.clone_from(&setting.sni);
         tls.verify = setting.verify;

@@ -12,10 +12,19 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
+/// What is offered in a TLS handshake.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Offer {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2, with what else the origin's settings allow.
+    Http2,
+}
+
 /// Opens a connection within the origin's connect timeout and tells health and counters.
-pub(crate) async fn connect(origin: &Origin) -> Result<Stream, OriginError> {
+pub(crate) async fn connect(origin: &Origin, offer: Offer) -> Result<Stream, OriginError> {
     let started = Instant::now();
-    let result = establish(origin, started + origin.settings.timeouts.connect).await;
+    let result = establish(origin, offer, started + origin.settings.timeouts.connect).await;
     match &result {
         Ok(_) => {
             let took_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -32,7 +41,11 @@ pub(crate) async fn connect(origin: &Origin) -> Result<Stream, OriginError> {
 }
 
 /// Opens a connection until `deadline`, which is one connect timeout away.
-pub(crate) async fn establish(origin: &Origin, deadline: Instant) -> Result<Stream, OriginError> {
+pub(crate) async fn establish(
+    origin: &Origin,
+    offer: Offer,
+    deadline: Instant,
+) -> Result<Stream, OriginError> {
     let limit = origin.settings.timeouts.connect;
     let socket = match &origin.settings.address {
         OriginAddress::Fixed(address) => {
@@ -44,7 +57,11 @@ pub(crate) async fn establish(origin: &Origin, deadline: Instant) -> Result<Stre
     let mut stream = match &origin.tls {
         None => Stream::from(socket),
         Some(client) => {
-            tls::client::connect(socket, &client.config, &client.server_name, left(deadline))
+            let config = match offer {
+                Offer::Http1 => &client.config,
+                Offer::Http2 => &client.offering_http2,
+            };
+            tls::client::connect(socket, config, &client.server_name, left(deadline))
                 .await
                 .map_err(|error| OriginError::from_connect(error, limit))?
         }

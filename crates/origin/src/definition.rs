@@ -11,11 +11,12 @@ use freshet_base::clock::UnixMillis;
 use freshet_http::message::Scheme;
 use freshet_net::address::Address;
 use freshet_net::tls::client::{ClientOptions, Identity, client_config};
+use freshet_net::tls::{ALPN_HTTP_1_1, ALPN_HTTP_2};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Identity of an [`Origin`] in this process, never used twice. An origin that a new
@@ -61,6 +62,18 @@ impl Default for TlsSettings {
     fn default() -> Self {
         Self { server_name: None, verify: true, ca: None, client_certificate: None }
     }
+}
+
+/// Which HTTP an origin is spoken to in.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum HttpVersion {
+    /// HTTP/1.1.
+    #[default]
+    Http1,
+    /// HTTP/2: agreed on in the TLS handshake, or by prior knowledge without TLS (RFC 9113 §3.3).
+    Http2,
+    /// HTTP/2 where a TLS handshake agrees on it, HTTP/1.1 where not.
+    Either,
 }
 
 /// How long each step may take.
@@ -143,6 +156,8 @@ pub struct OriginSettings {
     pub proxy_header: u8,
     /// Limits on response heads and bodies' framing.
     pub limits: freshet_wire::h1::Limits,
+    /// Which HTTP it is spoken to in.
+    pub http: HttpVersion,
     /// Whether its outages are logged; who logs them himself has no use for that.
     pub logs_outages: bool,
 }
@@ -165,6 +180,7 @@ impl OriginSettings {
             preamble: Box::default(),
             proxy_header: 0,
             limits: freshet_wire::h1::Limits::default(),
+            http: HttpVersion::default(),
             logs_outages: true,
         }
     }
@@ -267,19 +283,23 @@ pub struct Origin {
     pub(crate) shares: Shares,
     pub(crate) resolver: Option<Resolver>,
     pub(crate) tls: Option<TlsClient>,
+    /// Until when it counts as one that speaks HTTP/1.1 alone, because it said so.
+    pub(crate) old_until: AtomicU64,
 }
 
 /// What a handshake needs, made once.
 #[derive(Debug)]
 pub(crate) struct TlsClient {
     pub(crate) config: Arc<rustls::ClientConfig>,
+    /// As `config`, offering HTTP/2 first where it may be spoken.
+    pub(crate) offering_http2: Arc<rustls::ClientConfig>,
     pub(crate) server_name: String,
 }
 
 impl TlsClient {
     fn new(tls: &TlsSettings, settings: &OriginSettings) -> Result<Self, OriginError> {
         let identity = tls.client_certificate.clone();
-        let options = ClientOptions {
+        let mut options = ClientOptions {
             ca: tls.ca.clone(),
             verify: tls.verify,
             identity: identity.map(|(certificate, key)| Identity { certificate, key }),
@@ -287,6 +307,17 @@ impl TlsClient {
         };
         let config =
             client_config(&options).map_err(|error| settings.config_error(error.to_string()))?;
+        let alpn: &[&[u8]] = match settings.http {
+            HttpVersion::Http1 => &[],
+            HttpVersion::Http2 => &[ALPN_HTTP_2],
+            HttpVersion::Either => &[ALPN_HTTP_2, ALPN_HTTP_1_1],
+        };
+        let mut offering_http2 = Arc::clone(&config);
+        if !alpn.is_empty() {
+            options.alpn = alpn.iter().map(|name| name.to_vec()).collect();
+            offering_http2 = client_config(&options)
+                .map_err(|error| settings.config_error(error.to_string()))?;
+        }
         let server_name = match (&tls.server_name, &settings.address) {
             (Some(name), _) => name.clone(),
             (None, OriginAddress::Name { host, .. }) => host.clone(),
@@ -295,7 +326,7 @@ impl TlsClient {
                 return Err(settings.config_error("TLS over a Unix socket needs `server_name`"));
             }
         };
-        Ok(Self { config, server_name })
+        Ok(Self { config, offering_http2, server_name })
     }
 }
 
@@ -355,6 +386,7 @@ impl Origin {
             shares: Shares::default(),
             resolver,
             tls,
+            old_until: AtomicU64::new(0),
             settings,
         }))
     }

@@ -7,6 +7,7 @@ use freshet_http::proxy_status::ProxyError;
 use freshet_net::NetError;
 use freshet_wire::h1::chunked::ChunkError;
 use freshet_wire::h1::response::ResponseError;
+use freshet_wire::h2::{AnswerError, Code};
 use std::fmt;
 use std::io;
 use std::time::Duration;
@@ -155,6 +156,40 @@ pub enum OriginError {
     OriginHeadTooLarge {
         /// Which limit was met.
         reason: ResponseError,
+    },
+    /// The fields of a response in HTTP/2 are refused.
+    #[error("the origin's response is refused: {reason}")]
+    OriginAnswer {
+        /// The rule broken, or the limit met.
+        reason: AnswerError,
+    },
+    /// The origin broke HTTP/2, which ends the connection.
+    #[error("the origin does not keep to HTTP/2: {reason}")]
+    OriginProtocol {
+        /// What it did.
+        reason: &'static str,
+    },
+    /// The origin did not look at a request in HTTP/2, which any other may be sent.
+    #[error("the origin did not look at the request: {reason}")]
+    OriginUnseen {
+        /// How it said so.
+        reason: &'static str,
+    },
+    /// The origin ended the stream before the head of a response.
+    #[error("the origin ended the stream with {}", CodeName(*.code))]
+    OriginStreamReset {
+        /// RFC 9113 §7
+        code: u32,
+    },
+    /// The stream or connection of HTTP/2 ended within a body.
+    #[error("the origin's response body ended after {received} of {} bytes: {reason}", Declared(*.declared))]
+    OriginStreamBroken {
+        /// Body bytes received.
+        received: u64,
+        /// `Content-Length`, where it was said.
+        declared: Option<u64>,
+        /// How it ended.
+        reason: String,
     },
     /// More interim responses than we take for one request.
     #[error("the origin sent more than {interim_max} interim responses to one request")]
@@ -332,7 +367,7 @@ const TABLE: [Row; 20] = [
         "head-malformed",
         ProxyError::HttpProtocolError,
         502,
-        "does it speak HTTP/1 on that port?",
+        "does it speak HTTP on that port, and the version that origin.http has?",
     ),
     Row(
         FailureKind::HeadTooLarge,
@@ -397,7 +432,14 @@ impl OriginError {
             }
             Self::OriginTls { .. } => FailureKind::Tls,
             Self::OriginCertificate { .. } => FailureKind::Certificate,
-            Self::OriginClosed { .. } | Self::OriginBroken { .. } => FailureKind::Closed,
+            Self::OriginClosed { .. } | Self::OriginBroken { .. } | Self::OriginUnseen { .. } => {
+                FailureKind::Closed
+            }
+            Self::OriginStreamReset { code } => kind_of_reset(*code),
+            Self::OriginAnswer { reason: AnswerError::OriginTooLarge(_) } => {
+                FailureKind::HeadTooLarge
+            }
+            Self::OriginAnswer { .. } | Self::OriginProtocol { .. } => FailureKind::HeadMalformed,
             Self::OriginWriteTimeout { .. } => FailureKind::WriteTimeout,
             Self::OriginFirstByteTimeout { .. } => FailureKind::FirstByteTimeout,
             Self::OriginBodyTimeout { .. } => FailureKind::BodyTimeout,
@@ -406,7 +448,9 @@ impl OriginError {
             }
             Self::OriginHeadTooLarge { .. } => FailureKind::HeadTooLarge,
             Self::OriginUnaskedUpgrade => FailureKind::Upgrade,
-            Self::OriginBodyIncomplete { .. } => FailureKind::BodyIncomplete,
+            Self::OriginBodyIncomplete { .. } | Self::OriginStreamBroken { .. } => {
+                FailureKind::BodyIncomplete
+            }
             Self::OriginBodyMalformed { .. } => FailureKind::BodyMalformed,
         }
     }
@@ -430,6 +474,8 @@ impl OriginError {
             self.kind(),
             FailureKind::LocalResources | FailureKind::ConnectionLimit | FailureKind::Config
         ) || self.marks_down()
+            // RFC 9113 §8.7
+            || matches!(self, Self::OriginUnseen { .. })
     }
 
     /// Whether the failure speaks against the origin's health: it could not be connected to.
@@ -487,6 +533,52 @@ impl OriginError {
         match error.kind() {
             io::ErrorKind::UnexpectedEof => Self::OriginClosed { response_bytes },
             _ => Self::OriginBroken { reason: error.to_string() },
+        }
+    }
+}
+
+/// Codes that say that one of the two does not keep to the protocol are no accident of a server
+/// (RFC 9113 §7).
+fn kind_of_reset(code: u32) -> FailureKind {
+    const BROKEN: [Code; 6] = [
+        Code::ProtocolError,
+        Code::FlowControlError,
+        Code::StreamClosed,
+        Code::FrameSizeError,
+        Code::CompressionError,
+        Code::Http11Required,
+    ];
+    if BROKEN.iter().any(|known| *known as u32 == code) {
+        FailureKind::HeadMalformed
+    } else {
+        FailureKind::Closed
+    }
+}
+
+/// A code by its name, as far as it has one.
+struct CodeName(u32);
+
+impl fmt::Display for CodeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const NAMES: [&str; 14] = [
+            "NO_ERROR",
+            "PROTOCOL_ERROR",
+            "INTERNAL_ERROR",
+            "FLOW_CONTROL_ERROR",
+            "SETTINGS_TIMEOUT",
+            "STREAM_CLOSED",
+            "FRAME_SIZE_ERROR",
+            "REFUSED_STREAM",
+            "CANCEL",
+            "COMPRESSION_ERROR",
+            "CONNECT_ERROR",
+            "ENHANCE_YOUR_CALM",
+            "INADEQUATE_SECURITY",
+            "HTTP_1_1_REQUIRED",
+        ];
+        match NAMES.get(self.0 as usize) {
+            Some(name) => f.write_str(name),
+            None => write!(f, "code {}", self.0),
         }
     }
 }

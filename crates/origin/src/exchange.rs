@@ -1,8 +1,10 @@
 //! One request to an origin and the head of its response.
 
 use crate::connection::Connection;
-use crate::definition::{Origin, Terms, Waits};
+use crate::definition::{HttpVersion, Origin, Terms, Waits};
 use crate::error::OriginError;
+use crate::http2::attempt as http2;
+use crate::http2::attempt::Outcome;
 use crate::pool::Pool;
 use crate::raw::RawConnection;
 use crate::request_body::BodyProvider;
@@ -68,6 +70,10 @@ pub struct Facts {
 /// caller's to remove first, except those that frame the message. `on_interim` is given each
 /// interim response (1xx but 101) when it comes.
 ///
+/// Where the origin speaks HTTP/2 the same holds for a stream of a connection that others share, and
+/// a request that the origin says it did not look at is sent again, whatever its method (RFC 9113
+/// §8.7). Requests that ask for an upgrade are sent in HTTP/1.1, which alone has one.
+///
 /// A reused connection that dies without a byte of a response was closed while idle: the request is
 /// sent once more on a fresh one if it is idempotent and what the body gave so far is still
 /// remembered (64 KiB), or if the origin cannot have had all of it (RFC 9110 §9.2.2, RFC 9112
@@ -109,7 +115,8 @@ pub async fn exchange_within(
         let (client, server) = terms.ends.unzip();
         proxy_protocol::write(origin.settings.proxy_header, client, server, &mut head);
     }
-    write::request_head(&addressed(request, origin), framing, &mut head);
+    let request = &*addressed(request, origin);
+    write::request_head(request, framing, &mut head);
     let mut upload = Upload::new(head, body);
     let interim = (on_interim, in_flight);
     let result = attempts(pool, origin, request, &mut upload, interim, terms).await;
@@ -133,14 +140,29 @@ async fn attempts(
     origin: &Arc<Origin>,
     request: &RequestHead,
     upload: &mut Upload<'_>,
-    (on_interim, in_flight): (&mut dyn FnMut(ResponseHead), Held),
+    (on_interim, mut in_flight): (&mut dyn FnMut(ResponseHead), Held),
     terms: Terms,
 ) -> Result<OriginResponse, OriginError> {
+    // A connection that was opened for HTTP/2 and does not speak it.
+    let mut first = None;
     let mut retried = false;
     let is_proxied = origin.settings.proxy_header > 0;
+    if origin.settings.http != HttpVersion::Http1 && !is_proxied && !upgrades(request) {
+        let interim: (&mut dyn FnMut(ResponseHead), _) = (&mut *on_interim, in_flight);
+        match http2::attempts(pool, origin, request, upload, interim, terms).await? {
+            Outcome::Answered(response) => return Ok(response),
+            Outcome::SpeaksHttp1(connection, held) => (first, in_flight) = (connection, held),
+        }
+    }
     loop {
         let started = Instant::now();
-        let mut connection = connected(pool, origin, retried || is_proxied, terms.waits).await?;
+        let mut connection = match first.take() {
+            Some(connection) => connection,
+            None => {
+                let fresh = retried || is_proxied;
+                within(origin, terms.waits, pool.check_out(origin, fresh)).await?
+            }
+        };
         connection.waits = terms.waits;
         connection.limits = terms.limits.unwrap_or(origin.settings.limits);
         let reused = connection.uses > 0;
@@ -182,14 +204,17 @@ async fn attempts(
     }
 }
 
-/// A connection, within the time the request has for it.
-async fn connected(
-    pool: &Pool,
-    origin: &Arc<Origin>,
-    fresh: bool,
+/// Whether a request asks for another protocol.
+fn upgrades(request: &RequestHead) -> bool {
+    request.fields.contains("upgrade")
+}
+
+/// What `connecting` gives, within the time the request has for it.
+pub(crate) async fn within<T>(
+    origin: &Origin,
     waits: Waits,
-) -> Result<Connection, OriginError> {
-    let connecting = pool.check_out(origin, fresh);
+    connecting: impl Future<Output = Result<T, OriginError>>,
+) -> Result<T, OriginError> {
     match waits.connect {
         Some(limit) if limit < origin.settings.timeouts.connect => {
             timeout(limit, connecting).await.unwrap_or_else(|_| {
@@ -202,7 +227,7 @@ async fn connected(
 }
 
 /// Whether a request whose connection died may be sent again, as far as its meaning goes.
-fn may_send_again(request: &RequestHead, upload: &Upload<'_>) -> bool {
+pub(crate) fn may_send_again(request: &RequestHead, upload: &Upload<'_>) -> bool {
     request.method.is_idempotent() || upload.written == 0 || upload.body_is_untouched()
 }
 

@@ -10,11 +10,11 @@
 //!
 //! A pool and what comes out of it belong to one worker, a thread with its own runtime. An
 //! [`Origin`] is shared by all: settings, addresses of its name, health, counters and the limit on
-//! its connections. This crate starts no tasks; [`pool::Pool::maintain`] and [`probe::run`] are
-//! futures for its user to run. It knows no cache, no clients, no configuration file, and retries
+//! its connections. [`pool::Pool::maintain`] and [`probe::run`] are futures for its user to run; the
+//! only tasks started here are connections of HTTP/2, one each, on the worker's `LocalSet`. It knows no cache, no clients, no configuration file, and retries
 //! on another origin only when told to: that choice belongs to the request's way.
 //!
-//! Underneath are `freshet_net` for streams and `freshet_wire` for HTTP/1.
+//! Underneath are `freshet_net` for streams and `freshet_wire` for HTTP/1 and HTTP/2.
 //!
 //! ```
 //! use freshet_http::message::RequestHead;
@@ -56,6 +56,7 @@ pub mod error;
 mod exchange;
 pub mod health;
 pub mod hot;
+mod http2;
 mod idle;
 mod outage;
 pub mod pool;
@@ -69,7 +70,7 @@ pub mod share;
 pub mod stats;
 mod upload;
 
-pub use definition::{Origin, OriginId, OriginSettings, Terms, Waits};
+pub use definition::{HttpVersion, Origin, OriginId, OriginSettings, Terms, Waits};
 pub use error::OriginError;
 pub use exchange::{Facts, INTERIM_MAX, OriginResponse, exchange, exchange_within};
 pub use share::Party;

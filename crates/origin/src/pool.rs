@@ -2,10 +2,11 @@
 
 use crate::buffer::ReadBuffer;
 use crate::capacity::{Permit, Waiting};
-use crate::connect::connect;
+use crate::connect::{Offer, connect};
 use crate::connection::{Connection, Idle};
 use crate::definition::{Origin, OriginId};
 use crate::error::OriginError;
+use crate::http2::sessions::Sessions;
 use crate::idle::IdleList;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -48,6 +49,8 @@ struct Slot {
     idle: IdleList<Idle>,
     waiters: VecDeque<Waiter>,
     handovers_in_a_row: u32,
+    /// Connections that carry many exchanges.
+    sessions: Sessions,
 }
 
 /// An exchange that waits for a connection.
@@ -97,19 +100,23 @@ impl Pool {
             slot.waiters.retain(|waiter| !waiter.sender.is_closed());
         }
         // Origins that a reload took away leave with their last connection.
-        slots.retain(|_, slot| slot.idle.len() > 0 || !slot.waiters.is_empty());
+        slots.retain(|_, slot| {
+            slot.idle.len() > 0 || !slot.waiters.is_empty() || slot.sessions.is_needed()
+        });
     }
 
     /// Closes every idle connection to this origin, as when it is drained.
     pub fn close_idle(&self, origin: OriginId) {
         if let Some(slot) = self.0.slots.borrow_mut().get_mut(&origin) {
             slot.idle = IdleList::default();
+            slot.sessions.retire();
         }
     }
 
     /// Idle connections to this origin.
     pub fn idle_len(&self, origin: OriginId) -> usize {
-        self.0.slots.borrow().get(&origin).map_or(0, |slot| slot.idle.len())
+        let slots = self.0.slots.borrow();
+        slots.get(&origin).map_or(0, |slot| slot.idle.len() + slot.sessions.idle_len())
     }
 
     /// A connection for one exchange: an idle one that is alive unless `fresh`, else a new one,
@@ -138,7 +145,7 @@ impl Pool {
             },
         };
         origin.capacity.note(false);
-        let stream = connect(origin).await?;
+        let stream = connect(origin, Offer::Http1).await?;
         Ok(self.equip(Connection::new(origin, stream, permit)))
     }
 
@@ -223,6 +230,10 @@ impl Pool {
             for _ in 0..waiting {
                 drop(slot.idle.pop_oldest());
             }
+            // What is in use all the time would never be free for another worker.
+            if waiting > slot.waiters.len() + slot.sessions.waiting {
+                slot.sessions.retire_oldest();
+            }
         }
     }
 
@@ -233,10 +244,22 @@ impl Pool {
             idle: IdleList::default(),
             waiters: VecDeque::new(),
             handovers_in_a_row: 0,
+            sessions: Sessions::default(),
         }
     }
 
-    fn equip(&self, mut connection: Connection) -> Connection {
+    /// Does something with the connections of HTTP/2 to this origin.
+    pub(crate) fn with_sessions<T>(
+        &self,
+        origin: &Arc<Origin>,
+        act: impl FnOnce(&mut Sessions) -> T,
+    ) -> T {
+        let mut slots = self.0.slots.borrow_mut();
+        let slot = slots.entry(origin.id).or_insert_with(|| self.new_slot(origin));
+        act(&mut slot.sessions)
+    }
+
+    pub(crate) fn equip(&self, mut connection: Connection) -> Connection {
         if connection.buffer.heap_bytes() == 0 {
             connection.buffer = self.0.spare.borrow_mut().pop().unwrap_or_default();
         }

@@ -1,10 +1,12 @@
 //! Asking an origin whether it is well.
 
 use crate::buffer::ReadBuffer;
-use crate::connect::establish;
-use crate::definition::Origin;
+use crate::connect::{Offer, establish};
+use crate::definition::{HttpVersion, Origin};
 use crate::error::OriginError;
 use crate::health::{Transition, Window};
+use crate::http2::alone::ask_alone;
+use crate::http2::reach::judged;
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::{Method, RequestHead};
 use freshet_wire::h1::response;
@@ -122,7 +124,7 @@ pub async fn run(
 ///
 /// # Errors
 /// [`ProbeFailure`]; counted.
-pub async fn probe(origin: &Origin, settings: &ProbeSettings) -> Result<(), ProbeFailure> {
+pub async fn probe(origin: &Arc<Origin>, settings: &ProbeSettings) -> Result<(), ProbeFailure> {
     origin.stats.probes.add(1);
     let limit = settings.timeout;
     let result = match timeout(limit, ask(origin, settings)).await {
@@ -139,8 +141,12 @@ pub async fn probe(origin: &Origin, settings: &ProbeSettings) -> Result<(), Prob
 
 /// The status of the final response. Not through a pool and not counted against
 /// `connections_max`: an origin that is full is not ill.
-async fn ask(origin: &Origin, settings: &ProbeSettings) -> Result<u16, OriginError> {
-    let mut stream = establish(origin, Instant::now() + settings.timeout).await?;
+async fn ask(origin: &Arc<Origin>, settings: &ProbeSettings) -> Result<u16, OriginError> {
+    let offer = match origin.settings.http {
+        HttpVersion::Http1 => Offer::Http1,
+        HttpVersion::Http2 | HttpVersion::Either => Offer::Http2,
+    };
+    let mut stream = establish(origin, offer, Instant::now() + settings.timeout).await?;
     let head = RequestHead {
         method: settings.method.clone(),
         authority: settings.host.clone().unwrap_or_else(|| origin.authority()),
@@ -148,6 +154,14 @@ async fn ask(origin: &Origin, settings: &ProbeSettings) -> Result<u16, OriginErr
         fields: [("User-Agent", "freshet-probe")].into_iter().collect(),
         ..RequestHead::default()
     };
+    if offer == Offer::Http2 {
+        let (socket, is_http2) = judged(origin, stream)?;
+        if is_http2 {
+            let answer = ask_alone(origin, socket, &head, settings.timeout).await?;
+            return Ok(answer.status);
+        }
+        stream = socket;
+    }
     let mut bytes = Vec::new();
     if origin.settings.proxy_header > 0 {
         proxy_protocol::write(origin.settings.proxy_header, None, None, &mut bytes);

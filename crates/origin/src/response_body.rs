@@ -3,6 +3,7 @@
 use crate::connection::Connection;
 use crate::definition::Origin;
 use crate::error::OriginError;
+use crate::http2::stream::Stream;
 use crate::pool::Pool;
 use crate::stats::Held;
 use freshet_http::fields::Fields;
@@ -51,6 +52,8 @@ enum Source {
     Length(u64),
     Chunked(Box<Decoder>),
     UntilClose,
+    /// HTTP/2, which frames it.
+    Stream(Stream),
     Ended,
 }
 
@@ -88,6 +91,27 @@ impl OriginBody {
         };
         if ended {
             body.end();
+        }
+        body
+    }
+
+    /// The body behind a head on a stream of HTTP/2.
+    pub(crate) fn of_stream(stream: Stream, framing: Framing, in_flight: Held) -> Self {
+        let declared = match framing {
+            Framing::Length(length) => Some(length),
+            _ => None,
+        };
+        let mut body = Self {
+            source: Source::Ended,
+            keep_alive: true,
+            declared,
+            in_flight: Some(in_flight),
+            ..Self::empty(stream.origin())
+        };
+        if framing == Framing::None || (declared == Some(0) && stream.is_read()) {
+            body.end();
+        } else {
+            body.source = Source::Stream(stream);
         }
         body
     }
@@ -137,6 +161,10 @@ impl OriginBody {
         if out.is_empty() || matches!(self.source, Source::Ended) {
             return Poll::Ready(Ok(0));
         }
+        if let Source::Stream(_) = self.source {
+            let result = ready!(self.poll_stream(cx, out));
+            return Poll::Ready(result.map_err(|error| self.fail(error)));
+        }
         let result = loop {
             // A chunked body may bring framing without content: go on behind it.
             let taken = match ready!(self.poll_bytes(cx, out)) {
@@ -159,6 +187,7 @@ impl OriginBody {
             Source::UntilClose => u64::MAX,
             Source::Length(left) => left,
             Source::Chunked(_) => 0,
+            Source::Stream(_) => self.declared.map_or(0, |all| all.saturating_sub(self.received)),
         };
         if rest > DISCARD_BYTES_MAX || !self.keep_alive {
             return;
@@ -193,10 +222,34 @@ impl OriginBody {
         matches!(self.source, Source::Ended) && self.failure.is_none()
     }
 
-    /// Trailer fields of a chunked body that has ended; `None` without any. They are not merged
+    /// Trailer fields of a body that has ended; `None` without any. They are not merged
     /// into the head (RFC 9110 §6.5.1).
     pub fn trailers(&self) -> Option<&Fields> {
         self.trailers.as_ref()
+    }
+
+    /// Content of a stream of HTTP/2 into `out`.
+    fn poll_stream(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut [u8],
+    ) -> Poll<Result<usize, OriginError>> {
+        let Source::Stream(stream) = &self.source else { return Poll::Ready(Ok(0)) };
+        let so_far = (self.received, self.declared);
+        let count = match stream.poll_read(cx, out, so_far) {
+            Poll::Ready(result) => result?,
+            Poll::Pending => return self.poll_timeout(cx).map(Err),
+        };
+        self.armed = false;
+        self.received += count as u64;
+        if stream.is_read() {
+            if self.declared.is_some_and(|declared| self.received < declared) {
+                return Poll::Ready(Err(incomplete(self.received, self.declared)));
+            }
+            self.trailers = stream.take_trailers();
+            self.end();
+        }
+        Poll::Ready(Ok(count))
     }
 
     /// Bytes of the connection into `out`: what was read along with the head first. Never more
@@ -236,10 +289,11 @@ impl OriginBody {
     }
 
     fn poll_timeout(&mut self, cx: &mut Context<'_>) -> Poll<OriginError> {
-        let limit = self
-            .connection
-            .as_ref()
-            .map_or(self.origin.settings.timeouts.between_bytes, Connection::between_bytes);
+        let limit = match (&self.source, &self.connection) {
+            (Source::Stream(stream), _) => stream.between_bytes,
+            (_, Some(connection)) => connection.between_bytes(),
+            (_, None) => self.origin.settings.timeouts.between_bytes,
+        };
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + limit)));
         if !std::mem::replace(&mut self.armed, true) {
             timer.as_mut().reset(Instant::now() + limit);
@@ -252,7 +306,7 @@ impl OriginBody {
     /// content is left there. `count` 0 is the end of the connection.
     fn decode(&mut self, out: &mut [u8], count: usize) -> Result<usize, OriginError> {
         let content = match &mut self.source {
-            Source::Ended => 0,
+            Source::Ended | Source::Stream(_) => 0,
             Source::UntilClose if count == 0 => {
                 self.end();
                 0

@@ -2,6 +2,7 @@
 
 use crate::request_body::BodyProvider;
 use bytes::Bytes;
+use freshet_http::fields::Fields;
 use freshet_net::stream::Stream;
 use freshet_wire::h1::Framing;
 use freshet_wire::h1::chunked::Encoder;
@@ -32,6 +33,10 @@ pub(crate) struct Upload<'a> {
     queued_body_bytes: u64,
     flushed: bool,
     progressed: bool,
+    /// Whether pieces of the body are framed as HTTP/1 does it.
+    is_framed: bool,
+    /// What came behind a body that is not framed.
+    trailers: Option<Fields>,
     /// Bytes of this request the present connection took.
     pub(crate) written: u64,
 }
@@ -84,6 +89,8 @@ impl<'a> Upload<'a> {
             queued_body_bytes: 0,
             flushed: false,
             progressed: false,
+            is_framed: true,
+            trailers: None,
             written: 0,
         }
     }
@@ -136,6 +143,58 @@ impl<'a> Upload<'a> {
         self.progressed = false;
         self.written = 0;
         true
+    }
+
+    /// Makes the request ready to be sent from its start, in HTTP/1 or as pieces of a body alone.
+    /// False where what the source gave so far is not there any more, or in the other form.
+    pub(crate) fn begin(&mut self, is_framed: bool) -> bool {
+        let has_form = self.body.as_ref().is_some_and(|body| body.length.is_none());
+        if is_framed != self.is_framed && has_form && self.queued_body_bytes > 0 {
+            return false;
+        }
+        self.is_framed = is_framed;
+        if !self.rewind() {
+            return false;
+        }
+        if !is_framed {
+            self.queue.pop_front();
+        }
+        true
+    }
+
+    /// Whether nothing follows the head.
+    pub(crate) fn is_bodiless(&self) -> bool {
+        self.body.as_ref().is_none_or(|body| body.length == Some(0))
+    }
+
+    /// The length of the body, where it is known.
+    pub(crate) fn length(&self) -> Option<u64> {
+        self.body.as_ref().and_then(|body| body.length)
+    }
+
+    /// The next piece of a body that is not framed; `None` at its end.
+    pub(crate) fn poll_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, Stopped>> {
+        loop {
+            if let Some(piece) = self.queue.pop_front() {
+                return Poll::Ready(Ok(Some(piece)));
+            }
+            match ready!(self.poll_fill(cx)) {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.flushed = true;
+                    return Poll::Ready(Ok(None));
+                }
+                Err(stopped) => return Poll::Ready(Err(stopped)),
+            }
+        }
+    }
+
+    /// The trailers of a body that is not framed and has ended.
+    pub(crate) fn trailers(&self) -> Option<Fields> {
+        self.trailers.clone().filter(|trailers| !trailers.is_empty())
     }
 
     /// Whether everything was sent.
@@ -209,6 +268,11 @@ impl<'a> Upload<'a> {
         }
         self.queued_body_bytes = so_far;
         let chunked = body.length.is_none();
+        if !self.is_framed && piece.is_none() {
+            self.trailers = body.provider.trailers().filter(|_| chunked);
+            return Poll::Ready(Ok(false));
+        }
+        let chunked = chunked && self.is_framed;
         match piece {
             Some(data) if chunked => {
                 let mut size = Vec::new();

@@ -8,7 +8,7 @@ use freshet_http::message::{Method, RequestHead, Scheme, Version};
 use freshet_http::target;
 
 /// What a field counts besides its text (RFC 9113 §6.5.2).
-const FIELD_OVERHEAD_BYTES: usize = 32;
+pub(crate) const FIELD_OVERHEAD_BYTES: usize = 32;
 
 /// Fields that HTTP/2 forbids, because they are about a connection (RFC 9113 §8.2.2).
 const CONNECTION_FIELDS: [&[u8]; 5] =
@@ -134,10 +134,7 @@ impl<'a> HeadBuilder<'a> {
             self.status = Some(431);
             return Some(());
         }
-        let is_name = !name.is_empty()
-            && name.len() <= usize::from(u16::MAX)
-            && name.iter().all(|byte| is_token(*byte) && !byte.is_ascii_uppercase());
-        if !is_name || !self.is_value(value) {
+        if !is_name(name) || !is_value(value, self.is_strict()) {
             return None;
         }
         match name {
@@ -166,14 +163,6 @@ impl<'a> HeadBuilder<'a> {
             _ => self.fields.append(name, value),
         }
         Some(())
-    }
-
-    /// Whether a value has only what a value may (RFC 9113 §8.2.1).
-    fn is_value(&self, value: &[u8]) -> bool {
-        let is_control = |byte: u8| byte.is_ascii_control() && byte != b'\t';
-        let is_space = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
-        !value.iter().any(|byte| is_control(*byte))
-            && !(self.is_strict() && (is_space(value.first()) || is_space(value.last())))
     }
 
     fn is_strict(&self) -> bool {
@@ -260,13 +249,33 @@ impl<'a> HeadBuilder<'a> {
     }
 }
 
-/// Whether a response's field is about a connection and has no place in HTTP/2 and HTTP/3.
+/// Whether a field may be sent, as RFC 9113 §8.2.1 has it.
+pub(crate) fn is_field(name: &[u8], value: &[u8]) -> bool {
+    is_name(name) && is_value(value, true)
+}
+
+/// Whether a name is a token in lower case.
+fn is_name(name: &[u8]) -> bool {
+    !name.is_empty()
+        && name.len() <= usize::from(u16::MAX)
+        && name.iter().all(|byte| is_token(*byte) && !byte.is_ascii_uppercase())
+}
+
+/// Whether a value has only what a value may; a strict one no space at its ends.
+fn is_value(value: &[u8], is_strict: bool) -> bool {
+    let is_control = |byte: u8| byte.is_ascii_control() && byte != b'\t';
+    let is_space = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    !value.iter().any(|byte| is_control(*byte))
+        && !(is_strict && (is_space(value.first()) || is_space(value.last())))
+}
+
+/// Whether a field is about a connection and has no place in HTTP/2 and HTTP/3.
 pub(crate) fn is_of_connection(name: &[u8]) -> bool {
     CONNECTION_FIELDS.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
 /// A `content-length`: digits.
-fn length(value: &[u8]) -> Option<u64> {
+pub(crate) fn length(value: &[u8]) -> Option<u64> {
     let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(value).ok().filter(|_| is_number)?.parse().ok()
 }

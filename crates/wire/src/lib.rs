@@ -31,6 +31,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod answer;
 mod calm;
 mod error_table;
 pub mod h1;

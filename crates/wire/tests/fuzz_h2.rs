@@ -1,11 +1,11 @@
 //! Random frames and random compressed fields.
 
 use bolero::check;
-use freshet_http::message::{ResponseHead, Scheme};
+use freshet_http::message::{RequestHead, ResponseHead, Scheme};
 use freshet_wire::h1::Limits;
 use freshet_wire::h2::conduct;
 use freshet_wire::h2::hpack::{Decoder, Encoder, Indexing};
-use freshet_wire::h2::{Connection, Event, Local, PREFACE};
+use freshet_wire::h2::{Ask, Connection, Event, Local, PREFACE};
 use std::time::Duration;
 
 const TEST_TIME: Duration = Duration::from_millis(1500);
@@ -63,6 +63,100 @@ fn fuzz_h2_frames() {
         });
 }
 
+#[test]
+fn fuzz_h2_frames_of_a_server() {
+    check!()
+        .with_test_time(TEST_TIME)
+        .with_iterations(ITERATIONS)
+        .with_max_len(INPUT_BYTES_MAX)
+        .for_each(|input: &[u8]| {
+            for bytes in [[&SETTINGS, &frames(input)[..]].concat(), [&SETTINGS, input].concat()] {
+                // Heads of responses where requests are.
+                let bytes = replaced(bytes);
+                let whole = ask(&bytes, bytes.len());
+                assert_eq!(ask(&bytes, 1), whole);
+                assert_eq!(ask(&bytes, 13), whole);
+            }
+        });
+}
+
+/// The same with responses of the length of [`REQUEST`] where that is.
+fn replaced(mut bytes: Vec<u8>) -> Vec<u8> {
+    // Of status 200, with a field.
+    let response: &[u8; REQUEST.len()] = b"\x88\x40\x01a\x01b";
+    for at in 0..bytes.len().saturating_sub(REQUEST.len()) {
+        if bytes[at..].starts_with(REQUEST) {
+            bytes[at..at + REQUEST.len()].copy_from_slice(response);
+        }
+    }
+    bytes
+}
+
+/// Asks a server that sends `bytes`, so many at a time, four requests, and returns what happened.
+fn ask(bytes: &[u8], step: usize) -> (Vec<String>, Vec<u8>) {
+    let limits = Limits { head_bytes_max: 1000, ..Limits::default() };
+    let local = Local { limits, ..local() };
+    let mut connection = Connection::client(local, Scheme::Https);
+    let (mut seen, mut said) = (Vec::new(), Vec::new());
+    let (mut start, mut end) = (0, 0);
+    while end < bytes.len() {
+        end = (end + step).min(bytes.len());
+        loop {
+            let received = match connection.receive(&bytes[start..end], Duration::ZERO) {
+                Ok(Some(received)) => received,
+                Ok(None) => break,
+                Err(failed) => {
+                    seen.push(format!("{failed:?}"));
+                    said.append(connection.control());
+                    assert!(!connection.is_usable());
+                    return (seen, said);
+                }
+            };
+            assert!(received.bytes > 0 && start + received.bytes <= end);
+            start += received.bytes;
+            match &received.event {
+                Event::Data(number, place, _) => {
+                    connection.take_body(*number, place.len() as u32);
+                }
+                Event::Reset { stream, .. } | Event::Wrong(stream, _) => {
+                    assert!(!connection.queue(*stream, 1));
+                }
+                Event::Request(..) | Event::Refused { .. } => panic!("a server asked"),
+                _ => {}
+            }
+            for length in [None, Some(300)] {
+                let head = RequestHead { target: "/".into(), ..RequestHead::default() };
+                let ends = length.is_none();
+                let asked = connection.ask(Ask { head: &head, length, ends, limits });
+                if let (Some(number), false) = (asked, ends) {
+                    connection.queue(number, 300);
+                    connection.finish(number, None);
+                }
+            }
+            while let Some(frame) = connection.next_data(100) {
+                assert!(frame.bytes > 0 && frame.bytes <= 100);
+            }
+            if received.event != Event::Nothing {
+                seen.push(format!("{:?}", received.event));
+            }
+            assert!(connection.streams() <= 4);
+            said.append(connection.control());
+        }
+    }
+    (seen, said)
+}
+
+fn local() -> Local {
+    Local {
+        limits: Limits::default(),
+        conduct: conduct::RFC_9113,
+        streams_max: 4,
+        stream_window_bytes: 100,
+        connection_window_bytes: 70_000,
+        header_table_bytes: 4096,
+    }
+}
+
 const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
 /// A request: GET, https, / and an authority, without Huffman.
 const REQUEST: &[u8] = b"\x82\x87\x84\x41\x01a";
@@ -99,10 +193,7 @@ fn serve(bytes: &[u8], step: usize, is_loose: bool) -> (Vec<String>, Vec<u8>) {
     let local = Local {
         limits: Limits { head_bytes_max: 1000, takes_loose_heads: is_loose, ..Limits::default() },
         conduct: if is_loose { conduct::VARNISH } else { conduct::RFC_9113 },
-        streams_max: 4,
-        stream_window_bytes: 100,
-        connection_window_bytes: 70_000,
-        header_table_bytes: 4096,
+        ..local()
     };
     let mut connection = Connection::new(local, Scheme::Https);
     let (mut seen, mut said) = (Vec::new(), Vec::new());

@@ -123,7 +123,8 @@ impl Asked {
         freshness: Freshness,
     ) -> StoredHead {
         let name = &self.plan.site.settings.cache.name;
-        let via = format!("{} {name}", Version::Http11.number());
+        // As it was received (RFC 9110 §7.6.3); what is older counts as what this node speaks.
+        let via = format!("{} {name}", head.version.max(Version::Http11).number());
         fields.append_to_list("Via", via.as_bytes());
         let status = if head.status == 206 { 200 } else { head.status };
         if status == 200 && !fields.contains("accept-ranges") {

@@ -77,6 +77,11 @@ impl Asked {
         let _ = self.closed.wait_for(|closed| *closed).await;
     }
 
+    /// Whether the node has ended the connection.
+    pub(crate) fn is_closed(&self) -> bool {
+        *self.closed.borrow()
+    }
+
     /// The next bytes of the request's body, as framed; `None` at its end.
     pub(crate) async fn some_body(&mut self) -> Option<Vec<u8>> {
         self.body.recv().await

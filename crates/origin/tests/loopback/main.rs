@@ -4,6 +4,7 @@
 mod encrypted;
 mod exchange;
 mod failures;
+mod http2;
 mod hyper_peer;
 mod pool;
 mod probe;

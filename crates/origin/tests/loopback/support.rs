@@ -133,6 +133,11 @@ pub(crate) async fn text(body: &mut OriginBody) -> Result<String, OriginError> {
     }
 }
 
+/// Runs what has tasks that stay on their thread, as connections of HTTP/2 are.
+pub(crate) async fn local<F: Future>(test: F) -> F::Output {
+    tokio::task::LocalSet::new().run_until(test).await
+}
+
 /// A body of prepared pieces, of known length or chunked; then its end, a failure, or silence.
 pub(crate) struct Pieces {
     pub(crate) length: Option<u64>,

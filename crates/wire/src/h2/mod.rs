@@ -1,12 +1,15 @@
-//! HTTP/2 (RFC 9113) for the server's side of a connection, without its sockets and its clock.
+//! HTTP/2 (RFC 9113) without its sockets and its clock.
 //!
-//! [`Connection`] takes the bytes a client sends, frame by frame, and answers with [`Event`]s; what
+//! [`Connection`] takes the bytes a peer sends, frame by frame, and answers with [`Event`]s; what
 //! it has to say itself it appends to a buffer of control bytes. Bodies never pass through it: a
 //! session says how many bytes of a stream are there and is told which stream may send how many of
 //! them next. [`hpack`] is the compression of fields (RFC 7541), [`Priority`] what a client asks for
 //! (RFC 9218).
 //!
-//! Everything a client can make the connection remember is bounded by the [`limits`], and whoever
+//! [`Connection::new`] is the server's side, [`Connection::client`] that of one that asks an origin:
+//! it [asks](Connection::ask) instead of [responding](Connection::respond), and is otherwise the same.
+//!
+//! Everything a peer can make the connection remember is bounded by the [`limits`], and whoever
 //! only makes it work is told to go (RFC 9113 §10.5).
 
 mod calm;
@@ -18,10 +21,11 @@ pub mod limits;
 mod settings;
 mod window;
 
+pub use crate::answer::{Answer, AnswerError};
 pub use crate::head::Request;
 pub use crate::priority::Priority;
 pub use conduct::Conduct;
-pub use connection::{Connection, DataFrame, Event, Failed, Received};
+pub use connection::{Ask, Connection, DataFrame, Event, Failed, Received};
 pub use frame::{FRAME_HEADER_BYTES, data_frame_header};
 pub use settings::Local;
 
@@ -52,4 +56,6 @@ pub enum Code {
     CompressionError = 9,
     /// The peer makes more work than a request is worth.
     EnhanceYourCalm = 11,
+    /// The request has to be sent over HTTP/1.1.
+    Http11Required = 13,
 }

@@ -20,10 +20,12 @@ mod id {
 
 /// What a connection's window is before anything is said (RFC 9113 §6.9.2).
 pub(super) const WINDOW_DEFAULT: u32 = 65_535;
+/// Streams that are opened to a server before it said how many it takes.
+const STREAMS_UNTOLD: u32 = 1;
 /// The largest frame any peer may say it takes (RFC 9113 §6.5.2).
 const PEER_FRAME_BYTES_MAX: u32 = (1 << 24) - 1;
 
-/// Our side's configuration.
+/// Our side's configuration. What it says of clients holds for an origin that is asked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Local {
     /// What heads are held against, and how they are read.
@@ -43,18 +45,25 @@ pub struct Local {
 }
 
 impl Local {
-    /// Appends our SETTINGS frame.
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
+    /// Appends our SETTINGS frame, as a client or as a server.
+    pub(super) fn write(&self, is_client: bool, out: &mut Vec<u8>) {
         let head_bytes = u32::try_from(self.limits.head_bytes_max).unwrap_or(u32::MAX);
         let mut payload = Vec::with_capacity(6 * 6);
         let mut say = |id: u16, value: u32| {
             payload.extend_from_slice(&id.to_be_bytes());
             payload.extend_from_slice(&value.to_be_bytes());
         };
-        say(id::MAX_CONCURRENT_STREAMS, self.streams_max);
+        if is_client {
+            // Nothing is pushed, and so no streams of the server's are counted.
+            say(id::ENABLE_PUSH, 0);
+        } else {
+            say(id::MAX_CONCURRENT_STREAMS, self.streams_max);
+        }
         say(id::INITIAL_WINDOW_SIZE, self.stream_window_bytes);
         say(id::MAX_HEADER_LIST_SIZE, head_bytes);
-        say(id::NO_RFC7540_PRIORITIES, 1);
+        if !is_client {
+            say(id::NO_RFC7540_PRIORITIES, 1);
+        }
         if self.table_bytes() != HEADER_TABLE_BYTES {
             say(id::HEADER_TABLE_SIZE, self.table_bytes() as u32);
         }
@@ -67,7 +76,7 @@ impl Local {
     }
 }
 
-/// What the client told.
+/// What the peer told.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Peer {
     /// Window of each stream we send on.
@@ -76,6 +85,8 @@ pub(super) struct Peer {
     pub(super) frame_bytes_max: u32,
     /// Table of compressed fields.
     pub(super) header_table_bytes: u32,
+    /// Streams it takes at a time.
+    pub(super) streams_max: u32,
 }
 
 impl Default for Peer {
@@ -84,6 +95,7 @@ impl Default for Peer {
             window_bytes: WINDOW_DEFAULT,
             frame_bytes_max: FRAME_BYTES_MAX,
             header_table_bytes: HEADER_TABLE_BYTES as u32,
+            streams_max: STREAMS_UNTOLD,
         }
     }
 }
@@ -95,6 +107,7 @@ impl Peer {
             let value = u32::from_be_bytes(*value);
             match u16::from_be_bytes([*a, *b]) {
                 id::HEADER_TABLE_SIZE => self.header_table_bytes = value,
+                id::MAX_CONCURRENT_STREAMS => self.streams_max = value,
                 id::ENABLE_PUSH | id::NO_RFC7540_PRIORITIES if value > 1 => {
                     return Err(Code::ProtocolError);
                 }

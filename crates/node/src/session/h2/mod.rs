@@ -346,6 +346,8 @@ impl Session {
             };
             match received.event {
                 Event::Nothing | Event::Opened => {}
+                // What a server says, which clients do not.
+                Event::Answer(..) | Event::Wrong(..) | Event::Trailers(..) | Event::Leaving(_) => {}
                 Event::Request(number, request) => {
                     let bytes = REQUEST_BYTES + HEAD_FACTOR * request.list_bytes;
                     if let Some(charge) = state.memory.request(bytes) {
@@ -371,8 +373,8 @@ impl Session {
                     state.receive(number.into(), &rest[place], ends)
                 }
                 Event::End(number) => state.receive(number.into(), &[], true),
-                Event::Reset { stream, by_client } => {
-                    let body_only = self.shows_broken_bodies && !by_client;
+                Event::Reset { stream, by_peer } => {
+                    let body_only = self.shows_broken_bodies && by_peer.is_none();
                     state.break_off(stream.into(), body_only);
                 }
             }

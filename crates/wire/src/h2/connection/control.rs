@@ -4,6 +4,7 @@ use super::super::frame::{Header, STREAM_MAX, flag, kind, number, write};
 use super::super::limits::HEADER_TABLE_BYTES;
 use super::super::settings::write_ack;
 use super::super::{Code, Priority};
+use super::stream::Closed;
 use super::{Connection, Event, LEAVING_PING, Leaving, Reading};
 
 impl Connection {
@@ -12,7 +13,15 @@ impl Connection {
             return self.idle_frame();
         }
         let before = self.peer;
+        if self.reading == Reading::Settings {
+            // Unless it says so now, there is no limit (RFC 9113 §6.5.2).
+            self.peer.streams_max = u32::MAX;
+        }
         self.peer.take(payload, self.local.conduct)?;
+        if self.is_client && payload.as_chunks::<6>().0.contains(&[0, 2, 0, 0, 0, 1]) {
+            // ENABLE_PUSH is a client's to say (RFC 9113 §6.5.2).
+            return Err(Code::ProtocolError);
+        }
         self.reading = Reading::Frames;
         self.encoder.resize((self.peer.header_table_bytes as usize).min(HEADER_TABLE_BYTES));
         let wider = i64::from(self.peer.window_bytes) - i64::from(before.window_bytes);
@@ -48,9 +57,20 @@ impl Connection {
         }
     }
 
-    pub(super) fn goaway(&mut self) -> Event {
-        self.is_peer_leaving = true;
-        Event::Opened
+    pub(super) fn goaway(&mut self, last_stream: u32) -> Result<Event, Code> {
+        let is_first = !std::mem::replace(&mut self.is_peer_leaving, true);
+        if !self.is_client {
+            return Ok(Event::Opened);
+        }
+        if !is_first {
+            self.idle_frame()?;
+        }
+        let last_stream = last_stream & STREAM_MAX;
+        let unseen = self.streams.range(last_stream.saturating_add(1)..).map(|(number, _)| *number);
+        for number in unseen.collect::<Vec<_>>() {
+            self.close(number, Closed::ByPeer);
+        }
+        Ok(Event::Leaving(last_stream))
     }
 
     pub(super) fn window_update(&mut self, stream: u32, bytes: u32) -> Result<Event, Code> {

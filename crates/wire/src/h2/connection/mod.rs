@@ -1,5 +1,6 @@
 //! The state of a connection: frames in, events out.
 
+mod client;
 mod control;
 mod receive;
 mod send;
@@ -14,10 +15,11 @@ use super::hpack::{Decoder, Encoder};
 use super::limits::{CONTROL_BYTES_MAX, FRAME_BYTES_MAX, HEADER_TABLE_BYTES};
 use super::settings::{Local, Peer, WINDOW_DEFAULT};
 use super::window::{ReceiveWindow, SendWindow};
-use super::{Code, PREFACE};
+use super::{Answer, AnswerError, Code, PREFACE};
 use crate::head::Request;
 use crate::priority::Priority;
 use crate::scheduler::Scheduler;
+use freshet_http::fields::Fields;
 use freshet_http::message::Scheme;
 use receive::Block;
 use std::collections::BTreeMap;
@@ -25,11 +27,13 @@ use std::ops::Range;
 use std::time::Duration;
 use stream::{Closed, ClosedStreams, Stream};
 
+pub use client::Ask;
 pub use send::DataFrame;
 
-/// The server's side of a connection.
+/// One side of a connection.
 pub struct Connection {
     local: Local,
+    is_client: bool,
     scheme: Scheme,
     peer: Peer,
     reading: Reading,
@@ -39,7 +43,7 @@ pub struct Connection {
     encoder: Encoder,
     streams: BTreeMap<u32, Stream>,
     closed: ClosedStreams,
-    /// The highest number the client used.
+    /// The highest number the client used, who may be us.
     last_stream: u32,
     /// What PRIORITY_UPDATE said of streams that have not begun.
     foretold: BTreeMap<u32, Priority>,
@@ -90,18 +94,27 @@ pub enum Event {
         /// The status it was answered with; `None` where it was reset.
         status: Option<u16>,
     },
-    /// Bytes of a request's body, at this place of the input, and whether they are the last. Each has
+    /// The head of a response, final or interim. Only a client hears of it.
+    Answer(u32, Box<Answer>),
+    /// What came was not a response, or one over a limit: its stream was reset.
+    Wrong(u32, AnswerError),
+    /// The trailers of a response, which is over. Only a client hears of them.
+    Trailers(u32, Fields),
+    /// The server is leaving: requests above this number were not looked at and are over, those up to
+    /// it are answered still.
+    Leaving(u32),
+    /// Bytes of a body, at this place of the input, and whether they are the last. Each has
     /// to be [taken](Connection::take_body) in the end.
     Data(u32, Range<usize>, bool),
-    /// The body ended; trailers, if there were some, are dropped.
+    /// The body ended; trailers of a request, if there were some, are dropped.
     End(u32),
-    /// The stream is over before its time; what is queued for it will not be sent. `by_client` tells
-    /// a change of mind from a mistake.
+    /// The stream is over before its time; what is queued for it will not be sent. `by_peer` tells a
+    /// change of mind from a mistake.
     Reset {
         /// The stream.
         stream: u32,
-        /// Whether the client said so.
-        by_client: bool,
+        /// The code the peer ended it with; `None` where we did, for what the peer did wrong.
+        by_peer: Option<u32>,
     },
     /// Windows or priorities changed: there may be more to send.
     Opened,
@@ -124,10 +137,21 @@ pub struct Failed;
 const LEAVING_PING: [u8; 8] = *b"freshet!";
 
 impl Connection {
-    /// A connection of which nothing was read. Our SETTINGS are among the control bytes.
+    /// The server's side of a connection of which nothing was read. Our SETTINGS are among the
+    /// control bytes.
     pub fn new(local: Local, scheme: Scheme) -> Self {
-        let mut control = Vec::new();
-        local.write(&mut control);
+        Self::of(false, local, scheme)
+    }
+
+    /// The client's side of a connection of which nothing was read. What a client says first is among
+    /// the control bytes.
+    pub fn client(local: Local, scheme: Scheme) -> Self {
+        Self::of(true, local, scheme)
+    }
+
+    fn of(is_client: bool, local: Local, scheme: Scheme) -> Self {
+        let mut control = if is_client { PREFACE.to_vec() } else { Vec::new() };
+        local.write(is_client, &mut control);
         let at_once = local.conduct.opens_windows_at_once;
         // What a client sees first is our settings alone then.
         let window = if at_once {
@@ -145,7 +169,8 @@ impl Connection {
             local,
             scheme,
             peer: Peer::default(),
-            reading: Reading::Preface,
+            reading: if is_client { Reading::Settings } else { Reading::Preface },
+            is_client,
             block: None,
             encoder: Encoder::new(HEADER_TABLE_BYTES),
             streams: BTreeMap::new(),
@@ -209,10 +234,12 @@ impl Connection {
             return Err(Code::ProtocolError);
         }
         let is_of_connection = match header.kind {
+            // A server has no wishes (RFC 9218 §7.1).
+            kind::PRIORITY_UPDATE if self.is_client => return Err(Code::ProtocolError),
             kind::SETTINGS | kind::PING | kind::GOAWAY | kind::PRIORITY_UPDATE => true,
             kind::DATA | kind::HEADERS | kind::PRIORITY | kind::RST_STREAM => false,
             kind::WINDOW_UPDATE => return Ok(()),
-            // Nobody pushes to a server, and what goes on has not begun.
+            // Nobody pushes to us, and what goes on has not begun.
             kind::PUSH_PROMISE | kind::CONTINUATION => return Err(Code::ProtocolError),
             _ => return Ok(()),
         };
@@ -224,11 +251,11 @@ impl Connection {
             kind::DATA => self.data(header, payload),
             kind::HEADERS => self.headers(header, payload),
             kind::CONTINUATION => self.continuation(header, payload),
-            kind::RST_STREAM => self.rst_stream(header.stream),
+            kind::RST_STREAM => self.rst_stream(header.stream, number(payload)),
             kind::WINDOW_UPDATE => self.window_update(header.stream, number(payload)),
             kind::SETTINGS => self.settings(header, payload),
             kind::PING => self.ping(header, payload),
-            kind::GOAWAY => Ok(self.goaway()),
+            kind::GOAWAY => self.goaway(number(payload)),
             kind::PRIORITY => self.priority(header.stream, payload),
             kind::PRIORITY_UPDATE => self.priority_update(payload),
             _ => self.idle_frame(),
@@ -239,7 +266,9 @@ impl Connection {
     pub fn fail(&mut self, code: Code) -> Failed {
         if !self.has_failed {
             self.has_failed = true;
-            self.write_goaway(self.last_stream, code);
+            // A server opened no streams.
+            let last_stream = if self.is_client { 0 } else { self.last_stream };
+            self.write_goaway(last_stream, code);
         }
         Failed
     }
@@ -338,11 +367,7 @@ impl Connection {
         if !self.calm.reset(self.now) {
             return Err(Code::EnhanceYourCalm);
         }
-        Ok(if was_open {
-            Event::Reset { stream: number, by_client: false }
-        } else {
-            Event::Nothing
-        })
+        Ok(if was_open { Event::Reset { stream: number, by_peer: None } } else { Event::Nothing })
     }
 
     fn write_rst(&mut self, stream: u32, code: Code) {

@@ -1,4 +1,4 @@
-//! Frames of requests: HEADERS, CONTINUATION, DATA, RST_STREAM.
+//! Frames of streams: HEADERS, CONTINUATION, DATA, RST_STREAM.
 
 use super::super::frame::{FRAME_HEADER_BYTES, Header, flag, number, without_padding};
 use super::super::limits::{BLOCK_FACTOR, BLOCK_FRAMES_MAX};
@@ -13,9 +13,9 @@ use std::time::Duration;
 /// Compressed fields of one head.
 pub(super) struct Block {
     pub(super) stream: u32,
-    /// Whether the client sends nothing after them.
-    ends: bool,
-    purpose: Purpose,
+    /// Whether the peer sends nothing after them.
+    pub(super) ends: bool,
+    pub(super) purpose: Purpose,
     bytes: Vec<u8>,
     frames: u32,
     /// When its first frame came.
@@ -24,9 +24,11 @@ pub(super) struct Block {
 
 /// What is done with fields. They are read in any case, for later ones refer to them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Purpose {
+pub(super) enum Purpose {
     /// They are a request.
     Request,
+    /// They are a response.
+    Answer,
     /// They are behind a body.
     Trailers,
     /// The stream is ended.
@@ -69,6 +71,8 @@ impl Connection {
         if let Some(stream) = self.streams.get(&number) {
             return Ok(if !stream.is_remote_open {
                 Purpose::Refuse(Code::StreamClosed)
+            } else if stream.asked.as_ref().is_some_and(|asked| !asked.is_answered) {
+                Purpose::Answer
             } else if header.has(flag::END_STREAM) {
                 Purpose::Trailers
             } else if self.local.conduct.fails_on_open_trailers {
@@ -83,11 +87,16 @@ impl Connection {
         if number <= self.last_stream {
             return Ok(match self.closed.get(number) {
                 Some(Closed::Whole) => Purpose::Fail(Code::StreamClosed),
-                Some(Closed::ByClient) => Purpose::Refuse(Code::StreamClosed),
+                Some(Closed::ByPeer) => Purpose::Refuse(Code::StreamClosed),
                 Some(Closed::ByUs) => Purpose::Ignore,
+                // One of ours, long forgotten.
+                None if self.is_client => Purpose::Ignore,
                 // It was passed over, or is long forgotten.
                 None => Purpose::Fail(Code::ProtocolError),
             });
+        }
+        if self.is_client {
+            return Err(Code::ProtocolError);
         }
         Ok(if matches!(self.leaving, Leaving::Last(last) if number > last) {
             Purpose::Ignore
@@ -118,12 +127,15 @@ impl Connection {
 
     /// All fields of a head are there.
     fn fields(&mut self, block: &Block, bytes: &[u8]) -> Result<Event, Code> {
+        if self.is_client {
+            return self.answer_fields(block, bytes);
+        }
         let limits = self.local.limits;
         let mut builder = HeadBuilder::new(&limits, block.purpose == Purpose::Trailers);
         let read = self.decoder.decode(bytes, |name, value| builder.field(name, value));
         read.map_err(|_| Code::CompressionError)?;
         match block.purpose {
-            Purpose::Request => self.request(block, builder, bytes.len()),
+            Purpose::Request | Purpose::Answer => self.request(block, builder, bytes.len()),
             Purpose::Trailers => match builder.finish_trailers() {
                 Ok(()) => self.body_ended(block.stream),
                 Err(_) => self.refuse(block.stream, Code::ProtocolError),
@@ -182,6 +194,7 @@ impl Connection {
             priority,
             body: Outgoing::new(),
             is_scheduled: false,
+            asked: None,
         };
         self.streams.insert(number, stream);
     }
@@ -202,12 +215,19 @@ impl Connection {
         }
         let Some(stream) = self.streams.get_mut(&number) else {
             self.give_back_taken(header.len as u32);
-            self.idle_frame()?;
+            // What was on its way when we lost interest is as much as its window let in.
+            if !self.is_client || content.is_empty() {
+                self.idle_frame()?;
+            }
             if self.closed.get(number) != Some(Closed::ByUs) {
                 self.write_rst(number, Code::StreamClosed);
             }
             return Ok(Event::Nothing);
         };
+        if stream.asked.as_ref().is_some_and(|asked| !asked.is_answered) {
+            self.give_back_taken(header.len as u32);
+            return self.refuse(number, Code::ProtocolError);
+        }
         if !stream.is_remote_open || !stream.receive.receive(header.len as u32) {
             let code =
                 if stream.is_remote_open { Code::FlowControlError } else { Code::StreamClosed };
@@ -249,7 +269,7 @@ impl Connection {
         Ok(Event::Data(number, place, ends))
     }
 
-    fn body_ended(&mut self, number: u32) -> Result<Event, Code> {
+    pub(super) fn body_ended(&mut self, number: u32) -> Result<Event, Code> {
         let Some(stream) = self.streams.get_mut(&number) else { return Ok(Event::Nothing) };
         if matches!(stream.length_left, Some(1..)) {
             return self.refuse(number, Code::ProtocolError);
@@ -260,18 +280,18 @@ impl Connection {
         Ok(Event::End(number))
     }
 
-    pub(super) fn rst_stream(&mut self, number: u32) -> Result<Event, Code> {
+    pub(super) fn rst_stream(&mut self, number: u32, code: u32) -> Result<Event, Code> {
         if self.is_idle(number) {
             return Err(Code::ProtocolError);
         }
         if !self.streams.contains_key(&number) {
             return self.idle_frame();
         }
-        self.close(number, Closed::ByClient);
+        self.close(number, Closed::ByPeer);
         if !self.calm.reset(self.now) {
             return Err(Code::EnhanceYourCalm);
         }
-        Ok(Event::Reset { stream: number, by_client: true })
+        Ok(Event::Reset { stream: number, by_peer: Some(code) })
     }
 
     /// `bytes` of a stream's body, as they were given with [`Event::Data`], are not needed any more:

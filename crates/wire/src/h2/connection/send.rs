@@ -1,4 +1,4 @@
-//! Responses into frames.
+//! Heads and bodies into frames.
 
 use super::super::Code;
 use super::super::frame::{FRAME_HEADER_BYTES, Header, flag, kind, write};
@@ -66,7 +66,7 @@ impl Connection {
         Some(bytes)
     }
 
-    /// `bytes` more of a response's body are there. False when the stream is over.
+    /// `bytes` more of a body are there. False when the stream is over.
     pub fn queue(&mut self, number: u32, bytes: usize) -> bool {
         let Some(stream) = self.streams.get_mut(&number) else { return false };
         stream.body.queue(bytes, &mut self.queued);
@@ -172,8 +172,8 @@ impl Connection {
         self.ended(number);
     }
 
-    /// All of a response was sent.
-    fn ended(&mut self, number: u32) {
+    /// All of our side was sent.
+    pub(super) fn ended(&mut self, number: u32) {
         let Some(stream) = self.streams.get_mut(&number) else { return };
         stream.body.sent();
         self.calm.response();
@@ -194,7 +194,7 @@ impl Connection {
     }
 
     /// Begins a HEADERS frame and returns where.
-    fn begin_fields(&mut self) -> usize {
+    pub(super) fn begin_fields(&mut self) -> usize {
         let start = self.control.len();
         self.control.extend_from_slice(&[0; FRAME_HEADER_BYTES]);
         self.encoder.begin(&mut self.control);
@@ -202,7 +202,7 @@ impl Connection {
     }
 
     /// Appends compressed fields, but for those that are about a connection.
-    fn encode(&mut self, fields: &Fields, has_length: bool) {
+    pub(super) fn encode(&mut self, fields: &Fields, has_length: bool) {
         let stripped = fields.contains("connection").then(|| {
             let mut fields = fields.clone();
             hop_by_hop::strip(&mut fields);
@@ -218,7 +218,7 @@ impl Connection {
 
     /// Ends the frame begun at `start`, with CONTINUATION frames where it is too long for one.
     /// Returns the bytes of its fields.
-    fn end_fields(&mut self, stream: u32, start: usize, ends: bool) -> usize {
+    pub(super) fn end_fields(&mut self, stream: u32, start: usize, ends: bool) -> usize {
         let end_stream = if ends { flag::END_STREAM } else { 0 };
         let first = start + FRAME_HEADER_BYTES;
         let len = self.control.len() - first;

@@ -2,6 +2,7 @@
 
 use super::super::limits::CLOSED_STREAMS_KEPT;
 use super::super::window::{ReceiveWindow, SendWindow};
+use crate::h1::Limits;
 use crate::outgoing::Outgoing;
 use crate::priority::Priority;
 use std::collections::VecDeque;
@@ -25,6 +26,18 @@ pub(super) struct Stream {
     pub(super) body: Outgoing,
     /// Whether the scheduler has it.
     pub(super) is_scheduled: bool,
+    /// What was asked, where we are the client.
+    pub(super) asked: Option<Box<Asked>>,
+}
+
+/// How the response to our request is read.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) limits: Limits,
+    /// Whether a response has no body, whatever it says of its length.
+    pub(super) is_head: bool,
+    /// Whether the final head came.
+    pub(super) is_answered: bool,
 }
 
 impl Stream {
@@ -33,7 +46,7 @@ impl Stream {
         self.body.bytes() > 0 && self.send.bytes() > 0
     }
 
-    /// Whether all of the response was sent.
+    /// Whether all of our side was sent.
     pub(super) fn is_answered(&self) -> bool {
         self.body.is_sent()
     }
@@ -44,8 +57,8 @@ impl Stream {
 pub(super) enum Closed {
     /// Both sides said all.
     Whole,
-    /// The client does not want it.
-    ByClient,
+    /// The peer does not want it.
+    ByPeer,
     /// We ended it; the client may not know yet.
     ByUs,
 }

@@ -9,6 +9,7 @@ use crate::h1::Limits;
 use freshet_http::fields::Fields;
 use freshet_http::message::ResponseHead;
 
+mod client;
 mod model;
 
 /// A frame as the client sees it.
@@ -288,7 +289,7 @@ fn frames_that_do_not_fit_the_state_of_their_stream() {
     // DATA and HEADERS behind the end of the request.
     let mut peer = Peer::new(local());
     peer.get(1, &[]);
-    let reset = Event::Reset { stream: 1, by_client: false };
+    let reset = Event::Reset { stream: 1, by_peer: None };
     assert_eq!(peer.send(kind::DATA, 0, 1, b"x"), Ok(vec![reset]));
     assert_eq!(peer.seen(), [rst(1, Code::StreamClosed)]);
     // What was on its way is not another mistake.
@@ -297,7 +298,7 @@ fn frames_that_do_not_fit_the_state_of_their_stream() {
     assert_eq!(peer.seen(), []);
     // After the client's own reset it is.
     peer.get(3, &[]);
-    let reset = Event::Reset { stream: 3, by_client: true };
+    let reset = Event::Reset { stream: 3, by_peer: Some(8) };
     assert_eq!(peer.send(kind::RST_STREAM, 0, 3, &[0, 0, 0, 8]), Ok(vec![reset]));
     assert_eq!(peer.send(kind::DATA, 0, 3, b"x"), Ok(vec![]));
     assert_eq!(peer.seen(), [rst(3, Code::StreamClosed)]);
@@ -377,7 +378,7 @@ fn a_stream_ends_for_its_own_mistakes_alone() {
         (3, [0x7f, 0xff, 0xff, 0xff], Code::FlowControlError),
     ] {
         peer.post(stream, &[]);
-        let reset = Event::Reset { stream, by_client: false };
+        let reset = Event::Reset { stream, by_peer: None };
         assert_eq!(peer.send(kind::WINDOW_UPDATE, 0, stream, &payload), Ok(vec![reset]));
         assert_eq!(peer.seen(), [rst(stream, code)]);
     }
@@ -406,7 +407,7 @@ fn a_body_has_the_length_that_was_told() {
         for (payload, flags) in frames {
             last = peer.send(kind::DATA, *flags, 1, payload).expect("the connection goes on").pop();
         }
-        let is_reset = last == Some(Event::Reset { stream: 1, by_client: false });
+        let is_reset = last == Some(Event::Reset { stream: 1, by_peer: None });
         assert_eq!(!is_reset, is_right, "{frames:?}");
         assert_eq!(peer.seen().contains(&rst(1, Code::ProtocolError)), !is_right);
     }
@@ -415,7 +416,7 @@ fn a_body_has_the_length_that_was_told() {
     peer.post(1, &[("content-length", "3")]);
     let block = peer.block(&[("x", "y")]);
     let flags = flag::END_HEADERS | flag::END_STREAM;
-    let reset = Event::Reset { stream: 1, by_client: false };
+    let reset = Event::Reset { stream: 1, by_peer: None };
     assert_eq!(peer.send(kind::HEADERS, flags, 1, &block), Ok(vec![reset]));
 }
 
@@ -575,7 +576,7 @@ fn windows_open_as_bodies_are_taken() {
     let mut seen = peer.seen();
     assert!(seen.contains(&window_update(3, 4 * 16_384)), "{seen:?}");
     // Over its own window.
-    let reset = Event::Reset { stream: 1, by_client: false };
+    let reset = Event::Reset { stream: 1, by_peer: None };
     assert_eq!(peer.send(kind::DATA, 0, 1, &[0; 16_384]), Ok(vec![reset]));
     seen.extend(peer.seen());
     assert!(seen.contains(&rst(1, Code::FlowControlError)));

@@ -1,0 +1,198 @@
+//! The keys of `[[origin]]`, `[[parent]]` and what is the same for all of them.
+
+use super::key::{Key, Kind, per_site};
+
+/// In the order of the reference page.
+pub(super) const KEYS: &[Key] = &[
+    per_site("origin[].name", Kind::Text, "", "Name in logs and metrics; default is the host."),
+    per_site(
+        "origin[].url",
+        Kind::Text,
+        "",
+        "Where to fetch from: `http://host:port`, `https://host` or `unix:/path`.",
+    ),
+    per_site("origin[].host", Kind::Text, "", "`Host` to send instead of the client's."),
+    per_site(
+        "origin[].http",
+        Kind::Choice(&["1.1", "2", "auto"]),
+        "1.1",
+        "HTTP it is spoken to in: `1.1`, `2`, which an `http` URL then speaks from its first byte, or \
+         `auto`, which is `2` where a TLS handshake agrees on it.",
+    ),
+    per_site("origin[].sni", Kind::Text, "", "Name to ask for in TLS; default is the URL's host."),
+    per_site("origin[].verify", Kind::Bool, "true", "Whether the origin's certificate is checked."),
+    per_site(
+        "origin[].ca",
+        Kind::Text,
+        "",
+        "PEM file of authorities to trust instead of the system's.",
+    ),
+    per_site(
+        "origin[].certificate",
+        Kind::Text,
+        "",
+        "PEM file with the certificate chain this node shows where the origin asks for one.",
+    ),
+    per_site("origin[].key", Kind::Text, "", "PEM file with its private key."),
+    per_site(
+        "origin[].weight",
+        Kind::Count { min: 1, max: 100 },
+        "1",
+        "Share of requests beside the other origins.",
+    ),
+    per_site(
+        "origin[].connections_max",
+        Kind::Count { min: 1, max: 1_000_000 },
+        "1024",
+        "Connections to this origin over all workers; further requests wait for one. In HTTP/2 each \
+         carries up to 64 requests at a time.",
+    ),
+    per_site("parent[].name", Kind::Text, "", "Name in logs and metrics; default is the host."),
+    per_site(
+        "parent[].url",
+        Kind::Text,
+        "",
+        "A cache that is asked before the origins are: `http://host:port`, `https://host` or \
+         `unix:/path`. A key goes to the same parent from every node that lists the same names.",
+    ),
+    per_site(
+        "parent[].group",
+        Kind::Count { min: 1, max: 8 },
+        "1",
+        "Parents of a higher number are asked where those of the lower ones fail.",
+    ),
+    per_site("parent[].host", Kind::Text, "", "`Host` to send instead of the client's."),
+    per_site(
+        "parent[].http",
+        Kind::Choice(&["1.1", "2", "auto"]),
+        "1.1",
+        "HTTP it is spoken to in: `1.1`, `2`, which an `http` URL then speaks from its first byte, or \
+         `auto`, which is `2` where a TLS handshake agrees on it.",
+    ),
+    per_site("parent[].sni", Kind::Text, "", "Name to ask for in TLS; default is the URL's host."),
+    per_site("parent[].verify", Kind::Bool, "true", "Whether the parent's certificate is checked."),
+    per_site(
+        "parent[].ca",
+        Kind::Text,
+        "",
+        "PEM file of authorities to trust instead of the system's.",
+    ),
+    per_site(
+        "parent[].certificate",
+        Kind::Text,
+        "",
+        "PEM file with the certificate chain this node shows where the parent asks for one.",
+    ),
+    per_site("parent[].key", Kind::Text, "", "PEM file with its private key."),
+    per_site(
+        "parent[].weight",
+        Kind::Count { min: 1, max: 100 },
+        "1",
+        "Share of keys beside the other parents of its group.",
+    ),
+    per_site(
+        "parent[].connections_max",
+        Kind::Count { min: 1, max: 1_000_000 },
+        "1024",
+        "Connections to this parent over all workers; further requests wait for one. In HTTP/2 each \
+         carries up to 64 requests at a time.",
+    ),
+    per_site(
+        "parents.direct",
+        Kind::Bool,
+        "true",
+        "Whether the origins are asked where no parent can be.",
+    ),
+    per_site(
+        "parents.health_path",
+        Kind::Text,
+        "",
+        "Path to ask each parent for, as often as `[health]` says; without it parents are judged by \
+         real requests only.",
+    ),
+    per_site(
+        "parents.load_bound",
+        Kind::Count { min: 100, max: 10_000 },
+        "125",
+        "How many percent of its fair share of a group's requests under way a parent may have, above \
+         32 of them; what is more goes to the key's next parent.",
+    ),
+    per_site(
+        "parents.hot_rate",
+        Kind::Count { min: 0, max: 1_000_000 },
+        "100",
+        "Requests a second of this node to its parents from which on a key has several homes; 0 is \
+         never.",
+    ),
+    per_site(
+        "parents.hot_copies",
+        Kind::Count { min: 1, max: 64 },
+        "2",
+        "How many parents of a group then take turns.",
+    ),
+    per_site(
+        "origins.director",
+        Kind::Choice(&["round-robin", "hash", "fallback"]),
+        "round-robin",
+        "How a request finds its origin: in turn, by the hash of its key, or the first that works.",
+    ),
+    per_site("origins.connect_timeout", Kind::Span, "3s", "Time to connect, TLS included."),
+    per_site(
+        "origins.first_byte_timeout",
+        Kind::Span,
+        "60s",
+        "Time to the first byte of an answer.",
+    ),
+    per_site(
+        "origins.between_bytes_timeout",
+        Kind::Span,
+        "30s",
+        "Time between two reads of an answer.",
+    ),
+    per_site(
+        "origins.abandoned_timeout",
+        Kind::Span,
+        "10s",
+        "How long a fetch whose client has left may wait for an answer, where nobody else waits for \
+         it. Where it would not be kept, it ends with its client.",
+    ),
+    per_site(
+        "origins.keep_alive",
+        Kind::Span,
+        "60s",
+        "How long an idle origin connection is kept.",
+    ),
+    per_site(
+        "origins.upgrades",
+        Kind::TextList,
+        "",
+        "Protocols a client may change to, as `websocket`: such a request goes to the origin, and \
+         the connection becomes a tunnel if that agrees. Any other `Upgrade` is ignored.",
+    ),
+    per_site(
+        "health.path",
+        Kind::Text,
+        "",
+        "Path to ask each origin for; without it origins are judged by real requests only.",
+    ),
+    per_site("health.interval", Kind::Span, "5s", "Time between two checks."),
+    per_site("health.timeout", Kind::Span, "2s", "Time a check may take."),
+    per_site(
+        "health.status",
+        Kind::Count { min: 100, max: 599 },
+        "200",
+        "Status that counts as good.",
+    ),
+    per_site(
+        "health.window",
+        Kind::Count { min: 1, max: 64 },
+        "8",
+        "How many checks are looked at.",
+    ),
+    per_site(
+        "health.threshold",
+        Kind::Count { min: 1, max: 64 },
+        "3",
+        "How many of them must be good for the origin to be used.",
+    ),
+];
