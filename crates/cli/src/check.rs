@@ -27,7 +27,7 @@ use std::process::ExitCode;
 /// Files to check.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  freshet check /etc/freshet/freshet.toml\n  \
-                        freshet check --format json freshet.toml policy.vcl\n  \
+                        freshet check --json freshet.toml policy.vcl\n  \
                         freshet check --explain policy.vcl")]
 pub(crate) struct Arguments {
     /// Configuration files, and policies in VCL: names that end with .vcl.
@@ -42,6 +42,9 @@ pub(crate) struct Arguments {
     /// How to say it.
     #[arg(long, value_enum, default_value_t = Output::Text)]
     format: Output,
+    /// The same as --format json.
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
 }
 
 /// Forms of the result.
@@ -99,6 +102,7 @@ struct FindingPlace {
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     // Classes of stores that a policy may name are those of the configurations beside it.
     let mut classes: Vec<String> = Vec::new();
+    let form = if arguments.json { Output::Json } else { arguments.format };
     let is_policy = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "vcl");
     let mut files = Vec::new();
     for path in arguments.files.iter().filter(|path| !is_policy(path)) {
@@ -107,7 +111,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     for path in arguments.files.iter().filter(is_policy) {
         let (checked, explanation) = policy(path, &classes);
         if arguments.explain
-            && arguments.format == Output::Text
+            && form == Output::Text
             && let Some(explanation) = explanation
         {
             print(&explanation)?;
@@ -115,7 +119,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         files.push(checked);
     }
     let outcome = Outcome { good: files.iter().all(|file| file.good), files };
-    match arguments.format {
+    match form {
         Output::Json => say!("{}", serde_json::to_string_pretty(&outcome)?)?,
         Output::Text => {
             for file in &outcome.files {

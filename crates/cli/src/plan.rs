@@ -74,6 +74,9 @@ struct Options {
     /// What to print.
     #[arg(long, value_enum, default_value = "table", value_name = "FORMAT")]
     format: Format,
+    /// The same as --format json.
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
     /// Print the paper's inputs as a file, and nothing else.
     #[arg(long)]
     inputs: bool,
@@ -152,7 +155,8 @@ fn show(
         set: options.set.iter().map(|one| pair(one)).collect::<Result<_>>()?,
         vary: options.vary.iter().map(|one| Ok(one.parse()?)).collect::<Result<_>>()?,
     })?;
-    let shown = match options.format {
+    let format = if options.json { Format::Json } else { options.format };
+    let shown = match format {
         Format::Table => present::as_text(&outcome),
         Format::Json => present::as_json(&outcome),
         Format::Csv => present::as_csv(&outcome),

@@ -13,7 +13,7 @@ use freshet_store::disk::file::FileDevice;
 use freshet_store::disk::geometry::FormatOptions;
 use freshet_store::disk::superblock::{Superblock, Uuid, contents};
 use freshet_store::disk::{Common, limits, recovery};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
@@ -72,6 +72,9 @@ struct CheckArguments {
     /// Files or devices.
     #[arg(required = true, value_name = "PATH")]
     stores: Vec<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args)]
@@ -94,6 +97,9 @@ struct BenchArguments {
     /// How long to read.
     #[arg(long, value_name = "SECONDS", default_value = "10")]
     seconds: u64,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Carries a subcommand out.
@@ -176,13 +182,26 @@ fn format(arguments: &FormatArguments) -> Result<ExitCode> {
 }
 
 fn check(arguments: &CheckArguments) -> Result<ExitCode> {
-    let mut wrong = 0;
+    let (mut all, mut wrong) = (Vec::new(), 0);
     for path in &arguments.stores {
         let common = Common::new(|| UnixMillis::now().0 * 1000);
         let found = FileDevice::open(path)
             .map_err(DiskError::DeviceOpen)
             .and_then(|device| recovery::inspect(&device, &common));
         match found {
+            Ok((superblock, report)) if arguments.json => all.push(json!({
+                "path": path.display().to_string(),
+                "good": true,
+                "device": superblock.device.to_string(),
+                "set": superblock.set.to_string(),
+                "format": superblock.version,
+                "records": report.entries,
+                "stopped_in_order": report.was_clean,
+                "records_after_checkpoint": report.replayed,
+                "segments_to_read": report.scanned,
+                "purges": report.purges,
+                "purges_lost": report.lost_purges,
+            })),
             Ok((superblock, report)) => print(&format!(
                 "{}: {}\n  device {}  set {}  format {}\n  {} records, stopped {}; {} after the \
                  checkpoint,\n  {} segments to be read through, {} purges\n",
@@ -203,9 +222,19 @@ fn check(arguments: &CheckArguments) -> Result<ExitCode> {
             ))?,
             Err(error) => {
                 wrong += 1;
-                eprintln!("{}: {error}", path.display());
+                match arguments.json {
+                    true => all.push(json!({
+                        "path": path.display().to_string(),
+                        "good": false,
+                        "why": error.to_string(),
+                    })),
+                    false => eprintln!("{}: {error}", path.display()),
+                }
             }
         }
+    }
+    if arguments.json {
+        say!("{:#}", Value::from(all))?;
     }
     Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -295,6 +324,26 @@ fn measure(arguments: &BenchArguments) -> Result<ExitCode> {
         let index = (last as f64 * quantile) as usize;
         report.read_us.get(index).copied().unwrap_or(0) as f64 / 1000.0
     };
+    if arguments.json {
+        let figures = json!({
+            "objects": report.objects,
+            "object_bytes": options.object_bytes,
+            "write_bytes_per_second": report.write_bytes_per_second,
+            "write_amplification": report.write_amplification,
+            "reopen_ms": report.reopen.as_secs_f64() * 1000.0,
+            "index_bytes_per_record": report.index_bytes_per_record,
+            "read_bytes_per_second": report.read_bytes_per_second,
+            "reads": report.reads,
+            "depth": options.depth,
+            "read_p50_ms": at(0.5),
+            "read_p99_ms": at(0.99),
+            "read_max_ms": at(1.0),
+            "enters_per_read": report.enters_per_read,
+            "memory_overhead": report.memory_overhead,
+        });
+        say!("{figures:#}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mib = |bytes: f64| bytes / f64::from(1 << 20);
     print(&format!(
         "objects          {} of {}\n\

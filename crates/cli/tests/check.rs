@@ -226,7 +226,9 @@ fn what_is_found_is_json_for_programs() {
     assert_eq!(finding["help"], "did you mean `grace`?");
     let policy = folder.path().join("policy.vcl");
     fs::write(&policy, "vcl 4.1;\nnonsense\n").unwrap();
+    let same = check(&["--json"], &policy);
     let output = check(&["--format", "json"], &policy);
+    assert_eq!(same.stdout, output.stdout);
     let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(found["files"][0]["findings"][0]["place"]["line"], 2, "{found}");
 }
@@ -300,4 +302,28 @@ fn a_reader_that_has_seen_enough_ends_the_program_without_a_word() {
     let output = keys.arg("keys").stdout(writer).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+#[test]
+fn tests_of_a_policy_are_told_in_json_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let (policy, tests) = (folder.path().join("policy.vcl"), folder.path().join("policy.test"));
+    let text = "vcl 4.1;\nbackend b { .host = \"127.0.0.1\"; }\nsub vcl_recv { return (pass); }\n";
+    fs::write(&policy, text).unwrap();
+    let both = "test \"one\"\nrequest GET /a\nrun recv\nexpect pass\n\
+                test \"two\"\nrequest GET /a\nrun recv\nexpect hash\n";
+    fs::write(&tests, both).unwrap();
+    let output =
+        freshet().args(["vcl", "test", "--json"]).args([&policy, &tests]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (one, two) = (&said["tests"][0], &said["tests"][1]);
+    assert_eq!(
+        (&said["passed"], &one["passed"], &one["why"]),
+        (&1.into(), &true.into(), &().into())
+    );
+    assert_eq!(
+        (&two["name"], &two["passed"], &two["line"]),
+        (&"two".into(), &false.into(), &8.into())
+    );
 }

@@ -190,6 +190,10 @@ fn what_was_cached_is_served_after_a_kill_without_the_origin() {
     assert!(support::is_clean(node.process.end().0));
     let said = succeed(freshet().args(["store", "check", &path]));
     assert!(said.contains("in order"), "{said}");
+    let said: Value =
+        serde_json::from_str(&succeed(freshet().args(["store", "check", "--json", &path])))
+            .unwrap();
+    assert_eq!((&said[0]["good"], &said[0]["stopped_in_order"]), (&true.into(), &true.into()));
     let node = Node::start(&origin, folder.path(), &store);
     check_all(&node, &targets);
     assert_eq!(origin.requests.load(SeqCst), fetched + 1);

@@ -70,18 +70,20 @@ fn address(node: &mut Process) -> String {
 }
 
 /// A node with `[tracing]` is asked; the spans a collector has by the time it has ended, in the order of
-/// their beginnings, and what the origin was asked.
-fn spans_of(tracing: &str, ask: impl FnOnce(&str)) -> (Vec<Value>, Vec<String>) {
+/// their beginnings, what the origin was asked, and the lines of the access log.
+fn spans_of(tracing: &str, ask: impl FnOnce(&str)) -> (Vec<Value>, Vec<String>, Vec<String>) {
     let (collector, messages) = server(TAKEN);
     let (origin, asked) = server(PAGE);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("freshet.toml");
     let fields = folder.path().join("fields");
+    let log = folder.path().join("access.log");
     fs::write(&fields, "X-Api-Key: secret\n").unwrap();
     let text = format!(
         "workers = 1\nmemory = \"32MiB\"\n[admin]\nlisten = \"127.0.0.1:0\"\n[[listen]]\naddress = \"127.0.0.1:0\"\n\
          [[origin]]\nurl = \"http://{origin}\"\n\
-         [tracing]\notlp = \"http://{collector}\"\nservice = \"edge\"\nfields = {fields:?}\n{tracing}\n"
+         [tracing]\notlp = \"http://{collector}\"\nservice = \"edge\"\nfields = {fields:?}\n{tracing}\n\
+         [log]\naccess = {log:?}\nformat = \"%U %{{trace_id}}x\"\n"
     );
     fs::write(&file, text).unwrap();
     let mut command = freshet();
@@ -111,7 +113,8 @@ fn spans_of(tracing: &str, ask: impl FnOnce(&str)) -> (Vec<Value>, Vec<String>) 
         let began = span["startTimeUnixNano"].as_str().unwrap().parse::<u64>().unwrap();
         (began, span["kind"].as_u64())
     });
-    (spans, asked.try_iter().map(|(head, _)| head).collect())
+    let lines = fs::read_to_string(log).unwrap().lines().map(str::to_owned).collect();
+    (spans, asked.try_iter().map(|(head, _)| head).collect(), lines)
 }
 
 fn attribute<'a>(span: &'a Value, key: &str) -> Option<&'a Value> {
@@ -122,11 +125,13 @@ fn attribute<'a>(span: &'a Value, key: &str) -> Option<&'a Value> {
 
 #[test]
 fn a_request_has_a_span_and_its_fetch_one_below() {
-    let (spans, asked) = spans_of("sample = 1", |address| {
+    let (spans, asked, lines) = spans_of("sample = 1", |address| {
         get(address, "/a?token=secret", "");
         get(address, "/a?token=secret", "");
     });
     let [miss, fetch, hit] = spans.as_slice() else { panic!("{spans:#?}") };
+    let line = |span: &Value| format!("/a?token=secret {}", span["traceId"].as_str().unwrap());
+    assert_eq!(lines, [line(miss), line(hit)]);
     assert_eq!((&miss["kind"], &fetch["kind"], &hit["kind"]), (&2.into(), &3.into(), &2.into()));
     assert_eq!(fetch["parentSpanId"], miss["spanId"]);
     assert_eq!(fetch["traceId"], miss["traceId"]);
@@ -155,14 +160,15 @@ fn a_request_is_in_the_trace_of_who_is_followed() {
         get(address, "/sampled", &format!("{FIELD}1\r\n"));
         get(address, "/other", &format!("{FIELD}0\r\n"));
     };
-    let (spans, asked) = spans_of("sample = 1\nfollow = [\"127.0.0.0/8\"]", ask);
+    let (spans, asked, lines) = spans_of("sample = 1\nfollow = [\"127.0.0.0/8\"]", ask);
     let [request, fetch] = spans.as_slice() else { panic!("{spans:#?}") };
     assert_eq!(request["parentSpanId"], "00f067aa0ba902b7");
+    assert_eq!(lines, ["/sampled 4bf92f3577b34da6a3ce929d0e0e4736", "/other -"]);
     assert_eq!(fetch["traceId"], "4bf92f3577b34da6a3ce929d0e0e4736");
     assert!(asked[0].contains("-4bf92f3577b34da6a3ce929d0e0e4736-") && !asked[0].contains(FIELD));
     assert!(asked[1].contains(&format!("{FIELD}0")), "{}", asked[1]);
     // Of a stranger it is only a field.
-    let (spans, asked) = spans_of("sample = 0", ask);
+    let (spans, asked, _) = spans_of("sample = 0", ask);
     assert!(spans.is_empty() && asked.iter().all(|head| head.contains(FIELD)), "{asked:?}");
 }
 

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use freshet_base::file;
 use freshet_node::policy::vcl::Files;
 use freshet_vcl::{Policy, SOURCE_BYTES_MAX, Source};
+use serde_json::json;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -38,6 +39,9 @@ enum Command {
         /// Files of tests.
         #[arg(required = true, value_name = "TESTS")]
         tests: Vec<PathBuf>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Speak the Language Server Protocol on standard input and output.
     Lsp,
@@ -50,7 +54,7 @@ enum Command {
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     match arguments.command {
         Command::Fmt { files, check } => lay_out(&files, check),
-        Command::Test { policy, tests } => test(&policy, &tests),
+        Command::Test { policy, tests, json } => test(&policy, &tests, json),
         Command::Lsp => server::run(),
     }
 }
@@ -95,7 +99,7 @@ impl freshet_vcl::Host for Beginning {
     }
 }
 
-fn test(path: &Path, tests: &[PathBuf]) -> Result<ExitCode> {
+fn test(path: &Path, tests: &[PathBuf], as_json: bool) -> Result<ExitCode> {
     let (source, files) = Files::open(path).map_err(anyhow::Error::msg)?;
     let settings = freshet_node::policy::vcl::language([]);
     let (program, report) = freshet_vcl::compile(source, &files, &settings);
@@ -106,16 +110,26 @@ fn test(path: &Path, tests: &[PathBuf]) -> Result<ExitCode> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
     let policy = Policy::load("test", program, Default::default(), now, &mut Beginning)
         .map_err(|why| anyhow::anyhow!("vcl_init failed: {why}"))?;
-    let (mut all, mut wrong) = (0, 0);
+    let (mut all, mut wrong) = (Vec::new(), 0);
     for path in tests {
         for trial in freshet_vcl::trials(&read(path)?, &policy, now) {
-            all += 1;
-            if let Some((line, why)) = trial.wrong {
-                wrong += 1;
+            let (line, why) = trial.wrong.unzip();
+            wrong += usize::from(why.is_some());
+            if let (Some(line), Some(why), false) = (line, &why, as_json) {
                 say!("{}:{line}: {}: {why}", path.display(), trial.name)?;
             }
+            all.push(json!({
+                "file": path.display().to_string(),
+                "name": trial.name,
+                "passed": why.is_none(),
+                "line": line,
+                "why": why,
+            }));
         }
     }
-    say!("{} of {all} tests passed", all - wrong)?;
+    match as_json {
+        true => say!("{:#}", json!({ "passed": all.len() - wrong, "tests": all }))?,
+        false => say!("{} of {} tests passed", all.len() - wrong, all.len())?,
+    }
     Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -76,6 +76,8 @@ pub enum Value {
     ClientFingerprint,
     /// `%{token_id}x`
     TokenId,
+    /// `%{trace_id}x`
+    TraceId,
     /// `%{country}x`
     Country,
     /// `%{continent}x`
@@ -120,6 +122,7 @@ const NAMES: &[(&str, Value)] = &[
     ("%{client_serial}x", Value::ClientSerial),
     ("%{client_fingerprint}x", Value::ClientFingerprint),
     ("%{token_id}x", Value::TokenId),
+    ("%{trace_id}x", Value::TraceId),
     ("%{country}x", Value::Country),
     ("%{continent}x", Value::Continent),
     ("%{city}x", Value::City),
@@ -223,6 +226,7 @@ fn json(record: &Record<'_>, geo: &Geo, out: &mut String) {
         ("client_fingerprint", record.client_fingerprint),
         ("user", record.user),
         ("token_id", record.token_id),
+        ("trace_id", record.trace_id),
     ] {
         if !value.is_empty() {
             text(name, value);
@@ -295,6 +299,7 @@ fn write_value(value: Value, record: &Record<'_>, geo: &Geo, out: &mut String) {
         // A space would begin the next field for those who read lines by them.
         Value::User => return text(&record.user.replace(' ', "_"), out),
         Value::TokenId => return text(record.token_id, out),
+        Value::TraceId => return text(record.trace_id, out),
         Value::Time => {
             common_time(record, out);
             Ok(())

@@ -63,6 +63,8 @@ pub struct Record<'a> {
     pub user: &'a str,
     /// The token's own name or number.
     pub token_id: &'a str,
+    /// The trace it is a part of, where one is sent to a collector.
+    pub trace_id: &'a str,
 }
 
 impl Record<'_> {
@@ -89,7 +91,8 @@ impl Record<'_> {
         let has_shown = !self.client_name.is_empty() || !self.client_fingerprint.is_empty();
         let has_said = !self.cmcd.is_empty();
         let is_known = !self.user.is_empty() || !self.token_id.is_empty();
-        let flags = [self.hit, self.aborted, self.tls, has_shown, has_said, is_known];
+        let is_traced = !self.trace_id.is_empty();
+        let flags = [self.hit, self.aborted, self.tls, has_shown, has_said, is_known, is_traced];
         out.push(flags.iter().rev().fold(0, |all, flag| all << 1 | u8::from(*flag)));
         match self.client {
             None => out.push(0),
@@ -122,7 +125,9 @@ impl Record<'_> {
         let of_shown = of_shown.into_iter().filter(|_| has_shown);
         let of_player = Some(self.cmcd).filter(|_| has_said);
         let of_known = [self.user, self.token_id].into_iter().filter(|_| is_known);
-        for text in of_request.into_iter().chain(of_shown).chain(of_player).chain(of_known) {
+        let of_trace = Some(self.trace_id).filter(|_| is_traced);
+        let of_some = of_shown.chain(of_player).chain(of_known).chain(of_trace);
+        for text in of_request.into_iter().chain(of_some) {
             let text = cut(text);
             out.extend_from_slice(&(text.len() as u16).to_le_bytes());
             out.extend_from_slice(text.as_bytes());
@@ -182,6 +187,7 @@ pub fn decode<'a>(input: &mut &'a [u8]) -> Option<Record<'a>> {
         cmcd: text(has_said)?,
         user: text(is_known)?,
         token_id: text(is_known)?,
+        trace_id: text(flags & 64 != 0)?,
         time,
         first_byte_us,
         total_us,
@@ -242,6 +248,7 @@ pub(crate) fn sample() -> Record<'static> {
         client_fingerprint: "",
         user: "",
         token_id: "",
+        trace_id: "",
     }
 }
 
@@ -259,6 +266,7 @@ mod tests {
             client_fingerprint: "00ff",
             user: "ann",
             token_id: "j1",
+            trace_id: "4bf92f3577b34da6a3ce929d0e0e4736",
             client: Some("2001:db8::1".parse().unwrap()),
             ..sample()
         };

@@ -205,6 +205,7 @@ impl Sent {
         }
         let site = facts.site.as_deref();
         let shown = self.shown.as_ref().and_then(|shown| shown.proved_to(site));
+        let trace_id = self.transcript.trace_id();
         let identity = facts.identity.as_deref();
         let proved = |part: fn(&ClientCertificate) -> &str| shown.map_or("", part);
         let part = |index: usize| {
@@ -240,6 +241,7 @@ impl Sent {
             client_fingerprint: proved(|one| &one.fingerprint),
             user: identity.map_or("", Identity::user),
             token_id: identity.map_or("", Identity::token_id),
+            trace_id: trace_id.as_deref().unwrap_or(""),
         });
     }
 }

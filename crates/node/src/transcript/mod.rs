@@ -197,6 +197,14 @@ impl Transcript {
         }
     }
 
+    /// The trace it is a part of, in hexadecimal digits, where it is of one.
+    pub fn trace_id(&self) -> Option<String> {
+        let open = self.0.as_ref()?;
+        let id = open.state.borrow().id;
+        // `version-trace-parent-flags` (W3C Trace Context §3.2.2).
+        Some(open.scribe.traceparent(id)?.split('-').nth(1)?.to_owned())
+    }
+
     /// Whether records are taken at all.
     pub fn is_on(&self) -> bool {
         self.0.is_some()
