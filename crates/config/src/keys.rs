@@ -211,6 +211,15 @@ const FIRST: &[Key] = &[
          Responses over TCP say so with `Alt-Svc`. Not on a Unix socket, nor behind `proxy_protocol`.",
     ),
     key(
+        "listen[].early_data",
+        Kind::Bool,
+        "false",
+        "Whether clients that were here before may send requests with the first datagram of a connection \
+         over HTTP/3 (0-RTT). What is in the cache is answered at once, all else when the handshake is \
+         over. Sessions of HTTP/3 are then continued by this process alone, from the same address, each \
+         once, so that nobody can repeat what was recorded. Not with `client_ca`.",
+    ),
+    key(
         "listen[].client_ca",
         Kind::Text,
         "",

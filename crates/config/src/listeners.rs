@@ -19,6 +19,8 @@ pub struct Listener {
     pub tls: bool,
     /// HTTP/3 on the UDP port of the same number.
     pub http3: Http3,
+    /// Whether that takes data of clients whose handshake is not over.
+    pub early_data: bool,
     /// PROXY header first.
     pub proxy_protocol: bool,
     /// Networks whose peers may send one; those on a Unix socket always may.
@@ -78,11 +80,22 @@ pub(super) fn listener(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Listen
                        `proxy_protocol`";
         wrong.push(Mistake::error(row.at("listen[].http3"), message));
     }
+    let early_data = row.value("listen[].early_data").bool();
+    if early_data && http3 == Http3::Off {
+        let message = "early data is for listeners with HTTP/3";
+        wrong.push(Mistake::error(row.at("listen[].early_data"), message));
+    }
+    if early_data && client_auth.is_some() {
+        let message = "early data and `client_ca` exclude each other: what a client sends early comes \
+                       before it shows a certificate";
+        wrong.push(Mistake::error(row.at("listen[].early_data"), message));
+    }
     Some(Listener {
         name: None,
         address,
         tls,
         http3,
+        early_data,
         proxy_protocol,
         proxy_from: networks(row, "listen[].proxy_from", wrong),
         client_auth,

@@ -78,6 +78,9 @@ pub const HANDSHAKES_UNASKED_MAX: usize = 100;
 /// Handshakes of QUIC that are open on one worker before no more begin.
 pub const HANDSHAKES_OPEN_MAX: usize = 2000;
 
+/// Sessions of one listener that clients may continue with early data, two for each client: some 6 MB.
+pub const EARLY_SESSIONS_MAX: usize = 20_000;
+
 /// Ids of handshakes that a process has begun and one after it leaves to it: two for each.
 pub const BEGUN_BEFORE_MAX: usize = 2 * HANDSHAKES_OPEN_MAX;
 

@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// Facts that hold for every request of one connection.
 #[derive(Debug, Default)]
@@ -51,6 +52,62 @@ pub struct Client {
     pub timeouts: Timeouts,
     /// Why it is about to end.
     pub end: Cell<End>,
+    /// Whether it is known to be no recording of one.
+    pub(crate) presence: Presence,
+}
+
+/// Whether a client is there, and not a recording of what it once sent as early data (RFC 8446 §8).
+#[derive(Debug, Default)]
+pub(crate) struct Presence {
+    known: Cell<Known>,
+    changed: Notify,
+}
+
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum Known {
+    /// Its handshake is over, or its data could not come before that.
+    #[default]
+    There,
+    NotYet,
+    /// The connection ended before.
+    Never,
+}
+
+impl Presence {
+    /// One that a handshake is still to prove.
+    pub(crate) fn open() -> Self {
+        Self { known: Cell::new(Known::NotYet), changed: Notify::new() }
+    }
+
+    /// Whether it is proved.
+    pub(crate) fn is_proved(&self) -> bool {
+        self.known.get() == Known::There
+    }
+
+    /// The handshake is over.
+    pub(crate) fn prove(&self) {
+        self.settle(Known::There);
+    }
+
+    /// The connection is over.
+    pub(crate) fn end(&self) {
+        if self.known.get() == Known::NotYet {
+            self.settle(Known::Never);
+        }
+    }
+
+    /// Waits until it is known; whether the client is there.
+    pub(crate) async fn known(&self) -> bool {
+        while self.known.get() == Known::NotYet {
+            self.changed.notified().await;
+        }
+        self.is_proved()
+    }
+
+    fn settle(&self, known: Known) {
+        self.known.set(known);
+        self.changed.notify_waiters();
+    }
 }
 
 /// Why a connection ends.

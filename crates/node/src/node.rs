@@ -33,6 +33,7 @@ use freshet_net::handover::Inherited;
 use freshet_net::listener::{ListenOptions, Listener};
 use freshet_net::tls::certificate::CertificateStore;
 use freshet_net::tls::client_auth::{AsksClients, ClientAuth};
+use freshet_net::tls::early::EarlySessions;
 use freshet_net::tls::server::{MinVersion, ServerOptions, server_config};
 use freshet_net::tls::ticket::{ROTATION, TicketKeys};
 use freshet_net::tls::ticket_files::TicketFiles;
@@ -221,7 +222,7 @@ impl Node {
             open(listener, &name, tls.as_ref(), inherited, &mut ports, &mut listeners)?;
             if let Some(store) = certificates.as_ref().filter(|_| listener.http3 != Http3::Off) {
                 let auth = (listener.client_auth.as_ref(), asks());
-                let tls = http3_config(store, auth, tickets("quic"))?;
+                let tls = http3_config(store, auth, (tickets("quic"), listener.early_data))?;
                 let opened = open_http3(&name, &tls, inherited, &mut ports, &mut quic);
                 match (opened, listener.http3) {
                     (Ok(served), _) => quic_served.extend(served),
@@ -523,10 +524,12 @@ fn open_http3(
     let address = own.first().map(|port| port.listener.local_address().clone());
     let Some(Address::Tcp(address)) = address else { return Ok(Vec::new()) };
     let verifies = own.iter().any(|port| port.verifies_clients);
+    let early = (tls.max_early_data_size > 0).then(EarlySessions::new);
     let served = quic_ports::open(name, address, tls, inherited, quic)?;
     let of_listener = |port: &&mut QuicPort| Arc::ptr_eq(&port.name, name);
     for port in quic.iter_mut().flatten().filter(of_listener) {
         port.verifies_clients = verifies;
+        port.early.clone_from(&early);
     }
     let alt_svc = quic_ports::advertisement(address.port());
     own.iter_mut().for_each(|port| port.alt_svc = Some(Arc::clone(&alt_svc)));
@@ -583,6 +586,7 @@ fn tls_config(
             min_version: if settings.tls13_only { MinVersion::Tls13 } else { MinVersion::Tls12 },
             client_auth: client_auth.cloned(),
             asks,
+            takes_early_data: false,
         },
     )?)
 }
@@ -591,7 +595,7 @@ fn tls_config(
 fn http3_config(
     store: &Arc<CertificateStore>,
     (client_auth, asks): (Option<&ClientAuth>, Option<Arc<dyn AsksClients>>),
-    tickets: Arc<TicketKeys>,
+    (tickets, takes_early_data): (Arc<TicketKeys>, bool),
 ) -> Result<Arc<ServerConfig>, NodeError> {
     Ok(server_config(
         Arc::clone(store),
@@ -601,6 +605,7 @@ fn http3_config(
             min_version: MinVersion::Tls13,
             client_auth: client_auth.cloned(),
             asks,
+            takes_early_data,
         },
     )?)
 }

@@ -98,6 +98,7 @@ pub(crate) fn open(
             udp,
             tls: Arc::clone(tls),
             verifies_clients: false,
+            early: None,
             steering,
             secrets: Arc::clone(&secrets),
             passed,

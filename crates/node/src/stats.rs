@@ -211,6 +211,8 @@ counters! {
     readers_slow,
     /// HTTP/2 connections ended for misbehaviour.
     h2_goaway,
+    /// Requests of HTTP/3 that came before their client's handshake was over.
+    requests_early,
     /// HTTP/3 connections ended for misbehaviour.
     h3_errors,
     /// Datagrams of QUIC that came to another worker than their connection's.

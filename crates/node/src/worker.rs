@@ -3,7 +3,7 @@
 
 use crate::applied::Applied;
 use crate::bans::Bans;
-use crate::client::{Client, End, Timeouts};
+use crate::client::{Client, End, Presence, Timeouts};
 use crate::decisions::Decisions;
 use crate::expiry::Expiry;
 use crate::handover::{Giving, Taking};
@@ -423,6 +423,7 @@ async fn connection(
         transcript,
         timeouts: Timeouts::default(),
         end: Cell::default(),
+        presence: Presence::default(),
     };
     client.note_opened();
     if let Some(proxies) = proxies {

@@ -215,6 +215,7 @@ fn settings(state: &State) -> Result<Settings, String> {
             address: endpoint.address.clone(),
             tls: false,
             http3: Http3::Off,
+            early_data: false,
             proxy_protocol: endpoint.proxy,
             // As Varnish does it: whoever reaches the port is a proxy.
             proxy_from: everywhere.clone(),

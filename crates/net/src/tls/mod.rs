@@ -11,6 +11,7 @@ pub mod certificate;
 pub mod challenge;
 pub mod client;
 pub mod client_auth;
+pub mod early;
 mod handoff;
 mod handshake;
 mod mask;

@@ -44,6 +44,9 @@ pub struct ServerOptions {
     /// Who says of which names clients are asked for a certificate, where `client_auth` is `None`. What
     /// they show is not looked at here but for that they have its key.
     pub asks: Option<Arc<dyn AsksClients>>,
+    /// Whether clients may continue sessions with early data, over QUIC alone, where sessions are
+    /// continued. [`EarlySessions`](crate::tls::early::EarlySessions) then take the place of `tickets`.
+    pub takes_early_data: bool,
 }
 
 impl Default for ServerOptions {
@@ -55,6 +58,7 @@ impl Default for ServerOptions {
             min_version: MinVersion::default(),
             client_auth: None,
             asks: None,
+            takes_early_data: false,
         }
     }
 }
@@ -91,7 +95,10 @@ pub fn server_config(
     config.enable_secret_extraction = true;
     // Tickets hold the session's state; a store here would be memory per client and per process.
     config.session_storage = Arc::new(NoServerSessionStorage {});
-    match options.tickets.as_ref().filter(|_| options.client_auth.is_none()) {
+    match &options.tickets {
+        _ if options.client_auth.is_some() => config.send_tls13_tickets = 0,
+        // All of it, or none (RFC 9001 §4.6.1).
+        _ if options.takes_early_data => config.max_early_data_size = u32::MAX,
         Some(keys) => config.ticketer = Arc::clone(keys) as _,
         None => config.send_tls13_tickets = 0,
     }

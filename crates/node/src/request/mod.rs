@@ -153,6 +153,12 @@ pub(crate) async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
             State::Recv => machine.recv(),
             State::Lookup => machine.lookup().await,
             State::Hit(hit) => machine.hit(*hit),
+            // What a miss holds would keep others waiting.
+            State::Miss(_) | State::Pass | State::Pipe | State::Purge
+                if !machine.task.client.presence.is_proved() =>
+            {
+                machine.prove(state).await
+            }
             State::Miss(miss) => machine.miss(*miss).await,
             State::Pass => machine.pass().await,
             State::Pipe => machine.pipe().await,
@@ -282,6 +288,16 @@ impl Machine<'_> {
             Recv::Restart => State::Restart(None),
             Recv::Synth(status, reason) => State::Synth(status, reason),
         }
+    }
+
+    /// Waits for the end of the client's handshake, before anything is done that a recording of it is
+    /// not to have done again. What another may fetch meanwhile is looked up once more.
+    async fn prove(&mut self, next: State) -> State {
+        let next = match next {
+            State::Miss(_) => State::Lookup,
+            next => next,
+        };
+        if self.task.client.presence.known().await { next } else { State::Synth(425, None) }
     }
 
     /// The body for a fetch; one that is kept stays for the next.

@@ -54,6 +54,8 @@ pub(crate) struct H3Client {
     pub(crate) lost: Option<String>,
     /// A stream that is open and not used.
     spare: Option<StreamId>,
+    /// What it sent before its handshake was over.
+    pub(crate) first: Vec<Vec<u8>>,
 }
 
 impl H3Client {
@@ -97,13 +99,41 @@ impl H3Client {
         name: &str,
         change: impl FnOnce(&mut TransportConfig),
     ) -> Self {
+        let mut client = Self::start(from, to, tls, name, change).await;
+        client.until(|client| client.lost.is_some() || !client.connection.is_handshaking()).await;
+        assert_eq!(client.lost, None);
+        client.open(Dir::Uni, &[0, 4, 0], false);
+        client
+    }
+
+    /// One of which the handshake is not over, so that all it sends now is early data, as far as it
+    /// has a session to continue.
+    pub(crate) async fn start_early(
+        from: [u8; 4],
+        to: SocketAddr,
+        tls: Arc<rustls::ClientConfig>,
+    ) -> Self {
+        let mut client = Self::start(from, to, tls, "example.test", |_| {}).await;
+        if client.connection.has_0rtt() {
+            client.open(Dir::Uni, &[0, 4, 0], false);
+        }
+        client
+    }
+
+    async fn start(
+        from: [u8; 4],
+        to: SocketAddr,
+        tls: Arc<rustls::ClientConfig>,
+        name: &str,
+        change: impl FnOnce(&mut TransportConfig),
+    ) -> Self {
         let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
         let mut transport = TransportConfig::default();
         change(&mut transport);
         config.transport_config(Arc::new(transport));
         let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, true, None);
         let (handle, connection) = endpoint.connect(Instant::now(), config, to, name).unwrap();
-        let mut client = Self {
+        let client = Self {
             socket: UdpSocket::bind(SocketAddr::from((from, 0))).await.unwrap(),
             to,
             endpoint,
@@ -112,12 +142,10 @@ impl H3Client {
             streams: BTreeMap::new(),
             lost: None,
             spare: None,
+            first: Vec::new(),
         };
         // The first datagram has to leave, and a new socket does not know yet that it may.
         client.socket.writable().await.unwrap();
-        client.until(|client| client.lost.is_some() || !client.connection.is_handshaking()).await;
-        assert_eq!(client.lost, None);
-        client.open(Dir::Uni, &[0, 4, 0], false);
         client
     }
 
@@ -302,6 +330,9 @@ impl H3Client {
         while let Some(sent) = self.connection.poll_transmit(Instant::now(), 1, &mut out) {
             // A full socket is a way that loses.
             let _ = self.socket.try_send_to(&out[..sent.size], self.to);
+            if self.connection.is_handshaking() {
+                self.first.push(out[..sent.size].to_vec());
+            }
             out.clear();
         }
     }

@@ -20,6 +20,7 @@ mod h2;
 mod h2_frames;
 mod h3;
 mod h3_client;
+mod h3_early;
 mod harness;
 mod http2_origin;
 mod identity;

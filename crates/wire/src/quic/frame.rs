@@ -199,6 +199,19 @@ impl<'a> Frame<'a> {
             _ => false,
         }
     }
+
+    /// Whether 0-RTT packets may have it (RFC 9000 §12.5).
+    pub fn is_of_early_data(&self) -> bool {
+        !matches!(
+            self,
+            Self::Ack(_)
+                | Self::Crypto { .. }
+                | Self::HandshakeDone
+                | Self::NewToken
+                | Self::PathResponse(_)
+                | Self::RetireConnectionId(_)
+        )
+    }
 }
 
 /// Bytes whose place is one that a stream can have (RFC 9000 §19.8).

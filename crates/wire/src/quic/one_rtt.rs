@@ -69,10 +69,12 @@ impl OneRtt {
         if let Some(previous) = self.previous.as_deref().filter(|_| number < self.first_number) {
             return keys::open_payload(previous, packet, opened, end);
         }
-        // A client that has not used the present keys cannot know the next ones, and one that
-        // updates without end only makes work.
-        let may_update = self.first_number != u64::MAX && now >= self.updated + pause;
-        if !may_update {
+        // Who updates without end only makes work. The first time it may be at once, even before
+        // anything came under the first keys: clients do so that count what they sent as early data, or
+        // of which the first packets were lost.
+        let is_first = self.previous.is_none();
+        let has_waited = self.first_number != u64::MAX && now >= self.updated + pause;
+        if !is_first && !has_waited {
             return None;
         }
         let payload = keys::open_payload(&*self.next.remote, packet, opened, end)?;

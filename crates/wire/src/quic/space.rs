@@ -148,6 +148,13 @@ impl Received {
         (&self.ranges, self.highest_at)
     }
 
+    /// Has what came acknowledged once more.
+    pub(super) fn repeat(&mut self, now: Duration) {
+        if !self.ranges.is_empty() {
+            self.due = Some(now);
+        }
+    }
+
     /// When an acknowledgement has to go out.
     pub(super) fn due(&self) -> Option<Duration> {
         self.due

@@ -7,7 +7,7 @@ use std::time::Duration;
 const SEEDS: u64 = 200;
 
 /// How many seeds: `FRESHET_QUIC_SEEDS` says for campaigns.
-fn seeds() -> u64 {
+pub(crate) fn seeds() -> u64 {
     std::env::var("FRESHET_QUIC_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS)
 }
 

@@ -9,6 +9,7 @@
     reason = "all of it is tests, and a failure names its seed"
 )]
 
+mod early;
 mod errors;
 mod instructions;
 mod lossy;

@@ -1,7 +1,7 @@
 //! A client that says whatever a test wants it to say: its packets are made by hand, its handshake is
 //! that of rustls. Nothing is lost between it and the server, which speaks HTTP/3.
 
-use crate::world::tls;
+use crate::world::{client_tls, tls};
 use freshet_http::message::ResponseHead;
 use freshet_wire::h1::Limits;
 use freshet_wire::h3::{self, Event};
@@ -75,6 +75,8 @@ pub(crate) struct Raw {
     pub(crate) acknowledges: bool,
     /// Ids that the server gave.
     given: u32,
+    /// Whether nothing reaches it.
+    pub(crate) is_deaf: bool,
     /// The number that comes next of packets that are not looked into.
     next: u64,
 }
@@ -110,13 +112,16 @@ pub(crate) fn parameters(changes: &[(u64, Option<&[u8]>)]) -> Vec<u8> {
 impl Raw {
     /// A client of which nothing was sent yet.
     pub(crate) fn new(parameters: Vec<u8>, protocols: &[&[u8]]) -> Self {
-        let (server_tls, roots) = tls();
+        Self::of(parameters, protocols, client_tls(), &tls().0)
+    }
+
+    pub(crate) fn of(
+        parameters: Vec<u8>,
+        protocols: &[&[u8]],
+        mut config: rustls::ClientConfig,
+        server_tls: &Arc<rustls::ServerConfig>,
+    ) -> Self {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let mut config = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .unwrap()
-            .with_root_certificates(roots.clone())
-            .with_no_client_auth();
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         let name = "localhost".try_into().unwrap();
         let tls = ClientConnection::new(Arc::new(config), Version::V1, name, parameters).unwrap();
@@ -152,6 +157,7 @@ impl Raw {
             is_established: false,
             acknowledges: true,
             given: 0,
+            is_deaf: false,
             next: 0,
         }
     }
@@ -199,16 +205,20 @@ impl Raw {
             let mut out = Vec::new();
             let kind = if self.keys[1].is_some() { Kind::Handshake } else { Kind::Initial };
             let change = self.tls.write_hs(&mut out);
-            if !out.is_empty() {
-                self.say(kind, &out);
-            }
+            let is_all = change.is_none();
             match change {
                 Some(KeyChange::Handshake { keys }) => self.keys[1] = Some(keys),
                 Some(KeyChange::OneRtt { keys, .. }) => {
                     self.keys[2] = Some(keys);
                     self.is_established = true;
                 }
-                None => return,
+                None => {}
+            }
+            if !out.is_empty() {
+                self.say(kind, &out);
+            }
+            if is_all {
+                return;
             }
         }
     }
@@ -235,7 +245,12 @@ impl Raw {
     /// Makes a packet.
     pub(crate) fn sealed(&mut self, odd: Odd, frames: &[u8]) -> Vec<u8> {
         let at = space(odd.kind);
-        let keys = self.keys[at].as_ref().expect("it has these keys");
+        let early = self.tls.zero_rtt_keys();
+        let local = match odd.kind {
+            Kind::ZeroRtt => early.as_ref(),
+            _ => self.keys[at].as_ref().map(|keys| &keys.local),
+        };
+        let local = local.expect("it has these keys");
         let number = self.numbers[at];
         self.numbers[at] += 1;
         let mut out = Vec::new();
@@ -250,7 +265,6 @@ impl Raw {
             let length = out.len() - payload_at + 4;
             write_length(at, length, &mut out);
         }
-        let local = &keys.local;
         assert!(seal(&*local.packet, &*local.header, (number, 4), payload_at, &mut out));
         out
     }
@@ -299,6 +313,9 @@ impl Raw {
             let Some(route) = self.server.quic.fill(self.now, &mut batch) else { break };
             let datagrams: Vec<Vec<u8>> = batch.datagrams().map(<[u8]>::to_vec).collect();
             for datagram in datagrams {
+                if self.is_deaf {
+                    break;
+                }
                 self.hear(route.remote, datagram);
             }
         }

@@ -1,9 +1,10 @@
 //! A client, a server and what is between them.
 
 use bytes::{Bytes, BytesMut};
-use freshet_wire::quic::packet::Protected;
+use freshet_wire::quic::packet::{Kind, Protected};
 use freshet_wire::quic::parameters::{Local, Names};
 use freshet_wire::quic::{Accept, Batch, Config, Connection, Id, StreamEvent};
+use quinn_proto::congestion::{Controller, ControllerFactory};
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
     ClientConfig, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event, ReadError,
@@ -11,6 +12,7 @@ use quinn_proto::{
 };
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{RootCertStore, ServerConfig};
+use std::any::Any;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::net::SocketAddr;
@@ -81,6 +83,8 @@ pub(crate) struct World {
     served: BTreeMap<u64, Served>,
     /// Pieces in which the server answers.
     pub(crate) piece_bytes: usize,
+    /// What the client has sent.
+    pub(crate) recorded: Vec<Vec<u8>>,
 }
 
 pub(crate) struct Asked {
@@ -126,20 +130,79 @@ pub(crate) fn tls() -> &'static (Arc<ServerConfig>, RootCertStore) {
     })
 }
 
+/// How clients shake hands; each of these remembers sessions of its own.
+pub(crate) fn client_tls() -> rustls::ClientConfig {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut tls = rustls::ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap()
+        .with_root_certificates(tls().1.clone())
+        .with_no_client_auth();
+    tls.alpn_protocols = vec![b"h3".to_vec()];
+    tls
+}
+
+/// Both sides of clients that come again, with early data.
+pub(crate) fn early_tls() -> (rustls::ClientConfig, Arc<ServerConfig>) {
+    let mut client = client_tls();
+    client.enable_early_data = true;
+    let mut server = ServerConfig::clone(&tls().0);
+    server.session_storage = rustls::server::ServerSessionMemoryCache::new(100);
+    server.max_early_data_size = u32::MAX;
+    (client, Arc::new(server))
+}
+
+/// A window that early data does not fill: the client's handshake would wait behind that for ever, as
+/// nothing else acknowledges it.
+struct Unlimited;
+
+impl ControllerFactory for Unlimited {
+    fn build(self: Arc<Self>, _: Instant, _: u16) -> Box<dyn Controller> {
+        Box::new(Self)
+    }
+}
+
+impl Controller for Unlimited {
+    fn on_congestion_event(&mut self, _: Instant, _: Instant, _: bool, _: u64) {}
+
+    fn on_mtu_update(&mut self, _: u16) {}
+
+    fn window(&self) -> u64 {
+        1 << 30
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(Self)
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.window()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
 impl World {
     pub(crate) fn new(seed: u64, way: Way, local: Local) -> Self {
-        let (server_tls, roots) = tls();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let mut tls = rustls::ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .unwrap()
-            .with_root_certificates(roots.clone())
-            .with_no_client_auth();
-        tls.alpn_protocols = vec![b"h3".to_vec()];
+        Self::of(seed, way, local, client_tls(), &tls().0)
+    }
+
+    pub(crate) fn of(
+        seed: u64,
+        way: Way,
+        local: Local,
+        tls: rustls::ClientConfig,
+        server_tls: &Arc<ServerConfig>,
+    ) -> Self {
         let mut transport = TransportConfig::default();
         transport.max_idle_timeout(Some(VarInt::from_u32(60_000).into()));
         transport.stream_receive_window(VarInt::from_u32(200_000));
         transport.receive_window(VarInt::from_u32(500_000));
+        if tls.enable_early_data {
+            transport.congestion_controller_factory(Arc::new(Unlimited));
+        }
         let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
         config.transport_config(Arc::new(transport));
         let rng = [seed as u8; 32];
@@ -168,6 +231,7 @@ impl World {
             closed: None,
             served: BTreeMap::new(),
             piece_bytes: 10_000,
+            recorded: Vec::new(),
         }
     }
 
@@ -264,10 +328,14 @@ impl World {
         self.epoch + self.now
     }
 
-    fn reach_server(&mut self, from: SocketAddr, mut bytes: Vec<u8>) {
+    pub(crate) fn reach_server(&mut self, from: SocketAddr, mut bytes: Vec<u8>) {
         self.bytes_to_server += bytes.len() as u64;
         if self.server.is_none() {
-            let Some(packet) = Protected::read(&bytes) else { return };
+            let Some(packet) =
+                Protected::read(&bytes).filter(|packet| packet.kind == Kind::Initial)
+            else {
+                return;
+            };
             let own = Id::new(&[9; 8]).unwrap();
             let names = Names { original: packet.receiver, own, retry: None, reset_token: [7; 16] };
             let accept = Accept {
@@ -282,6 +350,11 @@ impl World {
         }
         let connection = self.server.as_mut().unwrap();
         connection.receive(from.into(), &mut bytes, self.now);
+        if connection.statistics().packets_received == 0 {
+            // It only looked like a first packet.
+            self.server = None;
+            return;
+        }
         while connection.ids_wanted() > 0 {
             let id: Vec<u8> = (0..8).map(|_| self.dice.below(256) as u8).collect();
             connection.add_id(Id::new(&id).unwrap(), [3; 16]);
@@ -327,6 +400,9 @@ impl World {
 
     fn send(&mut self, to_server: bool, datagram: &[u8]) {
         let way = self.way;
+        if to_server {
+            self.recorded.push(datagram.to_vec());
+        }
         if self.is_cut || self.dice.below(1000) < way.lost {
             return;
         }
@@ -356,7 +432,7 @@ impl World {
                 self.closed = Some(reason.to_string());
             }
         }
-        if self.client.is_handshaking() {
+        if self.client.is_handshaking() && !self.client.has_0rtt() {
             return;
         }
         for (stream, asked) in &mut self.asked {

@@ -3,7 +3,7 @@
 use super::Port;
 use super::kept::Kept;
 use super::multiplexed::Piece;
-use crate::client::{Client, End, Timeouts};
+use crate::client::{Client, End, Presence, Timeouts};
 use crate::ledger::network::Network;
 use crate::ledger::requests::{HEAD_FACTOR, REQUEST_BYTES};
 use crate::session::refusal::Refusal;
@@ -11,6 +11,7 @@ use crate::session::streams::{State, StreamHandle, Turn, serve as streams};
 use crate::transcript::{Side, Transcript};
 use crate::worker::{self, Open};
 use freshet_config::limits::Limits;
+use freshet_http::message::Method;
 use freshet_limits::Held;
 use freshet_net::socket::canonical;
 use freshet_net::tls::TlsInfo;
@@ -107,6 +108,9 @@ pub(super) async fn serve(port: Rc<Port>, handle: Rc<Handle>) {
         .await;
     }
     session.state.borrow_mut().break_all();
+    if let Some(client) = &session.client {
+        client.presence.end();
+    }
     session.end_handshake();
     let ids: Vec<Id> = session.state.borrow().connection.quic.ids().collect();
     port.forget(handle.number, ids.into_iter().chain(handle.ids));
@@ -171,7 +175,12 @@ impl Session {
     fn handle_events(&mut self, now: Duration) {
         let state = Rc::clone(&self.state);
         let state = &mut *state.borrow_mut();
-        if self.is_shaking_hands && state.connection.quic.is_established() {
+        let quic = &state.connection.quic;
+        let (is_established, is_early) = (quic.is_established(), quic.is_early());
+        if self.client.is_none() && (is_established || is_early) {
+            self.note_client(state, is_early);
+        }
+        if self.is_shaking_hands && is_established {
             self.note_established(state);
         }
         while let Some(event) = state.connection.next_event(now) {
@@ -209,21 +218,41 @@ impl Session {
         state.begin(number, request.ends);
         let handle = StreamHandle::new(&self.state, number);
         let (worker, client) = (Rc::clone(worker), Rc::clone(client));
-        tokio::task::spawn_local(streams::serve(worker, client, handle, request, charge));
+        if client.presence.is_proved() {
+            tokio::task::spawn_local(streams::serve(worker, client, handle, request, charge));
+            return;
+        }
+        worker.stats.requests_early.increment();
+        // What changes nothing may go on, as far as it is not asked of others (RFC 8470 §3).
+        let is_safe = matches!(request.head.method, Method::Get | Method::Head);
+        tokio::task::spawn_local(async move {
+            if is_safe || client.presence.known().await {
+                streams::serve(worker, client, handle, request, charge).await;
+            }
+        });
     }
 
-    /// The handshake is over: it is known who the client is.
+    /// The handshake is over.
     fn note_established(&mut self, state: &mut State<Connection<Piece>>) {
+        let worker = &self.port.worker;
+        state.connection.quic.forget_handshake();
+        worker.stats.tls_handshakes.increment();
+        if let Some(client) = &self.client {
+            let is_resumed = client.tls.as_ref().is_some_and(|tls| tls.resumed);
+            worker.stats.tls_resumed.add(u64::from(is_resumed));
+            client.presence.prove();
+        }
+        self.end_handshake();
+        self.since = self.port.now();
+    }
+
+    /// It is known who the client is, or was, where it is early.
+    fn note_client(&mut self, state: &mut State<Connection<Piece>>, is_early: bool) {
         let worker = &self.port.worker;
         let quic = &mut state.connection.quic;
         let tls = quic.tls().map(TlsInfo::of_quic);
-        worker.stats.tls_handshakes.increment();
-        if tls.as_ref().is_some_and(|tls| tls.resumed) {
-            worker.stats.tls_resumed.increment();
-        }
         let route = quic.route();
         let remote = canonical(route.remote);
-        quic.forget_handshake();
         let id = worker.next_id();
         let scribe = worker.shared.scribe.as_ref();
         let transcript = Transcript::begin(scribe, Side::Client, id, "sess", 0, "HTTP/3");
@@ -249,6 +278,7 @@ impl Session {
             transcript,
             timeouts: Timeouts::default(),
             end: Cell::default(),
+            presence: if is_early { Presence::open() } else { Presence::default() },
         };
         client.note_handshake(tls, self.port.verifies_clients);
         client.note_opened();
@@ -260,15 +290,13 @@ impl Session {
             }
         }
         self.client = Some(Rc::new(client));
-        self.end_handshake();
-        self.since = self.port.now();
     }
 
     fn end_handshake(&mut self) {
         if std::mem::take(&mut self.is_shaking_hands) {
             let mut sorting = self.port.sorting.borrow_mut();
             sorting.handshake_ended();
-            if self.client.is_none() {
+            if !self.client.as_ref().is_some_and(|client| client.presence.is_proved()) {
                 self.port.worker.stats.tls_failed.increment();
             }
         }

@@ -16,6 +16,8 @@ use freshet_net::quic::port::{Received, UdpPort};
 use freshet_net::quic::relay::Relay;
 use freshet_net::quic::sorting::{Secrets, Sorted, Sorting};
 use freshet_net::quic::steering::Steering;
+use freshet_net::socket::canonical;
+use freshet_net::tls::early::EarlySessions;
 use freshet_wire::h1::Limits;
 use freshet_wire::h3::limits::BLOCK_FACTOR;
 use freshet_wire::quic::parameters::Local;
@@ -25,6 +27,7 @@ use shift::{News, Shift};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::poll_fn;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -65,6 +68,8 @@ pub(crate) struct QuicPort {
     pub(crate) tls: Arc<ServerConfig>,
     /// Whether certificates of clients are verified there.
     pub(crate) verifies_clients: bool,
+    /// Sessions that clients may begin with early data.
+    pub(crate) early: Option<EarlySessions>,
     /// Which worker's it is.
     pub(crate) steering: Steering,
     /// What all workers' ports share.
@@ -87,6 +92,7 @@ struct Port {
     udp: UdpPort,
     tls: Arc<ServerConfig>,
     verifies_clients: bool,
+    early: Option<EarlySessions>,
     sorting: RefCell<Sorting<u64>>,
     connections: RefCell<HashMap<u64, Rc<Handle>>>,
     workers: Arc<[Sender<Passed>]>,
@@ -101,7 +107,7 @@ struct Port {
 /// Serves a port for as long as the worker runs; new connections as long as it does not drain.
 pub(crate) async fn serve_port(worker: Rc<Worker>, port: QuicPort) {
     let QuicPort { name, udp, tls, verifies_clients, steering, secrets, mut passed, .. } = port;
-    let QuicPort { workers, elder, before, heirs, .. } = port;
+    let QuicPort { workers, elder, before, heirs, early, .. } = port;
     let mut sorting = Sorting::new(steering, secrets);
     if before > 0 {
         sorting.follow(before);
@@ -112,6 +118,7 @@ pub(crate) async fn serve_port(worker: Rc<Worker>, port: QuicPort) {
         udp,
         tls,
         verifies_clients,
+        early,
         sorting: RefCell::new(sorting),
         connections: RefCell::default(),
         workers,
@@ -250,10 +257,15 @@ impl Port {
     fn accept(self: &Rc<Self>, accept: &Accept, route: Route, datagram: &mut [u8], now: Duration) {
         let worker = &self.worker;
         let snapshot = worker.snapshot();
-        let config = Config {
-            tls: Arc::clone(&self.tls),
-            local: local(&snapshot.h1_limits, &snapshot.settings.limits),
+        let local = local(&snapshot.h1_limits, &snapshot.settings.limits);
+        let tls = match &self.early {
+            Some(sessions) => {
+                let client = canonical(route.remote).ip();
+                sessions.config_for(&self.tls, client, fingerprint(&local, &snapshot.h1_limits))
+            }
+            None => Arc::clone(&self.tls),
         };
+        let config = Config { tls, local };
         let Ok(mut quic) = freshet_wire::quic::Connection::new(&config, accept, now) else {
             return worker.stats.tls_failed.increment();
         };
@@ -286,6 +298,15 @@ impl Port {
         ids.for_each(|id| sorting.remove(&id));
         self.connections.borrow_mut().remove(&number);
     }
+}
+
+/// A number for what clients are told of limits, in parameters and settings.
+fn fingerprint(local: &Local, heads: &Limits) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let Local { data_max, stream_data_max, streams_max, one_way_streams_max, .. } = local;
+    (data_max, stream_data_max, streams_max, one_way_streams_max).hash(&mut hasher);
+    heads.head_bytes_max.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// What clients are told.

@@ -189,7 +189,8 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
 
     /// Opens our control stream, as soon as that may be.
     fn begin(&mut self) {
-        if self.control.is_some() || !self.quic.is_established() {
+        let has_keys = self.quic.is_established() || self.quic.is_early();
+        if self.control.is_some() || !has_keys {
             return;
         }
         // Without the client's leave there is none; such a client cannot speak HTTP/3.

@@ -3,7 +3,7 @@
 use super::super::error::{Error, code};
 use super::super::frame::Frame;
 use super::super::limits::ACKS_PER_PACKET_MAX;
-use super::super::packet::Protected;
+use super::super::packet::{Kind, Protected};
 use super::super::route::Route;
 use super::super::space::Level;
 use super::super::varint::Reader;
@@ -38,6 +38,9 @@ impl<P: AsRef<[u8]>> Connection<P> {
             let frame = Frame::read(&mut reader)?;
             if level != Level::OneRtt && !frame.is_of_handshake() {
                 return Err(Error::violation("a frame came in a packet that may not have it"));
+            }
+            if packet.kind == Kind::ZeroRtt && !frame.is_of_early_data() {
+                return Err(Error::violation("a frame came as early data that may not"));
             }
             seen.is_eliciting |= frame.is_eliciting();
             seen.is_probing &= matches!(

@@ -49,6 +49,13 @@ impl<P: AsRef<[u8]>> Connection<P> {
         }
         self.read_parameters()?;
         self.write_handshake(now);
+        if !self.is_established && self.zero_rtt.is_none() {
+            self.zero_rtt = self.tls.as_ref().and_then(|tls| tls.zero_rtt_keys());
+            // Its session was given to who was at its address, as a token is (RFC 9000 §8.1.3). And a
+            // client with early data under way may wait for the server alone (RFC 9002 §A.8), which
+            // must not run out of room then.
+            self.path.is_validated |= self.zero_rtt.is_some();
+        }
         let space = self.space(level);
         if !space.crypto_in.is_empty() && level == Level::Initial && self.handshake.is_some() {
             return Err(beyond());

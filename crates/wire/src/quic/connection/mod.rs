@@ -28,7 +28,7 @@ use super::space::{Level, Space};
 use super::streams::{StreamEvent, Streams};
 use crate::calm::Debt;
 use crate::priority::Priority;
-use rustls::quic::{Keys, ServerConnection, Version};
+use rustls::quic::{DirectionalKeys, Keys, ServerConnection, Version};
 use rustls::{ServerConfig, Side};
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,9 @@ use ways::Former;
 /// What all connections of a listener have in common.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Certificates, tickets and protocols. Its `max_early_data_size` has to be 0.
+    /// Certificates, tickets and protocols. Its `max_early_data_size` is 0, or `u32::MAX` where early
+    /// data is taken (RFC 9001 §4.6.1); sessions have to be continued once at most then, and from the
+    /// address alone that their client had.
     pub tls: Arc<ServerConfig>,
     /// What is said to clients.
     pub local: Local,
@@ -115,6 +117,8 @@ pub struct Connection<P> {
     initial: Option<Keys>,
     handshake: Option<Keys>,
     one_rtt: Option<OneRtt>,
+    /// The keys of early data, once it is taken and until the client has those of data.
+    zero_rtt: Option<DirectionalKeys>,
     /// Packets that came before the keys for them.
     early: Vec<Vec<u8>>,
     spaces: [Space; 3],
@@ -177,6 +181,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             initial: Some(initial),
             handshake: None,
             one_rtt: None,
+            zero_rtt: None,
             early: Vec::new(),
             spaces: [Space::new(), Space::new(), Space::new()],
             streams: Streams::new(&config.local),
@@ -352,6 +357,12 @@ impl<P: AsRef<[u8]>> Connection<P> {
     /// Whether the handshake is over.
     pub fn is_established(&self) -> bool {
         self.is_established
+    }
+
+    /// Whether data is taken that the client sent before its handshake was over: somebody else may have
+    /// recorded and repeated it (RFC 8446 §8).
+    pub fn is_early(&self) -> bool {
+        self.zero_rtt.is_some() && !self.is_established
     }
 
     /// The handshake, until it was [forgotten](Self::forget_handshake).

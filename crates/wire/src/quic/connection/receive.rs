@@ -28,14 +28,19 @@ impl<P: AsRef<[u8]>> Connection<P> {
         if let Some(path) = self.path_of(route) {
             path.received(datagram.len());
         }
-        let was_established = self.is_established;
-        if let Err(error) = self.take_datagram(route, datagram, now) {
+        let keys_before = (self.is_established, self.zero_rtt.is_some());
+        let mut result = self.take_datagram(route, datagram, now);
+        if (self.is_established, self.zero_rtt.is_some()) != keys_before {
+            for mut early in std::mem::take(&mut self.early) {
+                result = result.and_then(|()| self.take_datagram(route, &mut early, now));
+            }
+        }
+        if let Err(error) = result {
             self.close_with(Closed::ByError(error), now);
         }
-        if self.is_established && !was_established {
-            for mut early in std::mem::take(&mut self.early) {
-                self.receive(route, &mut early, now);
-            }
+        if !self.path.is_validated {
+            // What was due, and had no room, goes before what is new (RFC 9002 §A.6).
+            self.on_timeout(now);
         }
     }
 
@@ -76,20 +81,25 @@ impl<P: AsRef<[u8]>> Connection<P> {
         let level = match packet.kind {
             Kind::Initial => Level::Initial,
             Kind::Handshake => Level::Handshake,
-            Kind::OneRtt => Level::OneRtt,
-            // Nothing is taken before the handshake, and only servers send Retry.
-            Kind::ZeroRtt | Kind::Retry => {
+            Kind::OneRtt | Kind::ZeroRtt => Level::OneRtt,
+            // Only servers send it.
+            Kind::Retry => {
                 self.statistics.packets_dropped += 1;
                 return Ok(());
             }
         };
         // A client keeps its id during the handshake (RFC 9000 §7.2).
-        if level != Level::OneRtt && packet.sender != self.client {
+        if packet.kind != Kind::OneRtt && packet.sender != self.client {
             self.statistics.packets_dropped += 1;
             return Ok(());
         }
         // A client sends data as soon as it has the keys, which may be before its handshake arrives.
-        if level == Level::OneRtt && !self.is_established {
+        let is_ahead = match packet.kind {
+            Kind::OneRtt => !self.is_established,
+            Kind::ZeroRtt => self.one_rtt.is_none(),
+            _ => false,
+        };
+        if is_ahead {
             let held: usize = self.early.iter().map(Vec::len).sum();
             if held + bytes.len() <= EARLY_BYTES_MAX {
                 self.early.push(bytes.to_vec());
@@ -135,7 +145,10 @@ impl<P: AsRef<[u8]>> Connection<P> {
         if self.is_established {
             self.drop_level(Level::Handshake);
         }
-        let has_moved = route != self.path.route && level == Level::OneRtt;
+        if packet.kind == Kind::OneRtt {
+            self.zero_rtt = None;
+        }
+        let has_moved = route != self.path.route && packet.kind == Kind::OneRtt;
         if has_moved && opened.number >= expected && !seen.is_probing {
             self.moved(route, datagram_bytes, now)?;
         }
@@ -155,12 +168,14 @@ impl<P: AsRef<[u8]>> Connection<P> {
         let head = match level {
             Level::Initial => &*self.initial.as_ref()?.remote.header,
             Level::Handshake => &*self.handshake.as_ref()?.remote.header,
+            Level::OneRtt if packet.kind == Kind::ZeroRtt => &*self.zero_rtt.as_ref()?.header,
             Level::OneRtt => self.one_rtt.as_ref()?.remote_head(),
         };
         let opened = keys::open_head(head, bytes, packet, expected)?;
         let key = match level {
             Level::Initial => &*self.initial.as_ref()?.remote.packet,
             Level::Handshake => &*self.handshake.as_ref()?.remote.packet,
+            Level::OneRtt if packet.kind == Kind::ZeroRtt => &*self.zero_rtt.as_ref()?.packet,
             Level::OneRtt => {
                 let keys = self.one_rtt.as_mut()?;
                 let payload = keys.open(bytes, opened, packet.end, (now, pause))?;

@@ -175,7 +175,9 @@ impl<P: AsRef<[u8]>> Connection<P> {
             Phase::Over => return None,
         }
         let idle = self.idle_timeout().map(|timeout| self.idle_since() + timeout);
+        let may_speak = self.may_speak();
         let acks = self.spaces.iter().filter_map(|space| space.received.due());
+        let acks = acks.filter(|_| may_speak);
         let losses = self.spaces.iter().filter_map(|space| space.loss_at);
         let path = self.path.challenge.map(|challenge| challenge.until);
         let pace = self.paced_until();
@@ -191,8 +193,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
 
     /// When something has to be sent to hear from the client, and at which level.
     fn probe_at(&self) -> Option<(Duration, Level)> {
-        // Without room there is nothing to probe with: the client has to come again.
-        if self.path.room() == 0 {
+        if !self.may_speak() {
             return None;
         }
         let backoff = 1 << self.probe_count.min(BACKOFFS_MAX);
@@ -247,12 +248,12 @@ impl<P: AsRef<[u8]>> Connection<P> {
         if let Some((at, level)) = self.probe_at()
             && now + GRANULARITY > at
         {
-            self.probe(level);
+            self.probe(level, now);
         }
     }
 
     /// Nothing was heard: the oldest packets are told again, whatever is in flight.
-    fn probe(&mut self, level: Level) {
+    fn probe(&mut self, level: Level, now: Duration) {
         self.statistics.probes += 1;
         self.probe_count += 1;
         let mut oldest = Vec::new();
@@ -261,6 +262,18 @@ impl<P: AsRef<[u8]>> Connection<P> {
         space.sent.oldest(2, |carried| oldest.push(carried));
         for carried in oldest {
             self.tell_again(level, carried);
+        }
+        // A part of the handshake that was lost may be all that the client waits for, while other levels
+        // fill the window (RFC 9002 §6.2.4).
+        for space in &mut self.spaces {
+            if space.has_crypto() {
+                space.probes = space.probes.max(1);
+            }
+        }
+        if self.is_early() {
+            // The client may not have had the keys of what acknowledged its early data, which fills its
+            // window until something does.
+            self.space(Level::OneRtt).received.repeat(now);
         }
         if self.probe_count == 3 {
             self.path.shrink();

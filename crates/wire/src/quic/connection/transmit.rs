@@ -14,6 +14,8 @@ use std::time::Duration;
 
 /// What a datagram may lack to be filled up: a batch goes on only behind a full one.
 const FILLED_BYTES: usize = 48;
+/// Fewer bytes than these have no room for a head, an acknowledgement and a tag.
+const DATAGRAM_BYTES_USEFUL: usize = 64;
 /// The least payload that hides a number (RFC 9001 §5.4.2).
 pub(super) const PAYLOAD_BYTES_MIN: usize = 4;
 
@@ -102,12 +104,22 @@ impl<P: AsRef<[u8]>> Connection<P> {
         waits.then(|| self.pacer.next(window, rtt, self.congestion.is_in_slow_start()))
     }
 
+    /// Whether there is room for a datagram that is of any use: a client that has not shown that it is
+    /// there has to come again first, where there is none.
+    pub(super) fn may_speak(&self) -> bool {
+        let least = match self.initial {
+            // One with a first packet has to be full.
+            Some(_) => self.path.datagram_bytes().min(self.peer.datagram_bytes_max),
+            None => DATAGRAM_BYTES_USEFUL,
+        };
+        self.path.room() >= least as u64
+    }
+
     /// Appends one datagram of at most `size` bytes and says how many it has.
     pub(super) fn datagram(&mut self, now: Duration, size: usize, out: &mut Vec<u8>) -> usize {
         let start = out.len();
         let room = size.min(usize::try_from(self.path.room()).unwrap_or(usize::MAX));
-        // Part of a first datagram is of no use, as it has to be full.
-        if room < size && self.initial.is_some() {
+        if !self.may_speak() {
             return 0;
         }
         let end = start + room;
@@ -157,7 +169,10 @@ impl<P: AsRef<[u8]>> Connection<P> {
         }
         let window = self.congestion.window();
         let is_probing = self.space(level).probes > 0;
-        let has_room = self.bytes_in_flight + size as u64 <= window;
+        // What answers early data does not stand in the way of the handshake, which has to end before
+        // any of it is acknowledged.
+        let ahead = if level == Level::OneRtt { 0 } else { self.space(Level::OneRtt).sent.bytes() };
+        let has_room = self.bytes_in_flight.saturating_sub(ahead) + size as u64 <= window;
         let streams = (has_room && self.pacer.has(size)) || is_probing;
         let allowed = Allowed { eliciting: has_room || is_probing, streams };
         if level == Level::OneRtt && self.streams.has_bytes() {
