@@ -15,6 +15,7 @@ use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Form, Object, StoredHead};
 use freshet_content::chain::Chain;
+use freshet_content::heads::weaken_etag;
 use freshet_http::cache_control::RequestCacheControl;
 use freshet_http::cache_status::{CacheStatus, Forward};
 use freshet_http::conditional::{self, Outcome, Validators};
@@ -242,13 +243,7 @@ impl Machine<'_> {
         if !has_range && !conditional::is_conditional(&request.fields) {
             return Part::Whole;
         }
-        let mut validators = Validators::from_fields(&head.fields);
-        if is_policys {
-            // Varnish goes by when a response was made as far as is known here.
-            let age = head.fields.get_str("age").and_then(|age| age.parse::<u32>().ok());
-            let age = i64::from(age.unwrap_or(0));
-            validators.date = Some(UnixMillis::from_seconds(self.task.now.seconds() - age));
-        }
+        let validators = self.validators(&head.fields);
         match conditional::evaluate(&request.fields, &request.method, &validators, head.status) {
             // Varnish compares strongly where a part is asked for.
             Outcome::NotModified if self.asks_for_other_part(&head.fields) => {}
@@ -280,6 +275,18 @@ impl Machine<'_> {
             Resolved::Many(ranges) => Part::Many(ranges),
             Resolved::Unsatisfiable => Part::Nothing(416),
         }
+    }
+
+    /// What a condition is compared with.
+    fn validators<'a>(&self, fields: &'a Fields) -> Validators<'a> {
+        let mut validators = Validators::from_fields(fields);
+        if self.task.site.semantics.is_strict_with_ranges {
+            // Varnish goes by when a response was made as far as is known here.
+            let age = fields.get_str("age").and_then(|age| age.parse::<u32>().ok());
+            let age = i64::from(age.unwrap_or(0));
+            validators.date = Some(UnixMillis::from_seconds(self.task.now.seconds() - age));
+        }
+        validators
     }
 
     /// Whether a part is asked for by somebody whose copy is only weakly the same.
@@ -375,7 +382,13 @@ impl Machine<'_> {
         shape: Shape,
     ) -> Result<(ResponseBody, Option<u64>), u16> {
         let range = match part {
-            Part::Nothing(status) => return self.nothing(status, head, total),
+            Part::Nothing(status) => {
+                if shape.is_unpacked() && self.task.site.semantics.keeps_fields_without_content {
+                    head.fields.remove("content-encoding");
+                    weaken_etag(&mut head.fields);
+                }
+                return self.nothing(status, head, total);
+            }
             Part::One(range) => {
                 let mut value = Vec::with_capacity(48);
                 ContentRange::of(&range, total.unwrap_or(range.end)).write(&mut value);
@@ -454,10 +467,11 @@ impl Machine<'_> {
             && !(self.task.site.semantics.judges_passed_conditions
                 && matches!(request.method, Method::Get | Method::Head));
         if !looked_at && matches!(head.status, 200 | 206) {
-            let validators = Validators::from_fields(&head.fields);
+            let validators = self.validators(&head.fields);
             match conditional::evaluate(&request.fields, &request.method, &validators, head.status)
             {
                 Outcome::Proceed => {}
+                Outcome::NotModified if self.asks_for_other_part(&head.fields) => {}
                 Outcome::NotModified => {
                     self.make_not_modified(&mut head);
                     (body, length) = (ResponseBody::Empty, None);

@@ -625,6 +625,48 @@ fn the_page_of_a_failed_fetch_is_uncacheable_where_it_was_for_one() {
 }
 
 #[test]
+fn what_is_unpacked_for_a_client_is_so_without_its_content_too() {
+    run(async {
+        let origin = Origin::serve(|_| response("200 OK", &["ETag: \"tag\""], "text"));
+        let governed = governed(
+            &origin,
+            "sub vcl_backend_response { set beresp.do_gzip = true; }
+             sub vcl_deliver { set resp.http.X-Protocol = resp.proto; }",
+        );
+        for (taken, encoding) in [("gzip", Some("gzip")), ("br", None)] {
+            let fields = [&*format!("Accept-Encoding: {taken}"), "If-None-Match: \"tag\""];
+            let answer = get_with(&governed.node, "/", &fields).await;
+            assert_eq!((answer.status, answer.field("content-encoding")), (304, encoding));
+            assert_eq!(answer.field("x-protocol"), Some("HTTP/1.1"));
+        }
+    });
+}
+
+#[test]
+fn conditions_of_what_is_not_kept_are_those_of_what_is() {
+    run(async {
+        let origin = Origin::serve(|_| {
+            let fields = ["Date: Thu, 01 Jan 2015 00:00:00 GMT", "ETag: \"tag\""];
+            response("200 OK", &fields, "text")
+        });
+        let governed = governed(
+            &origin,
+            "sub vcl_recv { if (req.url == \"/passed\") { return (pass); } return (hash); }",
+        );
+        for target in ["/kept", "/passed"] {
+            for (fields, status) in [
+                (&["If-Modified-Since: Fri, 02 Jan 2015 00:00:00 GMT"][..], 200),
+                (&["If-None-Match: W/\"tag\""], 304),
+                (&["If-None-Match: W/\"tag\"", "Range: bytes=0-1"], 206),
+            ] {
+                let answer = get_with(&governed.node, target, fields).await;
+                assert_eq!(answer.status, status, "{target} {fields:?}");
+            }
+        }
+    });
+}
+
+#[test]
 fn a_tunnel_leaves_out_what_was_for_one_connection() {
     run(async {
         let origin = Origin::serve(|asked| fresh(asked.field("a").unwrap_or("none")));

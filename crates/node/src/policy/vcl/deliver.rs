@@ -12,7 +12,7 @@ use crate::transcript::{Message, Tag};
 use bytes::Bytes;
 use freshet_cache::{Object, StoredHead};
 use freshet_http::fields::Fields;
-use freshet_http::message::{ResponseHead, reason_phrase};
+use freshet_http::message::{ResponseHead, Version, reason_phrase};
 use freshet_http::reason::Reason;
 use freshet_vcl::{Delivery, ObjectView, Outcome, State};
 
@@ -92,6 +92,8 @@ pub(super) fn deliver(
         if let Some(length) = served.length.filter(|_| says_length) {
             response.fields.set("Content-Length", length.to_string());
         }
+        // Whatever the origin spoke.
+        response.version = Version::Http11;
         task.transcript.field(Tag::RespHeader, b"X-Varnish", ids.as_bytes());
         response.fields.append("X-Varnish", ids);
         let is_private = matches!(

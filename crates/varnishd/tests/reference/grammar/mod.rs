@@ -6,9 +6,11 @@ mod declarations;
 mod expressions;
 mod running;
 mod statements;
+mod usual;
 mod values;
 
 pub(crate) use running::running;
+pub(crate) use usual::usual;
 
 use crate::draw::Draw;
 use freshet_vcl::State;

@@ -216,7 +216,7 @@ impl Grammar {
         ]);
         let value = self.expression(of, 3);
         let operator = self.draw.of(&["=", "=", "+="]);
-        self.line(&format!("set {field} {operator} \"\" + {value};"));
+        self.line(&format!("set {field} {operator} \"\" + ({value});"));
     }
 
     /// Leaves the state, for some requests.

@@ -109,6 +109,8 @@ fn plain_line(line: &str) -> String {
         "host" => format!("Host{}", &line[4..]),
         "connection" => format!("Connection{}", &line[10..]),
         "date" => "Date: now".into(),
+        // How long a tunnel was open before is in it.
+        "age" if line.ends_with(" 1") => "Age: 0".into(),
         "x-varnish" => {
             format!(
                 "X-Varnish: {}",
@@ -312,12 +314,14 @@ fn policies_do_what_they_do_under_varnish() {
     let first = number("FRESHET_SEED").unwrap_or(0);
     let count = number("FRESHET_POLICIES").unwrap_or(POLICIES_SHORT);
     let corpus = std::env::var("FRESHET_CORPUS").ok().map(|folder| corpus::policies(&folder));
+    let is_usual = std::env::var("FRESHET_USUAL").is_ok();
     let drawn = |seed: u64| match corpus.as_deref() {
         // Each of a folder in turn, with other requests each time.
         Some(policies) => {
             let (name, text) = &policies[seed as usize % policies.len()];
             (name.clone(), text.clone(), requests::usual(seed, REQUESTS))
         }
+        None if is_usual => (String::new(), grammar::usual(seed), requests::usual(seed, REQUESTS)),
         None => (String::new(), grammar::running(seed), requests::requests(seed, REQUESTS)),
     };
     let mut kinds: BTreeMap<String, (u64, u64)> = BTreeMap::new();

@@ -110,16 +110,17 @@ fn serve(socket: TcpStream, asked: &Mutex<Vec<String>>) {
 /// Keeps what was asked. What gets no answer may be asked again by itself, and nothing is said of how
 /// often: that depends on whose connection was used before.
 fn note(asked: &mut Vec<String>, head: &str, answer: &str) {
-    let is_again =
-        answer.is_empty() && asked.last().is_some_and(|last| plain(last).eq(plain(head)));
+    let is_again = answer.is_empty() && asked.last().is_some_and(|last| plain(last) == plain(head));
     if !is_again {
         asked.push(head.to_owned());
     }
 }
 
 /// A head without what is another each time.
-fn plain(head: &str) -> impl Iterator<Item = &str> {
-    head.lines().filter(|line| !line.starts_with("X-Varnish"))
+fn plain(head: &str) -> Vec<&str> {
+    let mut lines: Vec<_> = head.lines().filter(|line| !line.starts_with("X-Varnish")).collect();
+    lines.sort_unstable();
+    lines
 }
 
 fn answer_to(target: &str) -> &'static str {
