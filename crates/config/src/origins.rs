@@ -31,6 +31,8 @@ pub struct Origin {
     pub weight: u32,
     /// Limit over all workers.
     pub connections_max: usize,
+    /// Beginnings of the paths it is for; any where empty. A parent is for all.
+    pub paths: Vec<String>,
     /// Where its URL is written.
     pub place: Place,
 }
@@ -184,6 +186,17 @@ pub(super) fn upstream(row: &Row<'_>, table: &str, wrong: &mut Vec<Mistake>) -> 
         client_certificate,
         weight: u32::try_from(value("weight").number()).unwrap_or(1),
         connections_max: count(value("connections_max").number()),
+        paths: if table == "origin" { paths(row, wrong)? } else { Vec::new() },
         place,
     })
+}
+
+fn paths(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Vec<String>> {
+    let paths = row.value("origin[].paths").list();
+    if let Some(path) = paths.iter().find(|path| !path.starts_with('/')) {
+        let message = format!("origin.paths begin with `/`, as `/api/`, not `{path}`");
+        wrong.push(Mistake::error(row.at("origin[].paths"), message));
+        return None;
+    }
+    Some(paths)
 }

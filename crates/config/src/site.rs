@@ -212,6 +212,17 @@ impl SiteSettings {
                 };
                 wrong.push(Mistake::error(self.place, message));
             }
+            let is_for_all = |origin: &Origin| origin.paths.is_empty();
+            if let Some(first) = self.origins.first()
+                && !self.origins.iter().any(is_for_all)
+                && !has_parents
+            {
+                let message = format!(
+                    "{site}each origin is for some paths, and none for the others: give one \
+                     [[origin]] without `paths`"
+                );
+                wrong.push(Mistake::error(first.place, message));
+            }
         } else if let Some(parent) = self.parents.all().next() {
             let message = format!(
                 "{site}[[parent]] is for sites without VCL; the policy in vcl names its backends \
@@ -304,6 +315,11 @@ mod tests {
                      [[site]]\nname = \"y\"\nhosts = [\"A\"]\n{ORIGIN}"
                 ),
                 "`a` is in the hosts of `x` and of `y`",
+            ),
+            (
+                "[[site]]\nhosts = [\"a\"]\n[[site.origin]]\nurl = \"http://b\"\npaths = [\"/a/\"]\n"
+                    .into(),
+                "none for the others",
             ),
             (
                 "[[site]]\nhosts = [\"a\"]\nvcl = \"a.vcl\"\n[site.cors]\norigins = [\"*\"]\n"

@@ -35,6 +35,13 @@ pub(super) const KEYS: &[Key] = &[
     ),
     per_site("origin[].key", Kind::Text, "", "PEM file with its private key."),
     per_site(
+        "origin[].paths",
+        Kind::TextList,
+        "",
+        "What the path of a request begins with that this origin is for, as `/api/`, after \
+         `[[path]]`. Of all that fit the longest counts; those without are for everything else.",
+    ),
+    per_site(
         "origin[].weight",
         Kind::Count { min: 1, max: 100 },
         "1",

@@ -26,6 +26,7 @@ use freshet_origin::probe::ProbeSettings;
 use freshet_origin::{HttpVersion, Origin, OriginId, OriginSettings};
 use freshet_vcl::{Defaults, Timeouts};
 use freshet_wire::h1::Limits;
+use std::cmp::Reverse;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,8 +100,8 @@ impl Default for Tunnels {
 pub struct Upstreams {
     /// Origins and their health.
     pub board: HealthBoard,
-    /// The rule.
-    pub director: Director,
+    /// The rule for each beginning of a path, the longest first and that for all last.
+    directors: Vec<(String, Director)>,
     /// Origins that are asked how they are, and how.
     pub probes: Vec<(Arc<Origin>, ProbeSettings)>,
     /// How many of them are asked for one request before it fails.
@@ -143,7 +144,7 @@ impl Site {
         let origins: Vec<_> = vcl.origins().map(|(_, origin)| Arc::clone(origin)).collect();
         let upstreams = Upstreams {
             // A program chooses by itself: nobody is reached beside it.
-            director: Director::fallback([]),
+            directors: Vec::new(),
             probes: vcl.probes().to_vec(),
             board: HealthBoard::new(origins),
             tried_max: ORIGINS_TRIED_MAX,
@@ -300,7 +301,7 @@ impl Upstreams {
         };
         Ok(Self {
             board: HealthBoard::new(all),
-            director: director(settings, groups, origins),
+            directors: directors(settings, &groups, &origins),
             probes,
             tried_max,
             parents,
@@ -309,9 +310,11 @@ impl Upstreams {
         })
     }
 
-    /// A parent or an origin for the request whose key has this hash, leaving out `tried`.
+    /// A parent or an origin for the request for `target` whose key has this hash, leaving out
+    /// `tried`.
     pub fn choose(
         &self,
+        target: &str,
         key_hash: u64,
         tried: &[OriginId],
         now: UnixMillis,
@@ -320,7 +323,9 @@ impl Upstreams {
         if !self.parents.is_empty() && tried.is_empty() && self.hot.ask(key_hash, now) {
             wanted.copies = self.hot_copies;
         }
-        let id = self.director.choose(wanted, tried, &self.board.at(now))?;
+        let is_for = |(path, _): &&(String, Director)| target.starts_with(path.as_str());
+        let (_, director) = self.directors.iter().find(is_for)?;
+        let id = director.choose(wanted, tried, &self.board.at(now))?;
         self.board.origin(id)
     }
 
@@ -335,7 +340,30 @@ impl Upstreams {
     }
 }
 
-/// The rule of a configuration: the groups of parents one after the other, by key, then the origins.
+/// The rules of a configuration, for each beginning of a path that an origin is for, and for all.
+/// `origins` are in the order of the settings.
+fn directors(
+    settings: &SiteSettings,
+    groups: &[Vec<Member>],
+    origins: &[Member],
+) -> Vec<(String, Director)> {
+    let named = settings.origins.iter().flat_map(|origin| origin.paths.iter().map(String::as_str));
+    let mut paths: Vec<_> = named.collect();
+    paths.sort_unstable_by_key(|path| (Reverse(path.len()), *path));
+    paths.dedup();
+    let of = |path: &str| {
+        let is_for = |setting: &settings::Origin| match path {
+            "" => setting.paths.is_empty(),
+            path => setting.paths.iter().any(|one| one == path),
+        };
+        let members = settings.origins.iter().zip(origins).filter(|(setting, _)| is_for(setting));
+        let members = members.map(|(_, member)| member.clone()).collect();
+        (path.to_owned(), director(settings, groups.to_vec(), members))
+    };
+    paths.into_iter().chain([""]).map(of).collect()
+}
+
+/// One rule: the groups of parents one after the other, by key, then the origins.
 fn director(settings: &SiteSettings, groups: Vec<Vec<Member>>, origins: Vec<Member>) -> Director {
     let of_origins = |members| match settings.director {
         DirectorSetting::RoundRobin => Director::round_robin(members),

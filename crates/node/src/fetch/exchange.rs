@@ -28,7 +28,8 @@ impl Asked {
         let mut last = None;
         while tried.len() < self.task.site.upstreams.tried_max {
             let (task, key) = (&self.task, &self.plan.key);
-            let chosen = choose(&task.origin, &task.site, key, &tried, task.now);
+            let chosen =
+                choose(&task.origin, (&task.site, &task.request.target), key, &tried, task.now);
             let Some(origin) = chosen else { break };
             tried.push(origin.id);
             self.origin = Some(origin.settings.name.as_str().into());
@@ -132,7 +133,14 @@ impl Asked {
             && self.plan.body.is_none()
             && !self.body_sent
             && tried.len() < upstreams.tried_max
-            && choose(&task.origin, &task.site, &self.plan.key, tried, task.now).is_some()
+            && choose(
+                &task.origin,
+                (&task.site, &task.request.target),
+                &self.plan.key,
+                tried,
+                task.now,
+            )
+            .is_some()
     }
 
     fn failed(&self, error: &OriginError) -> Failure {
@@ -153,7 +161,7 @@ impl Asked {
 /// The origin a policy chose, or its director's next choice but those that were `tried`.
 pub(super) fn choose(
     choice: &OriginChoice,
-    site: &Site,
+    (site, target): (&Site, &str),
     key: &Key,
     tried: &[OriginId],
     now: UnixMillis,
@@ -164,7 +172,7 @@ pub(super) fn choose(
         OriginChoice::Director => {
             // The same on every node, unlike the index's own hash.
             let hash = stable_hash(key.text());
-            site.upstreams.choose(hash, tried, now)
+            site.upstreams.choose(target, hash, tried, now)
         }
     }
     .cloned()

@@ -55,7 +55,8 @@ impl Question {
         let mut tried = Vec::new();
         while tried.len() < self.site.upstreams.tried_max {
             let now = UnixMillis::now();
-            let chosen = || choose(&self.choice, &self.site, &self.key, &tried, now);
+            let chosen =
+                || choose(&self.choice, (&self.site, &request.target), &self.key, &tried, now);
             let first = self.answered.clone().filter(|_| tried.is_empty());
             let origin = first.or_else(chosen)?;
             tried.push(origin.id);

@@ -1,8 +1,8 @@
 //! Several origins: who is asked, and who is left out.
 
-use crate::client::{Client, get};
+use crate::client::{Client, get, request};
 use crate::harness::{Setup, TestNode, run, until};
-use crate::origin::{Origin, Reply, refusing, response, then_close};
+use crate::origin::{Origin, Reply, fresh, refusing, response, then_close};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -180,5 +180,44 @@ fn health_checks_follow_a_reload() {
         while client.get("/3").await.status == 200 {}
         well.store(true, SeqCst);
         while client.get("/4").await.status != 200 {}
+    });
+}
+
+#[test]
+fn an_origin_is_asked_for_the_paths_it_is_for() {
+    run(async {
+        let [api, uploads, all] = ["api", "uploads", "all"]
+            .map(|name| Origin::serve(move |asked| fresh(format!("{name} {}", asked.target()))));
+        let mut setup = Setup::of(&all);
+        setup.origins = format!(
+            "[[origin]]\nurl = \"{}\"\npaths = [\"/api/\", \"/auth/\"]\n\
+             [[origin]]\nurl = \"{}\"\npaths = [\"/api/files/\"]\n\
+             [[origin]]\nurl = \"{}\"\n\
+             [[path]]\nprefix = \"/v1/\"\nreplace = \"/api/v1/\"\n",
+            api.url(),
+            uploads.url(),
+            all.url()
+        );
+        let node = setup.start();
+        for (target, expected) in [
+            ("/api/a", "api /api/a"),
+            ("/auth/a", "api /auth/a"),
+            ("/api/files/a", "uploads /api/files/a"),
+            ("/api", "all /api"),
+            ("/", "all /"),
+            ("/a?/api/", "all /a?/api/"),
+            ("/v1/a", "api /api/v1/a"),
+        ] {
+            assert_eq!(get(&node, target).await.text(), expected);
+            assert!(get(&node, target).await.cache().contains("; hit"), "{target}");
+        }
+        assert_eq!(
+            request(&node, "POST", "/api/files/b", &["Content-Length: 0"]).await.text(),
+            "uploads /api/files/b"
+        );
+        drop(uploads);
+        // Nobody else is asked for what is not theirs.
+        assert_eq!(get(&node, "/api/files/new").await.status, 502);
+        assert_eq!((api.count(), all.count()), (3, 3));
     });
 }
