@@ -396,7 +396,7 @@ async fn serve(socket: TcpStream, seed: u64, mut chance: Chance) {
         seen: 0,
         begun: 0,
     };
-    let window = chance.pick(&[1, 100, 5_000, 65_535_u32]).to_be_bytes();
+    let window = chance.pick(&[30, 300, 5_000, 65_535_u32]).to_be_bytes();
     let settings = [&[0, 4][..], &window, &[0, 3, 0, 0, 0, chance.pick(&[1, 3, 100])]].concat();
     side.send(&(SETTINGS, 0, 0, settings)).await;
     loop {
