@@ -13,8 +13,10 @@ use std::time::Duration;
 pub struct Origin {
     /// Name in logs and metrics.
     pub name: String,
-    /// `http`, `https` or `unix` URL.
+    /// `http`, `https` or `unix` URL, without a path.
     pub url: String,
+    /// Path of the URL, where its content begins; empty for a root. A parent has none.
+    pub base_path: String,
     /// `Host` to send.
     pub host: Option<String>,
     /// Which HTTP it is spoken to in.
@@ -33,6 +35,8 @@ pub struct Origin {
     pub connections_max: usize,
     /// Beginnings of the paths it is for; any where empty. A parent is for all.
     pub paths: Vec<String>,
+    /// Whether what a request begins with of `paths` is left out when it is asked.
+    pub strip_paths: bool,
     /// Where its URL is written.
     pub place: Place,
 }
@@ -149,9 +153,21 @@ pub(super) fn upstream(row: &Row<'_>, table: &str, wrong: &mut Vec<Mistake>) -> 
         wrong.push(Mistake::error(place, message));
         return None;
     };
-    let host = rest.split('/').next().unwrap_or(rest).to_owned();
-    if !url.starts_with("unix:") && rest.trim_end_matches('/').contains('/') {
-        let message = format!("{table}.url has a path, which requests bring themselves: `{url}`");
+    let is_socket = url.starts_with("unix:");
+    let slash = rest.find('/').filter(|_| !is_socket).map(|at| url.len() - rest.len() + at);
+    let (url, base_path) = url.split_at(slash.unwrap_or(url.len()));
+    let (url, base_path) = (url.trim_end_matches('/'), base_path.trim_end_matches('/'));
+    let wrong_path = if base_path.is_empty() {
+        None
+    } else if table == "parent" {
+        Some("has a path, which requests bring themselves")
+    } else if !base_path.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#".contains(&byte)) {
+        Some("has a path that no request can begin with, as `/site` can")
+    } else {
+        None
+    };
+    if let Some(what) = wrong_path {
+        let message = format!("{table}.url {what}: `{url}{base_path}`");
         wrong.push(Mistake::error(place, message));
         return None;
     }
@@ -171,9 +187,12 @@ pub(super) fn upstream(row: &Row<'_>, table: &str, wrong: &mut Vec<Mistake>) -> 
         }
     };
     Some(Origin {
-        name: optional(text("name"))
-            .unwrap_or_else(|| if host.is_empty() { url.clone() } else { host }),
-        url: url.trim_end_matches('/').to_owned(),
+        name: optional(text("name")).unwrap_or_else(|| match url.split_once("://") {
+            Some((_, host)) => host.to_owned(),
+            None => url.to_owned(),
+        }),
+        url: url.to_owned(),
+        base_path: base_path.to_owned(),
         host: optional(text("host")),
         http: match text("http").as_str() {
             "2" => HttpVersion::Http2,
@@ -187,6 +206,7 @@ pub(super) fn upstream(row: &Row<'_>, table: &str, wrong: &mut Vec<Mistake>) -> 
         weight: u32::try_from(value("weight").number()).unwrap_or(1),
         connections_max: count(value("connections_max").number()),
         paths: if table == "origin" { paths(row, wrong)? } else { Vec::new() },
+        strip_paths: table == "origin" && row.value("origin[].strip_paths").bool(),
         place,
     })
 }
@@ -196,6 +216,12 @@ fn paths(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Vec<String>> {
     if let Some(path) = paths.iter().find(|path| !path.starts_with('/')) {
         let message = format!("origin.paths begin with `/`, as `/api/`, not `{path}`");
         wrong.push(Mistake::error(row.at("origin[].paths"), message));
+        return None;
+    }
+    if paths.is_empty() && row.value("origin[].strip_paths").bool() {
+        let message =
+            "origin.strip_paths leaves out what origin.paths lists, which is nothing here";
+        wrong.push(Mistake::error(row.at("origin[].strip_paths"), message));
         return None;
     }
     Some(paths)

@@ -9,7 +9,8 @@ pub(super) const KEYS: &[Key] = &[
         "origin[].url",
         Kind::Text,
         "",
-        "Where to fetch from: `http://host:port`, `https://host` or `unix:/path`.",
+        "Where to fetch from: `http://host:port`, `https://host` or `unix:/path`. With a path, as \
+         `https://host/site`, that goes before the path of each request, and out of `Location`.",
     ),
     per_site("origin[].host", Kind::Text, "", "`Host` to send instead of the client's."),
     per_site(
@@ -40,6 +41,13 @@ pub(super) const KEYS: &[Key] = &[
         "",
         "What the path of a request begins with that this origin is for, as `/api/`, after \
          `[[path]]`. Of all that fit the longest counts; those without are for everything else.",
+    ),
+    per_site(
+        "origin[].strip_paths",
+        Kind::Bool,
+        "false",
+        "Whether the one of `paths` that a request begins with is left out when the origin is asked: \
+         `/api/users` is `/users` there, and a `Location` of `/users` is `/api/users` for clients.",
     ),
     per_site(
         "origin[].weight",

@@ -19,6 +19,7 @@ use freshet_config::{Mistake, SiteSettings};
 use freshet_geo::Geo;
 use freshet_http::coding::Coding;
 use freshet_http::freshness::{self, Given, InPlaceOf, SetCookie};
+use freshet_origin::base_path::BasePath;
 use freshet_origin::director::{Director, LoadBound, Member, TRIED_OF_GROUP_MAX, Wanted};
 use freshet_origin::health::HealthBoard;
 use freshet_origin::hot::HotKeys;
@@ -387,6 +388,10 @@ fn origin_settings(
         setting.url.parse().map_err(|e: freshet_origin::OriginError| e.to_string())?;
     out.name.clone_from(&setting.name);
     out.host_header.clone_from(&setting.host);
+    out.base_path = {
+        let left_out = if setting.strip_paths { setting.paths.as_slice() } else { &[] };
+        BasePath::new(&setting.base_path, left_out)
+    };
     out.http = match setting.http {
         // Nothing is agreed on without TLS.
         HttpVersion::Either if out.tls.is_none() => HttpVersion::Http1,

@@ -1,5 +1,6 @@
 //! What an origin is: where it listens, how it is spoken to, what it may cost.
 
+use crate::base_path::BasePath;
 use crate::capacity::Capacity;
 use crate::error::OriginError;
 use crate::health::{HealthCell, PassiveRule};
@@ -139,6 +140,8 @@ pub struct OriginSettings {
     pub tls: Option<TlsSettings>,
     /// `Host` to send instead of the request's.
     pub host_header: Option<String>,
+    /// Below which of its paths its content is.
+    pub base_path: BasePath,
     /// How long each step may take.
     pub timeouts: Timeouts,
     /// Connections over all workers, idle ones included.
@@ -170,6 +173,7 @@ impl OriginSettings {
             address,
             tls: None,
             host_header: None,
+            base_path: BasePath::default(),
             timeouts: Timeouts::default(),
             // Twice what one nginx worker takes by default; a limit that only a runaway meets.
             connections_max: 1024,

@@ -66,7 +66,8 @@ pub struct Facts {
 /// Sends `request` with `body` to `origin` and waits for the head of the final response.
 ///
 /// The head is sent as HTTP/1.1 with the origin's `host_header` or, where the request has no
-/// authority, its address as `Host`; hop-by-hop fields that have no meaning to the origin are the
+/// authority, its address as `Host`, and with its `base_path` before the target, which the response's
+/// `Location` and `Content-Location` are freed of; hop-by-hop fields that have no meaning to the origin are the
 /// caller's to remove first, except those that frame the message. `on_interim` is given each
 /// interim response (1xx but 101) when it comes.
 ///
@@ -115,24 +116,32 @@ pub async fn exchange_within(
         let (client, server) = terms.ends.unzip();
         proxy_protocol::write(origin.settings.proxy_header, client, server, &mut head);
     }
-    let request = &*addressed(request, origin);
-    write::request_head(request, framing, &mut head);
+    let sent = &*addressed(request, origin);
+    write::request_head(sent, framing, &mut head);
     let mut upload = Upload::new(head, body);
     let interim = (on_interim, in_flight);
-    let result = attempts(pool, origin, request, &mut upload, interim, terms).await;
-    match &result {
-        Ok(_) => origin.answered(),
+    let mut result = attempts(pool, origin, sent, &mut upload, interim, terms).await;
+    match &mut result {
+        Ok(response) => {
+            let base_path = &origin.settings.base_path;
+            base_path.in_response(request, &sent.authority, &mut response.head);
+            origin.answered();
+        }
         Err(error) => origin.failed(error),
     }
     result
 }
 
-/// The request with the `Host` it is sent with.
+/// The request with the `Host` and the target it is sent with.
 fn addressed<'a>(request: &'a RequestHead, origin: &Origin) -> Cow<'a, RequestHead> {
-    if origin.settings.host_header.is_none() && !request.authority.is_empty() {
-        return Cow::Borrowed(request);
+    let mut sent = Cow::Borrowed(request);
+    if origin.settings.host_header.is_some() || request.authority.is_empty() {
+        sent.to_mut().authority = origin.authority();
     }
-    Cow::Owned(RequestHead { authority: origin.authority(), ..request.clone() })
+    if !origin.settings.base_path.is_empty() {
+        sent.to_mut().target = origin.settings.base_path.of_origin(&request.target);
+    }
+    sent
 }
 
 async fn attempts(

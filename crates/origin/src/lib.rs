@@ -46,6 +46,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod base_path;
 mod buffer;
 mod capacity;
 mod connect;

@@ -221,3 +221,40 @@ fn an_origin_is_asked_for_the_paths_it_is_for() {
         assert_eq!((api.count(), all.count()), (3, 3));
     });
 }
+
+#[test]
+fn an_origin_has_its_content_below_a_path_of_its_own() {
+    run(async {
+        let [bucket, api] = ["bucket", "api"].map(|name| {
+            Origin::serve(move |asked| match asked.target() {
+                "/v2/old" => {
+                    let fields = ["Location: /v2/new", "Cache-Control: max-age=60"];
+                    Reply::from(response("301 Moved Permanently", &fields, ""))
+                }
+                target => Reply::from(fresh(format!("{name} {target}"))),
+            })
+        });
+        let mut setup = Setup::of(&bucket);
+        setup.origins = format!(
+            "[[origin]]\nurl = \"{}/site/\"\n\
+             [[origin]]\nurl = \"{}/v2\"\npaths = [\"/api/\"]\nstrip_paths = true\n",
+            bucket.url(),
+            api.url(),
+        );
+        let node = setup.start();
+        for (target, expected) in [
+            ("/a?b", "bucket /site/a?b"),
+            ("/", "bucket /site/"),
+            ("/api/users", "api /v2/users"),
+            ("/api/", "api /v2/"),
+        ] {
+            assert_eq!(get(&node, target).await.text(), expected);
+            assert!(get(&node, target).await.cache().contains("; hit"), "{target}");
+        }
+        for _ in 0..2 {
+            let moved = get(&node, "/api/old").await;
+            assert_eq!((moved.status, moved.field("location")), (301, Some("/api/new")));
+        }
+        assert_eq!((bucket.count(), api.count()), (2, 3));
+    });
+}

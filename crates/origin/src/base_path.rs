@@ -1,0 +1,166 @@
+//! Content that clients know at other paths than its origin has it.
+
+use freshet_http::message::{RequestHead, ResponseHead};
+
+/// Where the content of an origin begins, and which beginning of clients' paths it does not have.
+///
+/// The path of a request is made of segments: `/site` before `/film.mp4` is `/site/film.mp4`, and
+/// `/v2` in the place of `/api/` makes `/v2/users` of `/api/users`.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct BasePath {
+    /// Begins with a slash and does not end with one, or is empty.
+    base: String,
+    /// Beginnings of clients' paths that are left out, the longest first, without a slash at the end.
+    left_out: Box<[String]>,
+}
+
+/// Fields of a response that name places of the origin (RFC 9110 §§ 8.7, 10.2.2).
+const PLACES: [&str; 2] = ["location", "content-location"];
+
+impl BasePath {
+    /// Content below `base`, without what is `left_out` of the path clients ask for; slashes at
+    /// their ends do not matter.
+    pub fn new(base: &str, left_out: &[String]) -> Self {
+        let trimmed = |path: &String| path.trim_end_matches('/').to_owned();
+        let mut left_out: Box<[_]> = left_out.iter().map(trimmed).collect();
+        left_out.sort_unstable_by_key(|path| std::cmp::Reverse(path.len()));
+        Self { base: base.trim_end_matches('/').to_owned(), left_out }
+    }
+
+    /// Whether paths are the same at the origin.
+    pub fn is_empty(&self) -> bool {
+        self.base.is_empty() && self.left_out.is_empty()
+    }
+
+    /// What `target` begins with that its origin does not have.
+    fn left_out<'a>(&self, target: &'a str) -> &'a str {
+        let fits = |path: &&String| target.starts_with(path.as_str());
+        let length = self.left_out.iter().find(fits).map_or(0, String::len);
+        target.get(..length).unwrap_or_default()
+    }
+
+    /// `target` of a client as the origin is asked for it. `*` (RFC 9110 §9.3.7) stays.
+    pub(crate) fn of_origin(&self, target: &str) -> String {
+        match target.strip_prefix(self.left_out(target)) {
+            Some(rest) if target.starts_with('/') => {
+                let slash = if self.base.is_empty() && !rest.starts_with('/') { "/" } else { "" };
+                format!("{}{slash}{rest}", self.base)
+            }
+            _ => target.to_owned(),
+        }
+    }
+
+    /// Has the fields of a response to `request` of a client name places as the client knows them:
+    /// paths below the base, alone or of the authority that was `sent` to the origin. One that is
+    /// not the client's goes, as it would lead past this node. What is elsewhere stays.
+    pub(crate) fn in_response(&self, request: &RequestHead, sent: &str, head: &mut ResponseHead) {
+        for name in PLACES.into_iter().filter(|_| !self.is_empty()) {
+            let Some(place) = head.fields.get_str(name) else { continue };
+            let (start, path) = split(place);
+            let authority = start.split_once("//").map_or("", |(_, authority)| authority);
+            let is_origins = match start {
+                "" => path.starts_with('/'),
+                _ => authority.eq_ignore_ascii_case(sent),
+            };
+            let rest = path.strip_prefix(self.base.as_str()).filter(|_| is_origins);
+            if let Some(rest) = rest
+                && (rest.is_empty() || rest.starts_with(['/', '?', '#']))
+            {
+                let is_clients = authority.eq_ignore_ascii_case(&request.authority);
+                let before = self.left_out(&request.target);
+                let slash = if before.is_empty() && !rest.starts_with('/') { "/" } else { "" };
+                let place = format!("{}{before}{slash}{rest}", if is_clients { start } else { "" });
+                head.fields.set(name, place);
+            }
+        }
+    }
+}
+
+/// A reference (RFC 3986 §4.1) up to the end of its authority, if it has one, and what follows.
+fn split(reference: &str) -> (&str, &str) {
+    let is_scheme = |text: &str| {
+        text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+    };
+    let begin = match reference.split_once("//") {
+        Some(("", _)) => 2,
+        Some((before, _)) if before.strip_suffix(':').is_some_and(is_scheme) => before.len() + 2,
+        _ => return ("", reference),
+    };
+    let rest = reference.get(begin..).unwrap_or_default();
+    reference.split_at(begin + rest.find(['/', '?', '#']).unwrap_or(rest.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_base_goes_before_paths_and_takes_the_place_of_their_beginning() {
+        let api = ["/api/".to_owned(), "/api/old".to_owned()];
+        for (base, left_out, target, expected) in [
+            ("/site", &[][..], "/", "/site/"),
+            ("/site/", &[], "/film.mp4?a=/b", "/site/film.mp4?a=/b"),
+            ("/site", &[], "*", "*"),
+            ("/v2", &api, "/api/users", "/v2/users"),
+            ("/v2", &api, "/api/", "/v2/"),
+            ("/v2", &api, "/api/old/users", "/v2/users"),
+            ("/v2", &api, "/other", "/v2/other"),
+            ("", &api, "/api/users", "/users"),
+            ("/", &api, "/api/", "/"),
+            ("", &api, "/api/old?a", "/?a"),
+            ("", &api, "/other", "/other"),
+        ] {
+            let base = BasePath::new(base, left_out);
+            assert_eq!(base.of_origin(target), expected, "{target} below {base:?}");
+        }
+    }
+
+    #[test]
+    fn places_that_a_response_names_are_those_of_clients() {
+        let api = ["/api/".to_owned()];
+        for (base, left_out, target, place, expected) in [
+            ("/v2", &api[..], "/api/a", "/v2/b?c#d", "/api/b?c#d"),
+            ("/v2", &api, "/api/a", "http://origin.example:81/v2/b", "/api/b"),
+            ("/v2", &api, "/api/a", "/v2", "/api"),
+            ("/v2", &api, "/api/a", "/v22/b", "/v22/b"),
+            ("/v2", &api, "/api/a", "/login", "/login"),
+            ("/v2", &api, "/api/a", "b", "b"),
+            ("/v2", &api, "/api/a", "//origin.example:81/v2/b", "/api/b"),
+            ("/v2", &api, "/api/a", "/v2/b?to=http://x/v2", "/api/b?to=http://x/v2"),
+            (
+                "/v2",
+                &api,
+                "/api/a",
+                "https://elsewhere.example/v2/b",
+                "https://elsewhere.example/v2/b",
+            ),
+            ("/v2", &[], "/a", "/v2/b", "/b"),
+            ("/v2", &[], "/a", "/v2", "/"),
+            ("/v2", &[], "/a", "/v2?b", "/?b"),
+            ("", &api, "/api/a", "/b", "/api/b"),
+            ("", &api, "/api/a", "http://origin.example:81", "/api"),
+            ("", &api, "/api/a", "?b", "?b"),
+            ("", &api, "/api/a", "", ""),
+        ] {
+            let request = RequestHead { target: target.into(), ..RequestHead::default() };
+            let mut head = ResponseHead::new(302);
+            head.fields.set("Location", place);
+            let base = BasePath::new(base, left_out);
+            base.in_response(&request, "origin.example:81", &mut head);
+            assert_eq!(head.fields.get_str("location"), Some(expected), "{target} {place}");
+        }
+    }
+
+    #[test]
+    fn a_client_that_is_led_to_its_own_host_by_another_scheme_still_is() {
+        let request = RequestHead {
+            target: "/a".into(),
+            authority: "www.example".into(),
+            ..RequestHead::default()
+        };
+        let mut head = ResponseHead::new(301);
+        head.fields.set("Location", "https://WWW.example/v2/a");
+        BasePath::new("/v2", &[]).in_response(&request, "www.example", &mut head);
+        assert_eq!(head.fields.get_str("location"), Some("https://WWW.example/a"));
+    }
+}
