@@ -7,6 +7,7 @@ pub use super::key::{Key, Keys, Kind, key};
 pub use freshet_base::nearest::nearest;
 
 use super::acme_keys as acme;
+use super::bandwidth;
 use super::cache_rules;
 use super::geo;
 use super::key::{COUNT, count, joined, per_site};
@@ -25,6 +26,7 @@ const PARTS: &[&[Key]] = &[
     SECOND,
     rules::KEYS,
     cache_rules::KEYS,
+    bandwidth::KEYS,
     geo::KEYS,
     LAST,
     traces::KEYS,

@@ -8,6 +8,7 @@
 pub mod access;
 pub mod acme;
 mod acme_keys;
+pub mod bandwidth;
 pub mod bans;
 pub mod cache;
 pub mod cache_rules;

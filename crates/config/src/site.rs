@@ -4,6 +4,7 @@
 //! file has none, the top level is the one site, for every host.
 
 use super::access::{AccessRule, ErrorPage, Maintenance, access, error_pages, maintenance};
+use super::bandwidth::{BandwidthRule, bandwidth};
 use super::cache::{Cache, cache};
 use super::document::Document;
 use super::limits::{SiteLimits, site_limits};
@@ -76,6 +77,8 @@ pub struct SiteSettings {
     pub rules: Rules,
     /// How much clients may ask for.
     pub rate_limits: Arc<[RateLimit]>,
+    /// How fast responses are sent.
+    pub bandwidth: Arc<[BandwidthRule]>,
     /// Who may have what.
     pub tokens: Arc<[TokenRule]>,
     /// Whose certificates clients are asked for.
@@ -124,6 +127,7 @@ pub(super) fn site_of(
         limits: site_limits(document),
         rules: rules(document, wrong),
         rate_limits: rate_limits(document, wrong),
+        bandwidth: bandwidth(document, wrong),
         tokens: tokens(document, wrong),
         client_auth: optional(document.value("client_ca").text()).map(|ca| ClientAuth {
             ca: ca.into(),

@@ -1,15 +1,18 @@
 //! Where a response's body comes from while it is sent. Every protocol pulls the same pieces.
 
 pub(crate) mod coded;
+pub(crate) mod paced;
 
 use crate::assembly::Assembly;
 use crate::fetch::range::Filler;
 use crate::ledger::readers::Held;
 use bytes::Bytes;
 use coded::Coded;
+use freshet_config::bandwidth::Pace;
 use freshet_http::fields::Fields;
 use freshet_store::limits::{TRANSIT_PIECE_BYTES_MAX, TRANSIT_WINDOW_BYTES};
 use freshet_store::{Body, BodyReader, Lease, Next, WeakLease};
+use paced::Paced;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::ops::Range;
@@ -90,6 +93,8 @@ pub enum ResponseBody {
     Coded(Box<Coded>),
     /// A page that is put together on the way.
     Esi(Box<Assembly>),
+    /// Another body, no faster than a rule allows.
+    Paced(Box<Paced>),
 }
 
 /// Bytes that lie together in memory, and how many of them were given out.
@@ -199,6 +204,7 @@ impl ResponseBody {
             Self::Parts(parts) => parts.poll_next(cx, bytes_max),
             Self::Coded(coded) => coded.poll_next(cx, bytes_max),
             Self::Esi(assembly) => assembly.poll_next(cx, bytes_max),
+            Self::Paced(paced) => paced.poll_next(cx, bytes_max),
         }
     }
 
@@ -211,6 +217,7 @@ impl ResponseBody {
             Self::Parts(parts) => parts.holding(),
             Self::Coded(coded) => coded.holding(),
             Self::Esi(assembly) => assembly.holding(),
+            Self::Paced(paced) => paced.inner().holding(),
         }
     }
 
@@ -224,6 +231,7 @@ impl ResponseBody {
             Self::Parts(parts) => parts.loosen(),
             Self::Coded(coded) => coded.loosen(),
             Self::Esi(assembly) => assembly.loosen(),
+            Self::Paced(paced) => paced.inner_mut().loosen(),
         }
     }
 
@@ -233,6 +241,7 @@ impl ResponseBody {
             Self::Stored(stored) => stored.body.widen(),
             Self::Parts(parts) => parts.body.widen(),
             Self::Coded(coded) => coded.widen(),
+            Self::Paced(paced) => paced.inner().widen(),
             _ => {}
         }
     }
@@ -242,6 +251,7 @@ impl ResponseBody {
         match self {
             Self::Held(_) => true,
             Self::Stored(stored) => !stored.body.is_transit(),
+            Self::Paced(paced) => paced.inner().can_rewind(),
             _ => false,
         }
     }
@@ -251,7 +261,16 @@ impl ResponseBody {
         match self {
             Self::Held(held) => held.given -= bytes,
             Self::Stored(stored) => stored.rewind(bytes),
+            Self::Paced(paced) => paced.rewind(bytes),
             _ => debug_assert_eq!(bytes, 0, "a body that is not read twice"),
+        }
+    }
+
+    /// The same body, no faster than a rule allows.
+    pub(crate) fn paced(self, pace: Pace) -> Self {
+        match self {
+            Self::Empty => Self::Empty,
+            body => Self::Paced(Box::new(Paced::new(body, pace))),
         }
     }
 
@@ -259,6 +278,7 @@ impl ResponseBody {
     pub fn trailers(&self) -> Option<Fields> {
         match self {
             Self::Stored(stored) => stored.body.trailers().cloned(),
+            Self::Paced(paced) => paced.inner().trailers(),
             _ => None,
         }
     }

@@ -31,6 +31,7 @@ pub(crate) use synth::{failure_page, refusal};
 pub(crate) use tier::is_peer;
 
 use crate::body::{ClientBodyError, RequestBody};
+use crate::delivery::ResponseBody;
 use crate::exchange::{Interim, Reply, Request};
 use crate::fetch::{self, Fetched, SentPart};
 use crate::media;
@@ -41,6 +42,7 @@ use crate::worker::Worker;
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Key, Object};
+use freshet_config::bandwidth::{self, Pace};
 use freshet_http::message::{Method, RequestHead};
 use freshet_http::reason::Reason;
 use freshet_store::BodyReader;
@@ -76,6 +78,7 @@ pub(crate) async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
         return Reply::Response(Box::new(synth::misdirected(worker, &request)));
     };
     let next = next::of(&site, &request);
+    let pace = pace_of(&site, &request);
     let mut admission = admit::admit(worker, &site, &mut request).await;
     // A policy never waits, so what it may look at is there before it is asked.
     let (mut body, mut first) = (request.body, State::Recv);
@@ -172,6 +175,10 @@ pub(crate) async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
                 if let Reply::Response(response) = &mut reply {
                     admission.tell(&mut response.head.fields);
                     is_sent = matches!(response.head.status, 200 | 206);
+                    if let Some(pace) = pace {
+                        let body = std::mem::replace(&mut response.body, ResponseBody::Empty);
+                        response.body = body.paced(pace);
+                    }
                 }
                 let facts = reply.facts_mut();
                 facts.under_way = admission.held;
@@ -188,6 +195,15 @@ pub(crate) async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
             }
         };
     }
+}
+
+/// How fast a response may be sent at most. Caches behind this one and includes of pages are not held
+/// back.
+fn pace_of(site: &SiteRef, request: &Request) -> Option<Pace> {
+    let rules = &site.settings.bandwidth;
+    let is_held_back =
+        !rules.is_empty() && request.nesting.is_none() && !tier::is_peer_of(site, &request.client);
+    bandwidth::pace_of(rules, &request.head.target).filter(|_| is_held_back)
 }
 
 /// What players are told who ask the site itself.

@@ -4,6 +4,7 @@
 #![allow(clippy::print_stderr, reason = "what is not installed is skipped with a word")]
 
 mod authority;
+mod bandwidth;
 mod cache_rules;
 mod client;
 mod client_certificates;
