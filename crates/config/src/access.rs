@@ -1,6 +1,7 @@
 //! `[[access]]`, `[maintenance]` and `[[error_page]]`: who is let in at all, when nobody is, and what
 //! those are told who get nothing.
 
+use super::access_service::{AccessService, service};
 use super::document::{Document, Row};
 use super::geo::{Clients, clients};
 use super::mistake::{Mistake, Place};
@@ -26,9 +27,11 @@ pub struct AccessRule {
     pub users: Option<PathBuf>,
     /// What a client asks its user for.
     pub realm: String,
-    /// Whether a network that is let in needs no password, and a password no network.
+    /// Who is asked, where somebody is.
+    pub service: Option<AccessService>,
+    /// Whether a network that is let in needs no password or service, and those no network.
     pub any: bool,
-    /// Whether origins get the password.
+    /// Whether origins get `Authorization`.
     pub forward: bool,
     /// Where its file is written.
     pub place: Place,
@@ -108,6 +111,7 @@ fn rule(document: &Document, row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<
         deny: clients(document, row, "access[].deny", wrong),
         users: optional(text("users")).map(Into::into),
         realm: text("realm"),
+        service: service(row, wrong),
         any: text("satisfy") == "any",
         forward: row.value("access[].forward").bool(),
         place: row.at("access[].users").or(row.at("access[].path")),
@@ -123,12 +127,24 @@ fn rule(document: &Document, row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<
     if rule.realm.bytes().any(|byte| matches!(byte, b'"' | b'\\') || byte.is_ascii_control()) {
         refuse("realm", "access.realm takes no quotes, backslashes and control characters".into());
     }
-    if rule.any && (rule.users.is_none() || rule.allow.is_empty()) {
-        let message = "access.satisfy = \"any\" is for a rule with both `allow` and `users`";
+    let has_service = !text("service").is_empty();
+    let asks = rule.users.is_some() || has_service;
+    if rule.any && (!asks || rule.allow.is_empty()) {
+        let message =
+            "access.satisfy = \"any\" is for a rule with `allow` and one of `users` and `service`";
         refuse("satisfy", message.into());
     }
-    if rule.forward && rule.users.is_none() {
-        refuse("forward", "access.forward means nothing without `users`".into());
+    if rule.forward && !asks {
+        refuse("forward", "access.forward means nothing without `users` or `service`".into());
+    }
+    if rule.users.is_some() && has_service {
+        let message = "access.service and access.users both want `Authorization`: give one of them";
+        refuse("service", message.into());
+    }
+    for key in ["service_fields", "service_timeout", "service_remember", "service_by"] {
+        if !has_service && row.has(&format!("access[].{key}")) {
+            refuse(key, format!("access.{key} means nothing without `service`"));
+        }
     }
     (wrong.len() == before).then_some(rule)
 }
@@ -208,8 +224,16 @@ mod tests {
             ("[[access]]\npath = \"a\"\n", "begins with `/`"),
             ("[[access]]\nallow = [\"300.0.0.0/8\"]\n", "access.allow"),
             ("[[access]]\nrealm = \"a\\\"b\"\nusers = \"f\"\n", "no quotes"),
-            ("[[access]]\nsatisfy = \"any\"\nusers = \"f\"\n", "both `allow` and `users`"),
+            ("[[access]]\nsatisfy = \"any\"\nusers = \"f\"\n", "with `allow` and one of"),
             ("[[access]]\nforward = true\n", "without `users`"),
+            ("[[access]]\nservice = \"http://a\"\nusers = \"f\"\n", "give one of them"),
+            ("[[access]]\nservice = \"a\"\n", "access.service is as"),
+            ("[[access]]\nservice = \"http://a/b c\"\n", "access.service is as"),
+            ("[[access]]\nservice = \"ftp://a/\"\n", "access.service"),
+            ("[[access]]\nservice_fields = [\"X\"]\n", "without `service`"),
+            ("[[access]]\nservice = \"http://a\"\nservice_fields = [\"Host\"]\n", "no field"),
+            ("[[access]]\nservice = \"http://a\"\nservice_by = [\"{x}\"]\n", "not `{x}`"),
+            ("[[access]]\nservice = \"http://a\"\nservice_timeout = \"0s\"\n", "more than nothing"),
             ("[maintenance]\nallow = [\"x\"]\n", "maintenance.allow"),
             ("[[error_page]]\nstatus = [\"200\"]\nfile = \"f\"\n", "error_page.status"),
             ("[[error_page]]\nstatus = [\"5xx\"]\n", "error_page.file"),

@@ -6,6 +6,7 @@
 pub use super::key::{Key, Keys, Kind, key};
 pub use freshet_base::nearest::nearest;
 
+use super::access_keys as access;
 use super::acme_keys as acme;
 use super::bandwidth;
 use super::cache_rules;
@@ -25,6 +26,7 @@ const PARTS: &[&[Key]] = &[
     upstreams::KEYS,
     SECOND,
     rules::KEYS,
+    access::KEYS,
     cache_rules::KEYS,
     bandwidth::KEYS,
     geo::KEYS,

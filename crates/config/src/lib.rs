@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+mod access_keys;
+pub mod access_service;
 pub mod acme;
 mod acme_keys;
 pub mod bandwidth;

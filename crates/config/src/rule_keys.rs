@@ -52,52 +52,6 @@ pub(super) const KEYS: &[Key] = &[
         "301, 302, 303, 307 or 308.",
     ),
     per_site(
-        "access[].path",
-        Kind::Text,
-        "/",
-        "What the path of a request begins with, as `/admin/`, however it is spelt. The first that \
-         fits counts; of a path that can be read in several ways, all that fit one of them.",
-    ),
-    per_site(
-        "access[].allow",
-        Kind::TextList,
-        "",
-        "Who is let in, as `192.0.2.0/24`, `country:DE`, `continent:EU`, `as:64496`; nobody else is then. \
-         All but networks need `[geo]`.",
-    ),
-    per_site(
-        "access[].deny",
-        Kind::TextList,
-        "",
-        "Who is not let in, whatever `allow` says; written as that is.",
-    ),
-    per_site(
-        "access[].users",
-        Kind::Text,
-        "",
-        "File of names and hashes of passwords, as `htpasswd -B` and `mkpasswd -m sha-512` make \
-         them, one of which a request has to have (RFC 7617). A reload reads it again.",
-    ),
-    per_site(
-        "access[].realm",
-        Kind::Text,
-        "restricted",
-        "What a browser asks its user for a password to.",
-    ),
-    per_site(
-        "access[].satisfy",
-        Kind::Choice(&["all", "any"]),
-        "all",
-        "Whether both `allow` and `users` have to let a request in, or one of them.",
-    ),
-    per_site(
-        "access[].forward",
-        Kind::Bool,
-        "false",
-        "Whether the origin gets the name and the password. The response is then kept only where it \
-         says that it may be shared.",
-    ),
-    per_site(
         "maintenance.enabled",
         Kind::Bool,
         "false",

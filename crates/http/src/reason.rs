@@ -204,6 +204,10 @@ reasons! {
         "The request has no name and password, and what it asks for needs them.";
     PasswordWrong, Error, "password-wrong", "RFC 7617 §2",
         "The name and password of the request are not good ones here.";
+    ServiceRefused, Error, "service-refused", "",
+        "The service that is asked who may have this does not let the request in.";
+    ServiceFailed, Error, "service-failed", "",
+        "The service that is asked who may have this did not answer as it should.";
     Maintenance, Error, "maintenance", "RFC 9110 §15.6.4",
         "The site is under maintenance.";
     MediaAhead, Error, "media-ahead", "",

@@ -3,16 +3,23 @@
 use freshet_tokens::Grant;
 use std::sync::Arc;
 
-/// Whom a request was let in as, by a password or a token.
+/// Whom a request was let in as, by a password, a service or a token.
 #[derive(Debug, Default)]
 pub struct Identity {
-    /// The name that came with a password.
+    /// The name that came with a password, or that a service says.
     pub(crate) name: Option<Box<str>>,
     /// What a token says.
     pub(crate) token: Option<Arc<Grant>>,
+    /// Fields of the request that say so, as a service gave them.
+    pub(crate) fields: Vec<String>,
 }
 
 impl Identity {
+    /// Whether nothing is known.
+    pub(crate) fn is_nobody(&self) -> bool {
+        self.name.is_none() && self.token.is_none() && self.fields.is_empty()
+    }
+
     /// The name of who has the password, or whom the token is for; empty where nobody is named.
     pub fn user(&self) -> &str {
         let subject = || self.token.as_ref()?.subject.as_deref();

@@ -117,6 +117,10 @@ counters! {
     requests_without_certificate,
     /// Requests refused because they had no name and password that let them in.
     requests_without_password,
+    /// Requests refused by a service that is asked who may have what.
+    requests_refused_by_service,
+    /// Requests refused because such a service did not answer as it should.
+    access_service_failures,
     /// Requests refused because their site is under maintenance.
     requests_maintenance,
     /// Requests refused because their network was blocked.

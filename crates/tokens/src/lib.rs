@@ -39,6 +39,7 @@ mod edge_auth;
 mod jwt;
 mod keys;
 pub mod limits;
+pub mod memory;
 mod network;
 pub mod passwords;
 mod question;

@@ -30,6 +30,8 @@ pub(crate) struct Plan {
     pub(super) request: RequestHead,
     /// The client's, whose fields decide storability and variant.
     pub(super) client: RequestHead,
+    /// Whether the origin hears of who the client is, so that its answer is nothing for others.
+    pub(super) names_client: bool,
     pub(super) client_address: Option<SocketAddr>,
     /// Where the client reached the node.
     pub(super) server_address: Option<SocketAddr>,
@@ -134,6 +136,7 @@ impl Plan {
                 FetchKind::Pass => task.request.clone(),
                 FetchKind::Miss | FetchKind::Background => prepare::for_all(task),
             },
+            names_client: kind == FetchKind::Pass && prepare::names_client(task),
             client_address: task.client.address,
             server_address: task.client.local_address,
             site,

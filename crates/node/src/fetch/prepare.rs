@@ -2,6 +2,7 @@
 
 use crate::policy::{ClientTask, FetchTask, key_authority};
 use freshet_cache::Object;
+use freshet_config::template::{Template, Value};
 use freshet_http::coding::Coding;
 use freshet_http::conditional;
 use freshet_http::message::{Method, RequestHead};
@@ -99,11 +100,24 @@ pub(crate) fn for_all(task: &ClientTask) -> RequestHead {
     let authority = key_authority(&request.authority, &task.site.node().own_ports).to_owned();
     request.authority = authority;
     let kept = &task.site.settings.cache.forward;
+    let is_kept = |name: &[u8]| kept.iter().any(|kept| kept.as_bytes().eq_ignore_ascii_case(name));
     unkeyed::strip(&mut request.fields, |name| {
-        (forwards_cmcd && unkeyed::is_cmcd(name))
-            || kept.iter().any(|kept| kept.as_bytes().eq_ignore_ascii_case(name))
+        (forwards_cmcd && unkeyed::is_cmcd(name)) || is_kept(name)
     });
+    // Who this client is is nothing that others get an answer for.
+    let own = task.identity.iter().flat_map(|identity| &identity.fields);
+    for name in own.filter(|name| !is_kept(name.as_bytes())) {
+        request.fields.remove(name);
+    }
     request
+}
+
+/// Whether an origin hears of who a client is where it answers that one alone.
+pub(crate) fn names_client(task: &ClientTask) -> bool {
+    let rules = task.site.settings.rules.request_fields.iter();
+    let mut values = rules.filter_map(|rule| rule.action.template()).flat_map(Template::values);
+    task.identity.as_ref().is_some_and(|identity| !identity.fields.is_empty())
+        || values.any(Value::is_of_one_client)
 }
 
 /// Whether the client's request is all that an origin that is asked for the cache would get.

@@ -172,6 +172,7 @@ impl Asked {
             Storability::Store(freshness)
                 if self.task.request.method == Method::Post
                     && self.plan.site.semantics.follows_methods
+                    && !self.plan.names_client
                     && is_for_all(&self.task, &self.plan.client) =>
             {
                 self.ticket_for_later();

@@ -8,6 +8,7 @@ use crate::doors;
 use crate::exchange::Request;
 use crate::identity::Identity;
 use crate::limiter::{SiteLimit, network_of, says_blocked};
+use crate::policy::Synthetic;
 use crate::request::tier;
 use crate::sites::SiteRef;
 use crate::worker::Worker;
@@ -32,6 +33,8 @@ pub(super) struct Admission {
     pub(super) held: Option<Rc<[Held]>>,
     /// What its client is told.
     told: Vec<(Cow<'static, str>, String)>,
+    /// What its client gets then, where somebody else has said so.
+    pub(super) page: Option<Box<Synthetic>>,
     /// Whom it was let in as, where it had to say.
     pub(super) identity: Option<Rc<Identity>>,
 }
@@ -67,16 +70,16 @@ pub(super) async fn admit(worker: &Worker, site: &SiteRef, request: &mut Request
         return admission;
     }
     if site.maintenance.is_on() || !site.access.is_empty() {
-        let maintenance = (&site.settings.maintenance, &*site.maintenance);
         let (head, client) = (&mut request.head, &request.client);
         // On the heap, so that requests to sites without doors have no room for it.
-        let asked = Box::pin(doors::admit(maintenance, &site.access, head, client));
+        let asked = Box::pin(doors::admit((worker, site), head, client));
         match asked.await {
-            Ok(name) => identity.name = name,
+            Ok(let_in) => (identity.name, identity.fields) = (let_in.name, let_in.fields),
             Err(refused) => {
                 count_refused(worker, refused.reason);
                 admission.refusal = Some((refused.status, refused.reason));
                 admission.told.extend(refused.told.map(|(name, value)| (name.into(), value)));
+                admission.page = refused.page;
                 return admission;
             }
         }
@@ -99,7 +102,7 @@ pub(super) async fn admit(worker: &Worker, site: &SiteRef, request: &mut Request
             }
         }
     }
-    if identity.name.is_some() || identity.token.is_some() {
+    if !identity.is_nobody() {
         admission.identity = Some(Rc::new(identity));
     }
     admission
@@ -110,6 +113,8 @@ fn count_refused(worker: &Worker, reason: Reason) {
     match reason {
         Reason::Maintenance => stats.requests_maintenance.increment(),
         Reason::NetworkDenied => stats.requests_denied.increment(),
+        Reason::ServiceRefused | Reason::Loop => stats.requests_refused_by_service.increment(),
+        Reason::ServiceFailed => stats.access_service_failures.increment(),
         _ => stats.requests_without_password.increment(),
     }
 }

@@ -35,7 +35,7 @@ use crate::delivery::ResponseBody;
 use crate::exchange::{Interim, Reply, Request};
 use crate::fetch::{self, Fetched, SentPart};
 use crate::media;
-use crate::policy::{ClientTask, Recv, Shaping};
+use crate::policy::{ClientTask, Recv, Shaping, Synthetic};
 use crate::sites::SiteRef;
 use crate::transcript::{Message, Tag};
 use crate::worker::Worker;
@@ -147,6 +147,7 @@ pub(crate) async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
         lost: 0,
         original,
         is_refused,
+        refusal: admission.page.take(),
         is_behind: false,
     };
     machine.meet_child().await;
@@ -245,6 +246,8 @@ struct Machine<'a> {
     original: Option<Box<RequestHead>>,
     /// Whether it was refused before its policy was asked.
     is_refused: bool,
+    /// The page that says so, where it is somebody else's.
+    refusal: Option<Box<Synthetic>>,
     /// Whether it comes from a cache that has carried out a purge that this node has not: what is
     /// kept here is too old for it, and so is what another's fetch brings.
     is_behind: bool,

@@ -21,14 +21,18 @@ impl Machine<'_> {
     /// A response of this status, as the policy wants it.
     pub(super) fn synth(&mut self, status: u16, reason: Option<Box<str>>) -> State {
         let said = reason.clone().or_else(|| Some(reason_phrase(status % 1000).into()));
-        let mut page = Synthetic::page(status, reason);
+        let others = self.refusal.take();
+        let is_ours = others.is_none();
+        let mut page = others.map_or_else(|| Synthetic::page(status, reason), |page| *page);
         if status == 503 && !is_refused_at_door(self.task.reason) {
             page.head.fields.append("Retry-After", RETRY_AFTER_S);
         }
-        if status == 405 {
+        if status == 405 && is_ours {
             page.head.fields.append("Allow", "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH");
         }
-        self.task.site.error_pages.dress(self.task.reason, &mut page);
+        if is_ours {
+            self.task.site.error_pages.dress(self.task.reason, &mut page);
+        }
         self.advertise(&mut page.head);
         let site = self.task.site.clone();
         let policy = &*site.policy;

@@ -14,6 +14,7 @@ mod compression;
 mod cookies;
 mod differential;
 mod directors;
+mod door_service;
 mod doors;
 mod errors;
 mod geo;

@@ -7,12 +7,9 @@
 //! Checking one is slow on purpose; [`Users::remembers`] answers for what was checked before.
 
 mod hash;
-mod remembered;
 
-use aws_lc_rs::hmac;
-use aws_lc_rs::rand::SystemRandom;
+use crate::memory::{Digest, Memory};
 use hash::Hash;
-use remembered::Remembered;
 use std::collections::HashMap;
 use thiserror::Error;
 
@@ -20,6 +17,11 @@ use thiserror::Error;
 pub const USERS_MAX: usize = 10_000;
 /// Longest password: what is longer costs time and is nobody's.
 pub const PASSWORD_BYTES_MAX: usize = 256;
+/// How long a password that was checked is good without another check.
+const REMEMBERED_MS: u64 = 5 * 60 * 1000;
+/// Most of them. Each is some 50 bytes; where there are more people at a time than that, those who come
+/// then are checked again.
+const REMEMBERED_MAX: usize = 4096;
 
 /// Why a file of names cannot be used.
 #[derive(Clone, Debug, Eq, Error, PartialEq)]
@@ -55,8 +57,7 @@ pub struct Users {
     hashes: HashMap<Box<str>, Hash>,
     /// What unknown names are checked against, so that they take as long as known ones.
     decoy: Hash,
-    key: hmac::Key,
-    remembered: Remembered,
+    remembered: Memory<()>,
 }
 
 impl Users {
@@ -89,9 +90,8 @@ impl Users {
             }
         }
         let decoy = decoy.ok_or(UsersError::Empty)?;
-        let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
-            .map_err(|_| UsersError::NoRandom)?;
-        Ok(Self { hashes, decoy, key, remembered: Remembered::default() })
+        let remembered = Memory::new(REMEMBERED_MAX).map_err(|_| UsersError::NoRandom)?;
+        Ok(Self { hashes, decoy, remembered })
     }
 
     /// How many there are.
@@ -101,7 +101,7 @@ impl Users {
 
     /// Whether somebody was let in with this not long ago. Takes a microsecond.
     pub fn remembers(&self, given: &Credentials, now_ms: u64) -> bool {
-        self.remembered.has(&self.digest(given), now_ms)
+        self.remembered.get(&self.digest(given), now_ms).is_some()
     }
 
     /// Whether it is somebody's name with their password, which is remembered then. Takes as long as
@@ -111,20 +111,14 @@ impl Users {
         let fits = known.unwrap_or(&self.decoy).verify(given.password.as_bytes());
         let is_good = known.is_some() && fits;
         if is_good {
-            self.remembered.add(self.digest(given), now_ms);
+            let until_ms = now_ms.saturating_add(REMEMBERED_MS);
+            self.remembered.add(self.digest(given), (), now_ms, until_ms);
         }
         is_good
     }
 
-    fn digest(&self, given: &Credentials) -> [u8; 32] {
-        let mut context = hmac::Context::with_key(&self.key);
-        context.update(given.name.as_bytes());
-        // No name has a colon (RFC 7617 §2).
-        context.update(b":");
-        context.update(given.password.as_bytes());
-        let mut out = [0; 32];
-        out.copy_from_slice(context.sign().as_ref());
-        out
+    fn digest(&self, given: &Credentials) -> Digest {
+        self.remembered.digest([given.name.as_bytes(), given.password.as_bytes()])
     }
 }
 

@@ -1,7 +1,12 @@
 //! Who is let in at all: `[[access]]` of a site with its files, and `[maintenance]`.
 
+mod service;
+
 use crate::client::Client;
+use crate::policy::Synthetic;
 use crate::site::Site;
+use crate::sites::SiteRef;
+use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
 use freshet_base::file;
 use freshet_base::log_limit::LogLimit;
@@ -13,6 +18,7 @@ use freshet_http::message::{Method, RequestHead};
 use freshet_http::path;
 use freshet_http::reason::Reason;
 use freshet_tokens::passwords::{Credentials, Users};
+use service::Service;
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::path::Path;
@@ -38,6 +44,7 @@ pub struct SiteAccess {
     rule: AccessRule,
     geo: Arc<Geo>,
     users: Option<Arc<Users>>,
+    service: Option<Service>,
     checks: Semaphore,
     waiting: AtomicUsize,
     wrong: LogLimit,
@@ -51,13 +58,36 @@ pub struct MaintenanceSwitch {
 }
 
 /// Why a request is not let in.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) status: u16,
     pub(crate) reason: Reason,
     /// A field that says what helps.
     pub(crate) told: Option<(&'static str, String)>,
+    /// What its client gets, where somebody else has said so.
+    pub(crate) page: Option<Box<Synthetic>>,
 }
+
+impl Refused {
+    fn new(status: u16, reason: Reason) -> Self {
+        Self { status, reason, told: None, page: None }
+    }
+
+    fn telling(self, name: &'static str, value: String) -> Self {
+        Self { told: Some((name, value)), ..self }
+    }
+}
+
+/// As whom a request was let in.
+#[derive(Default)]
+pub(crate) struct LetIn {
+    /// The name, where it is known.
+    pub(crate) name: Option<Box<str>>,
+    /// Fields of the request that say who it is.
+    pub(crate) fields: Vec<String>,
+}
+
+type Answer = Result<LetIn, Refused>;
 
 impl MaintenanceSwitch {
     /// As the configuration says, or as somebody has said since it said so before.
@@ -91,33 +121,47 @@ pub(crate) fn load(rules: &[AccessRule], geo: &Arc<Geo>) -> Result<Arc<[SiteAcce
 }
 
 /// Whether a request of a site may go on: by where its client is and whom it says it comes from. A
-/// password that let it in is taken out of it, unless the rule says not to; the name with it is
-/// returned.
+/// password that let it in is taken out of it, unless the rule says not to.
 pub(crate) async fn admit(
-    (maintenance, switch): (&Maintenance, &MaintenanceSwitch),
-    all: &[SiteAccess],
+    (worker, site): (&Worker, &SiteRef),
     head: &mut RequestHead,
     client: &Client,
-) -> Result<Option<Box<str>>, Refused> {
+) -> Answer {
+    let (maintenance, switch) = (&site.settings.maintenance, &*site.maintenance);
     let address = client.address.map(|address| address.ip());
     if switch.is_on()
         && !address.is_some_and(|ip| maintenance.allow.iter().any(|one| one.contains(ip)))
     {
         let retry_s = maintenance.retry_after.as_secs();
-        let told = (retry_s > 0).then(|| ("Retry-After", retry_s.to_string()));
-        return Err(Refused { status: 503, reason: Reason::Maintenance, told });
+        let refused = Refused::new(503, Reason::Maintenance);
+        return Err(match retry_s {
+            0 => refused,
+            seconds => refused.telling("Retry-After", seconds.to_string()),
+        });
     }
-    let (mut name, mut had_password) = (None, false);
-    for access in for_path(all, &head.target) {
-        if let Some(given) = access.admit(head, address).await? {
-            name = Some(given);
-            had_password |= !access.rule.forward;
+    let (mut let_in, mut is_used_up) = (LetIn::default(), false);
+    for access in for_path(&site.access, &head.target) {
+        if access.lets_in_from(address)? {
+            continue;
         }
+        let given = match (&access.users, &access.service) {
+            (None, None) => continue,
+            // Browsers send no password with it (Fetch Standard §4.8), and it gives nothing away.
+            _ if is_preflight(head) => continue,
+            (Some(users), _) => {
+                let name = Some(access.ask(users, head).await?);
+                LetIn { name, ..LetIn::default() }
+            }
+            (None, Some(service)) => service.ask((worker, site), head, client).await?,
+        };
+        let_in.name = given.name.or(let_in.name);
+        let_in.fields.extend(given.fields);
+        is_used_up |= !access.rule.forward;
     }
-    if had_password {
+    if is_used_up {
         head.fields.remove("authorization");
     }
-    Ok(name)
+    Ok(let_in)
 }
 
 /// The rules a request has to pass, as `freshet explain` says them.
@@ -135,7 +179,10 @@ pub(crate) fn explain(site: &Site, head: &RequestHead) -> Vec<String> {
 
 /// The first rule whose path fits; of a path that can be read in several ways, all that fit one of
 /// them, as nobody knows which of them its origin sees.
-fn for_path<'a>(all: &'a [SiteAccess], target: &str) -> impl Iterator<Item = &'a SiteAccess> {
+fn for_path<'a>(
+    all: &'a [SiteAccess],
+    target: &str,
+) -> impl Iterator<Item = &'a SiteAccess> + use<'a> {
     let most = if path::is_plain(path::path_of(target)) { 1 } else { usize::MAX };
     let fitting: Vec<_> = all
         .iter()
@@ -161,32 +208,23 @@ impl SiteAccess {
             rule: rule.clone(),
             geo: Arc::clone(geo),
             users: users.map(Arc::new),
+            service: Service::of(rule)?,
             checks: Semaphore::new(CHECKS_MAX),
             waiting: AtomicUsize::new(0),
             wrong: LogLimit::new(),
         })
     }
 
-    /// Lets a request in; with which name, where it had the password for it.
-    async fn admit(
-        &self,
-        head: &RequestHead,
-        address: Option<IpAddr>,
-    ) -> Result<Option<Box<str>>, Refused> {
+    /// Whether it is where its client is that lets a request in, and nothing else is asked.
+    fn lets_in_from(&self, address: Option<IpAddr>) -> Result<bool, Refused> {
         let rule = &self.rule;
         let is_denied = address.is_some_and(|ip| self.is_in(&rule.deny, ip));
         let is_named = address.is_some_and(|ip| self.is_in(&rule.allow, ip));
         let is_here = !is_denied && (is_named || rule.allow.is_empty());
-        match &self.users {
-            _ if !is_here && !rule.any => {
-                Err(Refused { status: 403, reason: Reason::NetworkDenied, told: None })
-            }
-            None => Ok(None),
-            Some(_) if rule.any && is_named && !is_denied => Ok(None),
-            // Browsers send no password with it (Fetch Standard §4.8), and it gives nothing away.
-            Some(_) if is_preflight(head) => Ok(None),
-            Some(users) => self.ask(users, head).await.map(Some),
+        if !is_here && !rule.any {
+            return Err(Refused::new(403, Reason::NetworkDenied));
         }
+        Ok(rule.any && is_named && !is_denied)
     }
 
     /// The name of who asks, where the password is theirs.
@@ -201,10 +239,8 @@ impl SiteAccess {
         if users.remembers(&given, UnixMillis::now().0) {
             return Ok(name);
         }
-        let busy = || {
-            let told = Some(("Retry-After", RETRY_S.to_string()));
-            Refused { status: 503, reason: Reason::LocalLimit, told }
-        };
+        let busy =
+            || Refused::new(503, Reason::LocalLimit).telling("Retry-After", RETRY_S.to_string());
         let _waits = Waits::begin(&self.waiting).ok_or_else(busy)?;
         let _turn = self.checks.acquire().await.map_err(|_| busy())?;
         let now_ms = UnixMillis::now().0;
@@ -226,7 +262,7 @@ impl SiteAccess {
 
     fn unknown(&self, reason: Reason) -> Refused {
         let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", self.rule.realm);
-        Refused { status: 401, reason, told: Some(("WWW-Authenticate", challenge)) }
+        Refused::new(401, reason).telling("WWW-Authenticate", challenge)
     }
 
     fn is_in(&self, clients: &[Clients], ip: IpAddr) -> bool {
@@ -244,6 +280,9 @@ impl SiteAccess {
         }
         if let Some(users) = &self.users {
             parts.push(format!("with one of {} passwords", users.count()).into());
+        }
+        if let Some(service) = &self.service {
+            parts.push(format!("where {} says so", service.url()).into());
         }
         if parts.is_empty() {
             parts.push("everybody".into());

@@ -1,0 +1,277 @@
+//! `service` of an `[[access]]`: somebody else decides whether a request may go on.
+
+use super::{Answer, LetIn, Refused};
+use crate::client::Client;
+use crate::policy::Synthetic;
+use crate::sites::SiteRef;
+use crate::worker::Worker;
+use freshet_base::clock::UnixMillis;
+use freshet_base::log_limit::LogLimit;
+use freshet_config::Mistake;
+use freshet_config::access::AccessRule;
+use freshet_config::access_service::{AccessService, Trait};
+use freshet_http::cdn_loop::{self, CdnLoop};
+use freshet_http::fields::Fields;
+use freshet_http::message::{Method, RequestHead, ResponseHead};
+use freshet_http::path;
+use freshet_http::reason::Reason;
+use freshet_http::{conditional, hop_by_hop};
+use freshet_origin::{Origin, OriginError, OriginSettings, exchange};
+use freshet_tokens::memory::{Digest, Memory};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Yeses of one rule that are remembered at a time.
+const REMEMBERED_MAX: usize = 16_384;
+/// Bytes of an answer's fields that are remembered with one; with more it is asked each time.
+const REMEMBERED_BYTES_MAX: usize = 1 << 10;
+/// Longest page of an answer that a client gets.
+const PAGE_BYTES_MAX: usize = 64 << 10;
+/// That a service does not answer is in the log once in so long, with how often.
+const LOG_EVERY: Duration = Duration::from_secs(10);
+
+/// The field in which a service says whom a request comes from.
+const USER: &str = "Remote-User";
+
+/// What of a client's request is about its content, of which a service gets none, or would have it
+/// answered with something else than a page.
+const OF_CONTENT: [&str; 7] = [
+    "accept-encoding",
+    "content-length",
+    "content-type",
+    "content-encoding",
+    "expect",
+    "range",
+    "if-range",
+];
+
+/// A service that is asked.
+pub(super) struct Service {
+    settings: AccessService,
+    origin: Arc<Origin>,
+    memory: Memory<Yes>,
+    failing: LogLimit,
+}
+
+/// What a request that may go on gets.
+type Yes = Arc<Given>;
+
+#[derive(Default)]
+struct Given {
+    /// Whom it comes from.
+    user: Option<Box<str>>,
+    fields: Vec<(String, Vec<u8>)>,
+}
+
+/// Why nobody knows whether a request may go on.
+enum Unknown {
+    Origin(OriginError),
+    Status(u16),
+    Late(Duration),
+    Long,
+}
+
+impl Service {
+    /// The service of a rule, if it has one.
+    ///
+    /// # Errors
+    /// What cannot be meant, where the rule is.
+    pub(super) fn of(rule: &AccessRule) -> Result<Option<Self>, Mistake> {
+        let Some(settings) = rule.service.clone() else { return Ok(None) };
+        let wrong = |why: String| Mistake::error(rule.place, format!("access.service: {why}"));
+        let mut of: OriginSettings =
+            settings.origin.parse().map_err(|error: OriginError| wrong(error.to_string()))?;
+        of.logs_outages = false;
+        of.timeouts.connect = settings.timeout;
+        of.timeouts.first_byte = settings.timeout;
+        let origin = Origin::new(of).map_err(|error| wrong(error.to_string()))?;
+        let memory = Memory::new(REMEMBERED_MAX)
+            .map_err(|_| wrong("the system gives no random numbers".into()))?;
+        Ok(Some(Self { settings, origin, memory, failing: LogLimit::new() }))
+    }
+
+    /// Its URL.
+    pub(super) fn url(&self) -> &str {
+        &self.settings.url
+    }
+
+    /// Asks about a request, unless the same was asked not long ago.
+    pub(super) async fn ask(
+        &self,
+        (worker, site): (&Worker, &SiteRef),
+        head: &mut RequestHead,
+        client: &Client,
+    ) -> Answer {
+        // Nobody but the service says what is in them.
+        for name in &self.settings.fields {
+            head.fields.remove(name);
+        }
+        // What was sent before the handshake was over may be another's recording.
+        if !client.presence.known().await {
+            return Err(Refused::new(425, Reason::ServiceRefused));
+        }
+        let loop_id = site.node().loop_id.as_bytes();
+        if cdn_loop::check(&head.fields, loop_id) == CdnLoop::Again {
+            return Err(Refused::new(508, Reason::Loop));
+        }
+        let digest = self.digest(head, client);
+        let now_ms = UnixMillis::now().0;
+        let remember_ms = u64::try_from(self.settings.remember.as_millis()).unwrap_or(u64::MAX);
+        let known = (remember_ms > 0).then(|| self.memory.get(&digest, now_ms)).flatten();
+        let given = match known {
+            Some(given) => given,
+            None => {
+                let request = self.request(head, client, loop_id);
+                let answer = timeout(self.settings.timeout, self.answer(worker, &request)).await;
+                let late = Unknown::Late(self.settings.timeout);
+                let given = match answer.unwrap_or(Err(late)) {
+                    Ok(Ok(given)) => Arc::new(given),
+                    Ok(Err(page)) => {
+                        let refused = Refused::new(page.head.status, Reason::ServiceRefused);
+                        return Err(Refused { page: Some(Box::new(page)), ..refused });
+                    }
+                    Err(unknown) => {
+                        self.log(&unknown);
+                        return Err(Refused::new(503, Reason::ServiceFailed));
+                    }
+                };
+                if remember_ms > 0 && given.bytes() <= REMEMBERED_BYTES_MAX {
+                    let until_ms = now_ms.saturating_add(remember_ms);
+                    self.memory.add(digest, Arc::clone(&given), now_ms, until_ms);
+                }
+                given
+            }
+        };
+        for (name, value) in &given.fields {
+            head.fields.set(name, value);
+        }
+        let fields = given.fields.iter().map(|(name, _)| name.clone()).collect();
+        Ok(LetIn { name: given.user.clone(), fields })
+    }
+
+    /// What a yes to this request is remembered under.
+    fn digest(&self, head: &RequestHead, client: &Client) -> Digest {
+        let mut parts =
+            vec![head.method.as_str().as_bytes().to_vec(), head.authority.as_bytes().to_vec()];
+        for one in &self.settings.by {
+            parts.push(match one {
+                Trait::Client => client
+                    .address
+                    .map_or_else(Vec::new, |address| address.ip().to_string().into_bytes()),
+                Trait::Target => head.target.as_bytes().to_vec(),
+                Trait::Path => path::path_of(&head.target).as_bytes().to_vec(),
+                // None at all is something else than an empty one.
+                Trait::Field(name) => head.fields.joined(name).map_or_else(Vec::new, |value| {
+                    let mut part = b"=".to_vec();
+                    part.extend_from_slice(&value);
+                    part
+                }),
+            });
+        }
+        self.memory.digest(parts.iter().map(Vec::as_slice))
+    }
+
+    /// What it is asked: the client's fields, and what it asks for.
+    fn request(&self, head: &RequestHead, client: &Client, loop_id: &[u8]) -> RequestHead {
+        let mut fields = head.fields.clone();
+        hop_by_hop::strip(&mut fields);
+        conditional::strip(&mut fields);
+        for name in OF_CONTENT {
+            fields.remove(name);
+        }
+        let address = client.address.map(|address| address.ip().to_canonical().to_string());
+        for (name, value) in [
+            ("X-Forwarded-Method", head.method.as_str()),
+            ("X-Forwarded-Proto", head.scheme.as_str()),
+            ("X-Forwarded-Host", &head.authority),
+            ("X-Forwarded-Uri", &head.target),
+            ("X-Forwarded-For", address.as_deref().unwrap_or_default()),
+        ] {
+            // What a client says there is no word of ours.
+            fields.remove(name);
+            if !value.is_empty() {
+                fields.append(name, value);
+            }
+        }
+        fields.append_to_list("CDN-Loop", loop_id);
+        RequestHead {
+            method: Method::Get,
+            target: self.settings.target.clone(),
+            fields,
+            ..RequestHead::default()
+        }
+    }
+
+    /// Yes, or the page that the client gets.
+    async fn answer(
+        &self,
+        worker: &Worker,
+        request: &RequestHead,
+    ) -> Result<Result<Given, Synthetic>, Unknown> {
+        let pool = worker.pool.clone();
+        let mut on_interim = |_interim| {};
+        let asked = exchange(&pool, &self.origin, request, None, &mut on_interim);
+        let mut response = asked.await.map_err(Unknown::Origin)?;
+        let status = response.head.status;
+        let is_yes = (200..300).contains(&status);
+        if !is_yes && !matches!(status, 301 | 302 | 303 | 307 | 308 | 400..=499) {
+            return Err(Unknown::Status(status));
+        }
+        let (mut page, mut piece) = (Vec::new(), [0; 4096]);
+        // Read to its end, so that the connection can be used again.
+        loop {
+            match response.body.read(&mut piece).await.map_err(Unknown::Origin)? {
+                0 => break,
+                count => page.extend_from_slice(piece.get(..count).unwrap_or_default()),
+            }
+            if page.len() > PAGE_BYTES_MAX {
+                return if is_yes {
+                    Ok(Ok(self.given(&response.head.fields)))
+                } else {
+                    Err(Unknown::Long)
+                };
+            }
+        }
+        Ok(match is_yes {
+            true => Ok(self.given(&response.head.fields)),
+            false => Err(as_page(response.head, page)),
+        })
+    }
+
+    /// What of an answer goes on with a request.
+    fn given(&self, answer: &Fields) -> Given {
+        let user = answer.get_str(USER).filter(|name| !name.is_empty()).map(Into::into);
+        let value = |name: &String| Some((name.clone(), answer.joined(name)?));
+        Given { user, fields: self.settings.fields.iter().filter_map(value).collect() }
+    }
+
+    fn log(&self, unknown: &Unknown) {
+        let Some(held_back) = self.failing.admit(UnixMillis::now(), LOG_EVERY) else { return };
+        let service = self.url();
+        let why = match unknown {
+            Unknown::Origin(error) => error.to_string(),
+            Unknown::Status(status) => format!("it answers with {status}"),
+            Unknown::Late(limit) => format!("no answer within {} ms", limit.as_millis()),
+            Unknown::Long => format!("its page is longer than {PAGE_BYTES_MAX} bytes"),
+        };
+        tracing::error!(service, held_back, "nobody is let in by access.service: {why}");
+    }
+}
+
+impl Given {
+    fn bytes(&self) -> usize {
+        let of_fields = self.fields.iter().map(|(name, value)| name.len() + value.len());
+        of_fields.sum::<usize>() + self.user.as_ref().map_or(0, |user| user.len())
+    }
+}
+
+/// An answer that refuses, as its client gets it.
+fn as_page(mut head: ResponseHead, body: Vec<u8>) -> Synthetic {
+    hop_by_hop::strip(&mut head.fields);
+    head.fields.remove("content-length");
+    if !head.fields.contains("cache-control") {
+        head.fields.append("Cache-Control", "no-store");
+    }
+    Synthetic { head, body: body.into() }
+}

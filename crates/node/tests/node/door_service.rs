@@ -1,0 +1,209 @@
+//! `[[access]]` with a service that is asked.
+
+use crate::client::{get, get_with, request};
+use crate::harness::{Setup, run};
+use crate::origin::{Origin, Reply, Request, fresh, head, refusing, response};
+use crate::vcl::governed_with;
+
+/// A service that knows `token=good` in the query as a member and has others log in.
+fn service() -> Origin {
+    Origin::serve(|asked: &Request| {
+        let wanted = asked.field("x-forwarded-uri").unwrap_or_default().to_owned();
+        let fields = ["X-User: anna", "Remote-User: anna", "X-Other: a"];
+        Reply::from(match wanted {
+            uri if uri.contains("token=good") => response("204 No Content", &fields, ""),
+            uri if uri.contains("token=bad") => response("403 Forbidden", &["X-Why: bad"], "no\n"),
+            uri if uri.contains("broken") => response("500 Oops", &fields, "broken"),
+            uri if uri.contains("long") => response("403 Forbidden", &[], "x".repeat(100_000)),
+            uri if uri.contains("yes") => response("200 OK", &fields, "x".repeat(100_000)),
+            _ => response("302 Found", &["Location: https://login.example/"], ""),
+        })
+    })
+}
+
+fn setup(origin: &Origin, service: &str, more: &str) -> Setup {
+    Setup::of(origin).and(&format!(
+        "[[access]]\npath = \"/open/\"\n[[access]]\nservice = \"{service}/check?a\"\n\
+         service_fields = [\"X-User\"]\n{more}"
+    ))
+}
+
+#[test]
+fn a_service_lets_in_or_says_what_the_client_gets() {
+    run(async {
+        let origin = Origin::serve(|_: &Request| fresh("inside"));
+        let service = service();
+        let rules = "[[header]]\nname = \"X-Seen\"\nvalue = \"{user}\"";
+        let node = setup(&origin, &service.url(), "").and(rules).start();
+        for _ in 0..2 {
+            let answer = get(&node, "/a?token=good").await;
+            assert_eq!((answer.status, answer.text().as_str()), (200, "inside"));
+            assert_eq!(answer.field("x-seen"), Some("anna"));
+        }
+        assert_eq!(origin.count(), 1, "the second was a hit");
+        let answer = get(&node, "/a?token=bad").await;
+        assert_eq!((answer.status, answer.text().as_str()), (403, "no\n"));
+        assert_eq!(
+            (answer.field("x-why"), answer.field("cache-control")),
+            (Some("bad"), Some("no-store"))
+        );
+        assert!(answer.cache().ends_with("detail=service-refused"), "{}", answer.cache());
+        let answer = get(&node, "/a").await;
+        assert_eq!(
+            (answer.status, answer.field("location")),
+            (302, Some("https://login.example/"))
+        );
+        assert_eq!(get(&node, "/yes").await.status, 200);
+        assert_eq!(service.count(), 5);
+        assert_eq!(get(&node, "/open/a").await.status, 200);
+        assert_eq!(service.count(), 5, "another rule is for it");
+        assert_eq!(node.count("requests_refused_by_service"), 2);
+    });
+}
+
+#[test]
+fn a_service_hears_what_is_asked_and_nobody_speaks_for_it() {
+    run(async {
+        let origin = Origin::serve(|_: &Request| fresh("inside"));
+        let service = service();
+        let node = setup(&origin, &service.url(), "").start();
+        let lines = [
+            "X-User: eve",
+            "X-Forwarded-Uri: /?token=good",
+            "X-Forwarded-Method: GET",
+            "X-Forwarded-For: 203.0.113.1",
+            "Cookie: a=b",
+            "Authorization: Bearer x",
+            "Range: bytes=0-1",
+            "If-None-Match: \"a\"",
+            "Accept-Encoding: gzip",
+            "Content-Length: 2",
+            "Connection: X-Hop",
+            "X-Hop: a",
+        ];
+        let answer = request(&node, "POST", "/up?token=good", &lines).await;
+        assert_eq!(answer.status, 408, "its content never came");
+        let asked = &service.requests()[0];
+        assert_eq!((asked.method(), asked.target()), ("GET", "/check?a"));
+        for (name, value) in [
+            ("x-forwarded-method", Some("POST")),
+            ("x-forwarded-uri", Some("/up?token=good")),
+            ("x-forwarded-host", Some("example.test")),
+            ("x-forwarded-proto", Some("http")),
+            ("x-forwarded-for", Some("127.0.0.1")),
+            ("cookie", Some("a=b")),
+            ("authorization", Some("Bearer x")),
+            ("x-user", None),
+            ("range", None),
+            ("if-none-match", None),
+            ("accept-encoding", None),
+            ("content-length", None),
+            ("x-hop", None),
+        ] {
+            assert_eq!(asked.field(name), value, "{name}");
+        }
+    });
+}
+
+#[test]
+fn an_origin_hears_of_the_user_where_its_response_is_for_nobody_else() {
+    run(async {
+        let origin = Origin::serve(|asked: &Request| {
+            let user = asked.field("x-user").unwrap_or("nobody").to_owned();
+            let with = asked.field("authorization").is_some();
+            let same = format!("Content-Location: {}", asked.target());
+            let fields = ["Cache-Control: max-age=60", &same];
+            response("200 OK", &fields, format!("{user} {with}"))
+        });
+        let service = service();
+        let node = setup(&origin, &service.url(), "").start();
+        let lines = ["X-User: eve", "Authorization: Bearer x"];
+        let shared = get_with(&node, "/a?token=good", &lines).await;
+        assert_eq!(shared.text(), "nobody false");
+        let own = request(&node, "DELETE", "/a?token=good", &lines).await;
+        assert_eq!(own.text(), "anna false");
+        // An answer to POST that a GET may be given (RFC 9110 §9.3.3) is none for others either.
+        let lines = ["Content-Length: 0"];
+        let own = request(&node, "POST", "/b?token=good", &lines).await;
+        assert_eq!(own.text(), "anna false");
+        assert_eq!(get(&node, "/b?token=good").await.text(), "nobody false");
+    });
+}
+
+#[test]
+fn a_yes_is_remembered_for_what_is_the_same() {
+    run(async {
+        let origin = Origin::serve(|_: &Request| fresh("inside"));
+        let service = service();
+        let more = "service_remember = \"1h\"\nservice_by = [\"{client}\", \"Cookie\"]";
+        let node = setup(&origin, &service.url(), more).start();
+        for (target, cookie, status, asked) in [
+            ("/a?token=good", "a", 200, 1),
+            ("/b", "a", 200, 1),
+            ("/b", "b", 302, 2),
+            // A no is not remembered.
+            ("/b", "b", 302, 3),
+            ("/b?token=good", "b", 200, 4),
+            ("/c?token=bad", "b", 200, 4),
+        ] {
+            let answer = get_with(&node, target, &[&format!("Cookie: {cookie}")]).await;
+            assert_eq!((answer.status, service.count()), (status, asked), "{target} {cookie}");
+        }
+    });
+}
+
+#[test]
+fn nobody_is_let_in_where_a_service_does_not_answer_as_it_should() {
+    run(async {
+        let origin = Origin::serve(|_: &Request| fresh("inside"));
+        let service = service();
+        let node = setup(&origin, &service.url(), "").start();
+        assert_eq!(get(&node, "/broken?token=good").await.status, 200);
+        for target in ["/broken", "/long"] {
+            let answer = get(&node, target).await;
+            assert_eq!(answer.status, 503, "{target}");
+            assert!(answer.cache().ends_with("detail=service-failed"), "{}", answer.cache());
+        }
+        assert_eq!(node.count("access_service_failures"), 2);
+        let silent = Origin::serve(|_: &Request| Reply::from(head("200 OK", &[], Some(10))));
+        let more = "service_timeout = \"50ms\"";
+        let away = format!("http://{}", refusing());
+        for url in [silent.url(), away] {
+            let node = setup(&origin, &url, more).start();
+            assert_eq!(get(&node, "/a?token=good").await.status, 503, "{url}");
+        }
+    });
+}
+
+#[test]
+fn a_service_that_is_the_node_itself_is_asked_once() {
+    run(async {
+        let origin = Origin::serve(|_: &Request| fresh("inside"));
+        let own = refusing();
+        let mut setup = setup(&origin, &format!("http://{own}"), "");
+        setup.listen = format!("[[listen]]\naddress = \"{own}\"\n");
+        let node = setup.start();
+        // Asked about the question, it says that it is asked in a circle.
+        assert_eq!(get(&node, "/a?token=good").await.status, 503);
+        assert_eq!((node.count("requests"), origin.count()), (2, 0));
+    });
+}
+
+#[test]
+fn a_policy_in_vcl_is_asked_after_the_service() {
+    run(async {
+        let origin = Origin::serve(|asked: &Request| {
+            fresh(asked.field("x-user").unwrap_or("nobody").to_owned())
+        });
+        let service = service();
+        let rest = format!(
+            "[[access]]\nservice = \"{}/check\"\nservice_fields = [\"X-User\"]",
+            service.url()
+        );
+        let vcl = "sub vcl_recv { return (pass); } sub vcl_synth { return (restart); }";
+        let governed = governed_with(&origin, vcl, &rest);
+        assert_eq!(get(&governed.node, "/a?token=good").await.text(), "anna");
+        let refused = get(&governed.node, "/a?token=bad").await;
+        assert_eq!((refused.status, origin.count()), (403, 1));
+    });
+}
