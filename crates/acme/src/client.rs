@@ -1,35 +1,26 @@
 //! Requests to an authority and its answers: nonces, signatures, problems, limits.
 
 use crate::error::{AcmeError, FailureKind, shown};
+use crate::http::{Http, Raw, Target};
 use crate::jose::{AccountKey, Signer};
 use crate::limits::{
-    ANSWER_BYTES_MAX, ANSWER_WITHIN, HOSTS_MAX, NONCE_RETRIES_MAX, NONCES_MAX, RETRY_AFTER_MAX,
-    TEXT_BYTES_MAX,
+    ANSWER_WITHIN, NONCE_RETRIES_MAX, NONCES_MAX, RETRY_AFTER_MAX, TEXT_BYTES_MAX,
 };
 use crate::messages::{Directory, Problem};
 use freshet_base::clock::UnixMillis;
 use freshet_http::date;
 use freshet_http::fields::Fields;
-use freshet_http::message::{Method, RequestHead, Scheme};
-use freshet_origin::pool::Pool;
-use freshet_origin::request_body::{BodyProvider, WholeBody};
-use freshet_origin::{Origin, OriginError, OriginSettings, exchange};
+use freshet_http::message::Method;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::timeout;
 
 /// Who asks an authority.
 pub(crate) struct Client {
-    pool: Pool,
-    ca: Option<PathBuf>,
+    http: Http,
     directory_url: String,
     directory: Option<Directory>,
-    /// By scheme and authority.
-    origins: HashMap<String, Arc<Origin>>,
     nonces: Vec<String>,
     key: AccountKey,
     account: Option<String>,
@@ -43,13 +34,6 @@ pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
 }
 
-/// What an HTTP exchange brought.
-struct Raw {
-    status: u16,
-    fields: Fields,
-    body: Vec<u8>,
-}
-
 impl Client {
     pub(crate) fn new(
         directory_url: &str,
@@ -58,11 +42,9 @@ impl Client {
         account: Option<String>,
     ) -> Self {
         Self {
-            pool: Pool::new(),
-            ca,
+            http: Http::new(ca),
             directory_url: directory_url.to_owned(),
             directory: None,
-            origins: HashMap::new(),
             nonces: Vec::new(),
             key,
             account,
@@ -101,7 +83,7 @@ impl Client {
     pub(crate) fn forget(&mut self) {
         self.directory = None;
         self.nonces.clear();
-        self.origins.clear();
+        self.http.forget();
     }
 
     /// Asks without a signature, as for the directory and renewal information.
@@ -185,73 +167,8 @@ impl Client {
         url: &str,
         body: Option<Vec<u8>>,
     ) -> Result<Raw, AcmeError> {
-        let target = Target::of(url)?;
-        let origin = self.origin(&target)?;
-        let mut head = RequestHead {
-            method,
-            scheme: target.scheme,
-            authority: target.authority.clone(),
-            target: target.path,
-            ..RequestHead::default()
-        };
-        head.fields.append("User-Agent", concat!("freshet/", env!("CARGO_PKG_VERSION")));
-        if body.is_some() {
-            head.fields.append("Content-Type", "application/jose+json");
-        }
-        let mut body = body.map(WholeBody::new);
-        let body = body.as_mut().map(|body| body as &mut dyn BodyProvider);
-        let raw = timeout(ANSWER_WITHIN, whole(&self.pool, &origin, &head, body)).await;
-        // One that is kept would be closed by the other side by the time of the next order.
-        self.pool.close_idle(origin.id);
-        raw.unwrap_or_else(|_| {
-            let seconds = ANSWER_WITHIN.as_secs();
-            let message = format!("{} did not answer within {seconds} s", target.authority);
-            Err(AcmeError::new(FailureKind::Network, message))
-        })
+        self.http.ask(method, Target::of_authority(url)?, body, ANSWER_WITHIN).await
     }
-
-    fn origin(&mut self, target: &Target) -> Result<Arc<Origin>, AcmeError> {
-        let name = format!("{}://{}", target.scheme.as_str(), target.authority);
-        if let Some(origin) = self.origins.get(&name) {
-            return Ok(Arc::clone(origin));
-        }
-        let refuse = |error: OriginError| AcmeError::new(FailureKind::Config, error.to_string());
-        let mut settings: OriginSettings = name.parse().map_err(refuse)?;
-        settings.logs_outages = false;
-        settings.timeouts.connect = ANSWER_WITHIN;
-        settings.timeouts.first_byte = ANSWER_WITHIN;
-        if let Some(tls) = &mut settings.tls {
-            tls.ca.clone_from(&self.ca);
-        }
-        let origin = Origin::new(settings).map_err(refuse)?;
-        if self.origins.len() >= HOSTS_MAX {
-            self.origins.clear();
-        }
-        self.origins.insert(name, Arc::clone(&origin));
-        Ok(origin)
-    }
-}
-
-async fn whole(
-    pool: &Pool,
-    origin: &Arc<Origin>,
-    head: &RequestHead,
-    body: Option<&mut dyn BodyProvider>,
-) -> Result<Raw, AcmeError> {
-    let mut response = exchange(pool, origin, head, body, &mut |_interim| {}).await?;
-    let mut bytes = Vec::new();
-    let mut piece = [0; 8192];
-    loop {
-        match response.body.read(&mut piece).await? {
-            0 => break,
-            count => bytes.extend_from_slice(&piece[..count]),
-        }
-        if bytes.len() > ANSWER_BYTES_MAX {
-            let message = format!("the authority's answer is longer than {ANSWER_BYTES_MAX} bytes");
-            return Err(AcmeError::malformed(message));
-        }
-    }
-    Ok(Raw { status: response.head.status, fields: response.head.fields, body: bytes })
 }
 
 impl Answer {
@@ -274,72 +191,17 @@ fn retry_after(fields: &Fields, now: UnixMillis) -> Option<Duration> {
     Some(time.min(RETRY_AFTER_MAX))
 }
 
-/// A URL in its parts.
-struct Target {
-    scheme: Scheme,
-    authority: String,
-    path: String,
-}
-
-impl Target {
-    /// RFC 8555 §6.1 wants HTTPS; on this machine itself, as in tests, HTTP will do.
-    fn of(url: &str) -> Result<Self, AcmeError> {
-        let refuse = |why: &str| {
-            let message = format!("`{}` is not a URL of an authority: {why}", shown(url));
-            AcmeError::malformed(message)
-        };
-        if url.len() > TEXT_BYTES_MAX || !url.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(refuse("it is too long, or not of letters, digits and signs"));
-        }
-        let (scheme, rest) = match url.split_once("://") {
-            Some(("https", rest)) => (Scheme::Https, rest),
-            Some(("http", rest)) => (Scheme::Http, rest),
-            _ => return Err(refuse("it is not https")),
-        };
-        let at = rest.find(['/', '?']).unwrap_or(rest.len());
-        let (authority, path) = rest.split_at(at);
-        let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
-        if scheme == Scheme::Http && !["127.0.0.1", "[::1]", "localhost"].contains(&host) {
-            return Err(refuse("it is not https"));
-        }
-        if authority.contains(['@', '#']) || path.contains('#') {
-            return Err(refuse("it has a user or a fragment"));
-        }
-        let slash = if path.starts_with('/') { "" } else { "/" };
-        Ok(Self { scheme, authority: authority.to_owned(), path: format!("{slash}{path}") })
-    }
-}
-
 /// Whether a URL can be that of a directory.
 ///
 /// # Errors
 /// Why not.
 pub(crate) fn check_url(url: &str) -> Result<(), AcmeError> {
-    Target::of(url).map(drop)
+    Target::of_authority(url).map(drop)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn urls_are_https_or_of_this_machine() {
-        for good in ["https://a.example/dir", "https://a", "http://127.0.0.1:14000/d?x=1"] {
-            assert!(check_url(good).is_ok(), "{good}");
-        }
-        let long = format!("https://a/{}", "x".repeat(TEXT_BYTES_MAX));
-        for bad in [
-            "",
-            "http://a.example/",
-            "ftp://a",
-            "https://a@b/",
-            "https://a/#x",
-            "https://a\n",
-            &long,
-        ] {
-            assert!(check_url(bad).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn retry_after_is_seconds_or_a_date_and_bounded() {

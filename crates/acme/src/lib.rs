@@ -17,7 +17,9 @@
 
 mod certificate;
 mod client;
+mod demand;
 mod error;
+mod http;
 mod jose;
 mod limits;
 mod manager;
@@ -30,5 +32,5 @@ mod status;
 
 pub use error::{AcmeError, FailureKind};
 pub use manager::{Manager, Running};
-pub use plan::{ChallengeKind, ExternalAccount, KeyType, Pace, Plan, is_name};
+pub use plan::{ChallengeKind, ExternalAccount, KeyType, OnDemand, Pace, Plan, is_name};
 pub use status::{NameStatus, Status};

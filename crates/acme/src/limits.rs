@@ -6,6 +6,18 @@ use std::time::Duration;
 pub(crate) const ANSWER_BYTES_MAX: usize = 256 << 10;
 /// Time for one answer, from the name's look-up to its last byte.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// Time in which an operator's service says whether a name is to have a certificate.
+pub(crate) const ASK_WITHIN: Duration = Duration::from_secs(5);
+/// How long its no is remembered, and that there are as many names as there may be.
+pub(crate) const NO_FOR: Duration = Duration::from_secs(60);
+/// How long nobody is asked for a name about which nothing could be learnt.
+pub(crate) const UNKNOWN_FOR: Duration = Duration::from_secs(5);
+/// How long a name keeps its certificate, where that is to be renewed and nothing could be learnt.
+pub(crate) const ASK_AGAIN_AFTER: Duration = Duration::from_secs(600);
+/// Names whose clients wait at a time; the service is asked about as many.
+pub(crate) const AWAITED_MAX: usize = 64;
+/// Names that are known not to have a certificate for now; with more, clients of others do not wait.
+pub(crate) const REFUSED_MAX: usize = 4096;
 /// Time for one order, from the first question to the certificate. It goes on at the next attempt.
 pub(crate) const ORDER_WITHIN: Duration = Duration::from_secs(180);
 /// How often one request is sent again because the authority did not like its nonce (RFC 8555 §6.5).

@@ -2,6 +2,7 @@
 
 use crate::client::check_url;
 use crate::error::{AcmeError, FailureKind, shown};
+use crate::http::Target;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -25,10 +26,22 @@ pub struct Plan {
     pub challenges: Vec<ChallengeKind>,
     /// The names, lower case, each for a certificate of its own.
     pub names: Vec<String>,
+    /// Whose certificates are got besides, when a client asks for one.
+    pub on_demand: Option<OnDemand>,
     /// Directory of accounts, orders and certificates.
     pub state: PathBuf,
     /// How soon failures are followed by another attempt.
     pub pace: Pace,
+}
+
+/// Certificates for names that clients ask for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct OnDemand {
+    /// URL of a service that answers 2xx where there is to be one for the name in `domain` of its query,
+    /// and 4xx where not.
+    pub service: String,
+    /// Most of them.
+    pub names_max: usize,
 }
 
 /// An account elsewhere that a new one is to belong to.
@@ -51,8 +64,16 @@ impl Plan {
             return refuse(error.message);
         }
         match self.names.iter().find(|name| !is_name(name)) {
-            Some(wrong) => refuse(format!("`{}` is not a name for a certificate", shown(wrong))),
-            None => Ok(()),
+            Some(wrong) => {
+                return refuse(format!("`{}` is not a name for a certificate", shown(wrong)));
+            }
+            None => {}
+        }
+        match self.on_demand.as_ref().map(|one| (Target::of(&one.service), &one.service)) {
+            Some((Err(why), url)) => {
+                refuse(format!("acme.on_demand: `{}` is no URL: {why}", shown(url)))
+            }
+            _ => Ok(()),
         }
     }
 }

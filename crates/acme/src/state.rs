@@ -6,6 +6,7 @@
 //! accounts/DIRECTORY/account      the account's URL
 //! orders/NAME.json                an order that is under way, or the failures in a row before it
 //! certificates/NAME.pem           private key and chain in one file, so that they always fit
+//! on-demand/NAME                  empty: a client has asked for the name, and nobody has listed it
 //! ```
 //!
 //! A file is written beside its place, synced, and renamed there; then its folder is synced.
@@ -13,6 +14,7 @@
 
 use crate::error::{AcmeError, shown};
 use crate::limits::FILE_BYTES_MAX;
+use crate::plan::is_name;
 use aws_lc_rs::digest::{SHA256, digest};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -51,7 +53,7 @@ impl State {
     /// Makes the folders that are missing.
     pub(crate) fn open(root: &Path) -> Result<Self, AcmeError> {
         let state = Self { root: root.to_owned() };
-        for folder in [PathBuf::new(), "accounts".into(), "orders".into(), "certificates".into()] {
+        for folder in ["", "accounts", "orders", "certificates", ON_DEMAND] {
             let path = root.join(folder);
             let made = DirBuilder::new().mode(0o700).recursive(true).create(&path);
             made.map_err(|error| AcmeError::storage(&path, &error))?;
@@ -123,13 +125,7 @@ impl State {
 
     /// Removes it: the order is done.
     pub(crate) fn end_journal(&self, name: &str) -> Result<(), AcmeError> {
-        let path = self.journal_path(name);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(AcmeError::storage(&path, &error))
-            }
-            _ => Ok(()),
-        }
+        remove(&self.journal_path(name))
     }
 
     /// The file of the certificate and key for a name.
@@ -154,6 +150,25 @@ impl State {
         write(&self.certificate_path(name), text.as_bytes())
     }
 
+    /// Names that clients have asked for.
+    pub(crate) fn on_demand(&self) -> Result<Vec<String>, AcmeError> {
+        let path = self.root.join(ON_DEMAND);
+        let listed = fs::read_dir(&path).map_err(|error| AcmeError::storage(&path, &error))?;
+        let names = listed.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        Ok(names.filter(|name| is_name(name)).collect())
+    }
+
+    /// Keeps one, or lets it go.
+    pub(crate) fn set_on_demand(&self, name: &str, is_wanted: bool) -> Result<(), AcmeError> {
+        let path = self.root.join(ON_DEMAND).join(name);
+        if is_wanted { write(&path, b"") } else { remove(&path) }
+    }
+
+    /// Lets the certificate for a name go, and its key.
+    pub(crate) fn remove_certificate(&self, name: &str) -> Result<(), AcmeError> {
+        remove(&self.certificate_path(name))
+    }
+
     fn journal_path(&self, name: &str) -> PathBuf {
         self.root.join("orders").join(format!("{name}.json"))
     }
@@ -168,6 +183,18 @@ impl State {
             .take(80)
             .collect();
         self.root.join("accounts").join(format!("{host}-{hash}"))
+    }
+}
+
+/// The folder of names that clients have asked for.
+const ON_DEMAND: &str = "on-demand";
+
+fn remove(path: &Path) -> Result<(), AcmeError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(AcmeError::storage(path, &error))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -1,5 +1,6 @@
 //! How it goes, for metrics, commands and the log.
 
+use crate::demand::Verdict;
 use crate::error::FailureKind;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -18,6 +19,9 @@ pub struct NameStatus {
     pub error: Option<(FailureKind, String)>,
 }
 
+/// What the operator's service says of names that clients ask for, as metrics count it.
+const ANSWERS: [&str; 3] = ["yes", "no", "none"];
+
 /// How it goes with all.
 #[derive(Debug, Default)]
 pub struct Status {
@@ -27,6 +31,7 @@ pub struct Status {
     /// Certificates that came.
     pub obtained: AtomicU64,
     failures: [AtomicU64; FailureKind::ALL.len()],
+    asked: [AtomicU64; ANSWERS.len()],
 }
 
 impl Status {
@@ -39,6 +44,21 @@ impl Status {
     pub fn failures(&self) -> Vec<(&'static str, u64)> {
         let counts = self.failures.iter().map(|count| count.load(Relaxed));
         FailureKind::ALL.iter().map(|kind| kind.as_str()).zip(counts).collect()
+    }
+
+    /// How often the operator's service said what of a name that clients ask for.
+    pub fn asked(&self) -> Vec<(&'static str, u64)> {
+        ANSWERS.into_iter().zip(self.asked.iter().map(|count| count.load(Relaxed))).collect()
+    }
+
+    pub(crate) fn answered(&self, verdict: &Verdict) {
+        let [yes, no, none] = &self.asked;
+        let count = match verdict {
+            Verdict::Yes => yes,
+            Verdict::No => no,
+            Verdict::Unknown(_) => none,
+        };
+        count.fetch_add(1, Relaxed);
     }
 
     pub(crate) fn failed(&self, kind: FailureKind) {

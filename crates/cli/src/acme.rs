@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, anyhow};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use freshet_acme::{ExternalAccount, Manager, Pace, Plan, Running, is_name};
+use freshet_acme::{ExternalAccount, Manager, OnDemand, Pace, Plan, Running, is_name};
 use freshet_config::Settings;
 use freshet_config::acme::Acme;
 use freshet_config::hosts::HostPattern;
@@ -81,6 +81,10 @@ pub(crate) fn plan(settings: &Settings) -> Result<Option<Plan>> {
         key_type: acme.key_type.parse().unwrap_or_default(),
         challenges: acme.challenges.iter().filter_map(|word| word.parse().ok()).collect(),
         names: names(settings, acme).into_iter().collect(),
+        on_demand: acme.on_demand.clone().map(|(service, most)| OnDemand {
+            service,
+            names_max: usize::try_from(most).unwrap_or(usize::MAX),
+        }),
         state: state(acme)?,
         pace: Pace::default(),
     }))
@@ -150,16 +154,18 @@ pub(crate) fn examine(settings: &Settings) -> Vec<Mistake> {
         }
     }
     let names = names(settings, acme);
-    if names.is_empty() {
+    if names.is_empty() && acme.on_demand.is_none() {
         warn(
             "[acme] has no names: no site has a host that an authority would give a certificate for",
             "give [[site]] hosts = [\"www.example.org\"], or acme.names",
         );
     }
-    for site in &settings.sites {
+    // On demand the names below it have certificates of their own.
+    for site in settings.sites.iter().filter(|_| acme.on_demand.is_none()) {
         for host in site.hosts.iter().filter(|host| matches!(host, HostPattern::Below(_))) {
             let message = format!("no certificate is got for `{host}`: that takes DNS");
-            let help = "give it a [[certificate]], or list the names below it in acme.names";
+            let help = "give it a [[certificate]], list the names below it in acme.names, or let clients bring \
+                    them about with acme.on_demand";
             found.push(Mistake::warning(site.place, message).help(help));
         }
     }

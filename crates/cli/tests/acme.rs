@@ -164,6 +164,47 @@ fn a_node_gets_a_certificate_by_a_handshake_and_serves_it() {
 }
 
 #[test]
+fn a_client_brings_a_certificate_about_where_a_service_says_yes() {
+    let Some(openssl) = program("openssl") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let ports = Ports::default();
+    let authority = authority(&ports);
+    configure(folder.path(), &authority, "http-01");
+    let service = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/may", service.local_addr().unwrap());
+    let file = folder.path().join("freshet.toml");
+    let text = fs::read_to_string(&file)
+        .unwrap()
+        .replace("[acme]\n", &format!("[acme]\non_demand = \"{url}\"\n"));
+    fs::write(&file, text.replace(NAME, "*.demand.example")).unwrap();
+    std::thread::spawn(move || {
+        for mut socket in service.incoming().map_while(Result::ok) {
+            let mut head = [0; 4096];
+            let count = socket.read(&mut head).unwrap_or(0);
+            let is_good = head[..count].starts_with(b"GET /may?domain=shop.demand.example ");
+            let status = if is_good { "200 OK" } else { "404 Not Found" };
+            let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+            let _ = socket.write_all(answer.as_bytes());
+        }
+    });
+    let node = start(folder.path(), &ports);
+    let tls = ports.lock().unwrap().clone().unwrap().1;
+    let shown = |name: &str| {
+        let mut command = std::process::Command::new(&openssl);
+        command.args(["s_client", "-connect", &tls, "-servername", name]);
+        String::from_utf8_lossy(&run(&mut command).stdout).into_owned()
+    };
+    assert!(!shown("other.demand.example").contains("BEGIN CERTIFICATE"));
+    // The first handshake of all has it.
+    assert!(shown("shop.demand.example").contains("BEGIN CERTIFICATE"));
+    assert!(list(folder.path()).contains("shop.demand.example"));
+    drop(node);
+    let state = authority.state();
+    assert_eq!(state.orders.len(), 1);
+    assert!(state.wrong.is_empty(), "{:?}", state.wrong);
+}
+
+#[test]
 fn a_check_says_what_would_keep_certificates_from_coming() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("freshet.toml");
@@ -176,6 +217,7 @@ fn a_check_says_what_would_keep_certificates_from_coming() {
         ("directory = \"http://ca.example/\"", listen, "it is not https", false),
         ("", listen, "nothing listens on port 80", true),
         ("", listen, "no certificate is got for `*.acme.example`", true),
+        ("on_demand = \"ftp://a/\"", listen, "acme.on_demand: `ftp://a/` is no URL", false),
         ("names = [\"box.local\"]", listen, "`box.local`, which is no public name", true),
         ("", "[[listen]]\naddress = \"127.0.0.1:0\"\n", "no listener has TLS", true),
     ] {

@@ -14,6 +14,8 @@ pub struct Acme {
     pub contact: Vec<String>,
     /// Names besides the hosts of sites, in lower case.
     pub names: Vec<String>,
+    /// Who says which further names get certificates when clients ask for them, and how many.
+    pub on_demand: Option<(String, u64)>,
     /// Directory that keeps everything; `None` is the service's or the user's.
     pub state: Option<PathBuf>,
     /// `p256`, `p384`, `rsa2048` or `rsa4096`.
@@ -37,7 +39,7 @@ pub(super) fn acme(document: &Document, wrong: &mut Vec<Mistake>) -> Option<Acme
     let file = |key: &str| optional(text(key)).map(PathBuf::from);
     let place = document.at("acme.terms_agreed");
     if !document.value("acme.terms_agreed").bool() {
-        let said = ["directory", "contact", "names", "state", "ca", "eab_key_id"];
+        let said = ["directory", "contact", "names", "on_demand", "state", "ca", "eab_key_id"];
         let said = said.map(|key| document.at(&format!("acme.{key}")));
         if let Some(said) = said.into_iter().find(|place| place.span().is_some()) {
             let message = "[acme] does nothing without `terms_agreed = true`";
@@ -67,6 +69,8 @@ pub(super) fn acme(document: &Document, wrong: &mut Vec<Mistake>) -> Option<Acme
         directory: text("directory"),
         contact: document.value("acme.contact").list().into_iter().map(contact).collect(),
         names: document.value("acme.names").list().iter().map(|n| n.to_ascii_lowercase()).collect(),
+        on_demand: optional(text("on_demand"))
+            .map(|service| (service, document.value("acme.on_demand_max").number())),
         state: file("state").filter(|state| state.as_os_str() != "auto"),
         key_type: text("key_type"),
         challenges,

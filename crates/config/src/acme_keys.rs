@@ -26,6 +26,20 @@ pub(super) const KEYS: &[Key] = &[
     ),
     key("acme.names", Kind::TextList, "", "Names besides the hosts of the sites."),
     key(
+        "acme.on_demand",
+        Kind::Text,
+        "",
+        "URL of a service of yours that says for which further names clients may bring a certificate about, \
+         by asking for them: it is asked with `?domain=NAME`, and says yes with a 2xx, no with a 4xx. \
+         The client waits for its certificate, as long as `tls.handshake_timeout` lets it.",
+    ),
+    key(
+        "acme.on_demand_max",
+        Kind::Count { min: 1, max: 100_000 },
+        "1000",
+        "Most names that have a certificate so.",
+    ),
+    key(
         "acme.state",
         Kind::Text,
         "auto",

@@ -179,9 +179,8 @@ impl Node {
         let log = AccessLog::start(&settings.log.access, format, Arc::clone(&draft.geo))
             .map_err(|error| refuse(no_log(&settings, &error)))?;
         let bans = Bans::new(disks.clone());
-        let challenges = certificates.as_ref().map(|store| Arc::clone(store.challenges()));
         let shared = Arc::new(Shared {
-            challenges: challenges.unwrap_or_default(),
+            certificates: certificates.clone(),
             requests: Arc::new(RequestMemory::new(Arc::clone(&arena))),
             arena,
             keepers: keepers(disks.as_ref(), &cache, mover.is_some()),

@@ -34,7 +34,7 @@ use freshet_net::proxy::{self, Tlvs};
 use freshet_net::socket::Socket;
 use freshet_net::stream::Stream;
 use freshet_net::tls::ALPN_ACME_TLS;
-use freshet_net::tls::challenge::Challenges;
+use freshet_net::tls::certificate::CertificateStore;
 use freshet_net::tls::server;
 use freshet_net::trust::TrustedPeers;
 use freshet_origin::health::Transition;
@@ -68,8 +68,8 @@ const PROXY_REFUSAL_EVERY: Duration = Duration::from_secs(10);
 
 /// What all workers share.
 pub struct Shared {
-    /// What proves to an authority that names are this node's.
-    pub challenges: Arc<Challenges>,
+    /// What proves to clients and authorities that names are this node's, where a listener has TLS.
+    pub certificates: Option<Arc<CertificateStore>>,
     /// Index of objects.
     pub cache: Arc<Cache>,
     /// Memory of bodies.
@@ -454,30 +454,33 @@ async fn connection(
         client.note_closed();
         return Stream::from(socket).close(REFUSE_LINGER).await;
     };
+    let certificates = worker.shared.certificates.as_ref();
     let stream = match tls {
         None => Stream::from(socket),
-        Some((config, verifies)) => match server::accept(socket, &config, limit).await {
-            Ok(stream) => {
-                worker.stats.tls_handshakes.increment();
-                client.note_handshake(stream.tls_info(), verifies);
-                let agreed = client.tls.as_ref().and_then(|tls| tls.alpn.as_deref());
-                if agreed == Some(ALPN_ACME_TLS) {
-                    // The handshake was all an authority wanted (RFC 8737 §3).
-                    client.end.set(End::AsAnswered);
-                    client.note_closed();
-                    return stream.close(REFUSE_LINGER).await;
+        Some((config, verifies)) => {
+            match server::accept_waiting(socket, &config, certificates, limit).await {
+                Ok(stream) => {
+                    worker.stats.tls_handshakes.increment();
+                    client.note_handshake(stream.tls_info(), verifies);
+                    let agreed = client.tls.as_ref().and_then(|tls| tls.alpn.as_deref());
+                    if agreed == Some(ALPN_ACME_TLS) {
+                        // The handshake was all an authority wanted (RFC 8737 §3).
+                        client.end.set(End::AsAnswered);
+                        client.note_closed();
+                        return stream.close(REFUSE_LINGER).await;
+                    }
+                    if client.tls.as_ref().is_some_and(|tls| tls.resumed) {
+                        worker.stats.tls_resumed.increment();
+                    }
+                    stream
                 }
-                if client.tls.as_ref().is_some_and(|tls| tls.resumed) {
-                    worker.stats.tls_resumed.increment();
+                Err(error) => {
+                    tracing::debug!(%error, "a TLS handshake failed");
+                    worker.stats.tls_failed.increment();
+                    return;
                 }
-                stream
             }
-            Err(error) => {
-                tracing::debug!(%error, "a TLS handshake failed");
-                worker.stats.tls_failed.increment();
-                return;
-            }
-        },
+        }
     };
     if worker.snapshot().sites.controls_connections() {
         client.controls = Controls::of(stream.socket()).ok();

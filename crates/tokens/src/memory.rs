@@ -88,8 +88,9 @@ mod tests {
         for number in 0..200 {
             memory.add(digest(number), number, 0, 1_000);
         }
-        let held = |now| (0..200).filter(|number| memory.get(&digest(*number), now).is_some());
-        assert_eq!((held(999).count(), held(1_000).count()), (100, 0));
+        let held =
+            |now| (0..200).filter(|number| memory.get(&digest(*number), now).is_some()).count();
+        assert_eq!((held(999), held(1_000)), (100, 0));
         memory.add(digest(300), 300, 1_000, 2_000);
         assert_eq!(memory.get(&digest(300), 1_500), Some(300), "what is over makes room");
         memory.add(digest(300), 301, 1_600, 3_000);

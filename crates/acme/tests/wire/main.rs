@@ -4,6 +4,7 @@
 mod authority;
 mod broken;
 mod crashes;
+mod demand;
 mod support;
 
 use authority::{Authority, Fate, problem};

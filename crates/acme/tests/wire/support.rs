@@ -36,7 +36,7 @@ impl Bench {
         let (stores, seen, refuses) =
             (Arc::clone(&looked_into), Arc::clone(&kinds), Arc::clone(&refuses_first));
         let validator = move |name: &str, kind: &str, token: &str, text: &str| {
-            assert_eq!(name, NAME);
+            assert!(name == NAME || name.ends_with(".demand.example"), "{name}");
             seen.lock().unwrap().push(kind.to_owned());
             let stores = stores.lock().unwrap();
             let mut answers = stores.iter().filter_map(|store| store.challenges().answer(token));
@@ -65,6 +65,14 @@ impl Bench {
         CertificateStore::empty()
     }
 
+    /// The authority orders nothing any more.
+    pub(crate) fn refuse_all(&self) {
+        self.authority.twist(Arc::new(|_, what, reply| match what {
+            "POST /order" => Fate::Answer(problem(403, "rejectedIdentifier", "no")),
+            _ => Fate::Answer(reply),
+        }));
+    }
+
     pub(crate) fn refuse_first(&self) {
         self.refuses_first.store(true, SeqCst);
     }
@@ -83,6 +91,7 @@ impl Bench {
             key_type: KeyType::P256,
             challenges: vec![ChallengeKind::Http, ChallengeKind::TlsAlpn],
             names: vec![NAME.into()],
+            on_demand: None,
             state: self.path(),
             pace: Pace {
                 first: quick,
@@ -95,11 +104,15 @@ impl Bench {
     }
 
     pub(crate) fn start(&self) -> Running {
-        Manager::open(self.plan(), &self.store).unwrap().start().unwrap()
+        self.start_with(self.plan())
+    }
+
+    pub(crate) fn start_with(&self, plan: Plan) -> Running {
+        Manager::open(plan, &self.store).unwrap().start().unwrap()
     }
 
     pub(crate) fn has_certificate(&self) -> bool {
-        self.store.expiries().iter().any(|one| &*one.name == NAME)
+        self.store.has(NAME)
     }
 }
 

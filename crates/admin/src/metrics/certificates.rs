@@ -37,6 +37,9 @@ pub(super) fn write(node: &Node, acme: Option<&Running>, out: &mut Writer<'_>) -
     out.counter("freshet_acme_attempts", "Orders of certificates begun or resumed.", attempts)?;
     let obtained = status.obtained.load(Relaxed);
     out.counter("freshet_acme_certificates", "Certificates that came.", obtained)?;
+    let help =
+        "What acme.on_demand said of names that clients asked for, `none` where it said nothing.";
+    out.counters("freshet_acme_asked", help, "answer", status.asked())?;
     let help = "Orders that failed, by kind of failure.";
     out.counters("freshet_acme_failures", help, "kind", status.failures())
 }

@@ -9,6 +9,7 @@
 
 use crate::error::NetError;
 use crate::tls::challenge::Challenges;
+use crate::tls::on_demand::OnDemand;
 use crate::tls::validity::Validity;
 use crate::tls::{ALPN_ACME_TLS, pem, provider};
 use arc_swap::ArcSwap;
@@ -57,6 +58,7 @@ pub struct CertificateStore {
     /// Held during a reload, so that a slow old one cannot overtake a new one.
     sources: Mutex<Sources>,
     challenges: Arc<Challenges>,
+    on_demand: ArcSwap<Option<Arc<dyn OnDemand>>>,
 }
 
 /// What a table is made of.
@@ -123,7 +125,7 @@ impl CertificateStore {
     fn of(configured: Vec<CertificateSource>, read: Vec<Entry>) -> Arc<Self> {
         let table = ArcSwap::from_pointee(Table::of(&read, &[]));
         let sources = Mutex::new(Sources { configured, read, managed: Vec::new() });
-        Arc::new(Self { table, sources, challenges: Arc::default() })
+        Arc::new(Self { table, sources, challenges: Arc::default(), on_demand: ArcSwap::default() })
     }
 
     /// Reads the files of the configured sources again. Reads files: not for a worker's thread.
@@ -204,6 +206,24 @@ impl CertificateStore {
     /// What proves to an authority that names are ours.
     pub fn challenges(&self) -> &Arc<Challenges> {
         &self.challenges
+    }
+
+    /// Has clients that ask for a name without a certificate wait for this one to get it; for nobody,
+    /// who is answered at once.
+    pub fn set_on_demand(&self, provider: Option<Arc<dyn OnDemand>>) {
+        self.on_demand.store(Arc::new(provider));
+    }
+
+    /// Who gets a certificate for this name, in lower case, where there is none and somebody may.
+    pub(super) fn provider_for(&self, name: &str) -> Option<Arc<dyn OnDemand>> {
+        let provider = self.on_demand.load();
+        let provider = provider.as_ref().as_ref()?;
+        (!self.has(name)).then(|| Arc::clone(provider))
+    }
+
+    /// Whether there is a certificate for this name, in lower case, configured or managed.
+    pub fn has(&self, name: &str) -> bool {
+        self.table.load().named(name).is_some()
     }
 
     fn lock(&self) -> MutexGuard<'_, Sources> {
@@ -331,13 +351,13 @@ impl Table {
 
     fn candidates(&self, name: Option<&str>) -> &[Arc<CertifiedKey>] {
         let Some(name) = name else { return &self.default };
-        let name = name.to_ascii_lowercase();
-        if let Some(exact) = self.by_name.get(name.as_str()) {
-            return exact;
-        }
-        name.split_once('.')
-            .and_then(|(_, rest)| self.by_name.get(format!("*.{rest}").as_str()))
-            .unwrap_or(&self.default)
+        self.named(&name.to_ascii_lowercase()).unwrap_or(&self.default)
+    }
+
+    /// Those for this name, in lower case, or for a wildcard that it is of.
+    fn named(&self, name: &str) -> Option<&[Arc<CertifiedKey>]> {
+        let below = || self.by_name.get(format!("*.{}", name.split_once('.')?.1).as_str());
+        self.by_name.get(name).or_else(below).map(Vec::as_slice)
     }
 }
 

@@ -7,11 +7,14 @@
 
 use crate::limits::{HANDSHAKE_BYTES_MAX, READ_BYTES_MIN};
 use crate::socket::Socket;
+use crate::tls::certificate::CertificateStore;
 use crate::tls::handshake::Handshake;
 use crate::tls::mask::{Masked, unmasked};
+use crate::tls::on_demand::Settled;
 use crate::tls::records::Records;
-use crate::tls::{TlsInfo, certificate};
+use crate::tls::{ALPN_ACME_TLS, TlsInfo, certificate};
 use freshet_wire::tls::HEADER_BYTES;
+use freshet_wire::tls::hello::{host_name, offers_only};
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus};
 use rustls::{ProtocolVersion, ServerConfig};
@@ -37,6 +40,8 @@ pub(crate) struct Handoff {
     server_name: Option<Box<str>>,
     /// Hellos, at most two, with a name that is none.
     masked: Vec<Masked>,
+    /// Asked once, before the first hello is answered.
+    certificates: Option<Arc<CertificateStore>>,
     is_done: bool,
 }
 
@@ -50,7 +55,11 @@ enum Next {
 
 impl Handoff {
     /// A handshake that has not begun.
-    pub(crate) fn new(config: Arc<ServerConfig>, socket: Socket) -> Result<Self, rustls::Error> {
+    pub(crate) fn new(
+        config: Arc<ServerConfig>,
+        socket: Socket,
+        certificates: Option<Arc<CertificateStore>>,
+    ) -> Result<Self, rustls::Error> {
         // That of a handshake before says nothing of this one.
         certificate::take_asked_name();
         Ok(Self {
@@ -62,6 +71,7 @@ impl Handoff {
             sent_bytes: 0,
             server_name: None,
             masked: Vec::new(),
+            certificates,
             is_done: false,
         })
     }
@@ -134,6 +144,21 @@ impl Handshake for Handoff {
         let count = if let Poll::Ready(Ok(count)) = result { count } else { 0 };
         self.input.truncate(filled + count);
         result.map_ok(|count| count > 0)
+    }
+
+    /// A hello that is spread over several records asks for nothing.
+    fn awaited(&mut self) -> Option<Settled> {
+        let (end, true) = self.window() else { return None };
+        let certificates = self.certificates.take()?;
+        let (&[HANDSHAKE, ..], message) = self.input[..end].split_at_checked(HEADER_BYTES)? else {
+            return None;
+        };
+        // An authority that looks for a proof would wait for itself.
+        if offers_only(message, ALPN_ACME_TLS) {
+            return None;
+        }
+        let name = std::str::from_utf8(&message[host_name(message)?]).ok()?.to_ascii_lowercase();
+        Some(certificates.provider_for(&name)?.provide(&name))
     }
 
     fn step(&mut self) -> Result<(), rustls::Error> {

@@ -1,6 +1,7 @@
 //! The handshake over a socket, whoever computes it.
 
 use crate::limits::HANDSHAKES_PER_TURN_MAX;
+use crate::tls::on_demand::Settled;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
@@ -15,6 +16,11 @@ pub(crate) trait Handshake {
 
     /// Reads without computing anything; false at the end of the peer's direction.
     fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>>;
+
+    /// What has to be waited for before the input is looked at.
+    fn awaited(&mut self) -> Option<Settled> {
+        None
+    }
 
     /// Computes what the input allows. Signing and key exchange happen here.
     fn step(&mut self) -> Result<(), rustls::Error>;
@@ -62,6 +68,9 @@ pub(crate) async fn run(handshake: &mut impl Handshake) -> Result<(), Failure> {
         poll_fn(|cx| handshake.poll_flush(cx)).await.map_err(Failure::Io)?;
         if !poll_fn(|cx| handshake.poll_input(cx)).await.map_err(Failure::Io)? {
             return Err(Failure::Closed);
+        }
+        if let Some(settled) = handshake.awaited() {
+            settled.await;
         }
         step(handshake).await?;
     }

@@ -4,7 +4,7 @@
 //! `handoff` takes the keys over when the handshake is done, and `records` seals and opens from
 //! there on; towards origins rustls does its own records, in `session`. [`server`] and [`client`]
 //! make configurations and run handshakes, [`certificate`] keeps what a server proves its names
-//! with, [`challenge`] proves them to an authority, [`client_auth`] checks what clients prove theirs with and [`ticket`] lets clients come back
+//! with, [`on_demand`] gets what is missing, [`challenge`] proves names to an authority, [`client_auth`] checks what clients prove theirs with and [`ticket`] lets clients come back
 //! without a full handshake, [`ticket_files`] at other nodes too.
 
 pub mod certificate;
@@ -15,6 +15,7 @@ pub mod early;
 mod handoff;
 mod handshake;
 mod mask;
+pub mod on_demand;
 mod pem;
 pub(crate) mod records;
 pub mod server;

@@ -105,8 +105,7 @@ pub fn server_config(
     Ok(Arc::new(config))
 }
 
-/// Runs the server's side of a handshake within `limit`. From there on records are our own; with
-/// a configuration that does not allow to extract secrets they stay with rustls.
+/// As [`accept_waiting`] with nobody who gets certificates meanwhile.
 ///
 /// # Errors
 /// [`NetError::ClientHandshake`] and [`NetError::ClientHandshakeTimeout`].
@@ -115,12 +114,28 @@ pub async fn accept(
     config: &Arc<ServerConfig>,
     limit: Duration,
 ) -> Result<Stream, NetError> {
+    accept_waiting(socket, config, None, limit).await
+}
+
+/// Runs the server's side of a handshake within `limit`, in which a client that asks for a name without
+/// a certificate waits for one, where `certificates` has somebody who gets it. From there on records are our own; with
+/// a configuration that does not allow to extract secrets they stay with rustls.
+///
+/// # Errors
+/// [`NetError::ClientHandshake`] and [`NetError::ClientHandshakeTimeout`].
+pub async fn accept_waiting(
+    socket: Socket,
+    config: &Arc<ServerConfig>,
+    certificates: Option<&Arc<CertificateStore>>,
+    limit: Duration,
+) -> Result<Stream, NetError> {
+    let certificates = certificates.map(Arc::clone);
     let config = Arc::clone(config);
     // On the heap: a handshake's state would otherwise be part of the connection's task for all its
     // life.
     let handshake: Pin<Box<dyn Future<Output = Result<Stream, Failure>> + Send>> =
         if config.enable_secret_extraction {
-            Box::pin(accept_records(socket, config))
+            Box::pin(accept_records(socket, config, certificates))
         } else {
             Box::pin(accept_session(socket, config))
         };
@@ -131,8 +146,12 @@ pub async fn accept(
     }
 }
 
-async fn accept_records(socket: Socket, config: Arc<ServerConfig>) -> Result<Stream, Failure> {
-    let mut handoff = Handoff::new(config, socket).map_err(Failure::Tls)?;
+async fn accept_records(
+    socket: Socket,
+    config: Arc<ServerConfig>,
+    certificates: Option<Arc<CertificateStore>>,
+) -> Result<Stream, Failure> {
+    let mut handoff = Handoff::new(config, socket, certificates).map_err(Failure::Tls)?;
     handshake::run(&mut handoff).await?;
     Ok(handoff.into_records().map_err(Failure::Tls)?.into())
 }

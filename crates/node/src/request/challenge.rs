@@ -14,7 +14,7 @@ const PATH: &str = "/.well-known/acme-challenge/";
 /// redirects, tokens or limits. All others go their way: an origin may have an authority of its own.
 pub(super) fn answer(worker: &Worker, request: &Request) -> Option<Response> {
     let token = request.head.target.strip_prefix(PATH)?;
-    let text = worker.shared.challenges.answer(token)?;
+    let text = worker.shared.certificates.as_ref()?.challenges().answer(token)?;
     let is_head = match request.head.method {
         Method::Get => false,
         Method::Head => true,

@@ -1,7 +1,10 @@
 //! Keeps certificates for the names of a plan.
 
+mod asked;
+
 use crate::certificate::{self, Facts};
 use crate::client::Client;
+use crate::demand::{Demand, Verdict};
 use crate::error::{AcmeError, FailureKind};
 use crate::jose::AccountKey;
 use crate::limits::ORDER_WITHIN;
@@ -12,7 +15,10 @@ use crate::schedule::{pause, renewal_s, within};
 use crate::state::{Journal, State};
 use crate::status::{NameStatus, Status};
 use freshet_base::clock::UnixMillis;
+use freshet_base::log_limit::LogLimit;
 use freshet_net::tls::certificate::{CertificateSource, CertificateStore};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
 use std::sync::Arc;
@@ -40,6 +46,9 @@ pub struct Manager {
     status: Arc<Status>,
     entries: BTreeMap<String, Entry>,
     client: Option<Client>,
+    /// What clients wait for.
+    demand: Arc<Demand>,
+    unanswered: LogLimit,
     /// Nothing is asked of the authority before: it could not be reached, or wants to rest.
     hold_until_ms: i64,
 }
@@ -53,11 +62,17 @@ struct Entry {
     suggestion_due_ms: i64,
     failures: u32,
     error: Option<(FailureKind, String)>,
+    /// Whether it is here because a client asked for it.
+    is_on_demand: bool,
 }
 
 enum Command {
     Plan(Box<Plan>),
     Renew(Vec<String>),
+    /// Clients wait for a certificate for this name.
+    Wanted(String),
+    /// What the operator's service says of it.
+    Answered(String, Verdict),
     Pause(std::sync::mpsc::SyncSender<()>),
     Resume,
 }
@@ -143,6 +158,9 @@ impl Manager {
             status: Arc::default(),
             entries: BTreeMap::new(),
             client: None,
+            // Nobody waits before it is at work.
+            demand: Arc::new(Demand::new(|_| {})),
+            unanswered: LogLimit::new(),
             hold_until_ms: 0,
         };
         manager.read_names();
@@ -169,11 +187,27 @@ impl Manager {
         let status = Arc::clone(&self.status);
         let Self { plan, state, store, entries, .. } = self;
         let kept = Arc::clone(&status);
+        // It is to end when nobody but clients would tell it anything.
+        let told = commands.downgrade();
+        let demand = Arc::new(Demand::new(move |name| {
+            if let Some(commands) = told.upgrade() {
+                let _ = commands.send(Command::Wanted(name));
+            }
+        }));
         let thread = Builder::new().name("acme".into()).spawn(move || {
             // Made here: a client stays in its thread.
             let status = kept;
-            let manager =
-                Self { plan, state, store, status, entries, client: None, hold_until_ms: 0 };
+            let manager = Self {
+                plan,
+                state,
+                store,
+                status,
+                entries,
+                client: None,
+                demand,
+                unanswered: LogLimit::new(),
+                hold_until_ms: 0,
+            };
             runtime.block_on(manager.run(received));
             // A name server that hangs keeps nobody from ending.
             runtime.shutdown_background();
@@ -185,6 +219,9 @@ impl Manager {
     async fn run(mut self, mut commands: UnboundedReceiver<Command>) {
         let mut lock: Option<File> = None;
         let mut backlog = VecDeque::new();
+        // Names that the operator's service is asked about.
+        let mut asking = FuturesUnordered::new();
+        self.offer();
         let (mut is_paused, mut has_said_waiting) = (false, false);
         loop {
             while let Some(command) = backlog.pop_front() {
@@ -194,9 +231,18 @@ impl Manager {
                     Command::Pause(done) => {
                         // The process that takes over may order.
                         (is_paused, lock) = (true, None);
+                        self.demand.release();
                         let _ = done.send(());
                     }
                     Command::Resume => is_paused = false,
+                    Command::Wanted(name) if lock.is_some() => {
+                        if let Some(service) = self.wanted(&name) {
+                            asking.push(async move { (service.ask(&name).await, name) });
+                        }
+                    }
+                    // The process that orders has it sooner.
+                    Command::Wanted(name) => self.refuse(&name, LOCK_EVERY),
+                    Command::Answered(name, verdict) => self.answered(&name, verdict),
                 }
             }
             if lock.is_none() && !is_paused {
@@ -235,6 +281,9 @@ impl Manager {
                             }
                             Some(command) => backlog.push_back(command),
                         },
+                        Some((verdict, name)) = asking.next() => {
+                            backlog.push_back(Command::Answered(name, verdict));
+                        }
                         () = &mut doing => break,
                     }
                 }
@@ -247,6 +296,9 @@ impl Manager {
                     None => return,
                     Some(command) => backlog.push_back(command),
                 },
+                Some((verdict, name)) = asking.next() => {
+                    backlog.push_back(Command::Answered(name, verdict));
+                }
                 () = sleep(wait.min(SLEEP_MAX)) => {}
             }
         }
@@ -275,6 +327,9 @@ impl Manager {
     }
 
     async fn order(&mut self, name: &str) {
+        if !self.may_renew(name).await {
+            return;
+        }
         self.status.attempts.fetch_add(1, Relaxed);
         let mut journal = self.state.journal(name).ok().flatten().unwrap_or_default();
         let outcome = self.attempt(name, &mut journal).await;
@@ -289,9 +344,17 @@ impl Manager {
                 tracing::info!(name, days, "a certificate came and is served");
                 let due_ms = renewal_s(facts.from_s, facts.until_s, chance()).saturating_mul(1000);
                 let facts = Some(facts);
-                let entry = Entry { facts, due_ms, suggestion_due_ms: now_ms, ..Entry::default() };
+                let is_on_demand = self.entries.get(name).is_some_and(|entry| entry.is_on_demand);
+                let entry = Entry {
+                    facts,
+                    due_ms,
+                    suggestion_due_ms: now_ms,
+                    is_on_demand,
+                    ..Entry::default()
+                };
                 self.entries.insert(name.to_owned(), entry);
                 self.serve();
+                self.demand.provided(name);
             }
             Err(error) => self.failed(name, &mut journal, error, now_ms),
         }
@@ -339,9 +402,16 @@ impl Manager {
         if let Err(error) = self.state.set_journal(name, journal) {
             tracing::error!(%error, "the state directory cannot be written");
         }
-        let again_s = (entry.due_ms - now_ms) / 1000;
+        let (due_ms, is_without) = (entry.due_ms, entry.facts.is_none());
+        let again_s = (due_ms - now_ms) / 1000;
         tracing::warn!(name, again_s, kind = error.kind.as_str(), %error,
             "no certificate came: {}", error.kind.cure());
+        if is_without {
+            self.demand.refused(name, due_ms.unsigned_abs());
+            if self.entries.get(name).is_some_and(|entry| entry.is_on_demand) {
+                self.let_go(name);
+            }
+        }
     }
 
     /// Asks what the authority suggests for a renewal (RFC 9773). Where it says nothing, what was
@@ -387,6 +457,8 @@ impl Manager {
         }
         self.plan = Plan { state: self.plan.state.clone(), ..plan };
         self.read_names();
+        self.demand.release();
+        self.offer();
     }
 
     fn make_due(&mut self, names: &[String]) {
@@ -400,8 +472,22 @@ impl Manager {
 
     /// What is in the state directory for each name.
     fn read_names(&mut self) {
-        let names = self.plan.names.iter().filter(|name| !self.store.has_configured(name));
-        self.entries = names.map(|name| (name.clone(), read_entry(&self.state, name))).collect();
+        let on_demand = match self.plan.on_demand {
+            Some(_) => self.state.on_demand().unwrap_or_else(|error| {
+                tracing::error!(%error, "what clients have asked for cannot be read");
+                Vec::new()
+            }),
+            None => Vec::new(),
+        };
+        let read = |name: String, is_on_demand| {
+            let entry = Entry { is_on_demand, ..read_entry(&self.state, &name) };
+            (name, entry)
+        };
+        let asked = on_demand.into_iter().map(|name| read(name, true));
+        // What is listed is not on demand any more.
+        let listed = self.plan.names.iter().map(|name| read(name.clone(), false));
+        self.entries =
+            asked.chain(listed).filter(|(name, _)| !self.store.has_configured(name)).collect();
         self.serve();
         self.publish();
     }
@@ -489,6 +575,7 @@ fn read_entry(state: &State, name: &str) -> Entry {
         },
         facts,
         suggestion_due_ms: 0,
+        is_on_demand: false,
         failures: journal.failures,
         error: journal.error.and_then(|(kind, message)| {
             let known = FailureKind::ALL.into_iter().find(|known| known.as_str() == kind);
