@@ -63,11 +63,8 @@ impl Plan {
         if let Err(error) = check_url(&self.directory) {
             return refuse(error.message);
         }
-        match self.names.iter().find(|name| !is_name(name)) {
-            Some(wrong) => {
-                return refuse(format!("`{}` is not a name for a certificate", shown(wrong)));
-            }
-            None => {}
+        if let Some(wrong) = self.names.iter().find(|name| !is_name(name)) {
+            return refuse(format!("`{}` is not a name for a certificate", shown(wrong)));
         }
         match self.on_demand.as_ref().map(|one| (Target::of(&one.service), &one.service)) {
             Some((Err(why), url)) => {
