@@ -192,9 +192,8 @@ fn a_service_that_is_the_node_itself_is_asked_once() {
 #[test]
 fn a_policy_in_vcl_is_asked_after_the_service() {
     run(async {
-        let origin = Origin::serve(|asked: &Request| {
-            fresh(asked.field("x-user").unwrap_or("nobody").to_owned())
-        });
+        let origin =
+            Origin::serve(|asked: &Request| fresh(asked.field("x-user").unwrap_or("nobody")));
         let service = service();
         let rest = format!(
             "[[access]]\nservice = \"{}/check\"\nservice_fields = [\"X-User\"]",
