@@ -15,4 +15,6 @@ pub mod log_limit;
 pub mod machine;
 pub mod nearest;
 pub mod random;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 pub mod units;

@@ -8,9 +8,17 @@ use std::hash::BuildHasher as _;
 pub fn secret() -> [u8; 16] {
     let mut bytes = [0; 16];
     for half in bytes.chunks_exact_mut(8) {
-        half.copy_from_slice(&RandomState::new().hash_one(0_u8).to_ne_bytes());
+        half.copy_from_slice(&drawn().to_ne_bytes());
     }
     bytes
+}
+
+fn drawn() -> u64 {
+    #[cfg(feature = "simulation")]
+    if let Some(drawn) = crate::simulation::drawn() {
+        return drawn;
+    }
+    RandomState::new().hash_one(0_u8)
 }
 
 #[cfg(test)]

@@ -6,21 +6,16 @@
 
 use siphasher::sip128::{Hasher128, SipHasher24};
 use std::fmt;
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::hash::Hasher;
 
 /// The secret under which keys are hashed. All keys used with one cache come from one secret.
 #[derive(Clone)]
 pub struct Secret([u8; 16]);
 
 impl Secret {
-    /// A secret nobody knows, from the randomness the standard library seeds its maps with.
+    /// A secret nobody knows.
     pub fn random() -> Self {
-        let word = || RandomState::new().build_hasher().finish();
-        let mut bytes = [0; 16];
-        let (low, high) = bytes.split_at_mut(8);
-        low.copy_from_slice(&word().to_le_bytes());
-        high.copy_from_slice(&word().to_le_bytes());
-        Self(bytes)
+        Self(freshet_base::random::secret())
     }
 
     /// A given secret: for tests, and for an index that outlives the process.

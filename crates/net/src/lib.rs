@@ -44,6 +44,8 @@ pub mod places;
 pub mod proxy;
 pub mod quic;
 pub mod readiness;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 pub mod socket;
 pub mod stream;
 pub mod succession;

@@ -3,6 +3,8 @@
 use crate::address::{Address, PeerAddress};
 use crate::error::NetError;
 use crate::limits::{ACCEPT_PAUSE, BACKLOG};
+#[cfg(feature = "simulation")]
+use crate::simulation::{Network, Queue, no_socket};
 use crate::socket::{Socket, canonical};
 use freshet_base::counter::SharedCounter;
 use rustix::io::Errno;
@@ -50,6 +52,9 @@ pub struct Listener {
     fd: Arc<OwnedFd>,
     address: Address,
     pauses: SharedCounter,
+    /// Where connections come from in a simulated world.
+    #[cfg(feature = "simulation")]
+    queue: Option<Arc<Queue>>,
 }
 
 impl Listener {
@@ -59,6 +64,13 @@ impl Listener {
     /// # Errors
     /// [`NetError::LocalBind`].
     pub fn bind(address: &Address, options: &ListenOptions) -> Result<Self, NetError> {
+        #[cfg(feature = "simulation")]
+        if let (Some(network), Address::Tcp(wanted)) = (Network::current(), address) {
+            let listening = network.listen(*wanted);
+            return listening
+                .and_then(|(bound, queue)| Self::simulated(queue, bound))
+                .map_err(|error| NetError::bind(address, &error));
+        }
         let bound = match address {
             Address::Tcp(tcp) => bind_tcp(*tcp, options).or_else(|error| {
                 let any_v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, tcp.port()));
@@ -118,6 +130,11 @@ impl Listener {
     /// # Errors
     /// [`NetError::LocalBind`] when there are no descriptors left.
     pub fn try_clone(&self) -> Result<Self, NetError> {
+        #[cfg(feature = "simulation")]
+        if let (Some(queue), Address::Tcp(address)) = (&self.queue, &self.address) {
+            return Self::simulated(Arc::clone(queue), *address)
+                .map_err(|error| NetError::bind(&self.address, &error));
+        }
         let fd = self.fd.try_clone().map_err(|error| NetError::bind(&self.address, &error))?;
         Ok(Self::new(fd, self.address.clone()))
     }
@@ -129,6 +146,12 @@ impl Listener {
     /// # Errors
     /// [`NetError::LocalAccept`] for what waiting does not cure.
     pub async fn accept(&self) -> Result<(Socket, PeerAddress), NetError> {
+        #[cfg(feature = "simulation")]
+        if let Some(queue) = &self.queue {
+            let end = queue.accept().await;
+            let peer = PeerAddress::Tcp(end.peer_address());
+            return Ok((Socket::simulated(end), peer));
+        }
         let fatal = |error: io::Error| NetError::LocalAccept {
             address: self.address.clone(),
             why: error.to_string(),
@@ -170,7 +193,17 @@ impl Listener {
             fd: Arc::new(fd),
             address,
             pauses: SharedCounter::default(),
+            #[cfg(feature = "simulation")]
+            queue: None,
         }
+    }
+
+    #[cfg(feature = "simulation")]
+    fn simulated(queue: Arc<Queue>, address: SocketAddr) -> io::Result<Self> {
+        let fd = no_socket().try_clone_to_owned()?;
+        let mut listener = Self::new(fd, Address::Tcp(address));
+        listener.queue = Some(queue);
+        Ok(listener)
     }
 
     fn from_socket(socket: socket2::Socket, address: &Address) -> Result<Self, NetError> {
@@ -209,6 +242,17 @@ impl Listener {
                 let peer = peer.ok_or(Errno::CONNABORTED)?;
                 Ok((Socket::from_tcp(fd)?, PeerAddress::Tcp(canonical(peer))))
             }
+        }
+    }
+}
+
+#[cfg(feature = "simulation")]
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let (Some(queue), Some(network)) = (&self.queue, Network::current())
+            && let Address::Tcp(address) = &self.address
+        {
+            network.close(*address, queue);
         }
     }
 }

@@ -2,8 +2,12 @@
 
 use crate::address::{Address, PeerAddress};
 use crate::error::NetError;
+#[cfg(feature = "simulation")]
+use crate::simulation::{End, Network, no_socket};
 use rustix::net::{RecvFlags, SendFlags};
 use std::io::{self, IoSlice, Read, Write};
+#[cfg(feature = "simulation")]
+use std::net::Ipv4Addr;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::pin::Pin;
@@ -22,6 +26,8 @@ pub struct Socket(Kind);
 enum Kind {
     Tcp(TcpStream),
     Unix(UnixStream),
+    #[cfg(feature = "simulation")]
+    Simulated(End),
 }
 
 impl Socket {
@@ -30,6 +36,10 @@ impl Socket {
     /// # Errors
     /// [`NetError::OriginConnect`] and [`NetError::OriginConnectTimeout`].
     pub async fn connect(address: &Address, limit: Duration) -> Result<Self, NetError> {
+        #[cfg(feature = "simulation")]
+        if let Some(network) = Network::current() {
+            return network.connect(Ipv4Addr::LOCALHOST.into(), address, limit).await;
+        }
         let connecting = async {
             match address {
                 Address::Tcp(to) => {
@@ -45,6 +55,11 @@ impl Socket {
             Ok(Err(error)) => Err(NetError::connect(address, &error)),
             Err(_) => Err(NetError::OriginConnectTimeout { address: address.clone() }),
         }
+    }
+
+    #[cfg(feature = "simulation")]
+    pub(crate) const fn simulated(end: End) -> Self {
+        Self(Kind::Simulated(end))
     }
 
     /// Takes over a connected, non-blocking TCP socket.
@@ -68,6 +83,8 @@ impl Socket {
         match &self.0 {
             Kind::Tcp(stream) => stream.peer_addr().ok().map(|a| PeerAddress::Tcp(canonical(a))),
             Kind::Unix(_) => Some(PeerAddress::Unix),
+            #[cfg(feature = "simulation")]
+            Kind::Simulated(end) => Some(PeerAddress::Tcp(end.peer_address())),
         }
     }
 
@@ -76,6 +93,8 @@ impl Socket {
         match &self.0 {
             Kind::Tcp(stream) => stream.local_addr().ok().map(canonical),
             Kind::Unix(_) => None,
+            #[cfg(feature = "simulation")]
+            Kind::Simulated(end) => Some(end.local_address()),
         }
     }
 
@@ -84,6 +103,8 @@ impl Socket {
         match &self.0 {
             Kind::Tcp(stream) => stream.readable().await,
             Kind::Unix(stream) => stream.readable().await,
+            #[cfg(feature = "simulation")]
+            Kind::Simulated(end) => std::future::poll_fn(|cx| end.poll_readable(cx)).await,
         }
     }
 
@@ -94,11 +115,17 @@ impl Socket {
         match &self.0 {
             Kind::Tcp(stream) => stream.try_io(Interest::READABLE, &mut receive),
             Kind::Unix(stream) => stream.try_io(Interest::READABLE, &mut receive),
+            #[cfg(feature = "simulation")]
+            Kind::Simulated(_) => self.receive_now(into, flags),
         }
     }
 
     /// Receives at once from the kernel, whatever the runtime thinks of the socket's readiness.
     pub(crate) fn receive_now(&self, into: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
+        #[cfg(feature = "simulation")]
+        if let Kind::Simulated(end) = &self.0 {
+            return end.try_read(into, flags.contains(RecvFlags::PEEK));
+        }
         Ok(rustix::net::recv(self.as_fd(), into, flags | RecvFlags::DONTWAIT)?.1)
     }
 
@@ -107,6 +134,8 @@ impl Socket {
         match &self.0 {
             Kind::Tcp(stream) => stream.poll_write_ready(cx),
             Kind::Unix(stream) => stream.poll_write_ready(cx),
+            #[cfg(feature = "simulation")]
+            Kind::Simulated(end) => end.poll_write_ready(cx),
         }
     }
 
@@ -115,6 +144,11 @@ impl Socket {
         match &mut self.0 {
             Kind::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
             Kind::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+            #[cfg(feature = "simulation")]
+            Kind::Simulated(end) => {
+                end.shutdown();
+                Poll::Ready(Ok(()))
+            }
         }
     }
 
@@ -126,6 +160,12 @@ impl Socket {
         match &mut self.0 {
             Kind::Tcp(stream) => Pin::new(stream).poll_read(cx, into),
             Kind::Unix(stream) => Pin::new(stream).poll_read(cx, into),
+            #[cfg(feature = "simulation")]
+            Kind::Simulated(end) => {
+                let count = ready!(end.poll_read(cx, into.initialize_unfilled()))?;
+                into.advance(count);
+                Poll::Ready(Ok(()))
+            }
         }
     }
 
@@ -148,6 +188,8 @@ impl Socket {
         match &mut self.0 {
             Kind::Tcp(stream) => Pin::new(stream).poll_write(cx, from),
             Kind::Unix(stream) => Pin::new(stream).poll_write(cx, from),
+            #[cfg(feature = "simulation")]
+            Kind::Simulated(end) => end.poll_write(cx, from),
         }
     }
 
@@ -158,6 +200,10 @@ impl Socket {
         cx: &mut Context<'_>,
         from: &[u8],
     ) -> Poll<io::Result<usize>> {
+        #[cfg(feature = "simulation")]
+        if let Kind::Simulated(end) = &self.0 {
+            return end.poll_write(cx, from);
+        }
         self.poll_write_with(cx, |socket| Ok(rustix::net::send(socket, from, SendFlags::MORE)?))
     }
 
@@ -178,6 +224,9 @@ impl Socket {
                     ready!(stream.poll_write_ready(cx))?;
                     stream.try_io(Interest::WRITABLE, || write(stream.as_fd()))
                 }
+                // It has no descriptor for bytes that go by reference.
+                #[cfg(feature = "simulation")]
+                Kind::Simulated(_) => Err(io::ErrorKind::Unsupported.into()),
             };
             match tried {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -194,6 +243,11 @@ impl Socket {
         match &mut self.0 {
             Kind::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
             Kind::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
+            #[cfg(feature = "simulation")]
+            Kind::Simulated(end) => {
+                let first = pieces.iter().find(|piece| !piece.is_empty());
+                end.poll_write(cx, first.map_or(&[], |piece| piece))
+            }
         }
     }
 }
@@ -203,6 +257,8 @@ impl AsFd for Socket {
         match &self.0 {
             Kind::Tcp(stream) => stream.as_fd(),
             Kind::Unix(stream) => stream.as_fd(),
+            #[cfg(feature = "simulation")]
+            Kind::Simulated(_) => no_socket(),
         }
     }
 }

@@ -15,7 +15,8 @@ use freshet_limits::{Block, Blocks, Counts, Held, Prefix, Rates, Secret, Ticks};
 use std::hash::{DefaultHasher, Hasher as _};
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// What keys of connections are of, beside those of limits.
 const CONNECTIONS: u64 = u64::MAX;

@@ -123,6 +123,39 @@ impl Node {
         inherited: &mut Inherited,
         scribe: Option<Arc<dyn Scribe>>,
     ) -> Result<Arc<Self>, NodeError> {
+        let (node, cpus, ports) = Self::assemble(prepared, inherited, scribe)?;
+        for (index, (cpu, ports)) in cpus.into_iter().zip(ports).enumerate() {
+            let handle = node.start_worker(index, cpu, ports).map_err(NodeError::LocalThread)?;
+            lock(&node.workers).push(handle);
+        }
+        Ok(node)
+    }
+
+    /// Starts with workers that are tasks of the set this is called in, for a simulated world: when that
+    /// is dropped, they are gone as if the process had been killed.
+    ///
+    /// # Errors
+    /// As [`Node::start`].
+    #[cfg(feature = "simulation")]
+    pub fn start_in_world(settings: Settings) -> Result<Arc<Self>, NodeError> {
+        let prepared = Prepared::new(settings, None).map_err(NodeError::Config)?;
+        let (node, _, ports) = Self::assemble(prepared, &mut Inherited::default(), None)?;
+        for (index, ports) in ports.into_iter().enumerate() {
+            let (commands, received) = unbounded_channel();
+            let (shared, snapshot) = (Arc::clone(&node.shared), node.snapshot());
+            tokio::task::spawn_local(worker::run(shared, index, snapshot, ports, received));
+            lock(&node.workers).push(Handle { thread: None, commands });
+        }
+        Ok(node)
+    }
+
+    /// A node without workers, the processors they are for, and what each of them accepts from.
+    #[allow(clippy::type_complexity, reason = "taken apart at once")]
+    fn assemble(
+        prepared: Prepared,
+        inherited: &mut Inherited,
+        scribe: Option<Arc<dyn Scribe>>,
+    ) -> Result<(Arc<Self>, Vec<usize>, Vec<(Vec<Port>, Vec<QuicPort>)>), NodeError> {
         let Prepared { draft, certificates, format, warnings } = prepared;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         let settings = Arc::clone(&draft.settings);
@@ -252,12 +285,7 @@ impl Node {
             quic: quic_served,
             draining: AtomicBool::new(false),
         });
-        let ports = ports.into_iter().zip(quic);
-        for (index, (cpu, ports)) in cpus.into_iter().zip(ports).enumerate() {
-            let handle = node.start_worker(index, cpu, ports).map_err(NodeError::LocalThread)?;
-            lock(&node.workers).push(handle);
-        }
-        Ok(node)
+        Ok((node, cpus, ports.into_iter().zip(quic).collect()))
     }
 
     /// Swaps configuration, policy, origins and certificates; requests under way end as they
@@ -443,7 +471,7 @@ impl Node {
             let runtime = worker::runtime();
             let _ = started.send(runtime.as_ref().map(drop).map_err(io::Error::kind));
             if let Ok(runtime) = runtime {
-                worker::run(&runtime, shared, index, snapshot, ports, received);
+                runtime.block_on(worker::run(shared, index, snapshot, ports, received));
             }
         })?;
         // Who says that the node runs must know that its workers do.

@@ -241,57 +241,54 @@ pub fn runtime() -> std::io::Result<LocalRuntime> {
     Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
 }
 
-/// Runs a worker until it is told to end. Call it on a thread of its own.
-pub(crate) fn run(
-    runtime: &LocalRuntime,
+/// Runs a worker until it is told to end.
+pub(crate) async fn run(
     shared: Arc<Shared>,
     index: usize,
     snapshot: Snapshot,
     (ports, quic): (Vec<Port>, Vec<QuicPort>),
     mut commands: mpsc::UnboundedReceiver<Command>,
 ) {
-    runtime.block_on(async move {
-        let worker = Worker::new(shared, index, snapshot);
-        let accepting: Vec<_> =
-            ports.into_iter().map(|port| spawn_local(accept(Rc::clone(&worker), port))).collect();
-        // These go on while the worker drains: their connections have no sockets of their own.
-        for port in quic {
-            spawn_local(session::serve_port(Rc::clone(&worker), port));
-        }
-        spawn_local(tick(Rc::clone(&worker), index == 0));
-        if index == 0 {
-            spawn_local(crate::bans::lurk(Rc::clone(&worker)));
-            spawn_local(crate::expiry::run(Rc::clone(&worker)));
-        }
-        if worker.shared.disks.is_some() {
-            spawn_local(crate::disk::drive());
-        }
-        let pool = worker.pool.clone();
-        spawn_local(async move { pool.maintain().await });
-        // One worker asks the origins how they are; all see the answer.
-        let mut probes = if index == 0 { start_probes(&worker.snapshot()) } else { Vec::new() };
-        loop {
-            match commands.recv().await {
-                Some(Command::Reload(snapshot)) => {
-                    worker.site_counters.replace(worker.stats.sites.of(&snapshot.sites));
-                    worker.snapshot.replace(Rc::new(*snapshot));
-                    if index == 0 {
-                        probes.drain(..).for_each(|probe| probe.abort());
-                        probes = start_probes(&worker.snapshot());
-                    }
+    let worker = Worker::new(shared, index, snapshot);
+    let accepting: Vec<_> =
+        ports.into_iter().map(|port| spawn_local(accept(Rc::clone(&worker), port))).collect();
+    // These go on while the worker drains: their connections have no sockets of their own.
+    for port in quic {
+        spawn_local(session::serve_port(Rc::clone(&worker), port));
+    }
+    spawn_local(tick(Rc::clone(&worker), index == 0));
+    if index == 0 {
+        spawn_local(crate::bans::lurk(Rc::clone(&worker)));
+        spawn_local(crate::expiry::run(Rc::clone(&worker)));
+    }
+    if worker.shared.disks.is_some() {
+        spawn_local(crate::disk::drive());
+    }
+    let pool = worker.pool.clone();
+    spawn_local(async move { pool.maintain().await });
+    // One worker asks the origins how they are; all see the answer.
+    let mut probes = if index == 0 { start_probes(&worker.snapshot()) } else { Vec::new() };
+    loop {
+        match commands.recv().await {
+            Some(Command::Reload(snapshot)) => {
+                worker.site_counters.replace(worker.stats.sites.of(&snapshot.sites));
+                worker.snapshot.replace(Rc::new(*snapshot));
+                if index == 0 {
+                    probes.drain(..).for_each(|probe| probe.abort());
+                    probes = start_probes(&worker.snapshot());
                 }
-                Some(Command::Drain) => {
-                    accepting.iter().for_each(JoinHandle::abort);
-                    drain(&worker, &mut commands).await;
-                    break;
-                }
-                Some(Command::Stop) | None => break,
             }
+            Some(Command::Drain) => {
+                accepting.iter().for_each(JoinHandle::abort);
+                drain(&worker, &mut commands).await;
+                break;
+            }
+            Some(Command::Stop) | None => break,
         }
-        if !worker.log.flush() {
-            worker.stats.log_lost.increment();
-        }
-    });
+    }
+    if !worker.log.flush() {
+        worker.stats.log_lost.increment();
+    }
 }
 
 /// Begins to probe each origin, where probes are configured.

@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
-use tokio::time::{Sleep, sleep};
+use std::time::Duration;
+use tokio::time::{Instant, Sleep, sleep};
 
 /// Counts of one page.
 #[derive(Debug, Default)]

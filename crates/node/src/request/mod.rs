@@ -48,7 +48,7 @@ use freshet_http::reason::Reason;
 use freshet_store::BodyReader;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use tokio::time::Instant;
 
 /// Bytes of a request's body that are read for a policy that looks at it, or sends it again.
 const KEPT_BYTES_MAX: usize = 1 << 20;

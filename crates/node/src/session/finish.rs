@@ -14,7 +14,7 @@ use freshet_http::message::{RequestHead, ResponseHead, Version};
 use freshet_media::cmcd;
 use freshet_net::tls::client_auth::ClientCertificate;
 use std::rc::Rc;
-use std::time::Instant;
+use tokio::time::Instant;
 
 /// Facts of one request, gathered while it is served.
 pub(super) struct Sent {

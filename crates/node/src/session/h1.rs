@@ -32,7 +32,8 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// How long a closing connection is read on, so that the last response is not lost to a reset.
 const LINGER: Duration = Duration::from_secs(2);

@@ -16,7 +16,8 @@ use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Body bytes sent in one go.
 const PIECE_BYTES_MAX: usize = 1 << 20;

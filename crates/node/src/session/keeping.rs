@@ -7,7 +7,8 @@ use crate::delivery::{Holding, ResponseBody, Without};
 use crate::ledger::readers::{Held, Hold, ReaderLimits};
 use crate::worker::Worker;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// How exactly it is known since when a client has taken nothing.
 const RENEWAL_INTERVAL: Duration = Duration::from_millis(100);

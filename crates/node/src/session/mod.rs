@@ -26,7 +26,8 @@ use freshet_net::stream::Stream;
 use freshet_net::tls::ALPN_HTTP_2;
 use freshet_wire::h2::PREFACE;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// What was read of a connection before its protocol was known.
 struct First {

@@ -7,7 +7,6 @@ use super::geometry::Geometry;
 use super::limits::{BLOCK_BYTES, FORMAT_VERSION};
 use crate::error::DiskError;
 use std::fmt;
-use std::hash::{BuildHasher, Hasher, RandomState};
 
 const MAGIC: &[u8; 8] = b"FRESHDSK";
 
@@ -31,13 +30,9 @@ pub struct Superblock {
 }
 
 impl Uuid {
-    /// A random one, from the randomness the standard library seeds its maps with.
+    /// A random one.
     pub fn random() -> Self {
-        let mut bytes = [0; 16];
-        for half in bytes.chunks_mut(8) {
-            half.copy_from_slice(&RandomState::new().build_hasher().finish().to_le_bytes());
-        }
-        Self(bytes)
+        Self(freshet_base::random::secret())
     }
 }
 

@@ -25,7 +25,8 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// How often a connection with open streams looks whether it still comes on.
 const STREAMS_OPEN_CHECK: Duration = Duration::from_secs(60);

@@ -22,7 +22,8 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Serves a stream whose head is there.
 pub(in crate::session) async fn serve<C: Multiplexed>(

@@ -1,0 +1,155 @@
+//! What there is to ask for: each byte of it follows from whose it is.
+
+use crate::random::{Random, mixed};
+use std::ops::Range;
+use std::time::Duration;
+
+/// Sites, each with an origin of its own and with the same paths.
+pub(crate) const SITES: [&str; 2] = ["a.example", "b.example"];
+
+/// Whose bytes: a site's, of a path, in a version, for a user (0: for everybody).
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Identity {
+    pub(crate) site: usize,
+    pub(crate) path: usize,
+    pub(crate) version: u64,
+    pub(crate) user: u64,
+}
+
+impl Identity {
+    /// Its bytes at these places.
+    pub(crate) fn bytes(self, range: Range<u64>) -> Vec<u8> {
+        let Self { site, path, version, user } = self;
+        let own = mixed(mixed((site as u64) << 32 | path as u64) ^ mixed(version << 16 | user));
+        let mut out = Vec::with_capacity((range.end - range.start) as usize + 16);
+        let skip = (range.start % 8) as usize;
+        for word in range.start / 8..range.end.div_ceil(8) {
+            out.extend_from_slice(&mixed(own.wrapping_add(word)).to_le_bytes());
+        }
+        out[skip..skip + (range.end - range.start) as usize].to_vec()
+    }
+}
+
+/// How an entity is told from its other versions.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Validator {
+    Strong,
+    Weak,
+    Modified,
+    Nothing,
+}
+
+/// How a response's length is told.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Framing {
+    Length,
+    Chunked,
+}
+
+/// What may be done with a response.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Sharing {
+    /// Kept for so long, and stale for so long while it is refreshed or where the origin fails.
+    Shared { max_age_s: u64, while_refreshed_s: u64, if_error_s: u64, must_revalidate: bool },
+    /// Given to the one who asked, and to nobody else.
+    Private,
+    /// As private, by `Set-Cookie` alone.
+    Cookie,
+    /// As private, because it was asked for with `Authorization` and nothing allows more.
+    Authorized,
+    /// Kept by nobody.
+    NotStored,
+}
+
+/// What a path is like, the same as long as the world lasts.
+#[derive(Clone, Debug)]
+pub(crate) struct Nature {
+    pub(crate) bytes: u64,
+    pub(crate) sharing: Sharing,
+    pub(crate) validator: Validator,
+    pub(crate) framing: Framing,
+    pub(crate) has_ranges: bool,
+    /// How long a version is there.
+    pub(crate) changes_every: Duration,
+}
+
+impl Nature {
+    pub(crate) fn draw(random: &mut Random) -> Self {
+        let sharing = match random.within(0..10) {
+            0 => Sharing::Private,
+            1 => Sharing::Cookie,
+            2 => Sharing::Authorized,
+            3 => Sharing::NotStored,
+            _ => Sharing::Shared {
+                max_age_s: random.of(&[0, 1, 2, 10, 60]),
+                while_refreshed_s: random.of(&[0, 0, 1, 5]),
+                if_error_s: random.of(&[0, 0, 3, 20]),
+                must_revalidate: random.chance(200),
+            },
+        };
+        let bytes = match random.within(0..6) {
+            0 => random.within(0..2),
+            1 => random.within(1..200),
+            2 | 3 => random.within(200..20_000),
+            _ => random.within(20_000..150_000),
+        };
+        Self {
+            bytes,
+            sharing,
+            validator: random.of(&[
+                Validator::Strong,
+                Validator::Strong,
+                Validator::Weak,
+                Validator::Modified,
+                Validator::Nothing,
+            ]),
+            framing: random.of(&[Framing::Length, Framing::Length, Framing::Chunked]),
+            has_ranges: random.chance(700),
+            changes_every: Duration::from_millis(random.of(&[300, 2000, 7000, 60_000])),
+        }
+    }
+
+    /// Whether what it gives depends on who asks.
+    pub(crate) const fn is_personal(&self) -> bool {
+        matches!(self.sharing, Sharing::Private | Sharing::Cookie | Sharing::Authorized)
+    }
+
+    pub(crate) fn cache_control(&self) -> String {
+        match self.sharing {
+            Sharing::Private => "private, max-age=30".into(),
+            Sharing::Cookie | Sharing::Authorized => "max-age=30".into(),
+            Sharing::NotStored => "no-store".into(),
+            Sharing::Shared { max_age_s, while_refreshed_s, if_error_s, must_revalidate } => {
+                let revalidate = if must_revalidate { ", must-revalidate" } else { "" };
+                format!(
+                    "max-age={max_age_s}, stale-while-revalidate={while_refreshed_s}, \
+                     stale-if-error={if_error_s}{revalidate}"
+                )
+            }
+        }
+    }
+
+    /// The field that tells a version from others, as it is sent.
+    pub(crate) fn validator_field(&self, identity: Identity) -> Option<(&'static str, String)> {
+        let Identity { site, path, version, user } = identity;
+        match self.validator {
+            Validator::Strong => Some(("ETag", format!("\"{site}-{path}-{version}-{user}\""))),
+            Validator::Weak => Some(("ETag", format!("W/\"{site}-{path}-{version}-{user}\""))),
+            // A date for each second; what changes more often is told apart by nothing.
+            Validator::Modified => {
+                Some(("Last-Modified", crate::time::http_date(1_600_000_000 + version)))
+            }
+            Validator::Nothing => None,
+        }
+    }
+}
+
+/// The path of an entity.
+pub(crate) fn target(path: usize) -> String {
+    format!("/e{path}")
+}
+
+/// The number in a path.
+pub(crate) fn path_of(target: &str) -> Option<usize> {
+    target.strip_prefix("/e")?.parse().ok()
+}

@@ -1,0 +1,264 @@
+//! What may be given to whom and when, by what the origins said: each response of a node is judged here.
+
+use crate::client::{Got, Request};
+use crate::entity::{Identity, Nature, Sharing};
+use crate::message::Ended;
+use crate::world::World;
+use std::ops::Range;
+use std::time::Duration;
+
+/// What a parent's `Age`, which counts full seconds, may hide.
+const AGE_SLACK: Duration = Duration::from_secs(1);
+/// From an origin through a parent to an edge, packets that were sent again included.
+const TRANSIT_MAX: Duration = Duration::from_millis(1000);
+/// Timers of the runtime go by milliseconds.
+const TIMER_SLACK: Duration = Duration::from_millis(5);
+
+/// A response an origin has sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    pub(crate) identity: Identity,
+    /// When its request had been read, and when its head was sent.
+    pub(crate) at: Duration,
+    pub(crate) answered: Duration,
+    /// The length of the whole, as far as it was believed when it was sent.
+    pub(crate) promised_bytes: u64,
+    /// The part that was sent, where it was not the whole.
+    pub(crate) part: Option<Range<u64>>,
+    /// Requests of clients it was given to.
+    pub(crate) given: Vec<u64>,
+}
+
+/// That an origin confirmed that what it sent before is still valid.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Confirmed {
+    pub(crate) identity: Identity,
+    pub(crate) at: Duration,
+    pub(crate) answered: Duration,
+}
+
+/// A purge that was carried out by all nodes: begun and ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Purge {
+    pub(crate) site: usize,
+    pub(crate) path: usize,
+    /// The one edge it is about, where it is about one.
+    pub(crate) edge: Option<usize>,
+    pub(crate) begun: Duration,
+    pub(crate) ended: Duration,
+}
+
+/// All the world's truth.
+#[derive(Debug, Default)]
+pub(crate) struct Truth {
+    pub(crate) sent: Vec<Sent>,
+    pub(crate) confirmed: Vec<Confirmed>,
+    pub(crate) purges: Vec<Purge>,
+}
+
+impl Truth {
+    /// What is wrong with a response, where something is.
+    ///
+    /// # Errors
+    /// That.
+    pub(crate) fn judge(
+        &mut self,
+        world: &World,
+        described: &[String],
+        request: &Request,
+        got: &Got,
+        leaves: bool,
+    ) -> Result<Option<Identity>, String> {
+        let nature = &world.natures[request.path];
+        let status = got.head.status();
+        match status {
+            200 | 206 => {}
+            304 => return self.judge_unchanged(world, request, got).map(|()| None),
+            416 => return judge_unsatisfied(nature, request).map(|()| None),
+            // An origin's own words, or the node's about one that fails.
+            404 | 500..=504 if world.has_faults => return Ok(None),
+            _ => return Err(format!("nobody said {status}")),
+        }
+        let identity = identity_of(got).ok_or("it does not say whose it is")?;
+        let serial = got.head.number("x-serial").ok_or("it has no number")?;
+        let sent = self.sent.get(serial as usize).ok_or("its number is nobody's")?.clone();
+        if sent.identity != identity {
+            return Err(format!("its fields are of two responses, one {:?}", sent.identity));
+        }
+        if (identity.site, identity.path) != (request.site, request.path) {
+            return Err("it is of another site or path".into());
+        }
+        judge_reader(described, request, nature, &sent)?;
+        judge_bytes(nature, request, got, &sent)?;
+        // What is there in part can go on only as long as there is more of the same.
+        let has_changed = world.version(request.path, got.received) != identity.version;
+        if got.ended == Ended::Broken && !leaves && !world.has_faults && !has_changed {
+            return Err("it broke off although nothing went wrong".into());
+        }
+        if request.method == "POST" {
+            return Ok(None);
+        }
+        self.judge_age(world, request, got, identity)?;
+        self.judge_purges(request, &sent)?;
+        self.sent[serial as usize].given.push(request.number);
+        Ok(Some(identity))
+    }
+
+    /// Whether it is fresh, or as stale as it may be.
+    fn judge_age(
+        &self,
+        world: &World,
+        request: &Request,
+        got: &Got,
+        identity: Identity,
+    ) -> Result<(), String> {
+        let sent = self.sent.iter().filter(|sent| sent.identity == identity);
+        let confirmed = self.confirmed.iter().filter(|one| one.identity == identity);
+        let sent = sent.map(|sent| (sent.at, sent.answered));
+        let all = sent.chain(confirmed.map(|one| (one.at, one.answered)));
+        let all = all.filter(|(_, answered)| *answered <= got.received);
+        let (last, answered) = all
+            .fold((None, Duration::ZERO), |(last, latest), (at, answered)| {
+                (last.max(Some(at)), latest.max(answered))
+            });
+        let last = last.ok_or("nobody sent it")?;
+        // What came after it was asked for may answer it, however old it says it is (RFC 9111 §4).
+        if answered + TRANSIT_MAX >= request.sent {
+            return Ok(());
+        }
+        let allowed = match world.natures[identity.path].sharing {
+            Sharing::Shared { max_age_s, while_refreshed_s, if_error_s, must_revalidate } => {
+                let stale_s = match must_revalidate {
+                    true => 0,
+                    false if world.has_faults => while_refreshed_s.max(if_error_s),
+                    false => while_refreshed_s,
+                };
+                max_age_s + stale_s
+            }
+            // One origin's response to one client, or `Authorization` is not in play.
+            Sharing::Authorized if identity.user == 0 => 30,
+            _ => 0,
+        };
+        let slack = TIMER_SLACK + if world.has_parent { AGE_SLACK } else { Duration::ZERO };
+        let age = request.sent.saturating_sub(last);
+        if age > Duration::from_secs(allowed) + slack {
+            return Err(format!("it is {age:?} old, and {allowed} s are allowed"));
+        }
+        Ok(())
+    }
+
+    /// Whether it is from before a purge that had been carried out.
+    fn judge_purges(&self, request: &Request, sent: &Sent) -> Result<(), String> {
+        let purged = self.purges.iter().find(|purge| {
+            (purge.site, purge.path) == (request.site, request.path)
+                && purge.edge.is_none_or(|edge| edge == request.edge)
+                && purge.ended < request.sent
+                && sent.at < purge.begun
+        });
+        purged.map_or(Ok(()), |purge| Err(format!("it is from before {purge:?}")))
+    }
+
+    fn judge_unchanged(&self, world: &World, request: &Request, got: &Got) -> Result<(), String> {
+        let known = request.known.ok_or("a 304 to a request without condition")?;
+        if !got.body.is_empty() {
+            return Err("a 304 with a body".into());
+        }
+        self.judge_age(world, request, got, known)
+    }
+}
+
+/// Whether the one who asked may have it.
+fn judge_reader(
+    described: &[String],
+    request: &Request,
+    nature: &Nature,
+    sent: &Sent,
+) -> Result<(), String> {
+    let user = sent.identity.user;
+    let own = if request.is_known_user { request.user } else { 0 };
+    if user != 0 && user != own {
+        return Err(format!("it is user {user}'s"));
+    }
+    let is_for_one = match nature.sharing {
+        Sharing::Private | Sharing::Cookie | Sharing::NotStored => true,
+        // Without `Authorization` it is as any other response.
+        Sharing::Authorized => user != 0,
+        Sharing::Shared { .. } => request.method == "POST",
+    };
+    if is_for_one && let Some(other) = sent.given.first() {
+        let said = &described[*other as usize];
+        return Err(format!("it was for one request, and given before to {other}: {said}"));
+    }
+    Ok(())
+}
+
+fn identity_of(got: &Got) -> Option<Identity> {
+    let mut numbers = got.head.field("x-identity")?.split('-').map(str::parse::<u64>);
+    let mut next = || numbers.next()?.ok();
+    let (site, path, version, user) = (next()? as usize, next()? as usize, next()?, next()?);
+    Some(Identity { site, path, version, user })
+}
+
+/// A part and the length of the whole, where that is said.
+fn part_of(text: &str) -> Option<(Range<u64>, Option<u64>)> {
+    let (range, total) = text.strip_prefix("bytes ")?.split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let range = first.parse().ok()?..last.parse::<u64>().ok()? + 1;
+    Some((range, total.parse().ok()))
+}
+
+fn judge_unsatisfied(nature: &Nature, request: &Request) -> Result<(), String> {
+    match request.range {
+        Some((first, _)) if first >= nature.bytes => Ok(()),
+        _ => Err("a 416 to what could be satisfied".into()),
+    }
+}
+
+/// Whether each byte is the one that belongs there, and whether all are there that have to.
+fn judge_bytes(nature: &Nature, request: &Request, got: &Got, sent: &Sent) -> Result<(), String> {
+    let identity = sent.identity;
+    let total = if request.method == "POST" { 3 } else { nature.bytes };
+    let range = match got.head.status() {
+        206 => {
+            let (first, end) = request.range.ok_or("a part although the whole was asked for")?;
+            let is_asked = |range: &Range<u64>| {
+                let ends = [total, sent.promised_bytes].map(|total| first..end.min(total));
+                ends.contains(range)
+            };
+            let said = got.head.field("content-range").and_then(part_of).ok_or("which part?")?;
+            // A length that is not known yet is `*`.
+            let is_total = |said: u64| said == total || said == sent.promised_bytes;
+            if !said.1.is_none_or(is_total) {
+                return Err(format!("the part is of {:?}, not {total}", said.1));
+            }
+            // A part nobody asked for is the origin's word to the one it is for.
+            if !is_asked(&said.0) && sent.part.as_ref() != Some(&said.0) {
+                return Err(format!("the part is {:?}", said.0));
+            }
+            said.0
+        }
+        _ => 0..total,
+    };
+    let length = range.end - range.start;
+    if request.method == "HEAD" {
+        return match got.head.number("content-length") {
+            Some(said) if said != length && said != sent.promised_bytes => {
+                Err(format!("a length of {said}, not {length}"))
+            }
+            _ => Ok(()),
+        };
+    }
+    let bytes = identity.bytes(range);
+    let common = got.body.len().min(bytes.len());
+    if let Some(at) = (0..common).find(|at| got.body[*at] != bytes[*at]) {
+        return Err(format!("byte {at} is not of {identity:?}"));
+    }
+    // Where an origin promises more than there is, or sends it, only its promise can be known.
+    match got.ended {
+        Ended::Whole if got.body.len() as u64 != length => {
+            Err(format!("{} bytes as if they were all of {length}", got.body.len()))
+        }
+        _ if got.body.len() as u64 > length => Err("more bytes than there are".into()),
+        _ => Ok(()),
+    }
+}
