@@ -187,7 +187,7 @@ impl World {
         let is_meant = |one: &Identity| {
             (one.site, one.path) == (own.site, own.path)
                 && nature.validator_field(*one).is_some_and(|(_, value)| {
-                    tags.map_or(date == Some(&*value), |tags| tags.contains(&*value))
+                    tags.map_or_else(|| date == Some(&*value), |tags| tags.contains(&*value))
                 })
         };
         let truth = &mut *self.truth.borrow_mut();
