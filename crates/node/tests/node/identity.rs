@@ -41,6 +41,24 @@ fn echo() -> Origin {
     })
 }
 
+/// RFC 9110 §9.3.3 lets an answer to POST be given to a later GET.
+#[test]
+fn an_answer_to_post_is_not_kept_where_the_origin_was_told_who_asks() {
+    run(async {
+        let folder = TempDir::new().unwrap();
+        let origin = Origin::serve(|asked: &Request| {
+            let same = format!("Content-Location: {}", asked.target());
+            let user = asked.field("x-user").unwrap_or("nobody").to_owned();
+            response("200 OK", &["Cache-Control: max-age=60", &same], user)
+        });
+        let rule = "[[header]]\non = \"request\"\nname = \"X-User\"\nvalue = \"{user}\"";
+        let node = Setup::of(&origin).and(&rules(folder.path())).and(rule).start();
+        let (right, empty) = (crate::doors::RIGHT, "Content-Length: 0");
+        assert_eq!(request(&node, "POST", "/word/a", &[right, empty]).await.text(), "anna");
+        assert_eq!(get_with(&node, "/word/a", &[right]).await.text(), "nobody");
+    });
+}
+
 #[test]
 fn the_access_log_says_whose_password_or_token_it_was() {
     run(async {

@@ -175,22 +175,6 @@ fn an_answer_to_post_is_kept_only_where_a_get_would_bring_it() {
 }
 
 #[test]
-fn an_answer_to_post_is_not_kept_where_the_origin_was_told_who_asks() {
-    run(async {
-        let origin = Origin::serve(|asked| {
-            let same = format!("Content-Location: {}", asked.target());
-            let client = asked.field("x-from").unwrap_or("nobody").to_owned();
-            response("200 OK", &["Cache-Control: max-age=60", &same], client)
-        });
-        let rule = "[[header]]\non = \"request\"\nname = \"X-From\"\nvalue = \"{client}\"";
-        let node = Setup::of(&origin).and(rule).start();
-        let own = request(&node, "POST", "/a", &["Content-Length: 0"]).await;
-        assert_eq!(own.text(), "127.0.0.1");
-        assert_eq!(get(&node, "/a").await.text(), "nobody");
-    });
-}
-
-#[test]
 fn a_selecting_field_that_was_named_away_selects_nothing() {
     run(async {
         let origin = Origin::serve(|asked| {
