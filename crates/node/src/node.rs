@@ -96,6 +96,8 @@ pub struct Node {
     /// Ports of HTTP/3.
     quic: Vec<quic_ports::Served>,
     draining: AtomicBool,
+    /// Held by a reload: what two of them have read must not come into force in the other order.
+    reloading: Mutex<()>,
 }
 
 struct Handle {
@@ -284,6 +286,7 @@ impl Node {
             ahead: Mutex::new(ahead),
             quic: quic_served,
             draining: AtomicBool::new(false),
+            reloading: Mutex::default(),
         });
         Ok((node, cpus, ports.into_iter().zip(quic).collect()))
     }
@@ -294,6 +297,7 @@ impl Node {
     /// # Errors
     /// What is wrong; the configuration in force stays, all of it.
     pub fn reload(&self, settings: Settings) -> Result<(), NodeError> {
+        let _one_at_a_time = lock(&self.reloading);
         let before = self.snapshot();
         let prepared = Prepared::new(settings, Some(&before)).map_err(NodeError::Config)?;
         let Prepared { draft: next, certificates, format, warnings } = prepared;
