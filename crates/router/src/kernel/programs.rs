@@ -549,7 +549,7 @@ impl Programs {
         kept[..4].copy_from_slice(&(frame.len() as u32).to_ne_bytes());
         kept[4..8].copy_from_slice(&(head as u32).to_ne_bytes());
         kept[8..8 + head].copy_from_slice(&frame[..head]);
-        self.array("kept_apps")?.set(0, kept, 0).map_err(map_error("kept_apps"))?;
+        self.array("kept")?.set(0, kept, 0).map_err(map_error("kept"))?;
         let mut turns = [0; 24];
         for (place, value) in turn.into_iter().enumerate() {
             turns[place * 4..][..4].copy_from_slice(&value.to_ne_bytes());

@@ -330,3 +330,20 @@ fn a_limited_rule_keeps_its_rate() {
     let off = passed / (RATE as f64 * seconds) - 1.0;
     assert!(off.abs() < 0.05, "{:.1} % off", off * 100.0);
 }
+
+/// Measurements run a frame again and again, and each time from the same bytes on.
+#[test]
+fn a_measured_frame_is_put_back_as_it_was() {
+    let measured = Options { tells_verdicts: false, object: Object::Gauge, ..options(true) };
+    let Some(mut programs) = load(&measured) else { return };
+    let whole: Vec<u8> = (0..200).map(|number| number as u8).collect();
+    programs.set_gauge(&whole, [0; 4]).unwrap();
+    let (other, mut out) = (vec![0xff; whole.len()], vec![0; whole.len()]);
+    let options = TestRunOptions {
+        data_in: Some(&other),
+        data_out: Some(&mut out),
+        ..TestRunOptions::default()
+    };
+    let result = programs.program("back").unwrap().test_run(options).unwrap();
+    assert_eq!((result.return_value, &out[..80]), (2, &whole[..80]));
+}
