@@ -5,7 +5,7 @@
 //! 9111 §4.2); timeouts use the monotonic clock of the runtime instead.
 
 use std::fmt;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Milliseconds since 1970-01-01T00:00:00Z. Saturates instead of wrapping in all arithmetic.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -15,8 +15,8 @@ impl UnixMillis {
     /// The wall clock now. A clock before 1970 reads as 0.
     pub fn now() -> Self {
         #[cfg(feature = "simulation")]
-        if let Some(clocks) = crate::simulation::clocks() {
-            return (clocks.wall)();
+        if let Some(clock) = crate::simulation::clock() {
+            return clock();
         }
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         Self(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
@@ -42,15 +42,6 @@ impl UnixMillis {
     pub fn plus(self, span: Duration) -> Self {
         Self(self.0.saturating_add(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)))
     }
-}
-
-/// The monotonic clock now, for who has no runtime to ask.
-pub fn instant() -> Instant {
-    #[cfg(feature = "simulation")]
-    if let Some(clocks) = crate::simulation::clocks() {
-        return (clocks.monotonic)();
-    }
-    Instant::now()
 }
 
 impl fmt::Display for UnixMillis {

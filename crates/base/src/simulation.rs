@@ -4,27 +4,20 @@
 
 use crate::clock::UnixMillis;
 use std::cell::Cell;
-use std::time::Instant;
 
-/// The clocks of a world.
-#[derive(Clone, Copy, Debug)]
-pub struct Clocks {
-    /// The wall clock.
-    pub wall: fn() -> UnixMillis,
-    /// The monotonic one.
-    pub monotonic: fn() -> Instant,
-}
+/// The wall clock of a world.
+pub type Clock = fn() -> UnixMillis;
 
 thread_local! {
-    static CLOCKS: Cell<Option<Clocks>> = const { Cell::new(None) };
+    static CLOCK: Cell<Option<Clock>> = const { Cell::new(None) };
     static CHANCE: Cell<u64> = const { Cell::new(0) };
 }
 
-/// From now on this thread reads these clocks, and what is drawn by chance follows from `seed`. It ends
+/// From now on this thread reads this clock, and what is drawn by chance follows from `seed`. It ends
 /// when the result is dropped.
 #[must_use]
-pub fn begin(clocks: Clocks, seed: u64) -> Begun {
-    CLOCKS.set(Some(clocks));
+pub fn begin(clock: Clock, seed: u64) -> Begun {
+    CLOCK.set(Some(clock));
     CHANCE.set(mixed(seed));
     Begun(())
 }
@@ -35,25 +28,33 @@ pub struct Begun(());
 
 impl Drop for Begun {
     fn drop(&mut self) {
-        CLOCKS.set(None);
+        CLOCK.set(None);
     }
 }
 
-/// The clocks of this thread's world, where it has one.
-pub(crate) fn clocks() -> Option<Clocks> {
-    CLOCKS.get()
+/// The clock of this thread's world, where it has one.
+pub(crate) fn clock() -> Option<Clock> {
+    CLOCK.get()
 }
 
 /// A number drawn in this thread's world, where it has one.
 pub(crate) fn drawn() -> Option<u64> {
-    clocks().map(|_| {
-        CHANCE.set(CHANCE.get().wrapping_add(0x9e37_79b9_7f4a_7c15));
-        mixed(CHANCE.get())
+    clock().map(|_| {
+        let mut state = CHANCE.get();
+        let number = next(&mut state);
+        CHANCE.set(state);
+        number
     })
 }
 
+/// The next number of a row (SplitMix64: Steele, Lea, Flood 2014).
+pub fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed(*state)
+}
+
 /// SplitMix64's last step: numbers that are near become numbers that are not.
-fn mixed(number: u64) -> u64 {
+pub fn mixed(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ (number >> 31)
@@ -66,10 +67,9 @@ mod tests {
 
     #[test]
     fn a_world_has_its_own_time_and_chance_as_long_as_it_lasts() {
-        let clocks = Clocks { wall: || UnixMillis(7), monotonic: Instant::now };
         let drawn: Vec<_> = [1, 1, 2]
             .map(|seed| {
-                let _world = begin(clocks, seed);
+                let _world = begin(|| UnixMillis(7), seed);
                 assert_eq!(UnixMillis::now(), UnixMillis(7));
                 [secret(), secret()]
             })

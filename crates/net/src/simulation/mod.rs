@@ -13,9 +13,9 @@ pub(crate) use queue::Queue;
 use crate::address::Address;
 use crate::error::NetError;
 use crate::socket::Socket;
+use freshet_base::simulation::next;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::future::pending;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
@@ -50,8 +50,6 @@ struct State {
     random: u64,
     weather: Weather,
     listeners: BTreeMap<SocketAddr, Arc<Queue>>,
-    /// Addresses from which no answer comes.
-    silent: Vec<SocketAddr>,
     next_port: u16,
 }
 
@@ -68,8 +66,7 @@ impl Drop for Installed {
 impl Network {
     /// A network in which all goes as `seed` says.
     pub fn new(seed: u64, weather: Weather) -> Self {
-        let (listeners, silent) = (BTreeMap::new(), Vec::new());
-        let state = State { random: seed, weather, listeners, silent, next_port: 32_768 };
+        let state = State { random: seed, weather, listeners: BTreeMap::new(), next_port: 32_768 };
         Self(Arc::new(Mutex::new(state)))
     }
 
@@ -83,18 +80,6 @@ impl Network {
     /// That of this thread, where it has one.
     pub(crate) fn current() -> Option<Self> {
         NETWORK.with_borrow(Clone::clone)
-    }
-
-    /// Changes what becomes of connections that are made from now on.
-    pub fn set_weather(&self, weather: Weather) {
-        self.lock().weather = weather;
-    }
-
-    /// Has connections to an address find nobody who answers, or ends that.
-    pub fn set_silent(&self, address: SocketAddr, is_silent: bool) {
-        let silent = &mut self.lock().silent;
-        silent.retain(|other| *other != address);
-        silent.extend(is_silent.then_some(address));
     }
 
     /// Connects from an IP address within `limit`.
@@ -111,9 +96,6 @@ impl Network {
         let Address::Tcp(address) = to else { return Err(failed(io::ErrorKind::NotFound)) };
         let connecting = async {
             let delay = self.delay();
-            if self.lock().silent.contains(address) {
-                pending::<()>().await;
-            }
             sleep(2 * delay).await;
             let queue = self.lock().listeners.get(address).cloned();
             let queue = queue.ok_or_else(|| failed(io::ErrorKind::ConnectionRefused))?;
@@ -182,7 +164,7 @@ impl Network {
 
 impl State {
     fn next(&mut self) -> u64 {
-        drawn(&mut self.random)
+        next(&mut self.random)
     }
 
     fn below(&mut self, end: u64) -> u64 {
@@ -192,14 +174,6 @@ impl State {
     fn within(&mut self, range: &Range<u64>) -> u64 {
         range.start + self.below(range.end.saturating_sub(range.start))
     }
-}
-
-/// The next number of a row (SplitMix64).
-fn drawn(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 /// A descriptor for who asks for one: of no socket, so that each call on it says so.

@@ -1,6 +1,6 @@
 //! Both ends of a connection in memory.
 
-use super::drawn;
+use freshet_base::simulation::next;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -193,8 +193,8 @@ impl Way {
             return 0;
         }
         // Mostly all of it: pieces are an exception also in real networks.
-        match drawn(&mut self.conditions.seed) % 4 {
-            0 => 1 + (drawn(&mut self.conditions.seed) % most as u64) as usize,
+        match next(&mut self.conditions.seed) % 4 {
+            0 => 1 + (next(&mut self.conditions.seed) % most as u64) as usize,
             _ => most,
         }
     }
@@ -203,7 +203,7 @@ impl Way {
     fn arrival(&mut self) -> Instant {
         let delay = self.conditions.delay;
         // Now and then a packet has to be sent again.
-        let late = if drawn(&mut self.conditions.seed).is_multiple_of(32) { 3 } else { 1 };
+        let late = if next(&mut self.conditions.seed).is_multiple_of(32) { 3 } else { 1 };
         self.latest = self.latest.max(Instant::now() + delay * late);
         self.latest
     }

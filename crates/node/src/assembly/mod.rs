@@ -4,7 +4,6 @@
 use freshet_content::esi::parse::Include;
 use freshet_content::esi::parts::{HEAD_BYTES, Head, Kind, LAST_BLOCK, read_include};
 use spent::{Spent, Work};
-use tokio::time::Instant;
 pub(crate) mod spent;
 
 use crate::client::Client;
@@ -29,6 +28,7 @@ use freshet_http::message::{Method, RequestHead, Version};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
+use tokio::time::Instant;
 
 /// How hard text is packed that is put into a packed page: it is packed anew for each response, so
 /// as quickly as can be.

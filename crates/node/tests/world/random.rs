@@ -1,15 +1,15 @@
 //! Numbers from a seed.
 
+use freshet_base::simulation;
 use std::ops::Range;
 
-/// splitmix64 (Steele, Lea, Flood 2014).
+/// Where a row of numbers is.
 #[derive(Debug)]
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mixed(self.0)
+        simulation::next(&mut self.0)
     }
 
     /// A number in a range that is not empty.
@@ -26,11 +26,4 @@ impl Random {
     pub(crate) fn of<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.within(0..all.len() as u64) as usize]
     }
-}
-
-/// A number that looks like no other's.
-pub(crate) fn mixed(number: u64) -> u64 {
-    let mixed = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }

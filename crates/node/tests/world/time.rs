@@ -1,7 +1,7 @@
-//! The world's clocks: virtual, and one for all.
+//! The world's clock: virtual, and one for all.
 
 use freshet_base::clock::UnixMillis;
-use freshet_base::simulation::Clocks;
+use freshet_base::simulation::Clock;
 use std::cell::Cell;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -14,9 +14,9 @@ thread_local! {
 }
 
 /// Begins the world's time. Call it within the runtime.
-pub(crate) fn begin() -> Clocks {
+pub(crate) fn begin() -> Clock {
     BEGAN.set(Some(Instant::now()));
-    Clocks { wall: || UnixMillis(BEGIN_MS).plus(now()), monotonic: || Instant::now().into_std() }
+    || UnixMillis(BEGIN_MS).plus(now())
 }
 
 /// How long the world has been there.
