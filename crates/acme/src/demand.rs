@@ -29,6 +29,15 @@ enum Told {
     Refused(u64),
 }
 
+impl Told {
+    fn holds(self, now_ms: u64) -> bool {
+        match self {
+            Self::Awaited => true,
+            Self::Refused(until_ms) => now_ms < until_ms,
+        }
+    }
+}
+
 /// What the operator's service says of a name.
 pub(crate) enum Verdict {
     Yes,
@@ -63,17 +72,11 @@ impl Demand {
     /// Whether to wait for it.
     fn wants(&self, name: &str, now_ms: u64) -> bool {
         let mut names = self.lock();
-        match names.get(name) {
-            Some(Told::Awaited) => return true,
-            Some(Told::Refused(until_ms)) if now_ms < *until_ms => return false,
-            _ => {}
+        if let Some(told) = names.get(name).filter(|told| told.holds(now_ms)) {
+            return *told == Told::Awaited;
         }
-        let is_kept = |told: &Told| match told {
-            Told::Awaited => true,
-            Told::Refused(until_ms) => now_ms < *until_ms,
-        };
         if names.len() >= REFUSED_MAX {
-            names.retain(|_, told| is_kept(told));
+            names.retain(|_, told| told.holds(now_ms));
         }
         let awaited = names.values().filter(|told| **told == Told::Awaited).count();
         if awaited >= AWAITED_MAX || names.len() >= REFUSED_MAX {

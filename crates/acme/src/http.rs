@@ -65,8 +65,8 @@ impl Http {
         // One that is kept would be closed by the other side by the time of the next order.
         self.pool.close_idle(origin.id);
         raw.unwrap_or_else(|_| {
-            let ms = within.as_millis();
-            let message = format!("{} did not answer within {ms} ms", target.authority);
+            let seconds = within.as_secs();
+            let message = format!("{} did not answer within {seconds} s", target.authority);
             Err(AcmeError::new(FailureKind::Network, message))
         })
     }

@@ -8,6 +8,8 @@ pub(crate) const ANSWER_BYTES_MAX: usize = 256 << 10;
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// Time in which an operator's service says whether a name is to have a certificate.
 pub(crate) const ASK_WITHIN: Duration = Duration::from_secs(5);
+/// What happens with every client is in the log once in so long.
+pub(crate) const LOG_EVERY: Duration = Duration::from_secs(60);
 /// How long its no is remembered, and that there are as many names as there may be.
 pub(crate) const NO_FOR: Duration = Duration::from_secs(60);
 /// How long nobody is asked for a name about which nothing could be learnt.

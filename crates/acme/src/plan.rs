@@ -66,12 +66,12 @@ impl Plan {
         if let Some(wrong) = self.names.iter().find(|name| !is_name(name)) {
             return refuse(format!("`{}` is not a name for a certificate", shown(wrong)));
         }
-        match self.on_demand.as_ref().map(|one| (Target::of(&one.service), &one.service)) {
-            Some((Err(why), url)) => {
-                refuse(format!("acme.on_demand: `{}` is no URL: {why}", shown(url)))
-            }
-            _ => Ok(()),
+        if let Some(OnDemand { service, .. }) = &self.on_demand
+            && let Err(why) = Target::of(service)
+        {
+            return refuse(format!("acme.on_demand: `{}` is no URL: {why}", shown(service)));
         }
+        Ok(())
     }
 }
 

@@ -1,9 +1,9 @@
 //! Certificates for names that clients ask for and nobody has listed.
 
-use super::{Entry, Manager, millis, now_ms, read_entry};
+use super::{Entry, Manager, is_written, millis, now_ms, read_entry};
 use crate::demand::Verdict;
 use crate::error::AcmeError;
-use crate::limits::{ASK_AGAIN_AFTER, NO_FOR, UNKNOWN_FOR};
+use crate::limits::{ASK_AGAIN_AFTER, LOG_EVERY, NO_FOR, UNKNOWN_FOR};
 use crate::plan::OnDemand;
 use freshet_base::clock::UnixMillis;
 use freshet_net::tls::on_demand;
@@ -40,7 +40,7 @@ impl Manager {
             Verdict::Yes => {
                 let count = self.entries.values().filter(|entry| entry.is_on_demand).count();
                 if count >= names_max {
-                    if let Some(held_back) = self.unanswered.admit(UnixMillis::now(), NO_FOR) {
+                    if let Some(held_back) = self.unanswered.admit(UnixMillis::now(), LOG_EVERY) {
                         tracing::error!(
                             name,
                             names_max,
@@ -55,8 +55,7 @@ impl Manager {
                     // It failed not long ago.
                     return self.demand.refused(name, entry.due_ms.unsigned_abs());
                 }
-                if let Err(error) = self.state.set_on_demand(name, true) {
-                    tracing::error!(%error, "the state directory cannot be written");
+                if !is_written(self.state.set_on_demand(name, true)) {
                     return self.refuse(name, NO_FOR);
                 }
                 let is_there = entry.facts.is_some();
@@ -91,9 +90,7 @@ impl Manager {
             Verdict::No => {
                 tracing::info!(name, "a certificate is let go: acme.on_demand says no to it now");
                 self.let_go(name);
-                if let Err(error) = self.state.remove_certificate(name) {
-                    tracing::error!(%error, "the state directory cannot be written");
-                }
+                is_written(self.state.remove_certificate(name));
                 self.serve();
             }
             Verdict::Unknown(error) => {
@@ -107,9 +104,7 @@ impl Manager {
     /// Nothing is ordered for it any more unless a client asks again.
     pub(super) fn let_go(&mut self, name: &str) {
         self.entries.remove(name);
-        if let Err(error) = self.state.set_on_demand(name, false) {
-            tracing::error!(%error, "the state directory cannot be written");
-        }
+        is_written(self.state.set_on_demand(name, false));
     }
 
     pub(super) fn refuse(&self, name: &str, wait: Duration) {
@@ -117,7 +112,7 @@ impl Manager {
     }
 
     fn say_unanswered(&self, name: &str, error: &AcmeError) {
-        if let Some(held_back) = self.unanswered.admit(UnixMillis::now(), NO_FOR) {
+        if let Some(held_back) = self.unanswered.admit(UnixMillis::now(), LOG_EVERY) {
             tracing::error!(name, held_back, %error,
                 "nobody gets a certificate on demand: acme.on_demand does not answer as it should");
         }

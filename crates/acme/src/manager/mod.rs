@@ -151,21 +151,26 @@ impl Manager {
     pub fn open(plan: Plan, store: &Arc<CertificateStore>) -> Result<Self, AcmeError> {
         plan.check()?;
         let state = State::open(&plan.state)?;
-        let mut manager = Self {
+        let mut manager = Self::new(plan, state, Arc::clone(store), Arc::default());
+        manager.read_names();
+        manager.show_again();
+        Ok(manager)
+    }
+
+    /// One that knows of no names.
+    fn new(plan: Plan, state: State, store: Arc<CertificateStore>, status: Arc<Status>) -> Self {
+        Self {
             plan,
             state,
-            store: Arc::clone(store),
-            status: Arc::default(),
+            store,
+            status,
             entries: BTreeMap::new(),
             client: None,
             // Nobody waits before it is at work.
             demand: Arc::new(Demand::new(|_| {})),
             unanswered: LogLimit::new(),
             hold_until_ms: 0,
-        };
-        manager.read_names();
-        manager.show_again();
-        Ok(manager)
+        }
     }
 
     /// How it goes.
@@ -177,7 +182,7 @@ impl Manager {
     ///
     /// # Errors
     /// There is none left.
-    pub fn start(self) -> Result<Running, AcmeError> {
+    pub fn start(mut self) -> Result<Running, AcmeError> {
         let no_thread = |error: std::io::Error| {
             AcmeError::new(FailureKind::Storage, format!("no thread for certificates: {error}"))
         };
@@ -185,29 +190,20 @@ impl Manager {
         let runtime = runtime.map_err(no_thread)?;
         let (commands, received) = unbounded_channel();
         let status = Arc::clone(&self.status);
-        let Self { plan, state, store, entries, .. } = self;
-        let kept = Arc::clone(&status);
         // It is to end when nobody but clients would tell it anything.
         let told = commands.downgrade();
-        let demand = Arc::new(Demand::new(move |name| {
+        self.demand = Arc::new(Demand::new(move |name| {
             if let Some(commands) = told.upgrade() {
                 let _ = commands.send(Command::Wanted(name));
             }
         }));
+        // Before the first client comes.
+        self.offer();
+        let Self { plan, state, store, entries, demand, .. } = self;
+        let kept = Arc::clone(&status);
         let thread = Builder::new().name("acme".into()).spawn(move || {
             // Made here: a client stays in its thread.
-            let status = kept;
-            let manager = Self {
-                plan,
-                state,
-                store,
-                status,
-                entries,
-                client: None,
-                demand,
-                unanswered: LogLimit::new(),
-                hold_until_ms: 0,
-            };
+            let manager = Self { entries, demand, ..Self::new(plan, state, store, kept) };
             runtime.block_on(manager.run(received));
             // A name server that hangs keeps nobody from ending.
             runtime.shutdown_background();
@@ -221,7 +217,6 @@ impl Manager {
         let mut backlog = VecDeque::new();
         // Names that the operator's service is asked about.
         let mut asking = FuturesUnordered::new();
-        self.offer();
         let (mut is_paused, mut has_said_waiting) = (false, false);
         loop {
             while let Some(command) = backlog.pop_front() {
@@ -399,9 +394,7 @@ impl Manager {
         journal.failures = entry.failures;
         journal.not_before_ms = entry.due_ms;
         journal.error = Some((error.kind.as_str().to_owned(), error.message.clone()));
-        if let Err(error) = self.state.set_journal(name, journal) {
-            tracing::error!(%error, "the state directory cannot be written");
-        }
+        is_written(self.state.set_journal(name, journal));
         let (due_ms, is_without) = (entry.due_ms, entry.facts.is_none());
         let again_s = (due_ms - now_ms) / 1000;
         tracing::warn!(name, again_s, kind = error.kind.as_str(), %error,
@@ -532,6 +525,14 @@ impl Manager {
         };
         self.status.set(self.entries.iter().map(|(name, one)| (name.clone(), of(one))).collect());
     }
+}
+
+/// Whether the state directory could be written; the log has why not.
+fn is_written(written: Result<(), AcmeError>) -> bool {
+    if let Err(error) = &written {
+        tracing::error!(%error, "the state directory cannot be written");
+    }
+    written.is_ok()
 }
 
 enum Next {

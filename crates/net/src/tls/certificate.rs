@@ -214,6 +214,11 @@ impl CertificateStore {
         self.on_demand.store(Arc::new(provider));
     }
 
+    /// Whether somebody gets certificates for names that clients ask for.
+    pub(super) fn is_provided(&self) -> bool {
+        self.on_demand.load().is_some()
+    }
+
     /// Who gets a certificate for this name, in lower case, where there is none and somebody may.
     pub(super) fn provider_for(&self, name: &str) -> Option<Arc<dyn OnDemand>> {
         let provider = self.on_demand.load();

@@ -4,8 +4,9 @@
 //! `handoff` takes the keys over when the handshake is done, and `records` seals and opens from
 //! there on; towards origins rustls does its own records, in `session`. [`server`] and [`client`]
 //! make configurations and run handshakes, [`certificate`] keeps what a server proves its names
-//! with, [`on_demand`] gets what is missing, [`challenge`] proves names to an authority, [`client_auth`] checks what clients prove theirs with and [`ticket`] lets clients come back
-//! without a full handshake, [`ticket_files`] at other nodes too.
+//! with, [`on_demand`] gets what is missing, [`challenge`] proves names to an authority, [`client_auth`]
+//! checks what clients prove theirs with and [`ticket`] lets clients come back without a full handshake,
+//! [`ticket_files`] at other nodes too.
 
 pub mod certificate;
 pub mod challenge;

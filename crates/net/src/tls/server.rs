@@ -118,8 +118,8 @@ pub async fn accept(
 }
 
 /// Runs the server's side of a handshake within `limit`, in which a client that asks for a name without
-/// a certificate waits for one, where `certificates` has somebody who gets it. From there on records are our own; with
-/// a configuration that does not allow to extract secrets they stay with rustls.
+/// a certificate waits for one, where `certificates` has somebody who gets it. From there on records are
+/// our own; with a configuration that does not allow to extract secrets they stay with rustls.
 ///
 /// # Errors
 /// [`NetError::ClientHandshake`] and [`NetError::ClientHandshakeTimeout`].
@@ -129,7 +129,8 @@ pub async fn accept_waiting(
     certificates: Option<&Arc<CertificateStore>>,
     limit: Duration,
 ) -> Result<Stream, NetError> {
-    let certificates = certificates.map(Arc::clone);
+    // Without anybody who gets them, hellos are not looked into.
+    let certificates = certificates.filter(|store| store.is_provided()).map(Arc::clone);
     let config = Arc::clone(config);
     // On the heap: a handshake's state would otherwise be part of the connection's task for all its
     // life.
