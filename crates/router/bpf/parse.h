@@ -79,6 +79,9 @@ struct ipv6 {
 	u64 destination[2];
 } PACKED;
 
+/* In front of an IPv4 address that is written as IPv6. */
+#define MAPPED 0xffff00000000ULL
+
 /* 0, or 1 for what is malformed. `expected` is 0 where the link does not say the version. */
 INLINE int parse_ip(struct xdp_md *context, u32 start, u32 limit, u32 expected, struct ip *ip)
 {
@@ -109,8 +112,8 @@ INLINE int parse_ip(struct xdp_md *context, u32 start, u32 limit, u32 expected, 
 			ip->fragment = FRAGMENT_FIRST;
 		ip->identification = swap16(header->identification);
 		ip->addresses[0][0] = ip->addresses[1][0] = 0;
-		ip->addresses[0][1] = 0xffff00000000ULL | swap32(header->source);
-		ip->addresses[1][1] = 0xffff00000000ULL | swap32(header->destination);
+		ip->addresses[0][1] = MAPPED | swap32(header->source);
+		ip->addresses[1][1] = MAPPED | swap32(header->destination);
 		ip->traffic_class = header->traffic_class;
 		ip->protocol = header->protocol;
 		ip->payload_at = start + bytes;
@@ -135,6 +138,11 @@ INLINE int parse_ip(struct xdp_md *context, u32 start, u32 limit, u32 expected, 
 		return 0;
 	}
 	return 1;
+}
+
+INLINE int has_ports(u8 protocol)
+{
+	return protocol == 6 || protocol == 17 || protocol == 132;
 }
 
 INLINE int is_ipv6_header(u8 protocol)
@@ -174,7 +182,7 @@ APART int parse_packet(struct xdp_md *context, u32 start, u32 limit, u32 expecte
 			return 1;
 	}
 	u8 protocol = ip->protocol;
-	if ((protocol == 6 || protocol == 17 || protocol == 132) && ip->fragment != FRAGMENT_LATER) {
+	if (has_ports(protocol) && ip->fragment != FRAGMENT_LATER) {
 		u16 *ports = at(context, ip->payload_at, 4, ip->end);
 		if (ports) {
 			ip->ports[0] = swap16(ports[0]);
@@ -183,6 +191,87 @@ APART int parse_packet(struct xdp_md *context, u32 start, u32 limit, u32 expecte
 		}
 	}
 	return 0;
+}
+
+struct udp {
+	u16 source;
+	u16 destination;
+	u16 bytes;
+	u16 check;
+} PACKED;
+
+struct gtp {
+	u16 flags_and_kind;
+	u16 bytes;
+	u32 teid;
+} PACKED;
+
+/* What nearly every frame is: no tags, IPv4 without options outside and inside, a container of four bytes
+ * or none. Read at fixed places it costs half of what parse takes, which reads the same from it; whether it was.
+ */
+INLINE int parse_usual(struct xdp_md *context, struct frame *frame)
+{
+	u32 limit = frame_bytes(context);
+	struct {
+		u8 macs[12];
+		u16 kind;
+		struct ipv4 ip;
+		struct udp udp;
+		struct gtp gtp;
+		u8 optional[8];
+	} PACKED *outer = at(context, 0, sizeof(*outer), limit);
+	if (!outer || outer->kind != swap16(0x0800) || outer->ip.version_and_length != 0x45)
+		return 0;
+	u32 total = swap16(outer->ip.total), end = 14 + total;
+	if ((outer->ip.place & swap16(0x3fff)) || outer->ip.protocol != 17 || end > limit)
+		return 0;
+	if (outer->udp.destination != swap16(2152) || swap16(outer->udp.bytes) != total - 20 ||
+	    swap16(outer->gtp.bytes) != total - 36)
+		return 0;
+	struct tunnel *tunnel = &frame->tunnel;
+	struct ip *ip = &frame->packet;
+	if (LIKELY(outer->gtp.flags_and_kind == swap16(0x34ff))) {
+		if (outer->optional[3] != 0x85 || outer->optional[4] != 1 || outer->optional[7])
+			return 0;
+		tunnel->form = FORM_CONTAINER;
+		tunnel->qfi = outer->optional[6] & 0x3f;
+		ip->at = 58;
+	} else if (outer->gtp.flags_and_kind == swap16(0x30ff)) {
+		tunnel->form = FORM_GTP;
+		tunnel->qfi = 0;
+		ip->at = 50;
+	} else {
+		return 0;
+	}
+	struct {
+		struct ipv4 ip;
+		u16 ports[2];
+	} PACKED *inner = at(context, ip->at, sizeof(*inner), end);
+	if (!inner || inner->ip.version_and_length != 0x45 || (inner->ip.place & swap16(0x3fff)))
+		return 0;
+	u32 inner_total = swap16(inner->ip.total);
+	if (inner_total < sizeof(*inner) || ip->at + inner_total > end)
+		return 0;
+	frame->tags[0][0] = frame->tags[0][1] = frame->tags[1][0] = frame->tags[1][1] = 0;
+	frame->link_bytes = 14;
+	tunnel->teid = swap32(outer->gtp.teid);
+	tunnel->addresses[0][0] = tunnel->addresses[1][0] = 0;
+	tunnel->addresses[0][1] = MAPPED | swap32(outer->ip.source);
+	tunnel->addresses[1][1] = MAPPED | swap32(outer->ip.destination);
+	ip->addresses[0][0] = ip->addresses[1][0] = 0;
+	ip->addresses[0][1] = MAPPED | swap32(inner->ip.source);
+	ip->addresses[1][1] = MAPPED | swap32(inner->ip.destination);
+	ip->payload_at = ip->at + 20;
+	ip->end = ip->at + inner_total;
+	ip->identification = swap16(inner->ip.identification);
+	ip->version = 4;
+	ip->protocol = inner->ip.protocol;
+	ip->traffic_class = inner->ip.traffic_class;
+	ip->fragment = FRAGMENT_WHOLE;
+	ip->has_ports = has_ports(ip->protocol);
+	ip->ports[0] = ip->has_ports ? swap16(inner->ports[0]) : 0;
+	ip->ports[1] = ip->has_ports ? swap16(inner->ports[1]) : 0;
+	return 1;
 }
 
 /* Whether clients' packets are inside GTP-U on the wire; set before loading, so that what is not used
@@ -194,6 +283,8 @@ APART int parse(struct xdp_md *context, struct frame *frame)
 {
 	if (!frame)
 		return MALFORMED;
+	if (tunnelled && LIKELY(parse_usual(context, frame)))
+		return -1;
 	u32 limit = frame_bytes(context);
 	u8 *link = at(context, 0, 14, limit);
 	if (!link)

@@ -301,6 +301,13 @@ INLINE int read_line(u32 place, u64 key, struct line *line)
 	return to[0] == key && sum >> 32 == to[3] >> 32;
 }
 
+/* The line of an address that has one only: nearly all are where the search begins. */
+INLINE int read_only_line(u64 key, struct line *line)
+{
+	return LIKELY(read_line((u32)mix(key) & lines_mask, key, line)) ||
+	       read_line(find_line(key, 0), key, line);
+}
+
 enum { ANY_NETWORK = 0xffff };
 
 /* The network a frame of the wire says it is in. Behind a core nothing else tells. */
@@ -668,7 +675,7 @@ INLINE long from_wire(struct xdp_md *context, const u32 direction)
 	u32 agrees = 0;
 	if (networks) {
 		agrees = find_own(&frame, &line, key, network_of(&frame), direction);
-	} else if (read_line(find_line(key, 0), key, &line)) {
+	} else if (read_only_line(key, &line)) {
 		u32 number = line.path;
 		struct path *path = map_lookup(&paths, &number);
 		if (path)
@@ -1025,7 +1032,7 @@ INLINE long from_app(struct xdp_md *context)
 		struct frame frame = {};
 		if (!find_own(&frame, &line, key, network ? *network : 0, FROM_APP))
 			goto out;
-	} else if (!read_line(find_line(key, 0), key, &line)) {
+	} else if (!read_only_line(key, &line)) {
 		goto out;
 	}
 	u32 number = line.path;
