@@ -22,11 +22,14 @@
 //! accepted, and then gets others under the same numbers, is so found out by every node that had the
 //! lost ones; and that node trusts nothing it has stored until it was validated once.
 //!
+//! [`config`] is about what nodes run: their configuration, which comes to them in stages and goes back by itself.
+//!
 //! Without the feature `nats` this crate knows no connection, and it never knows a cache: [`nats`] is where
 //! a log on NATS JetStream is followed and published to. The simulation in `tests/simulation` runs many members
 //! through loss, delay, duplication, partitions, crashes, clocks apart and logs that forget.
 #![forbid(unsafe_code)]
 
+pub mod config;
 mod entry;
 pub mod limits;
 mod member;

@@ -22,3 +22,25 @@ pub const APPLYING_MAX: usize = 1000;
 
 /// Questions without an answer that are remembered. Older ones would renew no lease any more.
 pub const ASKED_MAX: usize = 8;
+
+/// Bytes of all files of a bundle: ten thousand sites with a certificate each.
+pub const BUNDLE_BYTES_MAX: usize = 64 << 20;
+
+/// Files in a bundle: a certificate and a key for each of ten thousand sites, and as many again.
+pub const BUNDLE_FILES_MAX: usize = 40_000;
+
+/// Folders within folders of a bundle.
+pub const BUNDLE_DEPTH_MAX: usize = 16;
+
+/// Versions of a group's configuration that are remembered.
+pub const HISTORY_MAX: usize = 100;
+
+/// Characters of what somebody or a node gives as a reason.
+pub const REASON_CHARACTERS_MAX: usize = 1000;
+
+/// Time before a new configuration that it is compared with.
+pub const BASELINE_MS: u64 = 60_000;
+
+/// Versions that a node remembers to have refused. Only the one that its group runs and one that is on
+/// its way are ever wanted; those between were taken back.
+pub const REFUSED_MAX: usize = 16;
