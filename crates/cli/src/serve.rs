@@ -12,6 +12,7 @@ use crate::traces;
 use crate::upgrade;
 use anyhow::Result;
 use clap::Args;
+use freshet_fleet::nats::Follower;
 use freshet_net::address::Address;
 use freshet_net::handover::Inherited;
 use freshet_net::readiness;
@@ -92,8 +93,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     let registration = Registration::write(&runtime_directory, at, &node.addresses())?;
     let follower = fleet::follow(&node)?;
     let served = Served { node: &node, acme: &acme, arguments: &arguments.settings };
-    runtime.block_on(control(served, &runtime_directory, admin, signals));
-    drop(follower);
+    runtime.block_on(control(served, &runtime_directory, admin, follower, signals));
     node.join();
     // All that was served is told of by now.
     tracer.iter().for_each(|tracer| tracer.stop());
@@ -140,6 +140,7 @@ async fn control(
     Served { node, acme, arguments }: Served<'_>,
     directory: &Path,
     admin: Option<Admin>,
+    follower: Option<Follower>,
     signals: Signals,
 ) {
     let Signals { mut terminate, mut interrupt, mut hang_up, mut upgrade } = signals;
@@ -178,8 +179,8 @@ async fn control(
         Some(pid) => {
             tracing::info!(pid, "the new process serves; draining");
             let _ = sd_notify::notify(&[NotifyState::MainPid(pid)]);
-            // So that the new one answers there.
-            drop(admin);
+            // So that the new one answers there, and is alone in the fleet under its name.
+            drop((admin, follower));
         }
         None => {
             tracing::info!("draining");

@@ -4,13 +4,14 @@
 mod drill;
 mod support;
 
-use drill::{Node, Origin};
+use drill::{Node, Origin, SLOW_BYTES};
 use std::fs;
+use rustix::process::{Signal, kill_process};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use support::{Process, freshet, program, run, succeed};
+use support::{Process, freshet, pid, program, run, succeed};
 
 /// A server of NATS with a folder of its own, and where it listens.
 fn server(program: PathBuf) -> (Process, tempfile::TempDir, String) {
@@ -52,9 +53,8 @@ fn one_command_purges_all_nodes_and_says_when_all_have() {
     let origin = Origin::start();
     let start = |name: &str| {
         let text = format!("workers = 1\n[fleet]\nservers = [\"{url}\"]\nnode = \"{name}\"\n");
-        let mut node = Node::start(&origin, &text, &[]);
-        node.wait_for("at the end of the fleet's log");
-        node
+        // What it says before it is ready nobody hears: the list tells how it is.
+        Node::start(&origin, &text, &[])
     };
     let mut nodes = [start("edge-1"), start("edge-2")];
     while succeed(&mut fleet(&["list"])).matches(" serves").count() < 2 {}
@@ -87,4 +87,38 @@ fn one_command_purges_all_nodes_and_says_when_all_have() {
     fs::write(&file, "[fleet]\nservers = [\"x\"]\ncertificate = \"/a\"\n").unwrap();
     let wrong = run(freshet().arg("check").arg(&file));
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("fleet.key"), "{wrong:?}");
+}
+
+#[test]
+fn after_an_upgrade_the_new_process_alone_speaks_for_the_node() {
+    let Some(program) = program("nats-server") else { return };
+    let (_nats, _folder, url) = server(program);
+    succeed(freshet().args(["fleet", "init", "--server", &url]));
+    let origin = Origin::start();
+    let text = format!("workers = 1\n[fleet]\nservers = [\"{url}\"]\nnode = \"edge-1\"\n");
+    let mut node = Node::start(&origin, &text, &[]);
+    let list = ["fleet", "list", "--server", &url];
+    while !succeed(freshet().args(list)).contains(" serves") {}
+    // The old process stays for a download.
+    let mut download = TcpStream::connect(node.address).unwrap();
+    download.write_all(b"GET /slow HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+    origin.halves.reach(1);
+    node.signal(Signal::USR2);
+    let next = node.takes_over();
+    node.wait_for("the new process serves");
+    while !succeed(freshet().args(list)).contains(" serves") {}
+    kill_process(pid(next), Signal::STOP).unwrap();
+    let said = run(freshet().args(["fleet", "purge", "--server", &url, "--wait", "--all"]).args([
+        "--deadline-ms",
+        "1000",
+    ]));
+    let told = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(!said.status.success() && told.contains("not carried out yet by edge-1"), "{said:?}");
+    kill_process(pid(next), Signal::CONT).unwrap();
+    let wait = ["fleet", "purge", "--server", &url, "--wait", "--all"];
+    assert!(succeed(freshet().args(wait)).contains("all nodes have carried it out"));
+    origin.go_on();
+    let mut got = Vec::new();
+    download.read_to_end(&mut got).unwrap();
+    assert!(got.len() > SLOW_BYTES, "{}", got.len());
 }
