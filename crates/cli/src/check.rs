@@ -6,7 +6,7 @@ use crate::acme;
 use crate::admin;
 use crate::nodes;
 use crate::self_signed;
-use crate::settings::{SettingsArguments, Source, Wrong};
+use crate::settings::{Below, SettingsArguments, Source, Wrong};
 use crate::text::print;
 use crate::traces;
 use anyhow::Result;
@@ -153,10 +153,10 @@ impl Checked {
 fn configuration(path: &Path, classes: &mut Vec<String>, is_offline: bool) -> Checked {
     let file = path.display().to_string();
     let arguments = SettingsArguments { config: Some(path.into()), ..SettingsArguments::default() };
-    let wrong = match arguments.load() {
+    let wrong = match arguments.load(&Below::Kept) {
         Ok((settings, source)) => {
             classes.extend(settings.store_classes().map(str::to_owned));
-            examine(settings, source, is_offline)
+            examine(settings, &source, is_offline)
         }
         Err(error) => match error.downcast::<Wrong>() {
             Ok(wrong) => wrong,
@@ -166,17 +166,12 @@ fn configuration(path: &Path, classes: &mut Vec<String>, is_offline: bool) -> Ch
             }
         },
     };
-    let findings = wrong.mistakes.iter().map(|mistake| finding(&file, &wrong.source.text, mistake));
-    Checked {
-        good: !wrong.mistakes.iter().any(Mistake::is_error),
-        findings: findings.collect(),
-        shown: wrong.shown(),
-        file,
-    }
+    let findings = wrong.mistakes.iter().map(|mistake| finding(&wrong, mistake));
+    Checked { good: !wrong.is_error(), findings: findings.collect(), shown: wrong.shown(), file }
 }
 
 /// What a start would say of these settings on this machine, and what an operator would want to know.
-fn examine(mut settings: Settings, source: Source, is_offline: bool) -> Wrong {
+pub(crate) fn examine(mut settings: Settings, source: &Source, is_offline: bool) -> Wrong {
     let mut found = Vec::new();
     let running = nodes::running();
     let is_own = |address: &Address| running.iter().any(|node| node.has(address));
@@ -200,12 +195,12 @@ fn examine(mut settings: Settings, source: Source, is_offline: bool) -> Wrong {
         }
         Err(mistakes) => found.extend(mistakes),
     }
-    found.sort_by_key(|mistake| mistake.place.span().map(|span| span.start));
+    found.sort_by_key(|one| (one.place.text(), one.place.span().map(|span| span.start)));
     source.wrong(found)
 }
 
-fn finding(file: &str, text: &str, mistake: &Mistake) -> Finding {
-    let place = mistake.place.line_and_column(text);
+fn finding(wrong: &Wrong, mistake: &Mistake) -> Finding {
+    let (file, place) = wrong.place(mistake);
     Finding {
         severity: match mistake.severity {
             Severity::Error => "error",

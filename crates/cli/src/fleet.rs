@@ -1,14 +1,21 @@
-//! `freshet fleet`: nodes that follow one log of purges.
+//! `freshet fleet`: nodes that follow one log of purges, and get their configuration.
 
 mod act;
+mod config;
+mod configure;
+mod diff;
 mod load;
+mod stages;
 
 use act::Acting;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use freshet_fleet::nats::{Follower, Link, LinkSettings, NodeSettings, Retention, publish, wait};
+pub(crate) use configure::Configured;
+use freshet_fleet::config::Secret;
+use freshet_fleet::nats::{
+    Configures, Follower, Link, LinkSettings, NodeSettings, Retention, publish, wait,
+};
 use freshet_fleet::{Change, Outcome, Scope};
-use freshet_node::node::Node;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -35,6 +42,10 @@ enum Command {
     Purge(Purge),
     /// Have a node that is gone for good belong to the fleet no more.
     Remove(Remove),
+    /// Send configurations to nodes, and take them back.
+    Config(config::Arguments),
+    /// Print a new secret, which configurations are sealed with.
+    Secret,
 }
 
 /// Which fleet.
@@ -120,6 +131,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
             Command::Init(arguments) => init(arguments).await,
             Command::List(which) => list(which).await,
             Command::Purge(arguments) => purge(arguments).await,
+            Command::Config(arguments) => config::run(arguments).await,
+            Command::Secret => {
+                say!("{}", Secret::random()?.text())?;
+                Ok(ExitCode::SUCCESS)
+            }
             Command::Remove(Remove { node, which }) => {
                 which.link().await?.set_member(&node, false).await?;
                 Ok(ExitCode::SUCCESS)
@@ -128,11 +144,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     })
 }
 
-/// Has a node follow the log its configuration names, if it names one.
+/// Has a node follow the log its configuration names, if it names one, and get its configuration.
 ///
 /// # Errors
 /// What cannot be used of it.
-pub(crate) fn follow(node: &Arc<Node>) -> Result<Option<Follower>> {
+pub(crate) fn follow(configured: Configured) -> Result<Option<Follower>> {
+    let node = Arc::clone(&configured.node);
     let snapshot = node.snapshot();
     let Some(fleet) = &snapshot.settings.fleet else { return Ok(None) };
     let name = match &fleet.node {
@@ -150,8 +167,10 @@ pub(crate) fn follow(node: &Arc<Node>) -> Result<Option<Follower>> {
         node: name,
         version: env!("CARGO_PKG_VERSION").into(),
     };
-    let acting = Acting::new(Arc::clone(node), &fleet.name, fleet.state.clone());
-    Follower::start(settings, Arc::new(acting)).context("the fleet").map(Some)
+    let acting = Acting::new(Arc::clone(&node), &fleet.name, fleet.state.clone());
+    let config = fleet.config.as_ref().map(configure::settings).transpose()?;
+    let config = config.map(|config| (config, Arc::new(configured) as Arc<dyn Configures>));
+    Follower::start_with(settings, Arc::new(acting), config).context("the fleet").map(Some)
 }
 
 fn machine_name() -> Option<String> {

@@ -8,7 +8,7 @@ use crate::client::NodeArguments;
 use crate::control::list;
 use crate::nodes::Node;
 use crate::self_signed;
-use crate::settings::SettingsArguments;
+use crate::settings::{Below, SettingsArguments};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use freshet_node::node;
@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// Reads the configuration again, from the arguments the node was started with; what is wrong leaves
-/// the old one in force. The service manager is told that it begins and how it ends.
+/// the old one in force; what the fleet sent lies below it. The service manager is told that it begins and how it ends.
 ///
 /// # Errors
 /// All that is wrong.
@@ -30,11 +30,12 @@ pub(crate) fn reload(
     acme: &acme::Shared,
     arguments: &SettingsArguments,
     directory: &Path,
+    below: &Below,
 ) -> Result<()> {
     let mut begins = vec![NotifyState::Reloading];
     begins.extend(NotifyState::monotonic_usec_now().ok());
     let _ = sd_notify::notify(&begins);
-    let outcome = try_reload(node, acme, arguments, directory);
+    let outcome = try_reload(node, acme, arguments, directory, below);
     let status = match &outcome {
         Ok(()) => "Serving.".to_owned(),
         Err(error) => {
@@ -52,8 +53,9 @@ fn try_reload(
     acme: &acme::Shared,
     arguments: &SettingsArguments,
     directory: &Path,
+    below: &Below,
 ) -> Result<()> {
-    let (mut settings, source) = arguments.load()?;
+    let (mut settings, source) = arguments.load(below)?;
     self_signed::fill_in(&mut settings, directory)?;
     // All that can fail comes before the first change.
     acme::plan(&settings)?.map_or(Ok(()), |plan| plan.check())?;
@@ -71,7 +73,7 @@ pub(crate) fn reload_on_signal(
     arguments: &SettingsArguments,
     directory: &Path,
 ) {
-    let text = match reload(node, acme, arguments, directory) {
+    let text = match reload(node, acme, arguments, directory, &Below::InForce) {
         Ok(()) => {
             tracing::info!("the configuration was read again");
             DONE.to_owned()

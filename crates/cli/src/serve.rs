@@ -2,12 +2,12 @@
 
 use crate::acme;
 use crate::admin::{self, Admin};
-use crate::fleet;
+use crate::fleet::{self, Configured};
 use crate::nodes::{self, Registration};
 use crate::reload::{reload, reload_on_signal};
 use crate::runtime;
 use crate::self_signed;
-use crate::settings::SettingsArguments;
+use crate::settings::{Below, SettingsArguments};
 use crate::traces;
 use crate::upgrade;
 use anyhow::Result;
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         let _within = runtime.enter();
         Signals::listen()?
     };
-    let (mut settings, source) = arguments.settings.load()?;
+    let (mut settings, source) = arguments.settings.load(&Below::Kept)?;
     let runtime_directory = runtime::directory(arguments.name.as_deref(), &settings)?;
     nodes::check_free(&runtime_directory)?;
     self_signed::fill_in(&mut settings, &runtime_directory)?;
@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         let of_reload = acme.clone();
         let arguments = arguments.settings.clone();
         let reload = move || {
-            reload(&to_reload, &of_reload, &arguments, &directory)
+            reload(&to_reload, &of_reload, &arguments, &directory, &Below::InForce)
                 .map_err(|error| format!("{error:#}"))
         };
         admin::start(&node, &acme, &runtime_directory, &mut inherited, Box::new(reload))
@@ -91,7 +91,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     drop((inherited, source));
     let at = admin.as_ref().map(|admin| (admin.handle.address(), admin.token_file.as_path()));
     let registration = Registration::write(&runtime_directory, at, &node.addresses())?;
-    let follower = fleet::follow(&node)?;
+    let follower = fleet::follow(Configured {
+        node: Arc::clone(&node),
+        acme: acme.clone(),
+        arguments: arguments.settings.clone(),
+        directory: runtime_directory.clone(),
+    })?;
     let served = Served { node: &node, acme: &acme, arguments: &arguments.settings };
     runtime.block_on(control(served, &runtime_directory, admin, follower, signals));
     node.join();

@@ -3,8 +3,10 @@
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use freshet_config::document::Document;
-use freshet_config::mistake::{Mistake, render};
+use freshet_config::fleet::fleet_config;
+use freshet_config::mistake::{Mistake, Place, render};
 use freshet_config::{Settings, keys};
+use freshet_fleet::config::{CONFIGURATION_FILE, Folder, Version};
 use freshet_node::node::NodeError;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -62,24 +64,43 @@ impl SettingsArguments {
     /// All that is wrong, with its place in the file: a [`Wrong`] where the file can be read.
     #[cfg(feature = "lab")]
     pub(crate) fn settings(&self) -> Result<Settings> {
-        self.load().map(|(settings, _)| settings)
+        self.load(&Below::Kept).map(|(settings, _)| settings)
     }
 
-    /// As [`SettingsArguments::settings`], with the text that mistakes are shown in.
+    /// As [`SettingsArguments::settings`], with the texts that mistakes are shown in, and with what is
+    /// below where the file says that the fleet has a part in it.
     ///
     /// # Errors
     /// As there.
-    pub(crate) fn load(&self) -> Result<(Settings, Source)> {
-        let source = self.config.as_deref().map_or_else(|| Ok(Source::default()), Source::read)?;
-        let mut document = match Document::parse(&source.text) {
-            Ok(document) => document,
-            Err(mistakes) => return Err(source.wrong(mistakes).into()),
-        };
-        self.add_to(&mut document)?;
+    pub(crate) fn load(&self, below: &Below) -> Result<(Settings, Source)> {
+        let mut source = Source::default();
+        if let Some(path) = &self.config {
+            source.add(path)?;
+        }
+        let own = Document::parse(source.text(0)).map_err(|wrong| source.wrong(wrong))?;
+        let mut document = self.over(own)?;
+        if let Some(folder) = below.folder(&document)? {
+            source.0.resize_with(1, Text::default);
+            source.add(&folder.join(CONFIGURATION_FILE))?;
+            let fleets =
+                parse_below(source.text(1), &folder).map_err(|wrong| source.wrong(wrong))?;
+            document = document.over(&fleets);
+        }
+        if document.rows("listen").is_empty() {
+            for row in [&[("address", ":8000")][..], &[("address", ":8443"), ("tls", "true")]] {
+                document.push("listen", row).map_err(|error| anyhow!(error))?;
+            }
+        }
         match Settings::from_document(&document) {
             Ok(settings) => Ok((settings, source)),
             Err(mistakes) => Err(source.wrong(mistakes).into()),
         }
+    }
+
+    /// A document with the flags over it.
+    fn over(&self, mut document: Document) -> Result<Document> {
+        self.add_to(&mut document)?;
+        Ok(document)
     }
 
     fn add_to(&self, document: &mut Document) -> Result<()> {
@@ -138,47 +159,107 @@ impl SettingsArguments {
             }
             document.set(path, value).map_err(refuse)?;
         }
-        if document.rows("listen").is_empty() {
-            document.push("listen", &[("address", ":8000")]).map_err(refuse)?;
-            document.push("listen", &[("address", ":8443"), ("tls", "true")]).map_err(refuse)?;
-        }
         Ok(())
+    }
+}
+
+/// What of the fleet's configuration lies below a node's own, where that says that there is any.
+#[derive(Clone, Debug)]
+pub(crate) enum Below {
+    /// What the node has kept.
+    Kept,
+    /// What it tries, else what it has kept.
+    InForce,
+    /// This version, or nothing.
+    Version(Option<Version>),
+}
+
+impl Below {
+    /// The folder of the bundle.
+    fn folder(&self, document: &Document) -> Result<Option<PathBuf>> {
+        let Some(config) = fleet_config(document) else { return Ok(None) };
+        let folder = Folder::new(&config.folder);
+        let memory = || folder.memory().context("fleet.config");
+        let version = match self {
+            Self::Kept => memory()?.kept,
+            Self::InForce => memory().map(|memory| memory.trying.or(memory.kept))?,
+            Self::Version(version) => version.clone(),
+        };
+        Ok(version.map(|version| folder.bundle(&version)))
+    }
+}
+
+/// The fleet's part of a configuration. How a node gets it is not in it: one that could not be reached
+/// any more by a mistake in it could not be mended either.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn parse_below(text: &str, folder: &Path) -> Result<Document, Vec<Mistake>> {
+    let document = Document::parse_below(text, 1, folder)?;
+    match document.first_of("fleet") {
+        None => Ok(document),
+        Some((key, place)) => {
+            let message =
+                format!("`{key}` is for a node's own file, and not for what a fleet sends");
+            Err(vec![Mistake::error(place, message)])
+        }
     }
 }
 
 /// Bytes of a configuration file: ten thousand sites at a kilobyte each, and half as many again.
 const CONFIG_BYTES_MAX: u64 = 16 << 20;
 
-/// The text of a configuration; empty where flags say all.
+/// The texts of a configuration, the uppermost first; none where flags say all.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Source {
+pub(crate) struct Source(Vec<Text>);
+
+#[derive(Clone, Debug, Default)]
+struct Text {
     file: String,
-    pub(crate) text: String,
+    text: String,
 }
 
-/// Mistakes of a configuration, with the text they are shown in.
+/// Mistakes of a configuration, with the texts they are shown in.
 #[derive(Debug)]
 pub(crate) struct Wrong {
-    pub(crate) source: Source,
+    source: Source,
     pub(crate) mistakes: Vec<Mistake>,
 }
 
 impl Source {
-    fn read(path: &Path) -> Result<Self> {
+    fn add(&mut self, path: &Path) -> Result<()> {
         let text = freshet_base::file::read_text(path, CONFIG_BYTES_MAX)
             .with_context(|| format!("{} could not be read", path.display()))?;
-        Ok(Self { file: path.display().to_string(), text })
+        self.0.push(Text { file: path.display().to_string(), text });
+        Ok(())
+    }
+
+    /// One text for a document that was read by itself.
+    pub(crate) fn of(file: &str, text: &str) -> Self {
+        Self(vec![Text::default(), Text { file: file.to_owned(), text: text.to_owned() }])
+    }
+
+    fn text(&self, number: usize) -> &str {
+        self.0.get(number).map_or("", |text| &text.text)
+    }
+
+    /// The file that something is in, and where there in characters, from 1.
+    fn place(&self, place: Place) -> (&str, Option<(usize, usize)>) {
+        match self.0.get(place.text()) {
+            Some(text) => (&text.file, place.line_and_column(&text.text)),
+            None => ("", None),
+        }
     }
 
     /// Mistakes of this text.
-    pub(crate) fn wrong(self, mistakes: Vec<Mistake>) -> Wrong {
-        Wrong { source: self, mistakes }
+    pub(crate) fn wrong(&self, mistakes: Vec<Mistake>) -> Wrong {
+        Wrong { source: self.clone(), mistakes }
     }
 
     /// Why a node did not start or reload, with the places of what is wrong with this text.
     pub(crate) fn explain(&self, error: impl Into<anyhow::Error>) -> anyhow::Error {
         match error.into().downcast() {
-            Ok(NodeError::Config(mistakes)) => self.clone().wrong(mistakes).into(),
+            Ok(NodeError::Config(mistakes)) => self.wrong(mistakes).into(),
             Ok(other) => other.into(),
             Err(error) => error,
         }
@@ -188,7 +269,24 @@ impl Source {
 impl Wrong {
     /// The mistakes as a compiler shows them.
     pub(crate) fn shown(&self) -> String {
-        render(&self.source.file, &self.source.text, &self.mistakes)
+        let mut out = String::new();
+        // Those of one text together, so that a mistake is shown beside its neighbours.
+        for mistakes in self.mistakes.chunk_by(|a, b| a.place.text() == b.place.text()) {
+            let number = mistakes[0].place.text();
+            let file = self.source.0.get(number).map_or("", |text| &text.file);
+            out += &render(file, self.source.text(number), mistakes);
+        }
+        out
+    }
+
+    /// Where a mistake is.
+    pub(crate) fn place(&self, mistake: &Mistake) -> (&str, Option<(usize, usize)>) {
+        self.source.place(mistake.place)
+    }
+
+    /// Whether a node cannot start with it.
+    pub(crate) fn is_error(&self) -> bool {
+        self.mistakes.iter().any(Mistake::is_error)
     }
 }
 
@@ -196,9 +294,10 @@ impl fmt::Display for Wrong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The first line is what a service manager shows.
         let first = self.mistakes.iter().find(|mistake| mistake.is_error());
-        let line = first.and_then(|mistake| mistake.place.line_and_column(&self.source.text));
-        if let (false, Some((line, _))) = (self.source.file.is_empty(), line) {
-            write!(f, "{}:{line}: ", self.source.file)?;
+        if let Some((file, Some((line, _)))) = first.map(|mistake| self.place(mistake))
+            && !file.is_empty()
+        {
+            write!(f, "{file}:{line}: ")?;
         }
         let message = first.map_or("", |mistake| mistake.message.lines().next().unwrap_or(""));
         write!(f, "{message}")?;

@@ -26,7 +26,7 @@ pub(super) const KEYS: &[Key] = &[
     ),
     per_site(
         "access[].users",
-        Kind::Text,
+        Kind::SecretFile,
         "",
         "File of names and hashes of passwords, as `htpasswd -B` and `mkpasswd -m sha-512` make \
          them, one of which a request has to have (RFC 7617). A reload reads it again.",

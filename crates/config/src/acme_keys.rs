@@ -62,7 +62,7 @@ pub(super) const KEYS: &[Key] = &[
     ),
     key(
         "acme.ca",
-        Kind::Text,
+        Kind::File,
         "",
         "PEM file of authorities to trust with the directory instead of the system's.",
     ),
@@ -75,7 +75,7 @@ pub(super) const KEYS: &[Key] = &[
     ),
     key(
         "acme.eab_hmac_file",
-        Kind::Text,
+        Kind::SecretFile,
         "",
         "File with that key, in base64url as the authority gave it.",
     ),

@@ -4,6 +4,7 @@ use super::keys::{self, Key, Keys, Kind};
 use super::mistake::{Mistake, Place};
 use freshet_base::units;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use toml::Spanned;
@@ -18,9 +19,9 @@ pub enum Value {
     Number(u64),
     /// [`Kind::Span`]
     Span(Duration),
-    /// [`Kind::Text`] and [`Kind::Choice`]
+    /// [`Kind::Text`], [`Kind::Choice`] and names of files
     Text(String),
-    /// [`Kind::TextList`]
+    /// [`Kind::TextList`] and lists of names of files
     List(Vec<String>),
 }
 
@@ -119,6 +120,65 @@ impl Document {
         }
         mistakes.sort_by_key(|mistake| mistake.place.span().map(|span| span.start));
         Err(mistakes)
+    }
+
+    /// Reads `text`, which others are laid over, as the text of this number; files that it names
+    /// without a `/` at the beginning are in `folder`.
+    ///
+    /// # Errors
+    /// As [`Document::parse`].
+    pub fn parse_below(text: &str, number: u8, folder: &Path) -> Result<Self, Vec<Mistake>> {
+        let mut out = Self::parse(text).map_err(|mut mistakes| {
+            mistakes.iter_mut().for_each(|one| one.place = one.place.in_text(number));
+            mistakes
+        })?;
+        let keys = out.keys;
+        for layer in std::iter::once(&mut out.own).chain(&mut out.sites) {
+            Arc::make_mut(layer).settle(keys, number, folder);
+        }
+        Ok(out)
+    }
+
+    /// This document laid over another. A value that both have is this one's; so are the rows of a
+    /// `[[table]]` that both have, and the sites.
+    #[must_use]
+    pub fn over(self, below: &Self) -> Self {
+        let mut own = (*below.own).clone();
+        own.values.place = self.own.values.place;
+        for (path, value, place) in &self.own.values.list {
+            own.values.insert(path, value.clone(), *place);
+        }
+        for (table, rows) in &self.own.tables {
+            own.tables.retain(|(known, _)| known != table);
+            own.tables.push((table, rows.clone()));
+        }
+        let sites = if self.sites.is_empty() { below.sites.clone() } else { self.sites };
+        Self { keys: self.keys, own: Arc::new(own), below: self.below, sites }
+    }
+
+    /// Each value that names a file, or several, with its key; those of sites too.
+    pub fn files(&self) -> impl Iterator<Item = (&'static Key, &str)> {
+        let layers = std::iter::once(&self.own).chain(&self.sites);
+        let all = layers.flat_map(|layer| {
+            let rows = layer.tables.iter().flat_map(|(_, rows)| rows);
+            std::iter::once(&layer.values).chain(rows)
+        });
+        let all = all.flat_map(|values| &values.list).filter_map(|(path, value, _)| {
+            let key = self.keys.find(path).filter(|key| key.kind.is_file())?;
+            Some((key, value))
+        });
+        all.flat_map(|(key, value)| match value {
+            Value::Text(name) => vec![(key, name.as_str())],
+            Value::List(names) => names.iter().map(|name| (key, name.as_str())).collect(),
+            _ => Vec::new(),
+        })
+    }
+
+    /// The first value of a `[table]`, where the text has one.
+    pub fn first_of(&self, table: &str) -> Option<(&'static str, Place)> {
+        let is_of = |path: &str| path.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'));
+        let mut values = self.own.values.list.iter();
+        values.find(|(path, ..)| is_of(path)).map(|(path, _, place)| (*path, *place))
     }
 
     /// Sets a value from text, as a command-line flag does.
@@ -232,6 +292,29 @@ impl Layer {
         out
     }
 
+    /// Has it be in the text of this number, and its files in `folder`.
+    fn settle(&mut self, keys: &'static Keys, number: u8, folder: &Path) {
+        let settled = |name: &mut String| {
+            if !name.is_empty() && !name.starts_with('/') {
+                *name = folder.join(&*name).to_string_lossy().into_owned();
+            }
+        };
+        let rows = self.tables.iter_mut().flat_map(|(_, rows)| rows);
+        for values in std::iter::once(&mut self.values).chain(rows) {
+            values.place = values.place.in_text(number);
+            for (path, value, place) in &mut values.list {
+                *place = place.in_text(number);
+                if keys.find(path).is_some_and(|key| key.kind.is_file()) {
+                    match value {
+                        Value::Text(name) => settled(name),
+                        Value::List(names) => names.iter_mut().for_each(settled),
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+
     /// The rows of `[[table]]`, where there is one.
     fn table(&self, table: &str) -> Option<&Vec<Values>> {
         self.tables.iter().find(|(known, _)| *known == table).map(|(_, rows)| rows)
@@ -271,7 +354,7 @@ impl Row<'_> {
 }
 
 impl Value {
-    /// The text of a [`Kind::Text`] or [`Kind::Choice`] value.
+    /// The text of a [`Kind::Text`] or [`Kind::Choice`] value, and the name of a file.
     pub fn text(self) -> String {
         match self {
             Self::Text(text) => text,
@@ -303,7 +386,7 @@ impl Value {
         }
     }
 
-    /// The texts of a [`Kind::TextList`] value.
+    /// The texts of a [`Kind::TextList`] value, and names of files.
     pub fn list(self) -> Vec<String> {
         match self {
             Self::List(list) => list,
@@ -452,7 +535,7 @@ fn typed(key: &Key, value: &Spanned<DeValue<'_>>) -> Result<Value, String> {
         (Kind::Count { .. } | Kind::Size, DeValue::Integer(number)) => {
             from_text(key, &number.to_string())
         }
-        (Kind::TextList, DeValue::Array(items)) => items
+        (Kind::TextList | Kind::SecretFiles, DeValue::Array(items)) => items
             .iter()
             .map(|item| match item.get_ref() {
                 DeValue::String(text) => Ok(text.to_string()),
@@ -460,7 +543,7 @@ fn typed(key: &Key, value: &Spanned<DeValue<'_>>) -> Result<Value, String> {
             })
             .collect::<Result<_, _>>()
             .map(Value::List),
-        (Kind::Bool | Kind::TextList, _) => Err(expected(key)),
+        (Kind::Bool | Kind::TextList | Kind::SecretFiles, _) => Err(expected(key)),
         (_, DeValue::String(text)) => from_text(key, text),
         _ => Err(expected(key)),
     }
@@ -482,7 +565,7 @@ fn from_text(key: &Key, text: &str) -> Result<Value, String> {
         Kind::Span => {
             units::parse_duration(text).map(Value::Span).map_err(|e| wrong(e.to_string()))
         }
-        Kind::Text => Ok(Value::Text(text.to_owned())),
+        Kind::Text | Kind::File | Kind::SecretFile => Ok(Value::Text(text.to_owned())),
         Kind::Choice(words) => {
             if words.contains(&text) {
                 return Ok(Value::Text(text.to_owned()));
@@ -490,7 +573,7 @@ fn from_text(key: &Key, text: &str) -> Result<Value, String> {
             let near = keys::nearest(text, words.iter().copied());
             Err(near.map_or_else(|| expected(key), |n| wrong(format!("did you mean `{n}`?"))))
         }
-        Kind::TextList => Ok(Value::List(
+        Kind::TextList | Kind::SecretFiles => Ok(Value::List(
             text.split(',').map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned).collect(),
         )),
     }
@@ -505,6 +588,8 @@ fn expected(key: &Key) -> String {
         Kind::Text => "a text".to_owned(),
         Kind::Choice(words) => format!("one of \"{}\"", words.join("\", \"")),
         Kind::TextList => "a list of texts".to_owned(),
+        Kind::File | Kind::SecretFile => "the name of a file".to_owned(),
+        Kind::SecretFiles => "a list of names of files".to_owned(),
     };
     format!("`{}` is {what}", key.path)
 }
@@ -551,6 +636,40 @@ mod tests {
         assert!(shown.contains("freshet.toml:3"), "{shown}");
         assert!(shown.contains("did you mean `grace`?"), "{shown}");
         assert!(shown.contains("[[origin]]"), "{shown}");
+    }
+
+    #[test]
+    fn one_text_over_another_wins_and_files_below_are_beside_it() {
+        let below = "memory = \"1GiB\"\nvcl = \"p.vcl\"\n[cache]\ngrace = \"1s\"\n\
+                     [[certificate]]\ncert = \"/a\"\nkey = \"tls/key\"\n\
+                     [[site]]\nhosts = [\"a\"]\n[[site.error_page]]\nfile = \"e.html\"\n";
+        let below = Document::parse_below(below, 1, Path::new("/b")).unwrap();
+        let names: Vec<_> = below.files().map(|(key, name)| (key.path, name)).collect();
+        let all = [
+            ("vcl", "/b/p.vcl"),
+            ("certificate[].cert", "/a"),
+            ("certificate[].key", "/b/tls/key"),
+            ("error_page[].file", "/b/e.html"),
+        ];
+        assert_eq!(names, all);
+        let own = "memory = \"2GiB\"\n[[listen]]\naddress = \":1\"\n";
+        let both = Document::parse(own).unwrap().over(&below);
+        assert_eq!(both.value("memory").text(), "2GiB");
+        assert_eq!(both.value("cache.grace").span(), Duration::from_secs(1));
+        assert_eq!((both.at("memory").text(), both.at("cache.grace").text()), (0, 1));
+        assert_eq!((both.rows("listen").len(), both.rows("certificate").len()), (1, 1));
+        assert_eq!(both.sites().count(), 1);
+        let own =
+            "[[certificate]]\ncert = \"c\"\n[[site]]\nhosts = [\"b\"]\n[fleet]\nname = \"x\"\n";
+        let own = Document::parse(own).unwrap();
+        assert_eq!(own.first_of("fleet").map(|(path, _)| path), Some("fleet.name"));
+        assert_eq!(own.first_of("flee"), None);
+        let both = own.over(&below);
+        assert_eq!(both.rows("certificate")[0].value("certificate[].cert").text(), "c");
+        let hosts = both.sites().map(|site| site.value("site[].hosts").list());
+        assert_eq!(hosts.collect::<Vec<_>>(), [["b"]]);
+        let wrong = Document::parse_below("memroy = 1\n", 1, Path::new("/b")).unwrap_err();
+        assert_eq!(wrong[0].place.text(), 1);
     }
 
     #[test]

@@ -22,8 +22,34 @@ pub struct Fleet {
     pub certificate: Option<(PathBuf, PathBuf)>,
     /// File that knows how far the log was carried out on the disks.
     pub state: Option<PathBuf>,
+    /// How it gets its configuration, where it does.
+    pub config: Option<FleetConfig>,
     /// Whether what is stored is refused while it can be neither trusted nor validated.
     pub refuses: bool,
+}
+
+/// How a node gets its configuration from a fleet.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct FleetConfig {
+    /// Keeps what it got.
+    pub folder: PathBuf,
+    /// Whose configuration it gets.
+    pub group: String,
+    /// What it may be chosen by.
+    pub labels: Vec<String>,
+    /// File with the secret that bundles are sealed with.
+    pub secret: Option<PathBuf>,
+}
+
+/// What a document says of that.
+pub fn fleet_config(document: &Document) -> Option<FleetConfig> {
+    let text = |key: &str| document.value(&format!("fleet.{key}")).text();
+    Some(FleetConfig {
+        folder: optional(text("config"))?.into(),
+        group: text("group"),
+        labels: document.value("fleet.labels").list(),
+        secret: optional(text("secret")).map(Into::into),
+    })
 }
 
 /// What a document says of it, if it does; what is wrong is listed.
@@ -51,6 +77,7 @@ pub(super) fn fleet(document: &Document, wrong: &mut Vec<Mistake>) -> Option<Fle
         ca: file("ca"),
         certificate,
         state: file("state"),
+        config: fleet_config(document),
         refuses: text("when_cut_off") == "refuse",
     })
 }

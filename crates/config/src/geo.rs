@@ -14,18 +14,18 @@ use std::path::PathBuf;
 pub(super) const KEYS: &[Key] = &[
     key(
         "geo.country",
-        Kind::Text,
+        Kind::File,
         "",
         "MaxMind database of countries, as `GeoLite2-Country.mmdb`. A new file is taken in by itself, \
          as with those below; each is held in memory, besides `memory`.",
     ),
     key(
         "geo.city",
-        Kind::Text,
+        Kind::File,
         "",
         "MaxMind database of cities, which also says countries where `country` is not given.",
     ),
-    key("geo.asn", Kind::Text, "", "MaxMind database of autonomous systems."),
+    key("geo.asn", Kind::File, "", "MaxMind database of autonomous systems."),
 ];
 
 /// `[geo]`

@@ -25,6 +25,19 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// A list of texts.
     TextList,
+    /// The name of a file that is read.
+    File,
+    /// The name of one that is nobody else's to read: a key, passwords.
+    SecretFile,
+    /// A list of names of such files.
+    SecretFiles,
+}
+
+impl Kind {
+    /// Whether its values name files.
+    pub fn is_file(self) -> bool {
+        matches!(self, Self::File | Self::SecretFile | Self::SecretFiles)
+    }
 }
 
 /// One key.

@@ -66,14 +66,14 @@ const FIRST: &[Key] = &[
     ),
     per_site(
         "vcl",
-        Kind::Text,
+        Kind::File,
         "",
         "File with a policy in VCL. Its backends take the place of `[[origin]]`; a reload reads it \
          again.",
     ),
     per_site(
         "client_ca",
-        Kind::Text,
+        Kind::File,
         "",
         "PEM file of the authorities whose certificates clients of this site are asked for. A reload \
          reads it again. A request over a connection that was opened for another site gets a 421.",
@@ -225,7 +225,7 @@ const FIRST: &[Key] = &[
     ),
     key(
         "listen[].client_ca",
-        Kind::Text,
+        Kind::File,
         "",
         "PEM file of the authorities whose certificates clients are asked for here. A new file takes \
          effect with a restart or an upgrade.",
@@ -253,17 +253,17 @@ const FIRST: &[Key] = &[
     ),
     per_site(
         "certificate[].cert",
-        Kind::Text,
+        Kind::File,
         "",
         "PEM file with the certificate and its chain. The names in it decide which clients get it; \
          the first certificate answers clients that name none.",
     ),
-    per_site("certificate[].key", Kind::Text, "", "PEM file with the private key."),
-    per_site("certificate[].ocsp", Kind::Text, "", "DER file with an OCSP response to staple."),
+    per_site("certificate[].key", Kind::SecretFile, "", "PEM file with the private key."),
+    per_site("certificate[].ocsp", Kind::File, "", "DER file with an OCSP response to staple."),
     key("tls.min_version", Kind::Choice(&["1.2", "1.3"]), "1.2", "Oldest TLS version to accept."),
     key(
         "tls.ticket_keys",
-        Kind::TextList,
+        Kind::SecretFiles,
         "",
         "Files with keys of session tickets, which several nodes share: 48 bytes each, or 80 in a file \
          of its own. The first seals, all open. They are followed as they change; without any the \
@@ -696,29 +696,55 @@ const LAST: &[Key] = &[
     ),
     key(
         "fleet.credentials",
-        Kind::Text,
+        Kind::SecretFile,
         "",
         "File with credentials for the servers, as `nsc` makes it.",
     ),
     key(
         "fleet.ca",
-        Kind::Text,
+        Kind::File,
         "",
         "PEM file of the authorities the servers' certificates are of.",
     ),
     key(
         "fleet.certificate",
-        Kind::Text,
+        Kind::File,
         "",
         "PEM file with the certificate chain this node shows to the servers.",
     ),
-    key("fleet.key", Kind::Text, "", "PEM file with its private key."),
+    key("fleet.key", Kind::SecretFile, "", "PEM file with its private key."),
     key(
         "fleet.state",
-        Kind::Text,
+        Kind::File,
         "",
         "File that keeps how far the log was carried out, for a node with `[[store]]`. Without it what is \
          on disks is validated once after each start.",
+    ),
+    key(
+        "fleet.config",
+        Kind::Text,
+        "",
+        "Folder in which the node keeps the configuration it gets from the fleet, for itself alone. With \
+         it `freshet fleet config push` reaches the node; what this file and the flags say wins.",
+    ),
+    key(
+        "fleet.group",
+        Kind::Text,
+        "all",
+        "The group of nodes whose configuration it gets: letters, digits, `-` and `_`.",
+    ),
+    key(
+        "fleet.labels",
+        Kind::TextList,
+        "",
+        "Words by which roll-outs may choose it, as `canary` or `berlin`.",
+    ),
+    key(
+        "fleet.secret",
+        Kind::SecretFile,
+        "",
+        "File with the fleet's secret, as `freshet fleet secret` makes it, the same at all nodes: what \
+         configurations are sealed with. Without it they are in the clear.",
     ),
     key(
         "fleet.when_cut_off",

@@ -32,6 +32,8 @@ pub struct Place {
     /// Texts have 16 MiB at most; [`u32::MAX`] is nowhere.
     start: u32,
     end: u32,
+    /// Which of the texts that were laid one over the other, the uppermost first.
+    text: u8,
 }
 
 impl Mistake {
@@ -78,6 +80,17 @@ impl Place {
         Some((before.matches('\n').count() + 1, column + 1))
     }
 
+    /// Which text it is in, where several were laid one over the other: 0 is the uppermost.
+    pub fn text(self) -> usize {
+        self.text.into()
+    }
+
+    /// The same place in the text of this number.
+    #[must_use]
+    pub(crate) fn in_text(self, text: u8) -> Self {
+        Self { text, ..self }
+    }
+
     /// This place, or another one where it is nowhere.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
@@ -88,14 +101,14 @@ impl Place {
 impl Default for Place {
     /// Nowhere.
     fn default() -> Self {
-        Self { start: u32::MAX, end: u32::MAX }
+        Self { start: u32::MAX, end: u32::MAX, text: 0 }
     }
 }
 
 impl From<Range<usize>> for Place {
     fn from(span: Range<usize>) -> Self {
         let byte = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
-        Self { start: byte(span.start), end: byte(span.end) }
+        Self { start: byte(span.start), end: byte(span.end), text: 0 }
     }
 }
 

@@ -63,6 +63,8 @@ fn kind(kind: Kind) -> String {
             words.iter().map(|w| format!("`{w}`")).collect::<Vec<_>>().join(", ")
         }
         Kind::TextList => "list".to_owned(),
+        Kind::File | Kind::SecretFile => "file".to_owned(),
+        Kind::SecretFiles => "files".to_owned(),
     }
 }
 

@@ -66,7 +66,7 @@ pub(super) const KEYS: &[Key] = &[
     ),
     per_site(
         "maintenance.page",
-        Kind::Text,
+        Kind::File,
         "",
         "File with what they are told: `.html`, `.json`, `.xml` or `.txt`, 1 MiB at most.",
     ),
@@ -78,7 +78,7 @@ pub(super) const KEYS: &[Key] = &[
     ),
     per_site(
         "error_page[].file",
-        Kind::Text,
+        Kind::File,
         "",
         "File with the body of such responses that the node makes itself: `.html`, `.json`, `.xml` or \
          `.txt`, 1 MiB at most. A reload reads it again.",
@@ -185,7 +185,7 @@ pub(super) const KEYS: &[Key] = &[
     ),
     per_site(
         "token[].keys",
-        Kind::TextList,
+        Kind::SecretFiles,
         "",
         "Files with keys: a secret, PEM with public keys, or a JSON Web Key Set. A reload reads them \
          again.",
@@ -246,7 +246,7 @@ pub(super) const KEYS: &[Key] = &[
     per_site("token[].leeway", Kind::Span, "0s", "How far the clocks of others may be off."),
     per_site(
         "token[].revoked",
-        Kind::Text,
+        Kind::File,
         "",
         "File with ids of tokens that are not good any more, one in a line; `sub:NAME` is all of \
          somebody's. A reload reads it again.",

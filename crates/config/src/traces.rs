@@ -33,13 +33,13 @@ pub(super) const KEYS: &[Key] = &[
     key("tracing.service", Kind::Text, "freshet", "Name of this node's service in traces."),
     key(
         "tracing.fields",
-        Kind::Text,
+        Kind::SecretFile,
         "",
         "File with fields that the collector is sent, one in a line, as `Authorization: Bearer …`.",
     ),
     key(
         "tracing.ca",
-        Kind::Text,
+        Kind::File,
         "",
         "PEM file of the authorities the collector's certificate is of; the system's where left out.",
     ),

@@ -24,17 +24,17 @@ pub(super) const KEYS: &[Key] = &[
     per_site("origin[].verify", Kind::Bool, "true", "Whether the origin's certificate is checked."),
     per_site(
         "origin[].ca",
-        Kind::Text,
+        Kind::File,
         "",
         "PEM file of authorities to trust instead of the system's.",
     ),
     per_site(
         "origin[].certificate",
-        Kind::Text,
+        Kind::File,
         "",
         "PEM file with the certificate chain this node shows where the origin asks for one.",
     ),
-    per_site("origin[].key", Kind::Text, "", "PEM file with its private key."),
+    per_site("origin[].key", Kind::SecretFile, "", "PEM file with its private key."),
     per_site(
         "origin[].paths",
         Kind::TextList,
@@ -88,17 +88,17 @@ pub(super) const KEYS: &[Key] = &[
     per_site("parent[].verify", Kind::Bool, "true", "Whether the parent's certificate is checked."),
     per_site(
         "parent[].ca",
-        Kind::Text,
+        Kind::File,
         "",
         "PEM file of authorities to trust instead of the system's.",
     ),
     per_site(
         "parent[].certificate",
-        Kind::Text,
+        Kind::File,
         "",
         "PEM file with the certificate chain this node shows where the parent asks for one.",
     ),
-    per_site("parent[].key", Kind::Text, "", "PEM file with its private key."),
+    per_site("parent[].key", Kind::SecretFile, "", "PEM file with its private key."),
     per_site(
         "parent[].weight",
         Kind::Count { min: 1, max: 100 },

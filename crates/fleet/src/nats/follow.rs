@@ -1,6 +1,7 @@
 //! A node that follows the log: a thread of its own with a runtime of its own, so that no worker ever
 //! waits for it; and one more that carries entries out, which waits for disks.
 
+use super::configure::{ConfigSettings, Configures, Configuring, Said};
 use super::link::{FleetError, Link, LinkSettings, Report, is_name};
 use crate::entry::{Change, Entry, Place, decode};
 use crate::limits::READ_MAX;
@@ -9,7 +10,7 @@ use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::{HeaderMap, Message};
 use bytes::Bytes;
 use futures_util::StreamExt;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, PoisonError, mpsc};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -78,6 +79,18 @@ impl Follower {
     /// # Errors
     /// Names and files that cannot be used, and threads that cannot be had.
     pub fn start(settings: NodeSettings, acts: Arc<dyn Acts>) -> Result<Self, FleetError> {
+        Self::start_with(settings, acts, None)
+    }
+
+    /// As [`Follower::start`], for a node that gets its configuration from the fleet besides.
+    ///
+    /// # Errors
+    /// As there, and what the node knew of its configuration, if it cannot be read.
+    pub fn start_with(
+        settings: NodeSettings,
+        acts: Arc<dyn Acts>,
+        config: Option<(ConfigSettings, Arc<dyn Configures>)>,
+    ) -> Result<Self, FleetError> {
         if !is_name(&settings.node) {
             return Err(FleetError::ConfigName(settings.node));
         }
@@ -93,15 +106,25 @@ impl Follower {
             let doing = Arc::clone(&acts);
             runtime.block_on(async move {
                 let (events, received) = unbounded_channel();
-                let begun = Following::new(settings, doing, events).await;
-                let following = match begun {
-                    Ok(following) => following,
+                let begun = Following::new(settings, doing, events, config).await;
+                let (following, mut configuring) = match begun {
+                    Ok(begun) => begun,
                     Err(error) => return drop(started.send(Err(error))),
                 };
                 let _ = started.send(Ok(()));
+                let configured = async {
+                    match &mut configuring {
+                        Some(configuring) => configuring.run().await,
+                        None => std::future::pending().await,
+                    }
+                };
                 tokio::select! {
                     () = following.run(received) => {}
+                    () = configured => {}
                     _ = stopped => {}
+                }
+                if let Some(configuring) = &mut configuring {
+                    configuring.end().await;
                 }
             });
             acts.fence(Fence::Raised);
@@ -138,6 +161,8 @@ struct Following {
     acts: Arc<dyn Acts>,
     events: UnboundedSender<Event>,
     orders: mpsc::Sender<Order>,
+    /// How the node's configuration is, for reports.
+    config: Said,
 }
 
 impl Following {
@@ -145,7 +170,11 @@ impl Following {
         settings: NodeSettings,
         acts: Arc<dyn Acts>,
         events: UnboundedSender<Event>,
-    ) -> Result<Self, FleetError> {
+        config: Option<(ConfigSettings, Arc<dyn Configures>)>,
+    ) -> Result<(Self, Option<Configuring>), FleetError> {
+        if let Some((config, _)) = config.as_ref().filter(|(config, _)| !is_name(&config.group)) {
+            return Err(FleetError::ConfigName(config.group.clone()));
+        }
         let link = Link::connect(&settings.link, true).await?;
         let (orders, ordered) = mpsc::channel();
         let (doing, applied) = (Arc::clone(&acts), events.clone());
@@ -154,7 +183,13 @@ impl Following {
             .spawn(move || carry_out(&ordered, &*doing, &applied))
             .map_err(FleetError::LocalThread)?;
         let member = Member::new(Settings::default(), acts.restored(), 0);
-        Ok(Self { member, begun: Instant::now(), settings, link, acts, events, orders })
+        let said = Said::default();
+        let configuring = config
+            .map(|(config, does)| Configuring::new(config, does, &settings.node, &link, &said))
+            .transpose()?;
+        let begun = Instant::now();
+        let following = Self { member, begun, settings, link, acts, events, orders, config: said };
+        Ok((following, configuring))
     }
 
     async fn run(mut self, mut events: UnboundedReceiver<Event>) {
@@ -263,6 +298,7 @@ impl Following {
             sequence: self.member.place().map_or(0, |place| place.sequence),
             fenced: self.member.fence() == Fence::Raised,
             version: self.settings.version.clone(),
+            config: self.config.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         };
         let bytes = serde_json::to_vec(&report).unwrap_or_default();
         let subject = self.link.subject(&format!("state.{}", self.settings.node));

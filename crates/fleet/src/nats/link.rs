@@ -1,5 +1,6 @@
 //! A connection to the servers of a fleet, and what everything there is called.
 
+use crate::config::ConfigState;
 use crate::entry::EntryError;
 use crate::entry::{Digest, Place, decode};
 use crate::member::Answer;
@@ -57,8 +58,14 @@ pub enum FleetError {
     #[error("the servers of the fleet: {0}")]
     Server(String),
     /// Others published all the time.
-    #[error("others publish faster than this entry could be: try again")]
+    #[error("others were quicker: try again")]
     Contended,
+    /// The servers have no place for configurations.
+    #[error("the fleet `{0}` keeps no configurations: `freshet fleet init` has it keep them")]
+    NoConfig(String),
+    /// What is kept of a configuration cannot be used.
+    #[error("{0}")]
+    Config(String),
     /// The entry is not one.
     #[error(transparent)]
     Entry(#[from] EntryError),
@@ -81,6 +88,9 @@ pub struct Report {
     /// How much of what its processors can do it did lately, percent; nothing where it does not say.
     #[serde(default)]
     pub load_percent: Option<u8>,
+    /// How its configuration is, where it gets it from the fleet.
+    #[serde(default)]
+    pub config: Option<ConfigState>,
 }
 
 /// A connection.

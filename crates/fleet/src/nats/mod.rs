@@ -6,14 +6,21 @@
 //! | entries as they come | `freshet.<fleet>.pushed`, by the stream's republish |
 //! | what a node has carried out | `freshet.<fleet>.state.<node>`, each second and with each entry |
 //! | who is to say that now | `freshet.<fleet>.roll` |
+//! | what a group of nodes runs | the key `<group>` in the bucket `FRESHET_<fleet>_config` |
+//! | that this has changed | `freshet.<fleet>.config.<group>` |
+//! | bundles, by name | the object store `FRESHET_<fleet>_bundles` |
 //! | who belongs to the fleet | `freshet.<fleet>.node.<node>` in the stream `FRESHET_<fleet>_nodes` |
 //!
 //! The leader of the stream is asked for its end, never a replica, which may be behind.
 
+mod config;
+mod configure;
 mod follow;
 mod link;
 mod publish;
 
+pub use config::Read;
+pub use configure::{ConfigSettings, Configures};
 pub use follow::{Acts, Follower, NodeSettings};
 pub use link::{FleetError, Link, LinkSettings, Report, is_name};
 pub use publish::{Retention, publish, wait};

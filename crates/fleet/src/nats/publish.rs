@@ -61,7 +61,7 @@ impl Link {
             ..Config::default()
         };
         self.context.get_or_create_stream(list).await.map_err(|error| failed(&error))?;
-        Ok(())
+        self.init_config(retention).await
     }
 
     /// What each node says of itself within `limit`, or as soon as all have.

@@ -1,0 +1,76 @@
+//! What a node does with the configuration its fleet sends.
+
+use crate::acme;
+use crate::check;
+use crate::reload::reload;
+use crate::runtime;
+use crate::settings::{Below, SettingsArguments};
+use anyhow::{Context, Result};
+use freshet_config::fleet::FleetConfig;
+use freshet_fleet::config::{Counts, Folder, Secret, Version};
+use freshet_fleet::nats::{ConfigSettings, Configures};
+use freshet_node::node::Node;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes of a file with a secret: more than it has.
+const SECRET_FILE_BYTES_MAX: u64 = 1024;
+
+/// What a reload needs.
+pub(crate) struct Configured {
+    pub(crate) node: Arc<Node>,
+    pub(crate) acme: acme::Shared,
+    pub(crate) arguments: SettingsArguments,
+    pub(crate) directory: PathBuf,
+}
+
+impl Configured {
+    fn take_in(&self, below: &Below) -> Result<()> {
+        let (settings, source) = self.arguments.load(below)?;
+        let wrong = check::examine(settings, &source, true);
+        if wrong.is_error() {
+            return Err(wrong.into());
+        }
+        reload(&self.node, &self.acme, &self.arguments, &self.directory, below)
+    }
+}
+
+impl Configures for Configured {
+    fn apply(&self, version: Option<&Version>) -> Result<(), String> {
+        let taken = self.take_in(&Below::Version(version.cloned()));
+        taken.map_err(|error| format!("{error:#}"))
+    }
+
+    fn counts(&self) -> Counts {
+        let sums = self.node.sums();
+        Counts {
+            requests: sums.counter("requests"),
+            errors: sums.statuses[5],
+            hits: sums.counter("hits") + sums.counter("hits_stale"),
+        }
+    }
+}
+
+/// How a node gets its configuration, as its own file says.
+///
+/// # Errors
+/// The secret cannot be read.
+pub(super) fn settings(config: &FleetConfig) -> Result<ConfigSettings> {
+    Ok(ConfigSettings {
+        folder: Folder::new(&config.folder),
+        group: config.group.clone(),
+        labels: config.labels.clone(),
+        secret: config.secret.as_deref().map(secret).transpose()?,
+        takes_over: std::env::var_os(runtime::HOME_VARIABLE).is_some(),
+    })
+}
+
+/// The secret in a file.
+///
+/// # Errors
+/// It cannot be read, or is none.
+pub(super) fn secret(path: &Path) -> Result<Secret> {
+    let shown = || path.display().to_string();
+    let text = freshet_base::file::read_text(path, SECRET_FILE_BYTES_MAX).with_context(shown)?;
+    Secret::parse(&text).with_context(shown)
+}

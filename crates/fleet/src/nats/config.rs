@@ -1,0 +1,152 @@
+//! Where the configuration of a fleet's groups is kept.
+
+use super::link::{FleetError, Link};
+use super::publish::Retention;
+use crate::config::Release;
+use crate::limits::BUNDLE_BYTES_MAX;
+use async_nats::jetstream::kv::{self, CreateErrorKind, Operation, UpdateErrorKind};
+use async_nats::jetstream::object_store::{self, GetErrorKind, ObjectMetadata};
+use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
+use std::fmt::Display;
+use tokio::io::AsyncReadExt;
+
+/// Bytes that a sealed bundle is longer than its files, names included.
+const OVERHEAD_BYTES_MAX: usize = 16 << 20;
+
+/// A group's document as it was read.
+#[derive(Clone, Debug)]
+pub struct Read {
+    /// What it says; nothing where there is none yet.
+    pub release: Release,
+    /// Which one it is; 0 is none.
+    pub revision: u64,
+}
+
+fn failed(error: impl Display) -> FleetError {
+    FleetError::Server(error.to_string())
+}
+
+impl Link {
+    fn releases_name(&self) -> String {
+        format!("FRESHET_{}_config", self.fleet())
+    }
+
+    fn bundles_name(&self) -> String {
+        format!("FRESHET_{}_bundles", self.fleet())
+    }
+
+    /// Makes the places for documents and bundles, where they are not there yet.
+    pub(super) async fn init_config(&self, retention: Retention) -> Result<(), FleetError> {
+        // As buckets and object stores are everywhere (ADR-8, ADR-20). The library's own words for it
+        // ask what servers before 2.10 do not answer.
+        let stream = |name: String, subjects: Vec<String>, each_max: i64| Config {
+            name,
+            subjects,
+            max_messages_per_subject: each_max,
+            storage: StorageType::File,
+            num_replicas: retention.replicas,
+            discard: DiscardPolicy::New,
+            allow_rollup: true,
+            allow_direct: true,
+            ..Config::default()
+        };
+        let name = self.releases_name();
+        let releases = stream(format!("KV_{name}"), vec![format!("$KV.{name}.>")], 1);
+        let name = self.bundles_name();
+        let subjects = vec![format!("$O.{name}.C.>"), format!("$O.{name}.M.>")];
+        for config in [releases, stream(format!("OBJ_{name}"), subjects, 0)] {
+            self.context.get_or_create_stream(config).await.map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    async fn releases(&self) -> Result<kv::Store, FleetError> {
+        self.context.get_key_value(self.releases_name()).await.map_err(|_| self.no_config())
+    }
+
+    async fn bundles(&self) -> Result<object_store::ObjectStore, FleetError> {
+        self.context.get_object_store(self.bundles_name()).await.map_err(|_| self.no_config())
+    }
+
+    fn no_config(&self) -> FleetError {
+        FleetError::NoConfig(self.fleet().to_owned())
+    }
+
+    /// A group's document.
+    ///
+    /// # Errors
+    /// No answer, or one that this version cannot read.
+    pub async fn release(&self, group: &str) -> Result<Read, FleetError> {
+        let entry = self.releases().await?.entry(group).await.map_err(failed)?;
+        match entry.filter(|entry| entry.operation == Operation::Put) {
+            None => Ok(Read { release: Release::default(), revision: 0 }),
+            Some(entry) => {
+                let release = Release::decode(&entry.value).map_err(FleetError::Config)?;
+                Ok(Read { release, revision: entry.revision })
+            }
+        }
+    }
+
+    /// Puts a group's document in place of the one that was read, and tells the nodes; its revision.
+    ///
+    /// # Errors
+    /// Somebody else has changed it since ([`FleetError::Contended`]), or no answer.
+    pub async fn set_release(
+        &self,
+        group: &str,
+        Read { release, revision }: &Read,
+    ) -> Result<u64, FleetError> {
+        let (store, bytes) = (self.releases().await?, release.encode().into());
+        let revision = if *revision == 0 {
+            store.create(group, bytes).await.map_err(|error| match error.kind() {
+                CreateErrorKind::AlreadyExists => FleetError::Contended,
+                _ => failed(error),
+            })?
+        } else {
+            store.update(group, bytes, *revision).await.map_err(|error| match error.kind() {
+                UpdateErrorKind::WrongLastRevision => FleetError::Contended,
+                _ => failed(error),
+            })?
+        };
+        let subject = self.subject(&format!("config.{group}"));
+        self.client.publish(subject, bytes::Bytes::new()).await.map_err(failed)?;
+        self.client.flush().await.map_err(failed)?;
+        Ok(revision)
+    }
+
+    /// Keeps the bytes of a bundle under its name, unless they are there.
+    ///
+    /// # Errors
+    /// The servers do not take them.
+    pub async fn put_bundle(&self, name: &str, kept: &[u8]) -> Result<(), FleetError> {
+        let store = self.bundles().await?;
+        if store.info(name).await.is_ok_and(|info| info.size == kept.len() && !info.deleted) {
+            return Ok(());
+        }
+        let metadata = ObjectMetadata { name: name.to_owned(), ..ObjectMetadata::default() };
+        store.put(metadata, &mut &*kept).await.map_err(failed)?;
+        Ok(())
+    }
+
+    /// The bytes of the bundle of this name; nothing where there is none.
+    ///
+    /// # Errors
+    /// No answer, or more than a bundle has.
+    pub async fn bundle(&self, name: &str) -> Result<Option<Vec<u8>>, FleetError> {
+        let object = match self.bundles().await?.get(name).await {
+            Ok(object) => object,
+            Err(error) if error.kind() == GetErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        let most = BUNDLE_BYTES_MAX + OVERHEAD_BYTES_MAX;
+        let (size, mut bytes) = (object.info().size, Vec::new());
+        if size > most {
+            return Err(FleetError::Config(format!("the bundle {name} has {size} bytes")));
+        }
+        object.take(most as u64).read_to_end(&mut bytes).await.map_err(failed)?;
+        if bytes.len() != size {
+            return Err(FleetError::Server(format!("the bundle {name} came in part only")));
+        }
+        Ok(Some(bytes))
+    }
+}
