@@ -75,7 +75,7 @@ fn one_command_purges_all_nodes_and_says_when_all_have() {
         assert!(status(node.address, "/object").contains("fwd=uri-miss"));
     }
     // One whose server is gone asks before it answers.
-    nats.signal(rustix::process::Signal::KILL);
+    nats.signal(Signal::KILL);
     for node in &nodes {
         while !status(node.address, "/object").contains("fwd=stale") {}
     }
