@@ -150,7 +150,9 @@ impl Configuring {
                             tracing::error!(%version, "the fleet's configuration is refused: {why}");
                         }
                     }
-                    self.agent.tried(outcome, self.now_ms());
+                    // The rest has lines of what is sealed; the node's log has it.
+                    let first = |why: String| why.lines().next().unwrap_or_default().to_owned();
+                    self.agent.tried(outcome.map_err(first), self.now_ms());
                 }
                 Action::Return { memory, version } => {
                     // What the disk has instead says that a version was tried, which is no lie.
