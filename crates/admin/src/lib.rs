@@ -48,6 +48,7 @@ mod maintenance;
 mod metrics;
 mod objects;
 mod origins;
+mod players;
 mod problem;
 mod process;
 mod purge;

@@ -9,7 +9,7 @@ use crate::problem::{self, Problem};
 use crate::token::Token;
 use crate::{
     bans, blocks, certificates, control, curve, explain, health, log, maintenance, metrics,
-    objects, origins, purge, settings, stats, stores,
+    objects, origins, players, purge, settings, stats, stores,
 };
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -194,6 +194,7 @@ fn router(context: Arc<Context>) -> Router {
         .routes(routes!(stores::stores))
         .routes(routes!(curve::curve))
         .routes(routes!(log::log))
+        .routes(routes!(players::players))
         .routes(routes!(explain::explain))
         .routes(routes!(origins::origins))
         .routes(routes!(origins::set_origin))

@@ -1,6 +1,7 @@
 //! Values of fields with names in braces, which each request has its own text for: `"{client}"`.
 
 use freshet_base::nearest::nearest;
+use freshet_media::cmcd;
 
 /// A value in its pieces.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -54,6 +55,8 @@ pub enum Value {
     ClientSerial,
     /// The SHA-256 of its certificate.
     ClientFingerprint,
+    /// `cmcd.sid`: what a player says by this key.
+    Cmcd(&'static str),
     /// `hit` or `miss`.
     Hit,
     /// Why the response is what it is.
@@ -83,6 +86,9 @@ const NAMES: [(&str, Value); 20] = [
     ("reason", Value::Reason),
 ];
 
+/// What stands before the keys of what players say of themselves.
+const OF_PLAYERS: &str = "cmcd.";
+
 impl Value {
     /// Whether only a response has it.
     pub fn is_of_response(self) -> bool {
@@ -103,7 +109,8 @@ impl Value {
             | Self::ClientName
             | Self::ClientSubject
             | Self::ClientSerial
-            | Self::ClientFingerprint => true,
+            | Self::ClientFingerprint
+            | Self::Cmcd(_) => true,
             Self::Client
             | Self::Host
             | Self::Scheme
@@ -135,16 +142,13 @@ impl Template {
                 rest = after;
                 continue;
             }
-            let is_letter = |c: char| c.is_ascii_lowercase() || c == '_';
-            let end = after.find(|c| !is_letter(c)).unwrap_or(after.len());
-            let (name, behind) = after.split_at(end);
+            let (name, behind) = after.split_at(name_bytes(after));
             let Some(behind) = behind.strip_prefix('}').filter(|_| !name.is_empty()) else {
                 plain.push('{');
                 rest = after;
                 continue;
             };
-            let known = NAMES.iter().find(|(known, _)| *known == name);
-            let value = known.map(|(_, value)| *value).ok_or_else(|| unknown(name))?;
+            let value = value_of(name).ok_or_else(|| unknown(name))?;
             if !plain.is_empty() {
                 pieces.push(Piece::Text(std::mem::take(&mut plain)));
             }
@@ -181,12 +185,35 @@ impl Template {
     }
 }
 
+/// Bytes of the name at the start of a text: small letters, and behind `cmcd.` a key.
+fn name_bytes(text: &str) -> usize {
+    let letters = |text: &str| {
+        let is_letter = |byte: &u8| byte.is_ascii_lowercase() || *byte == b'_';
+        text.bytes().take_while(is_letter).count()
+    };
+    text.strip_prefix(OF_PLAYERS)
+        .map_or_else(|| letters(text), |key| OF_PLAYERS.len() + letters(key))
+}
+
+fn value_of(name: &str) -> Option<Value> {
+    if let Some(key) = name.strip_prefix(OF_PLAYERS) {
+        return cmcd::KEYS.into_iter().find(|known| *known == key).map(Value::Cmcd);
+    }
+    NAMES.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+}
+
 fn unknown(name: &str) -> String {
+    if name.starts_with(OF_PLAYERS) {
+        let known = cmcd::KEYS.join(", ");
+        return format!(
+            "`{{{name}}}` is nothing a player says. Known behind {OF_PLAYERS} are {known}"
+        );
+    }
     let names = || NAMES.iter().map(|(known, _)| *known);
     let meant = nearest(name, names()).map(|name| format!("; did you mean `{{{name}}}`?"));
     let known: Vec<_> = names().collect();
     format!(
-        "`{{{name}}}` is nothing a request has{} Known are {}; `{{{{` is a brace",
+        "`{{{name}}}` is nothing a request has{} Known are {}, {OF_PLAYERS}KEY; `{{{{` is a brace",
         meant.unwrap_or_else(|| ".".into()),
         known.join(", ")
     )
@@ -217,6 +244,8 @@ mod tests {
         }
         assert_eq!(Template::parse("{{client}").unwrap().plain(), Some("{client}"));
         assert_eq!(Template::parse("{hit}").unwrap().plain(), None);
+        assert_eq!(pieces("{cmcd.sid}"), [Piece::Value(Value::Cmcd("sid"))]);
+        assert_eq!(Template::parse("{a.b}").unwrap().plain(), Some("{a.b}"));
     }
 
     #[test]
@@ -224,6 +253,8 @@ mod tests {
         let error = Template::parse("{contry}").unwrap_err();
         assert!(error.contains("did you mean `{country}`?"), "{error}");
         assert!(error.contains("client, host"), "{error}");
+        let error = Template::parse("{cmcd.sidd}").unwrap_err();
+        assert!(error.starts_with("`{cmcd.sidd}` is nothing a player says. "), "{error}");
         let error = Template::parse("{remote_addr}").unwrap_err();
         assert!(error.starts_with("`{remote_addr}` is nothing a request has."), "{error}");
     }

@@ -121,6 +121,22 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// Values by two labels.
+    fn gauges_by<'l>(
+        &mut self,
+        name: &str,
+        help: &str,
+        labels: [&'static str; 2],
+        values: impl IntoIterator<Item = ([&'l str; 2], f64)>,
+    ) -> fmt::Result {
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (texts, value) in values {
+            let labels = [(labels[0], texts[0]), (labels[1], texts[1])];
+            metric.encode_family(&labels)?.encode_gauge(&value)?;
+        }
+        Ok(())
+    }
+
     /// Values by one label.
     fn gauges<'l>(
         &mut self,

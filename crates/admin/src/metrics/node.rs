@@ -63,6 +63,9 @@ fn players(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     of("freshet_players_starved", "Of these, those that ever said they stood still.", |quality| {
         quality.starved as f64
     })?;
+    of("freshet_players_starved_ratio", "Share of their time they stood still.", |quality| {
+        quality.starved_ratio
+    })?;
     of("freshet_players_bitrate_bits", "Mean bit rate of what they ask for.", |quality| {
         quality.bitrate_kbps * 1000.0
     })?;

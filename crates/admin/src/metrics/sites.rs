@@ -1,6 +1,8 @@
 //! Metrics of sites, where a node has several.
 
 use super::Writer;
+use freshet_base::clock::UnixMillis;
+use freshet_node::media::Quality;
 use freshet_node::node::Node;
 use freshet_node::site_stats::SiteSums;
 use std::fmt;
@@ -36,6 +38,30 @@ pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     for (suffix, help, count) in COUNTERS {
         let values = all.iter().map(|(name, sums)| (*name, count(sums)));
         out.counters(&format!("freshet_site_{suffix}"), help, "site", values)?;
+    }
+    players(node, &all.iter().map(|(name, _)| *name).collect::<Vec<_>>(), out)
+}
+
+/// How the players of each say they are doing, of sessions heard of within a minute.
+fn players(node: &Node, sites: &[&str], out: &mut Writer<'_>) -> fmt::Result {
+    let of_sites = node.shared.sessions.quality_of_sites(sites, UnixMillis::now());
+    let rows: [(&str, &str, fn(&Quality) -> f64); 4] = [
+        ("players", "Sessions of players heard of within a minute.", |of| of.sessions as f64),
+        ("players_starved", "Of these, those that ever said they stood still.", |of| {
+            of.starved as f64
+        }),
+        ("players_bitrate_bits", "Mean bit rate of what they ask for.", |of| {
+            of.bitrate_kbps * 1000.0
+        }),
+        ("players_buffer_seconds", "Mean of what they have buffered.", |of| of.buffer_ms / 1000.0),
+    ];
+    for (suffix, help, value) in rows {
+        let sites = sites.iter().zip(&of_sites);
+        let values = sites.flat_map(|(site, streams)| {
+            let heard = streams.iter().filter(|(_, quality)| quality.sessions > 0);
+            heard.map(move |(stream, quality)| ([*site, *stream], value(quality)))
+        });
+        out.gauges_by(&format!("freshet_site_{suffix}"), help, ["site", "stream"], values)?;
     }
     Ok(())
 }

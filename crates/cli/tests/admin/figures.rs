@@ -50,6 +50,34 @@ fn metrics_are_openmetrics_and_count() {
 }
 
 #[test]
+fn how_players_are_doing_is_a_line_for_each_kind_of_stream() {
+    let node = Node::start();
+    let token = fs::read_to_string(&node.token).unwrap();
+    let bearer = format!("Authorization: Bearer {}\r\n", token.trim());
+    let lines = || {
+        let answer = node.ask_admin("/v1/players", &bearer);
+        let (head, text) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains("application/x-ndjson"), "{head}");
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>()
+    };
+    assert_eq!(lines().len(), 0);
+    node.ask("/page?CMCD=br%3D3200%2Csid%3D%22a%22%2Cst%3Dv");
+    node.ask("/page?CMCD=bs%2Csid%3D%22b%22%2Cst%3Dl");
+    node.ask("/page?CMCD=br%3D1000%2Csid%3D%22c%22%2Cst%3Dv");
+    // They are counted behind their answers.
+    let lines = loop {
+        let lines = lines();
+        if lines.iter().map(|line| line["sessions"].as_u64().unwrap()).sum::<u64>() == 3 {
+            break lines;
+        }
+    };
+    let [films, live] = &lines[..] else { panic!("{lines:?}") };
+    assert_eq!((&films["stream"], &films["bitrate_kbps"]), (&"vod".into(), &2100.0.into()));
+    assert_eq!((&live["starved"], &live["body_bytes"]), (&1.into(), &5.into()));
+    assert_eq!(status(&node.ask_admin("/v1/players", "")), "401");
+}
+
+#[test]
 fn health_follows_origins_and_the_end() {
     let mut node = Node::start();
     assert_eq!(status(&node.ask_admin("/healthz", "")), "200");

@@ -35,6 +35,14 @@ pub struct Cmcd<'a> {
     pub top_bitrate_kbps: Option<u32>,
     /// `mtp`: throughput as the player measured it, in kbit/s.
     pub throughput_kbps: Option<u32>,
+    /// `rtp`: the throughput it asks to be limited to, in kbit/s.
+    pub requested_kbps: Option<u32>,
+    /// `d`: how long what is asked for plays, in milliseconds.
+    pub duration_ms: Option<u32>,
+    /// `pr`: how fast it plays, as it is written.
+    pub rate: Option<&'a str>,
+    /// `sta`: what it does, as `p` where it plays and `r` where it stands still (version 2).
+    pub state: Option<&'a str>,
     /// `bl`: what is buffered, in milliseconds.
     pub buffer_ms: Option<u32>,
     /// `dl`: how long until the buffer runs dry, in milliseconds.

@@ -79,6 +79,10 @@ impl<'a> Cmcd<'a> {
             "br" => self.bitrate_kbps = count().or(self.bitrate_kbps),
             "tb" => self.top_bitrate_kbps = count().or(self.top_bitrate_kbps),
             "mtp" => self.throughput_kbps = count().or(self.throughput_kbps),
+            "rtp" => self.requested_kbps = count().or(self.requested_kbps),
+            "d" => self.duration_ms = count().or(self.duration_ms),
+            "pr" => self.rate = decimal(value).or(self.rate),
+            "sta" => self.state = text(value).or(self.state),
             "bl" => self.buffer_ms = count().or(self.buffer_ms),
             "dl" => self.deadline_ms = count().or(self.deadline_ms),
             "ltc" => self.latency_ms = count().or(self.latency_ms),
@@ -125,6 +129,13 @@ fn number(value: &str) -> Option<u64> {
     let value = first(value).split(';').next().unwrap_or_default();
     let whole = value.split_once('.').map_or(value, |(whole, _)| whole);
     whole.parse().ok()
+}
+
+/// A decimal number, as it is written.
+fn decimal(value: &str) -> Option<&str> {
+    let value = first(value).split(';').next()?;
+    let is_one = value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    (is_one && value.parse::<f64>().is_ok()).then_some(value)
 }
 
 /// A string or a token, without its quotes; one with escapes, or of nothing, is left out.

@@ -4,9 +4,9 @@ use super::{Cmcd, Stream};
 use std::fmt;
 
 /// The keys of requests that are read, in the order of the alphabet.
-pub const KEYS: [&str; 16] = [
-    "bl", "br", "bs", "cid", "dl", "ltc", "msd", "mtp", "nor", "nrr", "ot", "sf", "sid", "st",
-    "su", "tb",
+pub const KEYS: [&str; 22] = [
+    "bl", "br", "bs", "bsd", "cid", "d", "dl", "ltc", "msd", "mtp", "nor", "nrr", "ot", "pr",
+    "rtp", "sf", "sid", "st", "sta", "su", "tb", "v",
 ];
 
 /// What a key says.
@@ -28,7 +28,9 @@ impl<'a> Cmcd<'a> {
             "bl" => self.buffer_ms.map(Value::Number),
             "br" => self.bitrate_kbps.map(Value::Number),
             "bs" => truth(self.is_starved),
+            "bsd" => self.starved_ms.map(Value::Number),
             "cid" => self.content.map(Value::Text),
+            "d" => self.duration_ms.map(Value::Number),
             "dl" => self.deadline_ms.map(Value::Number),
             "ltc" => self.latency_ms.map(Value::Number),
             "msd" => self.start_up_ms.map(Value::Number),
@@ -36,11 +38,15 @@ impl<'a> Cmcd<'a> {
             "nor" => self.next.map(Value::Text),
             "nrr" => self.next_range.map(Value::Text),
             "ot" => self.object.map(Value::Text),
+            "pr" => self.rate.map(Value::Text),
+            "rtp" => self.requested_kbps.map(Value::Number),
             "sf" => self.format.and_then(format).map(Value::Text),
             "sid" => self.session.map(Value::Text),
             "st" => self.stream.map(|stream| Value::Text(stream.key())),
+            "sta" => self.state.map(Value::Text),
             "su" => truth(self.is_start_up),
             "tb" => self.top_bitrate_kbps.map(Value::Number),
+            "v" => self.version.map(|version| Value::Number(version.into())),
             _ => None,
         }
     }
@@ -79,13 +85,13 @@ mod tests {
 
     #[test]
     fn each_key_says_what_was_read() {
-        let text = "bl=1,br=2,bs,cid=\"c\",dl=3,ltc=4,msd=5,mtp=6,nor=\"n\",nrr=\"0-9\",ot=v,sf=d,\
-                    sid=\"s\",st=ll,su,tb=7";
+        let text = "bl=1,br=2,bs,bsd=8,cid=\"c\",d=9,dl=3,ltc=4,msd=5,mtp=6,nor=\"n\",nrr=\"0-9\",\
+                    ot=v,pr=1.5,rtp=10,sf=d,sid=\"s\",st=ll,sta=p,su,tb=7,v=2";
         let mut of = Cmcd::default();
         read(text, &mut of);
         let all: Vec<_> = KEYS.iter().filter_map(|key| of.value(key)).collect();
         let shown: Vec<_> = all.iter().map(ToString::to_string).collect();
-        let want = "1 2 true c 3 4 5 6 n 0-9 v d s ll true 7";
+        let want = "1 2 true 8 c 9 3 4 5 6 n 0-9 v 1.5 10 d s ll p true 7 2";
         assert_eq!(shown.join(" "), want);
         let nothing = Cmcd { format: Some(b'x'), ..Cmcd::default() };
         assert!(KEYS.iter().all(|key| nothing.value(key).is_none()));

@@ -35,7 +35,7 @@ pub(crate) use channels::Version;
 pub(crate) use directives::{Directives, Known, Reload, without as without_directives};
 pub(crate) use reading::{Seen, bytes_of, format_of};
 pub(crate) use sessions::Said;
-pub use sessions::{Quality, Sessions};
+pub use sessions::{ByStream, Quality, Sessions};
 pub(crate) use steering::{pathways, time};
 pub(crate) use telling::tell;
 

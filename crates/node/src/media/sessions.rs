@@ -9,7 +9,7 @@ use freshet_media::cmcd::{self, Cmcd, Stream};
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Parts of the table with a lock each.
 const SHARDS: usize = 16;
@@ -31,9 +31,11 @@ struct Shard {
 /// What is known of a session.
 #[derive(Clone, Copy, Debug)]
 struct Session {
+    first: UnixMillis,
     last: UnixMillis,
     body_bytes: u64,
     starvations: u32,
+    starved_ms: u32,
     said: Said,
 }
 
@@ -42,10 +44,14 @@ struct Session {
 pub(crate) struct Said {
     /// Hash of the session's name; 0 where it has none.
     session: u64,
+    /// Hash of its site's name.
+    site: u64,
     bitrate_kbps: Option<u32>,
     buffer_ms: Option<u32>,
     latency_ms: Option<u32>,
     start_up_ms: Option<u32>,
+    /// How long it stood still since it said so last.
+    starved_ms: u32,
     stream: Option<Stream>,
     pub(crate) is_starved: bool,
     /// Whether it is about to stand still, does, or waits to begin.
@@ -69,9 +75,15 @@ pub struct Quality {
     pub latency_ms: f64,
     /// Mean time to the first picture, in milliseconds.
     pub start_up_ms: f64,
+    /// How much of their time they stood still, of those that say for how long; 0 to 1.
+    pub starved_ratio: f64,
     /// Body bytes sent to them.
     pub body_bytes: u64,
 }
+
+/// What sessions come to by kind of stream: films, channels, channels with low latency, and those that
+/// do not say.
+pub type ByStream = [(&'static str, Quality); 4];
 
 impl Default for Sessions {
     fn default() -> Self {
@@ -96,10 +108,12 @@ impl Sessions {
         let session = read.session.map_or(0, |name| self.secret.hash_one((site, name)).max(1));
         Said {
             session,
+            site: if session == 0 { 0 } else { self.secret.hash_one(site) },
             bitrate_kbps: read.bitrate_kbps.filter(|_| is_of_pictures(read.object)),
             buffer_ms: read.buffer_ms,
             latency_ms: read.latency_ms,
             start_up_ms: read.start_up_ms,
+            starved_ms: read.starved_ms.unwrap_or(0),
             stream: read.stream,
             is_starved: read.is_starved,
             is_urgent: read.is_urgent(),
@@ -111,30 +125,62 @@ impl Sessions {
         if said.session == 0 {
             return false;
         }
-        let shard = &self.shards[(said.session % SHARDS as u64) as usize];
-        let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-        shard.note(said, body_bytes, now)
+        self.shard(said).note(said, body_bytes, now)
     }
 
-    /// What sessions come to, by kind of stream: films, channels, channels with low latency, and those
-    /// that do not say. O(sessions), for who asks for metrics.
-    pub fn quality(&self, now: UnixMillis) -> [(&'static str, Quality); 4] {
-        let mut sums = [Sum::default(); 4];
+    /// Whether a player says that it began after `since`, or was not heard of at all.
+    pub(crate) fn began_after(&self, said: &Said, since: UnixMillis) -> bool {
+        if said.session == 0 {
+            return false;
+        }
+        let shard = self.shard(said);
+        let known = shard.young.get(&said.session).or_else(|| shard.old.get(&said.session));
+        known.is_none_or(|session| session.first > since)
+    }
+
+    /// What all of them come to. O(sessions), for who asks for metrics.
+    pub fn quality(&self, now: UnixMillis) -> ByStream {
+        self.sums(now, 1, |_| Some(0)).into_iter().map(quality).next().unwrap_or_default()
+    }
+
+    /// What those of each of these sites come to, in their order. O(sessions).
+    pub fn quality_of_sites(&self, sites: &[&str], now: UnixMillis) -> Vec<ByStream> {
+        let places = sites.iter().enumerate();
+        let places: HashMap<u64, usize> =
+            places.map(|(place, site)| (self.secret.hash_one(site), place)).collect();
+        let sums = self.sums(now, sites.len(), |site| places.get(&site).copied());
+        sums.into_iter().map(quality).collect()
+    }
+
+    /// Adds up those heard of within a minute, in `count` places.
+    fn sums(
+        &self,
+        now: UnixMillis,
+        count: usize,
+        place_of: impl Fn(u64) -> Option<usize>,
+    ) -> Vec<[Sum; 4]> {
+        let mut sums = vec![[Sum::default(); 4]; count];
         for shard in &self.shards {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
             for session in shard.young.values().chain(shard.old.values()) {
-                if now.since(session.last) <= SESSION_ACTIVE {
+                let sums = place_of(session.said.site).and_then(|place| sums.get_mut(place));
+                if let Some(sums) = sums.filter(|_| now.since(session.last) <= SESSION_ACTIVE) {
                     sums[place(session.said.stream)].add(session);
                 }
             }
         }
-        let names = ["vod", "live", "low-latency", "unknown"];
-        let mut place = 0;
-        names.map(|name| {
-            place += 1;
-            (name, sums[place - 1].quality())
-        })
+        sums
     }
+
+    fn shard(&self, said: &Said) -> MutexGuard<'_, Shard> {
+        let shard = &self.shards[(said.session % SHARDS as u64) as usize];
+        shard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn quality(sums: [Sum; 4]) -> ByStream {
+    let [vod, live, low_latency, unknown] = sums.map(|sum| sum.quality());
+    [("vod", vod), ("live", live), ("low-latency", low_latency), ("unknown", unknown)]
 }
 
 /// Sound has a bit rate too, which is not what a viewer sees.
@@ -156,11 +202,18 @@ impl Shard {
         let known = self.young.get(&said.session).copied();
         let known = known.or_else(|| self.old.remove(&said.session));
         let is_new = known.is_none();
-        let mut session =
-            known.unwrap_or(Session { last: now, body_bytes: 0, starvations: 0, said: *said });
+        let mut session = known.unwrap_or(Session {
+            first: now,
+            last: now,
+            body_bytes: 0,
+            starvations: 0,
+            starved_ms: 0,
+            said: *said,
+        });
         session.last = now;
         session.body_bytes = session.body_bytes.saturating_add(body_bytes);
         session.starvations = session.starvations.saturating_add(u32::from(said.is_starved));
+        session.starved_ms = session.starved_ms.saturating_add(said.starved_ms);
         let before = session.said;
         session.said = Said {
             bitrate_kbps: said.bitrate_kbps.or(before.bitrate_kbps),
@@ -185,6 +238,9 @@ struct Sum {
     starved: u64,
     starvations: u64,
     body_bytes: u64,
+    /// Milliseconds that those who say it stood still, and that they were heard of.
+    starved_ms: u64,
+    heard_ms: u64,
     /// Sum and count of each of the means.
     means: [(u64, u64); 4],
 }
@@ -196,6 +252,12 @@ impl Sum {
         self.starved += u64::from(session.starvations > 0);
         self.starvations += u64::from(session.starvations);
         self.body_bytes = self.body_bytes.saturating_add(session.body_bytes);
+        if session.starved_ms > 0 {
+            let heard = session.last.since(session.first);
+            let heard_ms = u64::try_from(heard.as_millis()).unwrap_or(u64::MAX);
+            self.starved_ms = self.starved_ms.saturating_add(session.starved_ms.into());
+            self.heard_ms = self.heard_ms.saturating_add(heard_ms.max(session.starved_ms.into()));
+        }
         let values = [said.bitrate_kbps, said.buffer_ms, said.latency_ms, said.start_up_ms];
         for (mean, value) in self.means.iter_mut().zip(values) {
             if let Some(value) = value {
@@ -216,6 +278,7 @@ impl Sum {
             buffer_ms,
             latency_ms,
             start_up_ms,
+            starved_ratio: self.starved_ms as f64 / self.heard_ms.max(1) as f64,
             body_bytes,
         }
     }
@@ -272,12 +335,36 @@ mod unit {
     }
 
     #[test]
+    fn who_began_when_and_stood_still_for_how_long_is_known() {
+        let sessions = Sessions::default();
+        let at = |seconds| NOW.plus(Duration::from_secs(seconds));
+        let say = |line: &str, seconds| {
+            let said = sessions.reported("tv", line).expect("it has a name");
+            sessions.note(&said, 0, at(seconds));
+            said
+        };
+        let said = say("sid=\"a\",st=l", 0);
+        say("sid=\"a\",bs,bsd=1500", 10);
+        say("sid=\"a\",bsd=500", 20);
+        say("sid=\"b\",st=l", 20);
+        let [_, (_, live), ..] = sessions.quality(at(20));
+        assert_eq!((live.sessions, live.starved_ratio), (2, 0.1));
+        assert!(!sessions.began_after(&said, at(0)));
+        assert!(sessions.began_after(&said, UnixMillis(NOW.0 - 1)));
+        assert!(sessions.began_after(&sessions.said("tv", "sid=\"c\""), at(20)));
+        assert!(!sessions.began_after(&sessions.said("tv", "br=1"), at(0)), "it says no name");
+    }
+
+    #[test]
     fn sessions_of_two_sites_are_two() {
         let sessions = Sessions::default();
         for site in ["a", "b"] {
             let said = sessions.reported(site, "sid=\"x\",e=ps,ts=1").expect("it has a name");
             assert!(sessions.note(&said, 0, NOW));
         }
+        let [a, c] = &sessions.quality_of_sites(&["a", "c"], NOW)[..] else { panic!("two") };
+        assert_eq!((a[3].1.sessions, c[3].1.sessions), (1, 0));
+        assert_eq!(sessions.quality(NOW)[3].1.sessions, 2);
         assert_eq!(sessions.reported("a", "e=ps,ts=1"), None);
         assert_eq!(known(&sessions), 2);
     }
@@ -294,6 +381,6 @@ mod unit {
             assert_eq!(sessions.note(&kept, 0, NOW), number == 0);
         }
         assert!(known(&sessions) <= SESSIONS_MAX + SHARDS, "{}", known(&sessions));
-        assert!(size_of::<(u64, Session)>() <= 96);
+        assert!(size_of::<(u64, Session)>() <= 112);
     }
 }

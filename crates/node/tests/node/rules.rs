@@ -2,7 +2,7 @@
 
 use crate::client::{get, get_with, request};
 use crate::harness::{Setup, run};
-use crate::origin::{Origin, response};
+use crate::origin::{Origin, Request, response};
 
 /// An origin that echoes its target and the fields it is asked about.
 fn echo() -> Origin {
@@ -129,5 +129,28 @@ fn players_on_pages_of_other_origins_may_say_how_they_are_doing() {
         assert_eq!(get_with(&node, "/a.m4s?CMCD=sid%3D%22secret%22", &says).await.status, 200);
         let asked = &origin.requests()[0];
         assert_eq!((asked.target(), asked.field("cmcd-session")), ("/a.m4s", None));
+    });
+}
+
+#[test]
+fn what_a_player_says_is_in_the_fields_of_rules() {
+    run(async {
+        let origin = Origin::serve(|asked: &Request| {
+            let heard = asked.field("x-session").unwrap_or("-").to_owned();
+            response("200 OK", &["Cache-Control: max-age=60"], heard)
+        });
+        let rules = "[[header]]\nname = \"X-Says\"\nvalue = \"{cmcd.sid};{cmcd.rtp};{cmcd.d}\"\n\
+             [[header]]\non = \"request\"\nname = \"X-Session\"\nvalue = \"{cmcd.sid}\"\n";
+        let node = Setup::of(&origin).and(rules).start();
+        let query = get(&node, "/a?CMCD=d%3D4004%2Crtp%3D9000%2Csid%3D%22one%22").await;
+        assert_eq!((query.field("x-says"), query.text().as_str()), (Some("one;9000;4004"), "-"));
+        let says = ["CMCD-Session: sid=\"two\"", "X-Session: forged"];
+        let fields = get_with(&node, "/a", &says).await;
+        assert_eq!((fields.field("x-says"), fields.text().as_str()), (Some("two;;"), "-"));
+        assert_eq!(get(&node, "/a").await.field("x-says"), None);
+        assert_eq!(origin.count(), 1, "it is in no key");
+        // An origin hears of it where its response is kept for nobody.
+        let posted = [says[0], says[1], "Content-Length: 0"];
+        assert_eq!(request(&node, "POST", "/a", &posted).await.text(), "two");
     });
 }

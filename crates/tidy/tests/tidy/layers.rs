@@ -40,7 +40,7 @@ const ALLOWED: [(&str, &[&str]); 29] = [
     ("vcl", &["base", "http"]),
     ("media", &["base", "http"]),
     ("content", &["http", "cache", "config"]),
-    ("config", &["base", "http", "limits", "geo", "store", "net", "cache", "origin"]),
+    ("config", &["base", "http", "limits", "geo", "store", "net", "cache", "origin", "media"]),
     (
         "node",
         &[

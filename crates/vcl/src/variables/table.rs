@@ -177,8 +177,14 @@ variables! {
     ReqCmcdBs "req.cmcd.bs" String Any {
         get C = |run| run.player_says("bs");
     }
+    ReqCmcdBsd "req.cmcd.bsd" String Any {
+        get C = |run| run.player_says("bsd");
+    }
     ReqCmcdCid "req.cmcd.cid" String Any {
         get C = |run| run.player_says("cid");
+    }
+    ReqCmcdD "req.cmcd.d" String Any {
+        get C = |run| run.player_says("d");
     }
     ReqCmcdDl "req.cmcd.dl" String Any {
         get C = |run| run.player_says("dl");
@@ -201,6 +207,12 @@ variables! {
     ReqCmcdOt "req.cmcd.ot" String Any {
         get C = |run| run.player_says("ot");
     }
+    ReqCmcdPr "req.cmcd.pr" String Any {
+        get C = |run| run.player_says("pr");
+    }
+    ReqCmcdRtp "req.cmcd.rtp" String Any {
+        get C = |run| run.player_says("rtp");
+    }
     ReqCmcdSf "req.cmcd.sf" String Any {
         get C = |run| run.player_says("sf");
     }
@@ -210,11 +222,17 @@ variables! {
     ReqCmcdSt "req.cmcd.st" String Any {
         get C = |run| run.player_says("st");
     }
+    ReqCmcdSta "req.cmcd.sta" String Any {
+        get C = |run| run.player_says("sta");
+    }
     ReqCmcdSu "req.cmcd.su" String Any {
         get C = |run| run.player_says("su");
     }
     ReqCmcdTb "req.cmcd.tb" String Any {
         get C = |run| run.player_says("tb");
+    }
+    ReqCmcdV "req.cmcd.v" String Any {
+        get C = |run| run.player_says("v");
     }
     ReqBackendHint "req.backend_hint" Backend Any {
         get C = |run| Ok(Value::Backend(run.backend_hint()));
