@@ -171,6 +171,8 @@ counters! {
     media_reloads,
     /// Requests for news of a playlist refused as too far ahead.
     media_reloads_refused,
+    /// Requests for a channel's playlist answered with 503, as its origin is away and what is stored is of no use.
+    media_away,
     /// Body bytes received from origins.
     origin_body_bytes,
     /// Bodies put under gzip.

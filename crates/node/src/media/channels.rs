@@ -3,7 +3,7 @@
 use super::directives::{Directives, Known, Reload};
 use super::limits::{
     BYTES_MAX, CHANNEL_BYTES, CHANNELS_MAX, FOLDERS_MAX, INIT_LIFETIME, NAME_BYTES, NAMES_MAX,
-    SEGMENTS_AHEAD_MAX, TARGETS_OF_EDGE, TARGETS_OF_PARTS, TARGETS_OF_WAIT,
+    SEGMENTS_AHEAD_MAX, TARGETS_OF_EDGE, TARGETS_OF_PARTS, TARGETS_OF_START, TARGETS_OF_WAIT,
 };
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
@@ -143,6 +143,15 @@ impl Channels {
         let table = self.table();
         let channel = table.by_key.get(&id.hash())?;
         Some(channel.about.target * TARGETS_OF_WAIT)
+    }
+
+    /// Until when a player may begin with what is stored of the playlist or manifest `key`, where it is
+    /// a channel's.
+    pub(crate) fn begins_until(&self, key: &Key, now: UnixMillis) -> Option<UnixMillis> {
+        match self.of(key, now)? {
+            Belongs::Manifest(about) => Some(about.read.plus(about.target * TARGETS_OF_START)),
+            Belongs::Named(..) | Belongs::Beside(_) => None,
+        }
     }
 
     /// What is known of the channel something belongs to, for people.

@@ -8,7 +8,7 @@ pub const CHANNELS_MAX: usize = 4096;
 /// What all of them may take with what they name: half a million segments.
 pub const BYTES_MAX: usize = 32 << 20;
 
-/// Sessions of players that are remembered, some 10 MiB of them.
+/// Sessions of players that are remembered, some 15 MiB of them.
 pub const SESSIONS_MAX: usize = 100_000;
 
 /// How long a session that is not heard of is taken to go on.
@@ -42,6 +42,10 @@ pub(super) const TARGETS_OF_PARTS: u32 = 6;
 /// Target durations for which an answer is waited for that an origin holds back until there is news
 /// (draft-pantos-hls-rfc8216bis §6.2.5.2).
 pub(super) const TARGETS_OF_WAIT: u32 = 3;
+
+/// Target durations of an old playlist that a player that begins with it plays before it stands still: so
+/// far behind the newest segment it begins (draft-pantos-hls-rfc8216bis §4.4.3.8, HOLD-BACK).
+pub(super) const TARGETS_OF_START: u32 = 3;
 
 /// Segments beyond the newest that may be asked for (draft-pantos-hls-rfc8216bis §6.2.5.2).
 pub(super) const SEGMENTS_AHEAD_MAX: u64 = 2;

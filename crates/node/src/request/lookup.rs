@@ -267,7 +267,10 @@ impl Machine<'_> {
     pub(super) fn failed(&mut self, failure: &Failure, stale: Option<Arc<Object>>) -> State {
         // What was purged meanwhile is not old but wrong.
         let stale = stale.filter(|object| object.is_indexed() && !self.refuses(object));
-        if let Some(object) = stale.filter(|object| may_serve_on_error(object, self.task.now)) {
+        let stale = stale.filter(|object| may_serve_on_error(object, self.task.now));
+        let away = self.channel_is_away(failure, stale.is_some());
+        let failure = away.as_ref().unwrap_or(failure);
+        if let Some(object) = stale.filter(|_| away.is_none()) {
             return State::Deliver(Box::new(Found {
                 object,
                 reason: Reason::HitStaleOnError,

@@ -13,6 +13,7 @@
 //! Each group of states has its file; each state is a function that returns the next one.
 
 mod admit;
+mod away;
 mod challenge;
 mod collect;
 mod deliver;

@@ -792,3 +792,48 @@ fn news_under_a_policy_are_shared_by_its_own_keys() {
         }
     });
 }
+
+#[test]
+fn who_begins_while_an_origin_is_away_is_told_to_come_again() {
+    run(async {
+        // Segments of a tenth of a second, so that what is old is so soon: `/short` is of use for two
+        // of them, `/long` for a minute.
+        let origin = Origin::serve(|asked: &Request| {
+            let count = if asked.target().starts_with("/short") { 2 } else { 600 };
+            let mut text =
+                "#EXTM3U\n#EXT-X-TARGETDURATION:0.1\n#EXT-X-MEDIA-SEQUENCE:7\n".to_owned();
+            (0..count).for_each(|number| text.push_str(&format!("#EXTINF:0.1,\n{number}.ts\n")));
+            response("200 OK", &[HOUR, HLS], text)
+        });
+        let cache = "[media]\nahead = 0\n[cache]\nstale_if_error = \"1h\"\n";
+        let node = Setup::of(&origin).and(cache).start();
+        let one = ["CMCD-Session: sid=\"one\""];
+        assert_eq!(get_with(&node, "/long/v.m3u8", &one).await.status, 200);
+        assert_eq!(get(&node, "/short/v.m3u8").await.status, 200);
+        node.counted("cmcd_requests", 1).await;
+        drop(origin);
+        let away = loop {
+            let answer = get(&node, "/short/v.m3u8").await;
+            if answer.status != 200 {
+                break answer;
+            }
+        };
+        assert_eq!((away.status, away.field("retry-after")), (503, Some("5")));
+        // It is a second old by now or soon: too old to begin with, and who plays already goes on.
+        let mut begun = 0;
+        loop {
+            begun += 1;
+            let session = format!("CMCD-Session: sid=\"new {begun}\"");
+            let answer = get_with(&node, "/long/v.m3u8", &[&session]).await;
+            if answer.status != 200 {
+                assert_eq!((answer.status, answer.field("retry-after")), (503, Some("5")));
+                // And stays so for that session.
+                assert_eq!(get_with(&node, "/long/v.m3u8", &[&session]).await.status, 503);
+                break;
+            }
+        }
+        assert_eq!(get_with(&node, "/long/v.m3u8", &one).await.status, 200);
+        assert_eq!(get(&node, "/long/v.m3u8").await.status, 200, "it says nothing of itself");
+        assert!(node.count("media_away") >= 3);
+    });
+}
