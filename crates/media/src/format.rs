@@ -20,9 +20,10 @@ impl Format {
             match &*value {
                 b"application/vnd.apple.mpegurl"
                 | b"application/x-mpegurl"
+                | b"application/mpegurl"
                 | b"audio/mpegurl"
                 | b"audio/x-mpegurl" => Some(Some(Self::Hls)),
-                b"application/dash+xml" => Some(Some(Self::Mpd)),
+                b"application/dash+xml" | b"video/vnd.mpeg.dash.mpd" => Some(Some(Self::Mpd)),
                 b"text/plain"
                 | b"text/xml"
                 | b"application/xml"
@@ -59,6 +60,8 @@ mod tests {
             (Some("application/vnd.apple.mpegurl"), "/x", Some(Format::Hls)),
             (Some("Audio/mpegurl; charset=utf-8"), "/x.mpd", Some(Format::Hls)),
             (Some("application/dash+xml"), "/x", Some(Format::Mpd)),
+            (Some("application/mpegurl"), "/x", Some(Format::Hls)),
+            (Some("video/vnd.mpeg.dash.mpd"), "/x", Some(Format::Mpd)),
             (Some("text/plain"), "/a/x.M3U8?token=.mpd", Some(Format::Hls)),
             (None, "/live.mpd", Some(Format::Mpd)),
             (Some("video/mp4"), "/x.m3u8", None),
