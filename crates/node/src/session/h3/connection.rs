@@ -159,10 +159,15 @@ impl Session {
         let state = &mut *self.state.borrow_mut();
         state.wait(cx);
         let due = state.connection.quic.timeout().unwrap_or(now + CHECK_INTERVAL);
-        self.kept.wait(cx);
-        let limit = self.limit_at(state.serving(), state.connection.head_begun());
-        let limit = self.kept.due(&state.connection).map_or(limit, |due| due.min(limit));
-        let at = self.port.epoch + due.min(limit).min(now + CHECK_INTERVAL);
+        let mut at = due.min(now + CHECK_INTERVAL);
+        // Nobody looks at limits of what is closed and only answers what still comes.
+        if state.connection.quic.closed().is_none() {
+            self.kept.wait(cx);
+            let limit = self.limit_at(state.serving(), state.connection.head_begun());
+            let kept = self.kept.due(&state.connection);
+            at = kept.into_iter().fold(at.min(limit), Duration::min);
+        }
+        let at = self.port.epoch + at;
         if self.timer.deadline() != at.into() {
             self.timer.as_mut().reset(at.into());
         }
