@@ -84,14 +84,14 @@ class Client(QuicConnectionProtocol):
         self.http = self.http or H3Connection(self._quic)
         return self.http
 
-    def ask(self, path, method="GET", fields=(), body=None, trailers=None):
-        """Sends a request; its answer's `ended` is awaited for all of it."""
+    def ask(self, path, method="GET", fields=(), body=None, trailers=None, ends=True):
+        """Sends a request; its answer's `ended` is awaited for all of it. Without `ends` more of its body would follow."""
         http = self.h3()
         stream = self._quic.get_next_available_stream_id()
         head = [(b":method", method.encode()), (b":scheme", b"https"), (b":authority", b"localhost"), (b":path", path.encode())]
         http.send_headers(stream, head + [(name.encode(), value.encode()) for name, value in fields], end_stream=body is None)
         if body is not None:
-            http.send_data(stream, body, end_stream=trailers is None)
+            http.send_data(stream, body, end_stream=ends and trailers is None)
         if trailers is not None:
             http.send_headers(stream, trailers, end_stream=True)
         self.answers[stream] = answer = Answer(path)
