@@ -176,11 +176,20 @@ struct Link {
     waiting: Vec<u8>,
     taken: usize,
     ended: bool,
+    bytes_in: u64,
+    bytes_out: u64,
 }
 
 impl Link {
     fn new(stage: Stage) -> Self {
-        Self { stage, waiting: Vec::new(), taken: 0, ended: false }
+        let (bytes_in, bytes_out) = (0, 0);
+        Self { stage, waiting: Vec::new(), taken: 0, ended: false, bytes_in, bytes_out }
+    }
+
+    /// Counts what a step took and made.
+    fn count(&mut self, consumed: usize, made: usize) {
+        self.bytes_in += consumed as u64;
+        self.bytes_out += made as u64;
     }
 }
 
@@ -237,10 +246,24 @@ impl Chain {
                 None => &mut *out,
             };
             if !link.ended {
+                let before = target.len();
                 link.stage.flush(target)?;
+                link.bytes_out += (target.len() - before) as u64;
             }
         }
         Ok(())
+    }
+
+    /// How many bytes went into each stage, and how many came out; of a check, how many are under its
+    /// coding.
+    pub fn counts(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> {
+        self.links.iter().map(|link| {
+            let seen = match &link.stage {
+                Stage::Code(stage) => stage.seen_bytes(),
+                _ => None,
+            };
+            (link.bytes_in, seen.unwrap_or(link.bytes_out))
+        })
     }
 
     /// Whether it began as markup, where it has a stage for edge side includes and that knows.
@@ -309,6 +332,7 @@ impl Chain {
                 let bytes = link.waiting.get(link.taken..).unwrap_or(&[]);
                 let step = link.stage.step(bytes, ends && !has_outer, target)?;
                 let grew = target.len() > before;
+                link.count(step.consumed, target.len() - before);
                 link.taken += step.consumed;
                 link.ended = step.ended;
                 if link.taken == link.waiting.len() {
@@ -323,6 +347,7 @@ impl Chain {
             let bytes = if index == 0 { input } else { &[] };
             let step = link.stage.step(bytes, ends, target)?;
             let grew = target.len() > before;
+            link.count(step.consumed, target.len() - before);
             link.ended = step.ended;
             if step.consumed > 0 || step.ended || grew || step.is_busy {
                 let consumed = if index == 0 { step.consumed } else { 0 };

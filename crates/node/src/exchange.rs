@@ -8,7 +8,7 @@ use crate::delivery::ResponseBody;
 use crate::identity::Identity;
 use crate::ledger::requests::Charge;
 use crate::sites::SiteRef;
-use crate::transcript::Transcript;
+use crate::transcript::{Tag, Transcript};
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_http::reason::Reason;
@@ -106,6 +106,26 @@ pub struct Tunnel {
     pub(crate) first: Vec<u8>,
     /// One in which nothing moves for this long is ended.
     pub(crate) idle: Duration,
+    /// What is told at its end, where somebody wants to know.
+    pub(crate) record: Option<PipeRecord>,
+}
+
+/// Tells of a tunnel when that is over.
+pub(crate) struct PipeRecord {
+    pub(crate) transcript: Rc<Transcript>,
+    /// The name of the origin, where one was reached.
+    pub(crate) origin: Option<Arc<str>>,
+}
+
+impl Drop for PipeRecord {
+    fn drop(&mut self) {
+        if let Some(origin) = &self.origin {
+            let text = format_args!("0 {origin} close Piped transaction");
+            self.transcript.note(Tag::BackendClose, text);
+        }
+        // What went through is the request's.
+        self.transcript.note(Tag::BereqAcct, format_args!("0 0 0 0 0 0"));
+    }
 }
 
 /// A response that nobody gets.

@@ -23,6 +23,11 @@ pub trait Recode: Send {
     fn step(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>)
     -> Result<Step, CodingError>;
 
+    /// How much content was seen where that is not what comes out.
+    fn seen_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Lets out what is held back for the sake of density.
     ///
     /// # Errors
@@ -67,18 +72,23 @@ fn unpacked(
 pub(crate) struct Checker {
     unpacker: Box<dyn Recode>,
     thrown_away: Vec<u8>,
+    seen_bytes: u64,
 }
 
 impl Checker {
     /// Checks this coding.
     pub(crate) fn new(coding: Coding) -> Self {
-        Self { unpacker: unpacker(coding), thrown_away: Vec::new() }
+        Self { unpacker: unpacker(coding), thrown_away: Vec::new(), seen_bytes: 0 }
     }
 }
 
 impl Recode for Checker {
     fn is_full(&self) -> bool {
         self.unpacker.is_full()
+    }
+
+    fn seen_bytes(&self) -> Option<u64> {
+        Some(self.seen_bytes)
     }
 
     fn step(
@@ -89,6 +99,7 @@ impl Recode for Checker {
     ) -> Result<Step, CodingError> {
         self.thrown_away.clear();
         let step = self.unpacker.step(input, is_last, &mut self.thrown_away)?;
+        self.seen_bytes += self.thrown_away.len() as u64;
         out.extend_from_slice(input.get(..step.consumed).unwrap_or(&[]));
         let is_busy = step.consumed == 0 && !step.ended && !self.thrown_away.is_empty();
         Ok(Step { is_busy, ..step })

@@ -353,7 +353,7 @@ impl Assembly {
         let PageFor { settings, nesting, transcript, worker, .. } = &self.page;
         if nesting.level > settings.depth_max {
             let depth_max = settings.depth_max;
-            let text = format_args!("ESI depth limit reached (param max_esi_depth = {depth_max})");
+            let text = format_args!("ESI depth limit reach (param max_esi_depth = {depth_max})");
             transcript.note(Tag::VCL_Error, text);
             return false;
         }

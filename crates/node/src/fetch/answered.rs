@@ -4,10 +4,8 @@ use super::asked::{Asked, Step};
 use super::coded::Incoming;
 use super::entry::{self, Place};
 use super::fill::{Broken, Flow};
-use super::records;
 use crate::keepers::Passing;
 use crate::policy::Answer;
-use crate::transcript::Tag;
 use freshet_cache::{Form, Variation};
 use freshet_http::freshness::Reuse;
 use freshet_http::reason::Reason;
@@ -119,17 +117,14 @@ impl Answered {
 
 impl Asked {
     /// A body broke off before anybody has seen anything of the answer.
-    pub(super) async fn body_failed(self: Box<Self>, broken: Broken, flow: Option<Flow>) -> Step {
+    pub(super) async fn body_failed(
+        mut self: Box<Self>,
+        broken: Broken,
+        flow: Option<Flow>,
+    ) -> Step {
         self.worker.stats.fetches_failed.increment();
-        let transcript = &self.task.transcript;
-        match &broken {
-            Broken::Origin(error) => records::failed(transcript, self.origin.as_deref(), error),
-            Broken::Coding(error) => transcript.note(Tag::FetchError, format_args!("{error}")),
-            Broken::Local(error) => transcript.note(Tag::FetchError, format_args!("{error}")),
-            Broken::Full => {
-                transcript.note(Tag::FetchError, format_args!("Could not get storage"));
-            }
-        }
+        let received = flow.as_ref().map_or(0, Flow::received);
+        self.note_body_broken(&broken, received);
         let failure = broken.failure();
         if let Some(flow) = flow {
             flow.fail(broken.into_body_error());

@@ -5,7 +5,7 @@ use super::failure::Cause;
 use super::given::Given;
 use super::kept::Kept;
 use super::plan::Plan;
-use super::records::Heads;
+use super::records::{Account, Closing};
 use super::{Fetched, road::Question};
 use crate::body::ClientBodyError;
 use crate::policy::{BackendFetch, FetchKind, FetchTask};
@@ -15,6 +15,7 @@ use freshet_base::clock::UnixMillis;
 use freshet_cache::Failure;
 use freshet_http::reason::Reason;
 use freshet_origin::Origin;
+use freshet_wire::h1::Framing;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -34,16 +35,22 @@ pub(super) struct Asked {
     pub(super) body_error: Option<ClientBodyError>,
     /// Whether the last origin had no connection for the network of the client that began this.
     pub(super) is_crowded: bool,
-    /// Whether it had its last try, and the policy was told.
-    pub(super) is_spent: bool,
+    /// Whether the policy was asked for a page since the last try.
+    pub(super) was_paged: bool,
     /// Its beginning in the order of purges on disks.
     pub(super) born: u64,
     /// Whether the client's body went to an origin: it is there only once.
     pub(super) body_sent: bool,
     /// Bytes of it that were sent in the last exchange.
     pub(super) body_bytes_sent: u64,
-    /// Bytes of the last exchange's request and response but the response's body.
-    pub(super) heads: Heads,
+    /// Whether the connection of the last exchange is neither given back nor closed, as far as was told.
+    pub(super) is_connected: bool,
+    /// Why it is closed behind the response, if it is.
+    pub(super) closing: Option<Closing>,
+    /// How the last response is framed.
+    pub(super) framing: Framing,
+    /// Bytes of all exchanges.
+    pub(super) account: Account,
 }
 
 /// What follows.
@@ -96,6 +103,7 @@ impl Asked {
             born: worker.shared.disks.as_ref().map_or(0, |disks| disks.born()),
             worker: Rc::clone(worker),
             request_time: task.now,
+            account: Account::new(&task.transcript),
             task,
             plan,
             reply,
@@ -103,10 +111,12 @@ impl Asked {
             answered: None,
             body_error: None,
             is_crowded: false,
-            is_spent: false,
+            was_paged: false,
             body_sent: false,
             body_bytes_sent: 0,
-            heads: Heads::default(),
+            is_connected: false,
+            closing: None,
+            framing: Framing::None,
         })
     }
 
@@ -150,13 +160,12 @@ impl Asked {
     fn ends_with_page(&self) -> bool {
         let site = &self.plan.site;
         site.semantics.pages_failures
-            && !self.is_spent
+            && !self.was_paged
             && !self.body_sent
             && self.task.retries >= site.settings.limits.retries_max
     }
 
-    async fn spent(mut self: Box<Self>) -> Step {
-        self.is_spent = true;
+    async fn spent(self: Box<Self>) -> Step {
         let text = format_args!("Too many retries, delivering 503");
         self.task.transcript.note(Tag::VCL_Error, text);
         self.made_up(503, Some("Backend fetch failed".into())).await
@@ -164,12 +173,18 @@ impl Asked {
 
     /// The same fetch with one try less; `None` where that was the last.
     fn renewed(mut self: Box<Self>) -> Option<Box<Self>> {
+        let transcript = &self.task.transcript;
         let why = if self.body_sent {
+            let text = format_args!("Retry not possible, req.body not cached");
+            transcript.note(Tag::Error, text);
             "a request cannot be sent again when its body is gone"
         } else if self.task.retries >= self.plan.site.settings.limits.retries_max {
+            transcript.note(Tag::VCL_Error, format_args!("Too many retries, failing"));
             "limits.retries_max was reached"
         } else {
             self.task.retries += 1;
+            self.was_paged = false;
+            transcript.timestamp("Retry");
             let (before, id) = (self.task.id, self.worker.next_id());
             self.task.transcript.renew(id, "bereq", before, "retry");
             self.task.transcript.timestamp("Start");
@@ -186,7 +201,10 @@ impl Asked {
 
     /// Tells everybody that waits.
     pub(super) fn fail(mut self: Box<Self>, failure: Failure) -> Step {
-        self.task.transcript.note(Tag::FetchError, format_args!("{}", failure.detail));
+        // What failed with an origin was told; what a policy gives up is no error.
+        if !self.plan.site.semantics.pages_failures {
+            self.task.transcript.note(Tag::FetchError, format_args!("{}", failure.detail));
+        }
         let failure = self.fail_waiting(failure);
         let stale = self.plan.stale.take();
         self.reply(Fetched::Failed { failure, stale });

@@ -47,6 +47,24 @@ pub(super) enum Source {
 }
 
 impl Source {
+    /// No more comes of it.
+    pub(super) fn note_ended(&mut self) {
+        if let Self::Coded(coded) = self {
+            coded.note_gzips();
+        }
+    }
+
+    /// How many bytes have come.
+    pub(super) fn received(&self) -> u64 {
+        match self {
+            Self::Plain(body) => body.received(),
+            Self::Coded(coded) => match &coded.from {
+                From::Origin(body) => body.received(),
+                From::Stored(_) => 0,
+            },
+        }
+    }
+
     /// Fields that came behind the body.
     pub(super) fn trailers(&self) -> Option<&Fields> {
         match self {
@@ -72,6 +90,8 @@ pub(super) struct CodedBody {
     out: Vec<u8>,
     given: usize,
     ended: bool,
+    /// What the log calls the stages that have to do with gzip, by their places.
+    gzips: Vec<(usize, &'static str)>,
 }
 
 impl Asked {
@@ -95,7 +115,9 @@ impl Asked {
         let is_kept = answer.uncacheable.is_none() && self.plan.ticket.is_some();
         let is_on = self.task.transcript.is_on();
         let before = if is_on { answer.head.fields.clone() } else { Fields::new() };
-        let filters = if answer.filters.is_empty() || !has_body || answer.head.status == 206 {
+        // A policy has looked at what it calls a part.
+        let is_part = answer.head.status == 206 && !self.plan.site.semantics.refuses_bogus_answers;
+        let filters = if answer.filters.is_empty() || !has_body || is_part {
             Vec::new()
         } else {
             heads::apply(&answer.filters, &mut answer.head.fields, &mut form)
@@ -111,7 +133,7 @@ impl Asked {
             Some(loan) => (loan.share().kind(), &**loan.share().name()),
             None => ("malloc", if is_kept { "s0" } else { TRANSIENT }),
         };
-        records::body_begins(&self.task.transcript, framing, storage);
+        records::body_begins(&self.task.transcript, framing, storage, answer.stream);
         if filters.is_empty() {
             return Ok(Incoming { source: Source::Plain(body), framing, length, form, loan });
         }
@@ -119,6 +141,7 @@ impl Asked {
         let (worker, transcript) = (&self.worker, &self.task.transcript);
         let from = From::Origin(body);
         let mut coded = CodedBody::new(worker, transcript, from, Chain::new(stages));
+        coded.gzips = gzips(&filters);
         let mut length = length.filter(|_| matches!(&*filters, [Filter::Check(_)]));
         if form.parts && !coded.is_page().await? {
             let stage = if form.gzip { self.packer() } else { Stage::Copy };
@@ -204,6 +227,18 @@ impl Asked {
     }
 }
 
+/// What the log calls filters that have to do with gzip.
+fn gzips(filters: &[Filter]) -> Vec<(usize, &'static str)> {
+    let named = |(at, filter): (usize, &Filter)| match filter {
+        Filter::Unpack(Coding::Gzip) => Some((at, "U F -")),
+        Filter::Check(Coding::Gzip) => Some((at, "u F -")),
+        Filter::Pack(Coding::Gzip) => Some((at, "G F -")),
+        Filter::EsiGzip => Some((at, "G F E")),
+        _ => None,
+    };
+    filters.iter().enumerate().filter_map(named).collect()
+}
+
 /// Where a body that is put into another form comes from.
 #[allow(clippy::large_enum_variant, reason = "made once for each fetch and moved twice")]
 pub(super) enum From {
@@ -233,6 +268,17 @@ impl CodedBody {
             out: Vec::new(),
             given: 0,
             ended: false,
+            gzips: Vec::new(),
+        }
+    }
+
+    /// Notes what the stages that have to do with gzip took and made, the last one first. Where blocks of
+    /// deflate begin is not known here.
+    pub(super) fn note_gzips(&mut self) {
+        let counts: Vec<_> = self.chain.counts().collect();
+        for (at, name) in std::mem::take(&mut self.gzips).into_iter().rev() {
+            let (taken, made) = counts.get(at).copied().unwrap_or_default();
+            self.transcript.note(Tag::Gzip, format_args!("{name} {taken} {made} 0 0 0"));
         }
     }
 

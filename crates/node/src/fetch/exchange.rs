@@ -3,6 +3,7 @@
 use super::Fetched;
 use super::asked::Asked;
 use super::failure::Cause;
+use super::records;
 use crate::body::{ClientBodyError, RequestBody};
 use crate::policy::{FetchKind, OriginChoice};
 use crate::site::Site;
@@ -50,8 +51,12 @@ impl Asked {
             Some(error) => self.failed(&error),
             None => {
                 self.worker.stats.fetches_failed.increment();
-                let text = format_args!("no backend connection");
-                self.task.transcript.note(Tag::FetchError, text);
+                let text = match &self.task.origin {
+                    OriginChoice::Nobody(why) => why,
+                    _ => "No backend",
+                };
+                self.task.transcript.note(Tag::FetchError, format_args!("{text}"));
+                self.task.transcript.timestamp("Beresp");
                 Cause::NoOrigin.failure("no origin is healthy")
             }
         }))
@@ -143,10 +148,12 @@ impl Asked {
             .is_some()
     }
 
-    fn failed(&self, error: &OriginError) -> Failure {
+    fn failed(&mut self, error: &OriginError) -> Failure {
         self.worker.stats.fetches_failed.increment();
         tracing::debug!(%error, origin = self.origin.as_deref(), "a fetch failed");
-        super::records::failed(&self.task.transcript, self.origin.as_deref(), error);
+        if records::failed(&self.task.transcript, self.origin.as_deref(), error) {
+            self.account.add(&self.task.request, self.body_bytes_sent, None);
+        }
         match self.body_error {
             Some(late @ (ClientBodyError::TooLarge | ClientBodyError::Silent)) => {
                 let is_silent = late == ClientBodyError::Silent;
@@ -168,7 +175,7 @@ pub(super) fn choose(
 ) -> Option<Arc<Origin>> {
     match choice {
         OriginChoice::Exactly(origin) => Some(origin).filter(|one| !tried.contains(&one.id)),
-        OriginChoice::Nobody => None,
+        OriginChoice::Nobody(_) => None,
         OriginChoice::Director => {
             // The same on every node, unlike the index's own hash.
             let hash = stable_hash(key.text());

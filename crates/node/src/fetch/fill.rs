@@ -118,6 +118,16 @@ impl Flow {
         self.writer.position()
     }
 
+    /// Tells what was done to it on the way.
+    pub(super) fn note_ended(&mut self) {
+        self.source.note_ended();
+    }
+
+    /// How many bytes have come from where it is from now.
+    pub(super) fn received(&self) -> u64 {
+        self.source.received()
+    }
+
     /// What is missing, where that is known.
     pub(super) fn rest(&self) -> Option<std::ops::Range<u64>> {
         self.end.map(|end| self.position()..end)

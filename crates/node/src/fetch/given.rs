@@ -19,13 +19,10 @@ use std::sync::Arc;
 /// A response whose client has its head, and gets its body as that comes.
 pub(super) struct Given {
     asked: Box<Asked>,
-    framing: Framing,
     /// What is to come; `None` where nothing is.
     rest: Option<Flow>,
-    /// How much the body has in all, where that is known.
-    bytes: Option<u64>,
-    /// What this worker had got of bodies before.
-    bytes_before: u64,
+    /// Bytes that came before, and those of them that were kept.
+    came: (u64, u64),
 }
 
 impl Answered {
@@ -76,13 +73,15 @@ impl Answered {
             _ => length,
         };
         head.fields.remove("content-length");
-        let bytes_before = asked.worker.stats.origin_body_bytes.value();
+        let came = (flow.received(), flow.position());
+        if is_whole {
+            flow.note_ended();
+        }
         let body = has_body.then(|| StoredBody::new(&memory, 0..length.unwrap_or(u64::MAX), None));
         if has_body && !is_whole {
             memory.enter_transit();
         }
         drop(memory);
-        let bytes = if has_body { length } else { Some(0) };
         let rest = if has_body && !is_whole {
             Some(flow)
         } else {
@@ -92,29 +91,31 @@ impl Answered {
         };
         let origin = asked.origin.clone();
         asked.reply(Fetched::Private { head, body, length, form, reason, origin, made });
-        Step::Given(Box::new(Given { asked, framing, rest, bytes, bytes_before }))
+        Step::Given(Box::new(Given { asked, rest, came }))
     }
 }
 
 impl Given {
     /// Brings the body to its client, to the end.
     pub(super) async fn fill(self: Box<Self>) {
-        let Self { asked, framing, rest, bytes, bytes_before } = *self;
-        let stats = &asked.worker.stats;
-        if let Some(mut flow) = rest {
-            match flow.run().await {
-                Ok(()) => drop(flow.finish()),
-                Err(broken) => {
-                    if !matches!(broken, Broken::Local(_) | Broken::Full) {
-                        stats.fetches_failed.increment();
-                    }
-                    flow.fail(broken.into_body_error());
+        let Self { mut asked, rest, came: (received, stored) } = *self;
+        let Some(mut flow) = rest else { return asked.note_body_ended(received, stored) };
+        let result = flow.run().await;
+        let (received, stored) = (flow.received(), flow.position());
+        flow.note_ended();
+        match result {
+            Ok(()) => {
+                flow.finish();
+                asked.note_body_ended(received, stored);
+            }
+            Err(broken) => {
+                if !matches!(broken, Broken::Local(_) | Broken::Full) {
+                    asked.worker.stats.fetches_failed.increment();
                 }
+                asked.note_body_broken(&broken, received);
+                flow.fail(broken.into_body_error());
             }
         }
-        // Without a length only the worker's sum tells, which others add to meanwhile.
-        let bytes = bytes.unwrap_or_else(|| stats.origin_body_bytes.value() - bytes_before);
-        asked.note_body_ended(framing, bytes);
     }
 }
 
@@ -127,6 +128,7 @@ impl Asked {
         if !self.plan.site.has_room_for(body.len(), &self.worker.shared.cache) {
             return self.fail(Cause::Local.failure("Could not get storage"));
         }
+        self.note_page(body.len(), None);
         let origin = self.origin.clone();
         self.reply(Fetched::Page { head, body, length, reason, origin });
         Step::Over

@@ -16,7 +16,7 @@ use freshet_http::freshness::Freshness;
 use freshet_http::reason::Reason;
 use freshet_origin::response_body::OriginBody;
 use freshet_store::{Body, BodyWriter};
-use freshet_wire::h1::Framing;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +32,8 @@ pub(super) struct Kept {
     filler: Option<Filler>,
     /// Who else is to have it.
     admitted: Admitted,
-    framing: Framing,
+    /// Bytes that came before.
+    received: u64,
 }
 
 /// What is still to come of a body.
@@ -90,6 +91,10 @@ impl Answered {
         }
         let filler = Filler::new(&asked.worker, &object, Road::taken(asked.question()));
         // Those who get what is all there are to know its length.
+        let received = flow.received();
+        if is_whole {
+            flow.note_ended();
+        }
         let rest = if is_whole { Rest::Came(flow.finish()) } else { Rest::Coming(Box::new(flow)) };
         let fetched = Fetched::Object {
             object: Arc::clone(&object),
@@ -100,8 +105,7 @@ impl Answered {
             hold: Some(hold),
         };
         asked.reply(fetched);
-        let framing = incoming.framing;
-        Step::Kept(Box::new(Kept { asked, object, rest, filler, admitted, framing }))
+        Step::Kept(Box::new(Kept { asked, object, rest, filler, admitted, received }))
     }
 }
 
@@ -119,6 +123,7 @@ impl Asked {
             // There is no memory to keep it in.
             return self.private_page(page, Reason::Synthetic);
         };
+        self.note_page(page.body.len(), Some(&freshness));
         let fields = page.head.fields.clone();
         let head = self.head_with(&page.head, fields, freshness);
         let hold = memory.reader(..);
@@ -184,7 +189,7 @@ impl Kept {
             Rest::Came(is_whole) => is_whole,
             Rest::Coming(flow) => self.complete(*flow).await,
         };
-        let Self { asked, object, admitted, framing, .. } = *self;
+        let Self { mut asked, object, admitted, received, .. } = *self;
         fill::give_back(object.body());
         if is_whole {
             if let Some(loan) = loan_of(object.body()).filter(|_| object.is_indexed()) {
@@ -192,20 +197,25 @@ impl Kept {
             }
             admitted.whole(&object);
         }
-        asked.note_body_ended(framing, object.body().total().unwrap_or(0));
+        if asked.is_connected {
+            asked.note_body_ended(received, object.body().total().unwrap_or(0));
+        }
     }
 
     /// Brings the rest. What breaks is taken up again by range where the object has a strong
     /// validator; otherwise readers are told and the object is forgotten. Whether all of it came.
-    async fn complete(&self, mut flow: Flow) -> bool {
-        let (worker, object) = (&self.asked.worker, &self.object);
+    async fn complete(&mut self, mut flow: Flow) -> bool {
+        let (worker, object) = (Rc::clone(&self.asked.worker), Arc::clone(&self.object));
         let mut resumes = 0;
         loop {
-            let broken = match flow.run().await {
+            let result = flow.run().await;
+            self.received = flow.received();
+            flow.note_ended();
+            let broken = match result {
                 Ok(()) => {
                     let is_whole = flow.finish();
                     if !is_whole {
-                        worker.shared.cache.forget(object);
+                        worker.shared.cache.forget(&object);
                     }
                     return is_whole;
                 }
@@ -222,7 +232,8 @@ impl Kept {
                     continue;
                 }
             }
-            worker.shared.cache.forget(object);
+            worker.shared.cache.forget(&object);
+            self.asked.note_body_broken(&broken, self.received);
             flow.fail(broken.into_body_error());
             return false;
         }

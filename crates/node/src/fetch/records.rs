@@ -1,16 +1,21 @@
 //! What the transcript of a fetch says of its exchange and its body.
 
 use super::asked::Asked;
+use super::fill::Broken;
+use crate::shares::{Shares, TRANSIENT, loan_of};
 use crate::transcript::{Message, Tag, Transcript, head_bytes_of_request, head_bytes_of_response};
+use freshet_cache::Object;
 use freshet_content::chain::Filter;
 use freshet_http::fields::Fields;
-use freshet_http::message::{RequestHead, ResponseHead};
+use freshet_http::freshness::Freshness;
+use freshet_http::message::{RequestHead, ResponseHead, Version};
 use freshet_net::address::PeerAddress;
 use freshet_origin::error::FailureKind;
 use freshet_origin::{OriginError, OriginResponse};
-use freshet_wire::h1::Framing;
 use freshet_wire::h1::response::ResponseError;
+use freshet_wire::h1::{Framing, write};
 use std::fmt;
+use std::rc::Rc;
 
 /// An origin's answer has come, over which connection and when.
 pub(super) fn answered(transcript: &Transcript, origin: &str, response: &OriginResponse) {
@@ -27,31 +32,109 @@ pub(super) fn answered(transcript: &Transcript, origin: &str, response: &OriginR
     transcript.response(Message::OriginResponse, &response.head);
 }
 
-/// An origin was asked in vain.
-pub(super) fn failed(transcript: &Transcript, origin: Option<&str>, error: &OriginError) {
+/// An origin was asked in vain: no head of a response came. Whether it was connected to.
+pub(super) fn failed(transcript: &Transcript, origin: Option<&str>, error: &OriginError) -> bool {
+    if !transcript.is_on() {
+        return false;
+    }
     let origin = origin.unwrap_or_default();
+    let closing = match error.kind() {
+        FailureKind::FirstByteTimeout => Some(Closing::Timeout),
+        FailureKind::Closed => Some(Closing::Bad),
+        FailureKind::HeadTooLarge => Some(Closing::Overflow),
+        FailureKind::HeadMalformed | FailureKind::Upgrade => Some(Closing::Junk),
+        FailureKind::WriteTimeout | FailureKind::ClientBody => Some(Closing::Unsent),
+        _ => None,
+    };
+    if closing.is_some() {
+        transcript.timestamp("Connected");
+        let (remote, local) = (Ends(None), Ends(None));
+        transcript.note(Tag::BackendOpen, format_args!("0 {origin} {remote} {local} connect"));
+        transcript.timestamp("Bereq");
+    }
+    let note = |text: fmt::Arguments<'_>| transcript.note(Tag::FetchError, text);
     match error.kind() {
-        FailureKind::FirstByteTimeout => {
-            transcript.note(Tag::FetchError, format_args!("first byte timeout"));
-        }
-        FailureKind::Closed => {
-            let text = format_args!("HTC eof (Unexpected end of input)");
-            transcript.note(Tag::FetchError, text);
-        }
-        FailureKind::ConnectionLimit => {
-            transcript.note(Tag::FetchError, format_args!("backend {origin}: busy"));
-        }
+        FailureKind::FirstByteTimeout => note(format_args!("first byte timeout")),
+        FailureKind::Closed => note(format_args!("HTC eof (-1)")),
+        FailureKind::HeadTooLarge => note(format_args!("overflow")),
+        FailureKind::ConnectionLimit => note(format_args!("backend {origin}: busy")),
         FailureKind::Refused => {
-            let text = format_args!("backend {origin}: fail errno 111 (Connection refused)");
-            transcript.note(Tag::FetchError, text);
+            note(format_args!("backend {origin}: fail errno 111 (Connection refused)"));
         }
-        _ => {
-            let bad = ResponseError::OriginContentLengthInvalid;
-            if matches!(error, OriginError::OriginHeadMalformed { reason } if *reason == bad) {
-                transcript.note(Tag::Error, format_args!("Body cannot be fetched"));
-            }
-            transcript.note(Tag::FetchError, format_args!("{error}"));
+        FailureKind::ConnectTimeout => {
+            note(format_args!("backend {origin}: fail errno 110 (Connection timed out)"));
         }
+        _ if has_no_length(error) => {
+            transcript.note(Tag::Error, format_args!("Body cannot be fetched"));
+        }
+        FailureKind::HeadMalformed => note(format_args!("http format error")),
+        _ => note(format_args!("{error}")),
+    }
+    if let Some(closing) = closing {
+        let why = if has_no_length(error) { Closing::Body } else { closing };
+        transcript.note(Tag::BackendClose, format_args!("0 {origin} close {}", why.words()));
+    }
+    transcript.timestamp("Beresp");
+    closing.is_some()
+}
+
+/// Whether a head was refused for a length that is none.
+fn has_no_length(error: &OriginError) -> bool {
+    let bad = ResponseError::OriginContentLengthInvalid;
+    matches!(error, OriginError::OriginHeadMalformed { reason } if *reason == bad)
+}
+
+/// Why the connection of an exchange is closed behind it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Closing {
+    /// The request said so.
+    AsAsked,
+    /// The response did, or the policy; or it ends with its connection.
+    AsAnswered,
+    /// It is of HTTP/1.0.
+    Old,
+    /// It makes no sense.
+    Bad,
+    /// The body broke off, or nobody wants it.
+    Body,
+    /// What came is no response.
+    Junk,
+    /// Its head is too long.
+    Overflow,
+    /// It did not come in time.
+    Timeout,
+    /// The request could not be sent.
+    Unsent,
+}
+
+impl Closing {
+    fn words(self) -> &'static str {
+        match self {
+            Self::AsAsked => "Client requested close",
+            Self::AsAnswered => "Backend/VCL requested close",
+            Self::Old => "Proto < HTTP/1.1",
+            Self::Bad => "Received bad req/resp",
+            Self::Body => "Failure receiving req.body",
+            Self::Junk => "Received junk data",
+            Self::Overflow => "Received buffer overflow",
+            Self::Timeout => "Receive timeout",
+            Self::Unsent => "Error transaction",
+        }
+    }
+
+    /// Whether and why the connection of this response is closed behind it.
+    pub(super) fn of(
+        response: &ResponseHead,
+        framing: &Framing,
+        request: &RequestHead,
+    ) -> Option<Self> {
+        if *framing == Framing::UntilClose || write::closes(&response.fields) {
+            return Some(Self::AsAnswered);
+        }
+        if response.version == Version::Http10 && !response.fields.contains("connection") {
+            return Some(Self::Old);
+        }
+        write::closes(&request.fields).then_some(Self::AsAsked)
     }
 }
 
@@ -79,8 +162,14 @@ pub(super) fn stored_head_bytes(head: &ResponseHead) -> u64 {
     (first + head.fields.iter().map(line).sum::<usize>()) as u64
 }
 
-/// The body is about to come, and where it goes: the kind and the name of a storage.
-pub(super) fn body_begins(transcript: &Transcript, framing: Framing, (kind, name): (&str, &str)) {
+/// The body is about to come, and where it goes: the kind and the name of a storage. `streams`: it is
+/// sent on while it comes.
+pub(super) fn body_begins(
+    transcript: &Transcript,
+    framing: Framing,
+    (kind, name): (&str, &str),
+    streams: bool,
+) {
     if !transcript.is_on() {
         return;
     }
@@ -91,55 +180,149 @@ pub(super) fn body_begins(transcript: &Transcript, framing: Framing, (kind, name
         Framing::UntilClose => (4, "eof"),
     };
     transcript.note(Tag::Storage, format_args!("{kind} {name}"));
-    let how = if framing == Framing::None { "-" } else { "stream" };
+    let how = if streams && number > 0 { "stream" } else { "-" };
     transcript.note(Tag::Fetch_Body, format_args!("{number} {word} {how}"));
 }
 
 impl Asked {
-    /// The body has come, `bytes` of it.
-    pub(super) fn note_body_ended(&self, framing: Framing, bytes: u64) {
-        let origin = self.origin.as_deref().unwrap_or_default();
-        body_ended(&self.task.transcript, origin, framing, bytes, self.heads);
+    /// The connection of the last exchange, if there is one, is given back or closed.
+    pub(super) fn note_closed(&mut self, why: Option<Closing>) {
+        if !std::mem::take(&mut self.is_connected) {
+            return;
+        }
+        let (transcript, origin) =
+            (&self.task.transcript, self.origin.as_deref().unwrap_or_default());
+        match why {
+            Some(why) => {
+                transcript
+                    .note(Tag::BackendClose, format_args!("0 {origin} close {}", why.words()));
+            }
+            None => transcript.note(Tag::BackendClose, format_args!("0 {origin} recycle")),
+        }
+    }
+
+    /// The body has come: `received` bytes of it, of which `stored` are kept.
+    pub(super) fn note_body_ended(&mut self, received: u64, stored: u64) {
+        self.account.response_body += received;
+        self.note_closed(self.closing);
+        let transcript = &self.task.transcript;
+        transcript.timestamp("BerespBody");
+        transcript.note(Tag::Length, format_args!("{stored}"));
+    }
+
+    /// The body broke off after `received` bytes.
+    pub(super) fn note_body_broken(&mut self, broken: &Broken, received: u64) {
+        self.account.response_body += received;
+        let (framing, transcript) = (self.framing, &self.task.transcript);
+        match broken {
+            Broken::Origin(error) => {
+                let text = match (error.kind(), framing) {
+                    (FailureKind::BodyIncomplete, Framing::Length(_)) => {
+                        "straight insufficient bytes"
+                    }
+                    (FailureKind::BodyIncomplete, Framing::Chunked) => "chunked insufficient bytes",
+                    (FailureKind::BodyIncomplete, _) => "eof socket fail",
+                    (FailureKind::BodyMalformed, _) => "chunked header non-hex",
+                    (FailureKind::BodyTimeout, Framing::Chunked) => "chunked read err",
+                    (FailureKind::BodyTimeout, Framing::UntilClose) => "eof socket fail",
+                    (FailureKind::BodyTimeout, _) => "straight insufficient bytes",
+                    _ => "",
+                };
+                match text {
+                    "" => transcript.note(Tag::FetchError, format_args!("{error}")),
+                    text => transcript.note(Tag::FetchError, format_args!("{text}")),
+                }
+            }
+            Broken::Coding(error) => transcript.note(Tag::FetchError, format_args!("{error}")),
+            Broken::Local(error) => transcript.note(Tag::FetchError, format_args!("{error}")),
+            Broken::Full => {
+                transcript.note(Tag::FetchError, format_args!("Could not get storage"));
+            }
+        }
+        self.note_closed(Some(Closing::Body));
     }
 }
 
-fn body_ended(transcript: &Transcript, origin: &str, framing: Framing, bytes: u64, heads: Heads) {
-    let how = if framing == Framing::UntilClose { "close" } else { "recycle" };
-    transcript.note(Tag::BackendClose, format_args!("0 {origin} {how}"));
-    transcript.timestamp("BerespBody");
-    transcript.note(Tag::Length, format_args!("{bytes}"));
-    let Heads { request, body, response } = heads;
-    transcript.note(
-        Tag::BereqAcct,
-        format_args!("{request} {body} {} {response} {bytes} {}", request + body, response + bytes),
-    );
+impl Asked {
+    /// A 304 has renewed a stored response: `bytes` of it are kept on.
+    pub(super) fn note_renewed(&mut self, object: &Object) {
+        if !self.task.transcript.is_on() {
+            return;
+        }
+        let loan = loan_of(object.body());
+        let (kind, name) = match &loan {
+            Some(loan) => (loan.share().kind(), &**loan.share().name()),
+            None => ("malloc", "s0"),
+        };
+        self.task.transcript.timestamp("Process");
+        self.task.transcript.note(Tag::Storage, format_args!("{kind} {name}"));
+        self.note_body_ended(0, object.body().total().unwrap_or(0));
+    }
 }
 
-/// Bytes of an exchange but those of the response's body.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Heads {
+impl Asked {
+    /// A page of the policy's is the answer, kept for as long as it says.
+    pub(super) fn note_page(&self, bytes: usize, freshness: Option<&Freshness>) {
+        if !self.task.transcript.is_on() || !self.plan.site.semantics.pages_failures {
+            return;
+        }
+        let shares = self.plan.site.shares.as_ref();
+        let is_long = |shares: &Shares| {
+            let life = |one: &Freshness| one.lifetime.saturating_add(one.stale_while_revalidate);
+            freshness.is_some_and(|freshness| life(freshness) >= shares.shortlived())
+        };
+        let (kind, name) = match shares.filter(|shares| is_long(shares)) {
+            Some(shares) => {
+                let share = shares.next();
+                (share.kind(), share.name().to_string())
+            }
+            None => ("malloc", TRANSIENT.to_owned()),
+        };
+        self.task.transcript.note(Tag::Storage, format_args!("{kind} {name}"));
+        self.task.transcript.note(Tag::Length, format_args!("{bytes}"));
+    }
+}
+
+/// Bytes of the exchanges of a fetch, which its transcript tells at its end.
+#[derive(Debug)]
+pub(super) struct Account {
+    transcript: Rc<Transcript>,
     request: u64,
-    /// The request's body.
-    body: u64,
+    request_body: u64,
     response: u64,
+    response_body: u64,
 }
 
-/// Bytes of an exchange as they are on the wire; 0 where nobody wants to know.
-pub(super) fn heads(
-    transcript: &Transcript,
-    request: &RequestHead,
-    body: u64,
-    response: &ResponseHead,
-) -> Heads {
-    if !transcript.is_on() {
-        return Heads::default();
+impl Account {
+    pub(super) fn new(transcript: &Rc<Transcript>) -> Self {
+        let transcript = Rc::clone(transcript);
+        Self { transcript, request: 0, request_body: 0, response: 0, response_body: 0 }
     }
-    // `Content-Length`, which the writer adds.
-    let length = if body > 0 { body.to_string().len() as u64 + 18 } else { 0 };
-    Heads {
-        request: head_bytes_of_request(request) + length,
-        body,
-        response: head_bytes_of_response(response),
+
+    /// Adds an exchange, but for the response's body, as it is on the wire.
+    pub(super) fn add(
+        &mut self,
+        request: &RequestHead,
+        body: u64,
+        response: Option<&ResponseHead>,
+    ) {
+        if !self.transcript.is_on() {
+            return;
+        }
+        // `Content-Length`, which the writer adds.
+        let length = if body > 0 { body.to_string().len() as u64 + 18 } else { 0 };
+        self.request += head_bytes_of_request(request) + length;
+        self.request_body += body;
+        self.response += response.map_or(0, head_bytes_of_response);
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        let Self { transcript, request, request_body: sent, response, response_body: got } = self;
+        let (asked, answered) = (*request + *sent, *response + *got);
+        let text = format_args!("{request} {sent} {asked} {response} {got} {answered}");
+        transcript.note(Tag::BereqAcct, text);
     }
 }
 

@@ -4,7 +4,8 @@ use super::answered::Answered;
 use super::asked::{Asked, Step};
 use super::failure::Cause;
 use super::prepare::is_for_all;
-use super::{Fetched, entry, records};
+use super::records::{self, Closing};
+use super::{Fetched, entry};
 use crate::expiry::upkeep_of;
 use crate::keepers::Renewed;
 use crate::policy::{Answer, BackendError, BackendResponse, FetchKind, Synthetic, resource};
@@ -18,10 +19,11 @@ use freshet_http::freshness::{self, Freshness, Received, Storability, storabilit
 use freshet_http::hop_by_hop;
 use freshet_http::message::{Method, ResponseHead};
 use freshet_http::method;
-use freshet_http::range::ContentRange;
+use freshet_http::range::{ContentRange, RangeRequest, RangeSpec, VERY_LARGE};
 use freshet_http::reason::Reason;
 use freshet_http::{status, update};
 use freshet_origin::OriginResponse;
+use freshet_origin::response_body::OriginBody;
 use freshet_wire::h1::write;
 use std::time::Duration;
 
@@ -33,12 +35,10 @@ impl Asked {
         records::answered(&self.task.transcript, origin, &response);
         let remote = response.facts.remote;
         self.task.origin_address = remote.and_then(|remote| remote.socket_address());
-        self.heads = records::heads(
-            &self.task.transcript,
-            &self.task.request,
-            self.body_bytes_sent,
-            &response.head,
-        );
+        self.is_connected = true;
+        self.framing = response.framing;
+        self.closing = Closing::of(&response.head, &response.framing, &self.task.request);
+        self.account.add(&self.task.request, self.body_bytes_sent, Some(&response.head));
         let OriginResponse { mut head, framing, mut body, upgraded, .. } = response;
         if let Some(connection) = upgraded {
             let origin = self.origin.clone().unwrap_or_default();
@@ -51,6 +51,7 @@ impl Asked {
         {
             self.task.transcript.note(Tag::Error, format_args!("{why}"));
             body.discard().await;
+            self.note_closed(Some(Closing::Bad));
             return self.no_answer(Cause::Contradiction.failure(why)).await;
         }
         // A policy sees what concerned the connection, and may add to it.
@@ -66,6 +67,7 @@ impl Asked {
             // It is about another representation than the one that is stored (RFC 9111 §4.3.3).
             conditional::strip(&mut self.task.request.fields);
             self.plan.stale = None;
+            self.note_closed(self.closing);
             return Step::Again(self);
         }
         if self.plan.ticket.is_some()
@@ -88,14 +90,26 @@ impl Asked {
             self.task.request.fields.remove("range");
             self.task.request.fields.remove("if-range");
             body.discard().await;
+            self.note_closed(self.closing);
             return Step::Again(self);
         }
         let site = self.plan.site.clone();
         let policy = &*site.policy;
-        match policy.backend_response(&mut self.task, &mut answer) {
+        let length = body.declared();
+        let outcome = policy.backend_response(&mut self.task, &mut answer);
+        if site.semantics.refuses_bogus_answers
+            && let Some(why) = self.misplaced_part(&answer.head, length)
+        {
+            self.task.transcript.note(Tag::Error, format_args!("{why}"));
+            self.note_closed(self.closing_unread(&body));
+            drop(body);
+            return self.no_answer(Cause::Contradiction.failure(why)).await;
+        }
+        match outcome {
             BackendResponse::Deliver => {
                 if write::closes(&answer.head.fields) {
                     body.close_after();
+                    self.closing = self.closing.or(Some(Closing::AsAnswered));
                 }
                 hop_by_hop::strip(&mut answer.head.fields);
                 self.hold_manifest(&mut answer, &framing, &advised);
@@ -105,11 +119,20 @@ impl Asked {
                 }
             }
             BackendResponse::Retry => {
-                body.discard().await;
+                self.note_closed(self.closing_unread(&body));
+                drop(body);
                 Step::Again(self)
             }
-            BackendResponse::Abandon => self.abandon(),
-            BackendResponse::Error(status, reason) => self.made_up(status, reason).await,
+            BackendResponse::Abandon => {
+                self.note_closed(self.closing_unread(&body));
+                drop(body);
+                self.abandon()
+            }
+            BackendResponse::Error(status, reason) => {
+                self.note_closed(self.closing_unread(&body));
+                drop(body);
+                self.made_up(status, reason).await
+            }
         }
     }
 
@@ -135,30 +158,52 @@ impl Asked {
         }
         let fields = &head.fields;
         let says_length = fields.get("content-length").is_some_and(|length| length != b"0");
-        if let Some(why) = self.misplaced_part(head) {
-            return Some(why);
-        }
         if head.status == 204 && (says_length || fields.contains("transfer-encoding")) {
             return Some("Body cannot be fetched");
         }
         None
     }
 
-    /// Why an answer cannot be the part it says it is.
-    fn misplaced_part(&self, head: &ResponseHead) -> Option<&'static str> {
-        let fields = &head.fields;
-        let value = fields.get("content-range")?;
-        let Some(range) = ContentRange::parse(value) else {
-            return Some("the Content-Range makes no sense");
-        };
-        if !self.task.request.fields.contains("range") {
-            return Some("a Content-Range nobody asked for");
+    /// Why the connection of a response is closed whose body nobody wants. Where there is none, it goes
+    /// back as ever.
+    fn closing_unread(&self, body: &OriginBody) -> Option<Closing> {
+        if body.is_ended() { self.closing } else { Some(Closing::AsAnswered) }
+    }
+
+    /// Why an answer cannot be the part it says it is, of what was asked for before the policy of the
+    /// fetch had its say. `length` is what the answer said of its body.
+    fn misplaced_part(&self, head: &ResponseHead, length: Option<u64>) -> Option<String> {
+        let value = head.fields.get("content-range")?;
+        if !self.plan.site.serves_ranges || !value.get(..5)?.eq_ignore_ascii_case(b"bytes") {
+            return None;
         }
-        let length = fields.get_str("content-length").and_then(|length| length.parse::<u64>().ok());
-        let differs = range.range().zip(length).is_some_and(|(range, length)| {
-            head.status == 206 && range.end.saturating_sub(range.start) != length
-        });
-        differs.then_some("Content-Range and Content-Length do not agree")
+        let Some(part) = ContentRange::parse(value) else {
+            return Some("Invalid content-range header".to_owned());
+        };
+        let wanted = self.plan.client.fields.get("range");
+        let Some(wanted) = wanted.filter(|_| self.plan.kind == FetchKind::Pass) else {
+            return Some("Unexpected content-range header".to_owned());
+        };
+        let wanted = RangeRequest::parse(wanted);
+        let range = match (part.range(), part.total()) {
+            (Some(range), _) => range,
+            (None, _) if head.status == 416 => return None,
+            (None, total) => 0..total.unwrap_or(0),
+        };
+        let bytes = range.end.saturating_sub(range.start);
+        if let Some(length) = length.filter(|length| *length != bytes) {
+            return Some(format!("Expected content length {bytes}, got {length}"));
+        }
+        let (first, last) = match wanted {
+            Some(RangeRequest::One(RangeSpec::FromTo(first, last))) => (first, last),
+            Some(RangeRequest::One(RangeSpec::From(first))) => (first, VERY_LARGE),
+            _ => return None,
+        };
+        if first != range.start {
+            return Some(format!("Expected low range {}, got {first}", range.start));
+        }
+        let most = range.end.saturating_sub(1);
+        (last < most).then(|| format!("Expected minimum high range {most}, got {last}"))
     }
 
     /// Whether the answer may be kept, as RFC 9111 has it.
@@ -258,6 +303,7 @@ impl Asked {
             BackendResponse::Deliver => {}
             other => {
                 (self.plan.stale, self.plan.ticket) = (Some(object), Some(ticket));
+                self.note_closed(self.closing);
                 return match other {
                     BackendResponse::Error(status, reason) => self.made_up(status, reason).await,
                     BackendResponse::Retry => Step::Again(self),
@@ -275,6 +321,7 @@ impl Asked {
             upkeep.set_keep(keep);
         }
         entry::renew_head(&mut stored, answer, self.task.id);
+        self.note_renewed(&object);
         let was_fresh = object.with_head(|head| head.freshness.is_fresh(self.task.now));
         let kept = ticket.refresh(&object, stored);
         if reason != Reason::HitRevalidated {
@@ -320,6 +367,7 @@ impl Asked {
         let stale_helps = self.has_stale();
         let mut page = crate::request::failure_page(&failure, &self.plan.site);
         let site = self.plan.site.clone();
+        self.was_paged = true;
         match site.policy.backend_error(&mut self.task, &mut page) {
             BackendError::Retry => Step::Again(self),
             BackendError::Abandon => self.abandon(),
@@ -343,6 +391,7 @@ impl Asked {
     ) -> Step {
         let mut page = Synthetic::page(status, reason);
         let site = self.plan.site.clone();
+        self.was_paged = true;
         match site.policy.backend_error(&mut self.task, &mut page) {
             BackendError::Retry => Step::Again(self),
             BackendError::Abandon => self.abandon(),

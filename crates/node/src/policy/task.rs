@@ -10,7 +10,7 @@ use crate::ledger::requests::Charge;
 use crate::media::{Advice, Seen};
 use crate::shares::Share;
 use crate::sites::SiteRef;
-use crate::transcript::Transcript;
+use crate::transcript::{Tag, Transcript};
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Form, Object};
@@ -37,6 +37,8 @@ pub struct ClientTask {
     pub wants_content: bool,
     /// Whether a body comes with it.
     pub has_body: bool,
+    /// Whether it was told that the body was read.
+    pub is_body_told: bool,
     /// All of the body, where it is kept; empty where there is none.
     pub kept_body: Option<Bytes>,
     /// Whether the client asks for another protocol on this connection (`Upgrade`).
@@ -45,6 +47,8 @@ pub struct ClientTask {
     pub client: Rc<Client>,
     /// What happens to the request.
     pub transcript: Rc<Transcript>,
+    /// What is told of the request to an origin where the connection becomes a tunnel.
+    pub pipe: Option<Rc<Transcript>>,
     /// When the request arrived.
     pub now: UnixMillis,
     /// How often it was restarted.
@@ -78,6 +82,17 @@ pub struct ClientTask {
 }
 
 impl ClientTask {
+    /// Tells, once, that the request's body was read, into this part of the memory.
+    pub(crate) fn note_body_read(&mut self, kind: &str, share: &str) {
+        if !self.has_body || std::mem::replace(&mut self.is_body_told, true) {
+            return;
+        }
+        if self.site.semantics.pages_failures {
+            self.transcript.note(Tag::Storage, format_args!("{kind} {share}"));
+            self.transcript.timestamp("ReqBody");
+        }
+    }
+
     /// Says in the request which coding its client is to get, where bodies are kept in several;
     /// whether they are.
     pub(crate) fn name_coding(&mut self) -> bool {
@@ -257,8 +272,8 @@ pub enum OriginChoice {
     Director,
     /// This one.
     Exactly(Arc<Origin>),
-    /// None: the fetch fails.
-    Nobody,
+    /// None: the fetch fails, for this reason.
+    Nobody(Box<str>),
 }
 
 /// What a response on its way to a client is made from.

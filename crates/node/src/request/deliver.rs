@@ -10,6 +10,7 @@ use crate::fetch::{Fetched, Made, SentPart};
 use crate::media;
 use crate::policy::vcl::policy_phrase;
 use crate::policy::{Deliver, Served};
+use crate::shares::TRANSIENT;
 use crate::transcript::Message;
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
@@ -63,7 +64,12 @@ enum Part<'a> {
 impl Machine<'_> {
     /// A fetch for this request came to something.
     pub(super) async fn fetched(&mut self, fetched: Fetched) -> State {
+        if self.body.is_none() {
+            // It went to an origin.
+            self.task.note_body_read("malloc", TRANSIENT);
+        }
         self.task.transcript.timestamp("Fetch");
+        self.task.note_body_read("malloc", TRANSIENT);
         self.task.now = UnixMillis::now();
         match fetched {
             Fetched::Object { object, reason, stored, origin, sent, hold } => {
@@ -124,8 +130,12 @@ impl Machine<'_> {
         }
         let shape = self.shape(form, &head);
         let total = shape.total(&object, total);
-        let growing = (total.is_none() && shape == Shape::AsKept).then(|| object.body());
-        let part = match (self.part(&head, total, growing), &found.sent) {
+        let is_policys = self.task.site.semantics.is_strict_with_ranges;
+        let growing =
+            (total.is_none() && shape == Shape::AsKept && !is_policys).then(|| object.body());
+        // As Varnish: of what is unpacked or put together on the way there are no parts.
+        let known = total.filter(|_| !is_policys || shape == Shape::AsKept);
+        let part = match (self.part(&head, known, growing), &found.sent) {
             (Part::Nothing(status @ (304 | 412)), _) => Part::Nothing(status),
             (_, Some(sent)) => Part::AsSent(sent),
             (part, None) => part,
@@ -187,7 +197,9 @@ impl Machine<'_> {
     async fn await_part(&mut self, found: &mut Found) {
         let request = &self.task.request;
         let body = found.object.body();
-        let is_growing = body.total().is_none() && found.sent.is_none();
+        let is_growing = body.total().is_none()
+            && found.sent.is_none()
+            && !self.task.site.semantics.is_strict_with_ranges;
         let Some(value) = request.fields.get("range").filter(|_| is_growing) else { return };
         let (first, awaited) = match RangeRequest::parse(value) {
             Some(RangeRequest::One(RangeSpec::From(first))) => (first, first),
@@ -256,17 +268,17 @@ impl Machine<'_> {
         }
         let value = request.fields.get("range").unwrap_or_default();
         let wanted = RangeRequest::parse(value);
-        if total.is_none() && growing.is_none() {
+        if total.is_none() && growing.is_none() && !is_policys {
+            return Part::Whole;
+        }
+        let if_range = request.fields.get("if-range");
+        if if_range.is_some_and(|value| !conditional::if_range_matches(value, &validators)) {
             return Part::Whole;
         }
         let Some(wanted) = wanted else {
             // Varnish refuses a range that makes no sense, which RFC 9110 §14.2 lets pass.
             return if is_policys { Part::Nothing(416) } else { Part::Whole };
         };
-        let if_range = request.fields.get("if-range");
-        if if_range.is_some_and(|value| !conditional::if_range_matches(value, &validators)) {
-            return Part::Whole;
-        }
         let Some(total) = total else {
             return growing.map_or(Part::Whole, |body| part_of_growing(body, &wanted));
         };
@@ -588,9 +600,9 @@ impl Machine<'_> {
             self.make_not_modified(head);
             return Ok((ResponseBody::Empty, None));
         }
-        if status == 416 {
+        if let (416, Some(total)) = (status, total) {
             let mut value = Vec::with_capacity(32);
-            ContentRange::Unsatisfied { total: total.unwrap_or(0) }.write(&mut value);
+            ContentRange::Unsatisfied { total }.write(&mut value);
             head.fields.set("Content-Range", value);
         }
         if !self.task.site.semantics.keeps_fields_without_content {

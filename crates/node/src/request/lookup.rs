@@ -7,6 +7,7 @@ use crate::expiry::keep_of;
 use crate::fetch::{self, Cause, Plan};
 use crate::keepers::{Used, Wanted};
 use crate::policy::{Hit, Miss};
+use crate::shares::TRANSIENT;
 use crate::transcript::Tag;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Failure, Key, Lookup, MissWhy, Object, Ticket, Use, WaitOutcome};
@@ -125,7 +126,9 @@ impl Machine<'_> {
                     }
                     collapsed = true;
                     let stale = self.hold(stale);
-                    if let WaitOutcome::Failed(failure) = waiter.await {
+                    let outcome = waiter.await;
+                    self.task.transcript.timestamp("Waitinglist");
+                    if let WaitOutcome::Failed(failure) = outcome {
                         return self.failed(&failure, stale);
                     }
                 }
@@ -188,7 +191,10 @@ impl Machine<'_> {
             found._hold = Some(found.object.body().reader(..));
         }
         match policy.hit(&mut self.task, &found.object) {
-            Hit::Deliver => State::Deliver(Box::new(found)),
+            Hit::Deliver => {
+                self.task.note_body_read("malloc", TRANSIENT);
+                State::Deliver(Box::new(found))
+            }
             Hit::Pass => State::Pass,
             Hit::Restart => State::Restart(None),
             Hit::Synth(status, reason) => State::Synth(status, reason),
@@ -240,7 +246,16 @@ impl Machine<'_> {
         let keep = keep_of(object).as_secs_f64();
         let (id, grace) = object
             .with_head(|head| (head.fetch_id, head.freshness.stale_while_revalidate.as_secs_f64()));
-        transcript.note(Tag::Hit, format_args!("{id} {ttl:.6} {grace:.6} {keep:.6}"));
+        let body = object.body();
+        if body.is_complete() {
+            transcript.note(Tag::Hit, format_args!("{id} {ttl:.6} {grace:.6} {keep:.6}"));
+            return;
+        }
+        // How much of it has come, and how much will in all where that is known.
+        let (came, total) = (body.gap(u64::MAX).start, body.total());
+        let total = total.map(|total| format!(" {total}")).unwrap_or_default();
+        let text = format_args!("{id} {ttl:.6} {grace:.6} {keep:.6} {came}{total}");
+        transcript.note(Tag::Hit, text);
     }
 
     /// Has a stale object refreshed while it is served.

@@ -115,9 +115,11 @@ pub(crate) async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
         wants_content: request.head.method != Method::Head,
         request: request.head,
         has_body: body.is_some(),
+        is_body_told: false,
         kept_body,
         upgrade: request.upgrade,
         client: request.client,
+        pipe: None,
         now: request.received,
         restarts: 0,
         hash_always_miss: false,
@@ -338,6 +340,7 @@ impl Machine<'_> {
             self.task.reason = Reason::LocalPolicy;
             return State::Synth(503, said);
         }
+        self.task.transcript.timestamp("Restart");
         let (before, id) = (self.task.id, self.worker.next_id());
         self.task.transcript.renew(id, "req", before, "restart");
         self.task.transcript.timestamp("Start");

@@ -3,18 +3,20 @@
 use super::{Machine, State};
 use crate::body::{ClientBodyError, RequestBody};
 use crate::client::End;
-use crate::exchange::{Facts, Reply, Switch, Tunnel, Unsaid};
+use crate::exchange::{Facts, PipeRecord, Reply, Switch, Tunnel, Unsaid};
 use crate::fetch::{self, Cause, Fetched, Plan};
 use crate::policy::{OriginChoice, Pass, Pipe, allows_upgrade};
 use crate::site::Tunnels;
 use crate::stats::WorkerStats;
-use crate::transcript::{Message, Side, Tag, Transcript};
+use crate::transcript::{Side, Tag, Transcript};
 use freshet_http::message::{Method, Version};
 use freshet_http::reason::Reason;
 use freshet_origin::raw::connect_raw;
 use freshet_wire::h1::Framing;
 use freshet_wire::h1::write::request_head;
 use freshet_wire::proxy_protocol;
+use std::rc::Rc;
+use std::sync::Arc;
 
 /// A body of known length up to this is read before a connection to an origin is taken, so that a
 /// client that sends it slowly has none meanwhile.
@@ -59,6 +61,22 @@ impl Machine<'_> {
         State::Fetched(Box::new(fetch::start(self.worker, plan).await))
     }
 
+    /// Begins to tell of what an origin is asked for a tunnel.
+    fn begin_pipe(&mut self) {
+        let (transcript, id) = (&self.task.transcript, self.worker.next_id());
+        transcript.note(Tag::Link, format_args!("bereq {id} pipe"));
+        let scribe = self.worker.shared.scribe.as_ref();
+        let pipe = Transcript::begin(scribe, Side::Backend, id, "bereq", self.task.id, "pipe");
+        pipe.timestamp("Start");
+        self.task.pipe = Some(Rc::new(pipe));
+    }
+
+    /// What is told of the tunnel at its end.
+    fn pipe_record(&mut self) -> PipeRecord {
+        let transcript = self.task.pipe.take().unwrap_or_default();
+        PipeRecord { transcript, origin: None }
+    }
+
     /// Makes the connection a tunnel from this request's head on. Without an origin it is closed, as
     /// it would be by one that cannot be reached.
     async fn tunnel(&mut self, choice: OriginChoice) -> State {
@@ -72,22 +90,26 @@ impl Machine<'_> {
             worker.stats.pipes_refused.increment();
             return State::Synth(503, Some("Pipe limit reached".into()));
         }
-        let (transcript, id) = (&self.task.transcript, worker.next_id());
-        transcript.note(Tag::Link, format_args!("bereq {id} pipe"));
-        let scribe = worker.shared.scribe.as_ref();
-        let fetch = Transcript::begin(scribe, Side::Backend, id, "bereq", self.task.id, "pipe");
-        fetch.timestamp("Start");
-        fetch.request(Message::OriginRequest, &self.task.request);
+        let mut record = self.pipe_record();
+        let fetch = Rc::clone(&record.transcript);
         let connected = match &choice {
             OriginChoice::Exactly(origin) => {
                 let percent = self.task.site.settings.limits.origin_network_percent;
                 let party = self.task.client.network.party(percent);
                 Some((origin, connect_raw(&worker.pool, origin, Some(party)).await))
             }
-            OriginChoice::Director | OriginChoice::Nobody => None,
+            OriginChoice::Director | OriginChoice::Nobody(_) => None,
         };
         let Some((origin, Ok(connection))) = connected else {
-            fetch.note(Tag::FetchError, format_args!("no backend connection"));
+            let text = match &choice {
+                OriginChoice::Exactly(origin) => {
+                    let name = &origin.settings.name;
+                    format!("backend {name}: fail errno 111 (Connection refused)")
+                }
+                OriginChoice::Nobody(why) => why.to_string(),
+                OriginChoice::Director => "No backend".to_owned(),
+            };
+            fetch.note(Tag::FetchError, format_args!("{text}"));
             self.task.client.end.set(End::Unsent);
             let unsaid = Unsaid { status: 200, facts: Facts::local(Reason::Pipe) };
             return State::Done(Reply::Hangup(unsaid));
@@ -117,14 +139,16 @@ impl Machine<'_> {
         if let Some(RequestBody::Kept(kept)) = self.body.take() {
             head.extend_from_slice(kept.bytes());
         }
-        let name = &origin.settings.name;
+        let name: Arc<str> = origin.settings.name.as_str().into();
+        fetch.timestamp("Connected");
         fetch.note(Tag::BackendOpen, format_args!("0 {name} 0.0.0.0 0 0.0.0.0 0 connect"));
+        fetch.timestamp("Bereq");
+        record.origin = Some(Arc::clone(&name));
         worker.stats.pipes.increment();
         self.task.client.end.set(End::Tunnelled);
         self.task.transcript.timestamp("Pipe");
-        let origin = Some(name.as_str().into());
-        let facts = Facts { origin, ..Facts::local(Reason::Pipe) };
-        let tunnel = Tunnel { connection, first: head, idle };
+        let facts = Facts { origin: Some(name), ..Facts::local(Reason::Pipe) };
+        let tunnel = Tunnel { connection, first: head, idle, record: Some(record) };
         State::Done(Reply::Tunnel(Box::new(Switch { head: None, tunnel, facts })))
     }
 
@@ -133,9 +157,17 @@ impl Machine<'_> {
     pub(super) async fn pipe(&mut self) -> State {
         let site = self.task.site.clone();
         let policy = &*site.policy;
+        if site.semantics.tunnels_any_protocol {
+            self.begin_pipe();
+        }
         match policy.pipe(&mut self.task) {
             Pipe::Pipe => {}
-            Pipe::Synth(status, reason) => return State::Synth(status, reason),
+            Pipe::Synth(status, reason) => {
+                if self.task.pipe.is_some() {
+                    drop(self.pipe_record());
+                }
+                return State::Synth(status, reason);
+            }
         }
         self.key();
         self.task.reason = Reason::Pipe;
@@ -153,7 +185,7 @@ impl Machine<'_> {
             Fetched::Switched { head, connection, origin } => {
                 self.worker.stats.pipes.increment();
                 let idle = self.task.site.tunnels.idle;
-                let tunnel = Tunnel { connection, first: Vec::new(), idle };
+                let tunnel = Tunnel { connection, first: Vec::new(), idle, record: None };
                 let facts = Facts { origin: Some(origin), ..Facts::local(Reason::Pipe) };
                 let switch = Switch { head: Some(head), tunnel, facts };
                 State::Done(Reply::Tunnel(Box::new(switch)))

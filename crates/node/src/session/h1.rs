@@ -21,6 +21,7 @@ use crate::request;
 use crate::transcript::{Side, Tag, Transcript};
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
+use freshet_http::fields::Fields;
 use freshet_http::message::{Method, ResponseHead, Scheme, Version};
 use freshet_http::reason::Reason;
 use freshet_net::stream::Stream;
@@ -76,6 +77,68 @@ pub(super) async fn serve(worker: Rc<Worker>, stream: Stream, client: Rc<Client>
                 return;
             }
         }
+    }
+}
+
+/// Whether `Connection` names a field that is for origins as well, by Varnish's list of those that are
+/// well known: who takes one away may have a cache see something else than an origin.
+fn names_known_field(fields: &Fields) -> bool {
+    const KNOWN: [&[u8]; 44] = [
+        b"accept",
+        b"accept-charset",
+        b"accept-encoding",
+        b"accept-language",
+        b"age",
+        b"allow",
+        b"authorization",
+        b"cache-control",
+        b"content-encoding",
+        b"content-language",
+        b"content-length",
+        b"content-location",
+        b"content-md5",
+        b"content-range",
+        b"content-type",
+        b"cookie",
+        b"date",
+        b"etag",
+        b"expect",
+        b"expires",
+        b"from",
+        b"host",
+        b"if-match",
+        b"if-modified-since",
+        b"if-none-match",
+        b"if-range",
+        b"if-unmodified-since",
+        b"last-modified",
+        b"location",
+        b"max-forwards",
+        b"pragma",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"range",
+        b"referer",
+        b"retry-after",
+        b"server",
+        b"set-cookie",
+        b"user-agent",
+        b"vary",
+        b"via",
+        b"warning",
+        b"www-authenticate",
+        b"x-forwarded-for",
+    ];
+    fields.tokens("connection").any(|name| KNOWN.iter().any(|one| one.eq_ignore_ascii_case(name)))
+}
+
+/// Notes what the writer of a head adds to it.
+fn note_framing(transcript: &Transcript, framing: Framing, says_nothing_of_its_end: bool) {
+    if let Framing::Length(length) = framing {
+        transcript.note(Tag::RespHeader, format_args!("Content-Length: {length}"));
+    }
+    if !says_nothing_of_its_end {
+        transcript.field(Tag::RespHeader, b"Connection", b"close");
     }
 }
 
@@ -139,6 +202,12 @@ impl Session {
             }
         };
         let snapshot = self.worker.snapshot();
+        if !snapshot.manners.explains_refusals && names_known_field(&parsed.head.fields) {
+            Refusal::CONNECTION.note(&self.worker, &self.client, Some(&parsed.head));
+            self.client.end.set(End::Malformed);
+            self.refuse_plainly(Refusal::CONNECTION).await?;
+            return Ok(Next::Close);
+        }
         let limits = &snapshot.settings.limits;
         let length = match parsed.framing {
             Framing::Length(length) => Some(length),
@@ -332,6 +401,7 @@ impl Session {
         match self.io.with_input(|input| bad_name_byte(input, refusal)) {
             Some(byte) => transcript
                 .note(Tag::BogoHeader, format_args!("Illegal char 0x{byte:02x} in header name")),
+            None if refusal.error.is_none() => {}
             None => transcript.note(Tag::BogoHeader, format_args!("{}", refusal.words)),
         }
         let received = self.io.with_input(<[u8]>::len);
@@ -395,11 +465,17 @@ impl Session {
             && self.request_body_ends(received.as_deref().map(|body| &body.state)).await;
         self.out.clear();
         response_head(&head, framing, keep_alive, version, &mut self.out);
+        if speaks_of_connection {
+            note_framing(&sent.transcript, framing, keep_alive || told_to_close);
+        }
         // Varnish says aloud what HTTP/1.1 takes for granted, and people compare heads.
         if keep_alive && version == Version::Http11 && speaks_of_connection {
             self.out.truncate(self.out.len().saturating_sub(2));
             self.out.extend_from_slice(b"Connection: keep-alive\r\n\r\n");
             sent.transcript.field(Tag::RespHeader, b"Connection", b"keep-alive");
+        }
+        if speaks_of_connection && framing == Framing::Chunked {
+            sent.transcript.field(Tag::RespHeader, b"Transfer-Encoding", b"chunked");
         }
         head.fields.clear();
         sent.request_body_bytes = received.as_ref().map_or(0, |body| body.bytes.get());

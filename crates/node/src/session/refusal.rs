@@ -34,6 +34,9 @@ impl Refusal {
         Self::new(408, Reason::ClientTimeout, "the head did not arrive in time");
     /// Neither HTTP/1 nor HTTP/2: told nothing, as it would not understand it.
     pub(super) const NOT_HTTP: Self = Self::new(400, Reason::ClientMalformed, "this is not HTTP");
+    /// A `Connection` that would take away what origins are to see.
+    pub(super) const CONNECTION: Self =
+        Self::new(400, Reason::ClientMalformed, "Connection names a field that is not its own");
     /// A head that no request has, told by a reset.
     pub(super) const MALFORMED: Self =
         Self::new(400, Reason::ClientMalformed, "the head is malformed");

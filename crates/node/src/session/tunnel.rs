@@ -20,7 +20,7 @@ pub(super) struct Moved {
 
 /// Relays between a client and an origin. `read` are the client's bytes read already.
 pub(super) async fn run(worker: &Worker, client: Stream, read: Vec<u8>, tunnel: Tunnel) -> Moved {
-    let Tunnel { connection, first, idle } = tunnel;
+    let Tunnel { connection, first, idle, record: _record } = tunnel;
     let (mut client_read, mut client_write) = split(client);
     let (mut origin_read, mut origin_write) = connection.into_halves();
     let up = async {

@@ -166,6 +166,14 @@ impl Run<'_> {
         }
     }
 
+    /// Tells of a pass for so long; where nothing is fetched yet, that means nothing.
+    pub(crate) fn trace_pass(&mut self, seconds: f64) {
+        if let Some(answer) = self.view.answer.as_deref() {
+            let origin = self.view.now - answer.age;
+            self.host.trace(Event::HitForPass { seconds, origin });
+        }
+    }
+
     pub(crate) fn set_filter_knob(
         &mut self,
         name: &str,

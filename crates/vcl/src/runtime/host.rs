@@ -97,6 +97,13 @@ pub enum Event<'a> {
         /// When the origin made it, seconds since 1970.
         origin: f64,
     },
+    /// A response is to be passed for so many seconds.
+    HitForPass {
+        /// How long.
+        seconds: f64,
+        /// When the origin made it, seconds since 1970.
+        origin: f64,
+    },
     /// A text was added to what is hashed.
     Hash(&'a [u8]),
     /// `std.log`

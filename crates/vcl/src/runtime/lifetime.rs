@@ -49,6 +49,7 @@ pub fn lifetime(head: &ResponseHead, now: UnixMillis, defaults: Defaults) -> (An
     let revalidates = control.stale_while_revalidate.filter(|_| whole >= 0.0);
     let knobs = Answer {
         ttl: whole.max(0.0) - age,
+        has_no_life: whole < 0.0,
         grace: revalidates.map_or(defaults.grace, |span| span.as_secs_f64()),
         keep: defaults.keep,
         age,

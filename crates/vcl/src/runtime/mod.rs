@@ -311,6 +311,9 @@ impl Run<'_> {
                 first = value;
             }
         }
+        if let (Action::Pass, Value::Duration(seconds), true) = (action, first, self.traced) {
+            self.trace_pass(seconds);
+        }
         Ok(match action {
             Action::Abandon => Outcome::Abandon,
             Action::Deliver => Outcome::Deliver,

@@ -255,6 +255,8 @@ pub struct FetchKnobs {
 pub struct Answer {
     /// `beresp.ttl`, seconds from now.
     pub ttl: f64,
+    /// Whether it has no life at all, which is told as one of -1, until a policy gives it one.
+    pub has_no_life: bool,
     /// `beresp.grace`, seconds.
     pub grace: f64,
     /// `beresp.keep`, seconds.

@@ -365,7 +365,9 @@ variables! {
     }
     BerespTtl "beresp.ttl" Duration Any {
         get R = of!(answer => Duration(answer.ttl));
-        set R, R = |run, value| run.set_lifetime(value, |answer, t| answer.ttl = t.max(-answer.age));
+        set R, R = |run, value| run.set_lifetime(value, |answer, t| {
+            (answer.ttl, answer.has_no_life) = (t.max(-answer.age), false);
+        });
     }
     BerespGrace "beresp.grace" Duration Any {
         get R = of!(answer => Duration(answer.grace));

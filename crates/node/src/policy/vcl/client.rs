@@ -8,7 +8,7 @@ use crate::identity::Identity;
 use crate::policy::{ClientTask, FetchKind, Hit, Miss, Pass, Pipe, Purge, Recv};
 use crate::shares::Loan;
 use crate::site::Site;
-use crate::transcript::Tag;
+use crate::transcript::{Message, Tag};
 use freshet_cache::{KeyBuilder, Object};
 use freshet_content::chain::accepts_gzip;
 use freshet_http::fields::Fields;
@@ -113,6 +113,7 @@ impl ClientState {
             client: Some(&task.client),
             body: task.kept_body.as_deref(),
             is_body_kept: self.is_body_kept,
+            pipe: task.pipe.as_deref(),
             ..NodeHost::new(policy, task.now, Some(&task.transcript))
         };
         let outcome = policy.policy.run(state, view, &mut self.task, &mut host);
@@ -123,6 +124,7 @@ impl ClientState {
             timeouts.send.set(Some(span(send)));
         }
         self.is_body_kept = host.is_body_kept;
+        task.is_body_told |= host.is_body_kept;
         if host.loan.is_some() {
             self.loan = host.loan.take();
         }
@@ -487,12 +489,21 @@ pub(super) fn pipe(policy: &VclPolicy, task: &mut ClientTask) -> Pipe {
         let mut bereq = task.request.clone();
         hop_by_hop::strip_named(&mut bereq.fields);
         // Whoever gets the bytes of a connection is told that nothing else will come over it.
-        bereq.fields.set("Connection", "close");
         bereq.fields.set("X-Varnish", task.id.to_string());
+        bereq.fields.set("Connection", "close");
+        if let Some(pipe) = &task.pipe {
+            pipe.request(Message::OriginRequest, &bereq);
+        }
         let with = With { bereq: Some(&mut bereq), ..With::default() };
         let outcome = state.run(policy, State::Pipe, task, with);
         // What the policy did to bereq goes to the origin.
         task.request = bereq;
+        if outcome == Outcome::Pipe {
+            task.transcript.timestamp("Process");
+            if let Some(pipe) = &task.pipe {
+                pipe.timestamp("Process");
+            }
+        }
         match outcome {
             Outcome::Pipe => Pipe::Pipe,
             Outcome::Synth(status, reason) => Pipe::Synth(status, reason),

@@ -6,7 +6,7 @@ use crate::client::End;
 use crate::expiry::keep_of;
 use crate::fetch::Made;
 use crate::policy::{ClientTask, Deliver, Served, Shaping, Synthetic};
-use crate::shares::loan_of;
+use crate::shares::{TRANSIENT, loan_of};
 use crate::snapshot::Snapshot;
 use crate::transcript::{Message, Tag};
 use bytes::Bytes;
@@ -223,6 +223,9 @@ pub(super) fn synth(
         let outcome = state.run(policy, State::Synth, task, with);
         task.transcript.timestamp("Process");
         if outcome == Outcome::Deliver {
+            if !state.failed {
+                task.note_body_read("malloc", TRANSIENT);
+            }
             task.transcript.note(Tag::Storage, format_args!("malloc Transient"));
             filtered(task, &delivery, response.head.status);
         }

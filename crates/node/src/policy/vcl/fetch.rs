@@ -154,7 +154,24 @@ impl FetchState {
                 request.authority = declared.host().to_owned();
             }
         }
-        origin.map_or(OriginChoice::Nobody, OriginChoice::Exactly)
+        origin.map_or_else(
+            || OriginChoice::Nobody(why_nobody(policy, backend, chosen).into()),
+            OriginChoice::Exactly,
+        )
+    }
+}
+
+/// Why none is asked: what the policy named, and what that came to.
+fn why_nobody(policy: &VclPolicy, named: BackendRef, chosen: Option<u32>) -> String {
+    let program = policy.policy.program();
+    match (chosen.and_then(|at| program.backends.get(at as usize)), named) {
+        (Some(backend), _) if backend.endpoint.is_none() => "No backend".to_owned(),
+        (Some(backend), _) => format!("backend {}: unhealthy", backend.name),
+        (None, BackendRef::Director(at)) => {
+            let name = program.objects.get(at as usize).map_or("", |object| &object.name);
+            format!("Director {name} returned no backend")
+        }
+        (None, _) => "No backend".to_owned(),
     }
 }
 
@@ -229,6 +246,7 @@ pub(super) fn backend_response(
         let (mut knobs, whole) = freshet_vcl::lifetime(head, now, policy.defaults);
         if task.kind == FetchKind::Pass {
             (knobs.ttl, knobs.grace, knobs.keep) = (0.0 - knobs.age, 0.0, 0.0);
+            knobs.has_no_life = true;
         } else {
             note_lifetime(task, (&knobs, whole), head, now);
         }
@@ -245,6 +263,7 @@ pub(super) fn backend_response(
         }
         let with = With { beresp: Some(head), answer: Some(&mut knobs), ..With::default() };
         let outcome = state.run(policy, State::BackendResponse, task, with);
+        let is_part = answer.head.status == 206;
         answer.head.status %= 1000;
         let reason = answer.uncacheable;
         apply(&knobs, now, answer);
@@ -265,6 +284,13 @@ pub(super) fn backend_response(
             answer.storage = Storage::Memory;
         }
         (answer.filters, answer.any_coding) = filters(&knobs, &answer.head, task);
+        let mut is_broken = false;
+        if is_part {
+            // A part is neither packed nor unpacked, and no page.
+            let is_page = |filter: &Filter| matches!(filter, Filter::Esi | Filter::EsiGzip);
+            is_broken = answer.filters.iter().any(is_page);
+            answer.filters.clear();
+        }
         // As Varnish: what is wrong with a page is known before any of it is sent.
         answer.stream &= !knobs.do_esi;
         answer.uncacheable = knobs.uncacheable.then(|| reason.unwrap_or(Reason::PassPolicy));
@@ -277,6 +303,14 @@ pub(super) fn backend_response(
             Outcome::Deliver | Outcome::Pass(_) if gave_up => {
                 let why = "No backend connection (rollback?)";
                 task.transcript.note(Tag::FetchError, format_args!("{why}"));
+                BackendResponse::Error(503, Some("Backend fetch failed".into()))
+            }
+            Outcome::Deliver | Outcome::Pass(_) if is_broken => {
+                let why = "Attempted ESI on partial (206) response";
+                task.transcript.timestamp("Process");
+                task.transcript.note(Tag::VCL_Error, format_args!("{why}"));
+                let what = "Fetch pipeline failed to open";
+                task.transcript.note(Tag::FetchError, format_args!("{what}"));
                 BackendResponse::Error(503, Some("Backend fetch failed".into()))
             }
             Outcome::Deliver => BackendResponse::Deliver,

@@ -70,6 +70,8 @@ pub(super) struct NodeHost<'a> {
     /// What the request's key is made of, once that is known: parts, each followed by a NUL.
     pub(super) parts: &'a [u8],
     pub(super) transcript: Option<&'a Transcript>,
+    /// That of what an origin is asked for a tunnel, which is not the request's own.
+    pub(super) pipe: Option<&'a Transcript>,
     /// The client, where the state is one of its request's.
     pub(super) client: Option<&'a Client>,
     /// The request's body, where it is kept.
@@ -101,7 +103,13 @@ impl Host for NodeHost<'_> {
     }
 
     fn trace(&mut self, event: Event<'_>) {
-        let Some(transcript) = self.transcript else { return };
+        let of_pipe = match event {
+            Event::FieldSet { message, .. }
+            | Event::FieldUnset { message, .. }
+            | Event::LineSet { message, .. } => self.pipe.filter(|_| message == Message::Bereq),
+            _ => None,
+        };
+        let Some(transcript) = of_pipe.or(self.transcript) else { return };
         match event {
             Event::Call(state) => {
                 transcript.note(Tag::VCL_call, format_args!("{}", state.call_name()));
@@ -139,11 +147,16 @@ impl Host for NodeHost<'_> {
             }
             Event::Lifetime { answer, origin } => {
                 let word = if answer.uncacheable { "uncacheable" } else { "cacheable" };
-                let (ttl, grace, keep) = (answer.ttl + answer.age, answer.grace, answer.keep);
+                let ttl = if answer.has_no_life { -1.0 } else { answer.ttl + answer.age };
+                let (grace, keep) = (answer.grace, answer.keep);
                 transcript.note(
                     Tag::TTL,
                     format_args!("VCL {ttl:.0} {grace:.0} {keep:.0} {origin:.0} {word}"),
                 );
+            }
+            Event::HitForPass { seconds, origin } => {
+                let text = format_args!("HFP {seconds:.0} 0 0 {origin:.0} uncacheable");
+                transcript.note(Tag::TTL, text);
             }
             Event::Hash(text) => transcript.note_bytes(Tag::Hash, text),
             Event::Log(text) => transcript.note_bytes(Tag::VCL_Log, text),
@@ -235,16 +248,26 @@ impl Host for NodeHost<'_> {
     }
 
     fn cache_request_body(&mut self, bytes_max: u64, storage: Option<u32>) -> bool {
-        let Some(body) = self.body.filter(|body| body.len() as u64 <= bytes_max) else {
+        let Some(body) = self.body else { return false };
+        if body.len() as u64 > bytes_max {
+            if let Some(transcript) = self.transcript {
+                let text = format_args!("Request body too big to cache");
+                transcript.note(Tag::FetchError, text);
+            }
             return false;
-        };
-        self.is_body_kept = true;
+        }
+        let was_kept = std::mem::replace(&mut self.is_body_kept, true);
         let (Some(shares), Some((shared, ..))) = (self.policy.shares.get(), self.policy.shared())
         else {
             return true;
         };
         let name = storage.and_then(|at| self.policy.policy.program().storages.get(at as usize));
         let share = name.and_then(|name| shares.named(name)).unwrap_or_else(|| shares.transient());
+        if let Some(transcript) = self.transcript.filter(|_| !was_kept && !body.is_empty()) {
+            let (kind, name) = (share.kind(), share.name());
+            transcript.note(Tag::Storage, format_args!("{kind} {name}"));
+            transcript.timestamp("ReqBody");
+        }
         self.loan = shares.lend(share, body.len() as u64, &shared.cache);
         self.is_body_kept = self.loan.is_some();
         self.is_body_kept
@@ -303,6 +326,7 @@ impl<'a> NodeHost<'a> {
             now,
             parts: &[],
             transcript,
+            pipe: None,
             client: None,
             body: None,
             is_body_kept: false,
