@@ -3,7 +3,8 @@
 use super::agent::Refusal;
 use super::health::Band;
 use crate::limits::{HISTORY_MAX, REASON_CHARACTERS_MAX};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
 use thiserror::Error;
@@ -16,8 +17,18 @@ const FORMAT: u32 = 1;
 pub struct Version {
     /// Counts up in its group. The same bundle given again has another.
     pub number: u64,
-    /// The bundle's name.
+    /// The bundle's name, which is one of a folder too.
+    #[serde(deserialize_with = "bundle_name")]
     pub bundle: String,
+}
+
+/// Whoever writes to the servers may not have nodes look elsewhere on their disks.
+fn bundle_name<'d, D: Deserializer<'d>>(from: D) -> Result<String, D::Error> {
+    let name = String::deserialize(from)?;
+    match !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        true => Ok(name),
+        false => Err(D::Error::custom(format!("`{name}` is no name of a bundle"))),
+    }
 }
 
 /// Who did something, when and why.

@@ -2,7 +2,7 @@
 
 use aws_lc_rs::digest::{SHA256, digest};
 use freshet_fleet::config::{
-    Bundle, BundleError, CONFIGURATION_FILE, Folder, Memory, Secret, SecretError, Version,
+    Bundle, BundleError, CONFIGURATION_FILE, Folder, Memory, Release, Secret, SecretError, Version,
 };
 use proptest::prelude::*;
 use std::fs;
@@ -122,6 +122,18 @@ fn a_node_s_folder_has_what_was_remembered_and_no_bundle_besides() {
     assert!(folder.memory().unwrap_err().to_string().contains("newer version"));
     fs::write(state, "{\"for").unwrap();
     assert!(folder.memory().is_err());
+}
+
+#[test]
+fn a_document_leads_to_no_other_folder() {
+    let with = |bundle: &str| {
+        let version = Version { number: 1, bundle: bundle.into() };
+        Release::decode(&Release { stable: Some(version), ..Release::default() }.encode())
+    };
+    assert!(with("0a9").is_ok());
+    for wrong in ["", ".", "..", "../../other", "/etc", "a/b", "a\0"] {
+        assert!(with(wrong).unwrap_err().contains("is no name of a bundle"), "{wrong}");
+    }
 }
 
 proptest! {
