@@ -58,6 +58,10 @@ pub(super) fn fleet(document: &Document, wrong: &mut Vec<Mistake>) -> Option<Fle
     let file = |key: &str| optional(text(key)).map(PathBuf::from);
     let servers = document.value("fleet.servers").list();
     if servers.is_empty() {
+        if let Some((_, place)) = document.first_of("fleet") {
+            let message = "[fleet] does nothing without `servers`, those that have its log";
+            wrong.push(Mistake::error(place, message));
+        }
         return None;
     }
     let certificate = match (file("certificate"), file("key")) {
@@ -80,4 +84,25 @@ pub(super) fn fleet(document: &Document, wrong: &mut Vec<Mistake>) -> Option<Fle
         config: fleet_config(document),
         refuses: text("when_cut_off") == "refuse",
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_make_a_fleet_and_without_them_nothing_else_means_anything() {
+        let read = |text: &str| {
+            let mut wrong = Vec::new();
+            let document = Document::parse(text).expect("the text is well-formed");
+            (fleet(&document, &mut wrong), wrong)
+        };
+        assert_eq!(read(""), (None, Vec::new()));
+        let (fleet, wrong) = read("[fleet]\nservers = [\"nats://a\"]\nconfig = \"/c\"\n");
+        let config = fleet.and_then(|fleet| fleet.config).expect("both are given");
+        assert_eq!((config.folder, wrong.len()), ("/c".into(), 0));
+        let (fleet, wrong) = read("[fleet]\nconfig = \"/c\"\ngroup = \"edges\"\n");
+        assert_eq!(fleet, None);
+        assert!(wrong[0].message.contains("does nothing without `servers`"), "{wrong:?}");
+    }
 }
