@@ -8,9 +8,9 @@ use freshet_node::site_stats::SiteSums;
 use std::fmt;
 
 /// Name, help and place of a count.
-type Row = (&'static str, &'static str, fn(&SiteSums) -> u64);
+type Row<S, N> = (&'static str, &'static str, fn(&S) -> N);
 
-const COUNTERS: [Row; 5] = [
+const COUNTERS: [Row<SiteSums, u64>; 5] = [
     ("requests", "Requests answered.", |sums| sums.requests),
     ("hits", "Of these, from the cache.", |sums| sums.hits),
     ("errors", "Of these, with a status of 500 and above.", |sums| sums.errors),
@@ -45,7 +45,7 @@ pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
 /// How the players of each say they are doing, of sessions heard of within a minute.
 fn players(node: &Node, sites: &[&str], out: &mut Writer<'_>) -> fmt::Result {
     let of_sites = node.shared.sessions.quality_of_sites(sites, UnixMillis::now());
-    let rows: [(&str, &str, fn(&Quality) -> f64); 4] = [
+    let rows: [Row<Quality, f64>; 4] = [
         ("players", "Sessions of players heard of within a minute.", |of| of.sessions as f64),
         ("players_starved", "Of these, those that ever said they stood still.", |of| {
             of.starved as f64

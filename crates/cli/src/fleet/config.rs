@@ -395,7 +395,7 @@ async fn status(group: &Group) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let shown = |version: &Option<Version>| {
-        version.as_ref().map_or("nothing".to_owned(), ToString::to_string)
+        version.as_ref().map_or_else(|| "nothing".to_owned(), ToString::to_string)
     };
     let mut out = format!("{}: {}\n", group.group, shown(&release.stable));
     if let Some(rollout) = &release.rollout {

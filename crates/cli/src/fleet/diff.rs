@@ -37,7 +37,8 @@ pub(super) fn shown(old: &Bundle, new: &Bundle, hidden: &[String]) -> String {
 fn lines(before: &str, after: &str, out: &mut String) {
     let (mut a, mut b): (Vec<_>, Vec<_>) = (before.lines().collect(), after.lines().collect());
     let same = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
-    (a.drain(..same), b.drain(..same));
+    a.drain(..same);
+    b.drain(..same);
     let same = a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count();
     a.truncate(a.len() - same);
     b.truncate(b.len() - same);

@@ -85,7 +85,14 @@ mod tests {
 
     fn report(node: &str, fenced: bool) -> Report {
         let load_percent = Some(40);
-        Report { node: node.into(), sequence: 1, fenced, version: "1".into(), load_percent }
+        Report {
+            node: node.into(),
+            sequence: 1,
+            fenced,
+            version: "1".into(),
+            load_percent,
+            config: None,
+        }
     }
 
     #[test]

@@ -179,7 +179,7 @@ impl Agent {
         match (outcome, trial) {
             (Err(why), _) => self.refuse(version, &why),
             (Ok(()), Some(trial)) => {
-                let newest = self.samples.back().map_or(Counts::default(), |(_, counts)| *counts);
+                let newest = self.samples.back().map(|(_, counts)| *counts).unwrap_or_default();
                 let oldest = self.samples.front().map_or(newest, |(_, counts)| *counts);
                 let (before, start) = (newest.since(oldest), newest);
                 self.state = State::Holding { version, trial, since_ms: now_ms, before, start };

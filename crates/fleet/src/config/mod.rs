@@ -17,7 +17,7 @@
 //! that version again. What it is about to do is on its disk before it does it: a process that died
 //! while it tried something starts with what was kept.
 //!
-//! [`Release::verdict`] is the other side: a stage of a roll-out is open to further nodes only when all
+//! [`Rollout::verdict`] is the other side: a stage of a roll-out is open to further nodes only when all
 //! nodes of the stages before have kept the version.
 
 mod agent;

@@ -158,8 +158,10 @@ impl Configuring {
                     // What the disk has instead says that a version was tried, which is no lie.
                     self.remember_or_say(memory).await;
                     let outcome = self.apply(version.clone()).await;
-                    let version =
-                        version.map_or("the node's own file".to_owned(), |v| v.to_string());
+                    let version = version.map_or_else(
+                        || "the node's own file".to_owned(),
+                        |version| version.to_string(),
+                    );
                     match &outcome {
                         Ok(()) => tracing::warn!(version, "back to the configuration before"),
                         Err(why) => tracing::error!(version, "the node cannot go back: {why}"),

@@ -287,7 +287,10 @@ impl World {
                     let node = &mut self.nodes[at];
                     let outcome = match fate {
                         Fate::Refused => Err("refused".to_owned()),
-                        _ => Ok(node.in_force = Some(version)),
+                        _ => {
+                            node.in_force = Some(version);
+                            Ok(())
+                        }
                     };
                     self.seen.refused += u64::from(outcome.is_err());
                     node.agent.as_mut().unwrap().tried(outcome, now_ms);
@@ -296,8 +299,12 @@ impl World {
                     self.remember(at, memory);
                     let fails = self.random.chance(100);
                     let node = &mut self.nodes[at];
-                    let outcome =
-                        if fails { Err("busy".into()) } else { Ok(node.in_force = version) };
+                    let outcome = if fails {
+                        Err("busy".into())
+                    } else {
+                        node.in_force = version;
+                        Ok(())
+                    };
                     node.agent.as_mut().unwrap().returned(outcome, now_ms);
                 }
                 Action::Remember(memory) => self.remember(at, memory),
