@@ -33,7 +33,7 @@ struct load {
 	u32 clients;
 	u32 sizes_many;
 	u32 sizes[SIZES_MAX];
-	u32 zero;
+	u32 run; /* counts up, so that what is left of a load before is not taken for one of this */
 	struct front fronts[2];
 };
 
@@ -105,7 +105,7 @@ INLINE int dress(struct xdp_md *context, struct load *load, u32 way, u64 number,
 	u32 *mark = at(context, link_bytes + size - 8, 8, bytes);
 	if (!mark)
 		return 0;
-	mark[0] = MARK;
+	mark[0] = MARK + load->run;
 	mark[1] = number;
 	return 1;
 }
@@ -141,12 +141,13 @@ SECTION("xdp") int send(struct xdp_md *context)
 /* Counts what arrives of the load, and keeps it from the kernel. */
 INLINE int take(struct xdp_md *context, u32 way)
 {
-	u32 bytes = frame_bytes(context);
+	u32 bytes = frame_bytes(context), zero = 0;
 	struct taken *taken = map_lookup(&takings, &way);
-	if (!taken)
+	struct load *load = map_lookup(&loads, &zero);
+	if (!taken || !load)
 		return XDP_DROP;
 	u32 *mark = bytes > 8 ? at(context, bytes - 8, 8, bytes) : 0;
-	if (!mark || mark[0] != MARK) {
+	if (!mark || mark[0] != MARK + load->run) {
 		taken->foreign++;
 		return XDP_DROP;
 	}

@@ -23,7 +23,8 @@ pub const FIRST_CLIENT: u32 = 0x0a2d_0001;
 /// Servers of a load are in 203.0.113.0/24, ports 80 to 95.
 pub const SERVERS: [u32; 2] = [0xcb00_7100, 0xcb00_71ff];
 
-const LOAD_BYTES: usize = 68 + 4 * SIZES_MAX + 4 + 2 * FRONT_BYTES;
+const RUN_AT: usize = 68 + 4 * SIZES_MAX;
+const LOAD_BYTES: usize = RUN_AT + 4 + 2 * FRONT_BYTES;
 const FRONT_BYTES: usize = 72;
 const STATION_BYTES: usize = 48;
 /// Frames the kernel sends at a time.
@@ -74,7 +75,7 @@ pub struct Taken {
     pub frames: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Frames of others.
+    /// Frames of others, and of loads before.
     pub foreign: u64,
     /// Frames of the load that an earlier one had overtaken.
     pub disordered: u64,
@@ -82,7 +83,11 @@ pub struct Taken {
 
 /// Programs for the ends of a wire.
 #[derive(Debug)]
-pub struct Ends(Programs);
+pub struct Ends {
+    programs: Programs,
+    /// Which load frames are of.
+    run: u32,
+}
 
 impl Ends {
     /// Loads them.
@@ -100,7 +105,7 @@ impl Ends {
             pins: None,
             object: Object::Ends,
         })
-        .map(Self)
+        .map(|programs| Self { programs, run: 0 })
     }
 
     /// Where frames leave: those of clients or into the tunnel at 0, those to clients or out of it at 1.
@@ -108,7 +113,7 @@ impl Ends {
     /// # Errors
     /// What the kernel refused.
     pub fn set_out(&mut self, way: u32, interface: u32) -> Result<(), KernelError> {
-        self.0.set_wire(way, interface)
+        self.programs.set_wire(way, interface)
     }
 
     /// Puts one of the programs of `ends.bpf.c` on an interface, for as long as the link is kept.
@@ -116,7 +121,7 @@ impl Ends {
     /// # Errors
     /// What the kernel refused.
     pub fn attach(&mut self, program: &str, interface: u32) -> Result<XdpLink, KernelError> {
-        self.0.attach(program, interface, XdpMode::default())
+        self.programs.attach(program, interface, XdpMode::default())
     }
 
     /// Sends a load from this thread, which spins until all is sent or `stop` is set.
@@ -134,12 +139,12 @@ impl Ends {
         let bounds = PACKET_BYTES_MIN..=PACKET_BYTES_MAX;
         assert!(load.sizes.iter().all(|size| bounds.contains(size)), "sizes of a load");
         let wrong = map_error("loads");
-        let mut map = self.0.array::<LOAD_BYTES>("loads")?;
-        map.set(0, encode(load), 0).map_err(&wrong)?;
+        let mut map = self.programs.array::<LOAD_BYTES>("loads")?;
+        map.set(0, encode(load, self.run), 0).map_err(&wrong)?;
         // Long enough for any size: the program cuts it.
         let frame = vec![0x55; 58 + usize::from(PACKET_BYTES_MAX)];
         loop {
-            let map = self.0.array::<LOAD_BYTES>("loads")?;
+            let map = self.programs.array::<LOAD_BYTES>("loads")?;
             let state = map.get(&0, 0).map_err(&wrong)?;
             let word = |place: usize| {
                 let word: [u8; 8] = state[place * 8..][..8].try_into().expect("eight bytes");
@@ -162,7 +167,7 @@ impl Ends {
                 ..TestRunOptions::default()
             };
             let begun = Instant::now();
-            let run = self.0.program("send")?.test_run(options);
+            let run = self.programs.program("send")?.test_run(options);
             ns_per_turn = (begun.elapsed().as_nanos() as f64 / f64::from(turns)).max(1.0);
             run.map_err(|source| KernelError::Program {
                 what: "the load cannot be sent".to_owned(),
@@ -179,7 +184,8 @@ impl Ends {
         let wrong = map_error("takings");
         let mut takings = [Taken::default(); 3];
         for (way, taken) in takings.iter_mut().enumerate() {
-            let map = Array::<_, [u64; 5]>::try_from(self.0.map("takings")).map_err(&wrong)?;
+            let map =
+                Array::<_, [u64; 5]>::try_from(self.programs.map("takings")).map_err(&wrong)?;
             let [frames, bytes, foreign, disordered, _] =
                 map.get(&(way as u32), 0).map_err(&wrong)?;
             *taken = Taken { frames, bytes, foreign, disordered };
@@ -187,13 +193,19 @@ impl Ends {
         Ok(takings)
     }
 
-    /// Begins to count anew.
+    /// Begins to count anew. What is still under way of loads before is of others from now on.
     ///
     /// # Errors
     /// What the kernel refused.
     pub fn forget(&mut self) -> Result<(), KernelError> {
+        self.run = self.run.wrapping_add(1);
+        let mut load = [0; LOAD_BYTES];
+        load[RUN_AT..][..4].copy_from_slice(&self.run.to_ne_bytes());
+        let mut map = self.programs.array::<LOAD_BYTES>("loads")?;
+        map.set(0, load, 0).map_err(map_error("loads"))?;
         let wrong = map_error("takings");
-        let mut map = Array::<_, [u64; 5]>::try_from(self.0.map("takings")).map_err(&wrong)?;
+        let mut map =
+            Array::<_, [u64; 5]>::try_from(self.programs.map("takings")).map_err(&wrong)?;
         (0..3).try_for_each(|way| map.set(way, [0; 5], 0)).map_err(wrong)
     }
 
@@ -215,13 +227,13 @@ impl Ends {
         station[..32].copy_from_slice(&write.line);
         station[32..44].copy_from_slice(macs.as_flattened());
         station[44] = u8::from(is_base_station);
-        self.0.set_path(0, &session.path)?;
-        let mut map = self.0.array::<STATION_BYTES>("stations")?;
+        self.programs.set_path(0, &session.path)?;
+        let mut map = self.programs.array::<STATION_BYTES>("stations")?;
         map.set(0, station, 0).map_err(map_error("stations"))
     }
 }
 
-fn encode(load: &Load) -> [u8; LOAD_BYTES] {
+fn encode(load: &Load, run: u32) -> [u8; LOAD_BYTES] {
     let mut bytes = [0; LOAD_BYTES];
     let interval = (1e9 * 1024.0 / load.packets_per_second.max(1e-3)) as u64;
     bytes[16..24].copy_from_slice(&interval.to_ne_bytes());
@@ -232,6 +244,7 @@ fn encode(load: &Load) -> [u8; LOAD_BYTES] {
     for (place, word) in words.into_iter().enumerate() {
         bytes[56 + place * 4..][..4].copy_from_slice(&word.to_ne_bytes());
     }
+    bytes[RUN_AT..][..4].copy_from_slice(&run.to_ne_bytes());
     for (way, front) in load.fronts.iter().enumerate() {
         let place = LOAD_BYTES - (2 - way) * FRONT_BYTES;
         bytes[place..place + FRONT_BYTES].copy_from_slice(&encode_front(front, way == 0));

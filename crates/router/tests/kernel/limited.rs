@@ -108,6 +108,46 @@ fn limits() -> String {
     found
 }
 
+/// A frame that a ring kept until the next load has begun is neither one of that nor out of order in it.
+#[test]
+fn what_is_left_of_a_load_is_not_of_the_next() {
+    if let Some(why) = missing() {
+        crate::skip::skip(why);
+        return;
+    }
+    std::thread::spawn(|| {
+        let namespaces = Namespaces::new(&["left"]).unwrap();
+        namespaces.set("left", "ipv6/conf/default/disable_ipv6=1").unwrap();
+        namespaces.cable([("left", "ran0"), ("left", "acc0")], 1600).unwrap();
+        namespaces.enter("left").unwrap();
+        let mut ends = Ends::load().unwrap();
+        let acc = namespaces.interface("left", "acc0").unwrap().1;
+        let _counting = ends.attach("take_uplink", acc).unwrap();
+        // A frame of the first load, by its mark, and its ninth.
+        let frame = format!("{:0112x}7465667209000000", 0);
+        let mut taken = |arrived: u64| {
+            let send = "import socket, sys\n\
+                        socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\n\
+                        socket.bind(('ran0', 0))\n\
+                        socket.send(bytes.fromhex(sys.argv[1]))";
+            ends.forget().unwrap();
+            let mut python = namespaces.command("left", "python3");
+            assert!(python.args(["-c", send, &frame]).status().unwrap().success());
+            loop {
+                let taken = ends.taken().unwrap()[0];
+                if taken.frames + taken.foreign >= arrived {
+                    return (taken.frames, taken.foreign);
+                }
+                std::thread::yield_now();
+            }
+        };
+        assert_eq!(taken(1), (1, 0));
+        assert_eq!(taken(1), (0, 1));
+    })
+    .join()
+    .unwrap();
+}
+
 /// Downlink is shaped where the app sends: its own interface has a queue for that.
 #[test]
 fn a_queue_at_the_apps_interface_shapes_its_answers_within_five_percent() {
