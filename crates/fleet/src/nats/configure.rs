@@ -1,6 +1,6 @@
 //! A node that gets its configuration from its fleet: what its [`Agent`] decides, done.
 
-use super::link::{FleetError, Link, is_name};
+use super::link::{FleetError, Link};
 use crate::config::{
     Action, Agent, Bundle, ConfigState, Counts, Folder, Memory, Secret, Unfetched, Version,
 };
@@ -176,10 +176,6 @@ impl Configuring {
     }
 
     async fn fetch(&self, version: &Version) -> Result<(), Unfetched> {
-        // It becomes the name of a folder.
-        if !is_name(&version.bundle) {
-            return Err(Unfetched::Never(format!("`{}` is no name of a bundle", version.bundle)));
-        }
         if self.settings.folder.bundle(version).is_dir() {
             return Ok(());
         }
