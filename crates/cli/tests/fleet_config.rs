@@ -265,6 +265,15 @@ fn nodes_and_servers_that_die_lose_nothing_and_only_one_operator_has_his_way() {
 }
 
 #[test]
+fn who_comes_later_gets_what_was_pushed_and_nobody_is_said_to_have_it_before() {
+    let Some(fleet) = Fleet::start() else { return };
+    let said = succeed(&mut fleet.push(&named(fleet.folder(), "first", ""), &AT_ONCE));
+    assert!(said.contains("no node of `all` is there to take it yet"), "{said}");
+    let edge = fleet.edge("edge-1", "");
+    while edge.name() != "first" {}
+}
+
+#[test]
 fn what_is_secret_is_sealed_or_not_sent() {
     let Some(fleet) = Fleet::start() else { return };
     let secret = fleet.folder().join("secret");

@@ -280,7 +280,12 @@ async fn outcome(link: &Link, group: &Group, version: &Version) -> Result<ExitCo
     if group.which.json {
         say!("{}", json!({"version": version, "end": end}))?;
     } else if end == Some(End::Kept) {
-        say!("version {version}: all nodes keep it")?;
+        match group.nodes(link).await?.is_empty() {
+            true => {
+                say!("version {version}: no node of `{}` is there to take it yet", group.group)?
+            }
+            false => say!("version {version}: all nodes keep it")?,
+        }
     }
     match end {
         Some(End::Kept) => Ok(ExitCode::SUCCESS),
