@@ -34,7 +34,7 @@ fn a_version_goes_no_further_than_its_health_is_confirmed_and_nobody_stays_on_a_
     for seed in first..first + count {
         let mut world = World::new(seed);
         world.run().unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
-        sums.add(&world.seen);
+        sums.add(&mut world.seen);
     }
     eprintln!("{count} worlds: {sums:?}");
     // A world in which nothing happens shows nothing.

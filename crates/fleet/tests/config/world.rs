@@ -77,21 +77,8 @@ impl Seen {
         [finished, advanced, went_back, refused, worse, died, contended, busy, taken_back]
     }
 
-    pub(crate) fn add(&mut self, other: &Self) {
-        let Self {
-            finished,
-            advanced,
-            went_back,
-            refused,
-            worse,
-            died,
-            contended,
-            busy,
-            taken_back,
-        } = other;
-        let others =
-            [finished, advanced, went_back, refused, worse, died, contended, busy, taken_back];
-        self.all().into_iter().zip(others).for_each(|(sum, count)| *sum += count);
+    pub(crate) fn add(&mut self, other: &mut Self) {
+        self.all().into_iter().zip(other.all()).for_each(|(sum, count)| *sum += *count);
     }
 
     pub(crate) fn least(&mut self) -> u64 {
