@@ -224,6 +224,6 @@ impl Configuring {
     }
 
     fn now_ms(&self) -> u64 {
-        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+        super::millis(self.begun.elapsed())
     }
 }

@@ -307,7 +307,7 @@ impl Following {
     }
 
     fn now_ms(&self) -> u64 {
-        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+        super::millis(self.begun.elapsed())
     }
 }
 

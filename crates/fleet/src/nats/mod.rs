@@ -24,3 +24,8 @@ pub use configure::{ConfigSettings, Configures};
 pub use follow::{Acts, Follower, NodeSettings};
 pub use link::{FleetError, Link, LinkSettings, Report, is_name};
 pub use publish::{Retention, publish, wait};
+
+/// Whole milliseconds.
+fn millis(span: std::time::Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}

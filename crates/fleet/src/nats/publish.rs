@@ -138,7 +138,7 @@ pub async fn wait(
     let mut states = link.states().await?;
     let place = publish(link, changes).await?;
     let begun = Instant::now();
-    let now_ms = || u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let now_ms = || super::millis(begun.elapsed());
     let mut tally = Tally::new(place.sequence, nodes, Settings::default().lease_ms, 0);
     let fenced = begun + Duration::from_millis(tally.fenced_ms());
     let until = fenced.min(begun + limit);
