@@ -28,7 +28,6 @@ use freshet_net::stream::Stream;
 use freshet_wire::h1::Framing;
 use freshet_wire::h1::request::{Request as Parsed, RequestError};
 use freshet_wire::h1::write::{self, response_head};
-use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
@@ -38,9 +37,6 @@ use tokio::time::Instant;
 
 /// How long a closing connection is read on, so that the last response is not lost to a reset.
 const LINGER: Duration = Duration::from_secs(2);
-/// An unread request body up to this size is read away to keep the connection; a larger one is
-/// cheaper to drop with it.
-const DRAIN_BYTES_MAX: u64 = 64 << 10;
 
 /// Serves the connection until it ends. `first` was read from it already.
 pub(super) async fn serve(worker: Rc<Worker>, stream: Stream, client: Rc<Client>, first: First) {
@@ -462,7 +458,9 @@ impl Session {
             && !self.worker.is_draining()
             && !self.io.is_worn()
             && framing != Framing::UntilClose
-            && self.request_body_ends(received.as_deref().map(|body| &body.state)).await;
+            && received.as_ref().is_none_or(|body| {
+                matches!(body.skip(&self.io), BodyState::Done | BodyState::Unread)
+            });
         self.out.clear();
         response_head(&head, framing, keep_alive, version, &mut self.out);
         if speaks_of_connection {
@@ -498,30 +496,25 @@ impl Session {
             let is_part = head.status == 206;
             self.client.end.set(if is_part { End::PartUnsent } else { End::Unsent });
         }
-        result.map(|()| if keep_alive { Next::Again } else { Next::Close })
+        result?;
+        let ends = keep_alive && self.request_body_ends(received.as_deref()).await;
+        Ok(if ends { Next::Again } else { Next::Close })
     }
 
-    /// Reads away what is left of the request's body, if that is little; false where the
-    /// connection has to close instead.
-    async fn request_body_ends(&mut self, state: Option<&Cell<BodyState>>) -> bool {
-        let mut left = match state.map(Cell::get) {
-            None | Some(BodyState::Done) => return true,
-            Some(BodyState::Left(left)) if left <= DRAIN_BYTES_MAX => left,
-            Some(_) => return false,
-        };
+    /// Reads away what comes of the request's body after its response, if that is little; false where
+    /// the connection has to close instead.
+    async fn request_body_ends(&mut self, received: Option<&Progress>) -> bool {
+        let Some(received) = received else { return true };
         let snapshot = self.worker.snapshot();
-        let limits = &snapshot.settings.limits;
-        let end = Instant::now() + limits.body_timeout;
+        // For all of it, however slowly it comes.
+        let end = Instant::now() + snapshot.settings.limits.body_timeout;
         loop {
-            let there = self.io.with_input(<[u8]>::len);
-            let skip = there.min(usize::try_from(left).unwrap_or(usize::MAX));
-            self.io.consume(skip);
-            left -= skip as u64;
-            if left == 0 {
-                return true;
+            match received.skip(&self.io) {
+                BodyState::Done => return true,
+                BodyState::Unread => {}
+                BodyState::Expected | BodyState::Open | BodyState::Broken => return false,
             }
             let io = &self.io;
-            // For all of it, however slowly it comes.
             let limit = end.saturating_duration_since(Instant::now());
             let filled = self.deadline.within(limit, poll_fn(|cx| io.poll_fill(cx))).await;
             if !matches!(filled, Ok(Ok(true))) {

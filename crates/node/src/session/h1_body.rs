@@ -11,6 +11,9 @@ use std::task::{Context, Poll, ready};
 
 /// Bytes handed on at a time.
 const PIECE_BYTES_MAX: usize = 64 << 10;
+/// An unread body up to this size is read away to keep the connection; a larger one is cheaper to
+/// drop with it.
+const SKIP_BYTES_MAX: u64 = 64 << 10;
 
 /// Reads a body and leaves the connection at its end.
 pub(super) struct H1Body {
@@ -30,6 +33,10 @@ pub(super) struct Progress {
     pub(super) state: Cell<BodyState>,
     /// Bytes of content so far.
     pub(super) bytes: Cell<u64>,
+    /// What nobody reads any more.
+    unread: Cell<Option<Left>>,
+    /// Bytes of the connection that were skipped for it.
+    skipped: Cell<u64>,
 }
 
 /// What a session needs to know of a body once the response is sent.
@@ -39,8 +46,8 @@ pub(super) enum BodyState {
     Expected,
     /// Some may still come.
     Open,
-    /// Nobody reads it any more and this many bytes of it are left on the connection.
-    Left(u64),
+    /// Nobody reads it any more, and the rest of it is on the connection, or will be.
+    Unread,
     /// Read to its end.
     Done,
     /// The connection cannot be used further.
@@ -50,6 +57,76 @@ pub(super) enum BodyState {
 enum Left {
     Length(u64),
     Chunked(Box<Decoder>),
+}
+
+impl Left {
+    /// Goes on over `input` and hands out its content: how much was consumed of it, and whether the
+    /// body ends there.
+    fn read(
+        &mut self,
+        input: &[u8],
+        mut content: impl FnMut(&[u8]),
+    ) -> Result<(usize, bool), ClientBodyError> {
+        let most = input.len().min(PIECE_BYTES_MAX);
+        match self {
+            Self::Length(left) => {
+                let piece = &input[..most.min(usize::try_from(*left).unwrap_or(usize::MAX))];
+                content(piece);
+                *left -= piece.len() as u64;
+                Ok((piece.len(), *left == 0))
+            }
+            Self::Chunked(decoder) => {
+                let mut consumed = 0;
+                while consumed < most {
+                    let rest = &input[consumed..most];
+                    let progress = decoder.decode(rest).map_err(|_| ClientBodyError::Malformed)?;
+                    content(&rest[progress.data.clone()]);
+                    consumed += progress.consumed;
+                    if progress.done {
+                        return Ok((consumed, true));
+                    }
+                    if progress.consumed == 0 {
+                        break;
+                    }
+                }
+                Ok((consumed, false))
+            }
+        }
+    }
+}
+
+impl Progress {
+    /// Reads away what came of a body that nobody reads any more, and says how it stands then. It is
+    /// broken where it is no body, or more than is worth it.
+    pub(super) fn skip(&self, io: &SharedIo) -> BodyState {
+        let Some(mut left) = self.unread.take() else { return self.state.get() };
+        let mut skipped = self.skipped.get();
+        let mut bytes = self.bytes.get();
+        let state = loop {
+            let piece =
+                io.with_input(|input| left.read(input, |content| bytes += content.len() as u64));
+            let Ok((consumed, is_end)) = piece else { break BodyState::Broken };
+            io.consume(consumed);
+            skipped += consumed as u64;
+            if is_end {
+                break BodyState::Done;
+            }
+            let known = if let Left::Length(rest) = left { rest } else { 0 };
+            if skipped + known > SKIP_BYTES_MAX {
+                break BodyState::Broken;
+            }
+            if consumed == 0 {
+                break BodyState::Unread;
+            }
+        };
+        self.bytes.set(bytes);
+        self.skipped.set(skipped);
+        self.state.set(state);
+        if state == BodyState::Unread {
+            self.unread.set(Some(left));
+        }
+        state
+    }
 }
 
 impl H1Body {
@@ -62,7 +139,12 @@ impl H1Body {
         terms: Terms,
     ) -> (Self, Rc<Progress>) {
         let first = if expects { BodyState::Expected } else { BodyState::Open };
-        let progress = Rc::new(Progress { state: Cell::new(first), bytes: Cell::new(0) });
+        let progress = Rc::new(Progress {
+            state: Cell::new(first),
+            bytes: Cell::new(0),
+            unread: Cell::new(None),
+            skipped: Cell::new(0),
+        });
         let left = length.map_or_else(|| Left::Chunked(Box::default()), Left::Length);
         let body = Self {
             io,
@@ -79,34 +161,16 @@ impl H1Body {
 
     /// Takes what can be taken of the bytes read; `None` when more are needed.
     fn take(&mut self) -> Result<Option<Bytes>, ClientBodyError> {
-        let (bytes, consumed) = match &mut self.left {
-            Left::Length(left) => self.io.with_input(|input| {
-                let most = usize::try_from(*left).unwrap_or(usize::MAX).min(PIECE_BYTES_MAX);
-                let piece = &input[..input.len().min(most)];
-                *left -= piece.len() as u64;
-                (Bytes::copy_from_slice(piece), piece.len())
-            }),
-            Left::Chunked(decoder) => self.io.with_input(|input| {
-                let mut out = Vec::new();
-                let mut consumed = 0;
-                while consumed < input.len() && out.len() < PIECE_BYTES_MAX {
-                    let rest = &input[consumed..];
-                    let progress = decoder.decode(rest).map_err(|_| ClientBodyError::Malformed)?;
-                    out.extend_from_slice(&rest[progress.data.clone()]);
-                    consumed += progress.consumed;
-                    if progress.done {
-                        self.progress.state.set(BodyState::Done);
-                        break;
-                    }
-                    if progress.consumed == 0 {
-                        break;
-                    }
-                }
-                Ok((Bytes::from(out), consumed))
-            })?,
-        };
+        let mut bytes = Vec::new();
+        let piece = self
+            .io
+            .with_input(|input| self.left.read(input, |content| bytes.extend_from_slice(content)));
+        let (consumed, is_end) = piece?;
         self.io.consume(consumed);
-        Ok(Some(bytes).filter(|bytes| !bytes.is_empty()))
+        if is_end {
+            self.progress.state.set(BodyState::Done);
+        }
+        Ok(Some(Bytes::from(bytes)).filter(|bytes| !bytes.is_empty()))
     }
 
     fn fail(&self, error: ClientBodyError) -> Poll<Option<Result<Bytes, ClientBodyError>>> {
@@ -124,7 +188,7 @@ impl Arriving for H1Body {
         loop {
             match self.progress.state.get() {
                 BodyState::Done => return Poll::Ready(None),
-                BodyState::Broken | BodyState::Left(_) => return self.fail(ClientBodyError::Gone),
+                BodyState::Broken | BodyState::Unread => return self.fail(ClientBodyError::Gone),
                 BodyState::Expected | BodyState::Open => {}
             }
             if matches!(self.left, Left::Length(0)) {
@@ -167,14 +231,12 @@ impl Arriving for H1Body {
 }
 
 impl Drop for H1Body {
-    /// What is left of a body of known length can be skipped; a chunked one dropped part-way leaves
-    /// the connection at no known place.
+    /// What is left is skipped by the session, once nobody else reads it.
     fn drop(&mut self) {
         if self.progress.state.get() == BodyState::Open {
-            self.progress.state.set(match self.left {
-                Left::Length(left) => BodyState::Left(left),
-                Left::Chunked(_) => BodyState::Broken,
-            });
+            let none = Left::Length(0);
+            self.progress.unread.set(Some(std::mem::replace(&mut self.left, none)));
+            self.progress.state.set(BodyState::Unread);
         }
     }
 }

@@ -106,6 +106,41 @@ fn an_answer_may_come_before_the_body_is_over() {
 }
 
 #[test]
+fn a_body_that_nobody_reads_is_read_away() {
+    run(async {
+        let origin = Origin::serve(|_| response("200 OK", OK, "next"));
+        let node = Setup::of(&origin)
+            .and("[[redirect]]\nfrom = \"/old\"\nto = \"/new\"\nstatus = 308")
+            .start();
+        let mut client = Client::to(&node).await;
+        let whole = "5\r\nhello\r\n0\r\nX-Sum: 1\r\n\r\n";
+        for (framing, first, rest) in [
+            ("Content-Length: 5", "hello", ""),
+            ("Content-Length: 5", "", "hello"),
+            ("Transfer-Encoding: chunked", whole, ""),
+            ("Transfer-Encoding: chunked", &whole[..7], &whole[7..]),
+        ] {
+            client.ask("POST", "/old", &[framing]).await;
+            client.send(first).await;
+            // The answer does not wait for what is still to come of it.
+            let answer = client.answer("POST").await;
+            assert_eq!((answer.status, answer.field("connection")), (308, None), "{framing}");
+            client.send(rest).await;
+            client.ask("GET", "/next", &[]).await;
+            assert_eq!(client.answer("GET").await.text(), "next", "{framing}");
+        }
+        // A client that sends what is no body, or without an end, is let go.
+        for rest in ["nonsense\r\n", &format!("20000\r\n{}", "x".repeat(0x20000))] {
+            let mut client = Client::to(&node).await;
+            client.ask("POST", "/old", &["Transfer-Encoding: chunked"]).await;
+            assert_eq!(client.answer("POST").await.status, 308);
+            client.send(rest).await;
+            assert!(client.ended().await);
+        }
+    });
+}
+
+#[test]
 fn a_body_over_the_limit_is_a_413() {
     run(async {
         let origin = echo();
