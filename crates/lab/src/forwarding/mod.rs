@@ -73,6 +73,12 @@ impl Middle {
         }
     }
 
+    /// Whether it is the router.
+    #[must_use]
+    pub const fn is_router(self) -> bool {
+        self.act().is_some()
+    }
+
     const fn act(self) -> Option<Act> {
         match self {
             Self::Pass => Some(Act::Pass),

@@ -335,12 +335,18 @@ fn report(
             .better(true);
         bench.outcome.kpis.push(kpi);
     }
-    let disordered: u64 =
-        rows.iter().filter_map(|row| Some(row.confirmed.as_ref()?.disordered)).sum();
-    bench.outcome.kpis.push(
-        Kpi::new("packets that another overtook", disordered as f64, "")
+    for &middle in options.middles.iter().filter(|middle| middle.is_router()) {
+        let of = rows.iter().filter(|row| row.middle == middle);
+        let disordered: u64 = of.filter_map(|row| Some(row.confirmed.as_ref()?.disordered)).sum();
+        bench.outcome.kpis.push(
+            Kpi::new(
+                format!("{}: packets that another overtook", middle.name()),
+                disordered as f64,
+                "",
+            )
             .wanted("none", disordered == 0),
-    );
+        );
+    }
     if !clock.is_empty() {
         let least = clock.iter().copied().fold(f64::INFINITY, f64::min);
         let most = clock.iter().copied().fold(0.0, f64::max);
@@ -389,6 +395,7 @@ fn rates_table(options: &Options, rows: &[Row]) -> ExtraTable {
         "drops",
         "late, ms",
         "absent, ms",
+        "overtaken",
         "void slices",
     ];
     let mut table = ExtraTable {
@@ -421,6 +428,7 @@ fn rates_table(options: &Options, rows: &[Row]) -> ExtraTable {
             trial.ring_drops.to_string(),
             format!("{:.2}", trial.late_seconds * 1e3),
             format!("{:.2}", trial.absent_seconds * 1e3),
+            trial.disordered.to_string(),
             trial.void_slices.to_string(),
         ]);
     }
