@@ -49,6 +49,7 @@ fn head() -> StoredHead {
     StoredHead {
         status: 200,
         reason: None,
+        version: Default::default(),
         fields,
         freshness: Freshness::from_policy(NOW, Duration::from_secs(3600)),
         etag: None,

@@ -53,6 +53,7 @@
 //!     head: StoredHead {
 //!         status: 200,
 //!         reason: None,
+//!         version: Default::default(),
 //!         fields: Fields::new(),
 //!         freshness: Freshness::from_policy(now, Duration::from_secs(60)),
 //!         etag: None,

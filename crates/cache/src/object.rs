@@ -10,7 +10,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use freshet_base::clock::UnixMillis;
 use freshet_http::fields::Fields;
 use freshet_http::freshness::{Freshness, Reuse};
-use freshet_http::message::Scheme;
+use freshet_http::message::{Scheme, Version};
 use freshet_store::{Arena, Body, prefetch};
 use std::fmt;
 use std::sync::Arc;
@@ -30,6 +30,8 @@ pub struct StoredHead {
     pub status: u16,
     /// Reason phrase where the origin sent another than the usual one.
     pub reason: Option<Box<str>>,
+    /// Version the origin spoke, which nobody needs but who writes it down.
+    pub version: Version,
     /// Fields, without hop-by-hop ones, `Age` and `Content-Length`; compact.
     pub fields: Fields,
     /// For how long the response may be used, and how.

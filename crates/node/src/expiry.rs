@@ -249,6 +249,7 @@ mod tests {
         let head = StoredHead {
             status: 200,
             reason: None,
+            version: Default::default(),
             fields: Fields::new(),
             freshness: Freshness {
                 stale_while_revalidate: Duration::from_secs(5),

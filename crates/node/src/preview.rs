@@ -110,6 +110,7 @@ pub(crate) fn task(site: SiteRef, request: RequestHead, now: UnixMillis) -> Clie
     // The policy sees a client on this machine.
     let address = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
     ClientTask {
+        received: now,
         pipe: None,
         is_body_told: false,
         id: 0,

@@ -72,7 +72,7 @@ pub use regex::Pattern;
 pub use runtime::{
     AccessFacts, Answer, CertificateFacts, ClientKnobs, ConnectionFacts, Control, Defaults,
     Delivery, Event, Failure, FetchKnobs, FrontFacts, Host, ObjectView, Outcome, Places, Purge,
-    Session, StorageQuestion, Task, TlsFacts, UnixPeer, View, lifetime,
+    Session, StorageQuestion, Task, TlsFacts, UnixPeer, View, lifetime, status_phrase,
 };
 pub use source::{NoFiles, SOURCE_BYTES_MAX, Source, SourceMap, Sources, Span};
 pub use trial::{Trial, trials};

@@ -87,6 +87,7 @@ mod tests {
             head: StoredHead {
                 status: 404,
                 reason: None,
+                version: Default::default(),
                 fields: fields.iter().copied().collect::<Fields>(),
                 freshness,
                 etag: None,

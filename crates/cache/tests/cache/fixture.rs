@@ -41,6 +41,7 @@ pub(crate) fn head(seconds: u64) -> StoredHead {
     StoredHead {
         status: 200,
         reason: None,
+        version: Default::default(),
         fields: [("Content-Type", "text/plain")].into_iter().collect::<Fields>().compact(),
         freshness: Freshness::from_policy(START, Duration::from_secs(seconds)),
         etag: None,

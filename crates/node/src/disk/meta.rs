@@ -114,6 +114,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Meta> {
     let head = StoredHead {
         status,
         reason,
+        version: Default::default(),
         // An origin's word may have come to another one than that of the bytes.
         etag: fields.get("etag").filter(|_| flags & 8 == 0).map(Into::into),
         last_modified: fields.get("last-modified").and_then(date::parse),
@@ -241,6 +242,7 @@ mod tests {
         StoredHead {
             status: 200,
             reason: Some("Fine".into()),
+            version: Default::default(),
             etag: Some(b"\"a\"".as_slice().into()),
             last_modified: None,
             fields,

@@ -165,7 +165,9 @@ impl Asked {
             && self.task.retries >= site.settings.limits.retries_max
     }
 
-    async fn spent(self: Box<Self>) -> Step {
+    async fn spent(mut self: Box<Self>) -> Step {
+        // The one too many counts as well, as it does for restarts.
+        self.task.retries += 1;
         let text = format_args!("Too many retries, delivering 503");
         self.task.transcript.note(Tag::VCL_Error, text);
         self.made_up(503, Some("Backend fetch failed".into())).await

@@ -138,6 +138,7 @@ impl Asked {
             partial: false,
             fetch_id: self.task.id,
             reason: head.reason.clone().filter(|_| head.status == status),
+            version: head.version,
             fields: fields.compact(),
             status,
             freshness,

@@ -50,6 +50,8 @@ pub struct ClientTask {
     /// What is told of the request to an origin where the connection becomes a tunnel.
     pub pipe: Option<Rc<Transcript>>,
     /// When the request arrived.
+    pub received: UnixMillis,
+    /// When it came to where it is.
     pub now: UnixMillis,
     /// How often it was restarted.
     pub restarts: u32,

@@ -8,7 +8,6 @@ use crate::exchange::{Facts, Reply, Response};
 use crate::fetch::range::Filler;
 use crate::fetch::{Fetched, Made, SentPart};
 use crate::media;
-use crate::policy::vcl::policy_phrase;
 use crate::policy::{Deliver, Served};
 use crate::shares::TRANSIENT;
 use crate::transcript::Message;
@@ -27,6 +26,7 @@ use freshet_http::multipart::Boundary;
 use freshet_http::range::{ContentRange, RangeRequest, RangeSpec, Resolved, VERY_LARGE};
 use freshet_http::reason::Reason;
 use freshet_store::Body;
+use freshet_vcl::status_phrase;
 use std::future::poll_fn;
 use std::io::Write as _;
 use std::ops::Range;
@@ -112,8 +112,8 @@ impl Machine<'_> {
         let mut head = ResponseHead {
             status: stored.status,
             reason: stored.reason.clone(),
+            version: stored.version,
             fields: stored.fields.clone_with_room(ADDED_LINES, ADDED_BYTES),
-            ..ResponseHead::default()
         };
         self.add_age(&stored, &found, &mut head);
         self.add_cache_status(Some((&stored, &found)), found.reason, found.stored, &mut head);
@@ -565,7 +565,7 @@ impl Machine<'_> {
     fn name_status(&self, head: &mut ResponseHead, status: u16) {
         let is_policys = self.task.site.semantics.is_strict_with_ranges;
         head.status = status;
-        head.reason = policy_phrase(status).filter(|_| is_policys).map(Into::into);
+        head.reason = status_phrase(status).filter(|_| is_policys).map(Into::into);
     }
 
     fn ask_deliver(&mut self, head: &mut ResponseHead, served: Served<'_>) -> Option<State> {

@@ -120,6 +120,7 @@ pub(crate) async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
         upgrade: request.upgrade,
         client: request.client,
         pipe: None,
+        received: request.received,
         now: request.received,
         restarts: 0,
         hash_always_miss: false,

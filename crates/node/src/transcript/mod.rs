@@ -312,9 +312,25 @@ impl Transcript {
             _ => [Tag::BerespProtocol, Tag::BerespStatus, Tag::BerespReason, Tag::BerespHeader],
         };
         self.note_bytes(protocol, head.version.as_str().as_bytes());
-        self.note(status, format_args!("{}", head.status));
+        // As it is sent.
+        self.note(status, format_args!("{:03}", head.status % 1000));
         self.note_bytes(reason, head.reason_phrase().as_bytes());
-        self.fields(header, &head.fields);
+        if message != Message::Response || head.version == Version::Http11 {
+            return self.fields(header, &head.fields);
+        }
+        // What the origin said comes before what is said here, which begins with the version.
+        let is_ours = |name: &[u8]| {
+            [b"age".as_slice(), b"via", b"accept-ranges"]
+                .iter()
+                .any(|ours| name.eq_ignore_ascii_case(ours))
+        };
+        for (name, value) in head.fields.iter().filter(|(name, _)| !is_ours(name)) {
+            self.field(header, name, value);
+        }
+        self.note_bytes(protocol, Version::Http11.as_str().as_bytes());
+        for (name, value) in head.fields.iter().filter(|(name, _)| is_ours(name)) {
+            self.field(header, name, value);
+        }
     }
 
     /// Adds what turned `before` into `after`: lines removed, then lines that came.

@@ -6,7 +6,7 @@
 use super::{Arguments, fault, number};
 use crate::calendar::{days_from_civil, format_time};
 use crate::program::{Text, Value};
-use crate::runtime::{Result, Run};
+use crate::runtime::{Result, Run, is_writable};
 use freshet_http::date;
 use std::net::IpAddr;
 
@@ -181,7 +181,9 @@ pub(super) fn strftime(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result
 }
 
 pub(super) fn real2integer(_: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
-    Ok(rounded(arguments.real(0).round()).map_or_else(|| arguments.at(1), Value::Int))
+    let real = arguments.real(0);
+    let number = is_writable(real).then(|| rounded(real.round())).flatten();
+    Ok(number.map_or_else(|| arguments.at(1), Value::Int))
 }
 
 pub(super) fn real2time(_: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {

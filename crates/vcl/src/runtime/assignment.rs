@@ -2,7 +2,7 @@
 
 use super::variables::{filters_not_fixed, resp_filters_fixed};
 use super::view::Answer;
-use super::{Event, Fault, Result, Run, status_code};
+use super::{Event, Fault, Result, Run, status_code, status_phrase};
 use crate::program::{Text, Value};
 use crate::types::State;
 use crate::variables::{Message, Variable};
@@ -83,7 +83,7 @@ impl Run<'_> {
         self.trace_line(message, "status", status.to_string().as_bytes());
         if let Some(head) = self.response_mut(message) {
             head.status = number;
-            head.reason = None;
+            head.reason = status_phrase(number % 1000).map(Into::into);
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ pub(crate) use evaluate::ARGUMENTS_MAX;
 pub use host::{ConnectionFacts, Control, Event, Host, Places, Purge, StorageQuestion};
 pub use lifetime::{Defaults, lifetime};
 pub use task::{STATEMENTS_MAX, SYNTHETIC_BYTES_MAX, Task, WORKSPACE_BYTES_MAX};
-pub(crate) use values::{arithmetic, unwritable, write_value};
+pub(crate) use values::{arithmetic, is_writable, unwritable, write_value};
 pub(crate) use variables::proto;
 pub use view::{
     AccessFacts, Answer, CertificateFacts, ClientKnobs, Delivery, FetchKnobs, FrontFacts,
@@ -25,6 +25,7 @@ use crate::policy::Policy;
 use crate::program::{Block, Expr, Program, Statement, StatementKind, Text, Value};
 use crate::source::Span;
 use crate::types::{Action, State};
+use freshet_http::message::reason_phrase;
 
 /// How a state ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -417,6 +418,19 @@ impl Run<'_> {
             }
             None => Err(Fault::new("out of workspace")),
         }
+    }
+}
+
+/// What a status is called in policies where nothing else is said, if that is not what RFC 9110 calls
+/// it: by the names of RFC 7231, which they know.
+#[must_use]
+pub fn status_phrase(status: u16) -> Option<&'static str> {
+    match status {
+        413 => Some("Request Entity Too Large"),
+        414 => Some("Request-URI Too Long"),
+        416 => Some("Requested Range Not Satisfiable"),
+        422 => Some("Unprocessable Entity"),
+        _ => reason_phrase(status).is_empty().then_some("Unknown HTTP Status"),
     }
 }
 

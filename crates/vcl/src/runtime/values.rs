@@ -10,20 +10,39 @@ const INTEGER_MAX: u64 = 1_000_000_000_000_000;
 /// ... and numbers below 10^12 with three decimals (RFC 8941 §3.3.2).
 const REAL_MAX: f64 = 1e12;
 
+/// Whether a real number is one that the language can write.
+pub(crate) fn is_writable(number: f64) -> bool {
+    // One that is no number is none of them.
+    number.abs() < REAL_MAX
+}
+
 /// Why a value has no text, where it is too large for one.
-pub(crate) fn unwritable(value: Value) -> Option<&'static str> {
+pub(crate) fn unwritable(value: Value) -> Option<Box<str>> {
     match value {
-        Value::Real(number) | Value::Duration(number)
-            if number.is_nan() || number.abs() >= REAL_MAX =>
-        {
-            Some("REAL overflow converting to string (0x-0)")
+        Value::Real(number) | Value::Duration(number) if !is_writable(number) => {
+            let number = scientific(number);
+            Some(format!("REAL overflow converting to string ({number})").into())
         }
         Value::Int(number) | Value::Bytes(number) if number.unsigned_abs() >= INTEGER_MAX => {
-            Some("INT overflow converting to string (0x-0)")
+            Some(format!("INT overflow converting to string ({number:X})").into())
         }
-        Value::Time(at) if at.is_nan() || at.abs() > SECONDS_MAX => Some("Unformatable VCL_TIME"),
+        Value::Time(at) if at.is_nan() || at.abs() > SECONDS_MAX => {
+            Some("Unformatable VCL_TIME".into())
+        }
         _ => None,
     }
+}
+
+/// A number as C's `%e` writes it, by which Varnish says what is too large.
+fn scientific(number: f64) -> String {
+    if !number.is_finite() {
+        let sign = if number.is_sign_negative() { "-" } else { "" };
+        return format!("{sign}{}", if number.is_nan() { "nan" } else { "inf" });
+    }
+    let text = format!("{number:.6e}");
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    format!("{mantissa}e{exponent:+03}")
 }
 
 /// Appends a value as text, as the language has it. Texts, backends and storages need their
@@ -104,5 +123,25 @@ pub(crate) fn holds(operator: Comparison, order: Option<Ordering>) -> bool {
         Comparison::LessEqual => order.is_le(),
         Comparison::Greater => order.is_gt(),
         Comparison::GreaterEqual => order.is_ge(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_large_is_said_as_c_writes_it() {
+        let said = |value| unwritable(value).unwrap_or_default();
+        let real = |text: &str| format!("REAL overflow converting to string ({text})");
+        assert_eq!(*said(Value::Real(1e12)), real("1.000000e+12"));
+        assert_eq!(*said(Value::Real(-1.25e120)), real("-1.250000e+120"));
+        assert_eq!(*said(Value::Duration(f64::INFINITY)), real("inf"));
+        assert_eq!(*said(Value::Real(-f64::NAN)), real("-nan"));
+        assert_eq!(
+            *said(Value::Int(-(1 << 60))),
+            *"INT overflow converting to string (F000000000000000)"
+        );
+        assert!(unwritable(Value::Real(999_999_999_999.0)).is_none());
     }
 }

@@ -302,6 +302,7 @@ fn stored_head(answer: &Answer) -> StoredHead {
     StoredHead {
         status: 200,
         reason: None,
+        version: Default::default(),
         fields: Default::default(),
         freshness: answer.freshness.clone(),
         etag: None,

@@ -21,7 +21,6 @@ use freshet_vcl::{
     AccessFacts, CertificateFacts, ClientKnobs, Delivery, FetchKnobs, FrontFacts, ObjectView,
     Outcome, Session, State, Task, TlsFacts, View,
 };
-use std::io::Write as _;
 use std::sync::Arc;
 
 /// What a policy keeps for a client's request.
@@ -394,11 +393,9 @@ fn finish_recv(
 
 /// Records that a marker was found in place of an object: which fetch left it, and for how long.
 fn note_marker(task: &ClientTask, tag: Tag, note: super::passes::Note) {
-    task.transcript.note_time(tag, |now, out| {
-        let left = seconds(note.until) - now;
-        // Writing to a Vec cannot fail.
-        let _ = write!(out, "{} {left:.6}", note.fetch);
-    });
+    // From when the request came, also where it was restarted since.
+    let left = seconds(note.until) - seconds(task.received);
+    task.transcript.note(tag, format_args!("{} {left:.6}", note.fetch));
 }
 
 /// A key of parts that are each followed by a NUL.
@@ -456,7 +453,9 @@ pub(super) fn hit(policy: &VclPolicy, task: &mut ClientTask, object: &Object) ->
 pub(super) fn miss(policy: &VclPolicy, task: &mut ClientTask) -> Miss {
     with_state(policy, task, |state, task| {
         let key = || policy.passes.key(&state.parts);
-        if let Some(note) = policy.misses.recent(key, task.now) {
+        // Who looks for nothing finds no marker either.
+        let note = (!task.hash_always_miss).then(|| policy.misses.recent(key, task.now)).flatten();
+        if let Some(note) = note {
             note_marker(task, Tag::HitMiss, note);
         }
         state.knobs.is_hitmiss = task.reason == Reason::HitForMiss;

@@ -14,7 +14,7 @@ use freshet_cache::{Object, StoredHead};
 use freshet_http::fields::Fields;
 use freshet_http::message::{ResponseHead, Version, reason_phrase};
 use freshet_http::reason::Reason;
-use freshet_vcl::{Delivery, ObjectView, Outcome, State};
+use freshet_vcl::{Delivery, ObjectView, Outcome, State, status_phrase};
 
 /// Places of Varnish's table of header lines that the first line takes.
 const START_LINE_SLOTS: usize = 6;
@@ -208,7 +208,7 @@ pub(super) fn synth(
         name_server(&mut response.head.fields, task.site.node());
         response.head.fields.append("X-Varnish", task.id.to_string());
         if response.head.reason.is_none() {
-            response.head.reason = policy_phrase(response.head.status % 1000).map(Into::into);
+            response.head.reason = status_phrase(response.head.status % 1000).map(Into::into);
         }
         task.transcript.response(Message::Response, &response.head);
         let mut body = Vec::new();
@@ -260,17 +260,5 @@ pub(super) fn synth(
 pub(super) fn name_server(fields: &mut Fields, node: &Snapshot) {
     if let Some(name) = node.manners.server {
         fields.append("Server", name);
-    }
-}
-
-/// What a status is called in policies where nothing else is said, if that is not what RFC 9110 calls
-/// it: by the names of RFC 7231, which they know.
-pub(crate) fn policy_phrase(status: u16) -> Option<&'static str> {
-    match status {
-        413 => Some("Request Entity Too Large"),
-        414 => Some("Request-URI Too Long"),
-        416 => Some("Requested Range Not Satisfiable"),
-        422 => Some("Unprocessable Entity"),
-        _ => reason_phrase(status).is_empty().then_some("Unknown HTTP Status"),
     }
 }

@@ -152,6 +152,7 @@ impl FetchState {
             let declared = policy.policy.program().backends.get(index as usize);
             if let (Some(declared), true) = (declared, request.authority.is_empty()) {
                 request.authority = declared.host().to_owned();
+                transcript.field(Tag::BereqHeader, b"Host", request.authority.as_bytes());
             }
         }
         origin.map_or_else(
@@ -264,6 +265,8 @@ pub(super) fn backend_response(
         let with = With { beresp: Some(head), answer: Some(&mut knobs), ..With::default() };
         let outcome = state.run(policy, State::BackendResponse, task, with);
         let is_part = answer.head.status == 206;
+        // The age of what is sent on is reckoned, whatever a policy calls it.
+        answer.head.fields.remove("age");
         answer.head.status %= 1000;
         let reason = answer.uncacheable;
         apply(&knobs, now, answer);

@@ -10,7 +10,9 @@ use freshet_base::log_limit::LogLimit;
 use freshet_http::message::{RequestHead, reason_phrase};
 use freshet_media::cmcd::{self, Cmcd};
 use freshet_origin::health::Health;
-use freshet_vcl::{ConnectionFacts, Control, Event, Host, Message, Purge, StorageQuestion};
+use freshet_vcl::{
+    ConnectionFacts, Control, Event, Host, Message, Purge, StorageQuestion, status_phrase,
+};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write as _;
@@ -141,7 +143,8 @@ impl Host for NodeHost<'_> {
                 if line == "status" {
                     let status: Option<u16> =
                         std::str::from_utf8(value).ok().and_then(|v| v.parse().ok());
-                    let phrase = reason_phrase(status.unwrap_or(0) % 1000);
+                    let status = status.unwrap_or(0) % 1000;
+                    let phrase = status_phrase(status).unwrap_or_else(|| reason_phrase(status));
                     transcript.note_bytes(line_tag(message, "reason"), phrase.as_bytes());
                 }
             }

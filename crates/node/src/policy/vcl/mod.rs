@@ -13,7 +13,6 @@ mod host;
 mod load;
 mod passes;
 
-pub(crate) use deliver::policy_phrase;
 pub use files::Files;
 pub use load::{LoadError, language};
 

@@ -158,13 +158,12 @@ fn plain(record: &Record, numbers: &HashMap<u64, usize>) -> Option<String> {
         ("BackendOpen", [_, name, ..]) => (*name).to_owned(),
         ("BackendClose", [_, rest @ ..]) => rest.join(" "),
         ("TTL", _) => words.iter().map(|word| moment(word)).collect::<Vec<_>>().join(" "),
-        ("Hit", [id, ttl, rest @ ..]) => {
-            let ttl: f64 = ttl.parse().unwrap_or(0.0);
-            format!("{} {:.0} {}", number(id, numbers), ttl.ceil(), rest.join(" "))
+        // How much of a body has come by then is chance.
+        ("Hit", [id, ttl, grace, keep, ..]) => {
+            format!("{} {} {grace} {keep}", number(id, numbers), whole_seconds(ttl))
         }
         ("HitMiss" | "HitPass", [id, ttl, ..]) => {
-            let ttl: f64 = ttl.parse().unwrap_or(0.0);
-            format!("{} {:.0}", number(id, numbers), ttl.ceil())
+            format!("{} {}", number(id, numbers), whole_seconds(ttl))
         }
         ("Begin" | "Link", [kind, id, rest @ ..]) => {
             format!("{kind} {} {}", number(id, numbers), rest.join(" "))
@@ -173,6 +172,11 @@ fn plain(record: &Record, numbers: &HashMap<u64, usize>) -> Option<String> {
         _ => super::plain_line(&record.text),
     };
     Some(text)
+}
+
+/// A lifetime of which little has gone by, or which begins in a moment.
+fn whole_seconds(ttl: &str) -> f64 {
+    (ttl.parse().unwrap_or(0.0_f64) - 0.25).ceil()
 }
 
 /// A word of a `TTL` record, without a point in time.

@@ -55,34 +55,33 @@ impl ShardParameters {
         }
     }
 
-    fn read(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Self> {
+    /// What a `function` was given.
+    fn read(run: &mut Run<'_>, object: u32, arguments: &[Value], function: &str) -> Result<Self> {
+        let wrong = |run: &Run<'_>, what: &str| wrong(run, object, &format!("{function} {what}"));
         let word = |at: usize| arguments.is_given(at).then(|| arguments.word(at));
         let by = word(0);
         let (has_key, has_blob) = (arguments.is_given(1), arguments.is_given(2));
         let mut key = None;
         match by {
             Some("KEY") if !has_key => {
-                return wrong(run, object, "missing key argument with by=KEY");
+                return wrong(run, "missing key argument with by=KEY");
             }
             Some("BLOB") if !has_blob => {
-                return wrong(run, object, "missing key_blob argument with by=BLOB");
+                return wrong(run, "missing key_blob argument with by=BLOB");
             }
             Some("KEY") => {
                 let number = arguments.int(1);
-                if number < 0 {
-                    return wrong(
-                        run,
-                        object,
-                        &format!("invalid key argument {number} with by=KEY"),
-                    );
+                if !(0..=i64::from(u32::MAX)).contains(&number) {
+                    let what = format!("invalid key argument {number} with by=KEY");
+                    return wrong(run, &what);
                 }
-                key = Some(u32::try_from(number.rem_euclid(1 << 32)).unwrap_or(0));
+                key = Some(u32::try_from(number).unwrap_or(0));
             }
             Some("BLOB") => {
                 if run.bytes(arguments.text(2)).is_empty() {
                     let name = object_name(run, object);
                     run.note(&format!(
-                        "vmod_directors: shard {name}: by=BLOB but no or empty key_blob - using key 0"
+                        "vmod_directors: shard {name}: {function} by=BLOB but no or empty key_blob - using key 0"
                     ));
                 }
                 let bytes = run.bytes(arguments.text(2));
@@ -90,23 +89,20 @@ impl ShardParameters {
             }
             _ if has_key || has_blob => {
                 let by = by.unwrap_or("HASH");
-                return wrong(
-                    run,
-                    object,
-                    &format!("key and key_blob arguments are invalid with by={by}"),
-                );
+                let what = format!("key and key_blob arguments are invalid with by={by}");
+                return wrong(run, &what);
             }
             _ => {}
         }
         let alt = arguments.is_given(3).then(|| arguments.int(3));
         if let Some(alt) = alt.filter(|alt| *alt < 0) {
-            return wrong(run, object, &format!("invalid alt argument {alt}"));
+            return wrong(run, &format!("invalid alt argument {alt}"));
         }
         let warmup = arguments.is_given(4).then(|| arguments.real(4));
         if let Some(warmup) = warmup
             && (warmup > 1.0 || (warmup < 0.0 && warmup != -1.0))
         {
-            return wrong(run, object, &format!("invalid warmup argument {warmup}"));
+            return wrong(run, &format!("invalid warmup argument {warmup:.6}"));
         }
         Ok(Self {
             by,
@@ -284,11 +280,12 @@ pub(super) fn key(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Valu
 /// Chooses now where the state has a request, else when the backend is needed.
 pub(super) fn backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
     let director = super::director(run, object)?;
-    let mut parameters = ShardParameters::read(run, object, arguments)?;
-    if arguments.is_given(7) {
-        let Some(given) = object_of(run, arguments.at(7)) else {
-            return wrong(run, object, ".backend(key_blob) param invalid");
-        };
+    let given = arguments.is_given(7).then(|| object_of(run, arguments.at(7)));
+    if given == Some(None) {
+        return wrong(run, object, ".backend(key_blob) param invalid");
+    }
+    let mut parameters = ShardParameters::read(run, object, arguments, "shard.backend()")?;
+    if let Some(given) = given.flatten() {
         let of_task = run.task.shard_params.as_ref().and_then(|map| map.get(&given)).cloned();
         let set = match run.policy.object(given) {
             Some(Object::Shard(set)) => set,
@@ -458,7 +455,7 @@ pub(super) fn set_parameters(run: &mut Run<'_>, object: u32, arguments: &[Value]
         let why = "shard_param.set() may only be used in vcl_init and in backend/pipe context";
         return wrong(run, object, why);
     }
-    let set = ShardParameters::read(run, object, arguments)?;
+    let set = ShardParameters::read(run, object, arguments, "shard_param.set()")?;
     let before = parameters_of(run, object)?;
     put_parameters(run, object, set.or(&before));
     NOTHING
