@@ -1,6 +1,7 @@
 //! Who has carried an entry out, for who waits until all have.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// What waiting has come to.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -17,7 +18,7 @@ pub enum Outcome {
 #[derive(Clone, Debug)]
 pub struct Tally {
     sequence: u64,
-    missing: BTreeSet<String>,
+    missing: BTreeSet<Arc<str>>,
     fenced_ms: u64,
 }
 
@@ -26,12 +27,12 @@ impl Tally {
     /// `nodes`, whose lease is `lease_ms` by clocks that may be a hundredth apart.
     pub fn new(
         sequence: u64,
-        nodes: impl IntoIterator<Item = String>,
+        nodes: impl IntoIterator<Item = impl Into<Arc<str>>>,
         lease_ms: u64,
         now_ms: u64,
     ) -> Self {
         let fenced_ms = now_ms.saturating_add(lease_ms).saturating_add(lease_ms / 100);
-        Self { sequence, missing: nodes.into_iter().collect(), fenced_ms }
+        Self { sequence, missing: nodes.into_iter().map(Into::into).collect(), fenced_ms }
     }
 
     /// A node has carried out all up to `sequence`.
@@ -43,7 +44,7 @@ impl Tally {
 
     /// What is known at `now_ms`.
     pub fn outcome(&self, now_ms: u64) -> Outcome {
-        let missing = || self.missing.iter().cloned().collect();
+        let missing = || self.missing.iter().map(ToString::to_string).collect();
         match self.missing.is_empty() {
             true => Outcome::Applied,
             false if now_ms >= self.fenced_ms => Outcome::Fenced(missing()),
@@ -63,7 +64,7 @@ mod tests {
 
     #[test]
     fn all_are_waited_for_and_then_fenced() {
-        let mut tally = Tally::new(7, ["a".to_owned(), "b".into()], 5_000, 1_000);
+        let mut tally = Tally::new(7, ["a", "b"], 5_000, 1_000);
         tally.applied("a", 6);
         tally.applied("b", 9);
         tally.applied("stranger", 9);
@@ -71,6 +72,6 @@ mod tests {
         assert_eq!(tally.outcome(tally.fenced_ms()), Outcome::Fenced(vec!["a".into()]));
         tally.applied("a", 7);
         assert_eq!(tally.outcome(2_000), Outcome::Applied);
-        assert_eq!(Tally::new(1, [], 5_000, 0).outcome(0), Outcome::Applied);
+        assert_eq!(Tally::new(1, [""; 0], 5_000, 0).outcome(0), Outcome::Applied);
     }
 }

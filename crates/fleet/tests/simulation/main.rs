@@ -16,6 +16,7 @@
 
 mod node;
 mod random;
+mod schedule;
 mod world;
 
 use world::{Size, World};

@@ -1,7 +1,7 @@
 //! A node of the world: a member, a small cache and a clock of its own.
 
 use freshet_fleet::{Entry, Fence, Member, Place, Settings};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 
 /// What an entry of this world purges: a key, and which purge that is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -31,21 +31,23 @@ pub(crate) struct Node {
     /// When its clock was 0, and how fast it goes, in millionths.
     clock: (u64, u64),
     pub(crate) fence: Fence,
-    pub(crate) stored: HashMap<u32, Stored>,
+    /// By key, as all that is below.
+    pub(crate) stored: Vec<Option<Stored>>,
     /// Own order of purges and beginnings of fetches.
     pub(crate) order: u64,
-    purged: HashMap<u32, u64>,
+    purged: Vec<u64>,
     /// What was stored before is not used without being validated.
     trusted_from: u64,
     /// What its disks say.
     pub(crate) on_disk: Option<Place>,
     history: VecDeque<Place>,
-    /// Purges it has said it carried out.
-    pub(crate) confirmed: HashSet<u32>,
+    /// Whether it has said that it carried a purge out, by its number.
+    confirmed: Vec<bool>,
     /// Carried out, and not confirmed.
     pub(crate) done: Vec<(u64, u32)>,
-    /// The wake-up that counts.
+    /// The wake-up that counts, and when it is, if there is one.
     pub(crate) wake: u64,
+    pub(crate) wake_ms: Option<u64>,
     pub(crate) parent: Option<usize>,
     pub(crate) leaf: usize,
     pub(crate) is_cut_off: bool,
@@ -53,22 +55,23 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    pub(crate) fn new(clock: (u64, u64), parent: Option<usize>, leaf: usize) -> Self {
+    pub(crate) fn new(clock: (u64, u64), parent: Option<usize>, leaf: usize, keys: usize) -> Self {
         Self {
             member: Member::new(Settings::default(), None, clock.0),
             is_alive: true,
             life: 0,
             clock,
             fence: Fence::Raised,
-            stored: HashMap::new(),
+            stored: vec![None; keys],
             order: 1,
-            purged: HashMap::new(),
+            purged: vec![0; keys],
             trusted_from: 0,
             on_disk: None,
             history: VecDeque::new(),
-            confirmed: HashSet::new(),
+            confirmed: Vec::new(),
             done: Vec::new(),
             wake: 0,
+            wake_ms: Some(0),
             parent,
             leaf,
             is_cut_off: false,
@@ -88,20 +91,31 @@ impl Node {
 
     pub(crate) fn carry_out(&mut self, purge: Purge) {
         self.order += 1;
-        self.stored.remove(&purge.key);
-        self.purged.insert(purge.key, self.order);
+        self.stored[purge.key as usize] = None;
+        self.purged[purge.key as usize] = self.order;
     }
 
     /// Keeps what a fetch brought, unless it was purged meanwhile.
     pub(crate) fn keep(&mut self, key: u32, stored: Stored) {
-        if self.purged.get(&key).is_none_or(|purged| *purged <= stored.born) {
-            self.stored.insert(key, stored);
+        if self.purged[key as usize] <= stored.born {
+            self.stored[key as usize] = Some(stored);
         }
+    }
+
+    /// It has said that it carried this purge out.
+    pub(crate) fn confirm(&mut self, purge: u32) {
+        let purge = purge as usize;
+        self.confirmed.resize(self.confirmed.len().max(purge + 1), false);
+        self.confirmed[purge] = true;
+    }
+
+    pub(crate) fn has_confirmed(&self, purge: u32) -> bool {
+        self.confirmed.get(purge as usize).copied().unwrap_or_default()
     }
 
     /// What may be answered with as it is.
     pub(crate) fn usable(&self, key: u32) -> Option<Stored> {
-        let stored = *self.stored.get(&key)?;
+        let stored = self.stored[key as usize]?;
         let may = self.fence == Fence::Lifted && stored.born >= self.trusted_from;
         may.then_some(stored)
     }
@@ -133,7 +147,9 @@ impl Node {
     pub(crate) fn crash(&mut self, forgets: bool) {
         self.is_alive = false;
         self.life += 1;
-        self.stored.retain(|_, stored| stored.is_on_disk);
+        for stored in &mut self.stored {
+            *stored = stored.filter(|stored| stored.is_on_disk);
+        }
         if forgets {
             self.on_disk = None;
         }

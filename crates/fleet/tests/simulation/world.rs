@@ -2,9 +2,9 @@
 
 use crate::node::{Node, Purge, Pushed, Stored};
 use crate::random::Random;
+use crate::schedule::Schedule;
 use freshet_fleet::{Action, Answer, Digest, Entry, Fence, Outcome, Place, Tally};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 /// The lease by a clock that is a hundredth slow.
 const LEASE_MS: u64 = 5_050;
@@ -175,11 +175,10 @@ pub(crate) struct World {
     random: Random,
     size: Size,
     now_ms: u64,
-    events: BinaryHeap<Reverse<(u64, u64)>>,
-    /// What they are, by their number.
-    due: std::collections::HashMap<u64, Event>,
-    next_event: u64,
+    events: Schedule<Event>,
     nodes: Vec<Node>,
+    /// Their names, in the order of the alphabet.
+    names: Vec<Arc<str>>,
     leaves: Vec<bool>,
     log: Vec<Pushed>,
     /// Entries it has forgotten.
@@ -203,17 +202,16 @@ impl World {
                 let clock = (random.below(1 << 40), 996_000 + random.below(8_000));
                 let parent = (index >= parents && parents > 0)
                     .then(|| random.below(parents as u64) as usize);
-                Node::new(clock, parent, index % size.leaves)
+                Node::new(clock, parent, index % size.leaves, size.keys as usize)
             })
             .collect();
         let mut world = Self {
             random,
             size,
             now_ms: 0,
-            events: BinaryHeap::new(),
-            due: std::collections::HashMap::new(),
-            next_event: 0,
+            events: Schedule::new(),
             nodes,
+            names: (0..size.nodes).map(|index| format!("{index:05}").into()).collect(),
             leaves: vec![true; size.leaves],
             log: Vec::new(),
             forgotten: 0,
@@ -238,10 +236,10 @@ impl World {
 
     /// Runs to the end; what was wrong first.
     pub(crate) fn run(&mut self) -> Result<(), String> {
-        while let Some(Reverse((at_ms, number))) = self.events.pop() {
-            self.now_ms = at_ms;
+        while let Some(event) = self.events.next() {
+            self.now_ms = self.events.now_ms();
             self.counts.events += 1;
-            match self.due.remove(&number).unwrap() {
+            match event {
                 Event::End => return self.ended_well(),
                 event => self.handle(event)?,
             }
@@ -250,17 +248,18 @@ impl World {
     }
 
     fn at(&mut self, in_ms: u64, event: Event) {
-        let number = self.next_event;
-        self.next_event += 1;
-        self.events.push(Reverse((self.now_ms + in_ms, number)));
-        self.due.insert(number, event);
+        self.events.add(in_ms, event);
     }
 
     fn handle(&mut self, event: Event) -> Result<(), String> {
         match event {
             Event::Wake { node, wake } => {
                 let one = &mut self.nodes[node];
-                if one.is_alive && one.wake == wake {
+                if one.wake != wake {
+                    return Ok(());
+                }
+                one.wake_ms = None;
+                if one.is_alive {
                     let local_ms = one.local_ms(self.now_ms);
                     one.member.tick(local_ms);
                     self.act(node);
@@ -368,18 +367,23 @@ impl World {
                 Action::Confirm(place) => {
                     let one = &mut self.nodes[node];
                     one.been(place);
-                    for (_, number) in one.done.extract_if(.., |(at, _)| *at <= place.sequence) {
-                        one.confirmed.insert(number);
-                        self.purges[number as usize].tally.applied(&node.to_string(), u64::MAX);
+                    let done = one.done.extract_if(.., |(at, _)| *at <= place.sequence);
+                    for (_, number) in done.collect::<Vec<_>>() {
+                        one.confirm(number);
+                        self.purges[number as usize].tally.applied(&self.names[node], u64::MAX);
                     }
                 }
             }
         }
         let one = &mut self.nodes[node];
-        one.wake += 1;
-        let (wake, due_ms) = (one.wake, one.world_ms(one.member.deadline_ms()));
-        let in_ms = due_ms.saturating_sub(self.now_ms).max(1);
-        self.at(in_ms, Event::Wake { node, wake });
+        let due_ms = one.world_ms(one.member.deadline_ms()).max(self.now_ms + 1);
+        // One that is woken too early is woken again: most deadlines only ever move on.
+        if one.wake_ms.is_none_or(|known_ms| due_ms < known_ms) {
+            one.wake += 1;
+            one.wake_ms = Some(due_ms);
+            let (wake, in_ms) = (one.wake, due_ms - self.now_ms);
+            self.at(in_ms, Event::Wake { node, wake });
+        }
     }
 
     /// Whether a node and the log hear each other.
@@ -503,7 +507,7 @@ impl World {
                 continue;
             }
             let age_ms = self.now_ms - purge.accepted_ms;
-            let why = if one.confirmed.contains(number) {
+            let why = if one.has_confirmed(*number) {
                 "which it had said it carried out"
             } else if purge.promised {
                 "of which it was said that nobody would"
@@ -547,7 +551,7 @@ impl World {
         let entry = Entry { place, before: before.digest, changes: Purge { key, number } };
         self.log.push(entry.clone());
         self.counts.purges += 1;
-        let names = (0..self.nodes.len()).map(|node| node.to_string());
+        let names = self.names.iter().cloned();
         let tally = Tally::new(place.sequence, names, 5_000, self.now_ms);
         self.purges.push(Issued {
             version,
