@@ -5,6 +5,7 @@ mod config;
 mod configure;
 mod diff;
 mod load;
+mod rollout;
 mod stages;
 
 use act::Acting;

@@ -68,6 +68,7 @@ impl Nats {
 struct Edge {
     process: Process,
     address: SocketAddr,
+    admin: SocketAddr,
 }
 
 impl Edge {
@@ -77,7 +78,7 @@ impl Edge {
         fs::create_dir_all(home).unwrap();
         let file = home.join("freshet.toml");
         let text = format!(
-            "memory = \"64MiB\"\nworkers = 1\n[admin]\nlisten = \"off\"\n\
+            "memory = \"64MiB\"\nworkers = 1\n[admin]\nlisten = \"127.0.0.1:0\"\n\
              [[listen]]\naddress = \"127.0.0.1:0\"\n[[origin]]\nurl = \"http://{}\"\n\
              [fleet]\nservers = [\"{}\"]\nnode = \"{name}\"\nconfig = \"{}\"\n{more}",
             origin.address,
@@ -93,7 +94,25 @@ impl Edge {
             Some(rest.split_whitespace().next()?.parse().unwrap())
         });
         ready(&mut process);
-        Self { process, address }
+        let said = process.said_so_far();
+        let admin = said.lines().find_map(|line| {
+            let (_, rest) = line.strip_prefix("admin ")?.split_once("//")?;
+            rest.split(|end: char| end == '/' || end.is_whitespace()).next()?.parse().ok()
+        });
+        let admin = admin.unwrap_or_else(|| panic!("no admin interface: {said}"));
+        Self { process, address, admin }
+    }
+
+    /// The version that it says in metrics it keeps, tries or has refused.
+    fn version(&self, state: &str) -> f64 {
+        let mut stream = TcpStream::connect(self.admin).unwrap();
+        let request = format!("GET /metrics HTTP/1.0\r\nHost: {}\r\n\r\n", self.admin);
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let name = format!("freshet_config_version{{state=\"{state}\"}} ");
+        let value = answer.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok());
+        value.unwrap_or_else(|| panic!("no {name}in {answer}"))
     }
 
     /// The status of an answer and who it says has made it, which is `cache.name`.
@@ -241,27 +260,77 @@ fn nodes_and_servers_that_die_lose_nothing_and_only_one_operator_has_his_way() {
     assert!(fleet.nats.status().contains("tries 2"));
     // A node that dies while it tries something, with no server to ask, starts with what it kept.
     fleet.nats.kill();
-    assert!(!pushing.end().0.success());
     drop(edge);
     let home = fleet.place.path().join("edge-1");
     let mut edge = Edge::start(&home, &fleet.nats, &fleet.origin, "");
     assert_eq!(edge.name(), "kept");
-    // The server has what it had, and whoever sees to the roll-out now takes it back.
+    // The server has what it had, and whoever sees to the roll-out has waited, and takes it back.
     fleet.nats.run();
-    let wrong = run(&mut fleet.nats.fleet(&["config", "resume"]));
-    assert!(errors(&wrong).contains("the process ended while it tried this"), "{wrong:?}");
+    assert!(!pushing.end().0.success());
+    let said = pushing.said();
+    assert!(said.contains("the process ended while it tried this"), "{said}");
     assert_eq!(edge.name(), "kept");
+    let idle = run(&mut fleet.nats.fleet(&["config", "resume"]));
+    assert!(errors(&idle).contains("nothing is on its way to `all`"), "{idle:?}");
     // One that is ended as it was asked to is not to blame, and one that was taken back goes.
     let mut push = fleet.push(&next, &["--hold", "1h"]);
-    let mut pushing = Process::start(push.stdout(Stdio::null()));
+    let pushing = Process::start(push.stdout(Stdio::null()));
     while edge.name() != "next" {}
     edge.process.signal(rustix::process::Signal::TERM);
     assert!(support::is_clean(edge.process.end().0));
     let edge = Edge::start(&home, &fleet.nats, &fleet.origin, "");
     while edge.name() != "next" {}
+    // Where nobody sees to it any more, somebody else may.
+    drop(pushing);
+    let mut resume = fleet.nats.fleet(&["config", "resume"]);
+    let mut resuming = Process::start(resume.stdout(Stdio::piped()));
     succeed(&mut fleet.nats.fleet(&["config", "rollback"]));
-    assert!(!pushing.end().0.success());
+    assert!(!resuming.end().0.success());
     while edge.name() != "kept" {}
+}
+
+#[test]
+fn servers_that_restart_during_a_trial_end_nothing() {
+    let Some(mut fleet) = Fleet::start() else { return };
+    let edges = ["edge-1", "edge-2"].map(|name| fleet.edge(name, ""));
+    let mut push = fleet.push(&named(fleet.folder(), "first", ""), &["--hold", "3s"]);
+    let mut pushing = Process::start(push.stdout(Stdio::piped()));
+    while edges[0].name() != "first" {}
+    fleet.nats.kill();
+    fleet.nats.run();
+    let (status, said) = pushing.end();
+    assert!(status.success() && said.contains("all nodes keep it"), "{said} {}", pushing.said());
+    assert_eq!(said.matches("stage 1 of 2").count(), 1, "{said}");
+    assert!(edges.iter().all(|edge| edge.name() == "first" && edge.version("kept") == 1.0));
+}
+
+#[test]
+fn what_was_refused_is_tried_again_when_somebody_says_so() {
+    let Some(fleet) = Fleet::start() else { return };
+    let edge = fleet.edge("edge-1", "");
+    succeed(&mut fleet.push(&named(fleet.folder(), "first", ""), &AT_ONCE));
+    let logs = fleet.folder().join("logs");
+    let log = format!("[log]\naccess = \"{}\"\n", logs.join("access.log").display());
+    let path = named(fleet.folder(), "logging", &log);
+    let wrong = run(&mut fleet.push(&path, &AT_ONCE));
+    assert!(errors(&wrong).contains("version 2 (") && errors(&wrong).contains("taken back"));
+    let versions = |edge: &Edge| ["kept", "trying", "refused"].map(|state| edge.version(state));
+    while versions(&edge) != [1.0, 0.0, 2.0] {}
+    // Nobody tries it again by himself: not when it is mended either.
+    fs::create_dir(&logs).unwrap();
+    let retry =
+        |more: &[&str]| fleet.nats.fleet(&[&["config", "retry", "--hold", "0s"], more].concat());
+    let said = succeed(&mut retry(&[]));
+    assert!(said.contains("version 3 (") && said.contains("all nodes keep it"), "{said}");
+    assert_eq!((edge.name(), versions(&edge)), ("logging".into(), [3.0, 0.0, 2.0]));
+    let history = succeed(&mut fleet.nats.fleet(&["config", "history"]));
+    assert!(history.contains("why: 2 again."), "{history}");
+    let wrong = run(&mut retry(&[]));
+    assert!(errors(&wrong).contains("no version was taken back last"), "{wrong:?}");
+    let wrong = run(&mut retry(&["--number", "9"]));
+    assert!(errors(&wrong).contains("there is no version 9"), "{wrong:?}");
+    succeed(&mut retry(&["--number", "1"]));
+    assert_eq!(edge.name(), "first");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The named maximums of this crate, each with its reason.
 
+use std::time::Duration;
+
 /// Bytes of an entry: what one publication carries over any network within a few milliseconds.
 pub const ENTRY_BYTES_MAX: usize = 64 * 1024;
 
@@ -34,6 +36,10 @@ pub const BUNDLE_DEPTH_MAX: usize = 16;
 
 /// Versions of a group's configuration that are remembered.
 pub const HISTORY_MAX: usize = 100;
+
+/// Bundles that no version refers to stay on the servers for so long: one is put before the version that
+/// refers to it is, by machines whose clocks may differ.
+pub const BUNDLE_KEPT_MIN: Duration = Duration::from_secs(3600);
 
 /// Characters of what somebody or a node gives as a reason.
 pub const REASON_CHARACTERS_MAX: usize = 1000;

@@ -55,6 +55,7 @@ pub mod sites;
 pub mod snapshot;
 pub mod stats;
 pub mod transcript;
+pub mod versions;
 pub mod worker;
 
 pub use disk::{Durability, Purged};

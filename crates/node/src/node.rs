@@ -19,6 +19,7 @@ use crate::quic_ports::{self, Lines};
 use crate::snapshot::{Draft, Snapshot};
 use crate::stats::{Sums, WorkerStats};
 use crate::transcript::Scribe;
+use crate::versions::Versions;
 use crate::worker::{self, Command, Port, QuicPort, Shared};
 use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
@@ -237,6 +238,7 @@ impl Node {
             taking: OnceLock::new(),
             giving: Mutex::default(),
             applied: Applied::default(),
+            versions: Versions::default(),
             limiter: Limiter::new(settings.limits.rate_keys_max),
         });
         if let Some(line) = predecessor {

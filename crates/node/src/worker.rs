@@ -22,6 +22,7 @@ use crate::sites::SiteRef;
 use crate::snapshot::Snapshot;
 use crate::stats::WorkerStats;
 use crate::transcript::{Scribe, Side, Tag, Transcript};
+use crate::versions::Versions;
 use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
 use freshet_cache::Cache;
@@ -110,6 +111,8 @@ pub struct Shared {
     pub limiter: Limiter,
     /// How far purges that nodes have in one order are carried out here.
     pub applied: Applied,
+    /// Which versions of a configuration that others send it runs.
+    pub versions: Versions,
     /// What is coming from the process before, where there was one.
     pub(crate) taking: OnceLock<Arc<Taking>>,
     /// What goes to the process that takes over, while one does.

@@ -42,6 +42,14 @@ pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
         let value = [(position.stream(), position.sequence() as f64)];
         out.gauges(name, help, "stream", value)?;
     }
+    if let Some(numbers) = node.shared.versions.numbers() {
+        let name = "freshet_config_version";
+        let help = "Numbers of the versions of the fleet's configuration that the node keeps, tries and \
+                    has refused last; 0 is none.";
+        let values =
+            [("kept", numbers.kept), ("trying", numbers.trying), ("refused", numbers.refused)];
+        out.gauges(name, help, "state", values.map(|(state, number)| (state, number as f64)))?;
+    }
     players(node, out)?;
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     let help = "The program; always 1.";

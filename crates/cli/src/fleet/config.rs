@@ -3,6 +3,7 @@
 use super::Which;
 use super::configure::secret;
 use super::diff;
+use super::rollout::{remove_bundles, see_to};
 use super::stages::stages;
 use crate::settings::{Source, parse_below};
 use crate::text::print;
@@ -14,19 +15,18 @@ use freshet_config::document::Document;
 use freshet_config::keys::Kind;
 use freshet_fleet::config::{
     Author, Band, Bundle, CONFIGURATION_FILE, ConfigState, End, Plan, Release, Secret, Trial,
-    Verdict, Version,
+    Version,
 };
-use freshet_fleet::nats::{FleetError, Link, Read};
+use freshet_fleet::nats::Link;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long nodes may take to say how they are.
 const REPORTS_WITHIN: Duration = Duration::from_secs(2);
-/// Time between two looks at a roll-out.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// What a node may take besides the time it holds a version: to fetch it, resolve names, and report.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -48,17 +48,19 @@ enum Command {
     Status(Group),
     /// Take back what is on its way; else go back to the version before.
     Rollback(Rollback),
+    /// Send a version again that nodes refused, once what they refused it for is mended.
+    Retry(Retry),
     /// See to a roll-out whose command has ended.
     Resume(Group),
 }
 
 #[derive(Args)]
-struct Group {
+pub(super) struct Group {
     /// Group of nodes, as `fleet.group` in their files.
-    #[arg(long, value_name = "NAME", default_value = "all")]
-    group: String,
+    #[arg(long = "group", value_name = "NAME", default_value = "all")]
+    pub(super) name: String,
     #[command(flatten)]
-    which: Which,
+    pub(super) which: Which,
 }
 
 #[derive(Args)]
@@ -126,6 +128,18 @@ struct Rollback {
     group: Group,
 }
 
+#[derive(Args)]
+struct Retry {
+    /// The version to send again, otherwise the one that was taken back last, or that all run but those
+    /// that refused it.
+    #[arg(long, value_name = "NUMBER")]
+    number: Option<u64>,
+    #[command(flatten)]
+    stages: Stages,
+    #[command(flatten)]
+    group: Group,
+}
+
 fn time(text: &str) -> Result<Duration, String> {
     units::parse_duration(text).map_err(|error| error.to_string())
 }
@@ -141,24 +155,29 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::History(group) => history(&group).await,
         Command::Status(group) => status(&group).await,
         Command::Rollback(arguments) => rollback(arguments).await,
+        Command::Retry(arguments) => retry(arguments).await,
         Command::Resume(group) => {
             let link = group.which.link().await?;
-            see_to(&link, &group, None).await
+            let rollout = link.release(&group.name).await?.release.rollout;
+            let Some(rollout) = rollout else {
+                bail!("nothing is on its way to `{}`", group.name);
+            };
+            see_to(&link, &group, &rollout.version).await
         }
     }
 }
 
 impl Group {
     /// What the nodes of the group say, by name.
-    async fn nodes(&self, link: &Link) -> Result<Vec<(String, ConfigState)>> {
+    async fn nodes(&self, link: &Link) -> Result<BTreeMap<String, ConfigState>> {
         let reports = link.reports(REPORTS_WITHIN).await?.into_iter();
         let of_group = reports.filter_map(|report| Some((report.node, report.config?)));
-        Ok(of_group.filter(|(_, state)| state.group == self.group).collect())
+        Ok(of_group.filter(|(_, state)| state.group == self.name).collect())
     }
 }
 
 impl Stages {
-    fn plan(&self, nodes: &[(String, ConfigState)]) -> Result<Plan> {
+    fn plan(&self, nodes: &BTreeMap<String, ConfigState>) -> Result<Plan> {
         let words = self.canary.as_ref().map_or(&self.stages[..], std::slice::from_ref);
         let hold_ms = millis(self.hold);
         let band = Band {
@@ -174,7 +193,7 @@ impl Stages {
     }
 }
 
-fn millis(span: Duration) -> u64 {
+pub(super) fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -186,12 +205,14 @@ async fn push(arguments: Push) -> Result<ExitCode> {
     let link = group.which.link().await?;
     // Before anything is sent: who is second hears so.
     let plan = stages.plan(&group.nodes(&link).await?)?;
-    let mut read = link.release(&group.group).await?;
+    let mut read = link.release(&group.name).await?;
     let (name, kept) = bundle.pack(secret.as_ref());
     let version = read.release.begin(name.clone(), plan, author(&stages.why))?;
     link.put_bundle(&name, &kept).await?;
-    link.set_release(&group.group, &read).await?;
-    see_to(&link, &group, Some(version)).await
+    link.set_release(&group.name, &read).await?;
+    let outcome = see_to(&link, &group, &version).await;
+    remove_bundles(&link, &group).await?;
+    outcome
 }
 
 /// What can be found out here of what is wrong with a bundle; the nodes find out the rest.
@@ -233,79 +254,17 @@ fn secrets<'a>(document: &'a Document, bundle: &'a Bundle) -> impl Iterator<Item
     named.filter(|name| !Path::new(name).is_absolute()).chain(keys)
 }
 
-/// Opens one stage after the other, or takes the version back, until it is not on its way any more. Any
-/// number of commands may do so at once: the first to change the document has done it.
-async fn see_to(link: &Link, group: &Group, version: Option<Version>) -> Result<ExitCode> {
-    let mut version = version;
-    let mut stage: Option<(usize, Instant)> = None;
-    loop {
-        let nodes = group.nodes(link).await?;
-        let Read { mut release, revision } = link.release(&group.group).await?;
-        let Some(rollout) = &release.rollout else { break };
-        let version = version.get_or_insert_with(|| rollout.version.clone());
-        if rollout.version != *version {
-            break;
-        }
-        let begun = match stage {
-            Some((reached, begun)) if reached == rollout.reached => begun,
-            _ => {
-                if !group.which.json {
-                    say!("version {version}: stage {}", rollout.stage())?;
-                }
-                stage.insert((rollout.reached, Instant::now())).1
-            }
-        };
-        match rollout.verdict(&nodes, millis(begun.elapsed())) {
-            Verdict::Wait(_) => {
-                tokio::time::sleep(LOOK_EVERY).await;
-                continue;
-            }
-            Verdict::Advance => release.advance(),
-            Verdict::Finish => release.finish(),
-            Verdict::Back(why) => release.back(&why),
-        }
-        match link.set_release(&group.group, &Read { release, revision }).await {
-            Ok(_) | Err(FleetError::Contended) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    let Some(version) = version else { bail!("nothing is on its way to `{}`", group.group) };
-    outcome(link, group, &version).await
-}
-
-/// Says what became of a version.
-async fn outcome(link: &Link, group: &Group, version: &Version) -> Result<ExitCode> {
-    let release = link.release(&group.group).await?.release;
-    let end = release.numbered(version.number).map(|past| past.end.clone());
-    if group.which.json {
-        say!("{}", json!({"version": version, "end": end}))?;
-    } else if end == Some(End::Kept) {
-        match group.nodes(link).await?.is_empty() {
-            true => {
-                say!("version {version}: no node of `{}` is there to take it yet", group.group)?
-            }
-            false => say!("version {version}: all nodes keep it")?,
-        }
-    }
-    match end {
-        Some(End::Kept) => Ok(ExitCode::SUCCESS),
-        Some(End::Back(_)) if group.which.json => Ok(ExitCode::FAILURE),
-        Some(End::Back(why)) => bail!("version {version} was taken back: {why}"),
-        None => bail!("version {version} is not known any more"),
-    }
-}
-
 async fn rollback(arguments: Rollback) -> Result<ExitCode> {
     let Rollback { to, stages, group } = arguments;
     let link = group.which.link().await?;
-    let mut read = link.release(&group.group).await?;
+    let mut read = link.release(&group.name).await?;
     if let Some(rollout) = &read.release.rollout {
         if to.is_some() {
             bail!("version {} is on its way: take it back first", rollout.version);
         }
         let (version, author) = (rollout.version.clone(), author(&stages.why));
         read.release.back(format!("by {}. {}", author.who, author.why).trim_end());
-        link.set_release(&group.group, &read).await?;
+        link.set_release(&group.name, &read).await?;
         say!("version {version} is taken back")?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -318,8 +277,31 @@ async fn rollback(arguments: Rollback) -> Result<ExitCode> {
     let plan = stages.plan(&group.nodes(&link).await?)?;
     let why = format!("back to {number}. {}", stages.why);
     let version = read.release.begin(bundle, plan, author(why.trim_end()))?;
-    link.set_release(&group.group, &read).await?;
-    see_to(&link, &group, Some(version)).await
+    link.set_release(&group.name, &read).await?;
+    see_to(&link, &group, &version).await
+}
+
+/// Nodes do not try again what they refused. The same bundle under another number is something else.
+async fn retry(arguments: Retry) -> Result<ExitCode> {
+    let Retry { number, stages, group } = arguments;
+    let link = group.which.link().await?;
+    let mut read = link.release(&group.name).await?;
+    let nodes = group.nodes(&link).await?;
+    let past = match number {
+        Some(number) => read.release.numbered(number).with_context(|| {
+            format!("there is no version {number} to send again: see `history`")
+        })?,
+        None => read.release.to_retry(&nodes).context(
+            "no version was taken back last, and no node has refused the one that all run: give \
+             --number, as `history` lists them",
+        )?,
+    };
+    let (bundle, number) = (past.version.bundle.clone(), past.version.number);
+    let why = format!("{number} again. {}", stages.why);
+    let plan = stages.plan(&nodes)?;
+    let version = read.release.begin(bundle, plan, author(why.trim_end()))?;
+    link.set_release(&group.name, &read).await?;
+    see_to(&link, &group, &version).await
 }
 
 async fn diff_with(arguments: Diff) -> Result<ExitCode> {
@@ -327,7 +309,7 @@ async fn diff_with(arguments: Diff) -> Result<ExitCode> {
     let secret = file.as_deref().map(secret).transpose()?;
     let new = Bundle::read(&path)?;
     let link = group.which.link().await?;
-    let release = link.release(&group.group).await?.release;
+    let release = link.release(&group.name).await?.release;
     let old = match with {
         Some(number) => {
             let past = release.numbered(number);
@@ -354,7 +336,7 @@ async fn bundle(link: &Link, version: &Version, secret: Option<&Secret>) -> Resu
 }
 
 async fn history(group: &Group) -> Result<ExitCode> {
-    let release = group.which.link().await?.release(&group.group).await?.release;
+    let release = group.which.link().await?.release(&group.name).await?.release;
     if group.which.json {
         say!("{}", serde_json::to_string(&release)?)?;
         return Ok(ExitCode::SUCCESS);
@@ -390,7 +372,7 @@ fn told(release: &Release) -> String {
 
 async fn status(group: &Group) -> Result<ExitCode> {
     let link = group.which.link().await?;
-    let release = link.release(&group.group).await?.release;
+    let release = link.release(&group.name).await?.release;
     let nodes = group.nodes(&link).await?;
     if group.which.json {
         let nodes = nodes.iter().map(|(name, state)| json!({"node": name, "config": state}));
@@ -402,7 +384,7 @@ async fn status(group: &Group) -> Result<ExitCode> {
     let shown = |version: &Option<Version>| {
         version.as_ref().map_or_else(|| "nothing".to_owned(), ToString::to_string)
     };
-    let mut out = format!("{}: {}\n", group.group, shown(&release.stable));
+    let mut out = format!("{}: {}\n", group.name, shown(&release.stable));
     if let Some(rollout) = &release.rollout {
         let _ = writeln!(out, "on its way: {}, stage {}", rollout.version, rollout.stage());
     }

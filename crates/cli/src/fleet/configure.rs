@@ -7,9 +7,10 @@ use crate::runtime;
 use crate::settings::{Below, SettingsArguments};
 use anyhow::{Context, Result};
 use freshet_config::fleet::FleetConfig;
-use freshet_fleet::config::{Counts, Folder, Secret, Version};
+use freshet_fleet::config::{ConfigState, Counts, Folder, Secret, Version};
 use freshet_fleet::nats::{ConfigSettings, Configures};
 use freshet_node::node::Node;
+use freshet_node::versions::Numbers;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -48,6 +49,15 @@ impl Configures for Configured {
             errors: sums.statuses[5],
             hits: sums.counter("hits") + sums.counter("hits_stale"),
         }
+    }
+
+    fn said(&self, state: &ConfigState) {
+        let number = |version: Option<&Version>| version.map_or(0, |version| version.number);
+        self.node.shared.versions.set(Numbers {
+            kept: number(state.kept.as_ref()),
+            trying: number(state.trying.as_ref()),
+            refused: number(state.refused.as_ref().map(|refusal| &refusal.version)),
+        });
     }
 }
 

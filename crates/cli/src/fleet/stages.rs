@@ -2,6 +2,7 @@
 
 use anyhow::{Result, bail};
 use freshet_fleet::config::ConfigState;
+use std::collections::BTreeMap;
 
 /// The stages that words name, the last one with all the rest. A word is a share of the nodes (`5%`), a
 /// number of them, a label or a node; shares and numbers count those of the stages before.
@@ -10,9 +11,9 @@ use freshet_fleet::config::ConfigState;
 /// A word that names nothing.
 pub(super) fn stages(
     words: &[String],
-    nodes: &[(String, ConfigState)],
+    nodes: &BTreeMap<String, ConfigState>,
 ) -> Result<Vec<Vec<String>>> {
-    let names = || nodes.iter().map(|(name, _)| name.clone());
+    let names = || nodes.keys().cloned();
     let mut chosen: Vec<String> = Vec::new();
     let mut stages = Vec::new();
     for word in words {
@@ -27,8 +28,8 @@ pub(super) fn stages(
                 names().filter(|name| !chosen.contains(name)).take(more).collect()
             }
             None => {
-                let is_meant = |(name, state): &&(String, ConfigState)| {
-                    name == word || state.labels.contains(word)
+                let is_meant = |(name, state): &(&String, &ConfigState)| {
+                    *name == word || state.labels.contains(word)
                 };
                 let meant: Vec<_> = nodes.iter().filter(is_meant).map(|(n, _)| n.clone()).collect();
                 if meant.is_empty() {
@@ -54,7 +55,7 @@ mod tests {
             let labels = if number > 37 { vec!["berlin".to_owned()] } else { Vec::new() };
             (format!("n{number:02}"), ConfigState { labels, ..ConfigState::default() })
         };
-        let nodes: Vec<_> = (0..40).map(node).collect();
+        let nodes: BTreeMap<_, _> = (0..40).map(node).collect();
         let counts = |words: &[&str]| {
             let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
             stages(&words, &nodes).map(|stages| stages.iter().map(Vec::len).collect::<Vec<_>>())

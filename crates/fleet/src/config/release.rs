@@ -5,7 +5,7 @@ use super::health::Band;
 use crate::limits::{HISTORY_MAX, REASON_CHARACTERS_MAX};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use thiserror::Error;
 
@@ -264,6 +264,26 @@ impl Release {
         })
     }
 
+    /// What is tried again by whoever asks for it without a number: what was taken back last, or what all
+    /// run and some node has refused, as these say of themselves.
+    pub fn to_retry(&self, states: &BTreeMap<String, ConfigState>) -> Option<&Past> {
+        let stable = self.stable.as_ref()?;
+        let refuses = |state: &ConfigState| {
+            state.refused.as_ref().is_some_and(|refusal| refusal.version == *stable)
+        };
+        let newest = self.history.first();
+        let back = newest.filter(|past| matches!(past.end, End::Back(_)));
+        let is_refused = states.values().any(refuses);
+        back.or_else(|| self.numbered(stable.number).filter(|_| is_refused))
+    }
+
+    /// The names of all bundles that somebody may still ask for.
+    pub fn bundles(&self) -> impl Iterator<Item = &str> {
+        let on_its_way = self.rollout.iter().map(|rollout| &rollout.version);
+        let past = self.history.iter().map(|past| &past.version);
+        self.stable.iter().chain(on_its_way).chain(past).map(|version| version.bundle.as_str())
+    }
+
     /// The version of this number, if it is remembered.
     pub fn numbered(&self, number: u64) -> Option<&Past> {
         self.history.iter().find(|past| past.version.number == number)
@@ -292,10 +312,10 @@ impl Rollout {
     /// What is to be done, by what nodes said lately, with their names, and the time since this stage
     /// began or since somebody has begun to look. A node that says nothing is waited for, and then it
     /// may be this version that silenced it.
-    pub fn verdict(&self, states: &[(String, ConfigState)], elapsed_ms: u64) -> Verdict {
+    pub fn verdict(&self, states: &BTreeMap<String, ConfigState>, elapsed_ms: u64) -> Verdict {
         let mut waiting = Vec::new();
         for node in self.open() {
-            let state = states.iter().find(|(name, _)| name == node).map(|(_, state)| state);
+            let state = states.get(node);
             let refused = state.and_then(|state| state.refused.as_ref());
             if let Some(refusal) = refused.filter(|refusal| refusal.version == self.version) {
                 return Verdict::Back(reason(&format!("{node}: {}", refusal.why)));

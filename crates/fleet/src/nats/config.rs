@@ -3,11 +3,14 @@
 use super::link::{FleetError, Link};
 use super::publish::Retention;
 use crate::config::Release;
-use crate::limits::BUNDLE_BYTES_MAX;
+use crate::limits::{BUNDLE_BYTES_MAX, BUNDLE_KEPT_MIN};
 use async_nats::jetstream::kv::{self, CreateErrorKind, Operation, UpdateErrorKind};
-use async_nats::jetstream::object_store::{self, GetErrorKind, ObjectMetadata};
+use async_nats::jetstream::object_store::{self, GetErrorKind, ObjectInfo, ObjectMetadata};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
+use futures_util::{StreamExt, TryStreamExt};
+use std::collections::BTreeSet;
 use std::fmt::Display;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::io::AsyncReadExt;
 
 /// Bytes that a sealed bundle is longer than its files, names included.
@@ -20,6 +23,13 @@ pub struct Read {
     pub release: Release,
     /// Which one it is; 0 is none.
     pub revision: u64,
+}
+
+/// How long ago it was put, by this machine's clock and that of who put it.
+fn age(info: &ObjectInfo) -> Duration {
+    let put_s = info.modified.map_or(0, |at| at.unix_timestamp());
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    now.saturating_sub(Duration::from_secs(u64::try_from(put_s).unwrap_or_default()))
 }
 
 fn failed(error: impl Display) -> FleetError {
@@ -114,18 +124,56 @@ impl Link {
         Ok(revision)
     }
 
-    /// Keeps the bytes of a bundle under its name, unless they are there.
+    /// Keeps the bytes of a bundle under its name, unless they are there and it is not long ago that they
+    /// came: what nobody refers to yet may be removed once it is old.
     ///
     /// # Errors
     /// The servers do not take them.
     pub async fn put_bundle(&self, name: &str, kept: &[u8]) -> Result<(), FleetError> {
         let store = self.bundles().await?;
-        if store.info(name).await.is_ok_and(|info| info.size == kept.len() && !info.deleted) {
+        let is_there = |info: ObjectInfo| {
+            info.size == kept.len() && !info.deleted && age(&info) < BUNDLE_KEPT_MIN / 2
+        };
+        if store.info(name).await.is_ok_and(is_there) {
             return Ok(());
         }
         let metadata = ObjectMetadata { name: name.to_owned(), ..ObjectMetadata::default() };
         store.put(metadata, &mut &*kept).await.map_err(failed)?;
         Ok(())
+    }
+
+    /// Removes the bundles that are older than this and that no version of any group refers to any more;
+    /// how many.
+    ///
+    /// # Errors
+    /// No answer, or a group's document that this version cannot read: then all of them stay.
+    pub async fn remove_bundles(&self, older_than: Duration) -> Result<usize, FleetError> {
+        let store = self.bundles().await?;
+        // In this order: what is put now is younger, and what is referred to now was there before.
+        let old = store.list().await.map_err(failed)?.try_collect::<Vec<_>>().await;
+        let old: Vec<_> = old
+            .map_err(failed)?
+            .into_iter()
+            .filter(|info| !info.deleted && age(info) >= older_than)
+            .collect();
+        if old.is_empty() {
+            return Ok(0);
+        }
+        let mut used = BTreeSet::new();
+        let mut groups = self.releases().await?.keys().await.map_err(failed)?;
+        while let Some(group) = groups.next().await {
+            let read = self.release(&group.map_err(failed)?).await?;
+            used.extend(read.release.bundles().map(str::to_owned));
+        }
+        let mut removed = 0;
+        for info in old.iter().filter(|info| !used.contains(&info.name)) {
+            // Somebody may have put it again.
+            if store.info(&info.name).await.is_ok_and(|now| now.nuid == info.nuid) {
+                store.delete(&info.name).await.map_err(failed)?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
     }
 
     /// The bytes of the bundle of this name; nothing where there is none.

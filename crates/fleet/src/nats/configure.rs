@@ -6,8 +6,9 @@ use crate::config::{
 };
 use futures_util::StreamExt;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -27,6 +28,9 @@ pub trait Configures: Send + Sync + 'static {
 
     /// What was counted since the start.
     fn counts(&self) -> Counts;
+
+    /// How the node's configuration is from now on, as its fleet hears it too.
+    fn said(&self, _state: &ConfigState) {}
 }
 
 /// How a node gets its configuration.
@@ -44,8 +48,8 @@ pub struct ConfigSettings {
     pub takes_over: bool,
 }
 
-/// What a node says of it, as of now.
-pub(super) type Said = Arc<Mutex<Option<ConfigState>>>;
+/// What a node says of it; nothing where it does not get it from its fleet.
+pub(super) type Said = watch::Sender<Option<ConfigState>>;
 
 pub(super) struct Configuring {
     settings: ConfigSettings,
@@ -65,7 +69,7 @@ impl Configuring {
         does: Arc<dyn Configures>,
         node: &str,
         link: &Link,
-        said: &Said,
+        said: Said,
     ) -> Result<Self, FleetError> {
         let memory = settings.folder.memory().map_err(FleetError::ConfigFile)?;
         let agent = Agent::new(memory, !settings.takes_over);
@@ -76,7 +80,7 @@ impl Configuring {
             link: link.clone(),
             agent,
             begun: Instant::now(),
-            said: Arc::clone(said),
+            said,
         };
         out.say();
         Ok(out)
@@ -220,7 +224,14 @@ impl Configuring {
             refused: refused.into_iter().next(),
             problem: self.agent.problem().map(str::to_owned),
         };
-        *self.said.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
+        let is_news = self.said.send_if_modified(|known| {
+            let is_news = known.as_ref() != Some(&state);
+            *known = Some(state.clone());
+            is_news
+        });
+        if is_news {
+            self.does.said(&state);
+        }
     }
 
     fn now_ms(&self) -> u64 {

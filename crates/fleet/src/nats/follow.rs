@@ -1,8 +1,9 @@
 //! A node that follows the log: a thread of its own with a runtime of its own, so that no worker ever
 //! waits for it; and one more that carries entries out, which waits for disks.
 
-use super::configure::{ConfigSettings, Configures, Configuring, Said};
+use super::configure::{ConfigSettings, Configures, Configuring};
 use super::link::{FleetError, Link, LinkSettings, Report, is_name};
+use crate::config::ConfigState;
 use crate::entry::{Change, Entry, Place, decode};
 use crate::limits::READ_MAX;
 use crate::member::{Action, Answer, Fence, Member, Settings};
@@ -10,11 +11,11 @@ use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::{HeaderMap, Message};
 use bytes::Bytes;
 use futures_util::StreamExt;
-use std::sync::{Arc, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 /// Time between two reports of a node.
@@ -162,7 +163,7 @@ struct Following {
     events: UnboundedSender<Event>,
     orders: mpsc::Sender<Order>,
     /// How the node's configuration is, for reports.
-    config: Said,
+    config: watch::Receiver<Option<ConfigState>>,
 }
 
 impl Following {
@@ -183,12 +184,12 @@ impl Following {
             .spawn(move || carry_out(&ordered, &*doing, &applied))
             .map_err(FleetError::LocalThread)?;
         let member = Member::new(Settings::default(), acts.restored(), 0);
-        let said = Said::default();
+        let (said, state) = watch::channel(None);
         let configuring = config
-            .map(|(config, does)| Configuring::new(config, does, &settings.node, &link, &said))
+            .map(|(config, does)| Configuring::new(config, does, &settings.node, &link, said))
             .transpose()?;
         let begun = Instant::now();
-        let following = Self { member, begun, settings, link, acts, events, orders, config: said };
+        let following = Self { member, begun, settings, link, acts, events, orders, config: state };
         Ok((following, configuring))
     }
 
@@ -233,6 +234,7 @@ impl Following {
                     }
                 }
                 Some(_) = roll.next() => self.report().await,
+                Ok(()) = self.config.changed() => self.report().await,
                 _ = reports.tick() => self.report().await,
             }
         }
@@ -298,7 +300,7 @@ impl Following {
             sequence: self.member.place().map_or(0, |place| place.sequence),
             fenced: self.member.fence() == Fence::Raised,
             version: self.settings.version.clone(),
-            config: self.config.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            config: self.config.borrow().clone(),
         };
         let bytes = serde_json::to_vec(&report).unwrap_or_default();
         let subject = self.link.subject(&format!("state.{}", self.settings.node));

@@ -18,12 +18,14 @@ mod configure;
 mod follow;
 mod link;
 mod publish;
+mod watch;
 
 pub use config::Read;
 pub use configure::{ConfigSettings, Configures};
 pub use follow::{Acts, Follower, NodeSettings};
 pub use link::{FleetError, Link, LinkSettings, Report, is_name};
 pub use publish::{Retention, publish, wait};
+pub use watch::{Heard, Watch};
 
 /// Whole milliseconds.
 fn millis(span: std::time::Duration) -> u64 {

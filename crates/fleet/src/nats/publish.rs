@@ -84,7 +84,7 @@ impl Link {
     }
 
     /// What nodes say from now on; they are called to say it at once.
-    async fn states(&self) -> Result<async_nats::Subscriber, FleetError> {
+    pub(super) async fn states(&self) -> Result<async_nats::Subscriber, FleetError> {
         let failed = |error: &dyn std::fmt::Display| FleetError::Server(error.to_string());
         let states = self.client.subscribe(self.subject("state.*")).await;
         let states = states.map_err(|error| failed(&error))?;

@@ -339,7 +339,7 @@ impl World {
             _ => now_ms,
         };
         driver.stage = Some((at.0, at.1, since_ms));
-        let heard: Vec<_> = driver.heard.iter().map(|(n, s)| (n.clone(), s.clone())).collect();
+        let heard = driver.heard.iter().map(|(n, s)| (n.clone(), s.clone())).collect();
         let verdict = rollout.verdict(&heard, now_ms - since_ms);
         match &verdict {
             Verdict::Wait(_) => return Ok(()),

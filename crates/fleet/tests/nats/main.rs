@@ -4,6 +4,8 @@
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 
+use freshet_fleet::config::{Author, Band, Plan, Trial};
+use freshet_fleet::limits::{BUNDLE_KEPT_MIN, HISTORY_MAX};
 use freshet_fleet::nats::{
     Acts, FleetError, Follower, Link, LinkSettings, NodeSettings, Retention, publish, wait,
 };
@@ -316,5 +318,46 @@ fn who_waits_is_told_of_nodes_that_are_gone() {
         link.set_member("gone", false).await.unwrap();
         let (_, outcome) = wait(&link, &[tag("c")], LIMIT).await.unwrap();
         assert_eq!(outcome, Outcome::Applied);
+    });
+}
+
+#[test]
+fn bundles_that_no_version_refers_to_are_removed() {
+    run(async {
+        let Some(server) = Server::start().await else { return };
+        let link = server.link().await;
+        link.init(Retention::default()).await.unwrap();
+        let trial = Trial { hold_ms: 0, band: Band::default() };
+        let plan = Plan { stages: Vec::new(), trial, patience_ms: 0 };
+        let put = async |group: &str, bundle: &str| {
+            let mut read = link.release(group).await.unwrap();
+            link.put_bundle(bundle, bundle.as_bytes()).await.unwrap();
+            read.release.begin(bundle.into(), plan.clone(), Author::default()).unwrap();
+            read.release.finish();
+            link.set_release(group, &read).await.unwrap();
+        };
+        let is_there = async |bundle: &str| link.bundle(bundle).await.unwrap().is_some();
+        put("edges", "a").await;
+        put("edges", "b").await;
+        put("parents", "c").await;
+        assert_eq!(link.remove_bundles(Duration::ZERO).await.unwrap(), 0);
+        // A history forgets its first versions, and another group has one of them.
+        put("parents", "b").await;
+        for _ in 0..HISTORY_MAX {
+            put("edges", "d").await;
+        }
+        link.put_bundle("next", b"next").await.unwrap();
+        // What was put lately may be of a version that comes in a moment.
+        assert_eq!(link.remove_bundles(BUNDLE_KEPT_MIN).await.unwrap(), 0);
+        assert_eq!(link.remove_bundles(Duration::ZERO).await.unwrap(), 2);
+        for (bundle, stays) in
+            [("a", false), ("b", true), ("c", true), ("d", true), ("next", false)]
+        {
+            assert_eq!(is_there(bundle).await, stays, "{bundle}");
+        }
+        // What was removed may be put again.
+        put("edges", "a").await;
+        assert!(is_there("a").await);
+        assert_eq!(link.remove_bundles(Duration::ZERO).await.unwrap(), 0);
     });
 }

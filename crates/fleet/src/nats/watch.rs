@@ -1,0 +1,71 @@
+//! What nodes say, as they say it, for who sees to a roll-out.
+
+use super::link::{FleetError, Link, Report};
+use async_nats::Subscriber;
+use futures_util::{FutureExt, StreamExt};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// What is heard of a group of nodes.
+#[derive(Debug)]
+pub struct Watch {
+    states: Subscriber,
+    changes: Subscriber,
+}
+
+/// What was heard.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Heard {
+    /// A node of the fleet, of whatever group, says how it is.
+    Report(Report),
+    /// Somebody has changed the group's document.
+    Change,
+}
+
+impl Link {
+    /// Hears from now on what nodes say, and that the document of this group changes. Nodes are called to
+    /// say how they are at once.
+    ///
+    /// # Errors
+    /// No server.
+    pub async fn watch(&self, group: &str) -> Result<Watch, FleetError> {
+        let failed = |error: &dyn std::fmt::Display| FleetError::Server(error.to_string());
+        let changes = self.client.subscribe(self.subject(&format!("config.{group}"))).await;
+        let changes = changes.map_err(|error| failed(&error))?;
+        Ok(Watch { states: self.states().await?, changes })
+    }
+}
+
+impl Watch {
+    /// What is heard within `limit`, all of it that is there; nothing where nobody says anything.
+    pub async fn heard(&mut self, limit: Duration) -> Vec<Heard> {
+        let mut out = Vec::new();
+        let first = async {
+            tokio::select! {
+                Some(message) = self.changes.next() => heard_change(&message),
+                Some(message) = self.states.next() => heard_report(&message),
+                else => std::future::pending().await,
+            }
+        };
+        match timeout(limit, first).await {
+            Ok(first) => out.extend(first),
+            Err(_) => return out,
+        }
+        while let Some(Some(message)) = self.changes.next().now_or_never() {
+            out.extend(heard_change(&message));
+        }
+        while let Some(Some(message)) = self.states.next().now_or_never() {
+            out.extend(heard_report(&message));
+        }
+        out
+    }
+}
+
+fn heard_change(_: &async_nats::Message) -> Option<Heard> {
+    Some(Heard::Change)
+}
+
+/// What is no report, as of a newer version, is nothing.
+fn heard_report(message: &async_nats::Message) -> Option<Heard> {
+    serde_json::from_slice(&message.payload).ok().map(Heard::Report)
+}
