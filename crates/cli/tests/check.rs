@@ -112,6 +112,15 @@ fn what_a_start_would_refuse_a_check_refuses_in_the_same_words_and_with_its_line
         (format!("[geo]\ncountry = \"{}\"\n", at("foreign")), 2, "MaxMind", "unpacked"),
         (format!("[tls]\nticket_keys = [\"{}\"]\n", at("empty.pem")), 2, "no keys", ""),
         (format!("[tls]\nticket_keys = [\"{}\"]\n", at("no.key")), 2, "No such file", "is there"),
+        (
+            format!(
+                "[fleet]\nservers = [\"nats://a\"]\ntickets = true\nsecret = \"{}\"\n",
+                at("empty.pem")
+            ),
+            4,
+            "64 hexadecimal digits",
+            "",
+        ),
         (format!("[geo]\nasn = \"{}\"\n", at("no.mmdb")), 2, "No such file", "is there"),
         (format!("[admin]\nlisten = \"{taken}\"\n"), 2, "the admin interface", "--admin ADDR"),
         (format!("[[listen]]\naddress = \"{taken}\"\n"), 2, "cannot listen", "ss -ltnp"),

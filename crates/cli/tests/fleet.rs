@@ -9,7 +9,7 @@ use rustix::process::{Signal, kill_process};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use support::{Process, freshet, pid, program, run, succeed};
 
@@ -119,4 +119,51 @@ fn after_an_upgrade_the_new_process_alone_speaks_for_the_node() {
     let mut got = Vec::new();
     download.read_to_end(&mut got).unwrap();
     assert!(got.len() > SLOW_BYTES, "{}", got.len());
+}
+
+/// How a connection of `openssl s_client` began: `New`, or `Reused` where it was resumed.
+fn began(openssl: &Path, address: SocketAddr, version: &str, session: [&str; 2]) -> String {
+    let mut command = Command::new(openssl);
+    command.args(["s_client", "-connect", &address.to_string(), "-servername", "a.example"]);
+    command.args([version, "-ign_eof"]).args(session);
+    let streams = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = streams.spawn().unwrap();
+    let request = b"GET /object HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n";
+    child.stdin.take().unwrap().write_all(request).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("HTTP/1.1 200"), "{said}");
+    let line = said.lines().find(|line| line.contains(", TLSv1."));
+    line.unwrap_or_default().split(',').next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn sessions_of_one_node_are_resumed_at_another_of_its_fleet() {
+    let Some(openssl) = program("openssl") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::start();
+    let start = |secret: &str| {
+        let path = folder.path().join(secret);
+        if !path.exists() {
+            fs::write(&path, succeed(freshet().args(["fleet", "secret"]))).unwrap();
+        }
+        // No server is there: keys need none.
+        let text = format!(
+            "workers = 1\n[fleet]\nservers = [\"nats://127.0.0.1:1\"]\nnode = \"edge\"\n\
+             tickets = true\nsecret = \"{}\"\n",
+            path.display()
+        );
+        Node::start_with_tls(&origin, &text)
+    };
+    let (one, two, stranger) = (start("ours"), start("ours"), start("theirs"));
+    let session = folder.path().join("session");
+    let session = session.to_str().unwrap();
+    for version in ["-tls1_2", "-tls1_3"] {
+        let begins = |node: &Node, argument: &str| {
+            began(&openssl, node.tls_address.unwrap(), version, [argument, session])
+        };
+        assert_eq!(begins(&one, "-sess_out"), "New", "{version}");
+        assert_eq!(begins(&two, "-sess_in"), "Reused", "{version}");
+        assert_eq!(begins(&stranger, "-sess_in"), "New", "{version}");
+    }
 }

@@ -22,6 +22,8 @@ pub struct Fleet {
     pub certificate: Option<(PathBuf, PathBuf)>,
     /// File that knows how far the log was carried out on the disks.
     pub state: Option<PathBuf>,
+    /// File with the secret that keys of session tickets are made of, where nodes share them.
+    pub tickets: Option<PathBuf>,
     /// How it gets its configuration, where it does.
     pub config: Option<FleetConfig>,
     /// Whether what is stored is refused while it can be neither trusted nor validated.
@@ -73,6 +75,19 @@ pub(super) fn fleet(document: &Document, wrong: &mut Vec<Mistake>) -> Option<Fle
             None
         }
     };
+    let tickets = document.value("fleet.tickets").bool().then(|| file("secret"));
+    if let Some(secret) = &tickets {
+        let place = document.at("fleet.tickets");
+        if secret.is_none() {
+            let message = "fleet.tickets makes keys of the fleet's secret: give fleet.secret";
+            wrong.push(Mistake::error(place, message));
+        }
+        if !document.value("tls.ticket_keys").list().is_empty() {
+            let message = "keys of session tickets come from tls.ticket_keys or are made by \
+                           fleet.tickets: give one of the two";
+            wrong.push(Mistake::error(place, message));
+        }
+    }
     Some(Fleet {
         servers,
         name: text("name"),
@@ -81,6 +96,7 @@ pub(super) fn fleet(document: &Document, wrong: &mut Vec<Mistake>) -> Option<Fle
         ca: file("ca"),
         certificate,
         state: file("state"),
+        tickets: tickets.flatten(),
         config: fleet_config(document),
         refuses: text("when_cut_off") == "refuse",
     })
@@ -101,6 +117,13 @@ mod tests {
         let (fleet, wrong) = read("[fleet]\nservers = [\"nats://a\"]\nconfig = \"/c\"\n");
         let config = fleet.and_then(|fleet| fleet.config).expect("both are given");
         assert_eq!((config.folder, wrong.len()), ("/c".into(), 0));
+        let text = "[fleet]\nservers = [\"nats://a\"]\ntickets = true\n";
+        let (fleet, wrong) = read(&format!("{text}secret = \"/s\"\n"));
+        assert_eq!((fleet.and_then(|fleet| fleet.tickets), wrong.len()), (Some("/s".into()), 0));
+        let (_, wrong) = read(&format!("{text}[tls]\nticket_keys = [\"/k\"]\n"));
+        let messages: Vec<_> = wrong.iter().map(|mistake| mistake.message.as_str()).collect();
+        assert!(messages.len() == 2 && messages[0].ends_with("give fleet.secret"), "{wrong:?}");
+        assert!(messages[1].contains("one of the two"), "{wrong:?}");
         let (fleet, wrong) = read("[fleet]\nconfig = \"/c\"\ngroup = \"edges\"\n");
         assert_eq!(fleet, None);
         assert!(wrong[0].message.contains("does nothing without `servers`"), "{wrong:?}");

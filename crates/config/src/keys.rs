@@ -744,7 +744,15 @@ const LAST: &[Key] = &[
         Kind::SecretFile,
         "",
         "File with the fleet's secret, as `freshet fleet secret` makes it, the same at all nodes: what \
-         configurations are sealed with. Without it they are in the clear.",
+         configurations are sealed with, and keys of session tickets made of. Without it configurations \
+         are in the clear.",
+    ),
+    key(
+        "fleet.tickets",
+        Kind::Bool,
+        "false",
+        "Whether TLS sessions of one node are resumed at the others: keys of session tickets are made of \
+         `fleet.secret` and the clock, and change every 12 hours.",
     ),
     key(
         "fleet.when_cut_off",

@@ -37,6 +37,7 @@ use freshet_net::tls::client_auth::{AsksClients, ClientAuth};
 use freshet_net::tls::early::EarlySessions;
 use freshet_net::tls::server::{MinVersion, ServerOptions, server_config};
 use freshet_net::tls::ticket::{ROTATION, TicketKeys};
+use freshet_net::tls::ticket_clock::TicketClock;
 use freshet_net::tls::ticket_files::TicketFiles;
 use freshet_net::tls::{ALPN_ACME_TLS, ALPN_HTTP_1_1, ALPN_HTTP_2, ALPN_HTTP_3};
 use freshet_net::topology::{Topology, pin_current_thread};
@@ -168,9 +169,15 @@ impl Node {
             [] => None,
             files => Some(TicketFiles::open(files)?),
         };
-        let tickets = |purpose| match &ticket_files {
-            Some(files) => files.keys(purpose),
-            None => TicketKeys::random(ROTATION),
+        let of_fleet = settings
+            .fleet
+            .as_ref()
+            .and_then(|fleet| Some(TicketClock::open(fleet.tickets.as_deref()?, &fleet.name)));
+        let ticket_clock = of_fleet.transpose()?;
+        let tickets = |purpose| match (&ticket_files, &ticket_clock) {
+            (Some(files), _) => files.keys(purpose),
+            (None, Some(clock)) => clock.keys(purpose),
+            (None, None) => TicketKeys::random(ROTATION),
         };
         let asking = Arc::new(Asking::default());
         asking.set(&draft.sites);

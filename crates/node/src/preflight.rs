@@ -18,6 +18,7 @@ use freshet_net::address::Address;
 use freshet_net::listener::Listener;
 use freshet_net::tls::certificate::{CertificateSource, CertificateStore};
 use freshet_net::tls::client_auth::ClientAuth;
+use freshet_net::tls::ticket_clock::TicketClock;
 use freshet_net::tls::ticket_files;
 use freshet_net::tls::validity::Validity;
 use freshet_store::disk::{self, Examined};
@@ -27,7 +28,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What was read and compiled for a node of some settings.
@@ -261,21 +262,31 @@ fn client_authorities(settings: &Settings, found: &mut Vec<Mistake>) {
 /// What is wrong with the keys of session tickets. Who has them reads sessions under TLS 1.2, and takes
 /// part in others under 1.3.
 fn ticket_keys(settings: &Settings, found: &mut Vec<Mistake>) {
-    let place = settings.document.at("tls.ticket_keys");
-    if let Err(error) = ticket_files::check(&settings.ticket_keys) {
-        let mistake = Mistake::error(place, format!("tls.ticket_keys: {error}"));
-        found.push(match cure(&error) {
-            Some(help) => mistake.help(help),
-            None => mistake,
-        });
-    }
-    for path in &settings.ticket_keys {
-        let mode = std::fs::metadata(path).map_or(0, |found| found.permissions().mode());
-        if mode & 0o007 != 0 {
-            let shown = path.display();
-            let mistake = Mistake::warning(place, format!("everybody here can read {shown}"));
-            found.push(mistake.help(format!("chmod o= {shown}")));
+    let mut examine = |key: &str, checked: Result<(), NetError>, files: &[PathBuf]| {
+        let place = settings.document.at(key);
+        if let Err(error) = checked {
+            let mistake = Mistake::error(place, format!("{key}: {error}"));
+            found.push(match cure(&error) {
+                Some(help) => mistake.help(help),
+                None => mistake,
+            });
         }
+        for path in files {
+            let mode = std::fs::metadata(path).map_or(0, |found| found.permissions().mode());
+            if mode & 0o007 != 0 {
+                let shown = path.display();
+                let mistake = Mistake::warning(place, format!("everybody here can read {shown}"));
+                found.push(mistake.help(format!("chmod o= {shown}")));
+            }
+        }
+    };
+    let files = &settings.ticket_keys;
+    examine("tls.ticket_keys", ticket_files::check(files), files);
+    if let Some((fleet, secret)) =
+        settings.fleet.as_ref().and_then(|fleet| Some((fleet, fleet.tickets.as_ref()?)))
+    {
+        let checked = TicketClock::open(secret, &fleet.name).map(drop);
+        examine("fleet.secret", checked, std::slice::from_ref(secret));
     }
 }
 

@@ -6,7 +6,7 @@
 //! make configurations and run handshakes, [`certificate`] keeps what a server proves its names
 //! with, [`on_demand`] gets what is missing, [`challenge`] proves names to an authority, [`client_auth`]
 //! checks what clients prove theirs with and [`ticket`] lets clients come back without a full handshake,
-//! [`ticket_files`] at other nodes too.
+//! [`ticket_files`] and [`ticket_clock`] at other nodes too.
 
 pub mod certificate;
 pub mod challenge;
@@ -22,6 +22,7 @@ pub(crate) mod records;
 pub mod server;
 pub(crate) mod session;
 pub mod ticket;
+pub mod ticket_clock;
 pub mod ticket_files;
 pub mod validity;
 

@@ -5,6 +5,9 @@
 //! is good for one to two periods. A stolen key opens the sessions of those periods under TLS 1.2
 //! and lets nobody read TLS 1.3 ones, which agree on fresh keys when they resume.
 //!
+//! Nodes that make their keys of one secret and the clock have the same ones without a message. Their
+//! clocks differ, so the key of the next period opens as well.
+//!
 //! Form: 16 bytes key name, 12 bytes nonce, then AES-256-GCM-SIV of the state with the key name as
 //! associated data. The nonce is random and drawn by every node of a fleet on its own; GCM-SIV
 //! (RFC 8452) is safe should two ever draw the same.
@@ -12,6 +15,7 @@
 use arc_swap::ArcSwap;
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::{hmac, rand};
+use freshet_base::clock::UnixMillis;
 use rustls::server::ProducesTickets;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,8 +39,17 @@ pub struct TicketKeys {
     /// Held while keys change, so that workers who find them due change them once.
     changing: Mutex<()>,
     period: Duration,
-    /// Whether keys are drawn here when due, or only given from outside.
-    own: bool,
+    source: Source,
+}
+
+/// Where keys come from.
+enum Source {
+    /// They are drawn here when they are due.
+    Own,
+    /// They are given from outside.
+    Given,
+    /// They are made of this and of the number of the period.
+    Clock(TicketSecret),
 }
 
 struct Ring {
@@ -44,6 +57,8 @@ struct Ring {
     /// Those that only open.
     others: Vec<Arc<Key>>,
     since: Instant,
+    /// The number of the present key's period by the wall clock, where keys are made of that.
+    number: u64,
 }
 
 struct Key {
@@ -63,6 +78,13 @@ impl TicketSecret {
         rand::fill(&mut secret).expect("the system's random numbers do not fail once seeded");
         Self(secret)
     }
+
+    /// Another secret, made of this one for a purpose. It says nothing of this one.
+    pub(crate) fn derive(&self, purpose: &[&[u8]]) -> Self {
+        let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, &self.0));
+        purpose.iter().for_each(|part| context.update(part));
+        Self(context.sign().as_ref().try_into().expect("HMAC-SHA256 gives 32 bytes"))
+    }
 }
 
 impl fmt::Debug for TicketSecret {
@@ -74,7 +96,16 @@ impl fmt::Debug for TicketSecret {
 impl TicketKeys {
     /// Random keys of this process, changed after each `period`.
     pub fn random(period: Duration) -> Arc<Self> {
-        Self::with(&[TicketSecret::random()], period, true)
+        Self::with(&[TicketSecret::random()], period, Source::Own)
+    }
+
+    /// Keys of `secret` and the wall clock, another for each `period` since 1970: whoever has the same
+    /// secret has them too. What the key of the period before sealed is opened, and of the next one, so
+    /// that a ticket is good for one to two periods at nodes whose clocks are less than one apart.
+    pub fn by_clock(secret: TicketSecret, period: Duration) -> Arc<Self> {
+        let number = period_number(period, UnixMillis::now());
+        let ring = Ring::of_period(&secret, number);
+        Self::of(ring, period, Source::Clock(secret))
     }
 
     /// Keys from outside. They stay until [`TicketKeys::rotate`] is called; `period` is only what
@@ -88,7 +119,7 @@ impl TicketKeys {
     /// # Panics
     /// When there is none.
     pub fn given_all(secrets: &[TicketSecret], period: Duration) -> Arc<Self> {
-        Self::with(secrets, period, false)
+        Self::with(secrets, period, Source::Given)
     }
 
     /// Seals with `secret` from now on and still opens what the present key sealed.
@@ -106,11 +137,19 @@ impl TicketKeys {
         }
     }
 
-    /// Draws a new key if the present one has served its period at `now`. Sealing and opening do
-    /// this by themselves.
+    /// Has the keys that are due now. Sealing and opening do this by themselves.
+    fn change_if_due(&self) {
+        match &self.source {
+            Source::Own => self.rotate_if_due(Instant::now()),
+            Source::Given => {}
+            Source::Clock(secret) => self.follow(secret, UnixMillis::now()),
+        }
+    }
+
+    /// Draws a new key if the present one has served its period at `now`.
     fn rotate_if_due(&self, now: Instant) {
         let age = |ring: &Ring| now.saturating_duration_since(ring.since);
-        if !self.own || age(&self.ring.load()) < self.period {
+        if age(&self.ring.load()) < self.period {
             return;
         }
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -123,16 +162,55 @@ impl TicketKeys {
         }
     }
 
-    fn with(secrets: &[TicketSecret], period: Duration, own: bool) -> Arc<Self> {
+    /// Has the keys of the period that `now` is in, also where the clock was set back.
+    fn follow(&self, secret: &TicketSecret, now: UnixMillis) {
+        let number = period_number(self.period, now);
+        if self.ring.load().number == number {
+            return;
+        }
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.ring.load().number != number {
+            self.ring.store(Arc::new(Ring::of_period(secret, number)));
+        }
+    }
+
+    fn with(secrets: &[TicketSecret], period: Duration, source: Source) -> Arc<Self> {
         let (first, others) = secrets.split_first().expect("there is a key to seal with");
         let (present, others) = (Arc::new(Key::new(first)), keys(others));
-        let ring = Ring { present, others, since: Instant::now() };
-        Arc::new(Self { ring: ArcSwap::from_pointee(ring), changing: Mutex::new(()), period, own })
+        let ring = Ring { present, others, since: Instant::now(), number: 0 };
+        Self::of(ring, period, source)
+    }
+
+    fn of(ring: Ring, period: Duration, source: Source) -> Arc<Self> {
+        let (ring, changing) = (ArcSwap::from_pointee(ring), Mutex::new(()));
+        Arc::new(Self { ring, changing, period, source })
     }
 
     fn install(&self, secret: &TicketSecret, others: Vec<Arc<Key>>, since: Instant) {
         let present = Arc::new(Key::new(secret));
-        self.ring.store(Arc::new(Ring { present, others, since }));
+        self.ring.store(Arc::new(Ring { present, others, since, number: 0 }));
+    }
+}
+
+/// Which period since 1970 it is.
+fn period_number(period: Duration, now: UnixMillis) -> u64 {
+    u64::try_from(u128::from(now.0) / period.as_millis().max(1)).unwrap_or(u64::MAX)
+}
+
+impl Ring {
+    /// The key of a period, and those of its neighbours.
+    fn of_period(secret: &TicketSecret, number: u64) -> Self {
+        let key = |number: u64| {
+            Arc::new(Key::new(&secret.derive(&[b"freshet ticket period", &number.to_be_bytes()])))
+        };
+        let others = vec![key(number.saturating_sub(1)), key(number.saturating_add(1))];
+        Self { present: key(number), others, since: Instant::now(), number }
+    }
+
+    fn open(&self, ticket: &[u8]) -> Option<Vec<u8>> {
+        let name = ticket.first_chunk::<NAME_BYTES>()?;
+        let key = std::iter::once(&self.present).chain(&self.others).find(|k| k.name == *name)?;
+        key.open(ticket)
     }
 }
 
@@ -152,16 +230,13 @@ impl ProducesTickets for TicketKeys {
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
-        self.rotate_if_due(Instant::now());
+        self.change_if_due();
         self.ring.load().present.seal(plain)
     }
 
     fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
-        self.rotate_if_due(Instant::now());
-        let ring = self.ring.load();
-        let name = ticket.first_chunk::<NAME_BYTES>()?;
-        let key = std::iter::once(&ring.present).chain(&ring.others).find(|k| k.name == *name)?;
-        key.open(ticket)
+        self.change_if_due();
+        self.ring.load().open(ticket)
     }
 }
 
@@ -223,15 +298,9 @@ mod tests {
         assert!(keys.ring.load().others.is_empty());
         keys.rotate_if_due(start + HOUR);
         assert_eq!(keys.ring.load().others.len(), 1);
-        let opened = |keys: &TicketKeys| {
-            let ring = keys.ring.load();
-            std::iter::once(&ring.present)
-                .chain(&ring.others)
-                .any(|key| key.open(&ticket).is_some())
-        };
-        assert!(opened(&keys));
+        assert!(keys.ring.load().open(&ticket).is_some());
         keys.rotate_if_due(start + 2 * HOUR);
-        assert!(!opened(&keys));
+        assert!(keys.ring.load().open(&ticket).is_none());
     }
 
     #[test]
@@ -256,9 +325,63 @@ mod tests {
     }
 
     #[test]
+    fn keys_by_the_clock_are_the_same_at_nodes_whose_clocks_differ() {
+        let secret = TicketSecret::new([7; SECRET_BYTES]);
+        let (one, other) = [(); 2].map(|()| TicketKeys::by_clock(secret.clone(), HOUR)).into();
+        let stranger = TicketKeys::by_clock(TicketSecret::new([8; SECRET_BYTES]), HOUR);
+        let minute = |minutes: u64| UnixMillis(500 * 3_600_000 + minutes * 60_000);
+        // Sealed at a minute, opened at another: of the hours before and after as well.
+        for (sealed, opened, is_open) in [
+            (0, 0, true),
+            (59, 60, true),
+            (60, 59, true),
+            (0, 119, true),
+            (0, 120, false),
+            (60, 0, true),
+            (120, 59, false),
+            (125, 60, true),
+        ] {
+            one.follow(&secret, minute(sealed));
+            let ticket = one.ring.load().present.seal(b"state").unwrap();
+            for keys in [&other, &stranger] {
+                keys.follow(&secret_of(keys), minute(opened));
+                let got = keys.ring.load().open(&ticket);
+                let opens = is_open && Arc::ptr_eq(keys, &other);
+                assert_eq!(got.is_some(), opens, "{sealed} {opened}");
+            }
+        }
+        // A clock that goes back has the keys of then.
+        one.follow(&secret, minute(0));
+        let then = one.ring.load().present.name;
+        one.follow(&secret, minute(600));
+        assert_ne!(one.ring.load().present.name, then);
+        one.follow(&secret, minute(1));
+        assert_eq!(one.ring.load().present.name, then);
+        // The first hours of 1970 are no trouble.
+        one.follow(&secret, UnixMillis(0));
+        assert_eq!(one.ring.load().number, 0);
+    }
+
+    fn secret_of(keys: &TicketKeys) -> TicketSecret {
+        let Source::Clock(secret) = &keys.source else { panic!("they have none") };
+        secret.clone()
+    }
+
+    #[test]
+    fn keys_by_the_clock_are_those_of_now() {
+        let keys = TicketKeys::by_clock(TicketSecret::random(), HOUR);
+        let before = period_number(HOUR, UnixMillis::now());
+        keys.follow(&secret_of(&keys), UnixMillis(0));
+        let ticket = keys.encrypt(b"state").unwrap();
+        assert!(keys.ring.load().number >= before);
+        assert_eq!(keys.decrypt(&ticket).as_deref(), Some(&b"state"[..]));
+    }
+
+    #[test]
     fn nothing_that_is_formatted_shows_a_secret() {
         let secret = TicketSecret::new([0xAB; SECRET_BYTES]);
-        let text = format!("{secret:?} {:?}", TicketKeys::given(secret.clone(), HOUR));
+        let keys = [TicketKeys::given, TicketKeys::by_clock].map(|of| of(secret.clone(), HOUR));
+        let text = format!("{secret:?} {keys:?}");
         assert!(!text.contains("171") && !text.to_ascii_lowercase().contains("ab,"), "{text}");
     }
 

@@ -2,6 +2,7 @@
 
 use crate::authority::{Authority, secure};
 use crate::client::Client;
+use crate::h3_client::H3Client;
 use crate::harness::{Setup, TestNode, pattern, run, run_within};
 use crate::origin::{Origin, fresh, response};
 use freshet_net::stream::Stream;
@@ -181,6 +182,54 @@ fn a_session_is_resumed_at_another_node_that_has_the_key() {
         let before = other.count("tls_resumed");
         visit(&one).await;
         assert_eq!(visit(&other).await, before + 1);
+    });
+}
+
+#[test]
+fn a_session_is_resumed_at_the_other_nodes_of_a_fleet_and_nowhere_else() {
+    run(async {
+        let authority = Authority::new();
+        let certificate = authority.issue("a", &["example.test"]);
+        let origin = Origin::serve(|_| fresh("x"));
+        let secret = |name: &str, digit: &str| {
+            std::fs::write(authority.path(name), digit.repeat(64)).unwrap();
+            authority.path(name)
+        };
+        let (ours, theirs) = (secret("ours", "a"), secret("theirs", "b"));
+        // Nobody is there to ask for keys, and nobody needs to be.
+        let start = |name: &str, secret: &std::path::Path| {
+            let mut setup = encrypted(&origin, &certificate);
+            setup.listen.push_str("http3 = true\n");
+            let fleet = format!(
+                "[fleet]\nservers = [\"nats://127.0.0.1:1\"]\nname = \"{name}\"\ntickets = true\n\
+                 secret = \"{}\"",
+                secret.display()
+            );
+            setup.and(&fleet).start()
+        };
+        let (one, two) = (start("fleet", &ours), start("fleet", &ours));
+        let (other, stranger) = (start("other", &ours), start("fleet", &theirs));
+        let tcp = authority.client(&["http/1.1"]);
+        let over_tcp = async |node: &TestNode| {
+            let before = node.count("tls_resumed");
+            let mut client = Client::over(connect(node, &tcp).await);
+            assert_eq!(client.get("/a").await.text(), "x");
+            node.count("tls_resumed") - before
+        };
+        let quic = authority.client(&["h3"]);
+        let over_quic = async |node: &TestNode| {
+            let before = node.count("tls_resumed");
+            let tls = Arc::clone(&quic);
+            let mut client = H3Client::connect_as(node.address(), tls, "example.test").await;
+            assert_eq!(client.get("/a").await.status, 200);
+            client.close();
+            node.count("tls_resumed") - before
+        };
+        for (node, resumed) in [(&one, 0), (&two, 1), (&one, 1), (&other, 0), (&one, 0)] {
+            assert_eq!(over_tcp(node).await, resumed);
+            assert_eq!(over_quic(node).await, resumed);
+        }
+        assert_eq!((over_tcp(&stranger).await, over_quic(&stranger).await), (0, 0));
     });
 }
 
