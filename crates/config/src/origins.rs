@@ -139,7 +139,7 @@ pub(super) fn health_by(document: &Document, path: String) -> Health {
     }
 }
 
-/// A row of `[[origin]]` or `[[parent]]`, which is `table`; what is wrong is listed.
+/// A row of `[[origin]]`, `[[parent]]` or `[[sibling]]`, which is `table`; what is wrong is listed.
 pub(super) fn upstream(row: &Row<'_>, table: &str, wrong: &mut Vec<Mistake>) -> Option<Origin> {
     let value = |name: &str| row.value(&format!("{table}[].{name}"));
     let text = |name: &str| value(name).text();
@@ -159,7 +159,7 @@ pub(super) fn upstream(row: &Row<'_>, table: &str, wrong: &mut Vec<Mistake>) -> 
     let (url, base_path) = (url.trim_end_matches('/'), base_path.trim_end_matches('/'));
     let wrong_path = if base_path.is_empty() {
         None
-    } else if table == "parent" {
+    } else if table != "origin" {
         Some("has a path, which requests bring themselves")
     } else if !base_path.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#".contains(&byte)) {
         Some("has a path that no request can begin with, as `/site` can")

@@ -1,4 +1,4 @@
-//! `[[parent]]` and `[parents]`: caches between this node and the origins.
+//! `[[parent]]`, `[[sibling]]` and `[parents]`: caches between this node and the origins.
 
 use super::document::Document;
 use super::mistake::Mistake;
@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 pub struct Parents {
     /// Groups in the order they are asked in, none of them empty.
     pub groups: Vec<Vec<Origin>>,
+    /// Nodes of the same place, this one among them; none where it has none.
+    pub siblings: Vec<Origin>,
     /// Whether the origins are asked where no parent can be.
     pub direct: bool,
     /// Active checks, where asked for.
@@ -24,36 +26,54 @@ pub struct Parents {
 }
 
 impl Parents {
-    /// All of them, in the order of groups.
+    /// All of them, in the order of groups, and the siblings.
     pub fn all(&self) -> impl Iterator<Item = &Origin> {
-        self.groups.iter().flatten()
+        self.groups.iter().flatten().chain(&self.siblings)
     }
 }
 
-/// What a document says of parents; names are to differ from those of `origins`.
+/// What a document says of parents; names are to differ from those of `origins`. `own` is this node's name
+/// in `CDN-Loop`.
 pub(super) fn parents(
     document: &Document,
     origins: &[Origin],
+    own: Option<&str>,
     wrong: &mut Vec<Mistake>,
 ) -> Parents {
     let number = |path: &str| u32::try_from(document.value(path).number()).unwrap_or(u32::MAX);
     let mut groups = BTreeMap::<u64, Vec<Origin>>::new();
-    for row in document.rows("parent") {
-        let Some(parent) = upstream(&row, "parent", wrong) else { continue };
-        let known = origins.iter().chain(groups.values().flatten());
-        if known.into_iter().any(|other| other.name == parent.name) {
-            let message = format!(
-                "a parent is named `{}`, as another parent or an origin is; give it a parent.name of \
-                 its own",
-                parent.name
-            );
-            wrong.push(Mistake::error(parent.place, message));
+    let mut siblings = Vec::<Origin>::new();
+    for table in ["parent", "sibling"] {
+        for row in document.rows(table) {
+            let Some(one) = upstream(&row, table, wrong) else { continue };
+            let known = origins.iter().chain(groups.values().flatten()).chain(&siblings);
+            if known.into_iter().any(|other| other.name == one.name) {
+                let message = format!(
+                    "a {table} is named `{}`, as another parent, sibling or origin is; give it a \
+                     {table}.name of its own",
+                    one.name
+                );
+                wrong.push(Mistake::error(one.place, message));
+            }
+            match table {
+                "parent" => {
+                    groups.entry(row.value("parent[].group").number()).or_default().push(one);
+                }
+                _ => siblings.push(one),
+            }
         }
-        groups.entry(row.value("parent[].group").number()).or_default().push(parent);
+    }
+    if let Some(first) = siblings.first()
+        && !siblings.iter().any(|one| own == Some(one.name.as_str()))
+    {
+        let message = "no [[sibling]] is this node: give cache.loop_id its own name, and list it among \
+                       its siblings, as all of them do";
+        wrong.push(Mistake::error(first.place, message));
     }
     let path = optional(document.value("parents.health_path").text());
     Parents {
         groups: groups.into_values().collect(),
+        siblings,
         direct: document.value("parents.direct").bool(),
         health: path.map(|path| health_by(document, path)),
         load_bound_percent: number("parents.load_bound"),
@@ -105,12 +125,16 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_parent_says_so() {
         let parent = "[[parent]]\nname = \"x\"\nurl = \"http://a\"\n";
+        let sibling = "[[sibling]]\nname = \"s\"\nurl = \"http://a\"\n";
         for (text, says) in [
             (parent.repeat(2), "a parent is named `x`"),
             (format!("{parent}[[origin]]\nname = \"x\"\nurl = \"http://b\"\n"), "named `x`"),
             ("[[parent]]\nurl = \"a\"\n".into(), "parent.url is"),
             (format!("{parent}certificate = \"/a.pem\"\n"), "parent.key"),
             (format!("vcl = \"/a.vcl\"\n{parent}"), "parent"),
+            (format!("[cache]\nloop_id = \"y\"\n{sibling}"), "no [[sibling]] is this node"),
+            (sibling.into(), "no [[sibling]] is this node"),
+            (format!("[cache]\nloop_id = \"s\"\n{}", sibling.repeat(2)), "a sibling is named `s`"),
         ] {
             let wrong = settings(&text).expect_err(&text);
             assert!(wrong.contains(says), "{text}: {wrong}");

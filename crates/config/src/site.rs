@@ -100,6 +100,7 @@ pub(super) fn site_of(
     wrong: &mut Vec<Mistake>,
 ) -> SiteSettings {
     let origins = origins(document, wrong);
+    let cache = cache(document, memory_bytes, wrong);
     SiteSettings {
         name: String::new(),
         place: Place::default(),
@@ -109,13 +110,13 @@ pub(super) fn site_of(
         certificates: document.own_rows("certificate").iter().map(certificate).collect(),
         store_ttl_min: document.value("stores.ttl_min").span(),
         storage_rules: document.rows("storage").iter().map(storage_rule).collect(),
-        parents: parents(document, &origins, wrong),
+        parents: parents(document, &origins, cache.loop_id.as_deref(), wrong),
         origins,
         director: director(document),
         origin_timeouts: timeouts(document),
         upgrades: document.value("origins.upgrades").list(),
         health: health(document),
-        cache: cache(document, memory_bytes, wrong),
+        cache,
         esi: EsiSettings {
             includes_max: u32::try_from(document.value("esi.includes_max").number())
                 .unwrap_or(u32::MAX),
@@ -229,7 +230,7 @@ impl SiteSettings {
             }
         } else if let Some(parent) = self.parents.all().next() {
             let message = format!(
-                "{site}[[parent]] is for sites without VCL; the policy in vcl names its backends \
+                "{site}[[parent]] and [[sibling]] are for sites without VCL; the policy in vcl names its backends \
                  itself"
             );
             wrong.push(Mistake::error(parent.place, message));

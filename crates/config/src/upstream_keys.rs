@@ -113,6 +113,54 @@ pub(super) const KEYS: &[Key] = &[
          carries up to 64 requests at a time.",
     ),
     per_site(
+        "sibling[].name",
+        Kind::Text,
+        "",
+        "`cache.loop_id` of that node; default is the host. All nodes of a place list the same ones, \
+         themselves included.",
+    ),
+    per_site(
+        "sibling[].url",
+        Kind::Text,
+        "",
+        "A node of the same place, which is asked before the parents and the origins for the keys whose \
+         home it is: `http://host:port`, `https://host` or `unix:/path`.",
+    ),
+    per_site("sibling[].host", Kind::Text, "", "`Host` to send instead of the client's."),
+    per_site(
+        "sibling[].http",
+        Kind::Choice(&["1.1", "2", "auto"]),
+        "1.1",
+        "HTTP it is spoken to in, as `parent.http`.",
+    ),
+    per_site("sibling[].sni", Kind::Text, "", "Name to ask for in TLS; default is the URL's host."),
+    per_site("sibling[].verify", Kind::Bool, "true", "Whether its certificate is checked."),
+    per_site(
+        "sibling[].ca",
+        Kind::File,
+        "",
+        "PEM file of authorities to trust instead of the system's.",
+    ),
+    per_site(
+        "sibling[].certificate",
+        Kind::File,
+        "",
+        "PEM file with the certificate chain this node shows where the sibling asks for one.",
+    ),
+    per_site("sibling[].key", Kind::SecretFile, "", "PEM file with its private key."),
+    per_site(
+        "sibling[].weight",
+        Kind::Count { min: 1, max: 100 },
+        "1",
+        "Share of keys beside the other siblings.",
+    ),
+    per_site(
+        "sibling[].connections_max",
+        Kind::Count { min: 1, max: 1_000_000 },
+        "1024",
+        "Connections to this sibling over all workers; further requests wait for one.",
+    ),
+    per_site(
         "parents.direct",
         Kind::Bool,
         "true",
@@ -122,7 +170,7 @@ pub(super) const KEYS: &[Key] = &[
         "parents.health_path",
         Kind::Text,
         "",
-        "Path to ask each parent for, as often as `[health]` says; without it parents are judged by \
+        "Path to ask each parent and sibling for, as often as `[health]` says; without it parents are judged by \
          real requests only.",
     ),
     per_site(

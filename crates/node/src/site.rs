@@ -6,7 +6,7 @@ use crate::doors::{self, MaintenanceSwitch, SiteAccess};
 use crate::error_pages::ErrorPages;
 use crate::limiter::SiteLimit;
 use crate::policy::vcl::{Files, VclPolicy};
-use crate::policy::{Builtin, Policy};
+use crate::policy::{Builtin, FetchKind, Policy};
 use crate::semantics::Semantics;
 use crate::shares::Shares;
 use crate::sites::SiteName;
@@ -17,8 +17,10 @@ use freshet_config::origins::{self as settings, Director as DirectorSetting};
 use freshet_config::parents::Parents;
 use freshet_config::{Mistake, SiteSettings};
 use freshet_geo::Geo;
+use freshet_http::cdn_loop::{self, CdnLoop};
 use freshet_http::coding::Coding;
 use freshet_http::freshness::{self, Given, InPlaceOf, SetCookie};
+use freshet_http::message::RequestHead;
 use freshet_origin::base_path::BasePath;
 use freshet_origin::director::{Director, LoadBound, Member, TRIED_OF_GROUP_MAX, Wanted};
 use freshet_origin::health::HealthBoard;
@@ -107,8 +109,10 @@ pub struct Upstreams {
     pub probes: Vec<(Arc<Origin>, ProbeSettings)>,
     /// How many of them are asked for one request before it fails.
     pub tried_max: usize,
-    /// Those that are caches.
+    /// Those that are caches, siblings included.
     parents: Vec<OriginId>,
+    /// The names of the other nodes of this place.
+    siblings: Vec<String>,
     /// Keys that have several homes among those.
     hot: HotKeys,
     /// How many.
@@ -150,6 +154,7 @@ impl Site {
             board: HealthBoard::new(origins),
             tried_max: ORIGINS_TRIED_MAX,
             parents: Vec::new(),
+            siblings: Vec::new(),
             hot: HotKeys::new(0),
             hot_copies: 1,
         };
@@ -278,16 +283,25 @@ impl Upstreams {
         };
         // Without checks nothing would ever take back what the last one said.
         let ends_checks = |now: bool, then: fn(&Site) -> bool| before.filter(|b| now || !then(b));
-        let Parents { groups, direct, health, .. } = &settings.parents;
+        let Parents { groups, siblings, direct, health, .. } = &settings.parents;
         let kept = ends_checks(health.is_some(), |site| site.settings.parents.health.is_some());
         let groups: Vec<Vec<_>> = groups
             .iter()
             .map(|group| group.iter().map(|parent| add(parent, kept)).collect())
             .collect::<Result<_, _>>()?;
+        let is_own = |one: &&settings::Origin| settings.cache.loop_id.as_ref() == Some(&one.name);
+        let others: Vec<_> = siblings
+            .iter()
+            .filter(|one| !is_own(one))
+            .map(|sibling| add(sibling, kept))
+            .collect::<Result<_, _>>()?;
+        let own = siblings.iter().find(is_own).map(|own| (own.name.as_str(), own.weight));
         let kept = ends_checks(settings.health.is_some(), |site| site.settings.health.is_some());
         let origins: Vec<_> =
             settings.origins.iter().map(|one| add(one, kept)).collect::<Result<_, _>>()?;
-        let parents: Vec<_> = groups.iter().flatten().map(|member| member.origin).collect();
+        let caches = groups.iter().flatten().chain(&others);
+        let parents: Vec<_> = caches.map(|member| member.origin).collect();
+        let siblings = others.iter().map(|member| member.name.clone()).collect();
         let probes = all
             .iter()
             .filter_map(|origin| {
@@ -300,27 +314,35 @@ impl Upstreams {
             0 => ORIGINS_TRIED_MAX,
             groups => (groups + usize::from(*direct)) * TRIED_OF_GROUP_MAX,
         };
+        let tried_max = tried_max + usize::from(!others.is_empty());
         Ok(Self {
             board: HealthBoard::new(all),
-            directors: directors(settings, &groups, &origins),
+            directors: directors(settings, own.map(|own| (own, &*others)), &groups, &origins),
             probes,
             tried_max,
             parents,
+            siblings,
             hot: HotKeys::new(settings.parents.hot_rate),
             hot_copies: settings.parents.hot_copies,
         })
     }
 
-    /// A parent or an origin for the request for `target` whose key has this hash, leaving out
-    /// `tried`.
+    /// A sibling, a parent or an origin for this request whose key has this hash, leaving out `tried`. A
+    /// request that was at another node of this place goes to none of them again, nor does one of which
+    /// nothing is kept.
     pub fn choose(
         &self,
-        target: &str,
+        request: &RequestHead,
+        kind: FetchKind,
         key_hash: u64,
         tried: &[OriginId],
         now: UnixMillis,
     ) -> Option<&Arc<Origin>> {
+        let target = request.target.as_str();
         let mut wanted = Wanted::from(key_hash);
+        let has_been_at =
+            |name: &String| cdn_loop::check(&request.fields, name.as_bytes()) == CdnLoop::Again;
+        wanted.skips_siblings = kind == FetchKind::Pass || self.siblings.iter().any(has_been_at);
         if !self.parents.is_empty() && tried.is_empty() && self.hot.ask(key_hash, now) {
             wanted.copies = self.hot_copies;
         }
@@ -330,7 +352,7 @@ impl Upstreams {
         self.board.origin(id)
     }
 
-    /// Whether an origin is a parent.
+    /// Whether an origin is a cache: a parent or a sibling.
     pub fn is_parent(&self, origin: OriginId) -> bool {
         self.parents.contains(&origin)
     }
@@ -345,6 +367,7 @@ impl Upstreams {
 /// `origins` are in the order of the settings.
 fn directors(
     settings: &SiteSettings,
+    siblings: Option<((&str, u32), &[Member])>,
     groups: &[Vec<Member>],
     origins: &[Member],
 ) -> Vec<(String, Director)> {
@@ -359,25 +382,36 @@ fn directors(
         };
         let members = settings.origins.iter().zip(origins).filter(|(setting, _)| is_for(setting));
         let members = members.map(|(_, member)| member.clone()).collect();
-        (path.to_owned(), director(settings, groups.to_vec(), members))
+        (path.to_owned(), director(settings, siblings, groups.to_vec(), members))
     };
     paths.into_iter().chain([""]).map(of).collect()
 }
 
-/// One rule: the groups of parents one after the other, by key, then the origins.
-fn director(settings: &SiteSettings, groups: Vec<Vec<Member>>, origins: Vec<Member>) -> Director {
+/// One rule: the sibling whose key it is, the groups of parents one after the other, by key, then the
+/// origins.
+fn director(
+    settings: &SiteSettings,
+    siblings: Option<((&str, u32), &[Member])>,
+    groups: Vec<Vec<Member>>,
+    origins: Vec<Member>,
+) -> Director {
     let of_origins = |members| match settings.director {
         DirectorSetting::RoundRobin => Director::round_robin(members),
         DirectorSetting::Hash => Director::hash(members, Some(LoadBound::default())),
         DirectorSetting::Fallback => Director::fallback(members),
     };
+    let siblings = siblings.map(|(own, others)| Director::siblings(others.to_vec(), own));
     if groups.is_empty() {
-        return of_origins(origins);
+        return match siblings {
+            Some(siblings) => Director::groups([siblings, of_origins(origins)]),
+            None => of_origins(origins),
+        };
     }
     let factor = f64::from(settings.parents.load_bound_percent) / 100.0;
     let bound = Some(LoadBound { factor, ..LoadBound::default() });
     let direct = settings.parents.direct.then(|| of_origins(origins));
-    Director::groups(groups.into_iter().map(|group| Director::hash(group, bound)).chain(direct))
+    let parents = groups.into_iter().map(|group| Director::hash(group, bound));
+    Director::groups(siblings.into_iter().chain(parents).chain(direct))
 }
 
 fn origin_settings(

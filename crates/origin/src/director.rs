@@ -60,12 +60,14 @@ pub struct Wanted {
     pub key_hash: u64,
     /// Over how many members the key is spread, at least 1: the best ones for it take turns.
     pub copies: u32,
+    /// Whether nodes of the same place are not asked, as where the request comes from one of them.
+    pub skips_siblings: bool,
 }
 
 impl From<u64> for Wanted {
     /// A key with one home.
     fn from(key_hash: u64) -> Self {
-        Self { key_hash, copies: 1 }
+        Self { key_hash, copies: 1, skips_siblings: false }
     }
 }
 
@@ -78,6 +80,8 @@ pub enum Director {
     Hash(HashRing),
     /// The first that is healthy.
     Fallback(Box<[Member]>),
+    /// The one whose key it is, unless that is this node.
+    Siblings(Siblings),
     /// The first of these that has somebody: parents near by, parents far away, the origins.
     Groups(Box<[Self]>),
 }
@@ -107,7 +111,23 @@ pub struct HashRing {
     turn: AtomicU64,
 }
 
+/// Nodes of one place, of which each key has its home at one. All of them list the same names, and so
+/// agree on homes as far as they agree on who is well. One is asked for a request, and once: who is not at
+/// home is not looked for elsewhere.
+#[derive(Debug)]
+pub struct Siblings {
+    members: Box<[(Member, u64)]>,
+    /// The hash of this node's own name, and its weight.
+    own: (u64, u32),
+}
+
 impl Director {
+    /// By key among `members` and this node, whose name and weight are `own`.
+    pub fn siblings(members: impl IntoIterator<Item = Member>, own: (&str, u32)) -> Self {
+        let own = (stable_hash(own.0.as_bytes()), own.1.clamp(1, WEIGHT_MAX));
+        Self::Siblings(Siblings { members: seeded(members), own })
+    }
+
     /// Each of `members` in turn, by weight.
     pub fn round_robin(members: impl IntoIterator<Item = Member>) -> Self {
         let members: Box<[Member]> = members.into_iter().map(Member::clamped).collect();
@@ -117,12 +137,7 @@ impl Director {
 
     /// By key, with loads bounded unless `bound` is `None`.
     pub fn hash(members: impl IntoIterator<Item = Member>, bound: Option<LoadBound>) -> Self {
-        let members = members
-            .into_iter()
-            .map(|member| (stable_hash(member.name.as_bytes()), member.clamped()))
-            .map(|(seed, member)| (member, seed))
-            .collect();
-        Self::Hash(HashRing { members, bound, turn: AtomicU64::new(0) })
+        Self::Hash(HashRing { members: seeded(members), bound, turn: AtomicU64::new(0) })
     }
 
     /// The first healthy of `members`, in their order.
@@ -166,6 +181,10 @@ impl Director {
             Self::Fallback(members) => {
                 members.iter().find(|member| usable(member)).map(|member| member.origin)
             }
+            Self::Siblings(siblings) => {
+                let may = !wanted.skips_siblings && self.tried_len(tried) == 0;
+                may.then(|| siblings.home(wanted.key_hash, usable)).flatten()
+            }
             Self::Groups(groups) => groups
                 .iter()
                 .filter(|group| group.tried_len(tried) < TRIED_OF_GROUP_MAX)
@@ -184,6 +203,9 @@ impl Director {
             Self::RoundRobin(robin) => robin.members.iter().any(|one| one.origin == origin),
             Self::Hash(ring) => ring.members.iter().any(|(one, _)| one.origin == origin),
             Self::Fallback(members) => members.iter().any(|one| one.origin == origin),
+            Self::Siblings(siblings) => {
+                siblings.members.iter().any(|(one, _)| one.origin == origin)
+            }
             Self::Groups(groups) => groups.iter().any(|group| group.has(origin)),
         }
     }
@@ -266,6 +288,26 @@ impl HashRing {
         // that changed between the two reads.
         ranked(places, &fits).or_else(|| ranked(places, &|_| true))
     }
+}
+
+impl Siblings {
+    /// Whose the key is among those that are usable; `None` where that is this node.
+    fn home(&self, key_hash: u64, usable: impl Fn(&Member) -> bool) -> Option<OriginId> {
+        let scored = self.members.iter().filter(|(member, _)| usable(member));
+        let scored = scored.map(|one| (score(one.1, one.0.weight, key_hash), one.0.origin));
+        let own = score(self.own.0, self.own.1, key_hash);
+        scored.max_by(better).filter(|(best, _)| *best > own).map(|(_, origin)| origin)
+    }
+}
+
+/// Members with the hashes of their names.
+fn seeded(members: impl IntoIterator<Item = Member>) -> Box<[(Member, u64)]> {
+    let members = members.into_iter().map(Member::clamped);
+    let seeded = members.map(|member| {
+        let seed = stable_hash(member.name.as_bytes());
+        (member, seed)
+    });
+    seeded.collect()
 }
 
 /// By score, and by identity where two are the same.

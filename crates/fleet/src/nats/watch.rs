@@ -17,7 +17,7 @@ pub struct Watch {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Heard {
     /// A node of the fleet, of whatever group, says how it is.
-    Report(Report),
+    Report(Box<Report>),
     /// Somebody has changed the group's document.
     Change,
 }
@@ -67,5 +67,5 @@ fn heard_change(_: &async_nats::Message) -> Option<Heard> {
 
 /// What is no report, as of a newer version, is nothing.
 fn heard_report(message: &async_nats::Message) -> Option<Heard> {
-    serde_json::from_slice(&message.payload).ok().map(Heard::Report)
+    serde_json::from_slice(&message.payload).ok().map(|report| Heard::Report(Box::new(report)))
 }

@@ -11,7 +11,7 @@ use crate::transcript::Tag;
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Failure, Key, Ticket};
-use freshet_http::message::{Method, ResponseHead};
+use freshet_http::message::{Method, RequestHead, ResponseHead};
 use freshet_origin::director::stable_hash;
 use freshet_origin::request_body::{BodyFailure, BodyProvider};
 use freshet_origin::{Origin, OriginError, OriginId, OriginResponse, exchange_within};
@@ -30,7 +30,7 @@ impl Asked {
         while tried.len() < self.task.site.upstreams.tried_max {
             let (task, key) = (&self.task, &self.plan.key);
             let chosen =
-                choose(&task.origin, (&task.site, &task.request.target), key, &tried, task.now);
+                choose(&task.origin, (&task.site, &task.request, task.kind), key, &tried, task.now);
             let Some(origin) = chosen else { break };
             tried.push(origin.id);
             self.origin = Some(origin.settings.name.as_str().into());
@@ -140,7 +140,7 @@ impl Asked {
             && tried.len() < upstreams.tried_max
             && choose(
                 &task.origin,
-                (&task.site, &task.request.target),
+                (&task.site, &task.request, task.kind),
                 &self.plan.key,
                 tried,
                 task.now,
@@ -168,7 +168,7 @@ impl Asked {
 /// The origin a policy chose, or its director's next choice but those that were `tried`.
 pub(super) fn choose(
     choice: &OriginChoice,
-    (site, target): (&Site, &str),
+    (site, request, kind): (&Site, &RequestHead, FetchKind),
     key: &Key,
     tried: &[OriginId],
     now: UnixMillis,
@@ -179,7 +179,7 @@ pub(super) fn choose(
         OriginChoice::Director => {
             // The same on every node, unlike the index's own hash.
             let hash = stable_hash(key.text());
-            site.upstreams.choose(target, hash, tried, now)
+            site.upstreams.choose(request, kind, hash, tried, now)
         }
     }
     .cloned()

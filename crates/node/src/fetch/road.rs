@@ -19,6 +19,7 @@ use std::sync::Arc;
 pub(crate) struct Question {
     request: RequestHead,
     choice: OriginChoice,
+    kind: FetchKind,
     /// The one that answered before, which is asked first.
     answered: Option<Arc<Origin>>,
     terms: Terms,
@@ -32,6 +33,7 @@ impl Question {
         Self {
             request: task.request.clone(),
             choice: task.origin.clone(),
+            kind: task.kind,
             answered: answered.cloned(),
             terms: task.terms(),
             site: task.site.clone(),
@@ -56,7 +58,7 @@ impl Question {
         while tried.len() < self.site.upstreams.tried_max {
             let now = UnixMillis::now();
             let chosen =
-                || choose(&self.choice, (&self.site, &request.target), &self.key, &tried, now);
+                || choose(&self.choice, (&self.site, request, self.kind), &self.key, &tried, now);
             let first = self.answered.clone().filter(|_| tried.is_empty());
             let origin = first.or_else(chosen)?;
             tried.push(origin.id);

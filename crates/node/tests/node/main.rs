@@ -40,6 +40,7 @@ mod readers;
 mod reload;
 mod rules;
 mod shares;
+mod siblings;
 mod sites;
 #[path = "../../../../tests/skip.rs"]
 mod skip;

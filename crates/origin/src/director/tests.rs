@@ -158,7 +158,7 @@ fn a_key_with_copies_takes_turns_among_its_best_members() {
     let counts = |copies, scene: &Scene| {
         let mut counts = HashMap::<OriginId, u64>::new();
         for _ in 0..300 {
-            let wanted = Wanted { key_hash: key, copies };
+            let wanted = Wanted { copies, ..key.into() };
             *counts
                 .entry(director.choose(wanted, &[], scene).expect("some are up"))
                 .or_default() += 1;
@@ -242,4 +242,54 @@ proptest! {
             prop_assert_eq!(counts[&(id as u32)], u64::from(*weight) * 3);
         }
     }
+}
+
+/// The director of each of `ids`, by the number of its node.
+fn place(ids: &[u32]) -> Vec<(u32, Director)> {
+    let of = |own: u32| {
+        let others = members(ids.iter().copied().filter(|id| *id != own));
+        (own, Director::siblings(others, (&format!("origin-{own}"), 1)))
+    };
+    ids.iter().map(|own| of(*own)).collect()
+}
+
+#[test]
+fn siblings_agree_on_the_home_of_a_key_and_each_knows_its_own() {
+    let (place, all) = (place(&[1, 2, 3]), Scene::default());
+    let without = Scene::default().with(2, Health::Down);
+    let mut homes = HashMap::<u32, u64>::new();
+    for number in 0..3_000_u64 {
+        let key = stable_hash(&number.to_le_bytes());
+        let home_of = |scene: &Scene| -> Vec<u32> {
+            let chosen = |(own, director): &(u32, Director)| {
+                director.choose(key, &[], scene).map_or(*own, |other| other.0)
+            };
+            place.iter().map(chosen).collect()
+        };
+        let home = home_of(&all);
+        assert!(home.iter().all(|one| *one == home[0]), "{home:?}");
+        *homes.entry(home[0]).or_default() += 1;
+        // One that is away has its keys taken over, by one that all others agree on; no others move.
+        let then = home_of(&without);
+        assert!(then[0] == then[2] && then[0] != 2, "{then:?}");
+        assert!(home[0] == 2 || then[0] == home[0], "{home:?} {then:?}");
+    }
+    assert!(homes.values().all(|keys| (900..1_100).contains(keys)), "{homes:?}");
+}
+
+#[test]
+fn one_sibling_is_asked_once_and_then_the_next_group() {
+    let origins = Director::fallback(members([9]));
+    let (_, siblings) = place(&[1, 2, 3]).swap_remove(0);
+    let director = Director::groups([siblings, origins]);
+    let scene = Scene::default();
+    let keys = || (0..200_u64).map(|number| stable_hash(&number.to_le_bytes()));
+    let key = keys().find(|key| director.choose(*key, &[], &scene) == Some(OriginId(2))).unwrap();
+    assert_eq!(director.choose(key, &[OriginId(2)], &scene), Some(OriginId(9)));
+    let wanted = Wanted { skips_siblings: true, ..key.into() };
+    assert_eq!(director.choose(wanted, &[], &scene), Some(OriginId(9)));
+    let own = keys().find(|key| director.choose(*key, &[], &scene) == Some(OriginId(9)));
+    assert!(own.is_some(), "it has keys of its own");
+    let both = scene.with(2, Health::Down).with(3, Health::Down);
+    assert!(keys().all(|key| director.choose(key, &[], &both) == Some(OriginId(9))));
 }

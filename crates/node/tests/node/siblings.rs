@@ -1,0 +1,136 @@
+//! Nodes of one place, of which each key has its home at one.
+
+use crate::client::{get, get_with, request};
+use crate::harness::{Setup, TestNode, run};
+use crate::origin::{Origin, fresh, refusing};
+use freshet_cache::Purge;
+use freshet_http::applied::Position;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// Nodes before `origin` that know each other.
+fn place(origin: &Origin, names: &[&str]) -> Vec<TestNode> {
+    let at: Vec<_> = names.iter().map(|_| refusing()).collect();
+    let row = |(name, at)| format!("[[sibling]]\nname = \"{name}\"\nurl = \"http://{at}\"\n");
+    let rows: String = names.iter().zip(&at).map(row).collect();
+    let start = |(name, at)| {
+        let mut setup = Setup::of(origin);
+        setup.listen = format!("[[listen]]\naddress = \"{at}\"\n");
+        let cache = format!(
+            "[cache]\nname = \"{name}\"\nloop_id = \"{name}\"\npeers = [\"127.0.0.0/8\"]\n"
+        );
+        setup.and(&cache).and(&rows).start()
+    };
+    names.iter().zip(&at).map(start).collect()
+}
+
+/// An origin that numbers its answers, which may be kept.
+fn numbering() -> Origin {
+    let count = AtomicU64::new(0);
+    Origin::serve(move |_| fresh(count.fetch_add(1, SeqCst).to_string()))
+}
+
+/// A target whose home is `home`, which `node` has asked for it.
+async fn homed_at(home: &TestNode, node: &TestNode) -> String {
+    for number in 0..100 {
+        let (target, before) = (format!("/homed/{number}"), home.count("requests"));
+        assert_eq!(get(node, &target).await.status, 200);
+        if home.count("requests") > before {
+            return target;
+        }
+    }
+    panic!("it has no keys");
+}
+
+#[test]
+fn a_place_fetches_each_object_once_whichever_node_is_asked() {
+    run(async {
+        let origin = Origin::serve(|_| fresh("x"));
+        let nodes = place(&origin, &["a", "b", "c"]);
+        for node in &nodes {
+            for number in 0..60 {
+                let answer = get(node, &format!("/{number}")).await;
+                assert_eq!((answer.status, answer.text().as_str()), (200, "x"));
+            }
+        }
+        assert_eq!(origin.count(), 60);
+        // Each key is asked for twice at its home by the others, and never anywhere else.
+        let from_siblings: Vec<_> = nodes.iter().map(|node| node.count("requests") - 60).collect();
+        assert_eq!(from_siblings.iter().sum::<u64>(), 120, "{from_siblings:?}");
+        assert!(from_siblings.iter().all(|count| *count >= 10), "{from_siblings:?}");
+        // And then kept by each.
+        let before = nodes.iter().map(|node| node.count("fetches")).sum::<u64>();
+        for node in &nodes {
+            assert_eq!(get(node, "/7").await.text(), "x");
+        }
+        assert_eq!(nodes.iter().map(|node| node.count("fetches")).sum::<u64>(), before);
+    });
+}
+
+#[test]
+fn a_request_goes_to_one_sibling_at_most_and_what_is_not_kept_to_none() {
+    run(async {
+        let origin = numbering();
+        let nodes = place(&origin, &["a", "b", "c"]);
+        let target = homed_at(&nodes[1], &nodes[0]).await;
+        let purge = |node: &TestNode| {
+            let shared = &node.node.shared;
+            let key = shared.cache.key(crate::client::HOST, &target);
+            assert!(shared.purge(&key, Purge::Hard).durability.wait());
+        };
+        let (asked, at_origin) = (nodes[1].count("requests"), origin.count());
+        purge(&nodes[0]);
+        // It was at another node of the place, which may think otherwise of who is well.
+        let fields = ["CDN-Loop: elsewhere, C;v=1"];
+        assert_eq!(get_with(&nodes[0], &target, &fields).await.status, 200);
+        assert_eq!((nodes[1].count("requests"), origin.count()), (asked, at_origin + 1));
+        purge(&nodes[0]);
+        assert_eq!(request(&nodes[0], "POST", &target, &["Content-Length: 0"]).await.status, 200);
+        assert_eq!((nodes[1].count("requests"), origin.count()), (asked, at_origin + 2));
+        assert_eq!(get(&nodes[0], &target).await.status, 200);
+        assert_eq!(nodes[1].count("requests"), asked + 1);
+    });
+}
+
+#[test]
+fn a_sibling_that_is_gone_costs_a_try() {
+    run(async {
+        let origin = Origin::serve(|_| fresh("x"));
+        let mut nodes = place(&origin, &["a", "b"]);
+        let target = homed_at(&nodes[1], &nodes[0]).await;
+        drop(nodes.pop());
+        for number in 0..30 {
+            let answer = get(&nodes[0], &format!("/gone/{number}")).await;
+            assert_eq!((answer.status, answer.text().as_str()), (200, "x"));
+        }
+        // What came from it is still there.
+        let fetches = nodes[0].count("fetches");
+        assert_eq!(get(&nodes[0], &target).await.text(), "x");
+        assert_eq!(nodes[0].count("fetches"), fetches);
+    });
+}
+
+#[test]
+fn a_node_is_not_filled_with_what_its_sibling_has_still_to_purge() {
+    run(async {
+        let origin = numbering();
+        let nodes = place(&origin, &["a", "b"]);
+        let at = |number| Position::new("test", number).expect("a name");
+        for node in &nodes {
+            node.node.shared.applied.advance(at(1));
+        }
+        let target = homed_at(&nodes[1], &nodes[0]).await;
+        let old = get(&nodes[0], &target).await.text();
+        let purge = |node: &TestNode| {
+            let shared = &node.node.shared;
+            let key = shared.cache.key(crate::client::HOST, &target);
+            assert!(shared.purge(&key, Purge::Hard).durability.wait());
+            shared.applied.advance(at(2));
+        };
+        purge(&nodes[0]);
+        let answer = get(&nodes[0], &target).await;
+        assert_ne!(answer.text(), old);
+        assert!(answer.cache().contains("detail=pass-behind"), "{}", answer.cache());
+        // Nor does the sibling keep what it fetched meanwhile.
+        assert_eq!(get(&nodes[1], &target).await.text(), old);
+    });
+}
