@@ -117,6 +117,8 @@ reasons! {
         "A stale stored response was used because the origin failed.";
     HitRevalidated, Lookup, "revalidated", "RFC 9111 §4.3.4",
         "The origin said that the stored response is still good.";
+    MediaBehind, Lookup, "media-behind", "",
+        "The origin's version of the playlist is behind the stored one, which was used on.";
     HitFilling, Lookup, "hit-filling", "",
         "The response was used while it was still arriving for another request.";
     HitPartial, Lookup, "hit-partial", "RFC 9111 §3.4",
@@ -257,6 +259,7 @@ impl Reason {
             | Self::MissMustValidate
             | Self::MissPurged
             | Self::MissFenced
+            | Self::MediaBehind
             | Self::HitRevalidated => Forward::Stale,
             Self::MissRequest => Forward::Request,
             Self::MissPartial => Forward::Partial,

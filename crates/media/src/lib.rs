@@ -24,7 +24,7 @@
 //! let manifest = read(Format::Hls, text).unwrap();
 //! assert_eq!(manifest.class(Duration::from_secs(600)), Some(Class::Live));
 //! assert_eq!(manifest.window, Duration::from_secs(4));
-//! assert_eq!(manifest.edge.unwrap().sequence, 9);
+//! assert_eq!(manifest.edge().unwrap().sequence, 9);
 //! assert_eq!(manifest.reference(&manifest.names[1], text), "seg8.m4s");
 //! ```
 
@@ -38,10 +38,12 @@ pub mod hls;
 pub mod limits;
 mod manifest;
 pub mod mpd;
+mod progress;
 
 pub use error::Unreadable;
 pub use format::Format;
 pub use manifest::{Class, Course, Edge, Kind, Manifest, Name, has};
+pub use progress::{Progress, Standing};
 
 /// Reads a manifest, all of it. One pass over the bytes; the names are kept as places in them.
 ///

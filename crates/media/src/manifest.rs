@@ -1,5 +1,6 @@
 //! What a manifest says about the presentation it is of, whatever its format.
 
+use crate::progress::Progress;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -101,8 +102,8 @@ pub struct Manifest {
     pub window: Duration,
     /// When it wants to be asked for again, where it says so.
     pub refresh: Option<Duration>,
-    /// How far it has come, of a media playlist.
-    pub edge: Option<Edge>,
+    /// How far it has come, of what can be compared with another version of it.
+    pub progress: Option<Progress>,
     /// Parts of the last whole segment that are listed.
     pub last_parts: u32,
     /// Whether a request for what is not there yet is answered when it is (`CAN-BLOCK-RELOAD`).
@@ -123,7 +124,7 @@ impl Manifest {
             part_target: None,
             window: Duration::ZERO,
             refresh: None,
-            edge: None,
+            progress: None,
             last_parts: 0,
             can_block: false,
             names: Vec::new(),
@@ -143,6 +144,14 @@ impl Manifest {
         }
     }
 
+    /// How far it has come, of a media playlist.
+    pub fn edge(&self) -> Option<Edge> {
+        match self.progress? {
+            Progress::Playlist { edge, .. } => Some(edge),
+            Progress::Presentation { .. } => None,
+        }
+    }
+
     /// The reference of a name, in a manifest that was read from `bytes`.
     pub fn reference<'a>(&'a self, name: &Name, bytes: &'a [u8]) -> &'a str {
         let range = name.reference.start as usize..name.reference.end as usize;
@@ -153,7 +162,7 @@ impl Manifest {
     /// Whether a request for a playlist that has this segment, or this part of it, is answered by it
     /// (draft-pantos-hls-rfc8216bis §6.2.5.2).
     pub fn has(&self, sequence: u64, part: Option<u32>) -> bool {
-        let Some(edge) = self.edge else { return false };
+        let Some(edge) = self.edge() else { return false };
         has(edge, self.last_parts, sequence, part)
     }
 }

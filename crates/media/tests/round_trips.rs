@@ -87,7 +87,7 @@ proptest! {
         let next = wanted.first + wanted.segments.len() as u64;
         prop_assert_eq!(read.course, KINDS[wanted.kind].1);
         prop_assert_eq!(read.window, Duration::from_millis(sum));
-        prop_assert_eq!(read.edge, Some(Edge { sequence: next, parts: wanted.parts }));
+        prop_assert_eq!(read.edge(), Some(Edge { sequence: next, parts: wanted.parts }));
         let names: Vec<_> = (wanted.first..next).map(|number| format!("{number}.m4s")).collect();
         prop_assert_eq!(references(&read, text.as_bytes(), Kind::Segment), names);
         // How much there is before each says how long it stays.

@@ -10,13 +10,14 @@ use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
 use freshet_base::counter::SharedCounter;
 use freshet_cache::Object;
+use freshet_media::Progress;
 use freshet_store::Body;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -37,13 +38,24 @@ pub struct Expiry {
     pub expired: SharedCounter,
 }
 
-/// What goes with an object's body: how long the object is kept beyond its grace, and what a share of
-/// the memory lends for it.
+/// What goes with an object's body: how long the object is kept beyond its grace, what a share of
+/// the memory lends for it, and how far it has come where it is a channel's manifest.
 pub struct Upkeep {
     keep_ms: AtomicU64,
     loan: Option<Arc<Loan>>,
+    reached: OnceLock<Reached>,
     /// Who is told of its end, and by which number it is known.
     watcher: Option<(Arc<dyn Scribe>, u64)>,
+}
+
+/// How far a manifest has come, and since when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reached {
+    pub(crate) progress: Progress,
+    /// When a version first came that is as far.
+    pub(crate) since: UnixMillis,
+    /// How long it is kept beyond its grace at least, so that the next version is compared with it.
+    pub(crate) keep_min: Duration,
 }
 
 #[derive(Default)]
@@ -67,7 +79,8 @@ impl Upkeep {
         id: u64,
     ) -> Self {
         let watcher = scribe.map(|scribe| (Arc::clone(scribe), id));
-        let new = Self { keep_ms: AtomicU64::new(0), loan, watcher };
+        let reached = OnceLock::new();
+        let new = Self { keep_ms: AtomicU64::new(0), loan, reached, watcher };
         new.set_keep(keep);
         new
     }
@@ -75,6 +88,16 @@ impl Upkeep {
     /// Keeps it for this long beyond its grace from now on.
     pub fn set_keep(&self, keep: Duration) {
         self.keep_ms.store(u64::try_from(keep.as_millis()).unwrap_or(u64::MAX), Relaxed);
+    }
+
+    /// Says how far it has come, which is said once.
+    pub(crate) fn note_reached(&self, reached: Reached) {
+        let _ = self.reached.set(reached);
+    }
+
+    /// How far it has come, where it is a channel's manifest.
+    pub(crate) fn reached(&self) -> Option<Reached> {
+        self.reached.get().copied()
     }
 
     /// What a share of the memory lends for it.
@@ -98,8 +121,9 @@ pub fn upkeep_of(body: &Body) -> Option<&Upkeep> {
 
 /// How long an object is kept beyond its grace.
 pub(crate) fn keep_of(object: &Object) -> Duration {
-    let keep_ms = upkeep_of(object.body()).map_or(0, |upkeep| upkeep.keep_ms.load(Relaxed));
-    Duration::from_millis(keep_ms)
+    let Some(upkeep) = upkeep_of(object.body()) else { return Duration::ZERO };
+    let keep = Duration::from_millis(upkeep.keep_ms.load(Relaxed));
+    upkeep.reached().map_or(keep, |reached| keep.max(reached.keep_min))
 }
 
 /// When nothing can be done with an object any more.

@@ -171,6 +171,10 @@ counters! {
     media_reloads,
     /// Requests for news of a playlist refused as too far ahead.
     media_reloads_refused,
+    /// Versions of a channel's playlist that were behind the stored one, which stayed in their place.
+    media_behind,
+    /// Versions that were behind it and taken all the same, as their numbers are new or nothing else came.
+    media_set_back,
     /// Requests for a channel's playlist answered with 503, as its origin is away and what is stored is of no use.
     media_away,
     /// Body bytes received from origins.

@@ -5,6 +5,9 @@ use super::lines::{Line, lines, milliseconds};
 use crate::error::Unreadable;
 use crate::limits::{REFERENCE_BYTES_MAX, WINDOW_MAX};
 use crate::manifest::{Course, Edge, Kind, Manifest, Name};
+use crate::mpd::time::instant;
+use crate::progress::Progress;
+use freshet_base::clock::UnixMillis;
 use std::time::Duration;
 
 /// Reads a playlist of either kind.
@@ -26,8 +29,14 @@ pub fn read(bytes: &[u8]) -> Result<Manifest, Unreadable> {
 struct Reading<'a> {
     manifest: Manifest,
     bytes: &'a [u8],
-    /// The number of the segment that is read.
+    /// The number of the segment that is read, and of the first.
     sequence: u64,
+    first: u64,
+    /// The number of its discontinuity.
+    discontinuity: u64,
+    has_discontinuity: bool,
+    /// When it begins on the clock, where that is known.
+    date: Option<UnixMillis>,
     /// The duration of the segment whose reference comes next.
     segment_ms: Option<u64>,
     /// The next reference is another playlist.
@@ -49,6 +58,10 @@ impl<'a> Reading<'a> {
             manifest: Manifest::new(Course::Sliding),
             bytes,
             sequence: 0,
+            first: 0,
+            discontinuity: 0,
+            has_discontinuity: false,
+            date: None,
             segment_ms: None,
             is_variant: false,
             sum_ms: 0,
@@ -68,7 +81,18 @@ impl<'a> Reading<'a> {
             }
             "EXT-X-PART" => self.part(value),
             "EXT-X-TARGETDURATION" => self.target_ms = milliseconds(value.trim()),
-            "EXT-X-MEDIA-SEQUENCE" => self.sequence = value.trim().parse().unwrap_or(0),
+            "EXT-X-MEDIA-SEQUENCE" => {
+                self.sequence = value.trim().parse().unwrap_or(0);
+                self.first = self.sequence;
+            }
+            "EXT-X-DISCONTINUITY-SEQUENCE" => {
+                self.discontinuity = value.trim().parse().unwrap_or(0);
+            }
+            "EXT-X-DISCONTINUITY" => {
+                self.discontinuity = self.discontinuity.saturating_add(1);
+                self.has_discontinuity = true;
+            }
+            "EXT-X-PROGRAM-DATE-TIME" => self.date = instant(value.trim()),
             "EXT-X-PART-INF" => {
                 self.part_ms = attribute(value, "PART-TARGET").and_then(milliseconds);
             }
@@ -108,6 +132,7 @@ impl<'a> Reading<'a> {
         self.parts_of_ms = 0;
         self.name(reference, Kind::Segment, segment_ms);
         self.sum_ms = self.sum_ms.saturating_add(segment_ms);
+        self.date = self.date.map(|date| date.plus(Duration::from_millis(segment_ms)));
         self.longest_ms = self.longest_ms.max(segment_ms);
         self.sequence = self.sequence.saturating_add(1);
     }
@@ -156,7 +181,14 @@ impl<'a> Reading<'a> {
         manifest.target = span(self.target_ms.unwrap_or(0).max(self.longest_ms));
         manifest.part_target = self.part_ms.map(span);
         manifest.window = span(self.sum_ms);
-        manifest.edge = Some(Edge { sequence: self.sequence, parts: self.parts });
+        let parts_of = Duration::from_millis(self.parts_of_ms);
+        manifest.progress = Some(Progress::Playlist {
+            first: self.first,
+            edge: Edge { sequence: self.sequence, parts: self.parts },
+            discontinuity: self.discontinuity,
+            has_discontinuity: self.has_discontinuity,
+            until: self.date.map(|date| date.plus(parts_of)),
+        });
         manifest
     }
 }
@@ -190,7 +222,7 @@ mod tests {
         assert_eq!(read.class(Duration::from_secs(7)), Some(Class::Dvr));
         assert_eq!((read.target.as_millis(), read.window.as_millis()), (4000, 8000));
         assert_eq!(read.part_target, Some(Duration::from_millis(333)));
-        assert_eq!(read.edge, Some(Edge { sequence: 268, parts: 1 }));
+        assert_eq!(read.edge(), Some(Edge { sequence: 268, parts: 1 }));
         assert!(read.can_block);
         assert_eq!(named(&read, LOW_LATENCY, Kind::Segment), ["file266.mp4", "file267.mp4"]);
         assert_eq!(named(&read, LOW_LATENCY, Kind::Part).len(), 3);
@@ -217,7 +249,7 @@ mod tests {
     fn a_part_beyond_the_last_is_the_first_of_the_next() {
         let text = LOW_LATENCY.replace("#EXT-X-PART:DURATION=0.33334", "#EXT-X-OTHER:DURATION=1");
         let read = read(text.as_bytes()).unwrap();
-        assert_eq!(read.edge, Some(Edge { sequence: 268, parts: 0 }));
+        assert_eq!(read.edge(), Some(Edge { sequence: 268, parts: 0 }));
         assert!(read.has(267, Some(1)));
         assert!(!read.has(267, Some(2)));
     }
@@ -250,7 +282,7 @@ mod tests {
         let text = "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXT-X-MEDIA-SEQUENCE:10\n\
                     #EXT-X-SKIP:SKIPPED-SEGMENTS=5\n#EXTINF:2,\n15.ts\n";
         let read = read(text.as_bytes()).unwrap();
-        assert_eq!(read.edge, Some(Edge { sequence: 16, parts: 0 }));
+        assert_eq!(read.edge(), Some(Edge { sequence: 16, parts: 0 }));
         assert_eq!(read.window, Duration::from_secs(12));
         assert_eq!(read.names[0].before_ms, 10_000);
     }

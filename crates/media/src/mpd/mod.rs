@@ -11,6 +11,8 @@ pub use template::{expand, matches};
 use crate::error::Unreadable;
 use crate::limits::WINDOW_MAX;
 use crate::manifest::{Course, Kind, Manifest, Name};
+use crate::progress::Progress;
+use freshet_base::clock::UnixMillis;
 use std::time::Duration;
 
 /// Reads a presentation as players use it.
@@ -37,6 +39,11 @@ pub fn read(bytes: &[u8]) -> Result<Manifest, Unreadable> {
     manifest.target = span(presentation.segment_max.or(longest).unwrap_or_default());
     manifest.window = span(presentation.time_shift.or(presentation.length).unwrap_or_default());
     manifest.refresh = presentation.update;
+    let until = presentation.representations.iter().filter_map(Representation::end).max();
+    let (start, published) = (presentation.start, presentation.published);
+    let until = until.map(|until| start.unwrap_or(UnixMillis(0)).plus(until));
+    manifest.progress =
+        presentation.is_dynamic.then_some(Progress::Presentation { start, until, published });
     for representation in presentation.representations {
         let span = representation.longest().unwrap_or_default();
         let span_ms = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);

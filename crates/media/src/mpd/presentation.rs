@@ -10,6 +10,8 @@ pub struct Presentation {
     pub is_dynamic: bool,
     /// Where its time begins on the clock.
     pub start: Option<UnixMillis>,
+    /// When this version of it was made.
+    pub published: Option<UnixMillis>,
     /// How long to use it.
     pub update: Option<Duration>,
     /// How far behind the newest segment to play.
@@ -47,15 +49,30 @@ pub struct Representation {
     pub early: Option<Duration>,
     /// How long segments last, one run after the other.
     pub timeline: Vec<Run>,
+    /// Whether the last run goes on to the end of its period.
+    pub is_open: bool,
+    /// Where its period begins in the presentation, where that is known.
+    pub period: Option<Duration>,
+    /// What the time of a segment is there where its period begins, in units of the timescale.
+    pub time_offset: u64,
 }
 
 /// Segments that last as long as each other.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Run {
+    /// When the first begins, in units of the timescale.
+    pub start: u64,
     /// How long, in units of the timescale.
     pub duration: u64,
-    /// How many. What goes on to the next run or for good counts as one.
+    /// How many. What goes on for good counts as one.
     pub count: u64,
+}
+
+impl Run {
+    /// When the last ends, in units of the timescale.
+    pub fn end(&self) -> u64 {
+        self.start.saturating_add(self.duration.saturating_mul(self.count))
+    }
 }
 
 impl Representation {
@@ -79,6 +96,19 @@ impl Representation {
     pub fn longest(&self) -> Option<Duration> {
         let listed = self.timeline.iter().map(|run| run.duration).max();
         self.span(listed.or(self.duration)?)
+    }
+
+    /// Where in the presentation its timeline ends; `None` where it has none, or one that goes on.
+    pub fn end(&self) -> Option<Duration> {
+        let end = self.timeline.last().filter(|_| !self.is_open)?.end();
+        self.at(end)
+    }
+
+    /// Where in the presentation this time of a segment is, in units of the timescale.
+    pub fn at(&self, time: u64) -> Option<Duration> {
+        let units = u128::from(time.checked_sub(self.time_offset)?);
+        let ms = units * 1000 / u128::from(self.timescale.max(1));
+        self.period?.checked_add(Duration::from_millis(u64::try_from(ms).ok()?))
     }
 
     /// The reference of segment `index`, from 0, where they are numbered.

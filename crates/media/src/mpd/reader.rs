@@ -20,7 +20,7 @@ use std::time::Duration;
 pub(super) fn read(bytes: &[u8]) -> Result<Presentation, Unreadable> {
     let text = std::str::from_utf8(bytes).map_err(|_| Unreadable::OriginNoText)?;
     let mut xml = Reader::from_str(text);
-    let mut reading = Reading::default();
+    let mut reading = Reading::new();
     loop {
         let event = xml.read_event().map_err(|_| reading.refusal())?;
         match event {
@@ -75,9 +75,11 @@ struct Level {
     duration: Option<u64>,
     early_ms: Option<u64>,
     timeline: Vec<Run>,
+    is_open: bool,
+    period_ms: Option<u64>,
+    time_offset: u64,
 }
 
-#[derive(Default)]
 struct Reading {
     presentation: Presentation,
     open: Vec<Element>,
@@ -87,9 +89,24 @@ struct Reading {
     /// Text of the `BaseURL` that is open.
     text: String,
     is_one: bool,
+    /// Where the period before ends, and the next one begins that does not say where.
+    period_end_ms: Option<u64>,
 }
 
 impl Reading {
+    fn new() -> Self {
+        Self {
+            presentation: Presentation::default(),
+            open: Vec::new(),
+            levels: Vec::new(),
+            elements: 0,
+            runs: 0,
+            text: String::new(),
+            is_one: false,
+            period_end_ms: Some(0),
+        }
+    }
+
     fn start(&mut self, start: &BytesStart<'_>) -> Result<(), Unreadable> {
         self.elements += 1;
         if self.elements > XML_ELEMENTS_MAX {
@@ -115,7 +132,9 @@ impl Reading {
                 self.template(start)
             }
             Element::SegmentTimeline => {
-                self.level().timeline.clear();
+                let level = self.level();
+                level.timeline.clear();
+                level.is_open = false;
                 Ok(())
             }
             Element::S => self.run(start),
@@ -150,16 +169,20 @@ impl Reading {
         start: &BytesStart<'_>,
     ) -> Result<(), Unreadable> {
         let mut presentation = std::mem::take(&mut self.presentation);
+        let (mut period_start, mut period_length) = (None, None);
         let level = self.level();
         let span = |text: &str| time::duration_ms(text).map(Duration::from_millis);
         let result = attributes(start, |name, value| match (element, name) {
             (Element::Mpd, "type") => presentation.is_dynamic = value == "dynamic",
             (Element::Mpd, "availabilityStartTime") => presentation.start = time::instant(value),
+            (Element::Mpd, "publishTime") => presentation.published = time::instant(value),
             (Element::Mpd, "minimumUpdatePeriod") => presentation.update = span(value),
             (Element::Mpd, "suggestedPresentationDelay") => presentation.delay = span(value),
             (Element::Mpd, "timeShiftBufferDepth") => presentation.time_shift = span(value),
             (Element::Mpd, "maxSegmentDuration") => presentation.segment_max = span(value),
             (Element::Mpd, "mediaPresentationDuration") => presentation.length = span(value),
+            (Element::Period, "start") => period_start = time::duration_ms(value),
+            (Element::Period, "duration") => period_length = time::duration_ms(value),
             (Element::AdaptationSet | Element::Representation, "mimeType") => {
                 level.is_video = value.starts_with("video/");
             }
@@ -169,6 +192,12 @@ impl Reading {
             _ => {}
         });
         self.presentation = presentation;
+        if element == Element::Period {
+            // ISO/IEC 23009-1 §5.3.2.1
+            let start = period_start.or(self.period_end_ms);
+            self.level().period_ms = start;
+            self.period_end_ms = start.zip(period_length).and_then(|(at, ms)| at.checked_add(ms));
+        }
         result
     }
 
@@ -180,14 +209,16 @@ impl Reading {
             "startNumber" => level.start_number = value.parse().ok(),
             "timescale" => level.timescale = value.parse().ok(),
             "duration" => level.duration = value.parse().ok(),
+            "presentationTimeOffset" => level.time_offset = value.parse().unwrap_or(0),
             "availabilityTimeOffset" => level.early_ms = crate::hls::milliseconds(value),
             _ => {}
         })
     }
 
     fn run(&mut self, start: &BytesStart<'_>) -> Result<(), Unreadable> {
-        let (mut duration, mut repeats) = (None, 0_i64);
+        let (mut time, mut duration, mut repeats) = (None, None, 0_i64);
         attributes(start, |name, value| match name {
+            "t" => time = value.parse::<u64>().ok(),
             "d" => duration = value.parse::<u64>().ok(),
             "r" => repeats = value.parse().unwrap_or(0),
             _ => {}
@@ -196,10 +227,18 @@ impl Reading {
         if self.runs > RUNS_MAX {
             return Err(Unreadable::OriginTooMany);
         }
+        let level = self.level();
+        // A negative number goes on to the next run.
+        if let (true, Some(before), Some(time)) = (level.is_open, level.timeline.last_mut(), time) {
+            let count = time.saturating_sub(before.start).div_ceil(before.duration.max(1));
+            before.count = count.max(1);
+        }
+        level.is_open = false;
         if let Some(duration) = duration {
-            // A negative number goes on to the next run: how far, its start would say.
+            let start = time.unwrap_or_else(|| level.timeline.last().map_or(0, Run::end));
             let count = u64::try_from(repeats).unwrap_or(0).saturating_add(1);
-            self.level().timeline.push(Run { duration, count });
+            level.is_open = repeats < 0;
+            level.timeline.push(Run { start, duration, count });
         }
         Ok(())
     }
@@ -294,6 +333,9 @@ impl Level {
             duration: self.duration,
             early: self.early_ms.map(Duration::from_millis),
             timeline: self.timeline,
+            is_open: self.is_open,
+            period: self.period_ms.map(Duration::from_millis),
+            time_offset: self.time_offset,
         }
     }
 }

@@ -35,17 +35,34 @@ pub fn duration_ms(text: &str) -> Option<u64> {
     (millis < 1e15).then_some(millis.round() as u64)
 }
 
-/// The instant in `text`, which is UTC with `Z` or without, with or without a fraction of a second;
-/// `None` when it is anything else.
+/// The instant in `text`, with or without a fraction of a second, which is UTC with `Z` or without, or
+/// so far from it as `+02:00` or `-0330` says; `None` when it is anything else.
 pub fn instant(text: &str) -> Option<UnixMillis> {
     let (date, time) = text.strip_suffix('Z').unwrap_or(text).split_once('T')?;
+    let (time, ahead_ms) = match time.find(['+', '-']) {
+        Some(at) => (time.get(..at)?, offset_ms(time.get(at..)?)?),
+        None => (time, 0),
+    };
     let mut date = date.splitn(3, '-').map(|part| part.parse::<u64>().ok());
     let (year, month, day) = (date.next()??, date.next()??, date.next()??);
     if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
     let days = days_since_epoch(year, month, day);
-    Some(UnixMillis(days * 86_400_000 + clock_ms(time)?))
+    let local_ms = days * 86_400_000 + clock_ms(time)?;
+    Some(UnixMillis(local_ms.checked_add_signed(-ahead_ms)?))
+}
+
+/// How far a time zone is ahead of UTC: `+02:00`, `-0330` or `+02`.
+fn offset_ms(text: &str) -> Option<i64> {
+    let (sign, digits) = text.split_at_checked(1)?;
+    let digits: String = digits.chars().filter(|digit| *digit != ':').collect();
+    let (hours, minutes) = digits.split_at_checked(2)?;
+    let minutes = if minutes.is_empty() { "0" } else { minutes };
+    let (hours, minutes): (i64, i64) = (hours.parse().ok()?, minutes.parse().ok()?);
+    let is_one = (0..=14).contains(&hours) && (0..60).contains(&minutes);
+    let ahead_ms = (hours * 60 + minutes) * 60_000;
+    is_one.then_some(if sign == "-" { -ahead_ms } else { ahead_ms })
 }
 
 fn clock_ms(text: &str) -> Option<u64> {
@@ -129,6 +146,16 @@ mod tests {
     fn instants_are_utc() {
         assert_eq!(instant("2025-01-01T00:00:00Z"), Some(UnixMillis(1_735_689_600_000)));
         assert_eq!(instant("2024-02-29T12:34:56.789"), Some(UnixMillis(1_709_210_096_789)));
+        for text in
+            ["2025-01-01T02:00:00+02:00", "2024-12-31T20:30:00-0330", "2025-01-01T05:00:00.0+05"]
+        {
+            assert_eq!(instant(text), Some(UnixMillis(1_735_689_600_000)), "{text}");
+        }
+        for text in
+            ["1970-01-01T00:00:00+01", "2025-01-01T00:00:00+99:00", "2025-01-01T00:00:00+-1"]
+        {
+            assert_eq!(instant(text), None, "{text}");
+        }
         for text in ["", "2025-01-01", "2025-13-01T00:00:00Z", "2025-01-01T24:00:00Z"] {
             assert_eq!(instant(text), None, "{text}");
         }
@@ -141,7 +168,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_breaks_the_readers(text in "[-PTHMSDZ:.0-9é]{0,40}") {
+        fn no_text_breaks_the_readers(text in "[-+PTHMSDZ:.0-9é]{0,40}") {
             let _ = instant(&text);
             let _ = duration_ms(&text);
         }

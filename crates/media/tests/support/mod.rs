@@ -27,7 +27,7 @@ fn check(format: Format, bytes: &[u8]) {
         let reference = manifest.reference(name, bytes);
         assert!(!reference.is_empty() || name.reference.is_empty());
     }
-    if let Some(edge) = manifest.edge {
+    if let Some(edge) = manifest.edge() {
         assert!(!manifest.has(edge.sequence, None) && !manifest.has(u64::MAX, Some(u32::MAX)));
     }
 }

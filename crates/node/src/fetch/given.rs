@@ -52,7 +52,10 @@ impl Answered {
             }
         }
         if is_whole {
-            asked.read_manifest(&mut answer, form, &memory, flow.position(), None);
+            let read = asked.read_manifest(&answer, form, &memory, flow.position());
+            if let Some(read) = &read {
+                asked.take_manifest(read, &mut answer, None);
+            }
         }
         if let Some(ticket) = asked.plan.ticket.take() {
             let span = asked.plan.site.settings.cache.hit_for_miss;

@@ -78,8 +78,15 @@ impl Answered {
             }
         }
         if is_whole {
-            let (length, stored) = (flow.position(), Some(&mut head));
-            asked.read_manifest(&mut answer, incoming.form, &memory, length, stored);
+            let read = asked.read_manifest(&answer, incoming.form, &memory, flow.position());
+            if let Some(read) = read {
+                if let Some(object) = asked.place_manifest(&read, &memory) {
+                    flow.note_ended();
+                    asked.note_body_ended(flow.received(), 0);
+                    return asked.stay_with(object, ticket, answer);
+                }
+                asked.take_manifest(&read, &mut answer, Some((&mut head, &memory)));
+            }
         }
         let candidate = asked.candidate(&head, variation.as_ref(), &tags, &answer.storage);
         let admitted = asked.worker.shared.keepers.admit(&candidate, &memory);

@@ -3,11 +3,12 @@
 use super::asked::Asked;
 use crate::expiry::upkeep_of;
 use crate::media::{
-    Advice, Directives, Known, Seen, Version, bytes_of, format_of, key_of, without_directives,
+    Advice, Directives, Known, Place, Seen, Version, bytes_of, format_of, key_of,
+    without_directives,
 };
 use crate::policy::{Answer, FetchKind};
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{Form, Key, StoredHead};
+use freshet_cache::{Form, Key, Object, StoredHead};
 use freshet_config::storage::Storage;
 use freshet_content::chain::Filter;
 use freshet_http::coding::Coding;
@@ -19,6 +20,12 @@ use freshet_media::{Class, Manifest, read};
 use freshet_store::Body;
 use freshet_wire::h1::Framing;
 use std::sync::Arc;
+
+/// A manifest that has come.
+pub(super) struct Read {
+    bytes: Vec<u8>,
+    manifest: Manifest,
+}
 
 impl Asked {
     /// Waits longer for an answer that a packager holds back until there is news.
@@ -86,17 +93,15 @@ impl Asked {
         if answer.manifest.is_some() { bytes_max.min(MANIFEST_BYTES_MAX as u64) } else { bytes_max }
     }
 
-    /// Reads a manifest of which `length` bytes are all there are, and brings in line how it is kept
-    /// itself. `stored`: its head, where it is kept.
+    /// Reads a manifest of which `length` bytes are all there are.
     pub(super) fn read_manifest(
         &self,
-        answer: &mut Answer,
+        answer: &Answer,
         form: Form,
         body: &Arc<Body>,
         length: u64,
-        stored: Option<&mut StoredHead>,
-    ) {
-        let Some(seen) = answer.manifest else { return };
+    ) -> Option<Read> {
+        let seen = answer.manifest?;
         let fields = &answer.head.fields;
         let coding = Coding::of(fields).or_else(|| form.gzip.then_some(Coding::Gzip));
         let is_other = coding.is_none() && fields.contains("content-encoding");
@@ -110,13 +115,49 @@ impl Asked {
                 let why = unread.and_then(Result::err).map(|why| why.to_string());
                 let why = why.as_deref().unwrap_or("its coding is none that is taken off here");
                 tracing::debug!(key = %self.plan.key, "a manifest was not read: {why}");
-                return;
+                return None;
             }
         };
         stats.media_manifests.increment();
-        let Some(advice) = self.note_manifest(&manifest, &bytes, stored.is_some()) else { return };
+        Some(Read { bytes, manifest })
+    }
+
+    /// Whether a version that has come takes the place of the stored one. It does not where it is behind
+    /// that: then the stored one, which stays, is returned.
+    pub(super) fn place_manifest(&self, read: &Read, body: &Body) -> Option<Arc<Object>> {
+        // What an operator wants anew is taken as it comes.
+        let stored = self.plan.stale.as_ref();
+        let stored =
+            stored.filter(|stored| stored.is_indexed() && stored.soft_purged_at().is_none());
+        let before = stored.and_then(|stored| upkeep_of(stored.body())?.reached());
+        let reached = match Place::of(&read.manifest, before, self.task.now) {
+            Place::Behind => return stored.cloned(),
+            Place::Taken(reached) => reached,
+            Place::TakenBack(reached) => {
+                self.worker.stats.media_set_back.increment();
+                Some(reached)
+            }
+        };
+        if let Some((upkeep, reached)) = upkeep_of(body).zip(reached) {
+            upkeep.note_reached(reached);
+        }
+        None
+    }
+
+    /// Takes over what a manifest says, and brings in line how it is kept itself. `stored`: its head and
+    /// its body, where it is kept.
+    pub(super) fn take_manifest(
+        &self,
+        read: &Read,
+        answer: &mut Answer,
+        stored: Option<(&mut StoredHead, &Body)>,
+    ) {
+        let Some(seen) = answer.manifest else { return };
+        let Some(advice) = self.note_manifest(&read.manifest, &read.bytes, stored.is_some()) else {
+            return;
+        };
         answer.media = Some(advice);
-        let Some(head) = stored.filter(|_| seen.may_shorten) else { return };
+        let Some((head, body)) = stored.filter(|_| seen.may_shorten) else { return };
         advice.shorten(&mut head.freshness, self.task.now);
         advice.place(&mut answer.storage, &mut answer.keep);
         self.leave_to_rules(answer);

@@ -11,7 +11,7 @@ use crate::keepers::Renewed;
 use crate::policy::{Answer, BackendError, BackendResponse, FetchKind, Synthetic, resource};
 use crate::transcript::Tag;
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{Failure, Key, Lookup, Purge, StoredHead, Use};
+use freshet_cache::{Failure, Key, Lookup, Object, Purge, StoredHead, Ticket, Use};
 use freshet_content::heads;
 use freshet_http::conditional;
 use freshet_http::fields::Fields;
@@ -25,6 +25,7 @@ use freshet_http::{status, update};
 use freshet_origin::OriginResponse;
 use freshet_origin::response_body::OriginBody;
 use freshet_wire::h1::write;
+use std::sync::Arc;
 use std::time::Duration;
 
 impl Asked {
@@ -322,12 +323,46 @@ impl Asked {
         }
         entry::renew_head(&mut stored, answer, self.task.id);
         self.note_renewed(&object);
+        self.reply_renewed(object, ticket, stored, reason)
+    }
+
+    /// What is stored stays in the place of an answer that is behind it, and lives as long as that would
+    /// have: all that the answer says of its own life and age counts, and nothing else of it.
+    pub(super) fn stay_with(
+        mut self: Box<Self>,
+        object: Arc<Object>,
+        ticket: Ticket,
+        answer: Answer,
+    ) -> Step {
+        self.worker.stats.media_behind.increment();
+        let mut stored = (*object.head()).clone();
+        let targeted = self.freshness().targeted.iter().map(String::as_str);
+        for name in ["Date", "Cache-Control", "Expires"].into_iter().chain(targeted) {
+            stored.fields.remove(name);
+            for value in answer.head.fields.get_all(name) {
+                stored.fields.append(name, value);
+            }
+        }
+        stored.fields =
+            update::stored_fields(&self.received(stored.status, &stored.fields), self.freshness());
+        (stored.freshness, stored.fetch_id) = (answer.freshness, self.task.id);
+        self.reply_renewed(object, ticket, stored, Reason::MediaBehind)
+    }
+
+    /// Gives those that wait what was stored before, with a new head; `reason` says whether it is kept on.
+    fn reply_renewed(
+        &mut self,
+        object: Arc<Object>,
+        ticket: Ticket,
+        stored: StoredHead,
+        reason: Reason,
+    ) -> Step {
         let was_fresh = object.with_head(|head| head.freshness.is_fresh(self.task.now));
         let kept = ticket.refresh(&object, stored);
-        if reason != Reason::HitRevalidated {
+        if !matches!(reason, Reason::HitRevalidated | Reason::MediaBehind) {
             self.worker.shared.cache.forget(&object);
         } else if kept {
-            let (site, request, born) = (&site, &self.plan.client.fields, self.born);
+            let (site, request, born) = (&self.plan.site, &self.plan.client.fields, self.born);
             let renewed = Renewed { site, object: &object, request, born, was_fresh };
             self.worker.shared.keepers.renewed(renewed);
         }

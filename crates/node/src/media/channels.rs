@@ -358,7 +358,7 @@ impl Channel {
     /// Takes over how far a version has come, unless one that is further was just read: what two
     /// packagers say in turn does not go back and forth.
     fn newer(&mut self, version: &Version<'_>) {
-        let (Some(edge), Some((known, skips))) = (version.manifest.edge, &version.stored) else {
+        let (Some(edge), Some((known, skips))) = (version.manifest.edge(), &version.stored) else {
             return;
         };
         let place = &mut self.newest[usize::from(*skips)];

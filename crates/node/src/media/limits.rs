@@ -47,6 +47,10 @@ pub(super) const TARGETS_OF_WAIT: u32 = 3;
 /// far behind the newest segment it begins (draft-pantos-hls-rfc8216bis §4.4.3.8, HOLD-BACK).
 pub(super) const TARGETS_OF_START: u32 = 3;
 
+/// Target durations for which a version that is behind the stored one is not taken, counted from when the
+/// stored one last went on: about what players have ahead. An origin that stays behind is all there is.
+pub(super) const TARGETS_OF_BEHIND: u32 = 3;
+
 /// Segments beyond the newest that may be asked for (draft-pantos-hls-rfc8216bis §6.2.5.2).
 pub(super) const SEGMENTS_AHEAD_MAX: u64 = 2;
 

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `channels` | the table: which channel there is, what belongs to it, how far it has come |
 //! | `advice` | what follows for an answer: how long, and whether in memory only |
+//! | `standing` | a version that is behind the one that is stored |
 //! | `reading` | a manifest's bytes, unpacked where they are packed |
 //! | `sessions` | how players say they are doing |
 //! | `steering` | what players ask a site itself: which pathway to take, what time it is |
@@ -24,6 +25,7 @@ mod directives;
 pub mod limits;
 mod reading;
 mod sessions;
+mod standing;
 mod steering;
 mod telling;
 #[cfg(test)]
@@ -36,6 +38,7 @@ pub(crate) use directives::{Directives, Known, Reload, without as without_direct
 pub(crate) use reading::{Seen, bytes_of, format_of};
 pub(crate) use sessions::Said;
 pub use sessions::{ByStream, Quality, Sessions};
+pub(crate) use standing::Place;
 pub(crate) use steering::{pathways, time};
 pub(crate) use telling::tell;
 

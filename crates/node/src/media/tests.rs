@@ -314,5 +314,5 @@ fn people_are_told_what_is_known() {
          0.8 s ago (media-live)"
     );
     let edge = Edge { sequence: 15, parts: 0 };
-    assert!(read(Format::Hls, playlist(10, 5, "").as_bytes()).unwrap().edge == Some(edge));
+    assert!(read(Format::Hls, playlist(10, 5, "").as_bytes()).unwrap().edge() == Some(edge));
 }

@@ -32,6 +32,7 @@ mod loops;
 mod media;
 mod memory;
 mod origin;
+mod packagers;
 mod proxy;
 mod purge;
 mod range;

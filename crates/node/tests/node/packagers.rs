@@ -1,0 +1,168 @@
+//! A channel that two packagers make, of which one is behind the other: players never go back.
+
+use crate::client::{Answer, get, get_with};
+use crate::harness::{Setup, TestNode, run};
+use crate::origin::{Origin, Request, response};
+use crate::vcl::{backend, governed};
+use freshet_base::clock::UnixMillis;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// Policies that ask the second packager when the first is away, and for each version anew: nothing is
+/// kept beyond its time.
+const ANEW: &str = "
+    sub vcl_backend_fetch { if (bereq.retries > 0) { set bereq.backend = second; } }
+    sub vcl_backend_error { if (bereq.retries == 0) { return (retry); } }
+    sub vcl_backend_response {
+        set beresp.grace = 0s;
+        set beresp.keep = 0s;
+        if (beresp.http.Cache-Control ~ \"max-age=0\") { set beresp.ttl = 1ms; }
+    }
+    sub vcl_deliver { set resp.http.Cache-Status = obj.hits; }";
+
+/// A packager whose versions are to be told apart, and how far it is. A target duration is so long that
+/// what counts for some of them counts for all of the test.
+struct Packager {
+    origin: Origin,
+    first: Arc<AtomicU64>,
+    max_age: Arc<AtomicU64>,
+}
+
+impl Packager {
+    fn at(name: &'static str, first: u64) -> Self {
+        let (first, max_age) = (Arc::new(AtomicU64::new(first)), Arc::new(AtomicU64::new(0)));
+        let (now, age) = (Arc::clone(&first), Arc::clone(&max_age));
+        let origin = Origin::serve(move |_: &Request| {
+            let first = now.load(SeqCst);
+            let fields = [
+                format!("Cache-Control: max-age={}", age.load(SeqCst)),
+                format!("ETag: \"{name}-{first}\""),
+                "Content-Type: application/vnd.apple.mpegurl".to_owned(),
+                format!("X-By: {name}"),
+            ];
+            response("200 OK", &fields.each_ref().map(String::as_str), text(name, first))
+        });
+        Self { origin, first, max_age }
+    }
+}
+
+/// A version of the playlist, of five segments.
+fn text(name: &str, first: u64) -> String {
+    let mut out = format!(
+        "#EXTM3U\n#EXT-X-TARGETDURATION:100\n## by {name}\n#EXT-X-MEDIA-SEQUENCE:{first}\n"
+    );
+    (first..first + 5).for_each(|number| out.push_str(&format!("#EXTINF:2,\n{number}.ts\n")));
+    out
+}
+
+/// Asks until the packager was asked.
+async fn asked(node: &TestNode, packager: &Packager) -> Answer {
+    let before = packager.origin.count();
+    loop {
+        let answer = get(node, "/c/v.m3u8").await;
+        if packager.origin.count() > before {
+            return answer;
+        }
+    }
+}
+
+/// What players get when the first packager goes, and the second is two segments behind.
+async fn fails_over(node: &TestNode, mut first: Packager, second: &Packager) {
+    assert_eq!(get(node, "/c/v.m3u8").await.text(), text("first", 20));
+    first.origin.kill();
+    for times in 1..4 {
+        let answer = asked(node, second).await;
+        assert_eq!((answer.status, answer.text()), (200, text("first", 20)));
+        assert_eq!(
+            (answer.field("etag"), answer.field("x-by")),
+            (Some("\"first-20\""), Some("first"))
+        );
+        assert_eq!(node.count("media_behind"), times);
+    }
+    // It lives on as the one that is behind would have, for every way to ask for it.
+    second.max_age.store(50, SeqCst);
+    assert_eq!(asked(node, second).await.text(), text("first", 20));
+    let count = second.origin.count();
+    let hit = get(node, "/c/v.m3u8").await;
+    assert_eq!((hit.text(), hit.field("cache-control")), (text("first", 20), Some("max-age=50")));
+    let not_modified = get_with(node, "/c/v.m3u8", &["If-None-Match: \"first-20\""]).await;
+    assert_eq!(not_modified.status, 304);
+    let other = get_with(node, "/c/v.m3u8", &["If-None-Match: \"second-18\""]).await;
+    assert_eq!((other.status, other.text()), (200, text("first", 20)));
+    let part = get_with(node, "/c/v.m3u8", &["Range: bytes=1-6"]).await;
+    assert_eq!((part.status, part.text()), (206, "EXTM3U".to_owned()));
+    assert_eq!(second.origin.count(), count, "all of it was here");
+}
+
+/// What they get when the second has caught up, and when it starts again.
+async fn goes_on(node: &TestNode, second: &Packager) {
+    second.first.store(20, SeqCst);
+    // As far as the stored one is not behind it.
+    assert_eq!(asked(node, second).await.text(), text("second", 20));
+    second.first.store(23, SeqCst);
+    assert_eq!(asked(node, second).await.text(), text("second", 23));
+    second.first.store(21, SeqCst);
+    assert_eq!(asked(node, second).await.text(), text("second", 23));
+    second.first.store(0, SeqCst);
+    assert_eq!(asked(node, second).await.text(), text("second", 0));
+    assert_eq!(node.count("media_set_back"), 1);
+}
+
+fn rfc(first: &Packager, second: &Packager) -> TestNode {
+    let rest = "[media]\nahead = 0\n[origins]\ndirector = \"fallback\"\n";
+    Setup::of(&first.origin).origin(&second.origin.url()).and(rest).start()
+}
+
+#[test]
+fn a_playlist_never_goes_back_when_another_packager_is_asked() {
+    run(async {
+        let (first, second) = (Packager::at("first", 20), Packager::at("second", 18));
+        let node = rfc(&first, &second);
+        fails_over(&node, first, &second).await;
+    });
+}
+
+#[test]
+fn a_packager_that_has_caught_up_or_started_again_is_followed() {
+    run(async {
+        let (mut first, second) = (Packager::at("first", 20), Packager::at("second", 18));
+        let node = rfc(&first, &second);
+        get(&node, "/c/v.m3u8").await;
+        first.origin.kill();
+        assert_eq!(asked(&node, &second).await.text(), text("first", 20));
+        goes_on(&node, &second).await;
+    });
+}
+
+#[test]
+fn the_same_holds_under_a_policy() {
+    run(async {
+        let (first, second) = (Packager::at("first", 20), Packager::at("second", 18));
+        let vcl = format!("{}{ANEW}", backend("second", &second.origin));
+        let node = governed(&first.origin, &vcl);
+        fails_over(&node.node, first, &second).await;
+        let (mut first, second) = (Packager::at("first", 20), Packager::at("second", 18));
+        let vcl = format!("{}{ANEW}", backend("second", &second.origin));
+        let node = governed(&first.origin, &vcl);
+        get(&node.node, "/c/v.m3u8").await;
+        first.origin.kill();
+        assert_eq!(asked(&node.node, &second).await.text(), text("first", 20));
+        goes_on(&node.node, &second).await;
+    });
+}
+
+#[test]
+fn what_an_operator_purges_comes_anew() {
+    run(async {
+        let packager = Packager::at("one", 20);
+        let node = Setup::of(&packager.origin).and("[media]\nahead = 0\n").start();
+        assert_eq!(get(&node, "/c/v.m3u8").await.text(), text("one", 20));
+        packager.first.store(18, SeqCst);
+        assert_eq!(get(&node, "/c/v.m3u8").await.text(), text("one", 20));
+        let cache = &node.node.shared.cache;
+        let key = cache.key(crate::client::HOST, "/c/v.m3u8");
+        cache.purge(&key, freshet_cache::Purge::Soft(UnixMillis::now()));
+        assert_eq!(get(&node, "/c/v.m3u8").await.text(), text("one", 18));
+        assert_eq!((node.count("media_behind"), node.count("media_set_back")), (1, 0));
+    });
+}
