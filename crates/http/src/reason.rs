@@ -106,6 +106,8 @@ reasons! {
         "It is of a channel that goes on, so it is in memory only, and no longer than it is of use.";
     MediaWindow, Storage, "media-window", "",
         "It is of a channel that goes on, and leaves when the channel's window has left it behind.";
+    MediaKey, Storage, "media-key", "",
+        "It is what a playlist's segments are deciphered with, so it is in memory only.";
     MediaLate, Storage, "media-late", "",
         "It may be there in a moment, so its absence is kept for a moment only.";
 

@@ -26,5 +26,8 @@ pub const XML_ELEMENTS_MAX: usize = 200_000;
 /// Qualities of all tracks in all periods.
 pub const REPRESENTATIONS_MAX: usize = 1024;
 
+/// Places of an MPD where later versions of it are.
+pub const LATER_MAX: usize = 16;
+
 /// Runs in all timelines of one MPD, with what each representation inherits counted once.
 pub const RUNS_MAX: usize = 100_000;

@@ -61,16 +61,19 @@ pub enum Kind {
     Hint,
     /// What a decoder wants first: `EXT-X-MAP`, `Initialization`.
     Init,
+    /// What segments are deciphered with: `EXT-X-KEY`, `EXT-X-SESSION-KEY`.
+    Key,
 }
 
 impl Kind {
-    /// `manifest`, `segment`, `part`, which one that is to come is too, or `init`.
+    /// `manifest`, `segment`, `part`, which one that is to come is too, `init` or `key`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Playlist => "manifest",
             Self::Segment => "segment",
             Self::Part | Self::Hint => "part",
             Self::Init => "init",
+            Self::Key => "key",
         }
     }
 }

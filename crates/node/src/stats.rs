@@ -161,6 +161,8 @@ counters! {
     media_live,
     /// Responses of channels that stay until the channel's window has left them behind.
     media_window,
+    /// Keys that playlists name, kept in memory only.
+    media_keys,
     /// Errors of channels kept for a moment only, as what is missing may be there soon.
     media_late,
     /// Fetches of what a playlist names that nobody had asked for yet.

@@ -103,6 +103,9 @@ impl<'a> Reading<'a> {
             "EXT-X-PRELOAD-HINT" if attribute(value, "TYPE") == Some("PART") => {
                 self.name_of(value, Kind::Hint, self.part_ms.unwrap_or(0));
             }
+            "EXT-X-KEY" | "EXT-X-SESSION-KEY" if attribute(value, "METHOD") != Some("NONE") => {
+                self.name_of(value, Kind::Key, 0);
+            }
             "EXT-X-MAP" => self.name_of(value, Kind::Init, 0),
             "EXT-X-RENDITION-REPORT" => self.name_of(value, Kind::Playlist, 0),
             "EXT-X-ENDLIST" => self.manifest.course = Course::Ended,
@@ -275,6 +278,20 @@ mod tests {
         let read = read(text.as_bytes()).unwrap();
         assert_eq!(read.class(Duration::ZERO), None);
         assert_eq!(named(&read, text, Kind::Playlist), ["a.m3u8", "v1.m3u8", "v2.m3u8", "i.m3u8"]);
+    }
+
+    #[test]
+    fn keys_are_named_of_both_kinds_of_playlist() {
+        let text = "#EXTM3U\n#EXT-X-KEY:METHOD=NONE\n#EXT-X-KEY:METHOD=AES-128,URI=\"/k?id=1\",IV=0x1\n\
+                    #EXTINF:2,\na.ts\n#EXT-X-KEY:METHOD=SAMPLE-AES,URI=\"skd://x\"\n#EXTINF:2,\nb.ts\n";
+        assert_eq!(named(&read(text.as_bytes()).unwrap(), text, Kind::Key), ["/k?id=1", "skd://x"]);
+        let text = "#EXTM3U\n#EXT-X-SESSION-KEY:METHOD=AES-128,URI=\"k\"\n\
+                    #EXT-X-STREAM-INF:BANDWIDTH=1\nv.m3u8\n";
+        let read = read(text.as_bytes()).unwrap();
+        assert_eq!(
+            (read.course, named(&read, text, Kind::Key)),
+            (Course::OfOthers, vec!["k".into()])
+        );
     }
 
     #[test]

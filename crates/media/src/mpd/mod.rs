@@ -44,6 +44,9 @@ pub fn read(bytes: &[u8]) -> Result<Manifest, Unreadable> {
     let until = until.map(|until| start.unwrap_or(UnixMillis(0)).plus(until));
     manifest.progress =
         presentation.is_dynamic.then_some(Progress::Presentation { start, until, published });
+    for reference in presentation.later.iter().filter(|later| !later.is_empty()) {
+        manifest.name(reference, Kind::Playlist, 0);
+    }
     for representation in presentation.representations {
         let span = representation.longest().unwrap_or_default();
         let span_ms = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
@@ -93,6 +96,16 @@ mod tests {
         assert_eq!(read.templates, ["v1/$Number%05d$.m4s", "v2/$Number%05d$.m4s"]);
         let names: Vec<_> = read.names.iter().map(|name| read.reference(name, b"")).collect();
         assert_eq!(names, ["v1/init.mp4", "v2/init.mp4"]);
+    }
+
+    #[test]
+    fn later_versions_are_named() {
+        let text = "<MPD type='dynamic'><Location> /l/x.mpd </Location><PatchLocation ttl='60'>\
+                    p?t=1&amp;u</PatchLocation><Period/></MPD>";
+        let read = read(text.as_bytes()).unwrap();
+        let names: Vec<_> = read.names.iter().map(|name| read.reference(name, b"")).collect();
+        assert_eq!(names, ["/l/x.mpd", "p?t=1&u"]);
+        assert!(read.names.iter().all(|name| name.kind == Kind::Playlist));
     }
 
     #[test]

@@ -22,6 +22,9 @@ pub struct Presentation {
     pub segment_max: Option<Duration>,
     /// The length of all of it.
     pub length: Option<Duration>,
+    /// Where later versions of it are, and what changes this version into the next one (`Location`,
+    /// `PatchLocation`), relative to the MPD.
+    pub later: Vec<String>,
     /// Qualities of all tracks in all periods, in their order.
     pub representations: Vec<Representation>,
 }

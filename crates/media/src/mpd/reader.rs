@@ -4,8 +4,8 @@ use super::presentation::{Presentation, Representation, Run};
 use super::time;
 use crate::error::Unreadable;
 use crate::limits::{
-    REFERENCE_BYTES_MAX, REPRESENTATIONS_MAX, RUNS_MAX, XML_ATTRIBUTES_MAX, XML_DEPTH_MAX,
-    XML_ELEMENTS_MAX,
+    LATER_MAX, REFERENCE_BYTES_MAX, REPRESENTATIONS_MAX, RUNS_MAX, XML_ATTRIBUTES_MAX,
+    XML_DEPTH_MAX, XML_ELEMENTS_MAX,
 };
 use quick_xml::events::attributes::Attribute;
 use quick_xml::events::{BytesStart, Event};
@@ -48,6 +48,8 @@ enum Element {
     AdaptationSet,
     Representation,
     BaseUrl,
+    /// `Location` and `PatchLocation`.
+    Later,
     SegmentBase,
     SegmentTemplate,
     SegmentList,
@@ -86,7 +88,7 @@ struct Reading {
     levels: Vec<Level>,
     elements: usize,
     runs: usize,
-    /// Text of the `BaseURL` that is open.
+    /// Text of the `BaseURL`, `Location` or `PatchLocation` that is open.
     text: String,
     is_one: bool,
     /// Where the period before ends, and the next one begins that does not say where.
@@ -155,7 +157,7 @@ impl Reading {
                 self.level().listed.extend(media);
                 Ok(())
             }
-            Element::BaseUrl => {
+            Element::BaseUrl | Element::Later => {
                 self.text.clear();
                 Ok(())
             }
@@ -244,7 +246,8 @@ impl Reading {
     }
 
     fn text(&mut self, text: &str) {
-        if self.open.last() == Some(&Element::BaseUrl) && self.text.len() < REFERENCE_BYTES_MAX {
+        let is_kept = matches!(self.open.last(), Some(Element::BaseUrl | Element::Later));
+        if is_kept && self.text.len() < REFERENCE_BYTES_MAX {
             self.text.push_str(text);
         }
     }
@@ -286,6 +289,12 @@ impl Reading {
                 let level = self.level();
                 if !std::mem::replace(&mut level.has_base, true) {
                     level.base = joined(&level.base, base.trim());
+                }
+            }
+            Some(Element::Later) => {
+                let later = std::mem::take(&mut self.text);
+                if self.presentation.later.len() < LATER_MAX {
+                    self.presentation.later.push(later.trim().to_owned());
                 }
             }
             _ => {}
@@ -368,6 +377,7 @@ fn element(name: &str) -> Element {
         "AdaptationSet" => Element::AdaptationSet,
         "Representation" => Element::Representation,
         "BaseURL" => Element::BaseUrl,
+        "Location" | "PatchLocation" => Element::Later,
         "SegmentBase" => Element::SegmentBase,
         "SegmentTemplate" => Element::SegmentTemplate,
         "SegmentList" => Element::SegmentList,

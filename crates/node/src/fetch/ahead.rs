@@ -12,6 +12,7 @@ use super::asked::Asked;
 use super::plan::Plan;
 use super::start_behind;
 use crate::client::Client;
+use crate::media::{Belongs, key_of};
 use crate::policy::{ClientTask, Recv};
 use crate::preview;
 use crate::request::use_of;
@@ -105,7 +106,13 @@ pub(crate) fn fetch_next(
     request: RequestHead,
     parent: u64,
 ) {
+    let (authority, target) = (&request.authority, &request.target);
+    let named = key_of(site, worker.shared.cache.secret(), authority, target);
     let task = preview::task(site.clone(), request, UnixMillis::now());
+    if worker.shared.channels.of(&named, task.now) == Some(Belongs::Key) {
+        // Who may have a key is asked when somebody wants it.
+        return;
+    }
     let mut task = ClientTask { id: parent, client: Rc::clone(client), ..task };
     if Arc::clone(&site.policy).recv(&mut task) == Recv::Hash {
         send(worker, task, &worker.hints, site.settings.media.ahead);

@@ -3,7 +3,7 @@
 use super::asked::Asked;
 use crate::expiry::upkeep_of;
 use crate::media::{
-    Advice, Directives, Known, Place, Seen, Version, bytes_of, format_of, key_of,
+    Advice, Belongs, Directives, Known, Place, Seen, Version, bytes_of, format_of, key_of,
     without_directives,
 };
 use crate::policy::{Answer, FetchKind};
@@ -16,7 +16,7 @@ use freshet_http::freshness::Freshness;
 use freshet_http::reason::Reason;
 use freshet_http::target;
 use freshet_media::limits::MANIFEST_BYTES_MAX;
-use freshet_media::{Class, Manifest, read};
+use freshet_media::{Class, Kind, Manifest, read};
 use freshet_store::Body;
 use freshet_wire::h1::Framing;
 use std::sync::Arc;
@@ -50,19 +50,32 @@ impl Asked {
     /// Brings an answer in line with the channel it belongs to, where it does.
     pub(super) fn advise(&self, answer: &mut Answer) {
         let channels = &self.worker.shared.channels;
-        if channels.count() == 0 || !self.reads_media() || self.plan.kind == FetchKind::Pass {
+        if channels.is_empty() || !self.reads_media() || self.plan.kind == FetchKind::Pass {
             return;
         }
-        let (authority, target) = (&self.plan.client.authority, &self.plan.client.target);
-        let now = self.task.now;
-        let key = self.key_of(authority, &without_directives(target));
-        let belongs = channels.of(&key, now);
+        let (target, now) = (&self.plan.client.target, self.task.now);
+        let belongs = self.belongs(target, now);
         let advice =
             belongs.and_then(|belongs| Advice::of(belongs, target, answer.head.status, now));
         if let Some(advice) = advice {
             advice.apply(answer, self.plan.site.settings.media.overrides, now);
             self.leave_to_rules(answer);
             self.count(&advice, answer);
+        }
+    }
+
+    /// What it belongs to. A query that a player adds to what is named, as for a token, does not make it
+    /// nobody's.
+    fn belongs(&self, target: &str, now: UnixMillis) -> Option<Belongs> {
+        let authority = &self.plan.client.authority;
+        let of =
+            |target: &str| self.worker.shared.channels.of(&self.key_of(authority, target), now);
+        let found = of(&without_directives(target));
+        match (found, target.split_once('?')) {
+            (None | Some(Belongs::Beside(_)), Some((path, _))) => {
+                of(path).filter(Belongs::is_named).or(found)
+            }
+            _ => found,
         }
     }
 
@@ -169,20 +182,23 @@ impl Asked {
     /// Takes over what a manifest says of its channel; what follows for the manifest itself.
     fn note_manifest(&self, manifest: &Manifest, bytes: &[u8], is_stored: bool) -> Option<Advice> {
         let (authority, target) = (&self.plan.client.authority, &self.plan.client.target);
-        let class = manifest.class(self.plan.site.settings.media.dvr_after)?;
-        let id = self.key_of(authority, &without_directives(target));
         let channels = &self.worker.shared.channels;
-        if class == Class::Vod {
-            channels.end(&id);
-            return None;
-        }
         let resolved = |reference: &str| match target::resolve(authority, target, reference) {
             Some((authority, target)) => self.key_of(&authority, &target),
             // Of no use, and in its place.
             None => self.key_of("", reference),
         };
         let names = manifest.names.iter();
-        let names = names.map(|name| resolved(manifest.reference(name, bytes))).collect();
+        let names = names.map(|name| (name.kind, manifest.reference(name, bytes)));
+        let keys = names.clone().filter(|(kind, _)| *kind == Kind::Key);
+        channels.note_keys(keys.map(|(_, reference)| resolved(reference)));
+        let class = manifest.class(self.plan.site.settings.media.dvr_after)?;
+        let id = self.key_of(authority, &without_directives(target));
+        if class == Class::Vod {
+            channels.end(&id);
+            return None;
+        }
+        let names = names.map(|(_, reference)| resolved(reference)).collect();
         let templates = manifest.templates.iter().map(|template| resolved(template)).collect();
         let stored = is_stored.then(|| {
             let known = Known { key: Arc::clone(&self.plan.key), target: target.as_str().into() };
@@ -213,6 +229,7 @@ impl Asked {
             _ if answer.uncacheable.is_some() => {}
             Reason::MediaLate => stats.media_late.increment(),
             Reason::MediaWindow => stats.media_window.increment(),
+            Reason::MediaKey => stats.media_keys.increment(),
             _ => stats.media_live.increment(),
         }
     }

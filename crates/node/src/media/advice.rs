@@ -18,7 +18,7 @@ const REFRESH_MIN: Duration = Duration::from_secs(1);
 /// unless that said nothing, or a site overrides it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Advice {
-    pub(crate) class: Class,
+    pub(crate) class: Option<Class>,
     /// Why, for people.
     pub(crate) reason: Reason,
     /// How long it may be fresh from now on.
@@ -27,8 +27,8 @@ pub(crate) struct Advice {
     stale_max: Duration,
     /// How long it may be stale while the origin fails.
     error_max: Duration,
-    /// How long it is of use after that.
-    keep: Duration,
+    /// How long it is of use after that; `None` for what is kept as any content is.
+    keep: Option<Duration>,
     is_memory_only: bool,
     /// What it is; `None` where that is not known, of an error.
     kind: Option<Kind>,
@@ -44,7 +44,12 @@ impl Advice {
             {
                 Self::late(about)
             }
-            Belongs::Manifest(about) if status == 200 => Self::manifest(about, target),
+            Belongs::Manifest(about) | Belongs::Named(about, Kind::Playlist, _)
+                if status == 200 =>
+            {
+                Self::manifest(about, target)
+            }
+            Belongs::Key if matches!(status, 200 | 206) => Some(Self::key()),
             Belongs::Named(about, kind, until) if matches!(status, 200 | 206) => {
                 Some(Self::named(about, kind, until, now))
             }
@@ -67,14 +72,14 @@ impl Advice {
             about.target / 2
         };
         Some(Self {
-            class: about.class,
+            class: Some(about.class),
             reason: Reason::MediaLive,
             lifetime_max,
             // Together with its lifetime no longer than a player waits for the next segment.
             stale_max: lifetime_max.min(about.target / 2),
             // What it names is gone then.
             error_max: about.window,
-            keep: about.window,
+            keep: Some(about.window),
             is_memory_only: true,
             kind: Some(Kind::Playlist),
         })
@@ -84,14 +89,28 @@ impl Advice {
     fn named(about: About, kind: Kind, until: UnixMillis, now: UnixMillis) -> Self {
         let reason = about.reason(until, now);
         Self {
-            class: about.class,
+            class: Some(about.class),
             reason,
             lifetime_max: Duration::from_millis(until.0.saturating_sub(now.0)),
             stale_max: about.target,
             error_max: about.target,
-            keep: Duration::ZERO,
+            keep: Some(Duration::ZERO),
             is_memory_only: reason == Reason::MediaLive,
             kind: Some(kind),
+        }
+    }
+
+    /// What segments are deciphered with: as its origin says, but on no disk.
+    fn key() -> Self {
+        Self {
+            class: None,
+            reason: Reason::MediaKey,
+            lifetime_max: Duration::MAX,
+            stale_max: Duration::MAX,
+            error_max: Duration::MAX,
+            keep: None,
+            is_memory_only: true,
+            kind: Some(Kind::Key),
         }
     }
 
@@ -100,12 +119,12 @@ impl Advice {
         let part = about.part_target.filter(|part| !part.is_zero()).unwrap_or(Duration::MAX);
         let lifetime_max = part.min(about.target / 2).min(LATE_LIFETIME_MAX);
         (!about.target.is_zero()).then_some(Self {
-            class: about.class,
+            class: Some(about.class),
             reason: Reason::MediaLate,
             lifetime_max,
             stale_max: Duration::ZERO,
             error_max: Duration::ZERO,
-            keep: Duration::ZERO,
+            keep: Some(Duration::ZERO),
             is_memory_only: true,
             kind: None,
         })
@@ -115,7 +134,7 @@ impl Advice {
     /// keeping a manifest does not count.
     pub(crate) fn apply(&self, answer: &mut Answer, overrides: bool, now: UnixMillis) {
         answer.media = Some(*self);
-        if self.reason != Reason::MediaLate {
+        if !matches!(self.reason, Reason::MediaLate | Reason::MediaKey) {
             self.allow(answer, overrides && self.kind == Some(Kind::Playlist), now);
         }
         self.shorten(&mut answer.freshness, now);
@@ -156,11 +175,11 @@ impl Advice {
 
     /// The same for a policy, which may lengthen it again.
     pub(crate) fn shorten_knobs(&self, knobs: &mut freshet_vcl::Answer) {
-        knobs.media_class = Some(self.class.name());
+        knobs.media_class = self.class.map(Class::name);
         knobs.media_kind = self.kind.map(Kind::name);
         knobs.ttl = knobs.ttl.min(self.lifetime_max.as_secs_f64());
         knobs.grace = knobs.grace.min(self.stale_max.as_secs_f64());
-        knobs.keep = knobs.keep.min(self.keep.as_secs_f64());
+        knobs.keep = self.keep.map_or(knobs.keep, |keep| knobs.keep.min(keep.as_secs_f64()));
     }
 
     /// Says where it is kept, and that it leaves when it is of no use any more.
@@ -168,6 +187,6 @@ impl Advice {
         if self.is_memory_only && *storage == Storage::Configured {
             *storage = Storage::Memory;
         }
-        keep.get_or_insert(self.keep);
+        *keep = keep.or(self.keep);
     }
 }

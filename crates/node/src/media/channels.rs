@@ -2,8 +2,9 @@
 
 use super::directives::{Directives, Known, Reload};
 use super::limits::{
-    BYTES_MAX, CHANNEL_BYTES, CHANNELS_MAX, FOLDERS_MAX, INIT_LIFETIME, NAME_BYTES, NAMES_MAX,
-    SEGMENTS_AHEAD_MAX, TARGETS_OF_EDGE, TARGETS_OF_PARTS, TARGETS_OF_START, TARGETS_OF_WAIT,
+    BYTES_MAX, CHANNEL_BYTES, CHANNELS_MAX, FOLDERS_MAX, INIT_LIFETIME, KEYS_MAX, NAME_BYTES,
+    NAMES_MAX, SEGMENTS_AHEAD_MAX, TARGETS_OF_EDGE, TARGETS_OF_PARTS, TARGETS_OF_START,
+    TARGETS_OF_WAIT,
 };
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
@@ -19,8 +20,9 @@ use std::time::Duration;
 #[derive(Default)]
 pub struct Channels {
     table: Mutex<Table>,
-    /// How many there are, to be asked before any work.
+    /// How many there are, to be asked before any work, and how many keys.
     count: AtomicUsize,
+    key_count: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -30,6 +32,10 @@ struct Table {
     named: HashMap<u128, Named>,
     /// Channels with something in a folder: a playlist, or what a template stands for.
     folders: HashMap<Box<str>, HashSet<u128>>,
+    /// What segments are deciphered with, of films too.
+    keys: HashSet<u128>,
+    /// The same in the order they were named in.
+    keys_named: VecDeque<u128>,
     bytes: usize,
 }
 
@@ -88,6 +94,8 @@ pub(crate) enum Belongs {
     Named(About, Kind, UnixMillis),
     /// It is beside something of it.
     Beside(About),
+    /// It is what segments are deciphered with, of a channel or a film.
+    Key,
 }
 
 /// A version of a manifest of a channel.
@@ -128,9 +136,25 @@ impl Channels {
         self.count.store(table.by_key.len(), Relaxed);
     }
 
+    /// Whether nothing is known that anything could belong to.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count() == 0 && self.key_count.load(Relaxed) == 0
+    }
+
+    /// Takes over what a manifest says segments are deciphered with.
+    pub(crate) fn note_keys(&self, keys: impl Iterator<Item = Key>) {
+        let keys: Vec<_> = keys.map(|key| key.hash()).collect();
+        if keys.is_empty() {
+            return;
+        }
+        let mut table = self.table();
+        keys.into_iter().for_each(|key| table.note_key(key));
+        self.key_count.store(table.keys.len(), Relaxed);
+    }
+
     /// The channel something belongs to.
     pub(crate) fn of(&self, key: &Key, now: UnixMillis) -> Option<Belongs> {
-        if self.count() == 0 { None } else { self.table().of(key, now) }
+        if self.is_empty() { None } else { self.table().of(key, now) }
     }
 
     /// What can be said of a request for the playlist `id`.
@@ -150,7 +174,7 @@ impl Channels {
     pub(crate) fn begins_until(&self, key: &Key, now: UnixMillis) -> Option<UnixMillis> {
         match self.of(key, now)? {
             Belongs::Manifest(about) => Some(about.read.plus(about.target * TARGETS_OF_START)),
-            Belongs::Named(..) | Belongs::Beside(_) => None,
+            Belongs::Named(..) | Belongs::Beside(_) | Belongs::Key => None,
         }
     }
 
@@ -167,6 +191,9 @@ impl Channels {
             }
             Belongs::Beside(about) => {
                 (about, Reason::MediaLate, "this is beside its segments".to_owned())
+            }
+            Belongs::Key => {
+                return Some(format!("a key that a playlist names ({})", Reason::MediaKey));
             }
         };
         let read = now.since(about.read);
@@ -226,7 +253,9 @@ impl Table {
         for (at, (name, key)) in both.skip(old) {
             let ms = Duration::from_millis;
             let span = match name.kind {
-                Kind::Playlist => continue,
+                Kind::Key => continue,
+                // A sibling, a later version, or what changes this one into that.
+                Kind::Playlist => manifest.window,
                 // RFC 8216 §6.2.2: as long as the longest playlist it was in, and its own length.
                 Kind::Segment => ms(name.before_ms) + ms(name.duration_ms) * 2 + manifest.window,
                 Kind::Part | Kind::Hint => manifest.target * TARGETS_OF_PARTS,
@@ -255,7 +284,21 @@ impl Table {
         added
     }
 
+    fn note_key(&mut self, key: u128) {
+        if self.keys.insert(key) {
+            self.keys_named.push_back(key);
+            if self.keys.len() > KEYS_MAX
+                && let Some(old) = self.keys_named.pop_front()
+            {
+                self.keys.remove(&old);
+            }
+        }
+    }
+
     fn of(&self, key: &Key, now: UnixMillis) -> Option<Belongs> {
+        if self.keys.contains(&key.hash()) {
+            return Some(Belongs::Key);
+        }
         if let Some(channel) = self.by_key.get(&key.hash()) {
             return Some(Belongs::Manifest(channel.about));
         }
@@ -369,6 +412,13 @@ impl Channel {
             let (known, last_parts) = (known.clone(), version.manifest.last_parts);
             *place = Some(Newest { known, edge, last_parts, read: version.now });
         }
+    }
+}
+
+impl Belongs {
+    /// Whether it is named, rather than beside what is.
+    pub(crate) fn is_named(&self) -> bool {
+        matches!(self, Self::Named(..) | Self::Key)
     }
 }
 

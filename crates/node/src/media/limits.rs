@@ -14,6 +14,10 @@ pub const SESSIONS_MAX: usize = 100_000;
 /// How long a session that is not heard of is taken to go on.
 pub(super) const SESSION_ACTIVE: Duration = Duration::from_secs(60);
 
+/// Keys that playlists name which are remembered; the one named first leaves first, and is back when a
+/// playlist that names it is read again.
+pub(super) const KEYS_MAX: usize = 1 << 16;
+
 /// What one name costs in the table, twice in maps that are half empty.
 pub(super) const NAME_BYTES: usize = 96;
 

@@ -33,7 +33,7 @@ mod tests;
 
 pub(crate) use advice::Advice;
 pub use channels::Channels;
-pub(crate) use channels::Version;
+pub(crate) use channels::{Belongs, Version};
 pub(crate) use directives::{Directives, Known, Reload, without as without_directives};
 pub(crate) use reading::{Seen, bytes_of, format_of};
 pub(crate) use sessions::Said;

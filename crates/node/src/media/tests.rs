@@ -75,7 +75,7 @@ fn answer(status: u16, seconds: u64) -> Answer {
 }
 
 fn class_of(answer: &Answer) -> Option<Class> {
-    answer.media.map(|advice| advice.class)
+    answer.media.and_then(|advice| advice.class)
 }
 
 fn advised(channels: &Channels, target: &str, answer: &mut Answer, now: UnixMillis) -> bool {
