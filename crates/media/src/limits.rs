@@ -29,5 +29,9 @@ pub const REPRESENTATIONS_MAX: usize = 1024;
 /// Places of an MPD where later versions of it are.
 pub const LATER_MAX: usize = 16;
 
+/// The newest runs of a timeline by which the next segment is found: a minute of segments that all
+/// last differently long.
+pub const SERIES_RUNS_MAX: usize = 64;
+
 /// Runs in all timelines of one MPD, with what each representation inherits counted once.
 pub const RUNS_MAX: usize = 100_000;

@@ -1,5 +1,6 @@
 //! What a manifest says about the presentation it is of, whatever its format.
 
+use crate::mpd::Series;
 use crate::progress::Progress;
 use std::ops::Range;
 use std::time::Duration;
@@ -115,6 +116,8 @@ pub struct Manifest {
     pub names: Vec<Name>,
     /// References with numbers or times in them, relative to the manifest (DASH).
     pub templates: Vec<String>,
+    /// What some of these stand for, one segment after the other, of what goes on.
+    pub series: Vec<Series>,
     /// Text of references that were put together.
     pub made: String,
 }
@@ -132,6 +135,7 @@ impl Manifest {
             can_block: false,
             names: Vec::new(),
             templates: Vec::new(),
+            series: Vec::new(),
             made: String::new(),
         }
     }

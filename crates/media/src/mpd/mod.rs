@@ -2,11 +2,13 @@
 
 mod presentation;
 mod reader;
+mod series;
 mod template;
 pub mod time;
 
 pub use presentation::{Presentation, Representation, Run};
-pub use template::{expand, matches};
+pub use series::{Sequel, Series};
+pub use template::{expand, matches, value};
 
 use crate::error::Unreadable;
 use crate::limits::WINDOW_MAX;
@@ -44,6 +46,10 @@ pub fn read(bytes: &[u8]) -> Result<Manifest, Unreadable> {
     let until = until.map(|until| start.unwrap_or(UnixMillis(0)).plus(until));
     manifest.progress =
         presentation.is_dynamic.then_some(Progress::Presentation { start, until, published });
+    if presentation.is_dynamic {
+        let series = presentation.representations.iter();
+        manifest.series = series.filter_map(|one| Series::of(one, start)).collect();
+    }
     for reference in presentation.later.iter().filter(|later| !later.is_empty()) {
         manifest.name(reference, Kind::Playlist, 0);
     }

@@ -39,6 +39,22 @@ fn width(identifier: &str, name: &str) -> Option<usize> {
 /// Whether `text` is what `template` stands for with some number in each of its places: `$Number$`,
 /// `$Time$` and `$SubNumber$` are digits, `$$` is a dollar sign, and anything else is itself. O(length).
 pub fn matches(template: &str, text: &str) -> bool {
+    walk(template, text, |_| {})
+}
+
+/// The number in the only place of `template` that `text` has one for; `None` where it is not what that
+/// stands for, or has several, or one that is no 64-bit number. O(length).
+pub fn value(template: &str, text: &str) -> Option<u64> {
+    let (mut found, mut places) = (None, 0);
+    let is_one = walk(template, text, |digits| {
+        places += 1;
+        found = digits.parse().ok();
+    });
+    found.filter(|_| is_one && places == 1)
+}
+
+/// Shows the digits in each of the places.
+fn walk(template: &str, text: &str, mut see: impl FnMut(&str)) -> bool {
     let (mut rest, mut text) = (template, text);
     while let Some((before, after)) = rest.split_once('$') {
         let Some(behind) = text.strip_prefix(before) else { return false };
@@ -50,11 +66,13 @@ pub fn matches(template: &str, text: &str) -> bool {
             let is_number = ["Number", "Time", "SubNumber"]
                 .iter()
                 .any(|name| width(identifier, name).is_some());
-            let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
-            if !is_number || digits == 0 || digits > WIDTH_MAX {
+            let count = behind.bytes().take_while(u8::is_ascii_digit).count();
+            if !is_number || count == 0 || count > WIDTH_MAX {
                 return false;
             }
-            text = behind.get(digits..).unwrap_or_default();
+            let (digits, behind) = behind.split_at(count);
+            see(digits);
+            text = behind;
         }
         rest = after;
     }
@@ -91,6 +109,20 @@ mod tests {
             ("/a", "/a", true),
         ] {
             assert_eq!(matches(template, text), is_one, "{template} {text}");
+        }
+    }
+
+    #[test]
+    fn the_number_in_a_text_is_read() {
+        for (template, text, number) in [
+            ("/a/$Number%05d$.m4s", "/a/00041.m4s", Some(41)),
+            ("/$$/$Time$", "/$/98123", Some(98123)),
+            ("/$Number$_$SubNumber$", "/4_1", None),
+            ("/$Number$", "/99999999999999999999", None),
+            ("/$Number$", "/x", None),
+            ("/a", "/a", None),
+        ] {
+            assert_eq!(value(template, text), number, "{template} {text}");
         }
     }
 }

@@ -50,11 +50,20 @@ impl Drop for Errand {
 
 impl Asked {
     /// Fetches what players of this playlist ask for next, of what it names since this version: what
-    /// starts a decoder, and the part that is to come, or the newest segment where there are no parts.
-    pub(super) fn fetch_ahead(&self, named: &[(Kind, &Key)]) {
+    /// starts a decoder, and the part that is to come, or the newest segment where there are no parts. Where
+    /// it is of all qualities of a channel, as an MPD, what starts a decoder is of each; which segments are
+    /// asked for, players say ([`super::following`]).
+    pub(super) fn fetch_ahead(&self, named: &[(Kind, &Key)], is_of_all: bool) {
         let most = self.plan.site.settings.media.ahead;
         // A policy that makes its own keys cannot be asked for one without a client's request.
         if most == 0 || self.plan.site.semantics.forwards_as_it_is {
+            return;
+        }
+        if is_of_all {
+            let starts = named.iter().filter(|(kind, _)| *kind == Kind::Init);
+            for target in starts.filter_map(|(_, key)| self.own_target(key)) {
+                self.fetch_one(target, most);
+            }
             return;
         }
         // Who plays parts has the bytes of a segment before it is listed.
@@ -70,7 +79,7 @@ impl Asked {
 
     /// The target of a key, where it is of the host that was asked for the playlist: a manifest sends
     /// nobody elsewhere.
-    fn own_target<'a>(&self, key: &'a Key) -> Option<&'a str> {
+    pub(super) fn own_target<'a>(&self, key: &'a Key) -> Option<&'a str> {
         let mut parts = key.text().rsplit(|byte| *byte == 0);
         let (target, authority) = (parts.next()?, parts.next()?);
         let own = crate::policy::key_authority(
@@ -82,19 +91,55 @@ impl Asked {
     }
 
     fn fetch_one(&self, target: &str, most: u64) {
-        let (worker, site) = (&self.worker, &self.plan.site);
-        let mut request = RequestHead { target: target.to_owned(), ..self.plan.client.clone() };
+        self.example().send(&self.worker, target, most);
+    }
+
+    /// The request this is for, as an example of those for what belongs to it.
+    pub(super) fn example(&self) -> Example {
+        let mut request = self.plan.client.clone();
         request.method = Method::Get;
         conditional::strip(&mut request.fields);
+        // It was about one file, and not about the next.
+        for name in ["Range", "If-Range"] {
+            request.fields.remove(name);
+        }
         let client = Client {
             address: self.plan.client_address,
             local_address: self.plan.server_address,
             ..Client::default()
         };
-        let task = preview::task(site.clone(), request, self.task.now);
-        let task = ClientTask { id: self.plan.parent, client: Rc::new(client), ..task };
-        send(worker, task, &worker.errands, most);
+        let (site, parent) = (self.plan.site.clone(), self.plan.parent);
+        Example { site, request, client: Rc::new(client), parent }
     }
+}
+
+/// How requests are made that nobody has made yet.
+pub(super) struct Example {
+    pub(super) site: SiteRef,
+    request: RequestHead,
+    client: Rc<Client>,
+    parent: u64,
+}
+
+impl Example {
+    /// A request for this target.
+    pub(super) fn task(&self, target: &str) -> ClientTask {
+        let request = RequestHead { target: target.to_owned(), ..self.request.clone() };
+        let task = preview::task(self.site.clone(), request, UnixMillis::now());
+        ClientTask { id: self.parent, client: Rc::clone(&self.client), ..task }
+    }
+
+    /// Fetches it, where fewer than `most` are under way; whether that is so.
+    pub(super) fn send(&self, worker: &Rc<Worker>, target: &str, most: u64) -> bool {
+        send(worker, self.task(target), &worker.errands, most)
+    }
+}
+
+/// The key of a request nobody has made.
+pub(super) fn key(worker: &Worker, task: &mut ClientTask) -> Arc<Key> {
+    let site = task.site.clone();
+    let builder = site.name.key(worker.shared.cache.secret());
+    Arc::new(Arc::clone(&site.policy).hash(task, builder).build())
 }
 
 /// Fetches what a player says it asks for next, where its site's policy would look that up. `request`
@@ -119,19 +164,19 @@ pub(crate) fn fetch_next(
     }
 }
 
-/// Starts a fetch for a request nobody has made yet, where fewer than `most` are under way.
-fn send(worker: &Rc<Worker>, mut task: ClientTask, under_way: &Rc<Cell<u64>>, most: u64) {
-    let site = task.site.clone();
-    let builder = site.name.key(worker.shared.cache.secret());
-    let key = Arc::new(Arc::clone(&site.policy).hash(&mut task, builder).build());
+/// Starts a fetch for a request nobody has made yet, where fewer than `most` are under way; whether that is
+/// so.
+fn send(worker: &Rc<Worker>, mut task: ClientTask, under_way: &Rc<Cell<u64>>, most: u64) -> bool {
+    let key = key(worker, &mut task);
     let Some(errand) = Errand::begin(under_way, most) else {
         worker.stats.media_ahead_refused.increment();
-        return;
+        return false;
     };
     if let Some(plan) = plan(worker, &mut task, key) {
         worker.stats.media_ahead_fetches.increment();
         start_behind(worker, plan.on(errand));
     }
+    true
 }
 
 /// A fetch for a request nobody has made yet, where nothing is stored or under way.

@@ -59,6 +59,11 @@ impl Asked {
             belongs.and_then(|belongs| Advice::of(belongs, target, answer.head.status, now));
         if let Some(advice) = advice {
             advice.apply(answer, self.plan.site.settings.media.overrides, now);
+            if matches!(answer.head.status, 200 | 206)
+                && matches!(belongs, Some(Belongs::Named(..)))
+            {
+                self.follow(&self.key_of(&self.plan.client.authority, target));
+            }
             self.leave_to_rules(answer);
             self.count(&advice, answer);
         }
@@ -204,12 +209,14 @@ impl Asked {
             let known = Known { key: Arc::clone(&self.plan.key), target: target.as_str().into() };
             (known, Directives::of(target).skips)
         });
+        let series = manifest.series.iter();
+        let series = series.map(|one| (resolved(&one.template), one.sequel.clone())).collect();
         let now = self.task.now;
-        let version = Version { id: &id, manifest, class, names, templates, stored, now };
+        let version = Version { id: &id, manifest, class, names, templates, series, stored, now };
         let new = channels.note(&version);
         let new = new.iter().filter_map(|at| manifest.names.get(*at).zip(version.names.get(*at)));
         let new: Vec<_> = new.map(|(name, key)| (name.kind, key)).collect();
-        self.fetch_ahead(&new);
+        self.fetch_ahead(&new, manifest.edge().is_none());
         Advice::manifest(version.about(), target)
     }
 

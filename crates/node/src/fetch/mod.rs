@@ -19,6 +19,7 @@ mod entry;
 mod exchange;
 pub(crate) mod failure;
 mod fill;
+mod following;
 mod given;
 mod kept;
 mod media;

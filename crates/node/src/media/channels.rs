@@ -2,14 +2,15 @@
 
 use super::directives::{Directives, Known, Reload};
 use super::limits::{
-    BYTES_MAX, CHANNEL_BYTES, CHANNELS_MAX, FOLDERS_MAX, INIT_LIFETIME, KEYS_MAX, NAME_BYTES,
-    NAMES_MAX, SEGMENTS_AHEAD_MAX, TARGETS_OF_EDGE, TARGETS_OF_PARTS, TARGETS_OF_START,
+    BYTES_MAX, CHANNEL_BYTES, CHANNELS_MAX, FOLDERS_MAX, FOLLOWED_MAX, INIT_LIFETIME, KEYS_MAX,
+    NAME_BYTES, NAMES_MAX, SEGMENTS_AHEAD_MAX, TARGETS_OF_EDGE, TARGETS_OF_PARTS, TARGETS_OF_START,
     TARGETS_OF_WAIT,
 };
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
 use freshet_http::reason::Reason;
-use freshet_media::{Class, Edge, Kind, Manifest, mpd};
+use freshet_media::mpd::{self, Sequel};
+use freshet_media::{Class, Edge, Kind, Manifest};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -32,6 +33,8 @@ struct Table {
     named: HashMap<u128, Named>,
     /// Channels with something in a folder: a playlist, or what a template stands for.
     folders: HashMap<Box<str>, HashSet<u128>>,
+    /// How far qualities of DASH are followed, by their templates.
+    followed: HashMap<Box<str>, Front>,
     /// What segments are deciphered with, of films too.
     keys: HashSet<u128>,
     /// The same in the order they were named in.
@@ -50,8 +53,32 @@ struct Channel {
     names: VecDeque<(UnixMillis, u128)>,
     /// Keys of segments with numbers or times in the place of what is between dollar signs.
     templates: Vec<Box<str>>,
+    /// What some of these stand for, one segment after the other.
+    series: HashMap<Box<str>, Sequel>,
     folders: Vec<Box<str>>,
     bytes: usize,
+}
+
+/// How far a quality of DASH is followed.
+struct Front {
+    channel: u128,
+    /// The number or time of the segment that was fetched last.
+    value: u64,
+    /// Whether it was a player that asked for it.
+    is_asked: bool,
+}
+
+/// What comes next in a quality of DASH.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Coming {
+    /// The text of the key of the segment before, where that was fetched ahead and no player is known to
+    /// have asked for it.
+    pub(crate) before: Option<String>,
+    /// The next one's number or time, the text of its key, and from when on it can be asked for; `None`
+    /// where it is not known yet.
+    pub(crate) next: Option<(u64, String, UnixMillis)>,
+    /// The longest segment of the channel.
+    pub(crate) target: Duration,
 }
 
 /// A version that is stored.
@@ -107,6 +134,8 @@ pub(crate) struct Version<'a> {
     /// Keys of what it names, in its order, and of its templates.
     pub(crate) names: Vec<Key>,
     pub(crate) templates: Vec<Key>,
+    /// What templates stand for, one segment after the other, by their keys.
+    pub(crate) series: Vec<(Key, Sequel)>,
     /// Where it is stored, and whether it leaves out what players know.
     pub(crate) stored: Option<(Known, bool)>,
     pub(crate) now: UnixMillis,
@@ -155,6 +184,31 @@ impl Channels {
     /// The channel something belongs to.
     pub(crate) fn of(&self, key: &Key, now: UnixMillis) -> Option<Belongs> {
         if self.is_empty() { None } else { self.table().of(key, now) }
+    }
+
+    /// A player has asked for the segment `key`, which a template stands for. The template's text, where
+    /// it is to be followed from now on: until [`forget_front`](Self::forget_front).
+    pub(crate) fn note_front(&self, key: &Key) -> Option<Box<str>> {
+        if self.count() == 0 { None } else { self.table().note_front(key) }
+    }
+
+    /// What comes next in the quality of this template, while its channel goes on.
+    pub(crate) fn coming(&self, template: &str) -> Option<Coming> {
+        self.table().coming(template)
+    }
+
+    /// This segment of it was fetched ahead.
+    pub(crate) fn advance(&self, template: &str, value: u64) {
+        if let Some(front) =
+            self.table().followed.get_mut(template).filter(|front| front.value < value)
+        {
+            (front.value, front.is_asked) = (value, false);
+        }
+    }
+
+    /// It is followed no more.
+    pub(crate) fn forget_front(&self, template: &str) {
+        self.table().followed.remove(template);
     }
 
     /// What can be said of a request for the playlist `id`.
@@ -225,6 +279,7 @@ impl Table {
                 newest: [None, None],
                 names: VecDeque::new(),
                 templates: Vec::new(),
+                series: HashMap::new(),
                 folders: Vec::new(),
                 bytes: 0,
             },
@@ -233,6 +288,9 @@ impl Table {
         let new = self.name(id, &mut channel, version);
         channel.templates =
             version.templates.iter().map(|key| text_of(key).into()).collect::<Vec<Box<str>>>();
+        let series = version.series.iter();
+        channel.series =
+            series.map(|(key, sequel)| (text_of(key).into(), sequel.clone())).collect();
         channel.folders = folders_of(&text, &channel.templates, &version.names);
         self.put(id, channel);
         self.make_room(id);
@@ -327,6 +385,45 @@ impl Table {
         beside.map(Belongs::Beside)
     }
 
+    fn note_front(&mut self, key: &Key) -> Option<Box<str>> {
+        let text = text_of(key);
+        let ends = text.match_indices('/').map(|(at, _)| at + 1).collect::<Vec<_>>();
+        let folders = ends.iter().rev().take(FOLDERS_MAX).filter_map(|end| text.get(..*end));
+        let channels = folders.filter_map(|folder| self.folders.get(folder)).flatten();
+        let found =
+            channels.filter_map(|id| Some((*id, self.by_key.get(id)?))).find_map(|(id, of)| {
+                let value = |template: &str| mpd::value(template, text);
+                of.series.keys().find_map(|template| Some((id, template.clone(), value(template)?)))
+            });
+        let (channel, template, value) = found?;
+        let new = Front { channel, value, is_asked: true };
+        match self.followed.get_mut(&template) {
+            // Who is behind is behind what others have fetched.
+            Some(front) if value < front.value => None,
+            Some(front) => {
+                *front = new;
+                None
+            }
+            None if self.followed.len() >= FOLLOWED_MAX => None,
+            None => {
+                self.followed.insert(template.clone(), new);
+                Some(template)
+            }
+        }
+    }
+
+    fn coming(&self, template: &str) -> Option<Coming> {
+        let front = self.followed.get(template)?;
+        let channel = self.by_key.get(&front.channel)?;
+        let sequel = channel.series.get(template)?;
+        let text = |value| mpd::expand(&mpd::expand(template, "Number", value), "Time", value);
+        Some(Coming {
+            before: (!front.is_asked).then(|| text(front.value)),
+            next: sequel.after(front.value).map(|(value, at)| (value, text(value), at)),
+            target: channel.about.target,
+        })
+    }
+
     fn reload(&self, id: &Key, asked: Directives, now: UnixMillis) -> Reload {
         let (Some(channel), Some(sequence)) = (self.by_key.get(&id.hash()), asked.sequence) else {
             return Reload::Unknown;
@@ -362,10 +459,16 @@ impl Table {
     }
 
     fn put(&mut self, id: u128, mut channel: Channel) {
-        let texts = channel.templates.iter().chain(&channel.folders).map(|text| text.len() + 32);
+        let texts = channel
+            .templates
+            .iter()
+            .chain(&channel.folders)
+            .chain(channel.series.keys())
+            .map(|text| text.len() + 32);
         channel.bytes = CHANNEL_BYTES
             + channel.text.len()
             + channel.names.len() * NAME_BYTES
+            + channel.series.values().map(sequel_bytes).sum::<usize>()
             + 2 * texts.sum::<usize>();
         self.bytes += channel.bytes;
         for folder in &channel.folders {
@@ -464,6 +567,14 @@ fn folders_of(text: &str, templates: &[Box<str>], names: &[Key]) -> Vec<Box<str>
     folders.sort_unstable();
     folders.dedup();
     folders
+}
+
+/// What a series takes besides its template.
+fn sequel_bytes(sequel: &Sequel) -> usize {
+    match sequel {
+        Sequel::Clock { .. } => size_of::<Sequel>(),
+        Sequel::Listed { runs, .. } => size_of::<Sequel>() + size_of_val(&runs[..]),
+    }
 }
 
 fn text_of(key: &Key) -> &str {

@@ -14,6 +14,17 @@ pub const SESSIONS_MAX: usize = 100_000;
 /// How long a session that is not heard of is taken to go on.
 pub(super) const SESSION_ACTIVE: Duration = Duration::from_secs(60);
 
+/// Qualities of DASH that are followed at a time.
+pub(super) const FOLLOWED_MAX: usize = 4096;
+
+/// Target durations without a player that takes what was fetched last, after which a quality of DASH is
+/// followed no more.
+pub(crate) const TARGETS_OF_FOLLOWING: u32 = 5;
+
+/// The share of a segment's length by which what is fetched ahead comes later than it can, at most: nodes
+/// of a fleet do not ask all at once.
+pub(crate) const JITTER_SHARE: u32 = 20;
+
 /// Keys that playlists name which are remembered; the one named first leaves first, and is back when a
 /// playlist that names it is read again.
 pub(super) const KEYS_MAX: usize = 1 << 16;

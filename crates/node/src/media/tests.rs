@@ -66,7 +66,9 @@ fn note_read(
     };
     let skips = Directives::of(target).skips;
     let stored = Some((Known { key: Arc::new(key(target)), target: target.into() }, skips));
-    channels.note(&Version { id: &id, manifest, class, names, templates, stored, now })
+    let series = manifest.series.iter();
+    let series = series.map(|one| (resolved(&one.template), one.sequel.clone())).collect();
+    channels.note(&Version { id: &id, manifest, class, names, templates, series, stored, now })
 }
 
 fn answer(status: u16, seconds: u64) -> Answer {
@@ -231,6 +233,58 @@ fn a_manifest_of_dash_knows_its_segments_by_template() {
     assert_eq!(manifest.freshness.lifetime, Duration::from_secs(500));
     assert!(!advised(&channels, "/c/v2/x.m4s", &mut answer(200, 5), NOW));
     assert!(advised(&channels, "/c/v2/x.m4s", &mut answer(404, 5), NOW));
+}
+
+#[test]
+fn a_quality_of_dash_is_followed_while_its_channel_goes_on() {
+    let channels = Channels::default();
+    let text = |runs: u64| {
+        format!(
+            "<MPD type='dynamic' timeShiftBufferDepth='PT30S'><Period><AdaptationSet><SegmentTemplate \
+             media='$RepresentationID$/$Time$.m4s'><SegmentTimeline><S t='0' d='2' r='{runs}'/>\
+             </SegmentTimeline></SegmentTemplate><Representation id='v1'/><Representation id='v2'/>\
+             </AdaptationSet></Period></MPD>"
+        )
+    };
+    note(&channels, "/c/live.mpd", &text(3), Format::Mpd, NOW);
+    let front = |target: &str| channels.note_front(&key(target));
+    assert_eq!(front("/c/v1/x.m4s"), None);
+    let template = front("/c/v1/4.m4s").expect("it is followed from now on");
+    assert_eq!((front("/c/v1/4.m4s"), front("/c/v1/2.m4s")), (None, None));
+    assert!(front("/c/v2/4.m4s").is_some(), "it is another quality");
+    let text_of = |target: &str| String::from_utf8(key(target).text().to_vec()).unwrap();
+    let coming = || channels.coming(&template).expect("the channel goes on");
+    let next = Some((6, text_of("/c/v1/6.m4s"), UnixMillis(0)));
+    assert_eq!((coming().before, coming().next), (None, next));
+    channels.advance(&template, 6);
+    assert_eq!((coming().before, coming().next), (Some(text_of("/c/v1/6.m4s")), None));
+    // What is listed now comes next, and who is further ahead is followed.
+    note(&channels, "/c/live.mpd", &text(9), Format::Mpd, after(2000));
+    assert_eq!(coming().next.map(|(value, ..)| value), Some(8));
+    assert_eq!(front("/c/v1/12.m4s"), None);
+    assert_eq!((coming().before, coming().next.map(|(value, ..)| value)), (None, Some(14)));
+    channels.advance(&template, 8);
+    assert_eq!(coming().next.map(|(value, ..)| value), Some(14), "it does not go back");
+    channels.end(&key("/c/live.mpd"));
+    assert_eq!(channels.coming(&template), None);
+    channels.forget_front(&template);
+}
+
+#[test]
+fn keys_are_known_of_films_and_channels_alike() {
+    let channels = Channels::default();
+    assert!(channels.is_empty());
+    channels.note_keys([key("/k")].into_iter());
+    let mut answer = answer(200, 60);
+    assert!(advised(&channels, "/k", &mut answer, NOW));
+    assert_eq!((&answer.storage, answer.keep), (&Storage::Memory, None));
+    assert_eq!((answer.freshness.lifetime.as_secs(), class_of(&answer)), (60, None));
+    assert!(!advised(&channels, "/k", &mut Answer { keep: None, ..self::answer(404, 60) }, NOW));
+    for number in 0..limits::KEYS_MAX {
+        channels.note_keys([key(&format!("/{number}"))].into_iter());
+    }
+    assert_eq!(channels.of(&key("/k"), NOW), None);
+    assert_eq!(channels.of(&key("/0"), NOW), Some(Belongs::Key));
 }
 
 #[test]

@@ -30,6 +30,7 @@ mod instructions;
 mod limits;
 mod loops;
 mod media;
+mod media_dash;
 mod media_names;
 mod memory;
 mod origin;

@@ -1,0 +1,180 @@
+//! Which segments a template stands for, one after the other, and from when on they can be asked for.
+
+use super::presentation::{Representation, Run};
+use crate::limits::SERIES_RUNS_MAX;
+use freshet_base::clock::UnixMillis;
+use std::time::Duration;
+
+/// The segments of one quality of a channel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Their reference, relative to the MPD, with `$Number$` or `$Time$` in it.
+    pub template: String,
+    /// What stands there for one after the other.
+    pub sequel: Sequel,
+}
+
+/// What stands in the place of a number or a time of a template, for one segment after the other.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sequel {
+    /// Numbers, of segments as long as each other.
+    Clock {
+        /// The first number.
+        first: u64,
+        /// When the first segment begins on the clock.
+        start: UnixMillis,
+        /// How long one lasts, in units of the timescale.
+        units: u64,
+        /// Units in a second.
+        timescale: u64,
+        /// How long before its end a segment can be asked for.
+        early: Duration,
+    },
+    /// What a timeline lists, its newest runs.
+    Listed {
+        /// The number of the first that is listed; `None` where times stand there.
+        first: Option<u64>,
+        /// Those that are listed.
+        runs: Vec<Run>,
+    },
+}
+
+impl Series {
+    /// Those of a representation in a presentation whose time begins at `start` on the clock; `None` for
+    /// what has no template, one with more than a number or a time in it, or no times.
+    pub(super) fn of(representation: &Representation, start: Option<UnixMillis>) -> Option<Self> {
+        let template = representation.media.clone()?;
+        let has = |name: &str| template.contains(&format!("${name}"));
+        let is_numbered = has("Number");
+        if is_numbered == has("Time") || has("SubNumber") || representation.is_open {
+            return None;
+        }
+        let runs = &representation.timeline;
+        let sequel = if runs.is_empty() {
+            let start = start?.plus(representation.period?);
+            Sequel::Clock {
+                first: representation.start_number,
+                start,
+                units: representation.duration.filter(|units| *units > 0 && is_numbered)?,
+                timescale: representation.timescale.max(1),
+                early: representation.early.unwrap_or_default(),
+            }
+        } else {
+            let old = runs.len().saturating_sub(SERIES_RUNS_MAX);
+            let (old, kept) = runs.split_at(old);
+            let count = old.iter().fold(0_u64, |sum, run| sum.saturating_add(run.count));
+            let first = representation.start_number.saturating_add(count);
+            Sequel::Listed { first: is_numbered.then_some(first), runs: kept.to_vec() }
+        };
+        Some(Self { template, sequel })
+    }
+}
+
+impl Sequel {
+    /// What comes after the segment with this number or time, and from when on it can be asked for; what
+    /// is listed can be from the beginning. `None` where it is not listed yet. O(runs).
+    pub fn after(&self, value: u64) -> Option<(u64, UnixMillis)> {
+        match self {
+            Self::Clock { first, start, units, timescale, early } => {
+                let next = value.checked_add(1)?;
+                let whole = u128::from(next.checked_sub(*first)?) + 1;
+                let ms = whole * u128::from(*units) * 1000 / u128::from(*timescale);
+                let end = start.plus(Duration::from_millis(u64::try_from(ms).ok()?));
+                let early_ms = u64::try_from(early.as_millis()).unwrap_or(u64::MAX);
+                Some((next, UnixMillis(end.0.saturating_sub(early_ms))))
+            }
+            Self::Listed { first: Some(first), runs } => {
+                let count = runs.iter().fold(0_u64, |sum, run| sum.saturating_add(run.count));
+                let next = value.checked_add(1)?;
+                let is_there = (*first..first.saturating_add(count)).contains(&next);
+                is_there.then_some((next, UnixMillis(0)))
+            }
+            Self::Listed { first: None, runs } => {
+                let of = |run: &Run| {
+                    if run.duration == 0 {
+                        return (run.start > value).then_some(run.start);
+                    }
+                    let later = value.saturating_add(1).saturating_sub(run.start);
+                    let place = later.div_ceil(run.duration);
+                    let time = run.start.checked_add(place.checked_mul(run.duration)?)?;
+                    (place < run.count).then_some(time)
+                };
+                Some((runs.iter().find_map(of)?, UnixMillis(0)))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mpd::presentation;
+
+    const START: UnixMillis = UnixMillis(1_767_225_600_000);
+
+    /// The series of a presentation that begins at [`START`], with this in its template.
+    fn series(attributes: &str, timeline: &str) -> Option<Series> {
+        let text = format!(
+            "<MPD type='dynamic'><Period start='PT10S'><AdaptationSet><SegmentTemplate timescale='10' \
+             {attributes}>{timeline}</SegmentTemplate><Representation id='v'/></AdaptationSet>\
+             </Period></MPD>"
+        );
+        let read = presentation(text.as_bytes()).unwrap();
+        Series::of(&read.representations[0], Some(START))
+    }
+
+    #[test]
+    fn numbers_can_be_asked_for_by_the_clock() {
+        let of =
+            series("media='$RepresentationID$/$Number%03d$' duration='20' startNumber='5'", "");
+        let of = of.unwrap();
+        assert_eq!(of.template, "v/$Number%03d$");
+        let at = |seconds: u64| START.plus(Duration::from_secs(seconds));
+        assert_eq!(of.sequel.after(5), Some((6, at(14))));
+        assert_eq!(of.sequel.after(6), Some((7, at(16))));
+        assert_eq!((of.sequel.after(3), of.sequel.after(u64::MAX)), (None, None));
+        let early = "media='$Number$' duration='20' availabilityTimeOffset='1.5'";
+        let of = series(early, "").unwrap();
+        assert_eq!(of.sequel.after(1), Some((2, UnixMillis(at(14).0 - 1500))));
+    }
+
+    #[test]
+    fn what_a_timeline_lists_can_be_asked_for() {
+        let timeline = "<SegmentTimeline><S t='100' d='20' r='2'/><S d='7'/><S t='200' d='20'/>\
+                        </SegmentTimeline>";
+        let of = series("media='$Time$'", timeline).unwrap();
+        let times = [0, 99, 100, 105, 120, 140, 160, 167, 200].map(|time| {
+            of.sequel.after(time).map(|(next, at)| {
+                assert_eq!(at, UnixMillis(0));
+                next
+            })
+        });
+        let want = [100, 100, 120, 120, 140, 160, 200, 200].map(Some);
+        assert_eq!(times[..8], want);
+        assert_eq!(times[8], None, "it is the last");
+        let of = series("media='$Number$' startNumber='7'", timeline).unwrap();
+        let numbers = [6, 7, 10, 11].map(|at| of.sequel.after(at).map(|(next, _)| next));
+        assert_eq!(numbers, [Some(7), Some(8), Some(11), None]);
+        let many = format!("<SegmentTimeline>{}</SegmentTimeline>", "<S d='1'/>".repeat(1000));
+        let of = series("media='$Number$'", &many).unwrap();
+        assert_eq!(of.sequel.after(1000), None);
+        assert_eq!(of.sequel.after(999), Some((1000, UnixMillis(0))));
+        assert_eq!(of.sequel.after(1000 - SERIES_RUNS_MAX as u64 - 1), None);
+    }
+
+    #[test]
+    fn what_says_no_times_has_no_series() {
+        let open = "<SegmentTimeline><S t='0' d='20' r='-1'/></SegmentTimeline>";
+        for (attributes, timeline) in [
+            ("media='x.m4s' duration='20'", ""),
+            ("media='$Number$'", ""),
+            ("media='$Number$' duration='0'", ""),
+            ("media='$Time$' duration='20'", ""),
+            ("media='$Number$-$Time$' duration='20'", ""),
+            ("media='$Number$.$SubNumber$' duration='20'", ""),
+            ("media='$Time$'", open),
+        ] {
+            assert_eq!(series(attributes, timeline), None, "{attributes}");
+        }
+    }
+}
