@@ -1,11 +1,52 @@
 //! What a server tells players of the way to them (CTA-5006, Common Media Server Data): its member of
-//! `CMSD-Dynamic`. `CMSD-Static` is the origin's and passes as it came.
+//! `CMSD-Dynamic`, and `CMSD-Static` where the origin has sent none.
 
+use crate::manifest::Kind;
 use freshet_http::fields::Fields;
 use freshet_http::structured::{BareItem, Item};
 
 /// The field, a list with a member for each server on the way, the nearest to the player last.
 pub const NAME: &str = "CMSD-Dynamic";
+
+/// What an object is, the same for all who get it: a dictionary.
+pub const STATIC_NAME: &str = "CMSD-Static";
+
+/// What is said of an object by who knows its manifest.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Static {
+    /// `br`: its bit rate, in kilobits per second.
+    pub bitrate_kbps: Option<u64>,
+    /// `d`: how long it plays, in milliseconds.
+    pub duration_ms: Option<u64>,
+    /// `ot`: what it is, where one letter says so.
+    pub kind: Option<Kind>,
+    /// `st`: whether it is of a channel that goes on.
+    pub is_live: bool,
+}
+
+impl Static {
+    /// The value of the field; `None` where there is nothing to say.
+    pub fn value(&self) -> Option<String> {
+        let kind = match self.kind {
+            Some(Kind::Playlist) => Some("ot=m"),
+            Some(Kind::Init) => Some("ot=i"),
+            Some(Kind::Key) => Some("ot=k"),
+            // Whether it is sound or pictures is not known.
+            Some(Kind::Segment | Kind::Part | Kind::Hint) | None => None,
+        };
+        let number = |name: &str, value: Option<u64>| {
+            value.map(|value| format!("{name}={}", value.min(INTEGER_MAX.unsigned_abs())))
+        };
+        let all = [
+            number("br", self.bitrate_kbps),
+            number("d", self.duration_ms),
+            kind.map(str::to_owned),
+            self.is_live.then(|| "st=l".to_owned()),
+        ];
+        let all: Vec<_> = all.into_iter().flatten().collect();
+        (!all.is_empty()).then(|| all.join(","))
+    }
+}
 
 /// What one server says of one response.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,6 +89,21 @@ const INTEGER_MAX: i64 = 999_999_999_999_999;
 mod tests {
     use super::*;
     use freshet_http::structured::List;
+
+    #[test]
+    fn what_an_object_is_is_said_in_the_order_of_names() {
+        let all = Static {
+            bitrate_kbps: Some(3200),
+            duration_ms: Some(2000),
+            kind: Some(Kind::Init),
+            is_live: true,
+        };
+        assert_eq!(all.value().as_deref(), Some("br=3200,d=2000,ot=i,st=l"));
+        let segment =
+            Static { kind: Some(Kind::Segment), duration_ms: Some(u64::MAX), ..Static::default() };
+        assert_eq!(segment.value().as_deref(), Some("d=999999999999999"));
+        assert_eq!(Static::default().value(), None);
+    }
 
     #[test]
     fn each_server_adds_a_member() {

@@ -89,6 +89,10 @@ pub struct Name {
     pub reference: Range<u32>,
     /// How long it lasts, in milliseconds; 0 where that has no meaning.
     pub duration_ms: u64,
+    /// The media sequence number of the segment it is, or is a part of.
+    pub sequence: Option<u64>,
+    /// How many bits a second the playlist it is has; 0 where nothing says so.
+    pub bandwidth: u64,
     /// How much there is before it in the manifest, in milliseconds: so long it stays in the window.
     pub before_ms: u64,
 }

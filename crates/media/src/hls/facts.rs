@@ -39,8 +39,9 @@ struct Reading<'a> {
     date: Option<UnixMillis>,
     /// The duration of the segment whose reference comes next.
     segment_ms: Option<u64>,
-    /// The next reference is another playlist.
+    /// The next reference is another playlist, of so many bits a second.
     is_variant: bool,
+    bandwidth: u64,
     /// What the segments so far last.
     sum_ms: u64,
     longest_ms: u64,
@@ -64,6 +65,7 @@ impl<'a> Reading<'a> {
             date: None,
             segment_ms: None,
             is_variant: false,
+            bandwidth: 0,
             sum_ms: 0,
             longest_ms: 0,
             target_ms: None,
@@ -116,7 +118,13 @@ impl<'a> Reading<'a> {
                 }
                 _ => {}
             },
-            "EXT-X-STREAM-INF" => (self.is_multivariant, self.is_variant) = (true, true),
+            "EXT-X-STREAM-INF" => {
+                (self.is_multivariant, self.is_variant) = (true, true);
+                // How much it is on the whole tells more than how much it may be for a moment.
+                let bits = ["AVERAGE-BANDWIDTH", "BANDWIDTH"].iter();
+                let mut bits = bits.filter_map(|name| attribute(value, name)?.parse().ok());
+                self.bandwidth = bits.next().unwrap_or(0);
+            }
             "EXT-X-MEDIA" | "EXT-X-I-FRAME-STREAM-INF" => {
                 self.is_multivariant = true;
                 self.name_of(value, Kind::Playlist, 0);
@@ -127,7 +135,9 @@ impl<'a> Reading<'a> {
 
     fn reference(&mut self, reference: &str) {
         if std::mem::take(&mut self.is_variant) {
-            return self.name(reference, Kind::Playlist, 0);
+            self.name(reference, Kind::Playlist, 0);
+            self.bandwidth = 0;
+            return;
         }
         // Without a duration it is none of the playlist's (RFC 8216 §4.3.2.1), though players play it.
         let segment_ms = self.segment_ms.take().unwrap_or(0);
@@ -172,7 +182,15 @@ impl<'a> Reading<'a> {
         let Ok(start) = u32::try_from(start) else { return };
         let end = start.saturating_add(u32::try_from(reference.len()).unwrap_or(u32::MAX));
         let before_ms = self.sum_ms.saturating_add(self.parts_of_ms);
-        self.manifest.names.push(Name { kind, reference: start..end, duration_ms, before_ms });
+        let is_media = matches!(kind, Kind::Segment | Kind::Part | Kind::Hint);
+        self.manifest.names.push(Name {
+            kind,
+            reference: start..end,
+            duration_ms,
+            sequence: is_media.then_some(self.sequence),
+            bandwidth: if self.is_multivariant { self.bandwidth } else { 0 },
+            before_ms,
+        });
     }
 
     fn finish(self) -> Manifest {
@@ -278,6 +296,19 @@ mod tests {
         let read = read(text.as_bytes()).unwrap();
         assert_eq!(read.class(Duration::ZERO), None);
         assert_eq!(named(&read, text, Kind::Playlist), ["a.m3u8", "v1.m3u8", "v2.m3u8", "i.m3u8"]);
+    }
+
+    #[test]
+    fn what_is_named_has_its_number_or_its_bit_rate() {
+        let read = read(LOW_LATENCY.as_bytes()).unwrap();
+        let numbers: Vec<_> = read.names.iter().map(|name| name.sequence).collect();
+        let want = [None, Some(266), Some(267), Some(267), Some(267), Some(268), Some(268), None];
+        assert_eq!(numbers, want);
+        let text = "#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=9000,AVERAGE-BANDWIDTH=7000\na\n\
+                    #EXT-X-STREAM-INF:BANDWIDTH=5000\nb\n#EXT-X-MEDIA:TYPE=AUDIO,URI=\"c\"\n";
+        let read = super::read(text.as_bytes()).unwrap();
+        let bits: Vec<_> = read.names.iter().map(|name| name.bandwidth).collect();
+        assert_eq!(bits, [7000, 5000, 0]);
     }
 
     #[test]

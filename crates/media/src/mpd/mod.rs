@@ -75,7 +75,9 @@ impl Manifest {
         let Ok(start) = u32::try_from(self.made.len()) else { return };
         self.made.push_str(reference);
         let Ok(end) = u32::try_from(self.made.len()) else { return };
-        self.names.push(Name { kind, reference: start..end, duration_ms, before_ms: 0 });
+        let (sequence, bandwidth, before_ms) = (None, 0, 0);
+        let reference = start..end;
+        self.names.push(Name { kind, reference, duration_ms, sequence, bandwidth, before_ms });
     }
 }
 

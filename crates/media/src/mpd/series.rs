@@ -12,6 +12,8 @@ pub struct Series {
     pub template: String,
     /// What stands there for one after the other.
     pub sequel: Sequel,
+    /// How many bits a second it has; 0 where nothing says so.
+    pub bandwidth: u64,
 }
 
 /// What stands in the place of a number or a time of a template, for one segment after the other.
@@ -66,11 +68,16 @@ impl Series {
             let first = representation.start_number.saturating_add(count);
             Sequel::Listed { first: is_numbered.then_some(first), runs: kept.to_vec() }
         };
-        Some(Self { template, sequel })
+        Some(Self { template, sequel, bandwidth: representation.bandwidth })
     }
 }
 
 impl Sequel {
+    /// Whether numbers stand there, rather than times.
+    pub fn is_numbered(&self) -> bool {
+        !matches!(self, Self::Listed { first: None, .. })
+    }
+
     /// What comes after the segment with this number or time, and from when on it can be asked for; what
     /// is listed can be from the beginning. `None` where it is not listed yet. O(runs).
     pub fn after(&self, value: u64) -> Option<(u64, UnixMillis)> {

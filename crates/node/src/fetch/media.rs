@@ -16,7 +16,7 @@ use freshet_http::freshness::Freshness;
 use freshet_http::reason::Reason;
 use freshet_http::target;
 use freshet_media::limits::MANIFEST_BYTES_MAX;
-use freshet_media::{Class, Kind, Manifest, read};
+use freshet_media::{Class, Kind, Manifest, cmsd, read};
 use freshet_store::Body;
 use freshet_wire::h1::Framing;
 use std::sync::Arc;
@@ -65,6 +65,13 @@ impl Asked {
                 self.follow(&self.key_of(&self.plan.client.authority, target));
             }
             self.leave_to_rules(answer);
+            let fields = &mut answer.head.fields;
+            if self.plan.site.settings.media.cmsd
+                && !fields.contains(cmsd::STATIC_NAME)
+                && let Some(told) = advice.told().value()
+            {
+                fields.append(cmsd::STATIC_NAME, told);
+            }
             self.count(&advice, answer);
         }
     }
@@ -197,6 +204,9 @@ impl Asked {
         let names = names.map(|name| (name.kind, manifest.reference(name, bytes)));
         let keys = names.clone().filter(|(kind, _)| *kind == Kind::Key);
         channels.note_keys(keys.map(|(_, reference)| resolved(reference)));
+        let rated = manifest.names.iter().filter(|name| name.bandwidth > 0);
+        let rated = rated.map(|name| (resolved(manifest.reference(name, bytes)), name.bandwidth));
+        channels.note_bitrates(rated);
         let class = manifest.class(self.plan.site.settings.media.dvr_after)?;
         let id = self.key_of(authority, &without_directives(target));
         if class == Class::Vod {
@@ -210,7 +220,7 @@ impl Asked {
             (known, Directives::of(target).skips)
         });
         let series = manifest.series.iter();
-        let series = series.map(|one| (resolved(&one.template), one.sequel.clone())).collect();
+        let series = series.map(|one| (resolved(&one.template), one.clone())).collect();
         let now = self.task.now;
         let version = Version { id: &id, manifest, class, names, templates, series, stored, now };
         let new = channels.note(&version);

@@ -8,6 +8,7 @@ use freshet_base::clock::UnixMillis;
 use freshet_config::storage::Storage;
 use freshet_http::freshness::{Freshness, LifetimeSource};
 use freshet_http::reason::Reason;
+use freshet_media::cmsd::Static;
 use freshet_media::{Class, Kind};
 use std::time::Duration;
 
@@ -32,9 +33,24 @@ pub(crate) struct Advice {
     is_memory_only: bool,
     /// What it is; `None` where that is not known, of an error.
     kind: Option<Kind>,
+    /// The number of its segment, where it has one, and how long it plays.
+    sequence: Option<u64>,
+    duration_ms: Option<u64>,
+    /// Its kilobits a second, where they are known.
+    bitrate_kbps: Option<u64>,
 }
 
 impl Advice {
+    /// What players are told of it, where its origin tells them nothing.
+    pub(crate) fn told(&self) -> Static {
+        Static {
+            bitrate_kbps: self.bitrate_kbps,
+            duration_ms: self.duration_ms,
+            kind: self.kind,
+            is_live: self.class.is_some(),
+        }
+    }
+
     /// For an answer of this status to a request for `target`, which belongs to a channel like this.
     pub(crate) fn of(belongs: Belongs, target: &str, status: u16, now: UnixMillis) -> Option<Self> {
         let is_late = matches!(status, 404 | 410);
@@ -82,6 +98,9 @@ impl Advice {
             keep: Some(about.window),
             is_memory_only: true,
             kind: Some(Kind::Playlist),
+            sequence: about.sequence,
+            duration_ms: Some(about.duration_ms).filter(|ms| *ms > 0),
+            bitrate_kbps: Some(about.bandwidth / 1000).filter(|kbps| *kbps > 0),
         })
     }
 
@@ -97,6 +116,9 @@ impl Advice {
             keep: Some(Duration::ZERO),
             is_memory_only: reason == Reason::MediaLive,
             kind: Some(kind),
+            sequence: about.sequence,
+            duration_ms: Some(about.duration_ms).filter(|ms| *ms > 0),
+            bitrate_kbps: Some(about.bandwidth / 1000).filter(|kbps| *kbps > 0),
         }
     }
 
@@ -111,6 +133,9 @@ impl Advice {
             keep: None,
             is_memory_only: true,
             kind: Some(Kind::Key),
+            sequence: None,
+            duration_ms: None,
+            bitrate_kbps: None,
         }
     }
 
@@ -127,6 +152,9 @@ impl Advice {
             keep: Some(Duration::ZERO),
             is_memory_only: true,
             kind: None,
+            sequence: None,
+            duration_ms: None,
+            bitrate_kbps: None,
         })
     }
 
@@ -177,6 +205,7 @@ impl Advice {
     pub(crate) fn shorten_knobs(&self, knobs: &mut freshet_vcl::Answer) {
         knobs.media_class = self.class.map(Class::name);
         knobs.media_kind = self.kind.map(Kind::name);
+        (knobs.media_sequence, knobs.media_bitrate) = (self.sequence, self.bitrate_kbps);
         knobs.ttl = knobs.ttl.min(self.lifetime_max.as_secs_f64());
         knobs.grace = knobs.grace.min(self.stale_max.as_secs_f64());
         knobs.keep = self.keep.map_or(knobs.keep, |keep| knobs.keep.min(keep.as_secs_f64()));

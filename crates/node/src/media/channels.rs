@@ -2,14 +2,14 @@
 
 use super::directives::{Directives, Known, Reload};
 use super::limits::{
-    BYTES_MAX, CHANNEL_BYTES, CHANNELS_MAX, FOLDERS_MAX, FOLLOWED_MAX, INIT_LIFETIME, KEYS_MAX,
-    NAME_BYTES, NAMES_MAX, SEGMENTS_AHEAD_MAX, TARGETS_OF_EDGE, TARGETS_OF_PARTS, TARGETS_OF_START,
-    TARGETS_OF_WAIT,
+    BITRATES_MAX, BYTES_MAX, CHANNEL_BYTES, CHANNELS_MAX, FOLDERS_MAX, FOLLOWED_MAX, INIT_LIFETIME,
+    KEYS_MAX, NAME_BYTES, NAMES_MAX, SEGMENTS_AHEAD_MAX, TARGETS_OF_EDGE, TARGETS_OF_PARTS,
+    TARGETS_OF_START, TARGETS_OF_WAIT,
 };
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
 use freshet_http::reason::Reason;
-use freshet_media::mpd::{self, Sequel};
+use freshet_media::mpd::{self, Sequel, Series};
 use freshet_media::{Class, Edge, Kind, Manifest};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -35,6 +35,9 @@ struct Table {
     folders: HashMap<Box<str>, HashSet<u128>>,
     /// How far qualities of DASH are followed, by their templates.
     followed: HashMap<Box<str>, Front>,
+    /// Bits a second of playlists, as those say that name them, in the order they were named in.
+    bitrates: HashMap<u128, u64>,
+    bitrates_named: VecDeque<u128>,
     /// What segments are deciphered with, of films too.
     keys: HashSet<u128>,
     /// The same in the order they were named in.
@@ -54,7 +57,7 @@ struct Channel {
     /// Keys of segments with numbers or times in the place of what is between dollar signs.
     templates: Vec<Box<str>>,
     /// What some of these stand for, one segment after the other.
-    series: HashMap<Box<str>, Sequel>,
+    series: HashMap<Box<str>, Series>,
     folders: Vec<Box<str>>,
     bytes: usize,
 }
@@ -102,6 +105,11 @@ pub(crate) struct About {
     pub(crate) refresh: Option<Duration>,
     /// When it was read last.
     pub(crate) read: UnixMillis,
+    /// How many bits a second it has, or the quality of it that is looked at; 0 where nothing says so.
+    pub(crate) bandwidth: u64,
+    /// The number and the length of the segment that is looked at, or of the part; of one.
+    pub(crate) sequence: Option<u64>,
+    pub(crate) duration_ms: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -110,6 +118,8 @@ struct Named {
     class: Class,
     kind: Kind,
     until: UnixMillis,
+    sequence: Option<u64>,
+    duration_ms: u64,
 }
 
 /// How something that is fetched belongs to a channel.
@@ -135,7 +145,7 @@ pub(crate) struct Version<'a> {
     pub(crate) names: Vec<Key>,
     pub(crate) templates: Vec<Key>,
     /// What templates stand for, one segment after the other, by their keys.
-    pub(crate) series: Vec<(Key, Sequel)>,
+    pub(crate) series: Vec<(Key, Series)>,
     /// Where it is stored, and whether it leaves out what players know.
     pub(crate) stored: Option<(Known, bool)>,
     pub(crate) now: UnixMillis,
@@ -179,6 +189,16 @@ impl Channels {
         let mut table = self.table();
         keys.into_iter().for_each(|key| table.note_key(key));
         self.key_count.store(table.keys.len(), Relaxed);
+    }
+
+    /// Takes over what a multivariant playlist says of the bits a second of others.
+    pub(crate) fn note_bitrates(&self, playlists: impl Iterator<Item = (Key, u64)>) {
+        let playlists: Vec<_> = playlists.collect();
+        if playlists.is_empty() {
+            return;
+        }
+        let mut table = self.table();
+        playlists.iter().for_each(|(key, bits)| table.note_bitrate(key.hash(), *bits));
     }
 
     /// The channel something belongs to.
@@ -290,7 +310,7 @@ impl Table {
             version.templates.iter().map(|key| text_of(key).into()).collect::<Vec<Box<str>>>();
         let series = version.series.iter();
         channel.series =
-            series.map(|(key, sequel)| (text_of(key).into(), sequel.clone())).collect();
+            series.map(|(key, series)| (text_of(key).into(), series.clone())).collect();
         channel.folders = folders_of(&text, &channel.templates, &version.names);
         self.put(id, channel);
         self.make_room(id);
@@ -320,7 +340,9 @@ impl Table {
                 Kind::Init => INIT_LIFETIME.max(manifest.window),
             };
             let (class, kind) = (version.class, name.kind);
-            let new = Named { channel: id, class, kind, until: now.plus(span) };
+            let until = now.plus(span);
+            let (sequence, duration_ms) = (name.sequence, name.duration_ms);
+            let new = Named { channel: id, class, kind, until, sequence, duration_ms };
             let hash = key.hash();
             match self.named.get_mut(&hash) {
                 // What it is named for stays: the window moved as time did.
@@ -342,6 +364,17 @@ impl Table {
         added
     }
 
+    fn note_bitrate(&mut self, key: u128, bits: u64) {
+        if self.bitrates.insert(key, bits).is_none() {
+            self.bitrates_named.push_back(key);
+            if self.bitrates.len() > BITRATES_MAX
+                && let Some(old) = self.bitrates_named.pop_front()
+            {
+                self.bitrates.remove(&old);
+            }
+        }
+    }
+
     fn note_key(&mut self, key: u128) {
         if self.keys.insert(key) {
             self.keys_named.push_back(key);
@@ -357,13 +390,21 @@ impl Table {
         if self.keys.contains(&key.hash()) {
             return Some(Belongs::Key);
         }
+        let bandwidth = |channel: u128| self.bitrates.get(&channel).copied().unwrap_or(0);
         if let Some(channel) = self.by_key.get(&key.hash()) {
-            return Some(Belongs::Manifest(channel.about));
+            let about = About { bandwidth: bandwidth(key.hash()), ..channel.about };
+            return Some(Belongs::Manifest(about));
         }
         if let Some(named) = self.named.get(&key.hash())
             && let Some(channel) = self.by_key.get(&named.channel)
         {
-            let about = About { class: named.class, ..channel.about };
+            let about = About {
+                class: named.class,
+                bandwidth: bandwidth(named.channel),
+                sequence: named.sequence,
+                duration_ms: named.duration_ms,
+                ..channel.about
+            };
             return Some(Belongs::Named(about, named.kind, named.until));
         }
         let text = std::str::from_utf8(key.text()).ok()?;
@@ -374,8 +415,15 @@ impl Table {
             let Some(channels) = self.folders.get(text.get(..*end)?) else { continue };
             let channels = channels.iter().filter_map(|id| self.by_key.get(id));
             for channel in channels {
-                if channel.templates.iter().any(|template| mpd::matches(template, text)) {
-                    let about = channel.about;
+                let mut templates = channel.templates.iter();
+                if let Some(template) = templates.find(|template| mpd::matches(template, text)) {
+                    let series = channel.series.get(template);
+                    let numbered = series.filter(|series| series.sequel.is_numbered());
+                    let about = About {
+                        bandwidth: series.map_or(0, |series| series.bandwidth),
+                        sequence: numbered.and_then(|_| mpd::value(template, text)),
+                        ..channel.about
+                    };
                     let span = about.window + about.target * 2;
                     return Some(Belongs::Named(about, Kind::Segment, now.plus(span)));
                 }
@@ -397,6 +445,7 @@ impl Table {
             });
         let (channel, template, value) = found?;
         let new = Front { channel, value, is_asked: true };
+        let is_full = self.followed.len() >= FOLLOWED_MAX;
         match self.followed.get_mut(&template) {
             // Who is behind is behind what others have fetched.
             Some(front) if value < front.value => None,
@@ -404,7 +453,7 @@ impl Table {
                 *front = new;
                 None
             }
-            None if self.followed.len() >= FOLLOWED_MAX => None,
+            None if is_full => None,
             None => {
                 self.followed.insert(template.clone(), new);
                 Some(template)
@@ -415,7 +464,7 @@ impl Table {
     fn coming(&self, template: &str) -> Option<Coming> {
         let front = self.followed.get(template)?;
         let channel = self.by_key.get(&front.channel)?;
-        let sequel = channel.series.get(template)?;
+        let sequel = &channel.series.get(template)?.sequel;
         let text = |value| mpd::expand(&mpd::expand(template, "Number", value), "Time", value);
         Some(Coming {
             before: (!front.is_asked).then(|| text(front.value)),
@@ -468,7 +517,7 @@ impl Table {
         channel.bytes = CHANNEL_BYTES
             + channel.text.len()
             + channel.names.len() * NAME_BYTES
-            + channel.series.values().map(sequel_bytes).sum::<usize>()
+            + channel.series.values().map(series_bytes).sum::<usize>()
             + 2 * texts.sum::<usize>();
         self.bytes += channel.bytes;
         for folder in &channel.folders {
@@ -536,6 +585,9 @@ impl Version<'_> {
             window: manifest.window,
             refresh: manifest.refresh,
             read: self.now,
+            bandwidth: 0,
+            sequence: None,
+            duration_ms: 0,
         }
     }
 }
@@ -570,11 +622,12 @@ fn folders_of(text: &str, templates: &[Box<str>], names: &[Key]) -> Vec<Box<str>
 }
 
 /// What a series takes besides its template.
-fn sequel_bytes(sequel: &Sequel) -> usize {
-    match sequel {
-        Sequel::Clock { .. } => size_of::<Sequel>(),
-        Sequel::Listed { runs, .. } => size_of::<Sequel>() + size_of_val(&runs[..]),
-    }
+fn series_bytes(series: &Series) -> usize {
+    let runs = match &series.sequel {
+        Sequel::Clock { .. } => 0,
+        Sequel::Listed { runs, .. } => size_of_val(&runs[..]),
+    };
+    size_of::<Series>() + series.template.len() + runs
 }
 
 fn text_of(key: &Key) -> &str {

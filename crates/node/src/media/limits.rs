@@ -14,6 +14,9 @@ pub const SESSIONS_MAX: usize = 100_000;
 /// How long a session that is not heard of is taken to go on.
 pub(super) const SESSION_ACTIVE: Duration = Duration::from_secs(60);
 
+/// Playlists whose bit rate is remembered; the one named first leaves first.
+pub(super) const BITRATES_MAX: usize = 1 << 16;
+
 /// Qualities of DASH that are followed at a time.
 pub(super) const FOLLOWED_MAX: usize = 4096;
 
@@ -30,7 +33,7 @@ pub(crate) const JITTER_SHARE: u32 = 20;
 pub(super) const KEYS_MAX: usize = 1 << 16;
 
 /// What one name costs in the table, twice in maps that are half empty.
-pub(super) const NAME_BYTES: usize = 96;
+pub(super) const NAME_BYTES: usize = 144;
 
 /// What a channel costs besides its names.
 pub(super) const CHANNEL_BYTES: usize = 512;

@@ -67,7 +67,7 @@ fn note_read(
     let skips = Directives::of(target).skips;
     let stored = Some((Known { key: Arc::new(key(target)), target: target.into() }, skips));
     let series = manifest.series.iter();
-    let series = series.map(|one| (resolved(&one.template), one.sequel.clone())).collect();
+    let series = series.map(|one| (resolved(&one.template), one.clone())).collect();
     channels.note(&Version { id: &id, manifest, class, names, templates, series, stored, now })
 }
 
@@ -268,6 +268,31 @@ fn a_quality_of_dash_is_followed_while_its_channel_goes_on() {
     channels.end(&key("/c/live.mpd"));
     assert_eq!(channels.coming(&template), None);
     channels.forget_front(&template);
+}
+
+#[test]
+fn what_is_named_has_its_number_its_length_and_its_bit_rate() {
+    let channels = Channels::default();
+    channels.note_bitrates([(key("/c/v.m3u8"), 3_200_000)].into_iter());
+    note(&channels, "/c/v.m3u8", &playlist(10, 5, ""), Format::Hls, NOW);
+    let text = "<MPD type='dynamic' timeShiftBufferDepth='PT30S' \
+                availabilityStartTime='2026-01-01T00:00:00Z'><Period><AdaptationSet><SegmentTemplate \
+                media='$RepresentationID$/$Number$.m4s' duration='2'/>\
+                <Representation id='v1' bandwidth='700000'/></AdaptationSet></Period></MPD>";
+    note(&channels, "/d/live.mpd", text, Format::Mpd, NOW);
+    let of = |target: &str| match channels.of(&key(target), NOW).expect("it is a channel's") {
+        Belongs::Manifest(about) | Belongs::Named(about, ..) | Belongs::Beside(about) => {
+            (about.sequence, about.duration_ms, about.bandwidth)
+        }
+        Belongs::Key => panic!("there is none"),
+    };
+    assert_eq!(of("/c/12.m4s"), (Some(12), 2000, 3_200_000));
+    assert_eq!(of("/c/v.m3u8"), (None, 0, 3_200_000));
+    assert_eq!(of("/d/v1/77.m4s"), (Some(77), 0, 700_000));
+    for number in 0..limits::BITRATES_MAX {
+        channels.note_bitrates([(key(&format!("/{number}")), 1)].into_iter());
+    }
+    assert_eq!(of("/c/12.m4s"), (Some(12), 2000, 0));
 }
 
 #[test]

@@ -666,7 +666,9 @@ impl Machine<'_> {
                 status.forward = Some(forward.unwrap_or(Forward::Miss));
                 status.stored = stored;
                 status.forward_status = (reason == Reason::HitRevalidated).then_some(304);
-                status.detail = Some(reason).filter(|_| !stored);
+                // What stays because what came is behind it says so.
+                let is_told = !stored || reason == Reason::MediaBehind;
+                status.detail = Some(reason).filter(|_| is_told);
             }
         }
         status.append(&mut head.fields);

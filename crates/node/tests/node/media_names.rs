@@ -126,3 +126,41 @@ fn what_changes_an_mpd_into_the_next_lives_as_the_mpd_does() {
         assert!(life(&node, "/c/patch?t=2").await > 3000);
     });
 }
+
+#[test]
+fn what_is_named_is_told_by_number_and_bit_rate() {
+    run(async {
+        let origin = Origin::serve(|asked: &Request| match asked.target() {
+            "/all.m3u8" => {
+                let text = "#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=3200000\nlive/v.m3u8\n";
+                response("200 OK", &[HOUR, HLS], text)
+            }
+            "/live/v.m3u8" => response("200 OK", &[HOUR, HLS], playlist("live", "")),
+            "/live/3.ts" => response("200 OK", &[HOUR, "CMSD-Static: ot=v"], "x"),
+            _ => response("200 OK", &[HOUR], "x"),
+        });
+        let vcl = "sub vcl_backend_response {
+            set beresp.http.Is = beresp.media_sequence + \"|\" + beresp.media_bitrate;
+        }";
+        let governed = governed(&origin, vcl);
+        let plain = Setup::of(&origin).and("[media]\nahead = 0\ncmsd = true\n").start();
+        for node in [&governed.node, &plain] {
+            for target in ["/all.m3u8", "/live/v.m3u8"] {
+                get(node, target).await;
+            }
+        }
+        for (target, is, told) in [
+            ("/live/2.ts", "2|3200", Some("br=3200,d=2000,st=l")),
+            ("/live/3.ts", "3|3200", Some("ot=v")),
+            ("/keys/live?id=7", "|", Some("ot=k")),
+            ("/live/9.ts", "|", None),
+        ] {
+            assert_eq!(get(&governed.node, target).await.field("is"), Some(is), "{target}");
+            for _ in 0..2 {
+                assert_eq!(get(&plain, target).await.field("cmsd-static"), told, "{target}");
+            }
+        }
+        let silent = get(&governed.node, "/live/2.ts").await;
+        assert_eq!(silent.field("cmsd-static"), None, "it is off");
+    });
+}

@@ -129,7 +129,10 @@ fn a_packager_that_has_caught_up_or_started_again_is_followed() {
         let node = rfc(&first, &second);
         get(&node, "/c/v.m3u8").await;
         first.origin.kill();
-        assert_eq!(asked(&node, &second).await.text(), text("first", 20));
+        let behind = asked(&node, &second).await;
+        assert_eq!(behind.text(), text("first", 20));
+        let status = behind.cache();
+        assert!(status.contains("fwd=stale") && status.contains("media-behind"), "{status}");
         goes_on(&node, &second).await;
     });
 }

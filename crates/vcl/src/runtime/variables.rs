@@ -229,6 +229,14 @@ impl Run<'_> {
         }
     }
 
+    /// A number of the presentation an answer belongs to; nothing where it has none.
+    pub(crate) fn beresp_media_number(&mut self, of: fn(&Answer) -> Option<u64>) -> Result<Value> {
+        match self.view.answer.as_deref().and_then(of) {
+            Some(number) => self.stored(number.to_string().as_bytes()),
+            None => Ok(Value::None),
+        }
+    }
+
     pub(crate) fn beresp_filters(&mut self) -> Result<Value> {
         let Some(answer) = self.view.answer.as_deref() else { return Ok(Value::None) };
         if let Some(set) = answer.filters.clone() {

@@ -279,9 +279,13 @@ pub struct Answer {
     pub was_304: bool,
     /// `beresp.media_class`: `live`, `dvr`, or nothing where no manifest names it.
     pub media_class: Option<&'static str>,
-    /// `beresp.media_kind`: `manifest`, `segment`, `part`, `init`, or nothing where no manifest names
-    /// it.
+    /// `beresp.media_kind`: `manifest`, `segment`, `part`, `init`, `key`, or nothing where no manifest
+    /// names it.
     pub media_kind: Option<&'static str>,
+    /// `beresp.media_sequence`: the number of the segment it is, or is a part of.
+    pub media_sequence: Option<u64>,
+    /// `beresp.media_bitrate`: its kilobits a second.
+    pub media_bitrate: Option<u64>,
     /// `beresp.backend`
     pub backend: BackendRef,
     /// Where the answer came from.

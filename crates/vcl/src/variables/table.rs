@@ -414,6 +414,12 @@ variables! {
     BerespMediaKind "beresp.media_kind" String Any {
         get R = |run| run.beresp_media(|answer| answer.media_kind);
     }
+    BerespMediaSequence "beresp.media_sequence" String Any {
+        get R = |run| run.beresp_media_number(|answer| answer.media_sequence);
+    }
+    BerespMediaBitrate "beresp.media_bitrate" String Any {
+        get R = |run| run.beresp_media_number(|answer| answer.media_bitrate);
+    }
     BerespBackend "beresp.backend" Backend Any {
         get R = of!(answer => Backend(answer.backend));
     }

@@ -91,6 +91,8 @@ const VALUES: &[(&str, &str)] = &[
     ("beresp.uncacheable", "false"),
     ("beresp.media_class", ""),
     ("beresp.media_kind", ""),
+    ("beresp.media_sequence", ""),
+    ("beresp.media_bitrate", ""),
     ("beresp.do_esi", "false"),
     ("beresp.do_gzip", "false"),
     ("beresp.do_gunzip", "false"),

@@ -61,7 +61,8 @@ pub(super) const BAD_IPS: [&str; 1] = ["\"nope\""];
 pub(super) const BACKENDS: [&str; 3] = ["b0", "b1", "default"];
 pub(super) const BAD_BACKENDS: [&str; 1] = ["missing"];
 /// Variables that Varnish does not have.
-const OWN_VARIABLES: [&str; 2] = ["beresp.media_class", "beresp.media_kind"];
+const OWN_VARIABLES: [&str; 4] =
+    ["beresp.media_class", "beresp.media_kind", "beresp.media_sequence", "beresp.media_bitrate"];
 /// Beginnings of names of variables that Varnish does not have.
 const OWN_PREFIX: &str = "req.cmcd.";
 pub(super) const MESSAGES: [&str; 6] = ["req", "req_top", "bereq", "beresp", "obj", "resp"];
