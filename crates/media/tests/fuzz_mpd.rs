@@ -5,7 +5,7 @@ mod support;
 use bolero::check;
 use freshet_media::Format;
 
-const WORDS: [&str; 40] = [
+const WORDS: [&str; 46] = [
     "<MPD type='dynamic' timeShiftBufferDepth='PT9S'>",
     "</MPD>",
     "<Period>",
@@ -38,6 +38,12 @@ const WORDS: [&str; 40] = [
     "<![CDATA[x]]>",
     "<?xml version='1.0'?>",
     "<x:y z='1' z='2'/>",
+    "<SegmentTemplate media='$Time$' availabilityTimeOffset='1' presentationTimeOffset='9'>",
+    "<SegmentTemplate media='$Number$' duration='2' startNumber='7'>",
+    "<S t='7' d='3' r='2'/>",
+    "<MPD type='dynamic' availabilityStartTime='2026-01-01T00:00:00Z' publishTime='2026-01-01T00:00:00Z'>",
+    "<Location>",
+    "</Location>",
     "<EventStream>",
     "</EventStream>",
     "<",

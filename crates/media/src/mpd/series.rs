@@ -85,7 +85,8 @@ impl Sequel {
             Self::Clock { first, start, units, timescale, early } => {
                 let next = value.checked_add(1)?;
                 let whole = u128::from(next.checked_sub(*first)?) + 1;
-                let ms = whole * u128::from(*units) * 1000 / u128::from(*timescale);
+                let ms = whole.checked_mul(u128::from(*units))?.checked_mul(1000)?;
+                let ms = ms / u128::from((*timescale).max(1));
                 let end = start.plus(Duration::from_millis(u64::try_from(ms).ok()?));
                 let early_ms = u64::try_from(early.as_millis()).unwrap_or(u64::MAX);
                 Some((next, UnixMillis(end.0.saturating_sub(early_ms))))
@@ -101,7 +102,7 @@ impl Sequel {
                     if run.duration == 0 {
                         return (run.start > value).then_some(run.start);
                     }
-                    let later = value.saturating_add(1).saturating_sub(run.start);
+                    let later = value.checked_add(1)?.saturating_sub(run.start);
                     let place = later.div_ceil(run.duration);
                     let time = run.start.checked_add(place.checked_mul(run.duration)?)?;
                     (place < run.count).then_some(time)
@@ -140,6 +141,9 @@ mod tests {
         assert_eq!(of.sequel.after(5), Some((6, at(14))));
         assert_eq!(of.sequel.after(6), Some((7, at(16))));
         assert_eq!((of.sequel.after(3), of.sequel.after(u64::MAX)), (None, None));
+        let endless = format!("media='$Number$' duration='{}'", u64::MAX);
+        let of = series(&endless, "").unwrap();
+        assert_eq!(of.sequel.after(u64::MAX - 1), None);
         let early = "media='$Number$' duration='20' availabilityTimeOffset='1.5'";
         let of = series(early, "").unwrap();
         assert_eq!(of.sequel.after(1), Some((2, UnixMillis(at(14).0 - 1500))));

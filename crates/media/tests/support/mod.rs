@@ -1,7 +1,7 @@
 //! Shared by the fuzz targets.
 
 use freshet_media::limits::WINDOW_MAX;
-use freshet_media::{Format, read};
+use freshet_media::{Format, Standing, read};
 use std::time::Duration;
 
 /// One target runs this long under `cargo test`; a fuzzer runs as long as it is told.
@@ -26,6 +26,14 @@ fn check(format: Format, bytes: &[u8]) {
     for name in &manifest.names {
         let reference = manifest.reference(name, bytes);
         assert!(!reference.is_empty() || name.reference.is_empty());
+    }
+    for series in &manifest.series {
+        for value in [0, 1, u64::MAX - 1, u64::MAX] {
+            assert!(series.sequel.after(value).is_none_or(|(next, _)| next > value));
+        }
+    }
+    if let Some(progress) = manifest.progress {
+        assert_eq!(progress.after(&progress), Standing::Onward);
     }
     if let Some(edge) = manifest.edge() {
         assert!(!manifest.has(edge.sequence, None) && !manifest.has(u64::MAX, Some(u32::MAX)));
