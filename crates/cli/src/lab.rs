@@ -4,6 +4,7 @@ mod common;
 #[cfg(feature = "router")]
 mod forwarding;
 mod http3;
+mod position;
 mod progress;
 
 use anyhow::{Context, Result, bail};
@@ -57,6 +58,8 @@ enum Scenario {
     Forwarding(forwarding::Forwarding),
     /// A load over HTTP/3.
     Http3(http3::Http3),
+    /// Positions of clients in a made-up mobile network, and false ones.
+    Position(position::Position),
     /// A scenario of your own, from a TOML file.
     Run(Run),
     /// Two results beside each other.
@@ -357,6 +360,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         #[cfg(feature = "router")]
         Scenario::Forwarding(forwarding) => forwarding.run(),
         Scenario::Http3(http3) => http3.run(),
+        Scenario::Position(position) => position.run(),
         Scenario::Run(file) => {
             let custom = Custom::read(&file.file)?;
             perform(&file.common, Duration::from_secs(10), |setup, show| custom.run(setup, show))

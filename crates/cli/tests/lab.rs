@@ -313,3 +313,20 @@ fn mistakes_are_told_with_what_to_do() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains("no result"), "{said}");
 }
+
+#[test]
+fn positions_are_estimated_and_false_ones_found() {
+    let position = |seed: &str| {
+        let mut command = freshet();
+        command.args(["lab", "position", "--traces", "12", "--particles", "200", "--json"]);
+        command.args(["--seed", seed]);
+        run(&mut command)
+    };
+    let first = position("5");
+    assert!(first.status.success(), "{first:?}");
+    let figures: Value = serde_json::from_slice(&first.stdout).unwrap();
+    assert_eq!(figures["accuracy"].as_array().unwrap().len(), 4);
+    let objectives = figures["objectives"].as_array().unwrap();
+    assert!(objectives.len() == 6 && objectives.iter().all(|one| one["met"] == true), "{figures}");
+    assert_eq!(position("5").stdout, first.stdout);
+}

@@ -8,6 +8,7 @@
 //! - [`Platform`]: documents in one tree, and what requests make of them. It knows no clock and no sockets: a
 //!   request, the time and a random name go in, an [`Answer`] and changes come out;
 //! - [`radio`]: what a radio network tells, and a simulator of one;
+//! - [`position`]: where clients are by what the radio network measures, and whether they say so;
 //! - [`callback`], [`notify`]: where notifications may go, and in which order they do;
 //! - `life`, `runtime`: what is done to app instances, step by step, and the containers they run in;
 //! - [`token`], [`client`]: OAuth 2.0 client credentials and access tokens of RFC 9068.
@@ -36,9 +37,11 @@ mod life;
 pub mod limits;
 pub mod notify;
 mod platform;
+pub mod position;
 pub mod problem;
 mod query;
 pub mod radio;
+mod random;
 mod runtime;
 pub mod serve;
 mod shape;

@@ -16,12 +16,14 @@ pub struct Problem {
     pub challenge: Option<String>,
     /// `Retry-After`, in seconds.
     pub retry_after_s: Option<u64>,
+    /// A word for programs, where the interface's standard has one: `code`, with the detail as `message`.
+    pub code: Option<&'static str>,
 }
 
 impl Problem {
     /// A problem by its status.
     pub fn new(status: u16, detail: impl Into<String>) -> Self {
-        Self { status, detail: detail.into(), challenge: None, retry_after_s: None }
+        Self { status, detail: detail.into(), challenge: None, retry_after_s: None, code: None }
     }
 
     /// The request is wrong.
@@ -37,6 +39,11 @@ impl Problem {
     /// The client may not do this.
     pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
         Self::new(403, detail)
+    }
+
+    /// With a word for programs.
+    pub(crate) fn coded(self, code: &'static str) -> Self {
+        Self { code: Some(code), ..self }
     }
 
     /// The words for the status.
@@ -63,12 +70,17 @@ impl Problem {
 
     /// The body of the response.
     pub fn body(&self) -> Value {
-        json!({
+        let mut body = json!({
             "type": "about:blank",
             "title": self.title(),
             "status": self.status,
             "detail": self.detail,
-        })
+        });
+        if let Some(code) = self.code {
+            body["code"] = code.into();
+            body["message"] = self.detail.as_str().into();
+        }
+        body
     }
 }
 

@@ -14,6 +14,24 @@ pub(crate) fn of_stamp(stamp: &Value) -> Option<u64> {
     seconds.checked_mul(1000)?.checked_add(nanos / 1_000_000)
 }
 
+/// Writes a time of milliseconds since 1970 by RFC 3339 §5.6, in UTC.
+pub(crate) fn write(now_ms: u64) -> String {
+    let (mut days, ms) = (now_ms / 86_400_000, now_ms % 86_400_000);
+    let mut year = 1970;
+    while days >= 365 + u64::from(is_leap(year)) {
+        days -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let mut month = 1;
+    while days >= days_of(year, month) {
+        days -= days_of(year, month);
+        month += 1;
+    }
+    let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
+    let (day, ms) = (days + 1, ms % 1000);
+    format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
+}
+
 /// Reads a time of RFC 3339 §5.6 from 1970 on, in milliseconds since then.
 pub(crate) fn read(text: &str) -> Option<u64> {
     let bytes = text.as_bytes();
@@ -86,6 +104,14 @@ fn days(year: u64, month: u64, day: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_written_is_read_as_it_was() {
+        assert_eq!(write(951_782_400_500), "2000-02-29T00:00:00.500Z");
+        for now_ms in [0, 1_767_225_599_999, 1_800_000_000_000, 4_107_542_400_001] {
+            assert_eq!(read(&write(now_ms)), Some(now_ms));
+        }
+    }
 
     #[test]
     fn times_are_read_in_any_zone() {

@@ -2,6 +2,7 @@
 
 mod apps;
 mod bandwidth;
+mod claims;
 mod devices;
 mod dns;
 mod feeds;
@@ -16,6 +17,7 @@ mod rules;
 mod services;
 mod support;
 mod vehicles;
+mod verification;
 mod wlan;
 
 pub(crate) use apps::{decides_rules, is_app, states as app_states};
@@ -28,6 +30,7 @@ pub(crate) use rules::{is_traffic_rule, limits, traffic_rules};
 
 use crate::client::Caller;
 use crate::platform::{Answer, App, Decision, Event, Setup, Told};
+use crate::position::Positions;
 use crate::problem::Problem;
 use crate::query::Selection;
 use crate::radio::Radio;
@@ -36,8 +39,8 @@ use crate::tree::{Change, Changed, Tree};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The tables, in the order of their standards' numbers.
-const TEXTS: [(&str, &str); 20] = [
+/// The tables, in the order of their standards' numbers, then those that are not ETSI's.
+const TEXTS: [(&str, &str); 22] = [
     ("common", include_str!("../../api/common.api")),
     ("wlan-types", include_str!("../../api/wlan-types.api")),
     ("fixed-types", include_str!("../../api/fixed-types.api")),
@@ -57,6 +60,8 @@ const TEXTS: [(&str, &str); 20] = [
     ("028-wlan", include_str!("../../api/028-wlan.api")),
     ("029-fixed", include_str!("../../api/029-fixed.api")),
     ("030-v2x", include_str!("../../api/030-v2x.api")),
+    ("location-verification", include_str!("../../api/location-verification.api")),
+    ("claims", include_str!("../../api/claims.api")),
     ("platform", include_str!("../../api/platform.api")),
 ];
 
@@ -70,6 +75,8 @@ pub(crate) struct Stage<'a> {
     pub(crate) tree: &'a Tree,
     /// What the radio network told last.
     pub(crate) radio: &'a Radio,
+    /// Where clients are.
+    pub(crate) positions: &'a Positions,
     /// What other networks told last.
     pub(crate) reports: &'a Reports,
     /// What the operator says.
@@ -136,6 +143,8 @@ pub(crate) fn own(name: &str, stage: &Stage<'_>, body: &Value) -> Result<Decisio
         "granting" => instances::grant(stage, body),
         "rni" => radio::own(name, stage),
         "location" => location::own(name, stage),
+        "location-verification" => verification::verify(stage, body),
+        "claims" => claims::own(name, stage, body),
         "ui" => identity::own(name, stage, body),
         "mts" => Ok(bandwidth::capabilities(stage)),
         "dev_app" if name == "app_list" => Ok(devices::list(stage)),
@@ -157,6 +166,15 @@ pub(crate) fn own(name: &str, stage: &Stage<'_>, body: &Value) -> Result<Decisio
             _ => Ok(feeds::feed(stage, body)),
         },
     }
+}
+
+/// A problem as the standard of a request's interface has it.
+pub(crate) fn worded(target: &str, problem: Problem) -> Problem {
+    if problem.code.is_some() || !target.starts_with("/location-verification/") {
+        return problem;
+    }
+    let code = verification::code(problem.status);
+    problem.coded(code)
 }
 
 /// A list that is not kept here.
@@ -240,6 +258,8 @@ pub(crate) fn reported(stand: Stand<'_>, told: &Told, now_ms: u64) -> Vec<Event>
             events.extend(mobility::events(tree, &setup.host, old, new, now_ms));
             events
         }
+        // Held against the next report.
+        Told::Claim { .. } => Vec::new(),
         Told::Other(name, new) => feeds::events(tree, name, reports.get(name), new, now_ms),
     }
 }

@@ -1,10 +1,12 @@
 //! Requests, responses, and what is to be done for one.
 
 use super::event::Event;
+use crate::position::Claim;
 use crate::problem::Problem;
 use crate::radio::Radio;
 use crate::tree::Change;
 use serde_json::Value;
+use std::net::IpAddr;
 
 /// A request, as far as it counts here.
 #[derive(Clone, Copy, Debug, Default)]
@@ -88,16 +90,18 @@ pub struct Decision {
     pub(crate) changes: Vec<Change>,
     /// What happened besides the changes.
     pub(crate) events: Vec<Event>,
-    /// What a network tells.
+    /// What is told of a network.
     pub(crate) told: Option<Told>,
 }
 
-/// A report of a network, whole.
+/// What is told of networks, which is not kept.
 #[derive(Debug)]
 pub(crate) enum Told {
-    /// Of the radio network.
+    /// A report of the radio network, whole.
     Radio(Radio),
-    /// Of another, by the feed's name.
+    /// Where a device claims to be, as a client of the platform says.
+    Claim { who: String, address: IpAddr, claim: Claim },
+    /// A report of another network, by the feed's name.
     Other(String, Value),
 }
 

@@ -43,6 +43,7 @@ pub(super) fn decide(
     let stage = Stage {
         tree: &platform.tree,
         radio: &platform.radio,
+        positions: &platform.positions,
         reports: &platform.reports,
         setup: &platform.setup,
         url: &platform.setup.url,

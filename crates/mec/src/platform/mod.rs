@@ -25,6 +25,7 @@ use crate::api;
 use crate::journal::Journal;
 use crate::life::{self, Found, Work};
 use crate::notify::Notice;
+use crate::position::Positions;
 use crate::problem::Problem;
 use crate::radio::Radio;
 use crate::table::Table;
@@ -46,6 +47,8 @@ pub struct Platform {
     tree: Tree,
     /// The last report of the radio network. It is not kept: the next one is near.
     radio: Radio,
+    /// Where clients are.
+    positions: Positions,
     /// The last reports of other networks, by their feeds; nor are these kept.
     reports: BTreeMap<String, Value>,
     /// How often subscriptions were told.
@@ -83,6 +86,7 @@ impl Platform {
             table,
             tree,
             radio: Radio::default(),
+            positions: Positions::default(),
             reports: BTreeMap::new(),
             pace: Pace::default(),
             looked_ms: AtomicU64::new(u64::MAX),
@@ -101,6 +105,10 @@ impl Platform {
     /// # Errors
     /// Why nothing becomes of it.
     pub fn decide(&self, call: &Call<'_>, fresh: &str, now_ms: u64) -> Result<Decision, Problem> {
+        self.decide_on(call, fresh, now_ms).map_err(|problem| api::worded(call.target, problem))
+    }
+
+    fn decide_on(&self, call: &Call<'_>, fresh: &str, now_ms: u64) -> Result<Decision, Problem> {
         let path = call.target.split_once('?').map_or(call.target, |(path, _)| path);
         if let Some(answer) = self.open_path(call, path, fresh, now_ms) {
             return Ok(answer.into());
@@ -128,7 +136,15 @@ impl Platform {
     /// # Errors
     /// Those of the journal; then nothing is changed.
     pub fn commit(&mut self, decision: Decision, now_ms: u64) -> io::Result<(Answer, Vec<Notice>)> {
-        let Decision { answer, mut changes, mut events, told } = decision;
+        let Decision { answer, mut changes, mut events, mut told } = decision;
+        match &mut told {
+            // What happened is seen by where clients are.
+            Some(Told::Radio(radio)) => self.positions.take(radio, now_ms),
+            Some(Told::Claim { who, address, claim }) => {
+                self.positions.claim(who, *address, *claim)
+            }
+            _ => {}
+        }
         if let Some(told) = &told {
             events.extend(api::reported(self.stand(), told, now_ms));
         }
@@ -145,7 +161,7 @@ impl Platform {
         match told {
             Some(Told::Radio(radio)) => self.radio = radio,
             Some(Told::Other(name, report)) => drop(self.reports.insert(name, report)),
-            None => {}
+            Some(Told::Claim { .. }) | None => {}
         }
         let changed: Vec<Changed> =
             changes.into_iter().map(|change| self.tree.apply(change)).collect();

@@ -55,6 +55,9 @@ impl Stations {
                     id: station.cell.clone(),
                     zone: station.zone.clone(),
                     position: station.position,
+                    power_dbm: None,
+                    frequency_mhz: None,
+                    advance_step_m: None,
                 });
             }
         }
@@ -91,8 +94,11 @@ impl Stations {
             rsrp_dbm: None,
             rsrq_db: None,
             timing_advance_m: None,
-            position: station.position,
-            accuracy_m: station.radius_m,
+            neighbours: Vec::new(),
+            position: Some(station.position),
+            accuracy_m: Some(station.radius_m),
+            confidence_percent: None,
+            ellipse: None,
         })
     }
 }

@@ -328,6 +328,13 @@ fn exercise_networks(world: &mut World) {
     ] {
         make_and_remove(world, collection, &body);
     }
+    let area = json!({"areaType": "CIRCLE", "center": {"latitude": 60.17, "longitude": 24.94}, "radius": 2000});
+    let device = json!({"ipv4Address": {"publicAddress": "10.45.0.2"}});
+    let question = json!({"device": device, "area": area, "maxAge": 60});
+    world.ask("operator", "POST", "/location-verification/v1/verify", &question);
+    let claim = json!({"latitude": 60.17, "longitude": 24.94});
+    world.ask("operator", "PUT", "/claims/v1/clients/10.45.0.2", &claim);
+    world.get("operator", "/claims/v1/clients/10.45.0.2");
 }
 
 /// The operations that were used with success.

@@ -9,6 +9,7 @@ mod judge;
 mod lives;
 mod networks;
 mod packages;
+mod positions;
 mod radio;
 mod resources;
 mod support;

@@ -54,7 +54,7 @@ fn an_area_is_told_of_when_its_border_is_crossed() {
         assert_eq!(world.ask("viewer", "POST", path, &area(wrong)).0.status, 400);
     }
     let mut moved = network();
-    moved.clients[0].position = [60.003, 25.0];
+    moved.clients[0].position = Some([60.003, 25.0]);
     let notices = tell(&mut world, &moved);
     let events: Vec<&Value> = notices
         .iter()
@@ -75,7 +75,7 @@ fn a_distance_is_told_of_at_once_and_when_it_comes_to_hold() {
     let mut radio = network();
     let mut other = radio.clients[0].clone();
     other.address = [10, 45, 0, 3].into();
-    other.position = [60.0, 25.0];
+    other.position = Some([60.0, 25.0]);
     radio.clients.push(other);
     tell(&mut world, &radio);
     let path = "/location/v3/subscriptions/distance";
@@ -95,7 +95,7 @@ fn a_distance_is_told_of_at_once_and_when_it_comes_to_hold() {
     assert_eq!(users.as_array().unwrap().len(), 2);
     let (_, notices) = world.ask("viewer", "POST", path, &one("AnyBeyondDistance", 200.0));
     assert!(notices.is_empty());
-    radio.clients[1].position = [60.01, 25.0];
+    radio.clients[1].position = Some([60.01, 25.0]);
     assert_eq!(kinds(&tell(&mut world, &radio)), ["UserDistanceNotification"]);
     assert!(tell(&mut world, &radio).is_empty());
 }

@@ -12,6 +12,9 @@ pub(crate) fn network() -> Radio {
         id: id.to_owned(),
         zone: zone.to_owned(),
         position: [latitude, 25.0],
+        power_dbm: None,
+        frequency_mhz: None,
+        advance_step_m: None,
     };
     let client = Client {
         address: [10, 45, 0, 2].into(),
@@ -25,8 +28,11 @@ pub(crate) fn network() -> Radio {
         rsrp_dbm: Some(-90.0),
         rsrq_db: Some(-10.0),
         timing_advance_m: Some(156.0),
-        position: [60.001, 25.0],
-        accuracy_m: 50.0,
+        neighbours: Vec::new(),
+        position: Some([60.001, 25.0]),
+        accuracy_m: Some(50.0),
+        confidence_percent: None,
+        ellipse: None,
     };
     Radio {
         source: "test".to_owned(),

@@ -42,6 +42,8 @@ pub(crate) fn clients() -> BTreeMap<String, Client> {
         "app_pkgm",
         "app_lcm",
         "granting",
+        "location-verification",
+        "claims",
     ];
     let app = interfaces.map(str::to_owned).to_vec();
     let mut all = app.clone();

@@ -8,7 +8,7 @@ pub(super) use subscriptions::{admit, due, immediately};
 use super::{Stage, radio};
 use crate::platform::{Decision, Event};
 use crate::problem::Problem;
-use crate::radio::{Cell, Client, Radio, distance_m};
+use crate::radio::{Cell, Client, Ellipse, Radio, distance_m};
 use crate::time;
 use crate::tree::Tree;
 use crate::tree::escape;
@@ -16,8 +16,10 @@ use serde_json::{Value, json};
 use std::net::IpAddr;
 
 const ROOT: &str = "/location/v3";
-/// A circle around a point, among the values of `shape` (3GPP TS 23.032).
-const UNCERTAINTY_CIRCLE: u8 = 2;
+/// Values of `shape` (3GPP TS 23.032 §5): a point, a circle around one, and an ellipse around one.
+const POINT: u8 = 2;
+const CIRCLE: u8 = 5;
+const ELLIPSE: u8 = 6;
 
 /// A client's address as a URI.
 fn address_of(client: &Client) -> String {
@@ -30,14 +32,40 @@ fn client_of<'a>(radio: &'a Radio, uri: &str) -> Option<&'a Client> {
     radio.client(address)
 }
 
-/// Where a client is, as the network estimates it.
+/// Where a client is, as the network or the platform estimates it.
 fn location_value(client: &Client) -> Value {
-    json!({
-        "latitude": [client.position[0]],
-        "longitude": [client.position[1]],
-        "shape": UNCERTAINTY_CIRCLE,
-        "uncertaintyRadius": client.accuracy_m.round() as u64,
-    })
+    let Some(place) = client.place() else { return Value::Null };
+    let mut value = json!({
+        "latitude": [place.position[0]],
+        "longitude": [place.position[1]],
+        "shape": CIRCLE,
+        "accuracy": place.accuracy_m.round() as u64,
+    });
+    // Of these shapes an ellipse alone has a confidence; a circle is one too.
+    if let Some(percent) = place.confidence_percent {
+        let ellipse = place.ellipse.unwrap_or(Ellipse {
+            semi_major_m: place.accuracy_m,
+            semi_minor_m: place.accuracy_m,
+            orientation_degrees: 0.0,
+        });
+        value["shape"] = ELLIPSE.into();
+        value["accuracy"] = (ellipse.semi_major_m.round() as u64).into();
+        value["accuracySemiMinor"] = (ellipse.semi_minor_m.round() as u64).into();
+        value["orientationMajorAxis"] = (ellipse.orientation_degrees.round() as u64).into();
+        value["confidence"] = percent.into();
+        value["uncertaintyRadius"] = (place.accuracy_m.round() as u64).into();
+    }
+    value
+}
+
+/// Latitude and longitude of a point in a body.
+pub(super) fn position_of(point: &Value) -> Result<[f64; 2], Problem> {
+    let [latitude, longitude] =
+        ["latitude", "longitude"].map(|name| point[name].as_f64().unwrap_or(f64::NAN));
+    if (-90.0..=90.0).contains(&latitude) && (-180.0..=180.0).contains(&longitude) {
+        return Ok([latitude, longitude]);
+    }
+    Err(Problem::bad_request("latitude must be -90 to 90 and longitude -180 to 180"))
 }
 
 /// A client, as `UserInfo`.
@@ -130,7 +158,7 @@ fn access_point_value(stage: &Stage<'_>, cell: &Cell) -> Value {
     json!({
         "accessPointId": cell.id,
         "connectionType": "UNKNOWN",
-        "locationInfo": { "latitude": [cell.position[0]], "longitude": [cell.position[1]], "shape": UNCERTAINTY_CIRCLE },
+        "locationInfo": { "latitude": [cell.position[0]], "longitude": [cell.position[1]], "shape": POINT },
         "numberOfUsers": stage.radio.clients.iter().filter(|client| client.cell == cell.id).count(),
         "operationStatus": "Serviceable",
         "resourceURL": resource(stage, &format!("zones/{}/accessPoints/{}", escape(&cell.zone), escape(&cell.id))),
@@ -166,6 +194,7 @@ pub(super) fn distance(stage: &Stage<'_>) -> Result<Decision, Problem> {
     };
     let clients = given("address").into_iter().map(|address| {
         client_of(stage.radio, address)
+            .and_then(Client::place)
             .ok_or_else(|| Problem::not_found(&format!("client {address}")))
     });
     let clients = clients.collect::<Result<Vec<_>, _>>()?;

@@ -89,8 +89,10 @@ fn crossings(subscription: &Value, old: &Radio, new: &Radio) -> Vec<Value> {
     let area = &subscription["areaDefine"];
     let wanted = subscription["locationEventCriteria"].as_array().filter(|list| !list.is_empty());
     let moved = clients(new, &subscription["addressList"]).into_iter().filter_map(|client| {
-        let was_in = old.client(client.address).is_some_and(|one| is_within(area, one.position));
-        let is_in = is_within(area, client.position);
+        let is_there =
+            |client: &Client| client.place().is_some_and(|place| is_within(area, place.position));
+        let was_in = old.client(client.address).is_some_and(is_there);
+        let is_in = is_there(client);
         let kind = if is_in { "ENTERING_AREA_EVENT" } else { "LEAVING_AREA_EVENT" };
         let is_wanted = wanted.is_none_or(|list| list.iter().any(|one| one == kind));
         (was_in != is_in && is_wanted).then(|| {
@@ -110,7 +112,11 @@ fn holds<'a>(subscription: &Value, radio: &'a Radio) -> Option<(bool, Vec<&'a Cl
     let monitored = clients(radio, &subscription["monitoredAddress"]);
     let references = clients(radio, &subscription["referenceAddress"]);
     let limit_m = subscription["distance"].as_f64()?;
-    let between = |one: &Client, other: &Client| distance_m(one.position, other.position);
+    let between = |one: &Client, other: &Client| {
+        let [one, other] = [one, other].map(Client::place);
+        one.zip(other)
+            .map_or(f64::INFINITY, |(one, other)| distance_m(one.position, other.position))
+    };
     let distances: Vec<f64> = if references.is_empty() {
         let pairs = monitored.iter().enumerate();
         pairs
