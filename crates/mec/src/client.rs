@@ -9,6 +9,7 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use freshet_limits::Rate;
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -22,6 +23,8 @@ pub struct Client {
     pub app: Option<String>,
     /// What it may do: `interface`, `interface:noun` or `interface:noun:read`.
     pub scopes: Vec<String>,
+    /// How often it may ask each interface; as often as it likes where it is not said.
+    pub rate: Option<Rate>,
 }
 
 impl Client {
@@ -29,7 +32,7 @@ impl Client {
     pub fn new(secret: &str, app: Option<String>, scopes: Vec<String>) -> Self {
         let mut secret_digest = [0; 32];
         secret_digest.copy_from_slice(digest(&SHA256, secret.as_bytes()).as_ref());
-        Self { secret_digest, app, scopes }
+        Self { secret_digest, app, scopes, rate: None }
     }
 }
 

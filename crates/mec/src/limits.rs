@@ -54,6 +54,8 @@ pub const TOKEN_S: u64 = 600;
 pub const TOKEN_BYTES_MAX: usize = 4096;
 /// Tokens that were verified and are remembered until they expire.
 pub const TOKENS_MAX: usize = 4096;
+/// Clients, by interface, whose rates are kept: the least loaded go when there are more.
+pub const RATED_MAX: usize = 4096;
 /// Longest record of the journal, in bytes.
 pub const RECORD_BYTES_MAX: usize = 4 << 20;
 /// How long an app may take to answer after its start, in milliseconds.

@@ -21,6 +21,15 @@ fn is_service(path: &str) -> bool {
     matches!(parts[..], ["", "applications", _, "services", _])
 }
 
+/// Whether somebody offers a service by this name, and is active.
+pub(crate) fn is_offered(tree: &Tree, name: &str) -> bool {
+    let prefix = format!("{ROOT}/applications/");
+    let all = tree.below(&prefix);
+    all.filter(|(path, _)| is_service(path)).any(|(_, document)| {
+        document.value["serName"] == name && document.value["state"] == "ACTIVE"
+    })
+}
+
 /// How apps reach the platform, and what it offers there.
 pub(super) fn begin(tree: &Tree, table: &Table, url: &str) -> Vec<Change> {
     let transport = json!({

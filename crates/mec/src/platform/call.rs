@@ -25,6 +25,10 @@ pub struct Call<'a> {
     pub if_match: Option<&'a str>,
     /// `If-None-Match`.
     pub if_none_match: Option<&'a str>,
+    /// `X-Forwarded-Method`, of a gateway.
+    pub forwarded_method: Option<&'a str>,
+    /// `X-Forwarded-Uri`, of a gateway.
+    pub forwarded_uri: Option<&'a str>,
     /// Its body.
     pub body: &'a [u8],
 }

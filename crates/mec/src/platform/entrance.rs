@@ -73,7 +73,7 @@ impl Platform {
     }
 
     /// A client by its name: one of the configuration, or an app instance that is run here.
-    fn client(&self, name: &str) -> Option<Client> {
+    pub(super) fn client(&self, name: &str) -> Option<Client> {
         let configured = self.setup.clients.get(name).cloned();
         configured.or_else(|| api::instances::client(&self.tree, &self.setup, &self.table, name))
     }

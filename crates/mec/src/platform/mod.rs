@@ -5,6 +5,7 @@ mod call;
 mod decide;
 mod entrance;
 mod event;
+mod gateway;
 mod host;
 mod links;
 mod pace;
@@ -12,10 +13,12 @@ mod packets;
 mod request;
 mod setup;
 mod standing;
+mod throttle;
 
 pub(crate) use call::Told;
 pub use call::{Answer, Call, Decision};
 pub(crate) use event::Event;
+pub(crate) use gateway::SCOPE as SERVICES_SCOPE;
 pub use host::{Access, DeviceApp, Host, Neighbour, NeighbourApp, Technology};
 pub use packets::{PacketPath, Resolved};
 pub use setup::{App, Setup};
@@ -38,6 +41,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use throttle::Throttle;
 
 /// The platform.
 #[derive(Debug)]
@@ -57,6 +61,8 @@ pub struct Platform {
     looked_ms: AtomicU64,
     journal: Option<Journal>,
     verified: Mutex<Verified>,
+    /// How much clients have asked each interface.
+    rates: Throttle,
 }
 
 impl Platform {
@@ -92,6 +98,7 @@ impl Platform {
             looked_ms: AtomicU64::new(u64::MAX),
             journal,
             verified: Mutex::default(),
+            rates: Throttle::default(),
         };
         let changes =
             api::begin(&platform.tree, &platform.table, &platform.setup.url, &platform.setup.apps)?;
@@ -110,6 +117,9 @@ impl Platform {
 
     fn decide_on(&self, call: &Call<'_>, fresh: &str, now_ms: u64) -> Result<Decision, Problem> {
         let path = call.target.split_once('?').map_or(call.target, |(path, _)| path);
+        if call.method == "GET" && path == gateway::PATH {
+            return self.gateway(call, now_ms).map(Decision::from);
+        }
         if let Some(answer) = self.open_path(call, path, fresh, now_ms) {
             return Ok(answer.into());
         }

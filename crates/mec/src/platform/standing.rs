@@ -1,6 +1,6 @@
 //! What there is, for whoever serves it.
 
-use super::Platform;
+use super::{Platform, gateway};
 use crate::{api, table};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +22,9 @@ impl Platform {
     /// The interface that a request is for, where it is for one.
     pub(crate) fn interface(&self, target: &str) -> Option<&str> {
         let path = target.split('?').next().unwrap_or_default();
+        if path == gateway::PATH {
+            return Some("gateway");
+        }
         self.table.route(path).map(|route| route.api.name.as_str())
     }
 

@@ -11,6 +11,10 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::response::Response;
 use std::sync::Arc;
 
+/// What a gateway says it was asked for.
+const FORWARDED_METHOD: HeaderName = HeaderName::from_static("x-forwarded-method");
+const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
+
 /// Answers a request.
 pub(super) async fn answer(
     State(shared): State<Arc<Shared>>,
@@ -28,6 +32,8 @@ pub(super) async fn answer(
         content_type: field(header::CONTENT_TYPE),
         if_match: field(header::IF_MATCH),
         if_none_match: field(header::IF_NONE_MATCH),
+        forwarded_method: field(FORWARDED_METHOD),
+        forwarded_uri: field(FORWARDED_URI),
         body: &[],
     };
     let archive = shared.read().archive_of(call.method, call.target);

@@ -1,9 +1,10 @@
 //! The configuration of a platform: a TOML file.
 
 use crate::client::Client;
-use crate::platform::{Access, App, DeviceApp, Host, Neighbour};
+use crate::platform::{Access, App, DeviceApp, Host, Neighbour, SERVICES_SCOPE};
 use crate::radio::observed::Stations;
 use freshet_base::file::read_text;
+use freshet_limits::Rate;
 use freshet_net::address::Address;
 use freshet_package::Trust;
 use serde::Deserialize;
@@ -196,6 +197,7 @@ struct ClientFile {
     app: Option<String>,
     #[serde(default)]
     scopes: Vec<String>,
+    rate: Option<String>,
 }
 
 /// Reads a configuration.
@@ -214,7 +216,8 @@ pub fn read(text: &str) -> Result<Config, String> {
             ));
         }
     }
-    let known: Vec<String> = crate::api::table().0.into_iter().map(|api| api.name).collect();
+    let mut known: Vec<String> = crate::api::table().0.into_iter().map(|api| api.name).collect();
+    known.push(SERVICES_SCOPE.to_owned());
     let clients = file.client.into_iter().map(|(name, client)| {
         let wrong = |what: String| format!("client.{name}.{what}");
         let secret_digest = digest(&client.secret_sha256)
@@ -225,7 +228,9 @@ pub fn read(text: &str) -> Result<Config, String> {
                 return Err(wrong(format!("scopes: `{scope}` is of none of {}", known.join(", "))));
             }
         }
-        Ok((name, Client { secret_digest, app: client.app, scopes: client.scopes }))
+        let rate = client.rate.as_deref().map(|text| Rate::parse(text, None)).transpose();
+        let rate = rate.map_err(|error| wrong(format!("rate: {error}")))?;
+        Ok((name, Client { secret_digest, app: client.app, scopes: client.scopes, rate }))
     });
     if let Some(radio) = &file.radio {
         let wrong = match (&file.router, &file.simulator) {

@@ -41,7 +41,7 @@ use freshet_net::places::Places;
 use router::Router;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
@@ -81,6 +81,8 @@ struct Shared {
     driver: Option<Arc<dyn Driver>>,
     /// An operation has begun.
     begun: Notify,
+    /// When this process was made, for rates.
+    run_since: Instant,
 }
 
 /// Opens what a configuration says. `url` takes the place of the configuration's, for a port that the
@@ -140,6 +142,7 @@ pub fn bind(config: Config) -> Result<Bound, String> {
         metrics: metrics::Metrics::default(),
         driver,
         begun: Notify::new(),
+        run_since: Instant::now(),
         stations: config.radio,
         simulator: config.simulator.map(|one| Mutex::new(Simulator::new(one.seed, one.clients))),
     };
@@ -220,6 +223,7 @@ impl Shared {
     /// What becomes of a request.
     async fn decide(&self, call: &Call<'_>) -> Result<Answer, Problem> {
         let (fresh, now_ms) = (fresh(), UnixMillis::now().0);
+        self.read().throttle(call, self.run_since.elapsed(), now_ms)?;
         let decision = self.read().decide(call, &fresh, now_ms)?;
         if decision.is_reading() {
             return Ok(decision.answer().clone());

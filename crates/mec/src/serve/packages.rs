@@ -156,7 +156,9 @@ impl Shared {
         body: Body,
         place: Option<&Place>,
     ) -> Result<(Answer, Option<(Body, &'static str)>), Problem> {
-        let decision = self.read().decide(call, "", UnixMillis::now().0)?;
+        let now_ms = UnixMillis::now().0;
+        self.read().throttle(call, self.run_since.elapsed(), now_ms)?;
+        let decision = self.read().decide(call, "", now_ms)?;
         let packages = self.packages.as_ref().ok_or_else(|| {
             Problem::new(503, "no packages are taken: `[packages]` says whose are")
         })?;

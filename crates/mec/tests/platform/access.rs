@@ -1,9 +1,13 @@
 //! Who may do what: without a token, with a stranger's, with another app's.
 
-use crate::support::{SERVICES, SUPPORT, URL, World, location, service};
-use freshet_mec::Call;
+use crate::support::{NOW_MS, SERVICES, SUPPORT, URL, World, location, service};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use freshet_limits::Rate;
 use freshet_mec::limits::TOKEN_S;
+use freshet_mec::{Call, Issuer, Platform, Setup};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// Each operation with names that are there where they can be.
 fn operations(world: &World) -> Vec<(&'static str, String)> {
@@ -37,6 +41,89 @@ fn every_operation_needs_a_token_with_its_scope() {
             assert_eq!(answer.status, 401, "{method} {path} {authorization}");
         }
     }
+}
+
+/// A platform with a key and an audience, and the operator's token of it.
+fn of_key(key: &[u8], url: &str, audience: &str) -> World {
+    let issuer = Issuer::new(key, url, audience).unwrap();
+    let setup = Setup::new(url, issuer, crate::support::clients());
+    World::with(Platform::new(setup).unwrap())
+}
+
+#[test]
+fn tokens_of_others_are_refused_at_every_operation() {
+    let (key, other) = (Issuer::new_key(), Issuer::new_key());
+    let mut world = of_key(&key, URL, "mec");
+    let own = world.token("operator").to_owned();
+    let parts: Vec<&str> = own.strip_prefix("Bearer ").unwrap().split('.').collect();
+    let none = BASE64.encode(r#"{"typ":"at+jwt","alg":"none"}"#);
+    let refused = [
+        // Another platform's key, audience, and address, with all else the same.
+        of_key(&other, URL, "mec").token("operator").to_owned(),
+        of_key(&key, URL, "others").token("operator").to_owned(),
+        of_key(&key, "http://other.example", "mec").token("operator").to_owned(),
+        format!("Bearer {none}.{}.", parts[1]),
+        format!("Bearer {none}.{}.{}", parts[1], parts[2]),
+        // What one token says with the signature of another.
+        format!("Bearer {}.{}", world.token("camera")[7..].rsplit_once('.').unwrap().0, parts[2]),
+    ];
+    for (method, path) in operations(&world) {
+        for authorization in &refused {
+            let call = Call {
+                method,
+                target: &path,
+                authorization: Some(authorization),
+                ..Call::default()
+            };
+            let (answer, _) = world.call(&call);
+            assert_eq!(answer.status, 401, "{method} {path} {authorization}");
+        }
+    }
+    assert_eq!(world.get("operator", &format!("{SUPPORT}/timing/current_time")).status, 200);
+}
+
+#[test]
+fn a_token_is_worth_nothing_when_its_client_is_gone_or_may_less() {
+    let key = Issuer::new_key();
+    let token = of_key(&key, URL, "mec").token("operator").to_owned();
+    let path = format!("{SUPPORT}/timing/current_time");
+    let ask = |clients| {
+        let issuer = Issuer::new(&key, URL, "mec").unwrap();
+        let platform = Platform::new(Setup::new(URL, issuer, clients)).unwrap();
+        let decided = platform.decide(&Call::get(&path, Some(&token)), "a", NOW_MS);
+        decided.map_or_else(|problem| problem.status, |decision| decision.answer().status)
+    };
+    let mut clients = crate::support::clients();
+    assert_eq!(ask(clients.clone()), 200);
+    clients.get_mut("operator").unwrap().scopes = vec!["rni".to_owned()];
+    assert_eq!(ask(clients.clone()), 403);
+    clients.remove("operator");
+    assert_eq!(ask(clients), 401);
+}
+
+#[test]
+fn a_client_gets_its_rate_of_each_interface_and_no_more() {
+    let mut clients = crate::support::clients();
+    clients.get_mut("camera").unwrap().rate = Some(Rate::parse("50/s", None).unwrap());
+    let issuer = Issuer::new(&Issuer::new_key(), URL, "mec").unwrap();
+    let world = World::with(Platform::new(Setup::new(URL, issuer, clients)).unwrap());
+    let throttle = |who: &str, path: &str, run_ms: u64| {
+        let call = Call::get(path, Some(world.token(who)));
+        world.platform.throttle(&call, Duration::from_millis(run_ms), NOW_MS)
+    };
+    let time = format!("{SUPPORT}/timing/current_time");
+    // Three times as often, for a minute.
+    let asked = (0..60_000).step_by(7);
+    let taken = asked.filter(|ms| throttle("camera", &time, *ms).is_ok()).count();
+    assert!((2_940..=3_060).contains(&taken), "{taken}");
+    // Another interface and another client have what is theirs.
+    assert!(throttle("camera", "/rni/v2/queries/rab_info", 60_000).is_ok());
+    assert!((0..100).all(|_| throttle("viewer", &time, 60_000).is_ok()));
+    let refused = (0..3).find_map(|_| throttle("camera", &time, 60_000).err()).unwrap();
+    assert_eq!((refused.status, refused.retry_after_s), (429, Some(1)));
+    // Who has no token costs nobody anything.
+    let stranger = Call::get(&time, Some("Bearer a.b.c"));
+    assert!(world.platform.throttle(&stranger, Duration::ZERO, NOW_MS).is_ok());
 }
 
 #[test]

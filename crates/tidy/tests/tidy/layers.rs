@@ -64,7 +64,7 @@ const ALLOWED: [(&str, &[&str]); 29] = [
             "config", "node", "acme",
         ],
     ),
-    ("mec", &["base", "http", "wire", "net", "origin", "node", "router", "package"]),
+    ("mec", &["base", "http", "wire", "net", "origin", "node", "router", "package", "limits"]),
     ("router", &["base"]),
     ("route", &["base", "net", "origin", "config", "geo", "limits"]),
     (

@@ -1,0 +1,54 @@
+//! How often clients may ask: a rate of each client's own for each interface, and for each service of apps.
+
+use super::{Call, Platform, gateway};
+use crate::api;
+use crate::limits::RATED_MAX;
+use crate::problem::Problem;
+use freshet_base::random;
+use freshet_limits::{Rates, Secret, Ticks, retry_after_s};
+use std::time::Duration;
+
+/// What is known of clients with rates.
+#[derive(Debug)]
+pub(super) struct Throttle {
+    rates: Rates,
+    secret: Secret,
+}
+
+impl Default for Throttle {
+    fn default() -> Self {
+        Self { rates: Rates::new(RATED_MAX), secret: Secret::from_bytes(random::secret()) }
+    }
+}
+
+impl Platform {
+    /// Counts a request, once, before it is decided. `now_ms` is as in [`Platform::decide`], `run` the time since any
+    /// moment of this process, which no clock sets back.
+    ///
+    /// # Errors
+    /// 429 where the client has asked this interface too often. Whoever has no token that holds is not
+    /// counted, and refused when it is decided.
+    pub fn throttle(&self, call: &Call<'_>, run: Duration, now_ms: u64) -> Result<(), Problem> {
+        let path = call.target.split_once('?').map_or(call.target, |(path, _)| path);
+        let interface = if path == gateway::PATH {
+            gateway::service(call).ok().map(|name| format!("{}:{name}", gateway::SCOPE))
+        } else {
+            self.table.route(path).map(|route| route.api.name.clone())
+        };
+        let Some(interface) = interface else { return Ok(()) };
+        let Ok(caller) = self.caller(call, now_ms) else { return Ok(()) };
+        let client = self.client(&caller.client);
+        let Some(rate) = client.and_then(|client| client.rate) else { return Ok(()) };
+        let Throttle { rates, secret } = &self.rates;
+        // Names of clients have no NUL: the configuration is TOML, and identities of apps are ours.
+        let key = secret.key(0, format!("{}\0{interface}", caller.client).as_bytes());
+        let verdict = rates.take(key, &rate, Ticks::from(run));
+        if verdict.is_allowed() {
+            return Ok(());
+        }
+        let wait_s = retry_after_s(verdict.retry_after());
+        let detail = format!("{} asks {interface} too often: {rate}", caller.client);
+        let problem = Problem { retry_after_s: Some(wait_s), ..Problem::new(429, detail) };
+        Err(api::worded(call.target, problem))
+    }
+}
