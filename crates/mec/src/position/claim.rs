@@ -4,8 +4,10 @@
 //! other it is anywhere, as the [`Filter`](super::filter::Filter) has it. Each says beforehand how likely the next
 //! measurement is. The logarithms of the two likelihoods are subtracted, and what is against the claim is summed up
 //! since it was least: a CUSUM (Page, 1954). An honest client's sum keeps falling back to nothing, as nobody knows
-//! better where it is.
+//! better where it is. A claim is explained in the surroundings that are expected and in harder ones, and doubted
+//! when it is likely in neither: a network that is not as expected is no lie of its clients.
 
+use super::propagation::{EXPECTED, HARDER};
 use super::tracks::{Measurement, Tracks};
 
 /// The sum from which on a claim is doubted: honest clients of the study pass it once in a thousand
@@ -20,8 +22,15 @@ pub(crate) const SPEED_MAX_M_S: f64 = 139.0;
 /// What is known of a client's claims.
 #[derive(Clone, Debug)]
 pub(crate) struct Claims {
-    tracks: Tracks,
+    explanations: [Explanation; 2],
     last_m: Option<[f64; 2]>,
+}
+
+/// A client that is where it claims, in some surroundings.
+#[derive(Clone, Debug)]
+struct Explanation {
+    tracks: Tracks,
+    /// What speaks against it.
     sum: f64,
 }
 
@@ -38,12 +47,18 @@ pub(crate) enum Verdict {
 
 impl Claims {
     pub(crate) fn new() -> Self {
-        Self { tracks: Tracks::new(1), last_m: None, sum: 0.0 }
+        let explanations = [EXPECTED, HARDER]
+            .map(|surroundings| Explanation { tracks: Tracks::new(1, surroundings), sum: 0.0 });
+        Self { explanations, last_m: None }
     }
 
     /// After a gap the next claim is the first of a series; what speaks against the last one stays.
     pub(crate) fn begin_again(&mut self) {
-        *self = Self { sum: self.sum, ..Self::new() };
+        let mut fresh = Self::new();
+        for (new, old) in fresh.explanations.iter_mut().zip(&self.explanations) {
+            new.sum = old.sum;
+        }
+        *self = fresh;
     }
 
     /// A claim, with what was measured at its time. `log` is the logarithm of the measurement's likelihood wherever
@@ -51,15 +66,17 @@ impl Claims {
     pub(crate) fn check(&mut self, claimed_m: [f64; 2], measurement: &Measurement, log: f64) {
         let moved_m = self.last_m.map(|[x, y]| (claimed_m[0] - x).hypot(claimed_m[1] - y));
         self.last_m = Some(claimed_m);
-        let mut claimed = [0.0];
-        self.tracks.update(measurement, &[claimed_m], moved_m.unwrap_or(0.0), &mut claimed);
-        if moved_m.is_some() {
-            self.sum = (self.sum + log - claimed[0]).clamp(0.0, SUM_MAX);
+        for Explanation { tracks, sum } in &mut self.explanations {
+            let mut claimed = [0.0];
+            tracks.update(measurement, &[claimed_m], moved_m.unwrap_or(0.0), &mut claimed);
+            if moved_m.is_some() {
+                *sum = (*sum + log - claimed[0]).clamp(0.0, SUM_MAX);
+            }
         }
     }
 
     /// What speaks against the claims, where [`DOUBT`] is 1; 2 at most.
     pub(crate) fn evidence(&self) -> f64 {
-        self.sum / DOUBT
+        self.explanations.iter().map(|one| one.sum).fold(f64::INFINITY, f64::min) / DOUBT
     }
 }

@@ -4,7 +4,7 @@
 //! ([`super::tracks`]). Particles walk on, are weighed by what is measured, and those of little weight make room for
 //! copies of others.
 
-use super::propagation::{EXCESS_M, SHADOWING_DB, distance_m};
+use super::propagation::{EXCESS_M, EXPECTED, SHADOWING_DB, distance_m};
 use super::tracks::{Measurement, Tracks};
 use crate::radio::Ellipse;
 use crate::random::Random;
@@ -73,8 +73,13 @@ impl Filter {
         let velocities_m_s =
             (0..particles).map(|_| polar(SPEED_MAX_M_S * random.uniform(), &mut random)).collect();
         let weights = vec![1.0 / particles as f64; particles];
-        let mut filter =
-            Self { random, places_m, velocities_m_s, weights, tracks: Tracks::new(particles) };
+        let mut filter = Self {
+            random,
+            places_m,
+            velocities_m_s,
+            weights,
+            tracks: Tracks::new(particles, EXPECTED),
+        };
         filter.weigh(measurement, 0.0);
         Some(filter)
     }
@@ -182,7 +187,8 @@ impl Filter {
             sum += weight;
             sum >= CONFIDENCE
         });
-        let radius_m = within.or(by_distance.last()).map_or(0.0, |(distance_m, _)| *distance_m);
+        let radius_m =
+            within.or_else(|| by_distance.last()).map_or(0.0, |(distance_m, _)| *distance_m);
         Estimate { place_m: [x, y], covariance_m2, radius_m }
     }
 }

@@ -16,6 +16,22 @@ pub(crate) const ADVANCE_NOISE_M: f64 = 15.0;
 /// How much longer than the straight way the first way of a signal is, in metres: the size of a normal
 /// number of this deviation.
 pub(crate) const EXCESS_M: f64 = 60.0;
+/// What stands between sites and clients in a kind of place.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Surroundings {
+    /// Deviation of shadowing, in dB.
+    pub(crate) shadowing_db: f64,
+    /// How much longer than the straight way the first way of a signal is, in metres: the size of a normal
+    /// number of this deviation.
+    pub(crate) excess_m: f64,
+}
+
+/// What estimates expect.
+pub(crate) const EXPECTED: Surroundings =
+    Surroundings { shadowing_db: SHADOWING_DB, excess_m: EXCESS_M };
+/// What is thinkable: half more of shadowing, twice as much more of the way.
+pub(crate) const HARDER: Surroundings =
+    Surroundings { shadowing_db: 1.5 * SHADOWING_DB, excess_m: 2.0 * EXCESS_M };
 /// A step of the timing advance of NR with subcarriers of 30 kHz, in metres of distance (3GPP TS 38.213 §4.2).
 pub(crate) const ADVANCE_STEP_NR_M: f64 = 39.0;
 /// A step of the timing advance of LTE (3GPP TS 36.211 §8).

@@ -3,7 +3,7 @@
 
 use super::claim::{Claims, DOUBT};
 use super::filter::Filter;
-use super::propagation::ADVANCE_STEP_LTE_M;
+use super::propagation::{ADVANCE_STEP_LTE_M, HARDER, Surroundings};
 use super::world::{Layout, World};
 use crate::random::Random;
 
@@ -115,8 +115,8 @@ pub struct Honest {
 /// Makes the networks up, follows clients in them, and counts.
 pub fn run(settings: &Settings) -> Study {
     let urban = Layout::new(2, 500.0);
-    // What the estimates do not expect: half more of shadowing, twice as much more of the way.
-    let harder = Layout { shadowing_db: 9.0, excess_m: 120.0, ..urban };
+    let Surroundings { shadowing_db, excess_m } = HARDER;
+    let harder = Layout { shadowing_db, excess_m, ..urban };
     let suburban = Layout::new(2, 1732.0);
     let networks = [
         ("urban, sites 500 m apart, NR", urban),
@@ -305,6 +305,14 @@ mod tests {
             };
             assert!(!is_wanted || one.found * 10 >= one.traces * 9, "{one:?}");
         }
+    }
+
+    #[test]
+    fn a_network_that_is_harder_than_expected_is_no_lie_of_its_clients() {
+        let Surroundings { shadowing_db, excess_m } = HARDER;
+        let harder = Layout { shadowing_db, excess_m, ..Layout::new(2, 500.0) };
+        let (_, honest) = spoofing(harder, &[], &SHORT);
+        assert!(honest.doubted * 100 <= honest.traces * 12, "{honest:?}");
     }
 
     #[test]

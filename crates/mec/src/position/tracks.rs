@@ -7,7 +7,7 @@
 //! de Freitas, Murphy and Russell, 2000).
 
 use super::propagation::{
-    ADVANCE_NOISE_M, CORRELATION_M, EXCESS_M, POWER_NOISE_DB, SHADOWING_DB, power_dbm, way_m,
+    ADVANCE_NOISE_M, CORRELATION_M, POWER_NOISE_DB, Surroundings, power_dbm, way_m,
 };
 
 /// Sites that are followed for one client: the ones measured last.
@@ -60,11 +60,12 @@ enum Kind {
 
 impl Kind {
     /// Mean and deviation before anything is measured.
-    fn begin(self) -> (f64, f64) {
+    fn begin(self, surroundings: Surroundings) -> (f64, f64) {
+        let Surroundings { shadowing_db, excess_m } = surroundings;
         match self {
-            Self::Shadowing => (0.0, SHADOWING_DB),
+            Self::Shadowing => (0.0, shadowing_db),
             // Of the size of a normal number: √(2/π) and √(1 − 2/π) of its deviation.
-            Self::Excess => (0.797_88 * EXCESS_M, 0.602_81 * EXCESS_M),
+            Self::Excess => (0.797_88 * excess_m, 0.602_81 * excess_m),
         }
     }
 }
@@ -84,13 +85,14 @@ struct Track {
 #[derive(Clone, Debug)]
 pub(super) struct Tracks {
     tracks: Vec<Track>,
+    surroundings: Surroundings,
     places: usize,
     updates: u64,
 }
 
 impl Tracks {
-    pub(super) fn new(places: usize) -> Self {
-        Self { tracks: Vec::new(), places, updates: 0 }
+    pub(super) fn new(places: usize, surroundings: Surroundings) -> Self {
+        Self { tracks: Vec::new(), surroundings, places, updates: 0 }
     }
 
     /// Takes a measurement in, `moved_m` after the last one. To each of `logs` the logarithm of the measurement's
@@ -105,7 +107,7 @@ impl Tracks {
         self.updates += 1;
         let keeps = (-moved_m.max(MOVED_M_MIN) / CORRELATION_M).exp();
         for track in &mut self.tracks {
-            let (mean, deviation) = track.kind.begin();
+            let (mean, deviation) = track.kind.begin(self.surroundings);
             track.variance =
                 keeps * keeps * (track.variance - deviation * deviation) + deviation * deviation;
             let pull = ((1.0 - keeps) * mean) as f32;
@@ -142,7 +144,7 @@ impl Tracks {
     ) {
         let known = self.tracks.iter().position(|track| track.kind == kind && track.site == site);
         let index = known.unwrap_or_else(|| {
-            let (mean, deviation) = kind.begin();
+            let (mean, deviation) = kind.begin(self.surroundings);
             let means = vec![mean as f32; self.places];
             let variance = deviation * deviation;
             self.tracks.push(Track { kind, site, variance, means, last: 0 });
