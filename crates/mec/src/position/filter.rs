@@ -9,7 +9,7 @@ use super::tracks::{Measurement, Tracks};
 use crate::radio::Ellipse;
 use crate::random::Random;
 
-/// Particles of a client of the platform: half of what a study takes, and a few metres worse.
+/// Particles of a client of the platform: less than half of what a study takes, and hardly worse.
 pub(crate) const PARTICLES: usize = 400;
 /// The share of an estimate's radius: so much of the probability is within it.
 pub(crate) const CONFIDENCE: f64 = 0.95;

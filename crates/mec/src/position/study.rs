@@ -1,7 +1,7 @@
 //! How well positions are estimated and false ones found, in networks that are made up: figures for
 //! [`Settings`], the same ones each time.
 
-use super::claim::{Claims, DOUBT};
+use super::claim::Claims;
 use super::filter::Filter;
 use super::propagation::{ADVANCE_STEP_LTE_M, HARDER, Surroundings};
 use super::world::{Layout, World};
@@ -258,11 +258,6 @@ fn spoofing(layout: Layout, kinds: &[Kind], settings: &Settings) -> (Vec<Spoofin
     });
     let seconds = doubted_seconds as f64 / (traces * (TRACE_S - 1)) as f64;
     (found.collect(), Honest { traces, doubted: doubted_traces, seconds })
-}
-
-/// Above which sum claims are doubted, as a ratio of likelihoods.
-pub fn doubt_ratio() -> f64 {
-    DOUBT.exp()
 }
 
 fn between_m(one: [f64; 2], other: [f64; 2]) -> f64 {
