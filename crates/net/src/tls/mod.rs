@@ -27,6 +27,7 @@ pub mod ticket_files;
 pub mod validity;
 
 use client_auth::ClientCertificate;
+use freshet_wire::quic::cipher::with_ciphers;
 use freshet_wire::tls::{Cipher, TrafficKey};
 use rustls::crypto::CryptoProvider;
 use rustls::{CipherSuite, CommonState, ConnectionTrafficSecrets, HandshakeKind, ProtocolVersion};
@@ -118,7 +119,7 @@ fn provider() -> &'static Arc<CryptoProvider> {
     static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| {
         let mut provider = rustls::crypto::aws_lc_rs::default_provider();
         provider.cipher_suites.sort_by_key(|suite| !is_aes_128(suite.suite()));
-        Arc::new(mask::with_unmasking(provider))
+        Arc::new(mask::with_unmasking(with_ciphers(provider)))
     });
     &PROVIDER
 }

@@ -1,5 +1,6 @@
 //! Keys of packets (RFC 9001 §5), as rustls makes them.
 
+use super::cipher::Cipher;
 use super::packet::{Kind, NUMBER_BYTES_MAX, Protected, SAMPLE_BYTES, TAG_BYTES, expand_number};
 use rustls::CipherSuite;
 use rustls::Side;
@@ -64,6 +65,19 @@ pub fn open_payload(
     Some(opened.payload_at..opened.payload_at + len)
 }
 
+/// The same with one of our ciphers.
+pub(super) fn open_with(
+    cipher: &Cipher,
+    packet: &mut [u8],
+    opened: Opened,
+    end: usize,
+) -> Option<Range<usize>> {
+    let packet = packet.get_mut(..end)?;
+    let (head, payload) = packet.split_at_mut_checked(opened.payload_at)?;
+    let len = cipher.open(opened.number, head, payload)?;
+    Some(opened.payload_at..opened.payload_at + len)
+}
+
 /// Seals a packet in place: `packet` is all of it with room for its tag at the end, its payload begins
 /// at `payload_at`, and its number is in the `number_bytes` before that. False when the cipher refuses.
 pub fn seal(
@@ -78,7 +92,18 @@ pub fn seal(
     let (payload, place) = payload.split_at_mut(len);
     let Ok(tag) = packet_key.encrypt_in_place(number, head, payload) else { return false };
     place.copy_from_slice(tag.as_ref());
-    let (head, rest) = packet.split_at_mut(payload_at - number_bytes);
+    hide_head(head_key, number_bytes, payload_at, packet)
+}
+
+/// Puts the protection on the head of a packet that is sealed otherwise (RFC 9001 §5.4).
+pub(super) fn hide_head(
+    head_key: &dyn HeaderProtectionKey,
+    number_bytes: usize,
+    payload_at: usize,
+    packet: &mut [u8],
+) -> bool {
+    let Some(number_at) = payload_at.checked_sub(number_bytes) else { return false };
+    let Some((head, rest)) = packet.split_at_mut_checked(number_at) else { return false };
     let Some((number, rest)) = rest.split_at_mut_checked(number_bytes) else { return false };
     // The sample begins as if the number had all its bytes.
     let sample_at = NUMBER_BYTES_MAX - number_bytes;
@@ -97,6 +122,7 @@ pub fn reserved_bits(kind: Kind) -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cipher::with_ciphers;
     use super::*;
     use rustls::crypto::aws_lc_rs::default_provider;
     use rustls::quic::DirectionalKeys;
@@ -126,7 +152,7 @@ mod tests {
 
     #[test]
     fn the_first_packets_of_the_rfc() {
-        let provider = default_provider();
+        let provider = with_ciphers(default_provider());
         let original = hex("8394c8f03e515708");
         let client = initial_keys(&provider, &original, Side::Client).unwrap();
         let server = initial_keys(&provider, &original, Side::Server).unwrap();

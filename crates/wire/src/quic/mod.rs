@@ -11,6 +11,7 @@
 //! Everything a client can make a connection remember is bounded by the [`limits`].
 
 mod batch;
+pub mod cipher;
 mod connection;
 mod cubic;
 pub mod error;

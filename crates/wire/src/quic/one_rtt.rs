@@ -1,19 +1,22 @@
 //! The keys of data, and their updates (RFC 9001 §6).
 
+use super::cipher::{Cipher, collect};
 use super::keys::{self, Opened};
-use rustls::quic::{HeaderProtectionKey, Keys, PacketKey, PacketKeySet, Secrets};
+use rustls::quic::{HeaderProtectionKey, Keys, Secrets};
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The keys of both directions, with those before and after.
 pub(super) struct OneRtt {
     local_head: Box<dyn HeaderProtectionKey>,
     remote_head: Box<dyn HeaderProtectionKey>,
-    local: Box<dyn PacketKey>,
-    remote: Box<dyn PacketKey>,
+    local: Arc<Cipher>,
+    remote: Arc<Cipher>,
     /// For packets that were sent before the last update.
-    previous: Option<Box<dyn PacketKey>>,
-    next: PacketKeySet,
+    previous: Option<Arc<Cipher>>,
+    /// Made before they are needed, so that the time it takes does not tell when (RFC 9001 §6.3).
+    next: Option<Ciphers>,
     secrets: Secrets,
     phase: bool,
     /// The lowest number that came under the present keys; nothing has at first.
@@ -23,17 +26,44 @@ pub(super) struct OneRtt {
     sealed: u64,
 }
 
+/// The ciphers of both directions.
+struct Ciphers {
+    local: Arc<Cipher>,
+    remote: Arc<Cipher>,
+}
+
+impl Ciphers {
+    /// Those that rustls had made in one step: it begins with ours.
+    fn of(made: Vec<Arc<Cipher>>) -> Option<Self> {
+        let [local, remote] = made.try_into().ok()?;
+        Some(Self { local, remote })
+    }
+
+    /// Those behind the last.
+    fn next(secrets: &mut Secrets) -> Option<Self> {
+        Self::of(collect(|| secrets.next_packet_keys()).1)
+    }
+}
+
 /// The bit of the first byte that tells which keys a packet is under.
 const PHASE_BIT: u8 = 4;
 
 impl OneRtt {
-    pub(super) fn new(keys: Keys, mut secrets: Secrets, now: Duration) -> Self {
-        let next = secrets.next_packet_keys();
-        Self {
+    /// Those of a handshake, with the ciphers that were made with its `keys`; `None` when the provider of
+    /// TLS does not make ours.
+    pub(super) fn new(
+        keys: Keys,
+        made: Vec<Arc<Cipher>>,
+        mut secrets: Secrets,
+        now: Duration,
+    ) -> Option<Self> {
+        let Ciphers { local, remote } = Ciphers::of(made)?;
+        let next = Some(Ciphers::next(&mut secrets)?);
+        Some(Self {
             local_head: keys.local.header,
             remote_head: keys.remote.header,
-            local: keys.local.packet,
-            remote: keys.remote.packet,
+            local,
+            remote,
             previous: None,
             next,
             secrets,
@@ -41,7 +71,7 @@ impl OneRtt {
             first_number: u64::MAX,
             updated: now,
             sealed: 0,
-        }
+        })
     }
 
     pub(super) fn remote_head(&self) -> &dyn HeaderProtectionKey {
@@ -62,12 +92,12 @@ impl OneRtt {
     ) -> Option<Range<usize>> {
         let number = opened.number;
         if (opened.first & PHASE_BIT != 0) == self.phase {
-            let payload = keys::open_payload(&*self.remote, packet, opened, end)?;
+            let payload = keys::open_with(&self.remote, packet, opened, end)?;
             self.first_number = self.first_number.min(number);
             return Some(payload);
         }
         if let Some(previous) = self.previous.as_deref().filter(|_| number < self.first_number) {
-            return keys::open_payload(previous, packet, opened, end);
+            return keys::open_with(previous, packet, opened, end);
         }
         // Who updates without end only makes work. The first time it may be at once, even before
         // anything came under the first keys: clients do so that count what they sent as early data, or
@@ -77,21 +107,25 @@ impl OneRtt {
         if !is_first && !has_waited {
             return None;
         }
-        let payload = keys::open_payload(&*self.next.remote, packet, opened, end)?;
+        let payload = keys::open_with(&self.next.as_ref()?.remote, packet, opened, end)?;
         self.update(now);
         self.first_number = number;
         Some(payload)
     }
 
-    /// Seals a packet; false when the cipher refuses.
+    /// Seals a packet whose payload ends with `tail`, which is not in it yet; false when the cipher
+    /// refuses.
     pub(super) fn seal(
         &mut self,
-        number: (u64, usize),
+        (number, number_bytes): (u64, usize),
         payload_at: usize,
         packet: &mut [u8],
+        tail: &[u8],
     ) -> bool {
         self.sealed += 1;
-        keys::seal(&*self.local, &*self.local_head, number, payload_at, packet)
+        let Some((head, payload)) = packet.split_at_mut_checked(payload_at) else { return false };
+        self.local.seal(number, head, payload, tail)
+            && keys::hide_head(&*self.local_head, number_bytes, payload_at, packet)
     }
 
     /// Whether these keys should not be used much longer (RFC 9001 §6.6).
@@ -106,7 +140,8 @@ impl OneRtt {
 
     /// Takes the next keys.
     pub(super) fn update(&mut self, now: Duration) {
-        let next = std::mem::replace(&mut self.next, self.secrets.next_packet_keys());
+        let next = std::mem::replace(&mut self.next, Ciphers::next(&mut self.secrets));
+        let Some(next) = next else { return };
         self.local = next.local;
         self.previous = Some(std::mem::replace(&mut self.remote, next.remote));
         self.phase = !self.phase;

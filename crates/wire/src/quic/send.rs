@@ -75,6 +75,21 @@ impl<P: AsRef<[u8]>> SendBuffer<P> {
         debug_assert!(range.is_empty(), "what is sent is there");
     }
 
+    /// Where the part of these bytes begins that is in one piece with their end.
+    pub(super) fn last_piece(&self, range: &Range<u64>) -> u64 {
+        let at = self.pieces.partition_point(|(start, _)| *start < range.end);
+        let start = self.pieces.get(at.wrapping_sub(1)).map_or(range.end, |(start, _)| *start);
+        start.clamp(range.start, range.end)
+    }
+
+    /// `len` bytes where they lie, which have to be in one piece.
+    pub(super) fn piece(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        let at = self.pieces.partition_point(|(start, _)| *start <= offset);
+        let (start, piece) = self.pieces.get(at.checked_sub(1)?)?;
+        let from = (offset - start) as usize;
+        piece.as_ref().get(from..from + len)
+    }
+
     /// These bytes arrived.
     pub(super) fn acknowledge(&mut self, range: Range<u64>) {
         self.lost.remove(range.clone());
@@ -178,7 +193,9 @@ mod tests {
                     continue;
                 }
                 let mut bytes = Vec::new();
-                buffer.copy(range.clone(), &mut bytes);
+                let from = buffer.last_piece(&range);
+                buffer.copy(range.start..from, &mut bytes);
+                bytes.extend_from_slice(buffer.piece(from, (range.end - from) as usize).unwrap());
                 prop_assert_eq!(bytes.len() as u64, range.end - range.start);
                 got[range.start as usize..range.end as usize].copy_from_slice(&bytes);
                 buffer.acknowledge(range);

@@ -3,23 +3,13 @@
 #[path = "../../../../bench/instructions/count.rs"]
 mod count;
 
-use crate::raw::{Raw, parameters};
+use crate::raw::Raw;
 use crate::requests::get;
-
-/// A client that takes all that comes.
-fn greedy() -> Raw {
-    let most = 0xffff_ffff_ffff_ffff_u64.to_be_bytes();
-    let all = [4, 5, 6, 7].map(|key| (key, Some(&most[..])));
-    let mut raw = Raw::new(parameters(&all), &[b"h3"]);
-    raw.shake_hands();
-    raw.stream(2, 0, &[0, 4, 0], false);
-    raw
-}
 
 /// Sends 64 KB so often, of which so many datagrams are acknowledged at a time, or whatever came
 /// together.
 fn send(rounds: u64, acknowledges_every: usize) {
-    let mut raw = greedy();
+    let mut raw = Raw::greedy();
     let stream = raw.server.quic.open().expect("the client lets us open one");
     for _ in 0..rounds {
         assert!(raw.server.quic.write(stream, vec![7; 64 << 10]));
@@ -40,7 +30,7 @@ fn a_batch_of_data_of_which_every_second_datagram_is_acknowledged() {
 #[test]
 fn a_small_request() {
     count::check("h3-small", |rounds| {
-        let mut raw = greedy();
+        let mut raw = Raw::greedy();
         for request in 0..rounds {
             raw.stream(4 * request, 0, &get(), true);
         }

@@ -14,6 +14,7 @@ mod errors;
 mod instructions;
 mod lossy;
 mod malformed;
+mod pieces;
 mod raw;
 mod requests;
 mod rules;

@@ -50,6 +50,8 @@ pub(crate) struct Heard {
     pub(crate) resets: BTreeMap<u64, u64>,
     pub(crate) stops: BTreeMap<u64, u64>,
     pub(crate) limits: usize,
+    /// Bytes of streams, as they came in order.
+    pub(crate) bytes: BTreeMap<u64, Vec<u8>>,
     /// Datagrams, and for whom the last ones with a short head were.
     pub(crate) datagrams: usize,
     pub(crate) receivers: Vec<(SocketAddr, Id)>,
@@ -77,7 +79,7 @@ pub(crate) struct Raw {
     given: u32,
     /// Whether nothing reaches it.
     pub(crate) is_deaf: bool,
-    /// The number that comes next of packets that are not looked into.
+    /// The number that comes next of packets with data.
     next: u64,
 }
 
@@ -174,6 +176,16 @@ impl Raw {
         let mut raw = Self::new(parameters(&[]), &[b"h3"]);
         raw.shake_hands();
         assert!(raw.is_established && raw.heard.closed.is_none(), "{:?}", raw.heard);
+        raw
+    }
+
+    /// One that takes all that comes.
+    pub(crate) fn greedy() -> Self {
+        let most = 0xffff_ffff_ffff_ffff_u64.to_be_bytes();
+        let all = [4, 5, 6, 7].map(|key| (key, Some(&most[..])));
+        let mut raw = Self::new(parameters(&all), &[b"h3"]);
+        raw.shake_hands();
+        raw.stream(2, 0, &[0, 4, 0], false);
         raw
     }
 
@@ -338,8 +350,7 @@ impl Raw {
             for datagram in bytes.chunks_mut(size) {
                 let packet = Protected::read(datagram).expect("one of ours");
                 let keys = self.keys[2].as_ref().expect("it has these keys");
-                let expected = self.came[2].last().map_or(self.next, |number| number + 1);
-                let opened = open_head(&*keys.remote.header, datagram, &packet, expected).unwrap();
+                let opened = open_head(&*keys.remote.header, datagram, &packet, self.next).unwrap();
                 self.next = opened.number + 1;
                 self.came[2].push(opened.number);
                 if self.came[2].len() >= acknowledges_every {
@@ -364,13 +375,16 @@ impl Raw {
             } else {
                 self.heard.receivers.push((to, packet.receiver));
             }
-            let expected = self.came[at].last().map_or(0, |number| number + 1);
+            let expected = if at == 2 { self.next } else { 0 };
             let opened = open_head(&*keys.remote.header, bytes, &packet, expected).unwrap();
             // What is under keys of an update is not of interest here.
             let Some(payload) = open_payload(&*keys.remote.packet, bytes, opened, packet.end)
             else {
                 continue;
             };
+            if at == 2 {
+                self.next = opened.number + 1;
+            }
             self.came[at].push(opened.number);
             let payload = bytes[payload].to_vec();
             self.read(to, len, &payload);
@@ -399,6 +413,12 @@ impl Raw {
                     self.heard.stops.insert(stream, code);
                 }
                 Frame::MaxData(_) | Frame::MaxStreamData { .. } => self.heard.limits += 1,
+                Frame::Stream { stream, offset, bytes, .. } => {
+                    let heard = self.heard.bytes.entry(stream).or_default();
+                    if heard.len() as u64 == offset {
+                        heard.extend_from_slice(bytes);
+                    }
+                }
                 _ => {}
             }
         }

@@ -1,6 +1,7 @@
 //! A client, a server and what is between them.
 
 use bytes::{Bytes, BytesMut};
+use freshet_wire::quic::cipher::with_ciphers;
 use freshet_wire::quic::packet::{Kind, Protected};
 use freshet_wire::quic::parameters::{Local, Names};
 use freshet_wire::quic::{Accept, Batch, Config, Connection, Id, StreamEvent};
@@ -116,7 +117,8 @@ pub(crate) fn tls() -> &'static (Arc<ServerConfig>, RootCertStore) {
     TLS.get_or_init(|| {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let provider = rustls::crypto::aws_lc_rs::default_provider();
+        let provider = Arc::new(with_ciphers(provider));
         let mut server = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
             .unwrap()

@@ -34,7 +34,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         out.push(0x01);
         out.resize(size, 0);
         if let Some(keys) = &mut self.one_rtt {
-            keys.seal((number, number_bytes), payload_at, out);
+            keys.seal((number, number_bytes), payload_at, out, &[]);
         }
         self.note_sent(Level::OneRtt, size, true, true, now);
         self.path.sent(size);
@@ -82,6 +82,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
                 payload_at,
                 is_eliciting: false,
                 is_counted: false,
+                tail: None,
             };
             let end = out.len();
             self.seal(draft, end, Duration::ZERO, out);

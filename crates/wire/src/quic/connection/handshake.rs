@@ -1,5 +1,6 @@
 //! The handshake of TLS within CRYPTO frames (RFC 9001 §4).
 
+use super::super::cipher::collect;
 use super::super::error::{Error, code};
 use super::super::one_rtt::OneRtt;
 use super::super::parameters::Peer;
@@ -48,7 +49,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             return Err(Error::new(code::CRYPTO_ERROR + u64::from(alert), reason));
         }
         self.read_parameters()?;
-        self.write_handshake(now);
+        self.write_handshake(now)?;
         if !self.is_established && self.zero_rtt.is_none() {
             self.zero_rtt = self.tls.as_ref().and_then(|tls| tls.zero_rtt_keys());
             // Its session was given to who was at its address, as a token is (RFC 9000 §8.1.3). And a
@@ -65,13 +66,13 @@ impl<P: AsRef<[u8]>> Connection<P> {
             self.is_established = true;
             self.is_done_due = true;
             // What comes after it, such as tickets.
-            self.write_handshake(now);
+            self.write_handshake(now)?;
         }
         Ok(())
     }
 
     /// Takes what TLS has to say, and the keys it comes to.
-    fn write_handshake(&mut self, now: Duration) {
+    fn write_handshake(&mut self, now: Duration) -> Result<(), Error> {
         let mut level = if self.one_rtt.is_some() {
             Level::OneRtt
         } else if self.handshake.is_some() {
@@ -80,9 +81,9 @@ impl<P: AsRef<[u8]>> Connection<P> {
             Level::Initial
         };
         loop {
-            let Some(tls) = &mut self.tls else { return };
+            let Some(tls) = &mut self.tls else { return Ok(()) };
             let mut out = Vec::new();
-            let change = tls.write_hs(&mut out);
+            let (change, made) = collect(|| tls.write_hs(&mut out));
             let is_over = out.is_empty() && change.is_none();
             self.space(level).crypto_out.write(out);
             match change {
@@ -91,10 +92,12 @@ impl<P: AsRef<[u8]>> Connection<P> {
                     level = Level::Handshake;
                 }
                 Some(KeyChange::OneRtt { keys, next }) => {
-                    self.one_rtt = Some(OneRtt::new(keys, next, now));
+                    let reason = "the provider of TLS does not fit";
+                    let keys = OneRtt::new(keys, made, next, now);
+                    self.one_rtt = Some(keys.ok_or(Error::new(code::INTERNAL_ERROR, reason))?);
                     level = Level::OneRtt;
                 }
-                None if is_over => return,
+                None if is_over => return Ok(()),
                 None => {}
             }
         }

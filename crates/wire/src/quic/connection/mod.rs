@@ -12,6 +12,7 @@ mod ways;
 #[cfg(test)]
 mod tests;
 
+use super::cipher;
 use super::cubic::Cubic;
 use super::error::{Error, code};
 use super::id::Id;
@@ -37,9 +38,9 @@ use ways::Former;
 /// What all connections of a listener have in common.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Certificates, tickets and protocols. Its `max_early_data_size` is 0, or `u32::MAX` where early
-    /// data is taken (RFC 9001 §4.6.1); sessions have to be continued once at most then, and from the
-    /// address alone that their client had.
+    /// Certificates, tickets and protocols, by a provider that has [our ciphers](cipher::with_ciphers).
+    /// Its `max_early_data_size` is 0, or `u32::MAX` where early data is taken (RFC 9001 §4.6.1); sessions
+    /// have to be continued once at most then, and from the address alone that their client had.
     pub tls: Arc<ServerConfig>,
     /// What is said to clients.
     pub local: Local,
@@ -169,7 +170,10 @@ impl<P: AsRef<[u8]>> Connection<P> {
         let tls = ServerConnection::new(Arc::clone(&config.tls), Version::V1, parameters)
             .map_err(|_| wrong("the configuration of TLS does not fit"))?;
         let provider = config.tls.crypto_provider();
-        let initial = initial_keys(provider, receiver.as_bytes(), Side::Server)
+        let (initial, made) =
+            cipher::collect(|| initial_keys(provider, receiver.as_bytes(), Side::Server));
+        let initial = initial
+            .filter(|_| !made.is_empty())
             .ok_or_else(|| wrong("the provider of TLS does not fit"))?;
         let mut connection = Self {
             local: config.local.clone(),

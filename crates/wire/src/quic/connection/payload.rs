@@ -3,7 +3,7 @@
 use super::super::frame;
 use super::super::sent::Carried;
 use super::super::space::Level;
-use super::super::streams::Due;
+use super::super::streams::{Due, Streams};
 use super::super::varint::VARINT_MAX;
 use super::Connection;
 use super::transmit::Allowed;
@@ -11,9 +11,28 @@ use std::time::Duration;
 
 /// A stream frame that would carry less is left for the next packet.
 const STREAM_BYTES_MIN: usize = 16;
+/// Fewer bytes than these cost less to be copied than to be sealed apart.
+const TAIL_BYTES_MIN: usize = 256;
+
+/// The end of a payload, which is not copied: the packet's cipher reads it from where it lies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tail {
+    stream: u64,
+    offset: u64,
+    pub(super) len: usize,
+}
+
+/// What was written of a packet's payload.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Written {
+    /// Whether any frame asks for an acknowledgement.
+    pub(super) is_eliciting: bool,
+    /// What belongs into the room at the end.
+    pub(super) tail: Option<Tail>,
+}
 
 impl<P: AsRef<[u8]>> Connection<P> {
-    /// Appends frames up to `limit`. Says whether any asks for an acknowledgement.
+    /// Appends frames up to `limit`.
     pub(super) fn payload(
         &mut self,
         level: Level,
@@ -21,7 +40,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         now: Duration,
         limit: usize,
         out: &mut Vec<u8>,
-    ) -> bool {
+    ) -> Written {
         let space = self.space(level);
         if space.received.due().is_some() {
             let room = limit.saturating_sub(out.len());
@@ -32,29 +51,37 @@ impl<P: AsRef<[u8]>> Connection<P> {
                 space.sent.carry(Carried::Ack { largest });
             }
         }
-        let mut is_eliciting = false;
+        let mut written = Written::default();
         if allowed.eliciting {
-            is_eliciting |= self.write_crypto(level, limit, out);
+            written.is_eliciting |= self.write_crypto(level, limit, out);
             if level == Level::OneRtt {
-                is_eliciting |= self.write_control(limit, out);
+                written.is_eliciting |= self.write_control(limit, out);
                 if allowed.streams {
-                    is_eliciting |= self.write_streams(limit, out);
+                    self.write_streams(limit, out, &mut written);
                 }
             }
         }
         let space = self.space(level);
         let needs_ping = space.probes > 0 || (level == Level::OneRtt && space.is_too_silent());
-        if !is_eliciting && needs_ping && out.len() < limit {
+        if !written.is_eliciting && needs_ping && out.len() < limit {
             out.push(0x01);
-            is_eliciting = true;
+            written.is_eliciting = true;
         }
-        if is_eliciting {
+        if written.is_eliciting {
             space.probes = space.probes.saturating_sub(1);
             space.silent = 0;
         } else {
             space.silent += 1;
         }
-        is_eliciting
+        written
+    }
+
+    /// The bytes of a tail.
+    pub(super) fn tail(streams: &Streams<P>, tail: Tail) -> &[u8] {
+        let send = streams.sending_half(tail.stream);
+        let bytes = send.and_then(|send| send.buffer.piece(tail.offset, tail.len));
+        debug_assert!(bytes.is_some(), "what is sent is there");
+        bytes.unwrap_or(&[])
     }
 
     fn write_crypto(&mut self, level: Level, limit: usize, out: &mut Vec<u8>) -> bool {
@@ -115,24 +142,30 @@ impl<P: AsRef<[u8]>> Connection<P> {
         out.len() > before
     }
 
-    fn write_streams(&mut self, limit: usize, out: &mut Vec<u8>) -> bool {
+    fn write_streams(&mut self, limit: usize, out: &mut Vec<u8>, written: &mut Written) {
         const HEAD_BYTES_MAX: usize = frame::stream_head_bytes(VARINT_MAX, VARINT_MAX);
         let [_, _, space] = &mut self.spaces;
-        let mut has_written = false;
         while let Some(left) = limit.checked_sub(out.len())
             && left > STREAM_BYTES_MIN + HEAD_BYTES_MAX
         {
             let room = |stream, offset| (left - frame::stream_head_bytes(stream, offset)) as u64;
             let Some((stream, range, ends)) = self.streams.next_bytes(room) else { break };
-            let len = range.end - range.start;
-            frame::write_stream_head(stream, range.start, len as usize, ends, out);
+            let len = (range.end - range.start) as usize;
             let offset = range.start;
-            if let Some(send) = self.streams.sending_half(stream) {
-                send.buffer.copy(range, out);
-            }
+            frame::write_stream_head(stream, offset, len, ends, out);
             space.sent.carry(Carried::Stream { stream, offset, len: len as u32, ends });
-            has_written = true;
+            written.is_eliciting = true;
+            let Some(send) = self.streams.sending_half(stream) else { continue };
+            let is_last = out.len() + len + STREAM_BYTES_MIN + HEAD_BYTES_MAX >= limit;
+            let from = send.buffer.last_piece(&range);
+            let tail_len = (range.end - from) as usize;
+            if is_last && tail_len >= TAIL_BYTES_MIN {
+                send.buffer.copy(range.start..from, out);
+                out.resize(out.len() + tail_len, 0);
+                written.tail = Some(Tail { stream, offset: from, len: tail_len });
+                break;
+            }
+            send.buffer.copy(range, out);
         }
-        has_written
     }
 }

@@ -1,5 +1,6 @@
 //! What a client that has the keys may send.
 
+use super::super::cipher::with_ciphers;
 use super::super::packet::Kind;
 use super::super::packet::Protected;
 use super::super::varint::write_varint;
@@ -13,7 +14,8 @@ fn config() -> &'static Config {
     CONFIG.get_or_init(|| {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let provider = rustls::crypto::aws_lc_rs::default_provider();
+        let provider = Arc::new(with_ciphers(provider));
         let tls = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
             .unwrap()

@@ -9,6 +9,7 @@ use super::super::limits::{
 use super::super::packet::{TAG_BYTES, number_bytes, write_head, write_length};
 use super::super::route::Route;
 use super::super::space::Level;
+use super::payload::{Tail, Written};
 use super::{Closed, Connection, Phase};
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ pub(super) struct Draft {
     pub(super) is_eliciting: bool,
     /// Whether it counts as in flight.
     pub(super) is_counted: bool,
+    /// What is to be sealed in front of the tag from where it lies.
+    pub(super) tail: Option<Tail>,
 }
 
 /// What may go into a datagram.
@@ -141,8 +144,14 @@ impl<P: AsRef<[u8]>> Connection<P> {
         } else {
             out.len()
         };
-        let last = drafts.iter().flatten().last().copied();
-        if let Some(last) = last.filter(|_| padded > out.len()) {
+        if padded > out.len()
+            && let Some(last) = drafts.iter_mut().flatten().last()
+        {
+            if let Some(tail) = last.tail.take() {
+                // It is not the end any more.
+                out.truncate(out.len() - TAG_BYTES - tail.len);
+                out.extend_from_slice(Self::tail(&self.streams, tail));
+            }
             // In front of the tag, which is not there yet.
             out.resize(padded, 0);
             debug_assert!(last.payload_at <= padded);
@@ -200,9 +209,9 @@ impl<P: AsRef<[u8]>> Connection<P> {
         out.extend_from_slice(bytes.get(bytes.len() - number_bytes..)?);
         let payload_at = out.len();
         let limit = end.saturating_sub(TAG_BYTES);
-        let mut is_eliciting = false;
+        let mut written = Written::default();
         if payload_at + PAYLOAD_BYTES_MIN < limit {
-            is_eliciting = self.payload(level, allowed, now, limit, out);
+            written = self.payload(level, allowed, now, limit, out);
         }
         if out.len() == payload_at {
             out.truncate(start);
@@ -212,7 +221,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             out.resize(payload_at + PAYLOAD_BYTES_MIN, 0);
         }
         out.extend_from_slice(&[0; TAG_BYTES]);
-        let is_counted = is_eliciting;
+        let Written { is_eliciting, tail } = written;
         Some(Draft {
             level,
             number,
@@ -221,7 +230,8 @@ impl<P: AsRef<[u8]>> Connection<P> {
             length_at,
             payload_at,
             is_eliciting,
-            is_counted,
+            is_counted: is_eliciting,
+            tail,
         })
     }
 
@@ -255,7 +265,8 @@ impl<P: AsRef<[u8]>> Connection<P> {
             Level::Handshake => self.handshake.as_ref(),
             Level::OneRtt => {
                 if let Some(keys) = &mut self.one_rtt {
-                    keys.seal(number, payload_at, packet);
+                    let tail = draft.tail.map_or(&[][..], |tail| Self::tail(&self.streams, tail));
+                    keys.seal(number, payload_at, packet, tail);
                     if keys.is_worn() {
                         keys.update(now);
                     }

@@ -196,7 +196,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             return false;
         }
         out.resize(size, 0);
-        keys.seal((number, number_bytes), payload_at, out);
+        keys.seal((number, number_bytes), payload_at, out, &[]);
         self.note_sent(Level::OneRtt, 0, false, false, now);
         path.sent(size);
         batch.segment_bytes = size;
