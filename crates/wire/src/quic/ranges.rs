@@ -18,6 +18,13 @@ impl Ranges {
         if range.is_empty() {
             return false;
         }
+        if let Some(last) = self.0.last_mut()
+            && (last.start..=last.end).contains(&range.start)
+        {
+            let grows = range.end > last.end;
+            last.end = last.end.max(range.end);
+            return grows;
+        }
         // The ranges that touch it.
         let first = self.0.partition_point(|known| known.end < range.start);
         let last = first
@@ -36,7 +43,7 @@ impl Ranges {
 
     /// Takes `range` out.
     pub fn remove(&mut self, range: Range<u64>) {
-        if range.is_empty() {
+        if range.is_empty() || self.0.is_empty() {
             return;
         }
         let first = self.0.partition_point(|known| known.end <= range.start);

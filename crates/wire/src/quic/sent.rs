@@ -225,20 +225,25 @@ impl SentPackets {
     /// Forgets the packets at the front that are done. A number that was left out stays until a
     /// higher one is acknowledged: who acknowledges it too is seen.
     fn forget(&mut self) {
-        while let Some(packet) = self.ring.front() {
+        let largest = self.largest_acked;
+        let (mut packets, mut carried) = (0, 0);
+        for packet in &self.ring {
+            let number = self.first + packets as u64;
             let is_over = match packet.state {
                 State::Sent => false,
                 State::Done => true,
-                State::Skipped => self.largest_acked.is_some_and(|largest| largest > self.first),
+                State::Skipped => largest.is_some_and(|largest| largest > number),
             };
             if !is_over {
                 break;
             }
-            self.carried.drain(..usize::from(packet.carried));
-            self.carried_first += u64::from(packet.carried);
-            self.ring.pop_front();
-            self.first += 1;
+            packets += 1;
+            carried += usize::from(packet.carried);
         }
+        self.ring.drain(..packets);
+        self.first += packets as u64;
+        self.carried.drain(..carried);
+        self.carried_first += carried as u64;
     }
 }
 

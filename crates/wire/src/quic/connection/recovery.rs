@@ -8,10 +8,34 @@ use super::super::sent::Carried;
 use super::super::space::{Level, Space};
 use super::super::streams::Due;
 use super::{Closed, Connection, Phase};
+use std::ops::Range;
 use std::time::Duration;
 
 /// So many probe timeouts of nothing but losses mean that the way has changed (RFC 9002 §7.6.1).
 const COLLAPSE_TIMEOUTS: u32 = 3;
+
+/// Bytes of a stream that arrived, of one packet or of several.
+#[derive(Debug)]
+struct Arrived {
+    stream: u64,
+    range: Range<u64>,
+    ends: bool,
+}
+
+impl Arrived {
+    /// Adds what arrived too, where it is right in front. Where it is not, it is `known` from now on, and
+    /// what was before is returned.
+    fn join(known: &mut Option<Self>, more: Self) -> Option<Self> {
+        match known {
+            Some(known) if known.stream == more.stream && known.range.start == more.range.end => {
+                known.range.start = more.range.start;
+                known.ends |= more.ends;
+                None
+            }
+            _ => known.replace(more),
+        }
+    }
+}
 
 impl<P: AsRef<[u8]>> Connection<P> {
     /// Packets arrived. False when that was known.
@@ -35,6 +59,10 @@ impl<P: AsRef<[u8]>> Connection<P> {
         let mut bytes_acknowledged = 0;
         let (mut newest, mut is_eliciting, mut is_new) = (None, false, false);
         let next = sent.next_number();
+        // The packets of a batch were sent at one time and carry, from the last to the first, what is in
+        // a row of one stream mostly.
+        let mut arrived: Option<Arrived> = None;
+        let (mut batch_sent, mut batch_bytes) = (Duration::ZERO, 0);
         sent.acknowledge(ack, |number, packet, carried| {
             is_new = true;
             is_eliciting |= packet.is_eliciting;
@@ -43,16 +71,22 @@ impl<P: AsRef<[u8]>> Connection<P> {
             }
             let bytes = u64::from(packet.bytes);
             bytes_acknowledged += bytes;
-            if bytes > 0 {
-                congestion.acknowledged(now, packet.sent, bytes, rtt, is_limited);
+            if packet.sent != batch_sent && batch_bytes > 0 {
+                congestion.acknowledged(now, batch_sent, batch_bytes, rtt, is_limited);
+                batch_bytes = 0;
             }
+            (batch_sent, batch_bytes) = (packet.sent, batch_bytes + bytes);
             if packet.is_probe {
                 path.probe_arrived(usize::from(packet.bytes));
             }
             for carried in carried {
                 match carried {
                     Carried::Stream { stream, offset, len, ends } => {
-                        streams.acknowledge(stream, offset..offset + u64::from(len), ends);
+                        let range = offset..offset + u64::from(len);
+                        let more = Arrived { stream, range, ends };
+                        if let Some(other) = Arrived::join(&mut arrived, more) {
+                            streams.acknowledge(other.stream, other.range, other.ends);
+                        }
                     }
                     Carried::Crypto { offset, len } => {
                         crypto_out.acknowledge(offset..offset + u64::from(len));
@@ -64,6 +98,12 @@ impl<P: AsRef<[u8]>> Connection<P> {
             }
         })
         .map_err(|_| never_sent())?;
+        if batch_bytes > 0 {
+            congestion.acknowledged(now, batch_sent, batch_bytes, rtt, is_limited);
+        }
+        if let Some(Arrived { stream, range, ends }) = arrived {
+            streams.acknowledge(stream, range, ends);
+        }
         if !is_new {
             return Ok(false);
         }

@@ -44,17 +44,24 @@ struct Stream<P> {
     receive: Option<Receiving>,
     priority: Priority,
     is_scheduled: bool,
+    is_urgent: bool,
     /// Whether it is said that there is something to read.
     is_announced: bool,
+}
+
+/// Whose turn it is.
+#[derive(Debug, Default)]
+struct Turns {
+    scheduler: Scheduler<u64>,
+    /// Streams with something to send that needs no window.
+    urgent: BTreeSet<u64>,
 }
 
 /// All streams.
 #[derive(Debug)]
 pub(in crate::quic) struct Streams<P> {
     streams: BTreeMap<u64, Stream<P>>,
-    scheduler: Scheduler<u64>,
-    /// Streams with something to send that needs no window.
-    urgent: BTreeSet<u64>,
+    turns: Turns,
     due: BTreeSet<Due>,
     events: VecDeque<StreamEvent>,
     /// Whether the client takes more on all streams since that was told.
@@ -92,8 +99,7 @@ impl<P: AsRef<[u8]>> Streams<P> {
     pub(in crate::quic) fn new(local: &Local) -> Self {
         Self {
             streams: BTreeMap::new(),
-            scheduler: Scheduler::default(),
-            urgent: BTreeSet::new(),
+            turns: Turns::default(),
             due: BTreeSet::new(),
             events: VecDeque::new(),
             has_opened: false,
@@ -239,9 +245,9 @@ impl<P: AsRef<[u8]>> Streams<P> {
             return;
         }
         if stream.is_scheduled {
-            self.scheduler.remove(number, stream.priority);
+            self.turns.scheduler.remove(number, stream.priority);
         }
-        self.urgent.remove(&number);
+        self.turns.urgent.remove(&number);
         self.streams.remove(&number);
         self.events.push_back(StreamEvent::Closed(number));
         if number & BY_SERVER != 0 {
@@ -273,6 +279,7 @@ impl<P> Stream<P> {
             receive,
             priority: Priority::default(),
             is_scheduled: false,
+            is_urgent: false,
             is_announced: false,
         }
     }

@@ -2,7 +2,7 @@
 
 use super::super::error::{Error, code};
 use super::super::stream::{Sending, Told};
-use super::{Due, StreamEvent, Streams};
+use super::{Due, Stream, StreamEvent, Streams, Turns};
 use crate::priority::Priority;
 use std::ops::Range;
 
@@ -98,8 +98,8 @@ impl<P: AsRef<[u8]>> Streams<P> {
     pub(in crate::quic) fn prioritize(&mut self, number: u64, priority: Priority) {
         let Some(stream) = self.streams.get_mut(&number) else { return };
         if stream.is_scheduled && stream.priority != priority {
-            self.scheduler.remove(number, stream.priority);
-            self.scheduler.add(number, priority);
+            self.turns.scheduler.remove(number, stream.priority);
+            self.turns.scheduler.add(number, priority);
         }
         stream.priority = priority;
     }
@@ -143,7 +143,7 @@ impl<P: AsRef<[u8]>> Streams<P> {
 
     /// Whether any may send bytes now.
     pub(in crate::quic) fn has_bytes(&self) -> bool {
-        !self.urgent.is_empty() || (self.window() > 0 && !self.scheduler.is_empty())
+        !self.turns.urgent.is_empty() || (self.window() > 0 && !self.turns.scheduler.is_empty())
     }
 
     /// The bytes to be sent next, of which there is room for `room` of a stream's number and offset.
@@ -152,21 +152,23 @@ impl<P: AsRef<[u8]>> Streams<P> {
         mut room: impl FnMut(u64, u64) -> u64,
     ) -> Option<(u64, Range<u64>, bool)> {
         let window = self.window();
-        let number = match self.urgent.first() {
+        let number = match self.turns.urgent.first() {
             Some(number) => *number,
-            None if window > 0 => self.scheduler.next()?,
+            None if window > 0 => self.turns.scheduler.next()?,
             None => return None,
         };
-        let send = self.streams.get_mut(&number)?.send.as_mut()?;
+        let stream = self.streams.get_mut(&number)?;
+        let send = stream.send.as_mut()?;
         let before = send.buffer.sent();
         let (range, ends) = send.next(room(number, before), window)?;
-        self.sent += send.buffer.sent() - before;
-        self.unsent -= send.buffer.sent() - before;
+        let new = send.buffer.sent() - before;
+        self.turns.place(number, stream);
+        self.sent += new;
+        self.unsent -= new;
         let event = StreamEvent::Writable(number);
-        if send.buffer.sent() > before && self.events.back() != Some(&event) {
+        if new > 0 && self.events.back() != Some(&event) {
             self.events.push_back(event);
         }
-        self.schedule(number);
         Some((number, range, ends))
     }
 
@@ -180,12 +182,15 @@ impl<P: AsRef<[u8]>> Streams<P> {
 
     /// Bytes of a stream arrived.
     pub(in crate::quic) fn acknowledge(&mut self, number: u64, range: Range<u64>, ends: bool) {
-        if let Some(send) = self.own_half(number) {
-            let before = send.buffer.kept();
-            send.acknowledge(range, ends);
-            let after = send.buffer.kept();
-            self.release(before - after);
-            self.schedule(number);
+        let Some(stream) = self.streams.get_mut(&number) else { return };
+        let Some(send) = &mut stream.send else { return };
+        let before = send.buffer.kept();
+        send.acknowledge(range, ends);
+        let released = before - send.buffer.kept();
+        let is_done = send.is_done();
+        self.turns.place(number, stream);
+        self.release(released);
+        if is_done {
             self.close_if_done(number);
         }
     }
@@ -200,12 +205,23 @@ impl<P: AsRef<[u8]>> Streams<P> {
 
     /// Makes a stream known to who sends, or forgotten, as it can send or not.
     fn schedule(&mut self, number: u64) {
-        let Some(stream) = self.streams.get_mut(&number) else { return };
+        if let Some(stream) = self.streams.get_mut(&number) {
+            self.turns.place(number, stream);
+        }
+    }
+}
+
+impl Turns {
+    /// Gives a stream the place that it has by what it can send.
+    fn place<P: AsRef<[u8]>>(&mut self, number: u64, stream: &mut Stream<P>) {
         let Some(send) = &stream.send else { return };
-        if send.is_urgent() {
-            self.urgent.insert(number);
-        } else {
-            self.urgent.remove(&number);
+        if send.is_urgent() != stream.is_urgent {
+            stream.is_urgent = !stream.is_urgent;
+            if stream.is_urgent {
+                self.urgent.insert(number);
+            } else {
+                self.urgent.remove(&number);
+            }
         }
         if send.has_new() != stream.is_scheduled {
             stream.is_scheduled = !stream.is_scheduled;
