@@ -244,8 +244,16 @@ impl SentPackets {
         self.first += packets as u64;
         self.carried.drain(..carried);
         self.carried_first += carried as u64;
+        if self.ring.is_empty() {
+            // A client that was sent much may ask for nothing more.
+            self.ring.shrink_to(RESTING_PACKETS);
+            self.carried.shrink_to(RESTING_PACKETS);
+        }
     }
 }
+
+/// Packets that there is room for while none is in flight.
+const RESTING_PACKETS: usize = 16;
 
 /// A packet that so many higher ones were acknowledged before is lost (RFC 9002 §6.1.1).
 const REORDERING_PACKETS: u64 = 3;

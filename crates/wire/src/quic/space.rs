@@ -72,6 +72,56 @@ impl Space {
     }
 }
 
+/// The spaces of a connection. Those of the handshake are apart, and are not there once it is over.
+#[derive(Debug)]
+pub(super) struct Spaces {
+    handshake: Option<Box<[Space; 2]>>,
+    pub(super) data: Space,
+}
+
+impl Spaces {
+    pub(super) fn new() -> Self {
+        Self { handshake: None, data: Space::new() }
+    }
+
+    /// The space of a level: an empty one where the level is not begun, or over.
+    pub(super) fn of(&mut self, level: Level) -> &mut Space {
+        let handshake = || Box::new([Space::new(), Space::new()]);
+        match level {
+            Level::OneRtt => &mut self.data,
+            Level::Initial => &mut self.handshake.get_or_insert_with(handshake)[0],
+            Level::Handshake => &mut self.handshake.get_or_insert_with(handshake)[1],
+        }
+    }
+
+    /// Those that are there, in the order of their levels.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Level, &Space)> {
+        let [initial, handshake] = match self.handshake.as_deref() {
+            Some([initial, handshake]) => [Some(initial), Some(handshake)],
+            None => [None, None],
+        };
+        Level::ALL.into_iter().zip([initial, handshake, Some(&self.data)]).filter_map(there)
+    }
+
+    /// The same to change.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (Level, &mut Space)> {
+        let [initial, handshake] = match self.handshake.as_deref_mut() {
+            Some([initial, handshake]) => [Some(initial), Some(handshake)],
+            None => [None, None],
+        };
+        Level::ALL.into_iter().zip([initial, handshake, Some(&mut self.data)]).filter_map(there)
+    }
+
+    /// The handshake is over.
+    pub(super) fn forget_handshake(&mut self) {
+        self.handshake = None;
+    }
+}
+
+fn there<T>((level, space): (Level, Option<T>)) -> Option<(Level, T)> {
+    space.map(|space| (level, space))
+}
+
 /// Packets that came.
 #[derive(Debug, Default)]
 pub(super) struct Received {

@@ -98,7 +98,8 @@ pub(super) struct State<C> {
     pub(super) memory: Rc<ConnectionMemory>,
     /// Bytes of requests' bodies that nobody took yet.
     waiting_bytes: usize,
-    exchanges: BTreeMap<u64, Exchange>,
+    /// Apart from the map, whose nodes have room for eleven and stay.
+    exchanges: BTreeMap<u64, Box<Exchange>>,
     /// Bytes of bodies that had it.
     sent_bytes: u64,
     /// Whether a head waits for the client to read what is said to it.
@@ -171,7 +172,7 @@ impl<C: Multiplexed> State<C> {
     pub(super) fn begin(&mut self, number: u64, ends: bool) {
         let mut exchange = Exchange { is_served: true, ..Exchange::default() };
         exchange.upload.is_taken = !ends;
-        self.exchanges.insert(number, exchange);
+        self.exchanges.insert(number, Box::new(exchange));
         self.serving += 1;
     }
 
@@ -219,7 +220,7 @@ impl<C: Multiplexed> State<C> {
     /// There is room for heads again.
     pub(super) fn wake_heads(&mut self) {
         if std::mem::take(&mut self.is_head_waiting) {
-            self.exchanges.values_mut().for_each(Exchange::wake);
+            self.exchanges.values_mut().for_each(|exchange| exchange.wake());
         }
     }
 
@@ -257,7 +258,7 @@ impl<C: Multiplexed> State<C> {
         self.is_blocked = is_blocked;
         if is_blocked {
             let uncounted = self.exchanges.values_mut().filter(|exchange| !exchange.is_counted);
-            uncounted.for_each(Exchange::wake);
+            uncounted.for_each(|exchange| exchange.wake());
         } else {
             self.wake_loose();
         }
@@ -270,7 +271,7 @@ impl<C: Multiplexed> State<C> {
             let uncounted = self.exchanges.values_mut();
             uncounted
                 .filter(|exchange| !exchange.pieces.is_empty() && !exchange.is_counted)
-                .for_each(Exchange::wake);
+                .for_each(|exchange| exchange.wake());
         }
     }
 
@@ -280,7 +281,7 @@ impl<C: Multiplexed> State<C> {
             self.exchanges
                 .values_mut()
                 .filter(|exchange| exchange.is_loose)
-                .for_each(Exchange::wake);
+                .for_each(|exchange| exchange.wake());
         }
     }
 
@@ -315,8 +316,8 @@ impl<C: Multiplexed> State<C> {
 
     /// Forgets an exchange nobody has a hand on.
     fn forget(&mut self, number: u64) {
-        let is_over = |exchange: &Exchange| !exchange.is_served && !exchange.upload.is_taken;
-        if self.exchanges.get(&number).is_some_and(is_over) {
+        let exchange = self.exchanges.get(&number);
+        if exchange.is_some_and(|exchange| !exchange.is_served && !exchange.upload.is_taken) {
             self.exchanges.remove(&number);
         }
     }

@@ -119,7 +119,8 @@ pub struct Connection<P> {
     /// Our control stream, and the end of what was said on it.
     control: Option<u64>,
     said: u64,
-    streams: BTreeMap<u64, Stream>,
+    /// Apart from the map, whose nodes have room for eleven and stay.
+    streams: BTreeMap<u64, Box<Stream>>,
     one_way: BTreeMap<u64, Purpose>,
     has_settings: bool,
     /// How many pushes the client would take.

@@ -127,7 +127,7 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
             body: Outgoing::new(),
             is_scheduled: false,
         };
-        self.streams.insert(number, stream);
+        self.streams.insert(number, Box::new(stream));
         Ok(true)
     }
 

@@ -25,7 +25,7 @@ use super::parameters::{Local, Names, Peer};
 use super::path::Path;
 use super::route::Route;
 use super::rtt::Rtt;
-use super::space::{Level, Space};
+use super::space::{Level, Space, Spaces};
 use super::streams::{StreamEvent, Streams};
 use crate::calm::Debt;
 use crate::priority::Priority;
@@ -122,7 +122,7 @@ pub struct Connection<P> {
     zero_rtt: Option<DirectionalKeys>,
     /// Packets that came before the keys for them.
     early: Vec<Vec<u8>>,
-    spaces: [Space; 3],
+    spaces: Spaces,
     streams: Streams<P>,
     own_ids: OwnIds,
     peer_ids: PeerIds,
@@ -187,7 +187,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             one_rtt: None,
             zero_rtt: None,
             early: Vec::new(),
-            spaces: [Space::new(), Space::new(), Space::new()],
+            spaces: Spaces::new(),
             streams: Streams::new(&config.local),
             own_ids: OwnIds::new(names.own, names.reset_token),
             peer_ids: PeerIds::new(client),
@@ -428,12 +428,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
     }
 
     fn space(&mut self, level: Level) -> &mut Space {
-        let [initial, handshake, one_rtt] = &mut self.spaces;
-        match level {
-            Level::Initial => initial,
-            Level::Handshake => handshake,
-            Level::OneRtt => one_rtt,
-        }
+        self.spaces.of(level)
     }
 
     fn has_keys(&self, level: Level) -> bool {

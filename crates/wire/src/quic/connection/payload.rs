@@ -108,7 +108,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         const FRAME_BYTES_MAX: usize = 48;
         let before = out.len();
         let has_room = |out: &Vec<u8>| out.len() + FRAME_BYTES_MAX <= limit;
-        let [_, _, space] = &mut self.spaces;
+        let space = &mut self.spaces.data;
         if self.is_done_due && has_room(out) {
             self.is_done_due = false;
             out.push(0x1e);
@@ -144,7 +144,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
 
     fn write_streams(&mut self, limit: usize, out: &mut Vec<u8>, written: &mut Written) {
         const HEAD_BYTES_MAX: usize = frame::stream_head_bytes(VARINT_MAX, VARINT_MAX);
-        let [_, _, space] = &mut self.spaces;
+        let space = &mut self.spaces.data;
         while let Some(left) = limit.checked_sub(out.len())
             && left > STREAM_BYTES_MIN + HEAD_BYTES_MAX
         {

@@ -162,6 +162,9 @@ impl<P: AsRef<[u8]>> Connection<P> {
         packet: &Protected,
         now: Duration,
     ) -> Option<(Opened, Range<usize>)> {
+        if !self.has_keys(level) {
+            return None;
+        }
         let expected = self.space(level).received.expected();
         // Three round trips between two updates (RFC 9001 §6.5).
         let pause = 3 * self.rtt.probe_timeout();

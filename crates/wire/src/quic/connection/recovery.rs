@@ -46,13 +46,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         now: Duration,
     ) -> Result<bool, Error> {
         let never_sent = || Error::violation("a packet is acknowledged that was never sent");
-        let [initial, handshake, one_rtt] = &mut self.spaces;
-        let space = match level {
-            Level::Initial => initial,
-            Level::Handshake => handshake,
-            Level::OneRtt => one_rtt,
-        };
-        let Space { sent, received, crypto_out, .. } = space;
+        let Space { sent, received, crypto_out, .. } = self.spaces.of(level);
         let (streams, path, congestion) = (&mut self.streams, &mut self.path, &mut self.congestion);
         let rtt = self.rtt.smoothed;
         let is_limited = self.is_window_limited;
@@ -216,9 +210,9 @@ impl<P: AsRef<[u8]>> Connection<P> {
         }
         let idle = self.idle_timeout().map(|timeout| self.idle_since() + timeout);
         let may_speak = self.may_speak();
-        let acks = self.spaces.iter().filter_map(|space| space.received.due());
+        let acks = self.spaces.iter().filter_map(|(_, space)| space.received.due());
         let acks = acks.filter(|_| may_speak);
-        let losses = self.spaces.iter().filter_map(|space| space.loss_at);
+        let losses = self.spaces.iter().filter_map(|(_, space)| space.loss_at);
         let path = self.path.challenge.map(|challenge| challenge.until);
         let pace = self.paced_until();
         let probe = self.probe_at().map(|(at, _)| at);
@@ -238,7 +232,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         }
         let backoff = 1 << self.probe_count.min(BACKOFFS_MAX);
         let mut first: Option<(Duration, Level)> = None;
-        for (level, space) in Level::ALL.into_iter().zip(&self.spaces) {
+        for (level, space) in self.spaces.iter() {
             if space.sent.eliciting == 0 || space.loss_at.is_some() {
                 continue;
             }
@@ -275,15 +269,12 @@ impl<P: AsRef<[u8]>> Connection<P> {
         if let Err(error) = self.challenge_again(now) {
             return self.close_with(Closed::ByError(error), now);
         }
-        let mut has_lost = false;
-        for level in Level::ALL {
-            if self.space(level).loss_at.is_some_and(|at| now >= at) {
-                self.detect_lost(level, now);
-                has_lost = true;
-            }
-        }
-        if has_lost {
-            return;
+        let is_due = |(level, space): (Level, &Space)| {
+            space.loss_at.is_some_and(|at| now >= at).then_some(level)
+        };
+        let due: Vec<Level> = self.spaces.iter().filter_map(is_due).collect();
+        if !due.is_empty() {
+            return due.into_iter().for_each(|level| self.detect_lost(level, now));
         }
         if let Some((at, level)) = self.probe_at()
             && now + GRANULARITY > at
@@ -305,7 +296,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         }
         // A part of the handshake that was lost may be all that the client waits for, while other levels
         // fill the window (RFC 9002 §6.2.4).
-        for space in &mut self.spaces {
+        for (_, space) in self.spaces.iter_mut() {
             if space.has_crypto() {
                 space.probes = space.probes.max(1);
             }

@@ -89,7 +89,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
                 break;
             }
         }
-        if self.spaces.iter().any(|space| space.sent.span() > SENT_SPAN_MAX) {
+        if self.spaces.iter().any(|(_, space)| space.sent.span() > SENT_SPAN_MAX) {
             let error = Error::violation("nothing is acknowledged");
             self.close_with(Closed::ByError(error), now);
         }

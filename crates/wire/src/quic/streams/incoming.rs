@@ -83,7 +83,7 @@ impl<P: AsRef<[u8]>> Streams<P> {
             let number = *opened << 2 | if kind == 0 { 0 } else { ONE_WAY };
             let send = (kind == 0).then(|| Sending::new(self.peer_limit));
             let receive = Receiving::new(self.local.stream_data_max);
-            self.streams.insert(number, Stream::new(send, Some(receive)));
+            self.streams.insert(number, Box::new(Stream::new(send, Some(receive))));
             *opened += 1;
         }
         Ok(())

@@ -60,7 +60,8 @@ struct Turns {
 /// All streams.
 #[derive(Debug)]
 pub(in crate::quic) struct Streams<P> {
-    streams: BTreeMap<u64, Stream<P>>,
+    /// Apart from the map, whose nodes have room for eleven.
+    streams: BTreeMap<u64, Box<Stream<P>>>,
     turns: Turns,
     due: BTreeSet<Due>,
     events: VecDeque<StreamEvent>,
@@ -138,7 +139,7 @@ impl<P: AsRef<[u8]>> Streams<P> {
         let number = self.own_opened << 2 | ONE_WAY | BY_SERVER;
         self.own_opened += 1;
         let send = Some(Sending::new(self.own_limit));
-        self.streams.insert(number, Stream::new(send, None));
+        self.streams.insert(number, Box::new(Stream::new(send, None)));
         Some(number)
     }
 
