@@ -8,9 +8,6 @@ use std::time::Duration;
 const BURST_BYTES_MIN: u64 = 10 * 1452;
 /// What a burst lasts at the present rate.
 const BURST: Duration = Duration::from_millis(2);
-/// A round trip that has no router's queue in it to fill: a client this near gets a whole batch at once.
-const NEAR: Duration = Duration::from_millis(2);
-
 /// A bucket that fills at the rate of the congestion window.
 #[derive(Debug)]
 pub(super) struct Pacer {
@@ -33,8 +30,7 @@ impl Pacer {
             return;
         }
         self.filled = now;
-        let is_near = rtt.is_known() && rtt.least < NEAR;
-        let least = if is_near { BATCH_BYTES_MAX as u64 } else { BURST_BYTES_MIN };
+        let least = if rtt.is_near() { BATCH_BYTES_MAX as u64 } else { BURST_BYTES_MIN };
         let burst = ((rate * BURST.as_secs_f64()) as u64).clamp(least, BATCH_BYTES_MAX as u64);
         self.bytes = self.bytes.saturating_add(more as u64).min(burst);
     }

@@ -7,6 +7,9 @@ const INITIAL: Duration = Duration::from_millis(333);
 /// The finest that timers are (RFC 9002 §6.1.2).
 pub(super) const GRANULARITY: Duration = Duration::from_millis(1);
 
+/// A round trip that has no router's queue in it to fill.
+const NEAR: Duration = Duration::from_millis(2);
+
 /// How long a packet takes there and its acknowledgement back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rtt {
@@ -45,6 +48,11 @@ impl Rtt {
     /// Whether any packet was measured.
     pub(super) fn is_known(&self) -> bool {
         self.is_known
+    }
+
+    /// Whether the client is near enough for a whole batch at once.
+    pub(super) fn is_near(&self) -> bool {
+        self.is_known && self.least < NEAR
     }
 
     /// How long an acknowledgement takes at most, but for what the client holds back (RFC 9002

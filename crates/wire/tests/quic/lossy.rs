@@ -19,9 +19,10 @@ fn every_byte_arrives_whatever_happens_on_the_way() {
         println!("seed {seed}");
         let mut dice = Dice::new(seed + 1);
         let is_bad = dice.below(4) > 0;
+        let is_near = dice.below(6) == 0;
         let way = Way {
-            delay: Duration::from_millis(1 + dice.below(60)),
-            jitter: Duration::from_micros(dice.below(20_000)),
+            delay: Duration::from_micros(if is_near { 50 } else { 1000 + dice.below(60_000) }),
+            jitter: Duration::from_micros(dice.below(if is_near { 500 } else { 20_000 })),
             lost: if is_bad { dice.below(150) } else { 0 },
             repeated: dice.below(100),
             changed: if is_bad { dice.below(50) } else { 0 },

@@ -1,6 +1,7 @@
 //! Bodies that are sealed from where they lie, cut into packets in every way.
 
 use crate::raw::Raw;
+use std::time::Duration;
 
 /// The pieces of one round: what is written at once, so that their ends come to lie everywhere in a
 /// packet of 1,200 or 1,452 bytes.
@@ -32,10 +33,37 @@ fn every_byte_arrives_wherever_its_piece_ends_in_a_packet() {
         }
         // A PING lets it answer.
         raw.frames(&[1]);
-        raw.pass(std::time::Duration::from_millis(5));
+        raw.pass(Duration::from_millis(5));
     }
-    raw.pass(std::time::Duration::from_secs(1));
+    raw.pass(Duration::from_secs(1));
     let got = |stream| raw.heard.bytes.get(stream).map_or(&[][..], Vec::as_slice);
     assert_eq!((got(&one).len(), got(&other).len()), (want.len(), behind.len()));
     assert!(got(&one) == want && got(&other) == behind);
+}
+
+#[test]
+fn a_near_client_gets_half_a_window_at_once() {
+    let mut raw = Raw::greedy();
+    let stream = raw.server.quic.open().expect("it lets us open one");
+    assert!(raw.server.quic.write(stream, vec![7; 1 << 20]));
+    // A window is full.
+    let mut sent = 0;
+    while let count @ 1.. = raw.take() {
+        sent += count;
+    }
+    assert!(sent >= 8, "{sent}");
+    // It says of two at a time that they came.
+    for _ in 0..20 {
+        let mut batch = 0;
+        while batch == 0 {
+            // Time fills the pacer's bucket.
+            raw.now += Duration::from_micros(300);
+            assert!(raw.acknowledge_oldest(2), "it waits for nothing");
+            batch = raw.take();
+        }
+        assert!(batch >= 3, "{batch}");
+    }
+    // What is left at last does not wait.
+    raw.drain(2);
+    assert_eq!(raw.server.quic.unsent_of_all(), 0);
 }

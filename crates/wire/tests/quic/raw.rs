@@ -337,28 +337,42 @@ impl Raw {
     /// Takes data until there is no more, and acknowledges so many datagrams at a time without a look
     /// into them.
     pub(crate) fn drain(&mut self, acknowledges_every: usize) {
-        let mut batch = Batch::new();
         while self.server.quic.unsent_of_all() > 0 {
-            batch.clear();
-            if self.server.quic.fill(self.now, &mut batch).is_none() {
+            if self.take() == 0 {
                 self.now += Duration::from_micros(500);
                 self.server.quic.on_timeout(self.now);
-                continue;
             }
-            let size = batch.segment_bytes();
-            let mut bytes = batch.bytes().to_vec();
-            for datagram in bytes.chunks_mut(size) {
-                let packet = Protected::read(datagram).expect("one of ours");
-                let keys = self.keys[2].as_ref().expect("it has these keys");
-                let opened = open_head(&*keys.remote.header, datagram, &packet, self.next).unwrap();
-                self.next = opened.number + 1;
-                self.came[2].push(opened.number);
-                if self.came[2].len() >= acknowledges_every {
-                    self.acknowledge();
-                }
-            }
-            self.acknowledge();
+            while self.acknowledge_oldest(acknowledges_every) {}
         }
+    }
+
+    /// Takes a batch, and says how many datagrams it had.
+    pub(crate) fn take(&mut self) -> usize {
+        let mut batch = Batch::new();
+        if self.server.quic.fill(self.now, &mut batch).is_none() {
+            return 0;
+        }
+        let size = batch.segment_bytes();
+        let mut bytes = batch.bytes().to_vec();
+        let datagrams = bytes.chunks_mut(size);
+        let count = datagrams.len();
+        for datagram in datagrams {
+            let packet = Protected::read(datagram).expect("one of ours");
+            let keys = self.keys[2].as_ref().expect("it has these keys");
+            let opened = open_head(&*keys.remote.header, datagram, &packet, self.next).unwrap();
+            self.next = opened.number + 1;
+            self.came[2].push(opened.number);
+        }
+        count
+    }
+
+    /// Acknowledges so many of the datagrams that were taken first; false where there are none.
+    pub(crate) fn acknowledge_oldest(&mut self, count: usize) -> bool {
+        let rest = self.came[2].split_off(count.min(self.came[2].len()));
+        let is_any = !self.came[2].is_empty();
+        self.acknowledge();
+        self.came[2] = rest;
+        is_any
     }
 
     fn hear(&mut self, to: SocketAddr, mut datagram: Vec<u8>) {

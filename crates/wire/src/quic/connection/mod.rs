@@ -137,8 +137,9 @@ pub struct Connection<P> {
     bytes_in_flight: u64,
     /// Since when nothing of it was acknowledged.
     waiting: Duration,
-    /// Whether the window was what kept more from being sent.
+    /// Whether the window was what kept more from being sent, and whether it is waited for more of it.
     is_window_limited: bool,
+    is_gathering: bool,
     /// Probes since the last acknowledgement.
     probe_count: u32,
     /// Whether HANDSHAKE_DONE has to be sent.
@@ -200,6 +201,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             bytes_in_flight: 0,
             waiting: now,
             is_window_limited: false,
+            is_gathering: false,
             probe_count: 0,
             is_done_due: false,
             heard: now,

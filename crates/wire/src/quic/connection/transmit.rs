@@ -73,6 +73,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             return Some(route);
         }
         let size = self.path.datagram_bytes().min(self.peer.datagram_bytes_max);
+        self.is_gathering = self.gathers();
         for _ in 0..BATCH_DATAGRAMS_MAX {
             if batch.bytes.len() + size > BATCH_BYTES_MAX {
                 break;
@@ -94,6 +95,16 @@ impl<P: AsRef<[u8]>> Connection<P> {
             self.close_with(Closed::ByError(error), now);
         }
         (!batch.bytes.is_empty()).then_some(route)
+    }
+
+    /// Whether streams wait until acknowledgements have made room for more at once: those of a near client
+    /// come in a moment, and a call of the kernel for each few packets would cost more than all else.
+    /// They wait while more than half of the window is in flight, so that some are to come.
+    fn gathers(&self) -> bool {
+        let window = self.congestion.window();
+        let room = window.saturating_sub(self.bytes_in_flight);
+        let wanted = (window / 2).min(BATCH_BYTES_MAX as u64 / 2);
+        self.rtt.is_near() && room < wanted.min(self.streams.unsent()) && !self.streams.has_urgent()
     }
 
     /// When bytes that wait for their pace may go out.
@@ -182,7 +193,8 @@ impl<P: AsRef<[u8]>> Connection<P> {
         // any of it is acknowledged.
         let ahead = if level == Level::OneRtt { 0 } else { self.space(Level::OneRtt).sent.bytes() };
         let has_room = self.bytes_in_flight.saturating_sub(ahead) + size as u64 <= window;
-        let streams = (has_room && self.pacer.has(size)) || is_probing;
+        let may_send = has_room && !self.is_gathering && self.pacer.has(size);
+        let streams = may_send || is_probing;
         let allowed = Allowed { eliciting: has_room || is_probing, streams };
         if level == Level::OneRtt && self.streams.has_bytes() {
             self.is_window_limited = !streams;

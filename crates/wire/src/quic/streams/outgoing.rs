@@ -141,9 +141,14 @@ impl<P: AsRef<[u8]>> Streams<P> {
         self.released += bytes;
     }
 
+    /// Whether anything is to be sent that needs no window, such as what was lost.
+    pub(in crate::quic) fn has_urgent(&self) -> bool {
+        !self.turns.urgent.is_empty()
+    }
+
     /// Whether any may send bytes now.
     pub(in crate::quic) fn has_bytes(&self) -> bool {
-        !self.turns.urgent.is_empty() || (self.window() > 0 && !self.turns.scheduler.is_empty())
+        self.has_urgent() || (self.window() > 0 && !self.turns.scheduler.is_empty())
     }
 
     /// The bytes to be sent next, of which there is room for `room` of a stream's number and offset.
