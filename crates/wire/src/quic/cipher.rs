@@ -1,8 +1,8 @@
 //! Ciphers of packets that take what they seal from where it lies (RFC 9001 §5.3).
 //!
 //! The keys that rustls hands out seal in place, so that each byte of a body would be copied in front of
-//! the cipher. So its suites get an algorithm of ours ([`with_ciphers`]), and [`collect`] says what that
-//! made during a step of the handshake: rustls hands it on as a `dyn PacketKey`, which hides what it is.
+//! the cipher. So its suites get an algorithm of ours ([`with_ciphers`]), and what that made during a step
+//! of the handshake is collected: rustls hands it on as a `dyn PacketKey`, which hides what it is.
 
 use super::packet::TAG_BYTES;
 use aws_lc_rs::aead::{

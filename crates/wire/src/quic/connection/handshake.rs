@@ -94,7 +94,8 @@ impl<P: AsRef<[u8]>> Connection<P> {
                 Some(KeyChange::OneRtt { keys, next }) => {
                     let reason = "the provider of TLS does not fit";
                     let keys = OneRtt::new(keys, made, next, now);
-                    self.one_rtt = Some(keys.ok_or(Error::new(code::INTERNAL_ERROR, reason))?);
+                    self.one_rtt =
+                        Some(keys.ok_or_else(|| Error::new(code::INTERNAL_ERROR, reason))?);
                     level = Level::OneRtt;
                 }
                 None if is_over => return Ok(()),
