@@ -7,11 +7,11 @@ use crate::load::tls::client_config;
 use bytes::BytesMut;
 use freshet_net::limits::UDP_READ_BYTES_MAX;
 use freshet_net::quic::port::UdpPort;
-use freshet_wire::quic::Route;
+use freshet_wire::quic::{Ecn, Route};
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
-    ClientConfig, ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, IdleTimeout, Transmit,
-    TransportConfig, VarInt,
+    ClientConfig, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig,
+    IdleTimeout, Transmit, TransportConfig, VarInt,
 };
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::future::poll_fn;
@@ -167,7 +167,7 @@ impl<'a> World<'a> {
                 reads += 1;
                 let bytes = buffer.get(..received.bytes).unwrap_or(&[]);
                 for datagram in bytes.chunks(received.segment_bytes) {
-                    self.take(received.route.remote, datagram);
+                    self.take(received.route.remote, received.ecn, datagram);
                 }
             }
             Poll::Ready(())
@@ -175,12 +175,13 @@ impl<'a> World<'a> {
         .await;
     }
 
-    fn take(&mut self, from: SocketAddr, datagram: &[u8]) {
+    fn take(&mut self, from: SocketAddr, ecn: Ecn, datagram: &[u8]) {
         self.figures.datagrams.0 += 1;
         let now = Instant::now();
         let bytes = BytesMut::from(datagram);
         self.out.clear();
-        match self.endpoint.handle(now, from, None, None, bytes, &mut self.out) {
+        let ecn = EcnCodepoint::from_bits(ecn as u8);
+        match self.endpoint.handle(now, from, None, ecn, bytes, &mut self.out) {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 let Some(client) = self.clients.get_mut(&handle) else { return };
                 client.quic.handle_event(event);
@@ -193,6 +194,7 @@ impl<'a> World<'a> {
             Some(DatagramEvent::Response(Transmit { destination, size, .. })) => {
                 self.socket.send(
                     Route::from(destination),
+                    Ecn::NotEct,
                     self.out.get(..size).unwrap_or(&[]),
                     size,
                 );
@@ -313,7 +315,8 @@ impl<'a> World<'a> {
             let bytes = self.out.get(..sent.size).unwrap_or(&[]);
             let size = sent.segment_size.unwrap_or(sent.size);
             self.figures.datagrams.1 += bytes.len().div_ceil(size.max(1)) as u64;
-            self.socket.send(Route::from(sent.destination), bytes, size);
+            let ecn = Ecn::of_traffic_class(sent.ecn.map_or(0, |ecn| ecn as u8));
+            self.socket.send(Route::from(sent.destination), ecn, bytes, size);
         }
         let due = client.quic.poll_timeout();
         if due != self.due.get(&handle).copied() {

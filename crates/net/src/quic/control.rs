@@ -1,6 +1,8 @@
 //! What the kernel says and is told beside the bytes of datagrams (`cmsg(3)`): the size of joined
-//! ones, and the address of ours they were sent to or are to be sent from (`ip(7)`, `ipv6(7)`).
+//! ones, the address of ours they were sent to or are to be sent from, and their marks of congestion
+//! (`ip(7)`, `ipv6(7)`).
 
+use freshet_wire::quic::Ecn;
 use std::ffi::c_int;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -32,6 +34,15 @@ impl Told {
     /// Has the bytes cut into datagrams of this size.
     pub(super) fn segment_bytes(&mut self, size: u16) {
         self.add(libc::SOL_UDP, libc::UDP_SEGMENT, &size.to_ne_bytes());
+    }
+
+    /// Has datagrams marked, which go to an address that is IPv6 or not.
+    pub(super) fn ecn(&mut self, ecn: Ecn, is_v6: bool) {
+        let value = c_int::from(ecn as u8).to_ne_bytes();
+        match is_v6 {
+            true => self.add(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &value),
+            false => self.add(libc::IPPROTO_IP, libc::IP_TOS, &value),
+        }
     }
 
     /// Has datagrams sent from this address of ours, out of a socket that `is_v6` or not.
@@ -75,6 +86,8 @@ pub(super) struct Said {
     pub(super) segment_bytes: Option<usize>,
     /// Which of our addresses they were sent to.
     pub(super) to: Option<IpAddr>,
+    /// How they were marked.
+    pub(super) ecn: Ecn,
 }
 
 impl Said {
@@ -98,6 +111,15 @@ impl Said {
             (libc::SOL_UDP, libc::UDP_GRO) => {
                 let size = value.first_chunk().map(|size| i32::from_ne_bytes(*size));
                 self.segment_bytes = size.and_then(|size| usize::try_from(size).ok());
+            }
+            // One byte, or a number of the machine's.
+            (libc::IPPROTO_IP, libc::IP_TOS) => {
+                let byte = if cfg!(target_endian = "big") { value.last() } else { value.first() };
+                self.ecn = byte.map_or(Ecn::NotEct, |byte| Ecn::of_traffic_class(*byte));
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                let class = value.first_chunk().map(|class| i32::from_ne_bytes(*class));
+                self.ecn = class.map_or(Ecn::NotEct, |class| Ecn::of_traffic_class(class as u8));
             }
             (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
                 let address = value.get(4..8).and_then(|bytes| bytes.first_chunk::<4>());
@@ -127,8 +149,9 @@ mod tests {
             let mut told = Told::new();
             told.segment_bytes(1200);
             told.source(address, is_v6);
+            told.ecn(Ecn::Ce, address.is_ipv6());
             let read = Said::read(told.as_bytes());
-            assert_eq!(read, Said { segment_bytes: None, to: Some(address) });
+            assert_eq!(read, Said { segment_bytes: None, to: Some(address), ecn: Ecn::Ce });
             assert!(told.as_bytes().windows(4).any(|part| part == kind.to_ne_bytes()));
         }
     }

@@ -5,7 +5,8 @@ use super::watched::Watched;
 use crate::address::Address;
 use crate::error::NetError;
 use crate::limits::{UDP_BUFFER_BYTES, UDP_READ_BYTES_MAX};
-use freshet_wire::quic::Route;
+use crate::socket::canonical;
+use freshet_wire::quic::{Ecn, Route};
 use rustix::io::Errno;
 use socket2::{Domain, MaybeUninitSlice, MsgHdr, MsgHdrMut, Protocol, SockAddr, Socket, Type};
 use std::cell::Cell;
@@ -33,6 +34,8 @@ pub struct UdpPort {
 pub struct Received {
     /// Who sent them, and where to.
     pub route: Route,
+    /// How their heads are marked.
+    pub ecn: Ecn,
     /// How many bytes they have in all.
     pub bytes: usize,
     /// How many each of them has, but the last, which may be shorter.
@@ -122,13 +125,13 @@ impl UdpPort {
         }
     }
 
-    /// Sends datagrams of `segment_bytes`, the last of which may be shorter. What the kernel does not
-    /// take now is lost, as on any way.
-    pub fn send(&self, route: Route, bytes: &[u8], segment_bytes: usize) {
+    /// Sends datagrams of `segment_bytes`, the last of which may be shorter, marked as `ecn`. What the
+    /// kernel does not take now is lost, as on any way.
+    pub fn send(&self, route: Route, ecn: Ecn, bytes: &[u8], segment_bytes: usize) {
         let to = SockAddr::from(route.remote);
         let mut has_failed = false;
         if self.cuts.get() && bytes.len() > segment_bytes {
-            let mut told = self.told(route);
+            let mut told = self.told(route, ecn);
             told.segment_bytes(u16::try_from(segment_bytes).unwrap_or(u16::MAX));
             match send(&self.socket, &to, bytes, &told) {
                 Ok(()) => return,
@@ -139,7 +142,7 @@ impl UdpPort {
                 Err(_) => return self.note_refused(bytes.len().div_ceil(segment_bytes)),
             }
         }
-        let told = self.told(route);
+        let told = self.told(route, ecn);
         for datagram in bytes.chunks(segment_bytes.max(1)) {
             match send(&self.socket, &to, datagram, &told) {
                 Ok(()) if std::mem::take(&mut has_failed) => {
@@ -152,8 +155,12 @@ impl UdpPort {
         }
     }
 
-    fn told(&self, route: Route) -> Told {
+    fn told(&self, route: Route, ecn: Ecn) -> Told {
         let mut told = Told::new();
+        if ecn != Ecn::NotEct {
+            // A socket for both sends to IPv4 by its rules.
+            told.ecn(ecn, canonical(route.remote).is_ipv6());
+        }
         if let Some(source) = route.local {
             told.source(source, self.local.is_ipv6());
         }
@@ -186,7 +193,9 @@ impl UdpPort {
         let said = Said::read(control.get(..control_bytes).unwrap_or(&[]));
         let segment_bytes = said.segment_bytes.unwrap_or(bytes).max(1);
         let local = said.to.filter(|_| self.local.ip().is_unspecified());
-        let received = |remote| Received { route: Route { remote, local }, bytes, segment_bytes };
+        let ecn = said.ecn;
+        let received =
+            |remote| Received { route: Route { remote, local }, ecn, bytes, segment_bytes };
         Ok(from.as_socket().map(received))
     }
 
@@ -229,6 +238,11 @@ fn prepare(socket: &Socket, address: SocketAddr) -> io::Result<()> {
         let _ = set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, probe);
     }
     let _ = set_option(socket, libc::SOL_UDP, libc::UDP_GRO, 1);
+    // Marks of congestion; on a socket for both those of IPv4 too.
+    let _ = set_option(socket, libc::IPPROTO_IP, libc::IP_RECVTOS, 1);
+    if address.is_ipv6() {
+        let _ = set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1);
+    }
     // Answers come from the address that was asked, which only the kernel knows here.
     if address.ip().is_unspecified() {
         match address {
@@ -272,7 +286,7 @@ mod tests {
         let server = UdpPort::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
         let batch: Vec<u8> = (0..10_500).map(|at| (at / 1000) as u8).collect();
-        server.send(client.local_addr().unwrap().into(), &batch, 1000);
+        server.send(client.local_addr().unwrap().into(), Ecn::NotEct, &batch, 1000);
         let mut datagram = [0; 2000];
         for number in 0..11 {
             let (count, from) = client.recv_from(&mut datagram).unwrap();
@@ -291,13 +305,13 @@ mod tests {
             let Ok(server) = UdpPort::bind(address.parse().unwrap()) else { continue };
             let client = UdpPort::bind(address.parse().unwrap()).unwrap();
             let batch: Vec<u8> = (0..20_500).map(|at| (at / 1000) as u8).collect();
-            client.send(server.local_address().into(), &batch, 1000);
+            client.send(server.local_address().into(), Ecn::Ect0, &batch, 1000);
             let mut buffer = vec![0; UDP_READ_BYTES_MAX];
             let mut got = Vec::new();
             while got.len() < batch.len() {
                 let received = poll_fn(|cx| server.poll_receive(cx, &mut buffer)).await;
-                let Received { route, bytes, segment_bytes } = received.unwrap();
-                assert_eq!(route, client.local_address().into());
+                let Received { route, ecn, bytes, segment_bytes } = received.unwrap();
+                assert_eq!((route, ecn), (client.local_address().into(), Ecn::Ect0));
                 assert!(segment_bytes == 1000 || bytes == 500);
                 got.extend_from_slice(&buffer[..bytes]);
             }
@@ -320,7 +334,7 @@ mod tests {
                 assert_eq!(received.route.local, Some(asked.ip()));
                 // One that the kernel cuts, and one that it does not.
                 for (bytes, count) in [(2500, 3), (900, 1)] {
-                    server.send(received.route, &vec![7; bytes], 1000);
+                    server.send(received.route, Ecn::Ce, &vec![7; bytes], 1000);
                     for _ in 0..count {
                         assert_eq!(client.recv_from(&mut buffer).unwrap().1, asked);
                     }
@@ -329,7 +343,7 @@ mod tests {
             // An address that is gone is no reason to give up on batches.
             let local = Some([192, 0, 2, 77].into());
             let remote = SocketAddr::from(([127, 0, 0, 1], port));
-            server.send(Route { remote, local }, &[7; 2500], 1000);
+            server.send(Route { remote, local }, Ecn::Ect0, &[7; 2500], 1000);
             assert!(server.refused() == 3 && server.cuts.get());
         }
     }

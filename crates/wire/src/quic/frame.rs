@@ -1,5 +1,6 @@
 //! Frames (RFC 9000 §19).
 
+use super::ecn::Counts;
 use super::error::Error;
 use super::id::{ID_BYTES_MAX, Id};
 use super::ranges::Ranges;
@@ -56,8 +57,8 @@ pub struct Ack<'a> {
     pub largest: u64,
     /// How long it was held back, in units of the sender's exponent.
     pub delay: u64,
-    /// Packets with Congestion Experienced, where they are told.
-    pub congested: Option<u64>,
+    /// Packets that came by their marks, where that is told.
+    pub counts: Option<Counts>,
     /// Length of the first range less one, and the pairs that follow; read once already.
     first: u64,
     pairs: &'a [u8],
@@ -86,13 +87,8 @@ impl Ack<'_> {
             low = low.checked_sub(gap.checked_add(2)?)?.checked_sub(length)?;
         }
         let pairs = start.get(..start.len() - reader.rest().len())?;
-        let congested = if has_counts {
-            let (_, _) = (reader.varint()?, reader.varint()?);
-            Some(reader.varint()?)
-        } else {
-            None
-        };
-        Some(Ack { largest, delay, congested, first, pairs })
+        let counts = if has_counts { Some(Counts::read(reader)?) } else { None };
+        Some(Ack { largest, delay, counts, first, pairs })
     }
 }
 
@@ -219,13 +215,20 @@ fn within(offset: u64, bytes: &[u8]) -> Option<&[u8]> {
     (offset + bytes.len() as u64 <= super::varint::VARINT_MAX).then_some(bytes)
 }
 
-/// Appends an ACK frame for `ranges`, as many of them as `bytes_max` has room for; false when there
-/// is none for one.
-pub fn write_ack(ranges: &Ranges, delay: u64, bytes_max: usize, out: &mut Vec<u8>) -> bool {
+/// Appends an ACK frame for `ranges`, as many of them as `bytes_max` has room for, with `counts` where any
+/// packet was marked; false when there is no room for one.
+pub fn write_ack(
+    ranges: &Ranges,
+    counts: &Counts,
+    delay: u64,
+    bytes_max: usize,
+    out: &mut Vec<u8>,
+) -> bool {
     let mut highest = ranges.iter().rev();
     let Some(first) = highest.next() else { return false };
     let head = 1 + varint_bytes(first.end - 1) + varint_bytes(delay) + 2;
     let head = head + varint_bytes(first.end - first.start - 1);
+    let head = head + if counts.is_empty() { 0 } else { counts.bytes() };
     if bytes_max < head {
         return false;
     }
@@ -240,7 +243,7 @@ pub fn write_ack(ranges: &Ranges, delay: u64, bytes_max: usize, out: &mut Vec<u8
         count += 1;
         low = range.start;
     }
-    out.push(0x02);
+    out.push(if counts.is_empty() { 0x02 } else { 0x03 });
     write_varint(first.end - 1, out);
     write_varint(delay, out);
     write_varint(count, out);
@@ -250,6 +253,9 @@ pub fn write_ack(ranges: &Ranges, delay: u64, bytes_max: usize, out: &mut Vec<u8
         write_varint(low - range.end - 1, out);
         write_varint(range.end - range.start - 1, out);
         low = range.start;
+    }
+    if !counts.is_empty() {
+        counts.write(out);
     }
     true
 }
@@ -321,13 +327,15 @@ mod tests {
                 ranges.insert(*number..number + 1);
             }
             let mut out = Vec::new();
-            if write_ack(&ranges, 7, bytes_max, &mut out) {
+            let counts = Counts { ect0: numbers.len() as u64 % 3 * 100, ..Counts::default() };
+            if write_ack(&ranges, &counts, 7, bytes_max, &mut out) {
                 prop_assert!(out.len() <= bytes_max);
                 let Ok(Frame::Ack(ack)) = read(&out) else { panic!("an ACK frame") };
                 let told: Vec<u64> = ack.ranges().flat_map(|range| range.rev()).collect();
                 // The highest of them, and all where there is room.
                 prop_assert!(numbers.iter().rev().take(told.len()).eq(&told));
-                prop_assert!(told.len() == numbers.len() || bytes_max < 9 + 4 * ranges.len());
+                prop_assert!(told.len() == numbers.len() || bytes_max < 13 + 4 * ranges.len());
+                prop_assert_eq!(ack.counts, Some(counts).filter(|counts| !counts.is_empty()));
             } else {
                 prop_assert!(bytes_max < 12);
             }

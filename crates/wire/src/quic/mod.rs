@@ -14,6 +14,7 @@ mod batch;
 pub mod cipher;
 mod connection;
 mod cubic;
+pub mod ecn;
 pub mod error;
 pub mod frame;
 mod id;
@@ -39,6 +40,7 @@ pub mod varint;
 
 pub use batch::Batch;
 pub use connection::{Accept, Closed, Config, Connection, Statistics};
+pub use ecn::Ecn;
 pub use error::Error;
 pub use id::{ID_BYTES_MAX, Id};
 pub use route::Route;

@@ -1,5 +1,6 @@
 //! The way to a client: where it is, whether that is known, and how large a datagram it takes.
 
+use super::ecn::Marking;
 use super::limits::{AMPLIFICATION_FACTOR, CHALLENGES_MAX, DATAGRAM_BYTES_MAX, DATAGRAM_BYTES_MIN};
 use super::route::Route;
 use std::time::Duration;
@@ -39,6 +40,7 @@ pub(super) struct Path {
     datagram_bytes: usize,
     probes_left: u8,
     is_probing: bool,
+    pub(super) marking: Marking,
 }
 
 impl Path {
@@ -55,6 +57,7 @@ impl Path {
             datagram_bytes: DATAGRAM_BYTES_MIN,
             probes_left: PROBES_PER_SIZE,
             is_probing: false,
+            marking: Marking::new(),
         }
     }
 
@@ -104,8 +107,9 @@ impl Path {
         self.probes_left = self.probes_left.saturating_sub(1);
     }
 
-    /// Nothing arrives any more: perhaps because of the size.
+    /// Nothing arrives any more: perhaps because of the size, or of the marks.
     pub(super) fn shrink(&mut self) {
+        self.marking = Marking::Failed;
         self.datagram_bytes = DATAGRAM_BYTES_MIN;
         self.probes_left = 0;
     }

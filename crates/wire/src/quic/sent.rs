@@ -51,10 +51,20 @@ pub(super) struct Packet {
     pub(super) is_eliciting: bool,
     /// Whether it asks how large a packet may be, so that its loss says nothing about congestion.
     pub(super) is_probe: bool,
+    /// Whether its datagram was marked.
+    pub(super) is_marked: bool,
     state: State,
     /// Where in the list what it carried begins, and how much that is.
     carried_at: u64,
     carried: u16,
+}
+
+/// How a packet is sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct How {
+    pub(super) is_eliciting: bool,
+    pub(super) is_probe: bool,
+    pub(super) is_marked: bool,
 }
 
 /// A client acknowledged what was never sent.
@@ -99,6 +109,7 @@ impl SentPackets {
             bytes: 0,
             is_eliciting: false,
             is_probe: false,
+            is_marked: false,
             state: State::Skipped,
             carried_at,
             carried: 0,
@@ -112,7 +123,8 @@ impl SentPackets {
     }
 
     /// The next packet was sent, with all that was said it carries.
-    pub(super) fn push(&mut self, sent: Duration, bytes: u16, is_eliciting: bool, is_probe: bool) {
+    pub(super) fn push(&mut self, sent: Duration, bytes: u16, how: How) {
+        let How { is_eliciting, is_probe, is_marked } = how;
         let carried = std::mem::take(&mut self.building);
         let carried_at = self.carried_end() - u64::from(carried);
         self.ring.push_back(Packet {
@@ -120,6 +132,7 @@ impl SentPackets {
             bytes,
             is_eliciting,
             is_probe,
+            is_marked,
             state: State::Sent,
             carried_at,
             carried,
@@ -261,6 +274,7 @@ const REORDERING_PACKETS: u64 = 3;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quic::ecn::Counts;
     use crate::quic::frame::{Frame, write_ack};
     use crate::quic::ranges::Ranges;
     use crate::quic::varint::Reader;
@@ -270,7 +284,7 @@ mod tests {
         for number in numbers {
             ranges.insert(*number..number + 1);
         }
-        write_ack(&ranges, 0, 1000, &mut out);
+        write_ack(&ranges, &Counts::default(), 0, 1000, &mut out);
         let Ok(Frame::Ack(ack)) = Frame::read(&mut Reader::new(&out)) else { panic!("an ACK") };
         let mut seen = Vec::new();
         sent.acknowledge(&ack, |number, _, carried| {
@@ -289,7 +303,8 @@ mod tests {
                 continue;
             }
             sent.carry(Carried::MaxStreamData { stream: number });
-            sent.push(Duration::from_millis(number), 100, true, false);
+            let how = How { is_eliciting: true, ..How::default() };
+            sent.push(Duration::from_millis(number), 100, how);
         }
         sent
     }

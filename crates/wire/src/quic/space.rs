@@ -1,5 +1,6 @@
 //! The three spaces of packet numbers (RFC 9000 §12.3) and what belongs to each.
 
+use super::ecn::Counts;
 use super::limits::{CRYPTO_BYTES_MAX, RANGES_MAX, SILENT_PACKETS_MAX};
 use super::packet::Kind;
 use super::ranges::Ranges;
@@ -134,6 +135,8 @@ pub(super) struct Received {
     due: Option<Duration>,
     /// When the highest came.
     highest_at: Duration,
+    /// Packets by their marks.
+    pub(super) counts: Counts,
 }
 
 /// Every so many packets an acknowledgement goes out at once (RFC 9000 §13.2.2).
@@ -191,11 +194,11 @@ impl Received {
         }
     }
 
-    /// The ranges to acknowledge and when the highest came; nothing is due then.
-    pub(super) fn acknowledge(&mut self) -> (&Ranges, Duration) {
+    /// The ranges to acknowledge, what marks were seen and when the highest came; nothing is due then.
+    pub(super) fn acknowledge(&mut self) -> (&Ranges, &Counts, Duration) {
         self.unacknowledged = 0;
         self.due = None;
-        (&self.ranges, self.highest_at)
+        (&self.ranges, &self.counts, self.highest_at)
     }
 
     /// Has what came acknowledged once more.
@@ -226,7 +229,7 @@ mod tests {
         assert_eq!(received.due(), Some(26 * MS));
         received.add(2, true, 2 * MS, 25 * MS);
         assert_eq!(received.due(), Some(2 * MS));
-        let (ranges, at) = received.acknowledge();
+        let (ranges, _, at) = received.acknowledge();
         assert_eq!((ranges.iter().next(), at), (Some(&(0..3)), 2 * MS));
         received.add(4, true, 3 * MS, 25 * MS);
         assert_eq!(received.due(), Some(3 * MS));

@@ -5,6 +5,7 @@ use crate::lossy::seeds;
 use crate::raw::{Odd, Raw, parameters};
 use crate::requests::get;
 use crate::world::{Dice, Way, World, early_tls};
+use freshet_wire::quic::Ecn;
 use freshet_wire::quic::error::code::PROTOCOL_VIOLATION;
 use freshet_wire::quic::packet::Kind;
 use freshet_wire::quic::parameters::Local;
@@ -48,7 +49,7 @@ fn what_was_recorded_is_taken_once() {
     world.run(LIMIT, |world| world.is_done());
     let mut other = World::of(2, Way::GOOD, Local::default(), early_tls().0, &tls);
     for datagram in world.recorded {
-        other.reach_server("198.51.100.7:4000".parse().unwrap(), datagram);
+        other.reach_server("198.51.100.7:4000".parse().unwrap(), Ecn::NotEct, datagram);
         let server = other.server.as_mut().unwrap();
         assert!(!server.is_early() && !server.is_established());
         assert_eq!((server.next_event(), server.streams()), (None, 0));
@@ -69,6 +70,7 @@ fn every_byte_of_early_requests_arrives_whatever_happens_on_the_way() {
             lost: dice.below(150),
             repeated: dice.below(100),
             changed: dice.below(50),
+            ..Way::GOOD
         };
         let (mut world, _) = again(seed, way);
         for _ in 0..1 + dice.below(4) {

@@ -13,7 +13,7 @@ pub(crate) fn seeds() -> u64 {
 
 #[test]
 fn every_byte_arrives_whatever_happens_on_the_way() {
-    let mut lost = 0;
+    let (mut lost, mut congested) = (0, 0);
     for seed in 0..seeds() {
         // What a failure prints last.
         println!("seed {seed}");
@@ -26,6 +26,8 @@ fn every_byte_arrives_whatever_happens_on_the_way() {
             lost: if is_bad { dice.below(150) } else { 0 },
             repeated: dice.below(100),
             changed: if is_bad { dice.below(50) } else { 0 },
+            congested: [0, 0, 10, 200][dice.below(4) as usize],
+            is_bleached: dice.below(4) == 0,
         };
         let mut world = World::new(seed, way, Local { streams_max: 10, ..Local::default() });
         world.piece_bytes = 1 + dice.below(40_000) as usize;
@@ -47,11 +49,12 @@ fn every_byte_arrives_whatever_happens_on_the_way() {
         let server = world.server.as_ref().expect("it was there");
         assert_eq!(world.asked.len() as u64, requests);
         lost += server.statistics().packets_lost;
+        congested += server.statistics().packets_congested;
         // When the last acknowledgements are there nothing is left.
         world.way = Way { lost: 0, changed: 0, ..way };
         world.pass(Duration::from_secs(5));
         let server = world.server.as_ref().expect("it was there");
         assert_eq!((server.streams(), server.bytes_in_flight()), (0, 0), "seed {seed}");
     }
-    assert!(lost > 0, "the way was too good");
+    assert!(lost > 0 && congested > 0, "the way was too good");
 }

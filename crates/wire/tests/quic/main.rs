@@ -10,6 +10,7 @@
 )]
 
 mod early;
+mod ecn;
 mod errors;
 mod instructions;
 mod lossy;

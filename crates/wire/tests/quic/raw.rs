@@ -5,12 +5,13 @@ use crate::world::{client_tls, tls};
 use freshet_http::message::ResponseHead;
 use freshet_wire::h1::Limits;
 use freshet_wire::h3::{self, Event};
+use freshet_wire::quic::ecn::Counts;
 use freshet_wire::quic::frame::{Frame, write_crypto_head, write_stream_head};
 use freshet_wire::quic::keys::{initial_keys, open_head, open_payload, seal};
 use freshet_wire::quic::packet::{Kind, Protected, TAG_BYTES, write_head, write_length};
 use freshet_wire::quic::parameters::{Local, Names};
 use freshet_wire::quic::varint::{Reader, write_varint};
-use freshet_wire::quic::{Accept, Batch, Config, Connection, Id, Route};
+use freshet_wire::quic::{Accept, Batch, Config, Connection, Ecn, Id, Route};
 use rustls::Side;
 use rustls::quic::{ClientConnection, KeyChange, Keys, Version};
 use std::collections::BTreeMap;
@@ -50,6 +51,9 @@ pub(crate) struct Heard {
     pub(crate) resets: BTreeMap<u64, u64>,
     pub(crate) stops: BTreeMap<u64, u64>,
     pub(crate) limits: usize,
+    /// Datagrams that were marked, and what was said last of marks that the server saw.
+    pub(crate) marked: u64,
+    pub(crate) counts: Option<Counts>,
     /// Bytes of streams, as they came in order.
     pub(crate) bytes: BTreeMap<u64, Vec<u8>>,
     /// Datagrams, and for whom the last ones with a short head were.
@@ -79,6 +83,11 @@ pub(crate) struct Raw {
     given: u32,
     /// Whether nothing reaches it.
     pub(crate) is_deaf: bool,
+    /// How its datagrams are marked.
+    pub(crate) ecn: Ecn,
+    /// How marked datagrams of the server arrive, and what came so.
+    pub(crate) sees: Ecn,
+    pub(crate) saw: Counts,
     /// The number that comes next of packets with data.
     next: u64,
 }
@@ -160,6 +169,9 @@ impl Raw {
             acknowledges: true,
             given: 0,
             is_deaf: false,
+            ecn: Ecn::NotEct,
+            sees: Ecn::NotEct,
+            saw: Counts::default(),
             next: 0,
         }
     }
@@ -181,9 +193,15 @@ impl Raw {
 
     /// One that takes all that comes.
     pub(crate) fn greedy() -> Self {
+        Self::greedy_that_sees(Ecn::NotEct)
+    }
+
+    /// The same, to which marked datagrams come so.
+    pub(crate) fn greedy_that_sees(ecn: Ecn) -> Self {
         let most = 0xffff_ffff_ffff_ffff_u64.to_be_bytes();
         let all = [4, 5, 6, 7].map(|key| (key, Some(&most[..])));
         let mut raw = Self::new(parameters(&all), &[b"h3"]);
+        raw.sees = ecn;
         raw.shake_hands();
         raw.stream(2, 0, &[0, 4, 0], false);
         raw
@@ -284,7 +302,7 @@ impl Raw {
     /// Brings the server a datagram, and all its answers here.
     pub(crate) fn bring(&mut self, datagram: &mut [u8]) {
         self.now += Duration::from_millis(1);
-        self.server.quic.receive(Route::from(self.address), datagram, self.now);
+        self.server.quic.receive(Route::from(self.address), self.ecn, datagram, self.now);
         self.settle();
     }
 
@@ -324,9 +342,19 @@ impl Raw {
             batch.clear();
             let Some(route) = self.server.quic.fill(self.now, &mut batch) else { break };
             let datagrams: Vec<Vec<u8>> = batch.datagrams().map(<[u8]>::to_vec).collect();
+            let is_marked = batch.ecn() != Ecn::NotEct;
             for datagram in datagrams {
                 if self.is_deaf {
                     break;
+                }
+                if is_marked {
+                    self.heard.marked += 1;
+                    match self.sees {
+                        Ecn::NotEct => {}
+                        Ecn::Ect0 => self.saw.ect0 += 1,
+                        Ecn::Ect1 => self.saw.ect1 += 1,
+                        Ecn::Ce => self.saw.ce += 1,
+                    }
                 }
                 self.hear(route.remote, datagram);
             }
@@ -426,6 +454,7 @@ impl Raw {
                 Frame::StopSending { stream, code } => {
                     self.heard.stops.insert(stream, code);
                 }
+                Frame::Ack(ack) => self.heard.counts = ack.counts,
                 Frame::MaxData(_) | Frame::MaxStreamData { .. } => self.heard.limits += 1,
                 Frame::Stream { stream, offset, bytes, .. } => {
                     let heard = self.heard.bytes.entry(stream).or_default();
@@ -442,17 +471,20 @@ impl Raw {
     fn acknowledge(&mut self) {
         for kind in [Kind::Initial, Kind::Handshake, Kind::OneRtt] {
             let came = std::mem::take(&mut self.came[space(kind)]);
-            let Some(frame) = ack(&came).filter(|_| self.acknowledges) else { continue };
+            let is_told = kind == Kind::OneRtt && self.saw != Counts::default();
+            let tells = is_told.then_some(self.saw);
+            let Some(frame) = ack(&came, tells).filter(|_| self.acknowledges) else { continue };
             if self.heard.closed.is_none() && self.keys[space(kind)].is_some() {
                 let mut datagram = self.sealed(Odd::of(kind), &frame);
-                self.server.quic.receive(Route::from(self.address), &mut datagram, self.now);
+                let route = Route::from(self.address);
+                self.server.quic.receive(route, self.ecn, &mut datagram, self.now);
             }
         }
     }
 }
 
 /// An ACK frame of packets in order; none for none.
-fn ack(numbers: &[u64]) -> Option<Vec<u8>> {
+fn ack(numbers: &[u64], counts: Option<Counts>) -> Option<Vec<u8>> {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     for number in numbers {
         match ranges.last_mut() {
@@ -461,7 +493,7 @@ fn ack(numbers: &[u64]) -> Option<Vec<u8>> {
         }
     }
     let (first, last) = ranges.pop()?;
-    let mut out = vec![0x02];
+    let mut out = vec![if counts.is_some() { 0x03 } else { 0x02 }];
     for value in [last, 0, ranges.len() as u64, last - first] {
         write_varint(value, &mut out);
     }
@@ -470,6 +502,9 @@ fn ack(numbers: &[u64]) -> Option<Vec<u8>> {
         write_varint(low - end - 2, &mut out);
         write_varint(end - start, &mut out);
         low = start;
+    }
+    if let Some(Counts { ect0, ect1, ce }) = counts {
+        [ect0, ect1, ce].into_iter().for_each(|count| write_varint(count, &mut out));
     }
     Some(out)
 }

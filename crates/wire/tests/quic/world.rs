@@ -4,12 +4,12 @@ use bytes::{Bytes, BytesMut};
 use freshet_wire::quic::cipher::with_ciphers;
 use freshet_wire::quic::packet::{Kind, Protected};
 use freshet_wire::quic::parameters::{Local, Names};
-use freshet_wire::quic::{Accept, Batch, Config, Connection, Id, StreamEvent};
+use freshet_wire::quic::{Accept, Batch, Config, Connection, Ecn, Id, StreamEvent};
 use quinn_proto::congestion::{Controller, ControllerFactory};
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
-    ClientConfig, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event, ReadError,
-    StreamId, TransportConfig, VarInt,
+    ClientConfig, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, EndpointConfig,
+    Event, ReadError, StreamId, TransportConfig, VarInt,
 };
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{RootCertStore, ServerConfig};
@@ -29,6 +29,10 @@ pub(crate) struct Way {
     pub(crate) lost: u64,
     pub(crate) repeated: u64,
     pub(crate) changed: u64,
+    /// Of those with a mark of their sender, how many get one of a router, and whether a router takes all
+    /// marks off.
+    pub(crate) congested: u64,
+    pub(crate) is_bleached: bool,
 }
 
 impl Way {
@@ -38,6 +42,8 @@ impl Way {
         lost: 0,
         repeated: 0,
         changed: 0,
+        congested: 0,
+        is_bleached: false,
     };
 }
 
@@ -58,8 +64,8 @@ impl Dice {
 }
 
 /// A datagram on its way: when it arrives, a number that keeps equals in order, whether it goes to the
-/// server, and from where it comes.
-type Flying = Reverse<(Duration, u64, bool, SocketAddr, Vec<u8>)>;
+/// server, from where it comes, and its mark.
+type Flying = Reverse<(Duration, u64, bool, SocketAddr, u8, Vec<u8>)>;
 
 pub(crate) struct World {
     pub(crate) now: Duration,
@@ -305,13 +311,13 @@ impl World {
         }
         self.now = self.now.max(next);
         if flying.is_some_and(|at| at <= self.now) {
-            let Some(Reverse((_, _, to_server, from, bytes))) = self.flying.pop() else {
+            let Some(Reverse((_, _, to_server, from, ecn, bytes))) = self.flying.pop() else {
                 return true;
             };
             if to_server {
-                self.reach_server(from, bytes)
+                self.reach_server(from, Ecn::of_traffic_class(ecn), bytes)
             } else {
-                self.reach_client(bytes)
+                self.reach_client(ecn, bytes)
             }
             return true;
         }
@@ -330,7 +336,7 @@ impl World {
         self.epoch + self.now
     }
 
-    pub(crate) fn reach_server(&mut self, from: SocketAddr, mut bytes: Vec<u8>) {
+    pub(crate) fn reach_server(&mut self, from: SocketAddr, ecn: Ecn, mut bytes: Vec<u8>) {
         self.bytes_to_server += bytes.len() as u64;
         if self.server.is_none() {
             let Some(packet) =
@@ -351,7 +357,7 @@ impl World {
             self.server = Some(Connection::new(&self.config, &accept, self.now).unwrap());
         }
         let connection = self.server.as_mut().unwrap();
-        connection.receive(from.into(), &mut bytes, self.now);
+        connection.receive(from.into(), ecn, &mut bytes, self.now);
         if connection.statistics().packets_received == 0 {
             // It only looked like a first packet.
             self.server = None;
@@ -363,11 +369,12 @@ impl World {
         }
     }
 
-    fn reach_client(&mut self, bytes: Vec<u8>) {
+    fn reach_client(&mut self, ecn: u8, bytes: Vec<u8>) {
         let (now, server) = (self.instant(), SERVER.parse().unwrap());
         let mut out = Vec::new();
         let bytes = BytesMut::from(&bytes[..]);
-        let event = self.endpoint.handle(now, server, None, None, bytes, &mut out);
+        let event =
+            self.endpoint.handle(now, server, None, EcnCodepoint::from_bits(ecn), bytes, &mut out);
         if let Some(DatagramEvent::ConnectionEvent(handle, event)) = event {
             assert_eq!(handle, self.handle);
             self.client.handle_event(event);
@@ -381,7 +388,7 @@ impl World {
             let Some(sent) = self.client.poll_transmit(self.instant(), 4, &mut out) else { break };
             let size = sent.segment_size.unwrap_or(sent.size);
             for datagram in out[..sent.size].chunks(size) {
-                self.send(true, datagram);
+                self.send(true, sent.ecn.map_or(0, |ecn| ecn as u8), datagram);
             }
         }
         let mut batch = Batch::new();
@@ -394,14 +401,19 @@ impl World {
                 assert!(datagram.len() <= 1452);
                 self.bytes_to_client += datagram.len() as u64;
                 if is_there {
-                    self.send(false, &datagram);
+                    self.send(false, batch.ecn() as u8, &datagram);
                 }
             }
         }
     }
 
-    fn send(&mut self, to_server: bool, datagram: &[u8]) {
+    fn send(&mut self, to_server: bool, mut ecn: u8, datagram: &[u8]) {
         let way = self.way;
+        if way.is_bleached {
+            ecn = 0;
+        } else if ecn != 0 && way.congested > 0 && self.dice.below(1000) < way.congested {
+            ecn = Ecn::Ce as u8;
+        }
         if to_server {
             self.recorded.push(datagram.to_vec());
         }
@@ -418,7 +430,8 @@ impl World {
             let jitter = Duration::from_micros(self.dice.below(way.jitter.as_micros() as u64 + 1));
             self.count += 1;
             let at = self.now + way.delay + jitter;
-            self.flying.push(Reverse((at, self.count, to_server, self.client_address, bytes)));
+            let from = self.client_address;
+            self.flying.push(Reverse((at, self.count, to_server, from, ecn, bytes)));
         }
     }
 

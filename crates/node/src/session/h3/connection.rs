@@ -16,7 +16,7 @@ use freshet_limits::Held;
 use freshet_net::socket::canonical;
 use freshet_net::tls::TlsInfo;
 use freshet_wire::h3::{Code, Connection, Event, Local};
-use freshet_wire::quic::{self, Batch, Id, Route};
+use freshet_wire::quic::{self, Batch, Ecn, Id, Route};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -72,8 +72,8 @@ impl Handle {
     }
 
     /// A datagram came.
-    pub(super) fn receive(&self, route: Route, datagram: &mut [u8], now: Duration) {
-        self.state.borrow_mut().connection.quic.receive(route, datagram, now);
+    pub(super) fn receive(&self, route: Route, ecn: Ecn, datagram: &mut [u8], now: Duration) {
+        self.state.borrow_mut().connection.quic.receive(route, ecn, datagram, now);
         if let Some(task) = self.task.borrow_mut().take() {
             task.wake();
         }
@@ -389,7 +389,7 @@ impl Session {
                     }
                     return false;
                 };
-                self.port.udp.send(to, batch.bytes(), batch.segment_bytes());
+                self.port.udp.send(to, batch.ecn(), batch.bytes(), batch.segment_bytes());
                 if state.connection.has_control_room() {
                     state.wake_heads();
                 }

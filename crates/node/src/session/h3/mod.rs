@@ -21,7 +21,7 @@ use freshet_net::tls::early::EarlySessions;
 use freshet_wire::h1::Limits;
 use freshet_wire::h3::limits::BLOCK_FACTOR;
 use freshet_wire::quic::parameters::Local;
-use freshet_wire::quic::{Accept, Config, Id, Route};
+use freshet_wire::quic::{Accept, Config, Ecn, Id, Route};
 use rustls::ServerConfig;
 use shift::{News, Shift};
 use std::cell::{Cell, RefCell};
@@ -54,6 +54,7 @@ const PASSES_MAX: u8 = 2;
 /// A datagram that came to another worker.
 pub(crate) struct Passed {
     route: Route,
+    ecn: Ecn,
     datagram: Vec<u8>,
     passes: u8,
 }
@@ -169,7 +170,8 @@ impl Port {
         });
         let now = self.now();
         for (route, mut datagram) in came {
-            self.take(route, &mut datagram, now, 0);
+            // The other process does not say how it was marked.
+            self.take((route, Ecn::NotEct), &mut datagram, now, 0);
         }
         if is_draining && self.shift.borrow().has_heir() {
             let begun: Vec<Id> =
@@ -189,15 +191,16 @@ impl Port {
             return Poll::Pending;
         }
         for read in 0..READS_PER_TURN {
-            let Received { route, bytes, segment_bytes } = match self.udp.poll_receive(cx, buffer) {
-                Poll::Ready(received) => received?,
-                Poll::Pending if read == 0 => return Poll::Pending,
-                Poll::Pending => return Poll::Ready(Ok(())),
-            };
+            let Received { route, ecn, bytes, segment_bytes } =
+                match self.udp.poll_receive(cx, buffer) {
+                    Poll::Ready(received) => received?,
+                    Poll::Pending if read == 0 => return Poll::Pending,
+                    Poll::Pending => return Poll::Ready(Ok(())),
+                };
             let now = self.now();
             let arrived = buffer.get_mut(..bytes).unwrap_or_default();
             for datagram in arrived.chunks_mut(segment_bytes) {
-                self.take(route, datagram, now, 0);
+                self.take((route, ecn), datagram, now, 0);
             }
         }
         Poll::Ready(Ok(()))
@@ -211,8 +214,8 @@ impl Port {
     ) -> Poll<()> {
         for taken in 0..PASSED_PER_TURN {
             match passed.poll_recv(cx) {
-                Poll::Ready(Some(Passed { route, mut datagram, passes })) => {
-                    self.take(route, &mut datagram, self.now(), passes);
+                Poll::Ready(Some(Passed { route, ecn, mut datagram, passes })) => {
+                    self.take((route, ecn), &mut datagram, self.now(), passes);
                 }
                 Poll::Ready(None) | Poll::Pending if taken == 0 => return Poll::Pending,
                 Poll::Ready(None) | Poll::Pending => return Poll::Ready(()),
@@ -222,7 +225,13 @@ impl Port {
     }
 
     /// Takes a datagram, which was passed on so many times.
-    fn take(self: &Rc<Self>, route: Route, datagram: &mut [u8], now: Duration, passes: u8) {
+    fn take(
+        self: &Rc<Self>,
+        (route, ecn): (Route, Ecn),
+        datagram: &mut [u8],
+        now: Duration,
+        passes: u8,
+    ) {
         let is_accepting = !self.worker.is_draining();
         let shared = self.epoch_unix + now;
         let sorted = self.sorting.borrow_mut().sort(route, datagram, is_accepting, shared);
@@ -230,16 +239,18 @@ impl Port {
             Sorted::Of(number) => {
                 let handle = self.connections.borrow().get(&number).map(Rc::clone);
                 if let Some(handle) = handle {
-                    handle.receive(route, datagram, now);
+                    handle.receive(route, ecn, datagram, now);
                 }
             }
-            Sorted::First(accept) => self.accept(&accept, route, datagram, now),
-            Sorted::Answer(answer) => self.udp.send(route, &answer, answer.len()),
+            Sorted::First(accept) => self.accept(&accept, (route, ecn), datagram, now),
+            Sorted::Answer(answer) => {
+                self.udp.send(route, Ecn::NotEct, &answer, answer.len());
+            }
             Sorted::Elsewhere(worker) => {
                 self.worker.stats.quic_passed.increment();
                 let passes = passes + 1;
                 let way = self.workers.get(usize::from(worker)).filter(|_| passes <= PASSES_MAX);
-                let passed = || Passed { route, datagram: datagram.to_vec(), passes };
+                let passed = || Passed { route, ecn, datagram: datagram.to_vec(), passes };
                 // One that does not keep up loses datagrams, as a full socket does.
                 let is_lost = way.is_none_or(|way| way.try_send(passed()).is_err());
                 self.worker.stats.quic_dropped.add(u64::from(is_lost));
@@ -254,7 +265,13 @@ impl Port {
     }
 
     /// Begins a connection.
-    fn accept(self: &Rc<Self>, accept: &Accept, route: Route, datagram: &mut [u8], now: Duration) {
+    fn accept(
+        self: &Rc<Self>,
+        accept: &Accept,
+        (route, ecn): (Route, Ecn),
+        datagram: &mut [u8],
+        now: Duration,
+    ) {
         let worker = &self.worker;
         let snapshot = worker.snapshot();
         let local = local(&snapshot.h1_limits, &snapshot.settings.limits);
@@ -269,7 +286,7 @@ impl Port {
         let Ok(mut quic) = freshet_wire::quic::Connection::new(&config, accept, now) else {
             return worker.stats.tls_failed.increment();
         };
-        quic.receive(route, datagram, now);
+        quic.receive(route, ecn, datagram, now);
         if quic.statistics().packets_received == 0 {
             // It only looked like one.
             return worker.stats.quic_dropped.increment();

@@ -4,6 +4,7 @@ use super::super::batch::Batch;
 use super::super::error::code;
 use super::super::frame;
 use super::super::packet::{TAG_BYTES, number_bytes, write_head};
+use super::super::sent::How;
 use super::super::space::Level;
 use super::transmit::{Draft, PAYLOAD_BYTES_MIN};
 use super::{Closed, Connection};
@@ -36,7 +37,8 @@ impl<P: AsRef<[u8]>> Connection<P> {
         if let Some(keys) = &mut self.one_rtt {
             keys.seal((number, number_bytes), payload_at, out, &[]);
         }
-        self.note_sent(Level::OneRtt, size, true, true, now);
+        let how = How { is_eliciting: true, is_probe: true, is_marked: false };
+        self.note_sent(Level::OneRtt, size, how, now);
         self.path.sent(size);
         batch.segment_bytes = size;
         true

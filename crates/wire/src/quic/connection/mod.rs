@@ -14,6 +14,7 @@ mod tests;
 
 use super::cipher;
 use super::cubic::Cubic;
+use super::ecn::Counts;
 use super::error::{Error, code};
 use super::id::Id;
 use super::ids::{OwnIds, PeerIds};
@@ -86,6 +87,8 @@ pub enum Closed {
 pub struct Statistics {
     /// Packets that were sent and taken for lost.
     pub packets_lost: u64,
+    /// Packets that were sent and marked by a router whose queue grew.
+    pub packets_congested: u64,
     /// Packets that were sent.
     pub packets_sent: u64,
     /// Packets that came and were understood.
@@ -135,6 +138,11 @@ pub struct Connection<P> {
     congestion: Cubic,
     pacer: Pacer,
     bytes_in_flight: u64,
+    /// Whether the batch that is filled is marked, how many packets were in all, and what the client said
+    /// that it saw of them. Only packets with data are, once the handshake is over.
+    is_marking: bool,
+    marked_sent: u64,
+    marks_told: Counts,
     /// Since when nothing of it was acknowledged.
     waiting: Duration,
     /// Whether the window was what kept more from being sent, and whether it is waited for more of it.
@@ -199,6 +207,9 @@ impl<P: AsRef<[u8]>> Connection<P> {
             congestion: Cubic::new(),
             pacer: Pacer::new(),
             bytes_in_flight: 0,
+            is_marking: false,
+            marked_sent: 0,
+            marks_told: Counts::default(),
             waiting: now,
             is_window_limited: false,
             is_gathering: false,

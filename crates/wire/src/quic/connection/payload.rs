@@ -44,10 +44,10 @@ impl<P: AsRef<[u8]>> Connection<P> {
         let space = self.space(level);
         if space.received.due().is_some() {
             let room = limit.saturating_sub(out.len());
-            let (ranges, at) = space.received.acknowledge();
+            let (ranges, counts, at) = space.received.acknowledge();
             let delay = (now.saturating_sub(at).as_micros() as u64) >> 3;
             let largest = ranges.end().map_or(0, |end| end - 1);
-            if frame::write_ack(ranges, delay, room, out) {
+            if frame::write_ack(ranges, counts, delay, room, out) {
                 space.sent.carry(Carried::Ack { largest });
             }
         }

@@ -1,5 +1,6 @@
 //! Datagrams in.
 
+use super::super::ecn::Ecn;
 use super::super::error::{Error, code};
 use super::super::keys::{self, Opened};
 use super::super::limits::{EARLY_BYTES_MAX, FORGED_PACKETS_MAX, PACKETS_PER_DATAGRAM_MAX};
@@ -11,9 +12,9 @@ use std::ops::Range;
 use std::time::Duration;
 
 impl<P: AsRef<[u8]>> Connection<P> {
-    /// A datagram came over `route`, which is deciphered in place. What it brought is told by
+    /// A datagram came over `route`, marked as `ecn` says, which is deciphered in place. What it brought is told by
     /// [`next_event`](Self::next_event); what there is to say by [`fill`](Self::fill).
-    pub fn receive(&mut self, route: Route, datagram: &mut [u8], now: Duration) {
+    pub fn receive(&mut self, route: Route, ecn: Ecn, datagram: &mut [u8], now: Duration) {
         match self.phase {
             Phase::Open => {}
             Phase::Closing(_) => {
@@ -29,10 +30,11 @@ impl<P: AsRef<[u8]>> Connection<P> {
             path.received(datagram.len());
         }
         let keys_before = (self.is_established, self.zero_rtt.is_some());
-        let mut result = self.take_datagram(route, datagram, now);
+        let mut result = self.take_datagram(route, ecn, datagram, now);
         if (self.is_established, self.zero_rtt.is_some()) != keys_before {
             for mut early in std::mem::take(&mut self.early) {
-                result = result.and_then(|()| self.take_datagram(route, &mut early, now));
+                result =
+                    result.and_then(|()| self.take_datagram(route, Ecn::NotEct, &mut early, now));
             }
         }
         if let Err(error) = result {
@@ -47,6 +49,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
     fn take_datagram(
         &mut self,
         route: Route,
+        ecn: Ecn,
         datagram: &mut [u8],
         now: Duration,
     ) -> Result<(), Error> {
@@ -64,7 +67,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             if self.phase != Phase::Open {
                 break;
             }
-            self.packet(route, bytes, &packet, now, len)?;
+            self.packet((route, ecn), bytes, &packet, now, len)?;
             rest = after;
         }
         Ok(())
@@ -72,7 +75,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
 
     fn packet(
         &mut self,
-        route: Route,
+        (route, ecn): (Route, Ecn),
         bytes: &mut [u8],
         packet: &Protected,
         now: Duration,
@@ -140,6 +143,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         // The level may be gone by what the packet brought.
         if self.has_keys(level) {
             let received = &mut self.space(level).received;
+            received.counts.add(ecn);
             received.add(opened.number, seen.is_eliciting, now, delay_max);
         }
         if self.is_established {

@@ -51,7 +51,8 @@ impl<P: AsRef<[u8]>> Connection<P> {
         let rtt = self.rtt.smoothed;
         let is_limited = self.is_window_limited;
         let mut bytes_acknowledged = 0;
-        let (mut newest, mut is_eliciting, mut is_new) = (None, false, false);
+        let (mut newest, mut is_eliciting, mut is_new, mut marked) = (None, false, false, 0);
+        let is_ahead = sent.largest_acked < Some(ack.largest);
         let next = sent.next_number();
         // The packets of a batch were sent at one time and carry, from the last to the first, what is in
         // a row of one stream mostly.
@@ -60,6 +61,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         sent.acknowledge(ack, |number, packet, carried| {
             is_new = true;
             is_eliciting |= packet.is_eliciting;
+            marked += u64::from(packet.is_marked);
             if number == ack.largest {
                 newest = Some(packet.sent);
             }
@@ -115,6 +117,15 @@ impl<P: AsRef<[u8]>> Connection<P> {
             self.rtt.sample(latest, held);
             if level == Level::OneRtt {
                 self.congestion.measured(latest, ack.largest, next);
+            }
+        }
+        // Counts in acknowledgements that were overtaken say nothing.
+        if level == Level::OneRtt && is_ahead {
+            let (before, marking) = (&mut self.marks_told, &mut self.path.marking);
+            let more = marking.acknowledged(marked, ack.counts, before, self.marked_sent);
+            self.statistics.packets_congested += more;
+            if let Some(sent) = newest.filter(|_| more > 0) {
+                self.congestion.lost(now, sent);
             }
         }
         // A client may not know that it is believed before the handshake is over.

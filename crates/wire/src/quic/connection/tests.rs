@@ -3,6 +3,7 @@
 use super::super::cipher::with_ciphers;
 use super::super::packet::Kind;
 use super::super::packet::Protected;
+use super::super::sent::How;
 use super::super::varint::write_varint;
 use super::*;
 use bolero::check;
@@ -41,7 +42,8 @@ fn established() -> Connection<Vec<u8>> {
         if number % 7 == 3 {
             connection.space(Level::OneRtt).sent.skip();
         } else {
-            connection.note_sent(Level::OneRtt, 1200, true, false, Duration::ZERO);
+            let how = How { is_eliciting: true, ..How::default() };
+            connection.note_sent(Level::OneRtt, 1200, how, Duration::ZERO);
         }
     }
     connection

@@ -1,6 +1,7 @@
 //! Datagrams out.
 
 use super::super::batch::Batch;
+use super::super::ecn::Ecn;
 use super::super::error::{Error, code};
 use super::super::keys;
 use super::super::limits::{
@@ -8,6 +9,7 @@ use super::super::limits::{
 };
 use super::super::packet::{TAG_BYTES, number_bytes, write_head, write_length};
 use super::super::route::Route;
+use super::super::sent::How;
 use super::super::space::Level;
 use super::payload::{Tail, Written};
 use super::{Closed, Connection, Phase};
@@ -50,6 +52,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
     /// says nothing: after datagrams came, after time passed, after streams were written to.
     pub fn fill(&mut self, now: Duration, batch: &mut Batch) -> Option<Route> {
         debug_assert!(batch.bytes.is_empty());
+        self.is_marking = false;
         let route = self.path.route;
         match self.phase {
             Phase::Open => {}
@@ -74,6 +77,13 @@ impl<P: AsRef<[u8]>> Connection<P> {
         }
         let size = self.path.datagram_bytes().min(self.peer.datagram_bytes_max);
         self.is_gathering = self.gathers();
+        self.is_marking = self.path.marking.is_on()
+            && self.is_established
+            && self.initial.is_none()
+            && self.handshake.is_none();
+        if self.is_marking {
+            batch.ecn = Ecn::Ect0;
+        }
         for _ in 0..BATCH_DATAGRAMS_MAX {
             if batch.bytes.len() + size > BATCH_BYTES_MAX {
                 break;
@@ -291,28 +301,27 @@ impl<P: AsRef<[u8]>> Connection<P> {
             keys::seal(&*local.packet, &*local.header, number, payload_at, packet);
         }
         let bytes = if draft.is_counted { end - start } else { 0 };
-        self.note_sent(level, bytes, draft.is_eliciting, false, now);
+        let how =
+            How { is_eliciting: draft.is_eliciting, is_probe: false, is_marked: self.is_marking };
+        self.note_sent(level, bytes, how, now);
     }
 
-    pub(super) fn note_sent(
-        &mut self,
-        level: Level,
-        bytes: usize,
-        is_eliciting: bool,
-        is_probe: bool,
-        now: Duration,
-    ) {
+    pub(super) fn note_sent(&mut self, level: Level, bytes: usize, how: How, now: Duration) {
         self.statistics.packets_sent += 1;
+        if how.is_marked {
+            self.marked_sent += 1;
+            self.path.marking.note_sent();
+        }
         if self.bytes_in_flight == 0 {
             self.waiting = now;
         }
         self.bytes_in_flight += bytes as u64;
         self.pacer.spend(bytes);
         // Who only hears us does not keep the connection (RFC 9000 §10.1).
-        if is_eliciting && !self.has_sent_since {
+        if how.is_eliciting && !self.has_sent_since {
             self.has_sent_since = true;
             self.heard = now;
         }
-        self.space(level).sent.push(now, bytes as u16, is_eliciting, is_probe);
+        self.space(level).sent.push(now, bytes as u16, how);
     }
 }

@@ -10,6 +10,7 @@ use super::super::packet::{TAG_BYTES, number_bytes, write_head};
 use super::super::path::Path;
 use super::super::route::Route;
 use super::super::rtt::Rtt;
+use super::super::sent::How;
 use super::super::space::Level;
 use super::Connection;
 use std::time::Duration;
@@ -197,7 +198,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         }
         out.resize(size, 0);
         keys.seal((number, number_bytes), payload_at, out, &[]);
-        self.note_sent(Level::OneRtt, 0, false, false, now);
+        self.note_sent(Level::OneRtt, 0, How::default(), now);
         path.sent(size);
         batch.segment_bytes = size;
         true
