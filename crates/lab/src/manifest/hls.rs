@@ -244,7 +244,7 @@ mod tests {
              LAST-MSN=100,LAST-PART=0\n"
         ));
         let read = freshet_media::hls::read(text.as_bytes()).unwrap();
-        assert_eq!(read.edge.map(|edge| (edge.sequence, edge.parts)), Some((100, 1)));
+        assert_eq!(read.edge().map(|edge| (edge.sequence, edge.parts)), Some((100, 1)));
         let whole = playlist(Kind::Live, video, &schedule, now, false);
         assert_eq!(whole.matches("#EXTINF").count(), 9);
     }
