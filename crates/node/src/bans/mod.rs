@@ -224,9 +224,10 @@ impl Bans {
             }
         }
         let (number, durability) = self.keep(&spec, None);
-        let number = AtomicU64::new(number);
+        // The same as when it is read from the disks again.
+        let time = if number == 0 { UnixMillis::now() } else { stored::time_of(number) };
+        let (number, is_done) = (AtomicU64::new(number), AtomicBool::new(false));
         let seq = cache.next_in_order();
-        let (time, is_done) = (UnixMillis::now(), AtomicBool::new(false));
         list.push_front(Arc::new(Ban { seq, number, time, spec: Some(spec), is_done }));
         self.bound(&mut list);
         self.newest.store(seq, SeqCst);

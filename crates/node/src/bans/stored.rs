@@ -34,6 +34,11 @@ impl Spec {
     }
 }
 
+/// When the ban whose note has this number was made: numbers are microseconds of the wall clock.
+pub(super) fn time_of(number: u64) -> UnixMillis {
+    UnixMillis(number / 1000)
+}
+
 impl Bans {
     /// Whether a ban can be kept, where there are disks.
     ///
@@ -70,7 +75,7 @@ impl Bans {
             match Spec::of_note(&note.bytes) {
                 Ok(spec) => {
                     let seq = cache.next_in_order();
-                    let (time, number) = (UnixMillis(note.seq / 1000), AtomicU64::new(note.seq));
+                    let (time, number) = (time_of(note.seq), AtomicU64::new(note.seq));
                     let is_done = AtomicBool::new(false);
                     list.push_front(Arc::new(Ban { seq, number, time, spec: Some(spec), is_done }));
                     self.newest.store(seq, SeqCst);
