@@ -6,6 +6,7 @@ use super::limits::{
     KEYS_MAX, NAME_BYTES, NAMES_MAX, SEGMENTS_AHEAD_MAX, TARGETS_OF_EDGE, TARGETS_OF_PARTS,
     TARGETS_OF_START, TARGETS_OF_WAIT,
 };
+use super::recent::Recent;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
 use freshet_http::reason::Reason;
@@ -26,7 +27,6 @@ pub struct Channels {
     key_count: AtomicUsize,
 }
 
-#[derive(Default)]
 struct Table {
     by_key: HashMap<u128, Channel>,
     /// What a playlist names, by the key of that.
@@ -35,14 +35,25 @@ struct Table {
     folders: HashMap<Box<str>, HashSet<u128>>,
     /// How far qualities of DASH are followed, by their templates.
     followed: HashMap<Box<str>, Front>,
-    /// Bits a second of playlists, as those say that name them, in the order they were named in.
-    bitrates: HashMap<u128, u64>,
-    bitrates_named: VecDeque<u128>,
+    /// Bits a second of playlists, as those say that name them.
+    bitrates: Recent<u64>,
     /// What segments are deciphered with, of films too.
-    keys: HashSet<u128>,
-    /// The same in the order they were named in.
-    keys_named: VecDeque<u128>,
+    keys: Recent<()>,
     bytes: usize,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self {
+            by_key: HashMap::new(),
+            named: HashMap::new(),
+            folders: HashMap::new(),
+            followed: HashMap::new(),
+            bitrates: Recent::new(BITRATES_MAX),
+            keys: Recent::new(KEYS_MAX),
+            bytes: 0,
+        }
+    }
 }
 
 struct Channel {
@@ -187,7 +198,7 @@ impl Channels {
             return;
         }
         let mut table = self.table();
-        keys.into_iter().for_each(|key| table.note_key(key));
+        keys.into_iter().for_each(|key| table.keys.insert(key, ()));
         self.key_count.store(table.keys.len(), Relaxed);
     }
 
@@ -198,7 +209,7 @@ impl Channels {
             return;
         }
         let mut table = self.table();
-        playlists.iter().for_each(|(key, bits)| table.note_bitrate(key.hash(), *bits));
+        playlists.iter().for_each(|(key, bits)| table.bitrates.insert(key.hash(), *bits));
     }
 
     /// The channel something belongs to.
@@ -364,33 +375,11 @@ impl Table {
         added
     }
 
-    fn note_bitrate(&mut self, key: u128, bits: u64) {
-        if self.bitrates.insert(key, bits).is_none() {
-            self.bitrates_named.push_back(key);
-            if self.bitrates.len() > BITRATES_MAX
-                && let Some(old) = self.bitrates_named.pop_front()
-            {
-                self.bitrates.remove(&old);
-            }
-        }
-    }
-
-    fn note_key(&mut self, key: u128) {
-        if self.keys.insert(key) {
-            self.keys_named.push_back(key);
-            if self.keys.len() > KEYS_MAX
-                && let Some(old) = self.keys_named.pop_front()
-            {
-                self.keys.remove(&old);
-            }
-        }
-    }
-
     fn of(&self, key: &Key, now: UnixMillis) -> Option<Belongs> {
-        if self.keys.contains(&key.hash()) {
+        if self.keys.get(key.hash()).is_some() {
             return Some(Belongs::Key);
         }
-        let bandwidth = |channel: u128| self.bitrates.get(&channel).copied().unwrap_or(0);
+        let bandwidth = |channel: u128| self.bitrates.get(channel).copied().unwrap_or(0);
         if let Some(channel) = self.by_key.get(&key.hash()) {
             let about = About { bandwidth: bandwidth(key.hash()), ..channel.about };
             return Some(Belongs::Manifest(about));

@@ -10,6 +10,7 @@
 //! | `channels` | the table: which channel there is, what belongs to it, how far it has come |
 //! | `advice` | what follows for an answer: how long, and whether in memory only |
 //! | `standing` | a version that is behind the one that is stored |
+//! | `recent` | a table of what was named last |
 //! | `reading` | a manifest's bytes, unpacked where they are packed |
 //! | `sessions` | how players say they are doing |
 //! | `steering` | what players ask a site itself: which pathway to take, what time it is |
@@ -24,6 +25,7 @@ mod channels;
 mod directives;
 pub mod limits;
 mod reading;
+mod recent;
 mod sessions;
 mod standing;
 mod steering;
