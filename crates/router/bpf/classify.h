@@ -3,8 +3,6 @@
 #pragma once
 #include "parse.h"
 
-enum { TABLE_NOW, TABLE_BEFORE, TABLES };
-
 /* The rules, and those before them; each is replaced whole. */
 struct {
 	NUMBER(type, MAP_ARRAY_OF_MAPS);
@@ -17,19 +15,6 @@ struct {
 		NUMBER(value_size, sizeof(struct table));
 	} *values[];
 } rules SECTION(".maps");
-
-struct subject {
-	u64 addresses[2][2];
-	u16 ports[2];
-	u16 profile;
-	u8 version;
-	u8 protocol;
-	u8 traffic_class;
-	u8 has_ports;
-	u8 direction;
-	u8 table;
-	struct target target;
-};
 
 static const u8 lowest[64] = {
 	0,  1,  48, 2,	57, 49, 28, 3,	61, 58, 50, 42, 38, 29, 17, 4,	62, 55, 59, 36, 53, 51,
@@ -52,15 +37,15 @@ INLINE struct table *the_table(u32 place)
 }
 
 /* The last start that is not above the address. What lies behind the used ones is all ones. */
-APART int ipv6_place(struct subject *subject, u32 direction, u32 which)
+APART int ipv6_place(struct ip *packet, u32 direction, u32 which)
 {
-	if (!subject)
+	if (!packet)
 		return 0;
-	struct table *table = the_table(subject->table);
+	struct table *table = the_table(packet->table);
 	if (!table)
 		return 0;
 	struct address_index *index = &table->sides[direction & 1].addresses[which & 1];
-	u64 high = subject->addresses[which & 1][0], low = subject->addresses[which & 1][1];
+	u64 high = packet->addresses[which & 1][0], low = packet->addresses[which & 1][1];
 	u32 place = 0;
 	for (u32 step = IPV6_ENDS_MAX / 2; step; step /= 2) {
 		u32 next = (place + step) & (IPV6_ENDS_MAX - 1);
@@ -71,10 +56,10 @@ APART int ipv6_place(struct subject *subject, u32 direction, u32 which)
 	return place;
 }
 
-INLINE u32 address_class(struct subject *subject, struct address_index *index, u32 direction, u32 which)
+INLINE u32 address_class(struct ip *packet, struct address_index *index, u32 direction, u32 which)
 {
-	if (LIKELY(!subject->addresses[which][0] && subject->addresses[which][1] >> 32 == 0xffff)) {
-		u32 address = subject->addresses[which][1];
+	if (LIKELY(!packet->addresses[which][0] && packet->addresses[which][1] >> 32 == 0xffff)) {
+		u32 address = packet->addresses[which][1];
 		u32 entry = index->top[address >> 16];
 		if (entry & 0x8000)
 			entry = index->blocks[entry & (BLOCKS_MAX - 1)][address >> 8 & 0xff];
@@ -82,7 +67,7 @@ INLINE u32 address_class(struct subject *subject, struct address_index *index, u
 			entry = index->blocks[entry & (BLOCKS_MAX - 1)][address & 0xff];
 		return entry & (CLASSES_MAX - 1);
 	}
-	u32 place = ipv6_place(subject, direction, which);
+	u32 place = ipv6_place(packet, direction, which);
 	return index->ipv6_class[place & (IPV6_ENDS_MAX - 1)] & (CLASSES_MAX - 1);
 }
 
@@ -94,45 +79,45 @@ INLINE void keep(struct bits *left, const struct bits *set)
 	left->words[3] &= set->words[3];
 }
 
-INLINE const struct bits *port_set(struct subject *subject, struct port_index *index, u32 which)
+INLINE const struct bits *port_set(struct ip *packet, struct port_index *index, u32 which)
 {
-	if (!subject->has_ports)
+	if (!packet->has_ports)
 		return &index->unknown;
-	return &index->sets[index->class[subject->ports[which]] & (CLASSES_MAX - 1)];
+	return &index->sets[index->class[packet->ports[which]] & (CLASSES_MAX - 1)];
 }
 
-/* Whether a filter accepts the packet; then its target is in the subject. */
-APART int classify(struct subject *subject)
+/* Whether a filter accepts the packet; then its target is in the packet. */
+APART int classify(struct ip *packet)
 {
-	if (!subject)
+	if (!packet)
 		return 0;
-	struct table *table = the_table(subject->table);
+	struct table *table = the_table(packet->table);
 	if (!table)
 		return 0;
-	u32 direction = subject->direction & 1;
+	u32 direction = packet->direction & 1;
 	struct side *side = &table->sides[direction];
 	struct bits left = side->all;
 	u32 uses = side->uses;
 	if (uses & USES_DESTINATION) {
 		struct address_index *index = &side->addresses[1];
-		keep(&left, &index->sets[address_class(subject, index, direction, 1)]);
+		keep(&left, &index->sets[address_class(packet, index, direction, 1)]);
 	}
 	if (uses & USES_SOURCE) {
 		struct address_index *index = &side->addresses[0];
-		keep(&left, &index->sets[address_class(subject, index, direction, 0)]);
+		keep(&left, &index->sets[address_class(packet, index, direction, 0)]);
 	}
 	if (uses & USES_DESTINATION_PORT)
-		keep(&left, port_set(subject, &side->ports[1], 1));
+		keep(&left, port_set(packet, &side->ports[1], 1));
 	if (uses & USES_SOURCE_PORT)
-		keep(&left, port_set(subject, &side->ports[0], 0));
+		keep(&left, port_set(packet, &side->ports[0], 0));
 	if (uses & USES_PROTOCOL)
-		keep(&left, &side->protocols[subject->protocol]);
+		keep(&left, &side->protocols[packet->protocol]);
 	if (uses & USES_TRAFFIC_CLASS) {
-		u32 class = subject->traffic_class + (subject->version == 6 ? 256 : 0);
+		u32 class = packet->traffic_class + (packet->version == 6 ? 256 : 0);
 		keep(&left, &side->traffic_classes[class & 511]);
 	}
 	if (uses & USES_PROFILE)
-		keep(&left, &side->profiles[subject->profile & (PROFILES_MAX - 1)]);
+		keep(&left, &side->profiles[packet->profile & (PROFILES_MAX - 1)]);
 	u32 place;
 	if (left.words[0])
 		place = lowest_bit(left.words[0]);
@@ -144,6 +129,6 @@ APART int classify(struct subject *subject)
 		place = 192 + lowest_bit(left.words[3]);
 	else
 		return 0;
-	subject->target = side->targets[place & (ENTRIES_MAX - 1)];
+	packet->target = side->targets[place & (ENTRIES_MAX - 1)];
 	return 1;
 }

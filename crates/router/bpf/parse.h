@@ -5,6 +5,8 @@
 
 enum { FRAGMENT_WHOLE, FRAGMENT_FIRST, FRAGMENT_LATER };
 
+enum { TABLE_NOW, TABLE_BEFORE, TABLES };
+
 struct ip {
 	u64 addresses[2][2];
 	u32 at;
@@ -17,6 +19,11 @@ struct ip {
 	u8 traffic_class;
 	u8 fragment;
 	u8 has_ports;
+	/* What rules look at besides, and what they say: not of the packet. */
+	u8 direction;
+	u8 table;
+	u16 profile;
+	struct target target;
 };
 
 struct tunnel {
@@ -80,6 +87,8 @@ struct ipv6 {
 	u64 source[2];
 	u64 destination[2];
 };
+
+#define word_at(header, offset) (*(u32 *)((u8 *)(header) + (offset)))
 
 /* In front of an IPv4 address that is written as IPv6. */
 #define MAPPED 0xffff00000000ULL
@@ -218,10 +227,11 @@ INLINE int parse_usual(struct xdp_md *context, struct frame *frame)
 	if (!link)
 		return 0;
 	struct ipv4 *outer = (struct ipv4 *)(link + 14);
-	if (*(u16 *)(link + 12) != swap16(0x0800) || outer->version_and_length != 0x45)
+	/* The kind of frame with the header's length; then whether it is a fragment, with the protocol. */
+	if ((*(u32 *)(link + 12) & swap32(0xffffff00)) != swap32(0x08004500))
 		return 0;
 	u32 total = swap16(outer->total), end = 14 + total;
-	if ((outer->place & swap16(0x3fff)) || outer->protocol != 17 || end > limit)
+	if ((word_at(outer, 6) & swap32(0x3fff00ff)) != swap32(17) || end > limit)
 		return 0;
 	struct udp *udp = (struct udp *)(link + 34);
 	struct gtp *gtp = (struct gtp *)(link + 42);
@@ -232,7 +242,7 @@ INLINE int parse_usual(struct xdp_md *context, struct frame *frame)
 	u32 inner_at;
 	if (LIKELY(gtp->flags_and_kind == swap16(0x34ff))) {
 		u8 *optional = link + 50;
-		if (optional[3] != 0x85 || optional[4] != 1 || optional[7])
+		if (*(u16 *)(optional + 3) != swap16(0x8501) || optional[7])
 			return 0;
 		tunnel->form = FORM_CONTAINER;
 		tunnel->qfi = optional[6] & 0x3f;

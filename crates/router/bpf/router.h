@@ -425,7 +425,7 @@ APART int find_own(struct frame *frame, struct line *line, u64 key, u32 network,
 }
 
 /* Ports of a later fragment are those of the first. */
-INLINE void find_ports(struct ip *packet, struct subject *subject, u32 network)
+INLINE void find_ports(struct ip *packet, u32 network)
 {
 	if (LIKELY(packet->fragment == FRAGMENT_WHOLE))
 		return;
@@ -441,9 +441,9 @@ INLINE void find_ports(struct ip *packet, struct subject *subject, u32 network)
 	}
 	struct ports *ports = map_lookup(&fragments, &key);
 	if (ports) {
-		subject->ports[0] = ports->of[0];
-		subject->ports[1] = ports->of[1];
-		subject->has_ports = 1;
+		packet->ports[0] = ports->of[0];
+		packet->ports[1] = ports->of[1];
+		packet->has_ports = 1;
 	}
 }
 
@@ -607,21 +607,21 @@ INLINE int is_same_end(const struct begun *one, const struct target *other, u32 
 }
 
 /* Rules were replaced a moment ago: a connection of TCP that began before stays where it is. Settled::target
- * in the model. Whether a rule is found; its target is in the subject. */
-APART int settle(struct subject *subject, u32 network, u32 flags, u32 found)
+ * in the model. Whether a rule is found; its target is in the packet. */
+APART int settle(struct ip *packet, u32 network, u32 flags, u32 found)
 {
 	u32 zero = 0;
-	if (!subject)
+	if (!packet)
 		return 0;
 	struct settling *times = map_lookup(&settling, &zero);
 	if (!times)
 		return found;
 	u64 since = times->since_ns;
-	struct target target = subject->target;
+	struct target target = packet->target;
 	struct connection key = {
-		.ports = { subject->ports[0], subject->ports[1] }, .network = network
+		.ports = { packet->ports[0], packet->ports[1] }, .network = network
 	};
-	copy(key.addresses, subject->addresses, sizeof(key.addresses));
+	copy(key.addresses, packet->addresses, sizeof(key.addresses));
 	struct begun begun = { .at_ns = coarse_ns() };
 	if ((flags & 0x12) == 0x02) {
 		begin(&begun, &target, found);
@@ -634,10 +634,10 @@ APART int settle(struct subject *subject, u32 network, u32 flags, u32 found)
 		begun.target = known->target;
 		begun.found = known->found;
 	} else {
-		subject->table = TABLE_BEFORE;
-		u32 found_before = classify(subject);
-		begin(&begun, &subject->target, found_before);
-		subject->target = target;
+		packet->table = TABLE_BEFORE;
+		u32 found_before = classify(packet);
+		begin(&begun, &packet->target, found_before);
+		packet->target = target;
 		if (is_same_end(&begun, &target, found))
 			return found;
 		map_update(&connections, &key, &begun, 0);
@@ -650,7 +650,7 @@ APART int settle(struct subject *subject, u32 network, u32 flags, u32 found)
 		if (last)
 			*last = begun.at_ns;
 	}
-	subject->target = begun.target;
+	packet->target = begun.target;
 	return begun.found;
 }
 
@@ -691,27 +691,20 @@ INLINE long from_wire(struct xdp_md *context, const u32 direction)
 	}
 	if (!(agrees & IS_OWN))
 		goto on;
-	struct subject subject = {
-		.ports = { packet->ports[0], packet->ports[1] },
-		.profile = line.profile,
-		.version = packet->version,
-		.protocol = packet->protocol,
-		.traffic_class = packet->traffic_class,
-		.has_ports = packet->has_ports,
-		.direction = direction,
-	};
-	copy(subject.addresses, packet->addresses, sizeof(subject.addresses));
-	find_ports(packet, &subject, line.network);
+	packet->profile = line.profile;
+	packet->direction = direction;
+	packet->table = TABLE_NOW;
+	find_ports(packet, line.network);
 	outcome.reason = NO_RULE;
-	u32 found = classify(&subject);
+	u32 found = classify(packet);
 	if (direction == UPLINK && packet->protocol == 6 && is_settling()) {
 		u8 *tcp = at(context, packet->payload_at, 14, packet->end);
 		u32 flags = tcp && packet->fragment != FRAGMENT_LATER ? tcp[13] : 0;
-		found = settle(&subject, line.network, flags, found);
+		found = settle(packet, line.network, flags, found);
 	}
 	if (!found)
 		goto on;
-	struct target target = subject.target;
+	struct target target = packet->target;
 	u32 rule = target.rule, number = target.app;
 	outcome.rule = rule;
 	struct counter *counter = map_lookup(&rule_counters, &rule);
