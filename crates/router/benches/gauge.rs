@@ -179,6 +179,12 @@ fn least(list: &[f64]) -> f64 {
     list.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
+/// Of runs and of putting back alone, each the least: what is left without putting back.
+fn least_of_both(list: &[[f64; 2]]) -> f64 {
+    let of = |which: usize| list.iter().map(|both| both[which]).fold(f64::INFINITY, f64::min);
+    of(0) - of(1)
+}
+
 fn main() {
     if !rustix::process::geteuid().is_root() {
         println!("gauge: needs root; nothing was measured");
@@ -226,7 +232,7 @@ fn main() {
         println!("{name:32}{ns:>8.0}{:>10.2}", ns / nothing_ns);
     }
     if peer.is_some() {
-        let [up, down] = [least(&of_peer[0]) - back_up, least(&of_peer[1]) - back_down];
+        let [up, down] = of_peer.each_ref().map(|figures| least_of_both(figures));
         println!("{:32}{up:>8.0}{:>10.2}", "eUPF, uplink", up / nothing_ns);
         println!("{:32}{down:>8.0}{:>10.2}", "eUPF, downlink", down / nothing_ns);
         let (breakout, wrapped) = (ns[6] / up, ns[7] / down);
@@ -260,30 +266,28 @@ fn clients() {
         let mut peer = checkout.as_ref().map(|checkout| eupf::Peer::load(checkout.as_ref(), many));
         let turns =
             [[many, SOURCE_AT, TEID_AT, FIRST_CLIENT], [many, DESTINATION_AT, 0, FIRST_CLIENT]];
-        let mut figures = vec![Vec::new(); 7];
+        let mut figures = vec![Vec::new(); 5];
+        let mut of_peer = [Vec::new(), Vec::new()];
         for _ in 0..5 {
-            let mut of_peer =
-                |frame: &[u8], turn| peer.as_mut().map_or(f64::NAN, |peer| peer.run(frame, turn));
-            figures[2].push(of_peer(&up, turns[0]));
-            figures[4].push(of_peer(&down, turns[1]));
+            if let Some(peer) = &mut peer {
+                of_peer[0].push(peer.run(&up, turns[0]));
+                of_peer[1].push(peer.run(&down, turns[1]));
+            }
             bench.set_frame(&up, turns[0]);
             bench.set_rules(&rules(256, Some(Act::Pass)));
             figures[0].push(bench.run("access", &up, REDIRECT));
             bench.set_rules(&rules(256, Some(Act::Breakout)));
             figures[1].push(bench.run("access", &up, REDIRECT));
-            figures[5].push(bench.run("back", &up, PASS));
+            figures[3].push(bench.run("back", &up, PASS));
             bench.set_frame(&down, turns[1]);
-            figures[3].push(bench.run("app", &down, REDIRECT));
-            figures[6].push(bench.run("back", &down, PASS));
+            figures[2].push(bench.run("app", &down, REDIRECT));
+            figures[4].push(bench.run("back", &down, PASS));
         }
         let ns: Vec<f64> = figures.iter().map(|figures| least(figures)).collect();
-        let shown = ns[..5].iter().zip([5, 5, 5, 6, 6]).map(|(one, back): (_, usize)| {
-            if one.is_finite() {
-                format!("{:>12.0}", one - ns[back])
-            } else {
-                format!("{:>12}", "-")
-            }
+        let [of_up, of_down] = of_peer.each_ref().map(|figures| least_of_both(figures));
+        let shown = [ns[0] - ns[3], ns[1] - ns[3], of_up, ns[2] - ns[4], of_down].map(|one| {
+            if one.is_finite() { format!("{one:>12.0}") } else { format!("{:>12}", "-") }
         });
-        println!("{many:<20}{}", shown.collect::<String>());
+        println!("{many:<20}{}", shown.concat());
     }
 }

@@ -86,6 +86,13 @@ struct usage {
 	u64 bytes[2];
 };
 
+/* Packets count in the low bits, bytes from here on. */
+#define RECENT_UNIT (1ULL << 24)
+
+struct recent {
+	u64 words[2];
+};
+
 struct counter {
 	u64 packets;
 	u64 bytes;

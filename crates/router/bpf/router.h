@@ -87,6 +87,15 @@ struct {
 	TYPE(value, struct usage);
 } usages SECTION(".maps");
 
+/* What is not in `usages` yet: a word each way, so that a packet takes one addition that other processors wait for.
+ * Its low bits count packets, those above bytes. */
+struct {
+	NUMBER(type, MAP_ARRAY);
+	NUMBER(max_entries, 64);
+	TYPE(key, u32);
+	TYPE(value, struct recent);
+} recent_usages SECTION(".maps");
+
 struct {
 	NUMBER(type, MAP_ARRAY);
 	NUMBER(max_entries, APPS_MAX);
@@ -465,13 +474,30 @@ INLINE int is_in_time(u32 number, u32 bytes)
 	return 1;
 }
 
+/* Whoever counts the last packet that a recent word is to hold moves them all; while it does, the bit above them is
+ * set. A frame has 14 bits at most, so that bytes have room for twice as many. */
+APART int move_usage(u32 number, u32 direction, u64 full)
+{
+	struct recent *recent = map_lookup(&recent_usages, &number);
+	struct usage *usage = map_lookup(&usages, &number);
+	if (!recent || !usage)
+		return 0;
+	direction &= 1;
+	__sync_fetch_and_add(&usage->packets[direction], full & (RECENT_UNIT - 1));
+	__sync_fetch_and_add(&usage->bytes[direction], full / RECENT_UNIT);
+	__sync_fetch_and_add(&recent->words[direction], -full);
+	return 0;
+}
+
 INLINE void use(u32 number, u32 direction, u32 bytes)
 {
-	struct usage *usage = map_lookup(&usages, &number);
-	if (usage) {
-		__sync_fetch_and_add(&usage->packets[direction], 1);
-		__sync_fetch_and_add(&usage->bytes[direction], bytes);
-	}
+	struct recent *recent = map_lookup(&recent_usages, &number);
+	if (!recent)
+		return;
+	u64 more = bytes * RECENT_UNIT + 1;
+	u64 now = __sync_fetch_and_add(&recent->words[direction], more) + more;
+	if (UNLIKELY((now & (RECENT_UNIT - 1)) == RECENT_UNIT / 2))
+		move_usage(number, direction, now);
 }
 
 INLINE u32 folded(u64 sum)
@@ -484,11 +510,20 @@ INLINE u32 folded(u64 sum)
 	return sum;
 }
 
+/* Whether a packet begins a connection of TCP. */
+INLINE int is_syn(struct xdp_md *context, struct ip *packet)
+{
+	if (packet->protocol != 6 || packet->fragment != FRAGMENT_WHOLE)
+		return 0;
+	u8 *tcp = at(context, packet->payload_at, 14, packet->end);
+	return tcp && UNLIKELY(tcp[13] & 2);
+}
+
 /* Tells a client's TCP of smaller segments: limit_segments in the model. */
 APART int limit_segments(struct xdp_md *context, u32 tcp_at, u32 end, u32 most)
 {
 	u8 *tcp = at(context, tcp_at, 20, end);
-	if (!tcp || !(tcp[13] & 2))
+	if (!tcp)
 		return 0;
 	u32 header_end = tcp_at + (tcp[12] >> 4) * 4;
 	if (header_end > end)
@@ -551,8 +586,7 @@ INLINE int to_tap(struct xdp_md *context, u32 interface)
 	struct macs *macs = map_lookup(&tap_macs, &interface);
 	if (!macs || parse(context, &frame) >= 0)
 		return XDP_PASS;
-	struct macs addresses = *macs;
-	unwrap(context, frame.packet.at, frame.packet.version, addresses.to, addresses.from);
+	unwrap(context, frame.packet.at, frame.packet.version, macs->to, macs->from);
 	return XDP_PASS;
 }
 
@@ -748,7 +782,7 @@ INLINE long from_wire(struct xdp_md *context, const u32 direction)
 		return redirect_map(&legs, app->legs[direction], XDP_PASS);
 	}
 	u32 most = app->segment_bytes_max[packet->version == 6];
-	if (direction == UPLINK && most && packet->protocol == 6 && packet->fragment == FRAGMENT_WHOLE)
+	if (direction == UPLINK && most && is_syn(context, packet))
 		limit_segments(context, packet->payload_at, packet->end, most);
 	if (!unwrap(context, packet->at, packet->version, app->macs[0], app->own[0])) {
 		outcome.reason = NO_ROOM;
@@ -852,13 +886,14 @@ APART int whole_sum(struct xdp_md *context, u32 place, u32 end)
 INLINE int answer_too_big(struct xdp_md *context, struct ip *packet, u32 room)
 {
 	u32 is_ipv4 = packet->version == 4, quoted = is_ipv4 ? 28 : 48;
-	u8 macs[12];
+	u8 macs[2][8] __attribute__((aligned(8)));
 	u8 *link = at(context, 0, 14 + 28, frame_bytes(context));
 	if (!link)
 		return 0;
 	if (is_ipv4 && (link[14] != 0x45 || !(link[20] & 0x40)))
 		return 0;
-	copy(macs, link, 12);
+	copy(macs[0], link, 6);
+	copy(macs[1], link + 6, 6);
 	if (adjust_tail(context, (int)(14 + quoted) - (int)frame_bytes(context)))
 		return 0;
 	if (adjust_head(context, is_ipv4 ? -28 : -48))
@@ -867,8 +902,8 @@ INLINE int answer_too_big(struct xdp_md *context, struct ip *packet, u32 room)
 	link = at(context, 0, 14, bytes);
 	if (!link)
 		return 0;
-	copy(link, macs + 6, 6);
-	copy(link + 6, macs, 6);
+	copy(link, macs[1], 6);
+	copy(link + 6, macs[0], 6);
 	if (is_ipv4) {
 		u8 *ip = at(context, 14, 56, bytes);
 		if (!ip)
@@ -947,18 +982,19 @@ INLINE int wrap(struct xdp_md *context, struct ip *packet, struct line *line, st
 
 	u32 udp_bytes = 8 + gtp_bytes + packet_bytes;
 	if (version == 4) {
-		u16 *ip = at(context, link_bytes, 20, bytes);
+		u32 *ip = at(context, link_bytes, 20, bytes);
 		if (!ip)
 			return 0;
-		ip[0] = swap16((u16)(0x4500 | packet->traffic_class));
-		ip[1] = swap16((u16)(20 + udp_bytes));
-		ip[2] = 0;
-		ip[3] = swap16(0x4000);
-		ip[4] = swap16(0x4011);
-		ip[5] = 0;
-		copy(ip + 6, path->ends[1] + 12, 4);
-		copy(ip + 8, path->ends[0] + 12, 4);
-		ip[5] = swap16((u16)~folded(words_sum(ip, 10)));
+		u32 source = *(u32 *)(path->ends[1] + 12), destination = *(u32 *)(path->ends[0] + 12);
+		u32 first = swap32(0x45000000 | (u32)packet->traffic_class << 16 | (20 + udp_bytes));
+		/* The sum of words of any order is that of their bytes in it: RFC 1071, section 2. */
+		u64 sum = (u64)first + swap32(0x00004000) + swap32(0x40110000) + source + destination;
+		ip[0] = first;
+		ip[1] = swap32(0x00004000);
+		ip[2] = swap32(0x40110000);
+		((u16 *)ip)[5] = (u16)~folded(sum);
+		ip[3] = source;
+		ip[4] = destination;
 	} else {
 		u8 *ip = at(context, link_bytes, 40, bytes);
 		if (!ip)
@@ -969,32 +1005,30 @@ INLINE int wrap(struct xdp_md *context, struct ip *packet, struct line *line, st
 		copy(ip + 8, path->ends[1], 16);
 		copy(ip + 24, path->ends[0], 16);
 	}
-	u16 *udp = at(context, link_bytes + outer_bytes, 16, bytes);
+	u32 *udp = at(context, link_bytes + outer_bytes, 16, bytes);
 	if (!udp)
 		return 0;
-	udp[0] = udp[1] = swap16(2152);
-	udp[2] = swap16((u16)udp_bytes);
-	udp[3] = 0;
-	u8 *gtp = (u8 *)(udp + 4);
-	gtp[0] = form == FORM_CONTAINER ? 0x34 : 0x30;
-	gtp[1] = 255;
-	*(u16 *)(gtp + 2) = swap16((u16)(packet_bytes + gtp_bytes - 8));
-	*(u32 *)(gtp + 4) = swap32(line->teids[1]);
-	u64 headers_sum = words_sum(udp, 8);
+	u32 gtp_kind = form == FORM_CONTAINER ? 0x34ff0000 : 0x30ff0000;
+	udp[0] = swap32(2152 << 16 | 2152);
+	udp[1] = swap32(udp_bytes << 16);
+	udp[2] = swap32(gtp_kind | (packet_bytes + gtp_bytes - 8));
+	udp[3] = swap32(line->teids[1]);
+	u64 headers_sum = 0;
 	if (form == FORM_CONTAINER) {
 		u8 *container = at(context, link_bytes + outer_bytes + 16, 8, bytes);
 		if (!container)
 			return 0;
 		*(u32 *)container = swap32(0x00000085);
 		*(u32 *)(container + 4) = swap32(0x01000000 | (u32)line->qfi << 8);
-		headers_sum += words_sum((u16 *)container, 4);
+		if (sum != NO_SUM)
+			headers_sum = words_sum((u16 *)container, 4);
 	}
 	if (sum != NO_SUM) {
 		u8 *ip = at(context, link_bytes, 40, bytes);
-		u16 *again = at(context, link_bytes + outer_bytes, 8, bytes);
+		u16 *again = at(context, link_bytes + outer_bytes, 16, bytes);
 		if (!ip || !again)
 			return 0;
-		u64 total = headers_sum + words_sum((u16 *)(ip + 8), 16) + udp_bytes + 17 + sum;
+		u64 total = headers_sum + words_sum(again, 8) + words_sum((u16 *)(ip + 8), 16) + udp_bytes + 17 + sum;
 		u32 check = ~folded(total) & 0xffff;
 		again[3] = check ? swap16((u16)check) : 0xffff;
 	}

@@ -117,8 +117,9 @@ impl Peer {
         (result.return_value, result.duration.as_nanos() as f64)
     }
 
-    /// Nanoseconds of a run on this frame, putting back included; see `Programs::set_gauge`.
-    pub(crate) fn run(&mut self, frame: &[u8], turn: [u32; 4]) -> f64 {
+    /// Nanoseconds of a run on this frame, putting back included, and of putting back alone; see
+    /// `Programs::set_gauge`.
+    pub(crate) fn run(&mut self, frame: &[u8], turn: [u32; 4]) -> [f64; 2] {
         let mut kept = [0; 200];
         let head = frame.len().min(192);
         kept[..4].copy_from_slice(&(frame.len() as u32).to_ne_bytes());
@@ -134,6 +135,6 @@ impl Peer {
         map.set(0, turns, 0).unwrap();
         let (action, ns) = self.once("eupf", frame, super::REPEAT);
         assert_eq!(action, REDIRECT, "eUPF forwards the frame");
-        ns
+        [ns, self.once("eupf_back", frame, super::REPEAT).1]
     }
 }

@@ -32,6 +32,10 @@ pub const PATH_BYTES: usize = 64;
 pub const APP_BYTES: usize = 64;
 /// See [`PATH_BYTES`].
 pub const USAGE_BYTES: usize = 32;
+/// Bytes of usage that was not added to the other yet, and what a byte counts as in a word of it; packets count as one.
+pub const RECENT_USAGE_BYTES: usize = 16;
+/// See [`RECENT_USAGE_BYTES`].
+pub const RECENT_UNIT: u64 = 1 << 24;
 /// See [`PATH_BYTES`].
 pub const LIMITER_BYTES: usize = 24;
 /// See [`PATH_BYTES`].
@@ -40,6 +44,19 @@ pub const SETTLING_BYTES: usize = 16;
 pub const CONNECTION_BYTES: [usize; 2] = [40, 24];
 /// Bytes of a sighting.
 pub const SIGHTING_BYTES: usize = 104;
+
+/// The word at this place, in words.
+///
+/// # Panics
+/// Where the value is shorter.
+pub fn word(value: &[u8], place: usize) -> u64 {
+    u64::from_ne_bytes(value[place * 8..][..8].try_into().expect("eight bytes"))
+}
+
+/// A word of recent usage.
+pub fn recent(word: u64) -> super::programs::Count {
+    super::programs::Count { packets: word % RECENT_UNIT, bytes: word / RECENT_UNIT }
+}
 
 /// Writes one value after the other, and fills up to where a part ends.
 struct Writer(Vec<u8>);

@@ -112,18 +112,24 @@ pub struct Programs {
     pub(super) ebpf: Ebpf,
 }
 
+/// A word of usage is read again so often while its packets are being moved, which takes nanoseconds.
+const USAGE_READS_MAX: usize = 100;
+/// Packets with which a word of recent usage is moved: `RECENT_UNIT / 2` in C.
+pub(super) const RECENT_PACKETS_MAX: u64 = layout::RECENT_UNIT / 2;
+
 /// Places of tables of rules.
 const NOW: u32 = 0;
 pub(super) const BEFORE: u32 = 1;
 
 /// Maps that outlive the process.
-const PINNED: [&str; 16] = [
+const PINNED: [&str; 17] = [
     "wire",
     "legs",
     "tap_macs",
     "sessions",
     "paths",
     "usages",
+    "recent_usages",
     "apps",
     "alive",
     "limiters",
@@ -174,7 +180,8 @@ impl Programs {
             .override_global("networks", &networks, true)
             .override_global("vlans_tell", &vlans_tell, true)
             .map_max_entries("sessions", lines)
-            .map_max_entries("usages", options.sessions as u32);
+            .map_max_entries("usages", options.sessions as u32)
+            .map_max_entries("recent_usages", options.sessions as u32);
         if let Some(folder) = &options.pins {
             for name in PINNED.iter().chain(TAPS.as_flattened()) {
                 loader.map_pin_path(name, folder.join(name));
@@ -477,14 +484,40 @@ impl Programs {
     /// # Errors
     /// What the kernel refused.
     pub fn usage(&mut self, number: u32) -> Result<[Count; 2], KernelError> {
+        let mut recent = self.recent_usage(number)?;
+        for _ in 0..USAGE_READS_MAX {
+            let moved = self.moved_usage(number)?;
+            let after = self.recent_usage(number)?;
+            // Nothing was moved from one to the other between these reads, nor is being moved.
+            let is_settled = |way: usize| {
+                let [before, after] = [recent[way].packets, after[way].packets];
+                before <= after && after < RECENT_PACKETS_MAX
+            };
+            if is_settled(0) && is_settled(1) {
+                return Ok([0, 1].map(|way| Count {
+                    packets: moved[way].packets + recent[way].packets,
+                    bytes: moved[way].bytes + recent[way].bytes,
+                }));
+            }
+            recent = after;
+        }
+        self.moved_usage(number)
+    }
+
+    fn moved_usage(&mut self, number: u32) -> Result<[Count; 2], KernelError> {
         let usages = self.array::<{ layout::USAGE_BYTES }>("usages")?;
         let bytes = usages.get(&number, 0).map_err(map_error("usages"))?;
-        let word = |place: usize| {
-            let word: [u8; 8] = bytes[place * 8..][..8].try_into().expect("eight bytes");
-            u64::from_ne_bytes(word)
+        let count = |way| Count {
+            packets: layout::word(&bytes, way),
+            bytes: layout::word(&bytes, 2 + way),
         };
-        let count = |way: usize| Count { packets: word(way), bytes: word(2 + way) };
         Ok([count(0), count(1)])
+    }
+
+    fn recent_usage(&mut self, number: u32) -> Result<[Count; 2], KernelError> {
+        let recent = self.array::<{ layout::RECENT_USAGE_BYTES }>("recent_usages")?;
+        let bytes = recent.get(&number, 0).map_err(map_error("recent_usages"))?;
+        Ok([0, 1].map(|way| layout::recent(layout::word(&bytes, way))))
     }
 
     /// Sets a client's usage to nothing, for another client to have it.
@@ -492,6 +525,9 @@ impl Programs {
     /// # Errors
     /// What the kernel refused.
     pub fn clear_usage(&mut self, number: u32) -> Result<(), KernelError> {
+        let mut recent = self.array::<{ layout::RECENT_USAGE_BYTES }>("recent_usages")?;
+        let nothing = [0; layout::RECENT_USAGE_BYTES];
+        recent.set(number, nothing, 0).map_err(map_error("recent_usages"))?;
         let mut usages = self.array::<{ layout::USAGE_BYTES }>("usages")?;
         usages.set(number, [0; layout::USAGE_BYTES], 0).map_err(map_error("usages"))
     }

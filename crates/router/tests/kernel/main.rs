@@ -18,4 +18,5 @@ mod networks;
 mod router;
 mod told;
 mod untouched;
+mod usage;
 mod world;
