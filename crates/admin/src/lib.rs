@@ -61,6 +61,7 @@ pub mod token;
 mod url;
 
 pub use error::AdminError;
+pub use metrics::Metrics;
 pub use server::{Bound, Handle, Reload, bind, start};
 pub use token::Token;
 pub use url::request_of;

@@ -19,6 +19,7 @@ use freshet_net::readiness;
 use freshet_node::node::{Node, NodeError};
 use freshet_node::preflight::Prepared;
 use freshet_node::transcript::Scribe;
+use freshet_traces::Exporter;
 use sd_notify::NotifyState;
 use std::path::Path;
 use std::process::ExitCode;
@@ -77,6 +78,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     let node = Node::start_with(prepared, &mut inherited, scribe);
     let node = node.map_err(|error| source.explain(error))?;
     let acme: acme::Shared = manager.map(|manager| manager.start()).transpose()?.map(Arc::new);
+    let exporter = traces::export(&node, &acme).map_err(explain)?;
     let admin = {
         let (to_reload, directory) = (Arc::clone(&node), runtime_directory.clone());
         let of_reload = acme.clone();
@@ -102,6 +104,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     node.join();
     // All that was served is told of by now.
     tracer.iter().for_each(|tracer| tracer.stop());
+    exporter.iter().for_each(Exporter::stop);
     drop(registration);
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! Spans of requests, as a collector gets them and an origin hears of them.
+//! Spans of requests and metrics, as a collector gets them, and spans as an origin hears of them.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod support;
@@ -195,4 +195,46 @@ fn a_collector_that_is_not_there_costs_nobody_an_answer() {
     fs::write(&file, text.replace(&format!("http://{closed}"), &closed.to_string())).unwrap();
     let said = run(freshet().args(["check", "--offline"]).arg(&file));
     assert!(String::from_utf8_lossy(&said.stderr).contains("is no URL"), "{said:?}");
+}
+
+/// The sum of a counter's points in a message with metrics.
+fn counted(message: &Value, name: &str) -> Option<u64> {
+    let metrics = message["resourceMetrics"][0]["scopeMetrics"][0]["metrics"].as_array()?;
+    let metric = metrics.iter().find(|metric| metric["name"] == name)?;
+    let points = metric["sum"]["dataPoints"].as_array()?;
+    points.iter().map(|point| point["asInt"].as_str()?.parse::<u64>().ok()).sum()
+}
+
+#[test]
+fn a_collector_is_sent_metrics_each_period_and_how_they_stand_at_the_end() {
+    let (collector, messages) = server(TAKEN);
+    let (origin, _asked) = server(PAGE);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("freshet.toml");
+    let text = format!(
+        "workers = 1\nmemory = \"32MiB\"\n[admin]\nlisten = \"off\"\n[[listen]]\naddress = \"127.0.0.1:0\"\n\
+         [[origin]]\nurl = \"http://{origin}\"\n\
+         [tracing]\notlp = \"http://{collector}\"\nsample = 0\nmetrics = \"1s\"\n"
+    );
+    fs::write(&file, &text).unwrap();
+    let mut command = freshet();
+    command.args(["serve", "--name", "metrics", "--config"]).arg(&file);
+    let mut node = Process::start(command.env("XDG_RUNTIME_DIR", folder.path()));
+    let address = address(&mut node);
+    let (head, _) = messages.recv_timeout(std::time::Duration::from_secs(60)).unwrap();
+    assert!(head.starts_with("post /v1/metrics "), "{head}");
+    get(&address, "/a", "");
+    get(&address, "/a", "");
+    node.signal(Signal::TERM);
+    assert!(support::is_clean(node.end().0));
+    let (_, last) = messages.try_iter().last().unwrap();
+    let last: Value = serde_json::from_slice(&last).unwrap();
+    assert_eq!(counted(&last, "freshet_requests"), Some(2), "{last:#}");
+    let service = &last["resourceMetrics"][0]["resource"]["attributes"][0]["value"];
+    assert_eq!(service["stringValue"], "freshet");
+
+    // Where metrics would go has to be known.
+    fs::write(&file, text.replace(&collector.to_string(), &format!("{collector}/spans"))).unwrap();
+    let said = run(freshet().args(["check", "--offline"]).arg(&file));
+    assert!(String::from_utf8_lossy(&said.stderr).contains("not where metrics do"), "{said:?}");
 }

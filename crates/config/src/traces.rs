@@ -6,6 +6,10 @@ use super::mistake::{Mistake, Place};
 use super::values::optional;
 pub use freshet_net::trust::Network;
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// The shortest time between two messages with metrics.
+const METRICS_PERIOD_MIN: Duration = Duration::from_secs(1);
 
 /// The keys.
 pub(super) const KEYS: &[Key] = &[
@@ -32,6 +36,13 @@ pub(super) const KEYS: &[Key] = &[
     ),
     key("tracing.service", Kind::Text, "freshet", "Name of this node's service in traces."),
     key(
+        "tracing.metrics",
+        Kind::Span,
+        "0s",
+        "How often the node's metrics are sent to the collector too: to `/v1/metrics`, or beside the path \
+         given, which then has to end with `/v1/traces`. A second at the least; 0 for never.",
+    ),
+    key(
         "tracing.fields",
         Kind::SecretFile,
         "",
@@ -56,6 +67,8 @@ pub struct Tracing {
     pub follow: Vec<Network>,
     /// Name of the service.
     pub service: String,
+    /// How often metrics are sent; zero is never.
+    pub metrics: Duration,
     /// File with more fields for the collector.
     pub fields: Option<PathBuf>,
     /// PEM file of authorities to trust with the collector.
@@ -69,7 +82,7 @@ pub(super) fn tracing(document: &Document, wrong: &mut Vec<Mistake>) -> Option<T
     let text = |key: &str| document.value(&format!("tracing.{key}")).text();
     let place = document.at("tracing.otlp");
     let Some(otlp) = optional(text("otlp")) else {
-        let said = ["sample", "follow", "service", "fields", "ca"];
+        let said = ["sample", "follow", "service", "metrics", "fields", "ca"];
         let said = said.map(|key| document.at(&format!("tracing.{key}")));
         if let Some(said) = said.into_iter().find(|place| place.span().is_some()) {
             let message = "[tracing] does nothing without `otlp`, the URL of a collector";
@@ -87,11 +100,17 @@ pub(super) fn tracing(document: &Document, wrong: &mut Vec<Mistake>) -> Option<T
             }
         }
     }
+    let metrics = document.value("tracing.metrics").span();
+    if !metrics.is_zero() && metrics < METRICS_PERIOD_MIN {
+        let message = "tracing.metrics: metrics are sent each second at most; 0 for never";
+        wrong.push(Mistake::error(document.at("tracing.metrics"), message));
+    }
     Some(Tracing {
         otlp,
         sample: document.value("tracing.sample").number(),
         follow,
         service: text("service"),
+        metrics,
         fields: optional(text("fields")).map(Into::into),
         ca: optional(text("ca")).map(Into::into),
         place,
@@ -115,6 +134,9 @@ mod tests {
         let tracing = tracing.unwrap();
         assert!(wrong.is_empty());
         assert_eq!((tracing.sample, &*tracing.service), (1000, "freshet"));
+        assert_eq!(tracing.metrics, Duration::ZERO);
+        let (_, wrong) = read("[tracing]\notlp = \"http://a\"\nmetrics = \"10ms\"\n");
+        assert!(wrong[0].message.starts_with("tracing.metrics: "), "{wrong:?}");
         let (_, wrong) = read("[tracing]\nsample = 1\n");
         assert!(wrong[0].message.contains("does nothing without `otlp`"), "{wrong:?}");
         let (_, wrong) = read("[tracing]\notlp = \"http://a\"\nfollow = [\"10.0.0.0/99\"]\n");

@@ -1,9 +1,10 @@
 //! Who is told: a collector of OpenTelemetry, asked by HTTP.
 
-use crate::encode::{Resource, message};
+use crate::encode::{self, Resource};
 use crate::limits::{
     ANSWER_WITHIN, BATCH_SPANS_MAX, BATCH_WITHIN, FIELDS_BYTES_MAX, RETRY_AFTER_MAX, TRIES_MAX,
 };
+use crate::metrics;
 use crate::span::Span;
 use freshet_base::clock::UnixMillis;
 use freshet_base::file;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::mpsc::Receiver;
+use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout, timeout_at};
 
 /// Lines about a collector that does not take what it is sent are this far apart.
@@ -32,6 +34,36 @@ pub struct Collector {
     resource: Resource,
 }
 
+/// What a collector is sent.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Signal {
+    /// Spans of requests.
+    Traces,
+    /// The node's metrics.
+    Metrics,
+}
+
+impl Signal {
+    /// Where it is sent, unless the collector's URL says something else.
+    const fn path(self) -> &'static str {
+        match self {
+            Self::Traces => "/v1/traces",
+            Self::Metrics => "/v1/metrics",
+        }
+    }
+
+    /// Its path, by what the URL says: that is where spans go, and others go beside.
+    fn target(self, path: &str) -> Option<String> {
+        match (path, self) {
+            ("" | "/", _) => Some(self.path().to_owned()),
+            (path, Self::Traces) => Some(path.to_owned()),
+            (path, Self::Metrics) => {
+                Some(format!("{}{}", path.strip_suffix(Self::Traces.path())?, self.path()))
+            }
+        }
+    }
+}
+
 /// Why spans were not taken.
 enum Failure {
     /// Another try may help, after so long.
@@ -41,11 +73,11 @@ enum Failure {
 }
 
 impl Collector {
-    /// The one that settings name; reads their files.
+    /// The one that settings name, for one kind of what it takes; reads their files.
     ///
     /// # Errors
     /// What cannot be meant, or be read.
-    pub fn new(settings: &Tracing) -> Result<Self, String> {
+    pub fn new(settings: &Tracing, signal: Signal) -> Result<Self, String> {
         let wrong = |why: &str| format!("tracing.otlp: `{}` {why}", settings.otlp);
         let (scheme, rest) = settings
             .otlp
@@ -85,11 +117,13 @@ impl Collector {
                 fields.set(name, value);
             }
         }
-        let target = if path.is_empty() || path == "/" { "/v1/traces" } else { path };
+        let target = signal.target(path).ok_or_else(|| {
+            wrong("says where spans go, but not where metrics do: let its path end with /v1/traces")
+        })?;
         let head = RequestHead {
             method: Method::Post,
             authority: authority.to_owned(),
-            target: target.to_owned(),
+            target,
             fields,
             ..RequestHead::default()
         };
@@ -110,7 +144,7 @@ impl Collector {
             {
                 batch.push(span);
             }
-            let body = message(&self.resource, &batch).to_string().into_bytes();
+            let body = encode::message(&self.resource, &batch).to_string().into_bytes();
             let sent = self.send(&pool, &body, || spans.is_closed()).await;
             if sent.is_err() {
                 lost.fetch_add(batch.len() as u64, Relaxed);
@@ -121,6 +155,32 @@ impl Collector {
                 let collector = &self.head.authority;
                 tracing::warn!(collector, spans = all - told, "spans of traces are lost: {why}");
                 told = all;
+            }
+        }
+    }
+
+    /// Sends metrics each period until it is told to stop, and then once more.
+    pub(crate) async fn tell(
+        self,
+        every: Duration,
+        began: UnixMillis,
+        mut stopped: oneshot::Receiver<()>,
+        text: impl Fn() -> Option<String>,
+    ) {
+        let (pool, log) = (Pool::new(), LogLimit::new());
+        let mut ends = false;
+        while !ends {
+            ends = timeout(every, &mut stopped).await.is_ok();
+            let Some(metrics) = text() else { continue };
+            let now = UnixMillis::now();
+            let message =
+                metrics::message(&self.resource, &metrics, nanoseconds(began), nanoseconds(now));
+            let sent = self.send(&pool, message.to_string().as_bytes(), || ends).await;
+            if let Err(why) = sent
+                && log.admit(now, FAILURE_PERIOD).is_some()
+            {
+                let collector = &self.head.authority;
+                tracing::warn!(collector, "metrics are not sent: {why}");
             }
         }
     }
@@ -171,6 +231,11 @@ impl Collector {
     }
 }
 
+/// A time as OTLP has it.
+fn nanoseconds(time: UnixMillis) -> u64 {
+    u64::try_from(time.0).unwrap_or(0).saturating_mul(1_000_000)
+}
+
 /// `Name: value`.
 fn read_field(line: &str) -> Option<(&str, &str)> {
     let (name, value) = line.split_once(':')?;
@@ -194,6 +259,7 @@ mod tests {
             service: "edge".into(),
             fields: None,
             ca: None,
+            metrics: Duration::ZERO,
             place: Place::default(),
         }
     }
@@ -205,16 +271,27 @@ mod tests {
             ("http://127.0.0.1:4318/", "/v1/traces"),
             ("https://otlp.example/api/otlp/v1/traces", "/api/otlp/v1/traces"),
         ] {
-            assert_eq!(Collector::new(&settings(url)).unwrap().head.target, target);
+            let target_of = |signal| Collector::new(&settings(url), signal).unwrap().head.target;
+            assert_eq!(target_of(Signal::Traces), target);
+            assert_eq!(target_of(Signal::Metrics), target.replace("traces", "metrics"));
         }
+        let own = settings("https://otlp.example/spans");
+        assert_eq!(Collector::new(&own, Signal::Traces).unwrap().head.target, "/spans");
+        assert!(
+            Collector::new(&own, Signal::Metrics).unwrap_err().contains("not where metrics do")
+        );
         for url in ["127.0.0.1:4318", "ftp://a", "http://", "http://a/b c", "http://a:x"] {
-            let why = Collector::new(&settings(url)).unwrap_err();
+            let why = Collector::new(&settings(url), Signal::Traces).unwrap_err();
             assert!(why.starts_with(&format!("tracing.otlp: `{url}` ")), "{why}");
         }
         let with_ca = Tracing { ca: Some("/x".into()), ..settings("http://a") };
-        assert!(Collector::new(&with_ca).unwrap_err().contains("means nothing"));
+        assert!(Collector::new(&with_ca, Signal::Traces).unwrap_err().contains("means nothing"));
         let missing = Tracing { fields: Some("/nowhere".into()), ..settings("http://a") };
-        assert!(Collector::new(&missing).unwrap_err().starts_with("tracing.fields: /nowhere"));
+        assert!(
+            Collector::new(&missing, Signal::Traces)
+                .unwrap_err()
+                .starts_with("tracing.fields: /nowhere")
+        );
     }
 
     #[test]

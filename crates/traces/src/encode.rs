@@ -4,6 +4,7 @@
 use crate::span::Span;
 use serde_json::{Value, json};
 
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Kinds of spans.
 const SERVER: u8 = 2;
 const CLIENT: u8 = 3;
@@ -18,19 +19,26 @@ pub(crate) struct Resource {
 }
 
 /// `ExportTraceServiceRequest`
-pub(crate) fn message(resource: &Resource, spans: &[Box<Span>]) -> Value {
-    let version = env!("CARGO_PKG_VERSION");
+pub(crate) fn message(of: &Resource, spans: &[Box<Span>]) -> Value {
     json!({ "resourceSpans": [{
-        "resource": { "attributes": [
-            text("service.name", &resource.service),
-            text("service.version", version),
-            text("host.name", &resource.host),
-        ] },
+        "resource": resource(of),
         "scopeSpans": [{
-            "scope": { "name": "freshet", "version": version },
+            "scope": scope(),
             "spans": spans.iter().map(|one| span(one)).collect::<Vec<_>>(),
         }],
     }] })
+}
+
+pub(crate) fn resource(of: &Resource) -> Value {
+    json!({ "attributes": [
+        text("service.name", &of.service),
+        text("service.version", VERSION),
+        text("host.name", &of.host),
+    ] })
+}
+
+pub(crate) fn scope() -> Value {
+    json!({ "name": "freshet", "version": VERSION })
 }
 
 fn span(span: &Span) -> Value {
@@ -98,7 +106,7 @@ fn span(span: &Span) -> Value {
     value
 }
 
-fn text(key: &str, value: &str) -> Value {
+pub(crate) fn text(key: &str, value: &str) -> Value {
     json!({ "key": key, "value": { "stringValue": value } })
 }
 

@@ -29,17 +29,22 @@ use std::sync::Arc;
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The metrics of one node.
-pub(crate) struct Metrics(Registry);
+#[derive(Debug)]
+pub struct Metrics(Registry);
 
 impl Metrics {
-    pub(crate) fn new(node: Arc<Node>, acme: Acme) -> Self {
+    /// Of this node, with the certificates that are ordered for it.
+    pub fn new(node: Arc<Node>, acme: Acme) -> Self {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(NodeCollector(node, acme)));
         Self(registry)
     }
 
     /// All metrics as text.
-    pub(crate) fn text(&self) -> Result<String, fmt::Error> {
+    ///
+    /// # Errors
+    /// None that is known: writing to memory does not fail.
+    pub fn text(&self) -> Result<String, fmt::Error> {
         let mut text = String::with_capacity(32 << 10);
         encode(&mut text, &self.0)?;
         Ok(text)
