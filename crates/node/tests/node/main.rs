@@ -30,8 +30,6 @@ mod instructions;
 mod limits;
 mod loops;
 mod media;
-mod media_dash;
-mod media_names;
 mod memory;
 mod origin;
 mod packagers;

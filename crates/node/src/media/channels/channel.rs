@@ -1,0 +1,152 @@
+//! One channel, and what it says of something that belongs to it.
+
+use crate::media::directives::Known;
+use crate::media::limits::TARGETS_OF_EDGE;
+use freshet_base::clock::UnixMillis;
+use freshet_cache::Key;
+use freshet_http::reason::Reason;
+use freshet_media::mpd::Series;
+use freshet_media::{Class, Edge, Kind, Manifest};
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+pub(super) struct Channel {
+    /// Key of its playlist, for people.
+    pub(super) text: Box<str>,
+    pub(super) about: About,
+    pub(super) can_block: bool,
+    /// The newest version: the whole one, and the one that leaves out what players know.
+    pub(super) newest: [Option<Newest>; 2],
+    /// What its playlist named, with the time until which it is of use.
+    pub(super) names: VecDeque<(UnixMillis, u128)>,
+    /// Keys of segments with numbers or times in the place of what is between dollar signs.
+    pub(super) templates: Vec<Box<str>>,
+    /// What some of these stand for, one segment after the other.
+    pub(super) series: HashMap<Box<str>, Series>,
+    pub(super) folders: Vec<Box<str>>,
+    pub(super) bytes: usize,
+}
+
+/// A version that is stored.
+pub(super) struct Newest {
+    pub(super) known: Known,
+    pub(super) edge: Edge,
+    pub(super) last_parts: u32,
+    pub(super) read: UnixMillis,
+}
+
+/// What is known of a channel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct About {
+    pub(crate) class: Class,
+    /// Its longest segment.
+    pub(crate) target: Duration,
+    /// The longest part, where it has parts.
+    pub(crate) part_target: Option<Duration>,
+    pub(crate) window: Duration,
+    /// When its manifest wants to be asked for again.
+    pub(crate) refresh: Option<Duration>,
+    /// When it was read last.
+    pub(crate) read: UnixMillis,
+    /// How many bits a second it has, or the quality of it that is looked at; 0 where nothing says so.
+    pub(crate) bandwidth: u64,
+    /// The number and the length of the segment that is looked at, or of the part; of one.
+    pub(crate) sequence: Option<u64>,
+    pub(crate) duration_ms: u64,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Named {
+    pub(super) channel: u128,
+    pub(super) class: Class,
+    pub(super) kind: Kind,
+    pub(super) until: UnixMillis,
+    pub(super) sequence: Option<u64>,
+    pub(super) duration_ms: u64,
+}
+
+/// How something that is fetched belongs to a channel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Belongs {
+    /// It is its playlist or manifest.
+    Manifest(About),
+    /// It is named there as this, and of use until then.
+    Named(About, Kind, UnixMillis),
+    /// It is beside something of it.
+    Beside(About),
+    /// It is what segments are deciphered with, of a channel or a film.
+    Key,
+}
+
+/// A version of a manifest of a channel.
+pub(crate) struct Version<'a> {
+    /// The key of the manifest itself, without directives.
+    pub(crate) id: &'a Key,
+    pub(crate) manifest: &'a Manifest,
+    pub(crate) class: Class,
+    /// Keys of what it names, in its order, and of its templates.
+    pub(crate) names: Vec<Key>,
+    pub(crate) templates: Vec<Key>,
+    /// What templates stand for, one segment after the other, by their keys.
+    pub(crate) series: Vec<(Key, Series)>,
+    /// Where it is stored, and whether it leaves out what players know.
+    pub(crate) stored: Option<(Known, bool)>,
+    pub(crate) now: UnixMillis,
+}
+
+impl Channel {
+    /// Takes over how far a version has come, unless one that is further was just read: what two
+    /// packagers say in turn does not go back and forth.
+    pub(super) fn newer(&mut self, version: &Version<'_>) {
+        let (Some(edge), Some((known, skips))) = (version.manifest.edge(), &version.stored) else {
+            return;
+        };
+        let place = &mut self.newest[usize::from(*skips)];
+        let is_older = place.as_ref().is_some_and(|newest| {
+            edge < newest.edge && version.now.since(newest.read) <= self.about.target
+        });
+        if !is_older {
+            let (known, last_parts) = (known.clone(), version.manifest.last_parts);
+            *place = Some(Newest { known, edge, last_parts, read: version.now });
+        }
+    }
+}
+
+impl Belongs {
+    /// Whether it is named, rather than beside what is.
+    pub(crate) fn is_named(&self) -> bool {
+        matches!(self, Self::Named(..) | Self::Key)
+    }
+}
+
+impl Version<'_> {
+    /// What it says of its channel.
+    pub(crate) fn about(&self) -> About {
+        let manifest = self.manifest;
+        About {
+            class: self.class,
+            target: manifest.target,
+            part_target: manifest.part_target,
+            window: manifest.window,
+            refresh: manifest.refresh,
+            read: self.now,
+            bandwidth: 0,
+            sequence: None,
+            duration_ms: 0,
+        }
+    }
+}
+
+impl About {
+    /// Why what is of use until then is kept as it is. Near the newest all segments are live, however
+    /// long they can be seen.
+    pub(crate) fn reason(&self, until: UnixMillis, now: UnixMillis) -> Reason {
+        let left = Duration::from_millis(until.0.saturating_sub(now.0));
+        let is_at_edge = left + self.target * TARGETS_OF_EDGE >= self.window * 2;
+        if self.class == Class::Live || is_at_edge {
+            Reason::MediaLive
+        } else {
+            Reason::MediaWindow
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The channels that are known, and what belongs to them, for who asks at any time.
+//!
+//! | file | |
+//! |---|---|
+//! | `channel` | one channel, and what it says of something that belongs to it |
+//! | `table` | all of them, and what they name, within bounds |
+//! | `front` | how far qualities of DASH are followed |
+//! | `explain` | what is known, for people |
+
+mod channel;
+mod explain;
+mod front;
+mod table;
+
+pub(crate) use channel::{About, Belongs, Version};
+pub(crate) use front::Coming;
+
+use super::directives::{Directives, Reload};
+use super::limits::{TARGETS_OF_START, TARGETS_OF_WAIT};
+use freshet_base::clock::UnixMillis;
+use freshet_cache::Key;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use table::Table;
+
+/// What goes on, by its playlists and manifests.
+#[derive(Default)]
+pub struct Channels {
+    table: Mutex<Table>,
+    /// How many there are, to be asked before any work, and how many keys.
+    count: AtomicUsize,
+    key_count: AtomicUsize,
+}
+
+impl Channels {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count.load(Relaxed)
+    }
+
+    /// Takes over what a version says. The places of the names that are new, in their order.
+    pub(crate) fn note(&self, version: &Version<'_>) -> Vec<usize> {
+        let mut table = self.table();
+        let new = table.note(version);
+        self.count.store(table.by_key.len(), Relaxed);
+        new
+    }
+
+    /// Forgets a channel that has ended; what was its own is as the configuration says from now on.
+    pub(crate) fn end(&self, id: &Key) {
+        if self.count() == 0 {
+            return;
+        }
+        let mut table = self.table();
+        table.remove(id.hash());
+        self.count.store(table.by_key.len(), Relaxed);
+    }
+
+    /// Whether nothing is known that anything could belong to.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count() == 0 && self.key_count.load(Relaxed) == 0
+    }
+
+    /// Takes over what a manifest says segments are deciphered with.
+    pub(crate) fn note_keys(&self, keys: impl Iterator<Item = Key>) {
+        let keys: Vec<_> = keys.map(|key| key.hash()).collect();
+        if keys.is_empty() {
+            return;
+        }
+        let mut table = self.table();
+        keys.into_iter().for_each(|key| table.keys.insert(key, ()));
+        self.key_count.store(table.keys.len(), Relaxed);
+    }
+
+    /// Takes over what a multivariant playlist says of the bits a second of others.
+    pub(crate) fn note_bitrates(&self, playlists: impl Iterator<Item = (Key, u64)>) {
+        let playlists: Vec<_> = playlists.collect();
+        if playlists.is_empty() {
+            return;
+        }
+        let mut table = self.table();
+        playlists.iter().for_each(|(key, bits)| table.bitrates.insert(key.hash(), *bits));
+    }
+
+    /// The channel something belongs to.
+    pub(crate) fn of(&self, key: &Key, now: UnixMillis) -> Option<Belongs> {
+        if self.is_empty() { None } else { self.table().of(key, now) }
+    }
+
+    /// A player has asked for the segment `key`, which a template stands for. The template's text, where
+    /// it is to be followed from now on: until [`forget_front`](Self::forget_front).
+    pub(crate) fn note_front(&self, key: &Key) -> Option<Box<str>> {
+        if self.count() == 0 { None } else { self.table().note_front(key) }
+    }
+
+    /// What comes next in the quality of this template, while its channel goes on.
+    pub(crate) fn coming(&self, template: &str) -> Option<Coming> {
+        self.table().coming(template)
+    }
+
+    /// This segment of it was fetched ahead.
+    pub(crate) fn advance(&self, template: &str, value: u64) {
+        if let Some(front) =
+            self.table().followed.get_mut(template).filter(|front| front.value < value)
+        {
+            (front.value, front.is_asked) = (value, false);
+        }
+    }
+
+    /// It is followed no more.
+    pub(crate) fn forget_front(&self, template: &str) {
+        self.table().followed.remove(template);
+    }
+
+    /// What can be said of a request for the playlist `id`.
+    pub(crate) fn reload(&self, id: &Key, asked: Directives, now: UnixMillis) -> Reload {
+        if self.count() == 0 { Reload::Unknown } else { self.table().reload(id, asked, now) }
+    }
+
+    /// How long an answer is waited for that the origin of the playlist `id` holds back.
+    pub(crate) fn wait_of(&self, id: &Key) -> Option<Duration> {
+        let table = self.table();
+        let channel = table.by_key.get(&id.hash())?;
+        Some(channel.about.target * TARGETS_OF_WAIT)
+    }
+
+    /// Until when a player may begin with what is stored of the playlist or manifest `key`, where it is
+    /// a channel's.
+    pub(crate) fn begins_until(&self, key: &Key, now: UnixMillis) -> Option<UnixMillis> {
+        match self.of(key, now)? {
+            Belongs::Manifest(about) => Some(about.read.plus(about.target * TARGETS_OF_START)),
+            Belongs::Named(..) | Belongs::Beside(_) | Belongs::Key => None,
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Channels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Channels").field("count", &self.count()).finish_non_exhaustive()
+    }
+}

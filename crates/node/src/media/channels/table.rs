@@ -1,0 +1,275 @@
+//! All channels, and what they name, within bounds.
+
+use super::channel::{About, Belongs, Channel, Named, Newest, Version};
+use super::front::Front;
+use crate::media::directives::{Directives, Reload};
+use crate::media::limits::{
+    BITRATES_MAX, BYTES_MAX, CHANNEL_BYTES, CHANNELS_MAX, FOLDERS_MAX, INIT_LIFETIME, KEYS_MAX,
+    NAME_BYTES, NAMES_MAX, SEGMENTS_AHEAD_MAX, TARGETS_OF_PARTS,
+};
+use crate::media::recent::Recent;
+use freshet_base::clock::UnixMillis;
+use freshet_cache::Key;
+use freshet_media::Kind;
+use freshet_media::mpd::{self, Sequel, Series};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::Duration;
+
+pub(super) struct Table {
+    pub(super) by_key: HashMap<u128, Channel>,
+    /// What a playlist names, by the key of that.
+    pub(super) named: HashMap<u128, Named>,
+    /// Channels with something in a folder: a playlist, or what a template stands for.
+    pub(super) folders: HashMap<Box<str>, HashSet<u128>>,
+    /// How far qualities of DASH are followed, by their templates.
+    pub(super) followed: HashMap<Box<str>, Front>,
+    /// Bits a second of playlists, as those say that name them.
+    pub(super) bitrates: Recent<u64>,
+    /// What segments are deciphered with, of films too.
+    pub(super) keys: Recent<()>,
+    pub(super) bytes: usize,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self {
+            by_key: HashMap::new(),
+            named: HashMap::new(),
+            folders: HashMap::new(),
+            followed: HashMap::new(),
+            bitrates: Recent::new(BITRATES_MAX),
+            keys: Recent::new(KEYS_MAX),
+            bytes: 0,
+        }
+    }
+}
+
+impl Table {
+    pub(super) fn note(&mut self, version: &Version<'_>) -> Vec<usize> {
+        let (id, manifest) = (version.id.hash(), version.manifest);
+        let about = version.about();
+        let text = String::from_utf8_lossy(version.id.text()).into_owned();
+        let mut channel = match self.take(id) {
+            Some(known) => Channel { about, can_block: manifest.can_block, ..known },
+            None => Channel {
+                text: text.clone().into(),
+                about,
+                can_block: manifest.can_block,
+                newest: [None, None],
+                names: VecDeque::new(),
+                templates: Vec::new(),
+                series: HashMap::new(),
+                folders: Vec::new(),
+                bytes: 0,
+            },
+        };
+        channel.newer(version);
+        let new = self.name(id, &mut channel, version);
+        channel.templates =
+            version.templates.iter().map(|key| text_of(key).into()).collect::<Vec<Box<str>>>();
+        let series = version.series.iter();
+        channel.series =
+            series.map(|(key, series)| (text_of(key).into(), series.clone())).collect();
+        channel.folders = folders_of(&text, &channel.templates, &version.names);
+        self.put(id, channel);
+        self.make_room(id);
+        new
+    }
+
+    /// Registers what a version names that was not named before, and says where that is in it.
+    fn name(&mut self, id: u128, channel: &mut Channel, version: &Version<'_>) -> Vec<usize> {
+        let (manifest, now) = (version.manifest, version.now);
+        let mut added = Vec::new();
+        while let Some((_, name)) = channel.names.pop_front_if(|(until, _)| *until <= now) {
+            if self.named.get(&name).is_some_and(|known| known.until <= now) {
+                self.named.remove(&name);
+            }
+        }
+        let old = manifest.names.len().saturating_sub(NAMES_MAX);
+        let both = manifest.names.iter().zip(&version.names).enumerate();
+        for (at, (name, key)) in both.skip(old) {
+            let ms = Duration::from_millis;
+            let span = match name.kind {
+                Kind::Key => continue,
+                // A sibling, a later version, or what changes this one into that.
+                Kind::Playlist => manifest.window,
+                // RFC 8216 §6.2.2: as long as the longest playlist it was in, and its own length.
+                Kind::Segment => ms(name.before_ms) + ms(name.duration_ms) * 2 + manifest.window,
+                Kind::Part | Kind::Hint => manifest.target * TARGETS_OF_PARTS,
+                Kind::Init => INIT_LIFETIME.max(manifest.window),
+            };
+            let (class, kind) = (version.class, name.kind);
+            let until = now.plus(span);
+            let (sequence, duration_ms) = (name.sequence, name.duration_ms);
+            let new = Named { channel: id, class, kind, until, sequence, duration_ms };
+            let hash = key.hash();
+            match self.named.get_mut(&hash) {
+                // What it is named for stays: the window moved as time did.
+                Some(known) if known.channel == id && name.kind != Kind::Init => {
+                    known.class = version.class;
+                }
+                Some(known) if known.channel == id => *known = new,
+                Some(known) => {
+                    known.class = known.class.max(new.class);
+                    known.until = known.until.min(new.until);
+                }
+                None => {
+                    self.named.insert(hash, new);
+                    channel.names.push_back((new.until, hash));
+                    added.push(at);
+                }
+            }
+        }
+        added
+    }
+
+    pub(super) fn of(&self, key: &Key, now: UnixMillis) -> Option<Belongs> {
+        if self.keys.get(key.hash()).is_some() {
+            return Some(Belongs::Key);
+        }
+        let bandwidth = |channel: u128| self.bitrates.get(channel).copied().unwrap_or(0);
+        if let Some(channel) = self.by_key.get(&key.hash()) {
+            let about = About { bandwidth: bandwidth(key.hash()), ..channel.about };
+            return Some(Belongs::Manifest(about));
+        }
+        if let Some(named) = self.named.get(&key.hash())
+            && let Some(channel) = self.by_key.get(&named.channel)
+        {
+            let about = About {
+                class: named.class,
+                bandwidth: bandwidth(named.channel),
+                sequence: named.sequence,
+                duration_ms: named.duration_ms,
+                ..channel.about
+            };
+            return Some(Belongs::Named(about, named.kind, named.until));
+        }
+        let text = std::str::from_utf8(key.text()).ok()?;
+        let mut beside = None;
+        let ends = text.match_indices('/').map(|(at, _)| at + 1);
+        let ends: Vec<_> = ends.collect();
+        for end in ends.iter().rev().take(FOLDERS_MAX) {
+            let Some(channels) = self.folders.get(text.get(..*end)?) else { continue };
+            let channels = channels.iter().filter_map(|id| self.by_key.get(id));
+            for channel in channels {
+                let mut templates = channel.templates.iter();
+                if let Some(template) = templates.find(|template| mpd::matches(template, text)) {
+                    let series = channel.series.get(template);
+                    let numbered = series.filter(|series| series.sequel.is_numbered());
+                    let about = About {
+                        bandwidth: series.map_or(0, |series| series.bandwidth),
+                        sequence: numbered.and_then(|_| mpd::value(template, text)),
+                        ..channel.about
+                    };
+                    let span = about.window + about.target * 2;
+                    return Some(Belongs::Named(about, Kind::Segment, now.plus(span)));
+                }
+                beside.get_or_insert(channel.about);
+            }
+        }
+        beside.map(Belongs::Beside)
+    }
+
+    pub(super) fn reload(&self, id: &Key, asked: Directives, now: UnixMillis) -> Reload {
+        let (Some(channel), Some(sequence)) = (self.by_key.get(&id.hash()), asked.sequence) else {
+            return Reload::Unknown;
+        };
+        // A version from before may be far behind by now.
+        let is_new = |newest: &&Newest| now.since(newest.read) <= channel.about.target;
+        let newest = channel.newest[usize::from(asked.skips)].as_ref().filter(is_new);
+        if let Some(newest) = newest.filter(|newest| asked.are_met(newest.edge, newest.last_parts))
+        {
+            return Reload::Has(newest.known.clone());
+        }
+        let known = channel.newest.iter().flatten().filter(is_new);
+        let far = known.max_by_key(|newest| newest.edge).filter(|newest| {
+            let most = newest.edge.sequence.saturating_add(SEGMENTS_AHEAD_MAX);
+            sequence > most && channel.can_block
+        });
+        far.map_or(Reload::Unknown, |newest| Reload::TooFar(newest.known.clone()))
+    }
+
+    /// Takes a channel out, with its names left.
+    fn take(&mut self, id: u128) -> Option<Channel> {
+        let channel = self.by_key.remove(&id)?;
+        self.bytes -= channel.bytes;
+        for folder in &channel.folders {
+            if let Some(channels) = self.folders.get_mut(folder) {
+                channels.remove(&id);
+                if channels.is_empty() {
+                    self.folders.remove(folder);
+                }
+            }
+        }
+        Some(channel)
+    }
+
+    fn put(&mut self, id: u128, mut channel: Channel) {
+        let texts = channel
+            .templates
+            .iter()
+            .chain(&channel.folders)
+            .chain(channel.series.keys())
+            .map(|text| text.len() + 32);
+        channel.bytes = CHANNEL_BYTES
+            + channel.text.len()
+            + channel.names.len() * NAME_BYTES
+            + channel.series.values().map(series_bytes).sum::<usize>()
+            + 2 * texts.sum::<usize>();
+        self.bytes += channel.bytes;
+        for folder in &channel.folders {
+            self.folders.entry(folder.clone()).or_default().insert(id);
+        }
+        self.by_key.insert(id, channel);
+    }
+
+    /// Takes a channel out with all it named.
+    pub(super) fn remove(&mut self, id: u128) {
+        let Some(channel) = self.take(id) else { return };
+        for (_, name) in channel.names {
+            if self.named.get(&name).is_some_and(|named| named.channel == id) {
+                self.named.remove(&name);
+            }
+        }
+    }
+
+    /// Lets those go that were read longest ago, until there is room. O(channels), where there is none.
+    fn make_room(&mut self, newest: u128) {
+        while self.by_key.len() > CHANNELS_MAX || self.bytes > BYTES_MAX {
+            let others = self.by_key.iter().filter(|(id, _)| **id != newest);
+            let oldest = others.min_by_key(|(_, channel)| channel.about.read).map(|(id, _)| *id);
+            self.remove(oldest.unwrap_or(newest));
+            if oldest.is_none() {
+                return;
+            }
+        }
+    }
+}
+
+/// The folders in which a channel has something.
+fn folders_of(text: &str, templates: &[Box<str>], names: &[Key]) -> Vec<Box<str>> {
+    let folder = |text: &str| {
+        let fixed = text.split('$').next().unwrap_or_default();
+        let path = fixed.split('?').next().unwrap_or_default();
+        path.rfind('/').map(|at| Box::from(&path[..=at]))
+    };
+    let texts = templates.iter().map(|text| &**text).chain([text]);
+    let named = names.last().map(text_of).unwrap_or_default();
+    let mut folders: Vec<_> = texts.chain([named]).filter_map(folder).collect();
+    folders.sort_unstable();
+    folders.dedup();
+    folders
+}
+
+/// What a series takes besides its template.
+fn series_bytes(series: &Series) -> usize {
+    let runs = match &series.sequel {
+        Sequel::Clock { .. } => 0,
+        Sequel::Listed { runs, .. } => size_of_val(&runs[..]),
+    };
+    size_of::<Series>() + series.template.len() + runs
+}
+
+pub(super) fn text_of(key: &Key) -> &str {
+    std::str::from_utf8(key.text()).unwrap_or_default()
+}

@@ -1,0 +1,160 @@
+//! What is fetched before a player asks for it.
+
+use super::{HLS, HOUR, low_latency, playlist, send_segment};
+use crate::client::{Client, get, get_with};
+use crate::harness::{Setup, TestNode, pattern, run};
+use crate::origin::{Origin, Request, response};
+use crate::vcl::governed;
+
+#[test]
+fn what_comes_next_is_there_before_it_is_asked_for() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        let mut client = Client::to(&node).await;
+        let ask = async |client: &mut Client, origin: &mut Origin, first: u64, parts: u64| {
+            let target = format!("/c/v.m3u8?_HLS_msn={}&_HLS_part={parts}", first + 5);
+            client.ask("GET", &target, &["Accept: */*", "CMCD-Session: sid=\"s\""]).await;
+            let hint = format!("#EXT-X-PRELOAD-HINT:TYPE=PART,URI=\"{}.{parts}.m4s\"\n", first + 5);
+            let elsewhere = "#EXTINF:2,\nhttp://elsewhere.example/1.m4s\n";
+            let text = low_latency(first, 5, parts) + &hint;
+            let text = if parts == 3 { text + elsewhere } else { text };
+            let asked = origin.next().await;
+            assert_eq!(asked.request.target(), target);
+            asked.send(response("200 OK", &[HOUR, HLS], &text));
+            assert_eq!(client.answer("GET").await.text(), text);
+        };
+        ask(&mut client, &mut origin, 10, 1).await;
+        // The header and the part that is hinted at come by themselves; nobody who plays parts asks for
+        // the newest segment, which is made of them.
+        let mut asked = Vec::new();
+        for _ in 0..2 {
+            let ahead = origin.next().await;
+            assert_eq!(ahead.request.field("cmcd-session"), None);
+            send_segment(&ahead, 5000);
+            asked.push(ahead.request.target().to_owned());
+        }
+        asked.sort();
+        assert_eq!(asked, ["/c/15.1.m4s", "/c/init.mp4"]);
+        for target in ["/c/init.mp4", "/c/15.1.m4s"] {
+            let answer = get(&node, target).await;
+            assert!(answer.body == pattern(1, 0..5000) && answer.cache().contains("hit"));
+        }
+        // Of a next version what is new, of the same host, once.
+        ask(&mut client, &mut origin, 10, 2).await;
+        let ahead = origin.next().await;
+        assert_eq!(ahead.request.target(), "/c/15.2.m4s");
+        // It is held back until it is there; who asks meanwhile waits for the same.
+        let mut viewer = Client::to(&node).await;
+        viewer.ask("GET", "/c/15.2.m4s", &[]).await;
+        node.counted("waits", 1).await;
+        send_segment(&ahead, 700);
+        assert!(viewer.answer("GET").await.body == pattern(1, 0..700));
+        ask(&mut client, &mut origin, 10, 3).await;
+        assert_eq!(origin.next().await.request.target(), "/c/15.3.m4s");
+        assert_eq!((node.count("media_ahead_fetches"), origin.count()), (4, 7));
+        // Of a channel without parts the newest segment does.
+        client.ask("GET", "/d/v.m3u8", &[]).await;
+        origin.next().await.send(response("200 OK", &[HOUR, HLS], playlist(10, 5, "")));
+        client.answer("GET").await;
+        let mut asked = [origin.next().await, origin.next().await]
+            .map(|ahead| ahead.request.target().to_owned());
+        asked.sort();
+        assert_eq!(asked, ["/d/14.m4s", "/d/init.mp4"]);
+    });
+}
+
+#[test]
+fn no_more_is_fetched_ahead_than_a_site_allows() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = Setup { workers: 1, ..Setup::of(&origin).and("[media]\nahead = 1\n") }.start();
+        let mut client = Client::to(&node).await;
+        client.ask("GET", "/c/v.m3u8", &[]).await;
+        origin.next().await.send(response("200 OK", &[HOUR, HLS], playlist(10, 5, "")));
+        client.answer("GET").await;
+        let ahead = origin.next().await;
+        assert_eq!(ahead.request.target(), "/c/init.mp4");
+        node.counted("media_ahead_refused", 1).await;
+        send_segment(&ahead, 100);
+        assert_eq!(get(&node, "/c/init.mp4").await.status, 200);
+        assert_eq!((node.count("media_ahead_fetches"), origin.count()), (1, 2));
+    });
+}
+
+#[test]
+fn what_a_player_says_it_asks_for_next_is_there() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let vcl = "sub vcl_recv { set req.url = \"/films\" + req.url; unset req.http.Cookie; }";
+        let (plain, governed) = (TestNode::before(&origin), governed(&origin, vcl));
+        for (node, folder) in [(&plain, ""), (&governed.node, "/films")] {
+            let (before, mut client) = (origin.count(), Client::to(node).await);
+            client.ask("GET", "/1.m4s?t=1", &["Cookie: a=b", &next("a%2F2.m4s")]).await;
+            let asked = origin.next().await;
+            assert_eq!(asked.request.target(), format!("{folder}/1.m4s?t=1"));
+            send_segment(&asked, 100);
+            assert_eq!(client.answer("GET").await.status, 200);
+            let ahead = origin.next().await;
+            assert_eq!(ahead.request.target(), format!("{folder}/a/2.m4s"));
+            assert_eq!(ahead.request.field("cmcd-request"), None);
+            send_segment(&ahead, 5000);
+            let answer = get_with(node, "/a/2.m4s", &["Cookie: a=b"]).await;
+            assert!(answer.status == 200 && answer.body == pattern(1, 0..5000));
+            // Nothing of another host, nothing that is there, nothing after an error.
+            for there in ["http%3A%2F%2F10.0.0.1%2F3", "2.m4s", "..%2F1.m4s%3Ft%3D1"] {
+                assert_eq!(get_with(node, "/a/2.m4s", &[&next(there)]).await.status, 200);
+            }
+            client.ask("GET", "/gone", &[&next("3.m4s")]).await;
+            let asked = origin.next().await;
+            asked.send(response("404 Not Found", &["Cache-Control: no-store"], "no"));
+            assert_eq!(client.answer("GET").await.status, 404);
+            client.ask("GET", "/4.m4s", &[]).await;
+            let asked = origin.next().await;
+            assert_eq!(asked.request.target(), format!("{folder}/4.m4s"));
+            send_segment(&asked, 100);
+            assert_eq!(client.answer("GET").await.status, 200);
+            assert_eq!(origin.count() - before, 4, "{:?}", origin.requests());
+            assert_eq!(node.count("media_ahead_fetches"), 1);
+        }
+    });
+}
+
+#[test]
+fn a_site_that_counts_requests_fetches_what_players_ask_for_only() {
+    run(async {
+        let origin = Origin::serve(|_: &Request| response("200 OK", &[HOUR], "x"));
+        let limit = "[[rate_limit]]\nname = \"all\"\nrate = \"1000/s\"\n";
+        let node = Setup::of(&origin).and(limit).start();
+        for target in ["/1.m4s", "/2.m4s"] {
+            assert_eq!(get_with(&node, target, &[&next("3.m4s")]).await.status, 200);
+        }
+        assert_eq!((origin.count(), node.count("media_ahead_fetches")), (2, 0));
+    });
+}
+
+/// What a player says that asks for this next.
+fn next(target: &str) -> String {
+    format!("CMCD-Request: nor=\"{target}\"")
+}
+
+#[test]
+fn of_what_comes_next_the_part_that_is_wanted_is_there() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        let mut client = Client::to(&node).await;
+        let says = ["CMCD-Request: nor=\"2.mp4\",nrr=\"1000-1999\"", "CMCD-Object: ot=v"];
+        client.ask("GET", "/1.mp4", &says).await;
+        send_segment(&origin.next().await, 100);
+        assert_eq!(client.answer("GET").await.status, 200);
+        let ahead = origin.next().await;
+        assert_eq!(ahead.request.target(), "/2.mp4");
+        assert_eq!(ahead.request.field("range"), Some("bytes=1000-1999"));
+        let fields = [HOUR, "ETag: \"a\"", "Content-Range: bytes 1000-1999/9000"];
+        ahead.send(response("206 Partial Content", &fields, pattern(1, 1000..2000)));
+        let answer = get_with(&node, "/2.mp4", &["Range: bytes=1000-1999"]).await;
+        assert!(answer.status == 206 && answer.body == pattern(1, 1000..2000));
+        assert_eq!((origin.count(), node.count("media_ahead_fetches")), (2, 1));
+    });
+}

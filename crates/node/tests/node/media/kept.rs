@@ -1,0 +1,206 @@
+//! How long what a manifest names is kept, and where, and what becomes of manifests that break.
+
+use super::{HLS, HOUR, channel, life, playlist};
+use crate::client::{get, get_with};
+use crate::harness::{Setup, TestNode, run, until};
+use crate::origin::{Origin, Request, head, response};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+#[test]
+fn live_segments_leave_with_their_window_and_films_stay() {
+    run(async {
+        let origin = channel();
+        let node = TestNode::before(&origin);
+        assert!(life(&node, "/c/10.m4s").await > 3000);
+        assert!(life(&node, "/c/ended.m3u8").await > 3000);
+        assert!(life(&node, "/c/v.m3u8").await <= 1);
+        assert!((8..=16).contains(&life(&node, "/c/11.m4s").await));
+        assert!((17..=22).contains(&life(&node, "/c/14.m4s").await));
+        // A film's segments, and what no playlist names, are as their origin says.
+        assert!(life(&node, "/c/1.m4s").await > 3000);
+        assert!(node.count("media_manifests") >= 2);
+        assert!(node.count("media_live") >= 2);
+        // What is to come is missing for a moment only.
+        assert!(life(&node, "/c/15.m4s").await <= 1);
+        assert!(node.count("media_late") >= 1);
+        assert_eq!(node.node.shared.channels.count(), 1);
+    });
+}
+
+#[test]
+fn a_site_that_reads_no_manifests_keeps_all_as_its_origin_says() {
+    run(async {
+        let origin = channel();
+        let node = Setup::of(&origin).and("[media]\nread = false\n").start();
+        for target in ["/c/v.m3u8", "/c/14.m4s"] {
+            assert!(life(&node, target).await > 3000);
+        }
+        assert_eq!(node.count("media_manifests"), 0);
+    });
+}
+
+/// Objects a node writes to its disk while a channel and a film are watched.
+async fn written(reads: bool, least: u64) -> u64 {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let origin = channel();
+    let store = format!("[[store]]\npath = \"{}\"\nsize = \"256MiB\"\n", path.display());
+    let node = Setup::of(&origin).and(&store).and(&format!("[media]\nread = {reads}\n")).start();
+    get(&node, "/c/v.m3u8").await;
+    for _ in 0..3 {
+        for number in 10..15 {
+            assert_eq!(get(&node, &format!("/c/{number}.m4s")).await.status, 200);
+        }
+    }
+    // What was before them is on the disk before them.
+    get(&node, "/c/ended.m3u8").await;
+    get(&node, "/c/1.m4s").await;
+    let disks = node.node.shared.disks.clone().unwrap();
+    let written = || {
+        let volumes = disks.disks().iter().filter_map(|disk| disk.volume());
+        volumes.map(|volume| volume.counts().objects_written.value()).sum::<u64>()
+    };
+    until(|| written() >= least).await;
+    written()
+}
+
+#[test]
+fn live_segments_are_on_no_disk_and_films_are() {
+    run(async {
+        assert_eq!(written(true, 2).await, 2, "the film's playlist and its segment");
+        assert_eq!(written(false, 8).await, 8, "all of it");
+    });
+}
+
+#[test]
+fn bodies_pass_as_they_are_whatever_they_are() {
+    run(async {
+        let live = playlist(10, 5, "");
+        let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+        packed.write_all(live.as_bytes()).unwrap();
+        let packed = packed.finish().unwrap();
+        let bomb = {
+            let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+            packed.write_all(b"#EXTM3U\n").unwrap();
+            packed.write_all(&vec![b'\n'; 20 << 20]).unwrap();
+            packed.finish().unwrap()
+        };
+        let huge = [live.as_bytes(), &b"# x\n".repeat(2 << 20)[..]].concat();
+        let entities = "<!DOCTYPE m [<!ENTITY a \"aaaa\">]><MPD>&a;</MPD>";
+        let bodies: Arc<Vec<(&str, Vec<u8>, bool)>> = Arc::new(vec![
+            ("/gzip.m3u8", packed, true),
+            ("/bomb.m3u8", bomb, false),
+            ("/none.m3u8", b"hello".to_vec(), false),
+            ("/bytes.m3u8", b"#EXTM3U\n\xff\xfe".to_vec(), false),
+            ("/entities.mpd", entities.into(), false),
+            ("/deep.mpd", ["<MPD>", &"<a>".repeat(100_000)].concat().into(), false),
+            ("/lines.m3u8", ["#EXTM3U\n", &"\n".repeat(300_000)].concat().into(), false),
+            ("/huge.m3u8", huge, false),
+            ("/empty.m3u8", Vec::new(), false),
+            ("/chunked.m3u8", live.into_bytes(), true),
+        ]);
+        let served = Arc::clone(&bodies);
+        let origin = Origin::serve(move |asked: &Request| {
+            let (name, body, _) = served.iter().find(|(name, ..)| *name == asked.target()).unwrap();
+            let gzip = ["/gzip.m3u8", "/bomb.m3u8"].contains(name);
+            let mut fields = vec![HOUR, "Content-Type: text/plain"];
+            fields.extend(gzip.then_some("Content-Encoding: gzip"));
+            if *name != "/chunked.m3u8" {
+                return response("200 OK", &fields, body);
+            }
+            fields.push("Transfer-Encoding: chunked");
+            let chunk = format!("{:x}\r\n", body.len());
+            [&head("200 OK", &fields, None)[..], chunk.as_bytes(), body, b"\r\n0\r\n\r\n"].concat()
+        });
+        let node = TestNode::before(&origin);
+        let mut read = 0;
+        for (name, body, is_read) in bodies.iter() {
+            for _ in 0..2 {
+                let answer = get_with(&node, name, &["Accept-Encoding: gzip"]).await;
+                assert!(answer.complete && answer.body == *body, "{name}");
+            }
+            read += u64::from(*is_read);
+            assert_eq!(node.count("media_manifests"), read, "{name}");
+        }
+        // What is too long to be held, or empty, is nobody's business.
+        assert_eq!(node.count("media_unreadable"), bodies.len() as u64 - read - 2);
+    });
+}
+
+#[test]
+fn a_playlist_without_a_lifetime_is_shared_once_it_is_known() {
+    run(async {
+        let count = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&count);
+        let origin = Origin::serve(move |asked: &Request| {
+            counted.fetch_add(1, SeqCst);
+            let mut fields = vec![HLS];
+            fields.extend(
+                asked.target().starts_with("/no-cache").then_some("Cache-Control: no-cache"),
+            );
+            response("200 OK", &fields, playlist(10, 5, ""))
+        });
+        for (target, overrides, most) in [
+            ("/plain/v.m3u8", false, 2),
+            ("/no-cache/v.m3u8", true, 2),
+            ("/no-cache/v.m3u8", false, 10),
+        ] {
+            let key = format!("[media]\nahead = 0\noverride = {overrides}\n");
+            let node = Setup::of(&origin).and(&key).start();
+            let before = count.load(SeqCst);
+            for _ in 0..10 {
+                assert_eq!(get(&node, target).await.status, 200);
+            }
+            assert_eq!(count.load(SeqCst) - before, most, "{target} {overrides}");
+        }
+    });
+}
+
+#[test]
+fn rules_and_policies_have_the_last_word() {
+    run(async {
+        let origin = channel();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("policy.vcl");
+        let vcl = format!(
+            "vcl 4.1;\nbackend default {{ .host = \"{}\"; .port = \"{}\"; }}\n\
+             sub vcl_backend_response {{\n\
+               set beresp.http.X-Class = \"<\" + beresp.media_class + \">\" + beresp.ttl;\n\
+               if (bereq.url ~ \"/14\") {{ set beresp.ttl = 100s; }}\n\
+             }}\n\
+             sub vcl_deliver {{ set resp.http.X-Left = obj.ttl; }}\n",
+            "127.0.0.1",
+            origin.url().rsplit(':').next().unwrap()
+        );
+        std::fs::write(&path, vcl).unwrap();
+        let setup = Setup { origins: String::new(), ..Setup::of(&origin) };
+        let listen = format!("vcl = \"{}\"\n{}", path.display(), setup.listen);
+        let node = Setup { listen, ..setup }.start();
+        get(&node, "/c/v.m3u8").await;
+        let segment = get(&node, "/c/13.m4s").await;
+        let class = segment.field("x-class").unwrap();
+        let left = class.strip_prefix("<live>").and_then(|left| left.parse::<f64>().ok());
+        assert!(left.is_some_and(|left| (10.0..=20.0).contains(&left)), "{class}");
+        assert_eq!(get(&node, "/c/1.m4s").await.field("x-class"), Some("<>3600.000"));
+        get(&node, "/c/14.m4s").await;
+        let left = get(&node, "/c/14.m4s").await;
+        let left: f64 = left.field("x-left").unwrap().parse().unwrap();
+        assert!((50.0..=100.0).contains(&left), "{left}");
+    });
+}
+
+#[test]
+fn playlists_that_are_packed_here_are_read_all_the_same() {
+    run(async {
+        let origin = channel();
+        let node = Setup::of(&origin).and("[cache]\ngzip = true\n").start();
+        assert_eq!(get(&node, "/c/v.m3u8").await.text(), playlist(10, 5, ""));
+        assert_eq!(node.count("gzips"), 1);
+        assert_eq!((node.count("media_manifests"), node.count("media_unreadable")), (1, 0));
+        assert!(life(&node, "/c/14.m4s").await <= 22);
+    });
+}
