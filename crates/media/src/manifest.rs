@@ -87,9 +87,12 @@ pub struct Name {
     /// Where its reference is in the bytes of the manifest; in `Manifest::made` for what is not
     /// written there as it is.
     pub reference: Range<u32>,
+    /// Its bytes of what the reference means, where it is not all of that; what has no end yet ends at
+    /// `u64::MAX`.
+    pub range: Option<Range<u64>>,
     /// How long it lasts, in milliseconds; 0 where that has no meaning.
     pub duration_ms: u64,
-    /// The media sequence number of the segment it is, or is a part of.
+    /// The media sequence number of the segment it is, or is a part of; of a list of DASH its place there.
     pub sequence: Option<u64>,
     /// How many bits a second the playlist it is has; 0 where nothing says so.
     pub bandwidth: u64,
@@ -120,7 +123,7 @@ pub struct Manifest {
     pub names: Vec<Name>,
     /// References with numbers or times in them, relative to the manifest (DASH).
     pub templates: Vec<String>,
-    /// What some of these stand for, one segment after the other, of what goes on.
+    /// What some of these stand for, one segment after the other.
     pub series: Vec<Series>,
     /// Text of references that were put together.
     pub made: String,

@@ -13,7 +13,7 @@ use crate::ledger::requests::RequestMemory;
 use crate::limiter::Limiter;
 use crate::log::{AccessLog, Opened};
 use crate::lower::{LowerKeeper, Mover};
-use crate::media::{Channels, Sessions};
+use crate::media::{Channels, Films, Sessions};
 use crate::preflight::{Prepared, no_address, no_log, no_store};
 use crate::quic_ports::{self, Lines};
 use crate::snapshot::{Draft, Snapshot};
@@ -235,6 +235,7 @@ impl Node {
             log,
             decisions: Decisions::default(),
             channels: Channels::default(),
+            films: Films::default(),
             sessions: Sessions::default(),
             proxy_refusals: LogLimit::new(),
             ids: Ids::default(),

@@ -129,6 +129,8 @@ pub(crate) fn task(site: SiteRef, request: RequestHead, now: UnixMillis) -> Clie
         ttl_max: None,
         grace_max: None,
         site,
+        came: None,
+        is_ahead: false,
         reason: Reason::Miss,
         nesting: None,
         charge: None,

@@ -14,7 +14,7 @@ use crate::ledger::readers::ReaderMemory;
 use crate::ledger::requests::{ConnectionMemory, RequestMemory};
 use crate::limiter::Limiter;
 use crate::log::{AccessLog, LogBuffer, Record};
-use crate::media::{Channels, Sessions};
+use crate::media::{Channels, Films, Sessions};
 use crate::session;
 pub(crate) use crate::session::QuicPort;
 use crate::site_stats::SiteCounters;
@@ -95,6 +95,8 @@ pub struct Shared {
     pub(crate) proxy_refusals: LogLimit,
     /// What manifests say of what goes on.
     pub channels: Channels,
+    /// What comes next in films that are watched.
+    pub films: Films,
     /// How players say they are doing.
     pub sessions: Sessions,
     /// Numbers for connections, requests and fetches.

@@ -2,12 +2,14 @@
 
 use super::attributes::attribute;
 use super::lines::{Line, lines, milliseconds};
+use super::ranges::Onward;
 use crate::error::Unreadable;
 use crate::limits::{REFERENCE_BYTES_MAX, WINDOW_MAX};
 use crate::manifest::{Course, Edge, Kind, Manifest, Name};
 use crate::mpd::time::instant;
 use crate::progress::Progress;
 use freshet_base::clock::UnixMillis;
+use std::ops::Range;
 use std::time::Duration;
 
 /// Reads a playlist of either kind.
@@ -39,6 +41,10 @@ struct Reading<'a> {
     date: Option<UnixMillis>,
     /// The duration of the segment whose reference comes next.
     segment_ms: Option<u64>,
+    /// What `EXT-X-BYTERANGE` says of it, where ranges of segments go on, and where those of parts do.
+    byte_range: Option<&'a str>,
+    segments_onward: Onward<'a>,
+    parts_onward: Onward<'a>,
     /// The next reference is another playlist, of so many bits a second.
     is_variant: bool,
     bandwidth: u64,
@@ -64,6 +70,9 @@ impl<'a> Reading<'a> {
             has_discontinuity: false,
             date: None,
             segment_ms: None,
+            byte_range: None,
+            segments_onward: Onward::default(),
+            parts_onward: Onward::default(),
             is_variant: false,
             bandwidth: 0,
             sum_ms: 0,
@@ -76,11 +85,12 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn tag(&mut self, name: &str, value: &str) {
+    fn tag(&mut self, name: &str, value: &'a str) {
         match name {
             "EXTINF" => {
                 self.segment_ms = milliseconds(value.split(',').next().unwrap_or_default().trim());
             }
+            "EXT-X-BYTERANGE" => self.byte_range = Some(value.trim()),
             "EXT-X-PART" => self.part(value),
             "EXT-X-TARGETDURATION" => self.target_ms = milliseconds(value.trim()),
             "EXT-X-MEDIA-SEQUENCE" => {
@@ -103,13 +113,17 @@ impl<'a> Reading<'a> {
             }
             "EXT-X-SKIP" => self.skip(value),
             "EXT-X-PRELOAD-HINT" if attribute(value, "TYPE") == Some("PART") => {
-                self.name_of(value, Kind::Hint, self.part_ms.unwrap_or(0));
+                self.hint(value);
             }
             "EXT-X-KEY" | "EXT-X-SESSION-KEY" if attribute(value, "METHOD") != Some("NONE") => {
-                self.name_of(value, Kind::Key, 0);
+                self.name_of(value, Kind::Key, 0, None);
             }
-            "EXT-X-MAP" => self.name_of(value, Kind::Init, 0),
-            "EXT-X-RENDITION-REPORT" => self.name_of(value, Kind::Playlist, 0),
+            "EXT-X-MAP" => {
+                let range = attribute(value, "BYTERANGE");
+                let range = range.and_then(|range| Onward::default().range("", range));
+                self.name_of(value, Kind::Init, 0, range);
+            }
+            "EXT-X-RENDITION-REPORT" => self.name_of(value, Kind::Playlist, 0, None),
             "EXT-X-ENDLIST" => self.manifest.course = Course::Ended,
             "EXT-X-PLAYLIST-TYPE" => match value.trim() {
                 "VOD" => self.manifest.course = Course::Ended,
@@ -127,15 +141,15 @@ impl<'a> Reading<'a> {
             }
             "EXT-X-MEDIA" | "EXT-X-I-FRAME-STREAM-INF" => {
                 self.is_multivariant = true;
-                self.name_of(value, Kind::Playlist, 0);
+                self.name_of(value, Kind::Playlist, 0, None);
             }
             _ => {}
         }
     }
 
-    fn reference(&mut self, reference: &str) {
+    fn reference(&mut self, reference: &'a str) {
         if std::mem::take(&mut self.is_variant) {
-            self.name(reference, Kind::Playlist, 0);
+            self.name(reference, Kind::Playlist, 0, None);
             self.bandwidth = 0;
             return;
         }
@@ -143,18 +157,36 @@ impl<'a> Reading<'a> {
         let segment_ms = self.segment_ms.take().unwrap_or(0);
         self.manifest.last_parts = std::mem::take(&mut self.parts);
         self.parts_of_ms = 0;
-        self.name(reference, Kind::Segment, segment_ms);
+        let range = self.byte_range.take();
+        let range = range.and_then(|range| self.segments_onward.range(reference, range));
+        self.name(reference, Kind::Segment, segment_ms, range);
         self.sum_ms = self.sum_ms.saturating_add(segment_ms);
         self.date = self.date.map(|date| date.plus(Duration::from_millis(segment_ms)));
         self.longest_ms = self.longest_ms.max(segment_ms);
         self.sequence = self.sequence.saturating_add(1);
     }
 
-    fn part(&mut self, value: &str) {
+    fn part(&mut self, value: &'a str) {
         let part_ms = attribute(value, "DURATION").and_then(milliseconds).unwrap_or(0);
-        self.name_of(value, Kind::Part, part_ms);
+        let range = attribute(value, "BYTERANGE").zip(attribute(value, "URI"));
+        let range = range.and_then(|(range, uri)| self.parts_onward.range(uri, range));
+        self.name_of(value, Kind::Part, part_ms, range);
         self.parts = self.parts.saturating_add(1);
         self.parts_of_ms = self.parts_of_ms.saturating_add(part_ms);
+    }
+
+    /// A part that is to come; where it is a range it may not be known yet where that ends.
+    fn hint(&mut self, value: &str) {
+        let number = |name| attribute(value, name).map(str::parse::<u64>);
+        let range = match (number("BYTERANGE-START"), number("BYTERANGE-LENGTH")) {
+            (None, None) => None,
+            (start, length) => {
+                let start = start.and_then(Result::ok).unwrap_or(0);
+                let length = length.and_then(Result::ok).unwrap_or(u64::MAX);
+                Some(start..start.saturating_add(length))
+            }
+        };
+        self.name_of(value, Kind::Hint, self.part_ms.unwrap_or(0), range);
     }
 
     /// Segments that a delta update leaves out: about as long as the target.
@@ -166,13 +198,19 @@ impl<'a> Reading<'a> {
         self.sum_ms = self.sum_ms.saturating_add(skipped_ms);
     }
 
-    fn name_of(&mut self, attributes: &str, kind: Kind, duration_ms: u64) {
+    fn name_of(
+        &mut self,
+        attributes: &str,
+        kind: Kind,
+        duration_ms: u64,
+        range: Option<Range<u64>>,
+    ) {
         if let Some(reference) = attribute(attributes, "URI") {
-            self.name(reference, kind, duration_ms);
+            self.name(reference, kind, duration_ms, range);
         }
     }
 
-    fn name(&mut self, reference: &str, kind: Kind, duration_ms: u64) {
+    fn name(&mut self, reference: &str, kind: Kind, duration_ms: u64, range: Option<Range<u64>>) {
         // What has a variable of `EXT-X-DEFINE` in it is not what it says.
         let is_plain = !(reference.contains('{') && reference.contains("{$"));
         if reference.is_empty() || reference.len() > REFERENCE_BYTES_MAX || !is_plain {
@@ -186,6 +224,7 @@ impl<'a> Reading<'a> {
         self.manifest.names.push(Name {
             kind,
             reference: start..end,
+            range,
             duration_ms,
             sequence: is_media.then_some(self.sequence),
             bandwidth: if self.is_multivariant { self.bandwidth } else { 0 },
@@ -309,6 +348,32 @@ mod tests {
         let read = super::read(text.as_bytes()).unwrap();
         let bits: Vec<_> = read.names.iter().map(|name| name.bandwidth).collect();
         assert_eq!(bits, [7000, 5000, 0]);
+    }
+
+    #[test]
+    fn what_is_a_part_of_a_file_has_its_bytes() {
+        let text = "#EXTM3U\n#EXT-X-MAP:URI=\"f\",BYTERANGE=\"800@0\"\n#EXT-X-BYTERANGE:100@800\n\
+                    #EXTINF:2,\nf\n#EXTINF:2,\n#EXT-X-BYTERANGE:50\nf\n#EXTINF:2,\n\
+                    #EXT-X-BYTERANGE:50\nother\n#EXTINF:2,\nwhole\n\
+                    #EXT-X-PART:DURATION=1,URI=\"p\",BYTERANGE=\"10@0\"\n\
+                    #EXT-X-PART:DURATION=1,URI=\"p\",BYTERANGE=\"5\"\n\
+                    #EXT-X-PRELOAD-HINT:TYPE=PART,URI=\"p\",BYTERANGE-START=15\n\
+                    #EXT-X-PRELOAD-HINT:TYPE=PART,URI=\"q\",BYTERANGE-LENGTH=7\n";
+        let read = read(text.as_bytes()).unwrap();
+        let ranges: Vec<_> = read.names.iter().map(|name| name.range.clone()).collect();
+        let want = [
+            Some(0..800),
+            Some(800..900),
+            Some(900..950),
+            // Nothing says where it begins: it is none that could be asked for.
+            None,
+            None,
+            Some(0..10),
+            Some(10..15),
+            Some(15..u64::MAX),
+            Some(0..7),
+        ];
+        assert_eq!(ranges, want);
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod attributes;
 mod facts;
 mod lines;
 mod players;
+mod ranges;
 
 pub use attributes::attribute;
 pub use facts::read;

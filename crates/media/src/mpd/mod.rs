@@ -6,15 +6,17 @@ mod series;
 mod template;
 pub mod time;
 
-pub use presentation::{Presentation, Representation, Run};
+pub use presentation::{Listed, Presentation, Representation, Run};
 pub use series::{Sequel, Series};
 pub use template::{expand, matches, value};
 
 use crate::error::Unreadable;
-use crate::limits::WINDOW_MAX;
+use crate::limits::{RUNS_MAX, SERIES_RUNS_MAX, WINDOW_MAX};
 use crate::manifest::{Course, Kind, Manifest, Name};
 use crate::progress::Progress;
 use freshet_base::clock::UnixMillis;
+use series::Frame;
+use std::ops::Range;
 use std::time::Duration;
 
 /// Reads a presentation as players use it.
@@ -46,21 +48,32 @@ pub fn read(bytes: &[u8]) -> Result<Manifest, Unreadable> {
     let until = until.map(|until| start.unwrap_or(UnixMillis(0)).plus(until));
     manifest.progress =
         presentation.is_dynamic.then_some(Progress::Presentation { start, until, published });
-    if presentation.is_dynamic {
-        let series = presentation.representations.iter();
-        manifest.series = series.filter_map(|one| Series::of(one, start)).collect();
-    }
+    let length = presentation.length;
+    let frame = if presentation.is_dynamic {
+        Frame { start, length, runs_max: SERIES_RUNS_MAX }
+    } else {
+        // All of a film is there, and players begin with what is old.
+        Frame { start: Some(UnixMillis(0)), length, runs_max: RUNS_MAX }
+    };
+    let series = presentation.representations.iter();
+    manifest.series = series.filter_map(|one| Series::of(one, frame)).collect();
     for reference in presentation.later.iter().filter(|later| !later.is_empty()) {
-        manifest.name(reference, Kind::Playlist, 0);
+        manifest.name(reference, Kind::Playlist, None);
     }
     for representation in presentation.representations {
         let span = representation.longest().unwrap_or_default();
         let span_ms = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         if let Some(reference) = &representation.initialization {
-            manifest.name(reference, Kind::Init, 0);
+            manifest.name(reference, Kind::Init, representation.initialization_range);
         }
-        for reference in &representation.listed {
-            manifest.name(reference, Kind::Segment, span_ms);
+        if let Some((reference, range)) = representation.index {
+            manifest.name(&reference, Kind::Init, Some(range));
+        }
+        for (place, listed) in (0..).zip(representation.listed) {
+            manifest.name(&listed.reference, Kind::Segment, listed.range);
+            if let Some(name) = manifest.names.last_mut() {
+                (name.duration_ms, name.sequence) = (span_ms, Some(place));
+            }
         }
         manifest.templates.extend(representation.media.filter(|media| media.contains('$')));
     }
@@ -71,13 +84,14 @@ pub fn read(bytes: &[u8]) -> Result<Manifest, Unreadable> {
 
 impl Manifest {
     /// Names what is written nowhere as it is.
-    fn name(&mut self, reference: &str, kind: Kind, duration_ms: u64) {
+    fn name(&mut self, reference: &str, kind: Kind, range: Option<Range<u64>>) {
         let Ok(start) = u32::try_from(self.made.len()) else { return };
         self.made.push_str(reference);
         let Ok(end) = u32::try_from(self.made.len()) else { return };
-        let (sequence, bandwidth, before_ms) = (None, 0, 0);
+        let (sequence, duration_ms, bandwidth, before_ms) = (None, 0, 0, 0);
         let reference = start..end;
-        self.names.push(Name { kind, reference, duration_ms, sequence, bandwidth, before_ms });
+        let name = Name { kind, reference, range, duration_ms, sequence, bandwidth, before_ms };
+        self.names.push(name);
     }
 }
 
@@ -146,10 +160,35 @@ mod tests {
         let lengths: Vec<_> = (0..6).map(|at| of[0].duration(at)).collect();
         let ms = |ms| Some(Duration::from_millis(ms));
         assert_eq!(lengths, [ms(2000), ms(2000), ms(2000), ms(700), ms(2000), None]);
-        assert_eq!(of[1].listed, ["1.m4s", "2.m4s"]);
+        let listed: Vec<_> = of[1].listed.iter().map(|one| &*one.reference).collect();
+        assert_eq!(listed, ["1.m4s", "2.m4s"]);
         let read = read(text.as_bytes()).unwrap();
         assert_eq!(read.class(Duration::MAX), Some(Class::Dvr));
         assert_eq!((read.target.as_secs(), read.templates.len(), read.names.len()), (3, 1, 3));
+    }
+
+    #[test]
+    fn parts_of_a_file_have_their_bytes() {
+        let text = "<MPD><Period><AdaptationSet><Representation><BaseURL>a.mp4</BaseURL>\
+                    <SegmentList duration='2'><Initialization range='0-99'/>\
+                    <SegmentURL mediaRange='100-199'/><SegmentURL mediaRange='200-'/>\
+                    <SegmentURL media='b.mp4' mediaRange='0-9'/></SegmentList></Representation>\
+                    <Representation><BaseURL>c.mp4</BaseURL><SegmentBase indexRange='50-79'>\
+                    <Initialization range='0-49'/></SegmentBase></Representation></AdaptationSet>\
+                    </Period></MPD>";
+        let read = read(text.as_bytes()).unwrap();
+        let names = read.names.iter();
+        let names: Vec<_> = names
+            .map(|name| (read.reference(name, b""), name.range.clone(), name.sequence))
+            .collect();
+        let want = [
+            ("a.mp4", Some(0..100), None),
+            ("a.mp4", Some(100..200), Some(0)),
+            ("b.mp4", Some(0..10), Some(1)),
+            ("c.mp4", Some(0..50), None),
+            ("c.mp4", Some(50..80), None),
+        ];
+        assert_eq!(names, want);
     }
 
     #[test]

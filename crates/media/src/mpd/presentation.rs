@@ -1,6 +1,7 @@
 //! A presentation, with what each representation inherits from the elements around it.
 
 use freshet_base::clock::UnixMillis;
+use std::ops::Range;
 use std::time::Duration;
 
 /// An MPD.
@@ -38,10 +39,14 @@ pub struct Representation {
     pub bandwidth: u64,
     /// The reference of the track header, relative to the MPD.
     pub initialization: Option<String>,
+    /// The bytes of that which are the track header, where it is not all of it.
+    pub initialization_range: Option<Range<u64>>,
+    /// The bytes of a single file that say where its segments are (`indexRange`), and its reference.
+    pub index: Option<(String, Range<u64>)>,
     /// The reference of a segment, relative to the MPD, with `$Number$` or `$Time$` in it.
     pub media: Option<String>,
-    /// References of segments that are listed one by one.
-    pub listed: Vec<String>,
+    /// Segments that are listed one by one.
+    pub listed: Vec<Listed>,
     /// The number of the first segment.
     pub start_number: u64,
     /// Units of time in a second.
@@ -56,8 +61,19 @@ pub struct Representation {
     pub is_open: bool,
     /// Where its period begins in the presentation, where that is known.
     pub period: Option<Duration>,
+    /// How long its period lasts, where that says so.
+    pub period_length: Option<Duration>,
     /// What the time of a segment is there where its period begins, in units of the timescale.
     pub time_offset: u64,
+}
+
+/// A segment that is listed.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Listed {
+    /// Its reference, relative to the MPD.
+    pub reference: String,
+    /// Its bytes of that, where it is not all of it.
+    pub range: Option<Range<u64>>,
 }
 
 /// Segments that last as long as each other.

@@ -1,6 +1,6 @@
 //! From XML to a presentation, element by element: nothing is kept but what representations inherit.
 
-use super::presentation::{Presentation, Representation, Run};
+use super::presentation::{Listed, Presentation, Representation, Run};
 use super::time;
 use crate::error::Unreadable;
 use crate::limits::{
@@ -11,6 +11,7 @@ use quick_xml::events::attributes::Attribute;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 use std::borrow::Cow;
+use std::ops::Range;
 use std::time::Duration;
 
 /// Reads an MPD.
@@ -71,7 +72,9 @@ struct Level {
     bandwidth: u64,
     initialization: Option<String>,
     media: Option<String>,
-    listed: Vec<String>,
+    initialization_range: Option<Range<u64>>,
+    index_range: Option<Range<u64>>,
+    listed: Vec<Listed>,
     start_number: Option<u64>,
     timescale: Option<u64>,
     duration: Option<u64>,
@@ -79,6 +82,7 @@ struct Level {
     timeline: Vec<Run>,
     is_open: bool,
     period_ms: Option<u64>,
+    period_length_ms: Option<u64>,
     time_offset: u64,
 }
 
@@ -142,19 +146,23 @@ impl Reading {
             Element::S => self.run(start),
             Element::Initialization => {
                 let source = attribute(start, "sourceURL")?;
+                let range = attribute(start, "range")?.as_deref().and_then(bytes);
                 let level = self.level();
-                if let Some(source) = source {
-                    level.initialization = Some(source);
+                // Without a source it is in the file of the segments.
+                if let Some(source) = source.or_else(|| range.is_some().then(String::new)) {
+                    (level.initialization, level.initialization_range) = (Some(source), range);
                 }
                 Ok(())
             }
             Element::SegmentUrl => {
                 let media = attribute(start, "media")?;
+                let range = attribute(start, "mediaRange")?.as_deref().and_then(bytes);
+                let reference = media.or_else(|| range.is_some().then(String::new));
                 self.runs += 1;
                 if self.runs > RUNS_MAX {
                     return Err(Unreadable::OriginTooMany);
                 }
-                self.level().listed.extend(media);
+                self.level().listed.extend(reference.map(|reference| Listed { reference, range }));
                 Ok(())
             }
             Element::BaseUrl | Element::Later => {
@@ -197,7 +205,8 @@ impl Reading {
         if element == Element::Period {
             // ISO/IEC 23009-1 §5.3.2.1
             let start = period_start.or(self.period_end_ms);
-            self.level().period_ms = start;
+            let level = self.level();
+            (level.period_ms, level.period_length_ms) = (start, period_length);
             self.period_end_ms = start.zip(period_length).and_then(|(at, ms)| at.checked_add(ms));
         }
         result
@@ -206,7 +215,10 @@ impl Reading {
     fn template(&mut self, start: &BytesStart<'_>) -> Result<(), Unreadable> {
         let level = self.level();
         attributes(start, |name, value| match name {
-            "initialization" => level.initialization = Some(value.to_owned()),
+            "initialization" => {
+                (level.initialization, level.initialization_range) = (Some(value.to_owned()), None);
+            }
+            "indexRange" => level.index_range = bytes(value),
             "media" => level.media = Some(value.to_owned()),
             "startNumber" => level.start_number = value.parse().ok(),
             "timescale" => level.timescale = value.parse().ok(),
@@ -331,12 +343,19 @@ impl Level {
             Some(joined(&self.base, &reference))
                 .filter(|reference| reference.len() <= REFERENCE_BYTES_MAX)
         };
+        let listed = self.listed.iter().filter_map(|one| {
+            Some(Listed { reference: whole(&one.reference)?, range: one.range.clone() })
+        });
+        // It is of use where segments are nowhere listed.
+        let is_one_file = self.media.is_none() && self.listed.is_empty();
         Representation {
             is_video: self.is_video,
             bandwidth: self.bandwidth,
+            initialization_range: self.initialization_range,
+            index: self.index_range.filter(|_| is_one_file).zip(whole("")).map(|(a, b)| (b, a)),
             initialization: self.initialization.as_deref().and_then(whole),
             media: self.media.as_deref().and_then(whole),
-            listed: self.listed.iter().filter_map(|reference| whole(reference)).collect(),
+            listed: listed.collect(),
             start_number: self.start_number.unwrap_or(1),
             timescale: self.timescale.unwrap_or(1),
             duration: self.duration,
@@ -344,6 +363,7 @@ impl Level {
             timeline: self.timeline,
             is_open: self.is_open,
             period: self.period_ms.map(Duration::from_millis),
+            period_length: self.period_length_ms.map(Duration::from_millis),
             time_offset: self.time_offset,
         }
     }
@@ -357,6 +377,9 @@ fn joined(base: &str, reference: &str) -> String {
     if has_scheme || reference.starts_with("//") || base.is_empty() {
         return reference.to_owned();
     }
+    if reference.is_empty() {
+        return base.to_owned();
+    }
     let authority = base
         .split_once("://")
         .map_or(0, |(scheme, rest)| scheme.len() + 3 + rest.find('/').unwrap_or(rest.len()));
@@ -368,6 +391,13 @@ fn joined(base: &str, reference: &str) -> String {
         path.get(..folder.max(authority)).unwrap_or_default()
     };
     format!("{kept}{reference}")
+}
+
+/// `a-b` as bytes.
+fn bytes(text: &str) -> Option<Range<u64>> {
+    let (first, last) = text.trim().split_once('-')?;
+    let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+    (first <= last).then_some(first..last.checked_add(1)?)
 }
 
 fn element(name: &str) -> Element {
@@ -434,6 +464,7 @@ mod tests {
             ("a/", "http://h/", "http://h/"),
             ("/a/?q=/x", "b", "/a/b"),
             ("a/", "//h/b", "//h/b"),
+            ("a/b.mp4", "", "a/b.mp4"),
         ] {
             assert_eq!(joined(base, reference), want, "{base} {reference}");
         }

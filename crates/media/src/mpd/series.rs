@@ -1,15 +1,27 @@
 //! Which segments a template stands for, one after the other, and from when on they can be asked for.
 
 use super::presentation::{Representation, Run};
-use crate::limits::SERIES_RUNS_MAX;
 use freshet_base::clock::UnixMillis;
 use std::time::Duration;
 
-/// The segments of one quality of a channel.
+/// What counts for all series of a presentation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame {
+    /// When its time begins on the clock.
+    pub(super) start: Option<UnixMillis>,
+    /// How long it is.
+    pub(super) length: Option<Duration>,
+    /// Runs of a timeline that are kept, the newest.
+    pub(super) runs_max: usize,
+}
+
+/// The segments of one quality.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
     /// Their reference, relative to the MPD, with `$Number$` or `$Time$` in it.
     pub template: String,
+    /// The reference of what starts their decoder, relative to the MPD.
+    pub initialization: Option<String>,
     /// What stands there for one after the other.
     pub sequel: Sequel,
     /// How many bits a second it has; 0 where nothing says so.
@@ -23,6 +35,8 @@ pub enum Sequel {
     Clock {
         /// The first number.
         first: u64,
+        /// The last, where that is known.
+        last: Option<u64>,
         /// When the first segment begins on the clock.
         start: UnixMillis,
         /// How long one lasts, in units of the timescale.
@@ -42,9 +56,11 @@ pub enum Sequel {
 }
 
 impl Series {
-    /// Those of a representation in a presentation whose time begins at `start` on the clock; `None` for
-    /// what has no template, one with more than a number or a time in it, or no times.
-    pub(super) fn of(representation: &Representation, start: Option<UnixMillis>) -> Option<Self> {
+    /// Those of a representation; `None` for what has no template, one with more than a number or a time in it, or no times.
+    pub(super) fn of(
+        representation: &Representation,
+        Frame { start, length, runs_max }: Frame,
+    ) -> Option<Self> {
         let template = representation.media.clone()?;
         let has = |name: &str| template.contains(&format!("${name}"));
         let is_numbered = has("Number");
@@ -53,37 +69,64 @@ impl Series {
         }
         let runs = &representation.timeline;
         let sequel = if runs.is_empty() {
-            let start = start?.plus(representation.period?);
+            let period = representation.period?;
+            let units = representation.duration.filter(|units| *units > 0 && is_numbered)?;
+            let (first, timescale) = (representation.start_number, representation.timescale.max(1));
+            let rest = length.map(|length| length.saturating_sub(period));
+            let count = representation.period_length.or(rest).and_then(|length| {
+                let in_units = length.as_millis().checked_mul(timescale.into())?;
+                u64::try_from(in_units.div_ceil(u128::from(units) * 1000)).ok()
+            });
             Sequel::Clock {
-                first: representation.start_number,
-                start,
-                units: representation.duration.filter(|units| *units > 0 && is_numbered)?,
-                timescale: representation.timescale.max(1),
+                first,
+                last: count.map(|count| first.saturating_add(count).saturating_sub(1)),
+                start: start?.plus(period),
+                units,
+                timescale,
                 early: representation.early.unwrap_or_default(),
             }
         } else {
-            let old = runs.len().saturating_sub(SERIES_RUNS_MAX);
+            let old = runs.len().saturating_sub(runs_max);
             let (old, kept) = runs.split_at(old);
             let count = old.iter().fold(0_u64, |sum, run| sum.saturating_add(run.count));
             let first = representation.start_number.saturating_add(count);
             Sequel::Listed { first: is_numbered.then_some(first), runs: kept.to_vec() }
         };
-        Some(Self { template, sequel, bandwidth: representation.bandwidth })
+        let (initialization, bandwidth) =
+            (representation.initialization.clone(), representation.bandwidth);
+        Some(Self { template, initialization, sequel, bandwidth })
     }
 }
 
 impl Sequel {
+    /// What it takes besides itself.
+    pub fn runs_bytes(&self) -> usize {
+        match self {
+            Self::Clock { .. } => 0,
+            Self::Listed { runs, .. } => size_of_val(&runs[..]),
+        }
+    }
+
     /// Whether numbers stand there, rather than times.
     pub fn is_numbered(&self) -> bool {
         !matches!(self, Self::Listed { first: None, .. })
+    }
+
+    /// The number or time of the first; `None` where nothing is listed.
+    pub fn first(&self) -> Option<u64> {
+        match self {
+            Self::Clock { first, .. } => Some(*first),
+            Self::Listed { first, runs } => runs.first().map(|run| first.unwrap_or(run.start)),
+        }
     }
 
     /// What comes after the segment with this number or time, and from when on it can be asked for; what
     /// is listed can be from the beginning. `None` where it is not listed yet. O(runs).
     pub fn after(&self, value: u64) -> Option<(u64, UnixMillis)> {
         match self {
-            Self::Clock { first, start, units, timescale, early } => {
-                let next = value.checked_add(1)?;
+            Self::Clock { first, last, start, units, timescale, early } => {
+                let next =
+                    value.checked_add(1).filter(|next| last.is_none_or(|last| *next <= last))?;
                 let whole = u128::from(next.checked_sub(*first)?) + 1;
                 let ms = whole.checked_mul(u128::from(*units))?.checked_mul(1000)?;
                 let ms = ms / u128::from((*timescale).max(1));
@@ -116,6 +159,7 @@ impl Sequel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::SERIES_RUNS_MAX;
     use crate::mpd::presentation;
 
     const START: UnixMillis = UnixMillis(1_767_225_600_000);
@@ -128,7 +172,8 @@ mod tests {
              </Period></MPD>"
         );
         let read = presentation(text.as_bytes()).unwrap();
-        Series::of(&read.representations[0], Some(START))
+        let frame = Frame { start: Some(START), length: None, runs_max: SERIES_RUNS_MAX };
+        Series::of(&read.representations[0], frame)
     }
 
     #[test]
@@ -147,6 +192,31 @@ mod tests {
         let early = "media='$Number$' duration='20' availabilityTimeOffset='1.5'";
         let of = series(early, "").unwrap();
         assert_eq!(of.sequel.after(1), Some((2, UnixMillis(at(14).0 - 1500))));
+    }
+
+    #[test]
+    fn a_film_has_a_last_number() {
+        for (period, length, last) in [
+            ("", "PT9S", Some(5)),
+            ("", "PT8S", Some(4)),
+            ("duration='PT4S'", "PT9S", Some(2)),
+            ("start='PT4S'", "PT9S", Some(3)),
+        ] {
+            let text = format!(
+                "<MPD mediaPresentationDuration='{length}'><Period {period}><AdaptationSet>\
+                 <SegmentTemplate media='$Number$' duration='2' initialization='i'/>\
+                 <Representation/></AdaptationSet></Period></MPD>"
+            );
+            let read = crate::mpd::read(text.as_bytes()).unwrap();
+            let [of] = &read.series[..] else { panic!("one") };
+            let mut numbers = of.sequel.first();
+            let mut reached = None;
+            while let Some(number) = numbers {
+                reached = Some(number);
+                numbers = of.sequel.after(number).map(|(next, _)| next);
+            }
+            assert_eq!((reached, of.initialization.as_deref()), (last, Some("i")), "{period}");
+        }
     }
 
     #[test]

@@ -6,13 +6,16 @@
 //! for is fetched as soon as it can be, by the clock or by the timeline of a newer MPD; it is one request to
 //! the origin either way. What no player takes ends it: there is never more than one segment too many.
 
-use super::ahead::{Example, key};
+use super::ahead::Example;
 use super::asked::Asked;
+use crate::media::Wanted;
 use crate::media::limits::{JITTER_SHARE, TARGETS_OF_FOLLOWING};
 use crate::policy::FetchKind;
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
+use freshet_http::message::RequestHead;
+use freshet_http::target::key_target;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::task::spawn_local;
@@ -37,15 +40,20 @@ impl Asked {
         let site = &self.plan.site;
         let most = site.settings.media.ahead;
         let is_players = self.plan.kind == FetchKind::Miss;
-        if most == 0 || !is_players || site.semantics.forwards_as_it_is {
+        if most == 0 || !is_players {
             return;
         }
-        // A manifest sends nobody elsewhere.
-        if self.own_target(segment).is_none() {
+        let Some(example) = self.example() else { return };
+        // Templates are known as the policy has made them: where it makes something else of a request, it
+        // is not known how players ask for the next.
+        let RequestHead { authority, target, .. } = &self.plan.client;
+        let is_as_it_came =
+            example.request.authority == *authority && example.request.target == key_target(target);
+        if !is_as_it_came {
             return;
         }
         if let Some(template) = self.worker.shared.channels.note_front(segment) {
-            let (worker, example) = (Rc::clone(&self.worker), self.example());
+            let worker = Rc::clone(&self.worker);
             spawn_local(Following { worker, template, example, most }.run());
         }
     }
@@ -66,7 +74,9 @@ impl Following {
                     if due > now {
                         Duration::from_millis(due.0 - now.0)
                     } else {
-                        if self.example.send(&self.worker, target_of(&next), self.most) {
+                        let target = target_of(&next).to_owned();
+                        let wanted = Wanted { target, range: None };
+                        if self.example.send(&self.worker, &wanted, self.most) {
                             channels.advance(&self.template, value);
                             moved = now;
                         }
@@ -91,17 +101,17 @@ impl Following {
 
     /// Whether a player got a segment that was fetched ahead.
     fn was_taken(&self, text: &str) -> bool {
-        let key = key(&self.worker, &mut self.example.task(target_of(text)));
-        let known = self.worker.shared.cache.peek(&key).variants;
-        known.iter().any(|object| object.hits() > 0)
+        let key = self.example.key(&self.worker, target_of(text));
+        let known = key.map(|key| self.worker.shared.cache.peek(&key).variants);
+        known.is_some_and(|known| known.iter().any(|object| object.hits() > 0))
     }
 
     /// How much later than it can be a segment is asked for: by its name and this node, so that nodes do
     /// not ask at once.
     fn jitter(&self, text: &str, target: Duration) -> Duration {
         let most_ms = u64::try_from((target / JITTER_SHARE).as_millis()).unwrap_or(0);
-        let key = key(&self.worker, &mut self.example.task(target_of(text)));
-        let by_name = u64::try_from(key.hash() >> 64).unwrap_or(0);
+        let key = self.example.key(&self.worker, target_of(text));
+        let by_name = key.map_or(0, |key| u64::try_from(key.hash() >> 64).unwrap_or(0));
         Duration::from_millis(by_name % (most_ms + 1))
     }
 }

@@ -3,8 +3,8 @@
 use super::asked::Asked;
 use crate::expiry::upkeep_of;
 use crate::media::{
-    Advice, Belongs, Directives, Known, Place, Seen, Version, bytes_of, format_of, key_of,
-    without_directives,
+    Advice, Belongs, Directives, Known, Opened, Piece, Place, Seen, Track, Version, bytes_of,
+    format_of, key_of, without_directives,
 };
 use crate::policy::{Answer, FetchKind};
 use freshet_base::clock::UnixMillis;
@@ -16,7 +16,7 @@ use freshet_http::freshness::Freshness;
 use freshet_http::reason::Reason;
 use freshet_http::target;
 use freshet_media::limits::MANIFEST_BYTES_MAX;
-use freshet_media::{Class, Kind, Manifest, cmsd, read};
+use freshet_media::{Class, Kind, Manifest, Name, cmsd, read};
 use freshet_store::Body;
 use freshet_wire::h1::Framing;
 use std::sync::Arc;
@@ -208,6 +208,9 @@ impl Asked {
         let rated = rated.map(|name| (resolved(manifest.reference(name, bytes)), name.bandwidth));
         channels.note_bitrates(rated);
         let class = manifest.class(self.plan.site.settings.media.dvr_after)?;
+        if class == Class::Vod {
+            self.open_film(manifest, bytes);
+        }
         let id = self.key_of(authority, &without_directives(target));
         if class == Class::Vod {
             channels.end(&id);
@@ -224,10 +227,45 @@ impl Asked {
         let now = self.task.now;
         let version = Version { id: &id, manifest, class, names, templates, series, stored, now };
         let new = channels.note(&version);
-        let new = new.iter().filter_map(|at| manifest.names.get(*at).zip(version.names.get(*at)));
-        let new: Vec<_> = new.map(|(name, key)| (name.kind, key)).collect();
+        let new = new.iter().filter_map(|at| manifest.names.get(*at));
+        let new: Vec<_> = new.map(|name| (name, manifest.reference(name, bytes))).collect();
         self.fetch_ahead(&new, manifest.edge().is_none());
         Advice::manifest(version.about(), target)
+    }
+
+    /// Takes over what comes next in a film, and fetches what its players ask for first.
+    fn open_film(&self, manifest: &Manifest, bytes: &[u8]) {
+        let most = self.plan.site.settings.media.ahead;
+        let example = if most == 0 { None } else { self.example() };
+        let Some(example) = example else { return };
+        let of = |target: &str| self.key_of(&example.request.authority, target);
+        let wanted = |reference: &str, range| example.wanted(reference, range);
+        let is_piece = |name: &&Name| matches!(name.kind, Kind::Init | Kind::Segment);
+        let pieces = manifest.names.iter().filter(is_piece).filter_map(|name| {
+            let wanted = wanted(manifest.reference(name, bytes), name.range.clone())?;
+            let (kind, sequence) = (name.kind, name.sequence);
+            Some(Piece { key: of(&wanted.target), wanted, kind, sequence })
+        });
+        let tracks = manifest.series.iter().filter_map(|series| {
+            let start = series.initialization.as_deref();
+            let initialization = start.and_then(|start| wanted(start, None));
+            let (key, sequel) =
+                (of(&wanted(&series.template, None)?.target), series.sequel.clone());
+            let initialization = initialization.map(|start| of(&start.target));
+            Some(Track { key, sequel, initialization })
+        });
+        let (pieces, tracks) = (pieces.collect::<Vec<_>>(), tracks.collect::<Vec<_>>());
+        if pieces.is_empty() && tracks.is_empty() {
+            return;
+        }
+        let id = of(&without_directives(&example.request.target));
+        let is_of_all = manifest.edge().is_none();
+        let opened = Opened { id, pieces, tracks, is_of_all };
+        let first = self.worker.shared.films.note(opened, self.task.now);
+        // What nobody has asked for yet nobody has opened.
+        for wanted in first.iter().filter(|_| !self.plan.is_ahead()) {
+            example.send(&self.worker, wanted, most);
+        }
     }
 
     /// What a rule of the configuration says about where it is kept goes before what is found out.

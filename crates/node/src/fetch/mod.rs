@@ -31,7 +31,7 @@ mod records;
 mod respond;
 mod road;
 
-pub(crate) use ahead::fetch_next;
+pub(crate) use ahead::{Foreseen, Next, fetch_next, is_fetched_in_part};
 pub(crate) use failure::Cause;
 pub(crate) use plan::Plan;
 pub(crate) use recode::recode;

@@ -46,8 +46,9 @@ pub(crate) struct Plan {
     #[expect(dead_code, reason = "it is there until the fetch ends")]
     charge: Option<Rc<Charge>>,
     /// What counts it, where nobody has asked for it yet.
-    #[expect(dead_code, reason = "it is there until the fetch ends")]
     errand: Option<Errand>,
+    /// The client's request before its policy changed it, where that was kept.
+    pub(super) came: Option<Rc<RequestHead>>,
     /// Where interim responses go.
     pub(super) interim: Option<Interim>,
     pub(super) reason: Reason,
@@ -99,6 +100,11 @@ impl Plan {
         Self { errand: Some(errand), ..self }
     }
 
+    /// Whether nobody has asked for it yet.
+    pub(super) fn is_ahead(&self) -> bool {
+        self.errand.is_some()
+    }
+
     /// With a body for the origin.
     #[must_use]
     pub(crate) fn with_body(self, body: Option<RequestBody>) -> Self {
@@ -146,6 +152,7 @@ impl Plan {
             body: None,
             charge: task.charge.clone(),
             errand: None,
+            came: task.came.clone(),
             interim: None,
             reason: task.reason,
         }

@@ -55,6 +55,12 @@ impl Asked {
             self.note_closed(Some(Closing::Bad));
             return self.no_answer(Cause::Contradiction.failure(why)).await;
         }
+        let is_part = self.task.request.fields.contains("range");
+        if self.plan.is_ahead() && is_part && head.status == 200 {
+            // All of a file is more than anybody is known to want. Who waits asks for it.
+            self.note_closed(Some(Closing::Body));
+            return Step::Over;
+        }
         // A policy sees what concerned the connection, and may add to it.
         if !semantics.speaks_of_connections || head.status == 304 {
             hop_by_hop::strip(&mut head.fields);

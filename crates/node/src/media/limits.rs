@@ -44,6 +44,24 @@ pub(super) const NAMES_MAX: usize = 50_000;
 /// Folders above a target that are looked at for a channel's.
 pub(super) const FOLDERS_MAX: usize = 8;
 
+/// Manifests of films that are remembered; the one asked for longest ago leaves first.
+pub const FILMS_MAX: usize = 4096;
+
+/// What all of them may take: some 80,000 segments.
+pub const FILMS_BYTES_MAX: usize = 16 << 20;
+
+/// What a film costs besides its segments.
+pub(super) const FILM_BYTES: usize = 512;
+
+/// Segments of a film that are remembered, the first: more than five hours of two seconds.
+pub(super) const FILM_PIECES_MAX: usize = 10_000;
+
+/// Segments of films that were looked for last.
+pub(super) const FILMS_LOOKED_MAX: usize = 1 << 14;
+
+/// How long what was looked for before it is asked for is not looked for again.
+pub(super) const FILM_LOOK: Duration = Duration::from_secs(10);
+
 /// The most a playlist of what goes on is used without asking again, where it has parts.
 pub(super) const PARTS_LIFETIME_MAX: Duration = Duration::from_secs(1);
 

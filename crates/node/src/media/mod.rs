@@ -2,12 +2,13 @@
 //!
 //! A manifest is held until it is whole, read once for each version that comes, and sent as it came.
 //! What it says is kept in [`Channels`], by the keys of what it names; an answer to a fetch is looked
-//! up there before a policy sees it. Only what goes on is remembered: a film is what the
-//! configuration says anyway.
+//! up there before a policy sees it. How a film is kept is what the configuration says anyway; of it
+//! [`Films`] remembers what comes next.
 //!
 //! | file | |
 //! |---|---|
 //! | `channels` | the table: which channel there is, what belongs to it, how far it has come |
+//! | `films` | what comes next in films that are watched |
 //! | `advice` | what follows for an answer: how long, and whether in memory only |
 //! | `standing` | a version that is behind the one that is stored |
 //! | `recent` | a table of what was named last |
@@ -23,6 +24,7 @@
 mod advice;
 mod channels;
 mod directives;
+mod films;
 pub mod limits;
 mod reading;
 mod recent;
@@ -37,6 +39,8 @@ pub(crate) use advice::Advice;
 pub use channels::Channels;
 pub(crate) use channels::{Belongs, Version};
 pub(crate) use directives::{Directives, Known, Reload, without as without_directives};
+pub use films::Films;
+pub(crate) use films::{Opened, Piece, Track, Wanted};
 pub(crate) use reading::{Seen, bytes_of, format_of};
 pub(crate) use sessions::Said;
 pub use sessions::{ByStream, Quality, Sessions};

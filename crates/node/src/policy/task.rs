@@ -67,6 +67,11 @@ pub struct ClientTask {
     pub grace_max: Option<Duration>,
     /// The configuration this request began with.
     pub site: SiteRef,
+    /// The request before its policy changed it, where what it leads to may be asked for before a client
+    /// does.
+    pub(crate) came: Option<Rc<RequestHead>>,
+    /// Whether no client has asked for it yet.
+    pub is_ahead: bool,
     /// Why the last decision fell, for Cache-Status, log and explain.
     pub reason: Reason,
     /// Where the request is an include of a page: which.

@@ -78,7 +78,6 @@ pub(crate) async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
     let Some(site) = site else {
         return Reply::Response(Box::new(synth::misdirected(worker, &request)));
     };
-    let next = next::of(&site, &request);
     let pace = pace_of(&site, &request);
     let mut admission = admit::admit(worker, &site, &mut request).await;
     // A policy never waits, so what it may look at is there before it is asked.
@@ -104,6 +103,10 @@ pub(crate) async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
     } else if let Some(said) = told(&site, &request.head, request.id) {
         first = State::Fetched(Box::new(said));
     }
+    let listens = request.nesting.is_none();
+    let says = request.has_player;
+    let next = if listens { next::of(worker, &site, &request.head, says) } else { Vec::new() };
+    let came = next::keeps(worker, &site, &request.head).then(|| Rc::new(request.head.clone()));
     let kept_body = match &body {
         None => Some(Bytes::new()),
         Some(RequestBody::Kept(kept)) => kept.whole().cloned(),
@@ -129,6 +132,8 @@ pub(crate) async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
         ttl_max: None,
         grace_max: None,
         site,
+        came,
+        is_ahead: false,
         reason: admission.refusal.map_or(Reason::Miss, |(_, reason)| reason),
         nesting: request.nesting,
         charge: request.charge,
@@ -188,9 +193,11 @@ pub(crate) async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
                 let facts = reply.facts_mut();
                 facts.under_way = admission.held;
                 facts.identity = machine.task.identity.take();
-                if let Some(next) = next.filter(|_| is_sent) {
+                if is_sent {
                     let ClientTask { site, client, id, .. } = &machine.task;
-                    fetch::fetch_next(worker, site, client, next, *id);
+                    for next in next {
+                        fetch::fetch_next(worker, site, client, next, *id);
+                    }
                 }
                 facts.site = Some(machine.task.site);
                 if let Some(durability) = machine.task.durability.take() {

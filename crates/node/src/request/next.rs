@@ -1,33 +1,91 @@
-//! What a player says it asks for next (`nor` and `nrr` of CTA-5004).
+//! What a player asks for next: by what it says itself (`nor` and `nrr` of CTA-5004), and by the film it
+//! is in.
 
-use crate::exchange::Request;
+use crate::fetch::{Foreseen, Next, is_fetched_in_part};
+use crate::media::{Wanted, key_of, without_directives};
 use crate::sites::SiteRef;
+use crate::worker::Worker;
+use freshet_base::clock::UnixMillis;
 use freshet_http::message::{Method, RequestHead};
+use freshet_http::range::{RangeRequest, RangeSpec};
 use freshet_http::{conditional, target, unkeyed};
+use freshet_media::Format;
 use freshet_media::cmcd::{self, Cmcd};
 
-/// The request a player says it sends next, as it would: of the same host, with the same fields, and
-/// without what it says of itself. `None` where it says nothing of use, or its site does not listen.
-pub(super) fn of(site: &SiteRef, request: &Request) -> Option<RequestHead> {
-    let (head, media) = (&request.head, &site.settings.media);
-    // What lets each request in or not would have to let this one in, too.
-    let is_open = site.tokens.is_empty() && site.access.is_empty() && site.rate_limits.is_empty();
-    // What came with an include of a page is the page's.
-    let listens = is_open && media.read && media.ahead > 0 && head.method == Method::Get;
-    if !request.has_player || !listens {
-        return None;
+/// What this request is followed by, as the client would send it. `says`: whether its player says
+/// something of itself.
+pub(super) fn of(worker: &Worker, site: &SiteRef, head: &RequestHead, says: bool) -> Vec<Next> {
+    if !foresees(site) || head.method != Method::Get {
+        return Vec::new();
     }
+    // What lets each request in or not would have to let in what a client names, too.
+    let is_open = site.tokens.is_empty() && site.access.is_empty() && site.rate_limits.is_empty();
+    let said = if is_open && says { said(head) } else { None };
+    let said = said.map(|head| Next { head, by: Foreseen::ByPlayer });
+    said.into_iter().chain(of_film(worker, site, head)).collect()
+}
+
+/// Whether a request is to be kept as it came: what it leads to may be asked for before a client does,
+/// by its policy's rules.
+pub(super) fn keeps(worker: &Worker, site: &SiteRef, head: &RequestHead) -> bool {
+    if !foresees(site) {
+        return false;
+    }
+    let is_channels = site.semantics.forwards_as_it_is && worker.shared.channels.count() > 0;
+    is_channels || Format::of(None, &head.target).is_some()
+}
+
+fn foresees(site: &SiteRef) -> bool {
+    site.settings.media.read && site.settings.media.ahead > 0
+}
+
+/// The request a player says it sends next: of the same host, with the same fields, and without what it
+/// says of itself. `None` where it says nothing of use.
+fn said(head: &RequestHead) -> Option<RequestHead> {
     let (mut room, mut said) = ([0; cmcd::BYTES_MAX], Cmcd::default());
     cmcd::read(cmcd::said(&head.target, &head.fields, &mut room)?, &mut said);
     // The next part of what is asked for is fetched when that is, as a part of the same.
     let (target, range) = (resolved(head, said.next?, said.version)?, said.next_range);
+    Some(request(head, target, range.and_then(bytes_of)))
+}
+
+/// What comes next in the film that this is of.
+fn of_film(worker: &Worker, site: &SiteRef, head: &RequestHead) -> Vec<Next> {
+    let films = &worker.shared.films;
+    if films.is_empty() {
+        return Vec::new();
+    }
+    let target = target::key_target(&head.target);
+    let secret = worker.shared.cache.secret();
+    let key = key_of(site, secret, &head.authority, &without_directives(&target));
+    let range = head.fields.get("range").and_then(RangeRequest::parse);
+    let start = match range {
+        Some(RangeRequest::One(RangeSpec::FromTo(first, _) | RangeSpec::From(first))) => first,
+        _ => 0,
+    };
+    let wanted = films.after(&key, start, UnixMillis::now());
+    let fits = |wanted: &Wanted| wanted.range.is_none() || is_fetched_in_part(site);
+    let wanted = wanted.into_iter().filter(fits);
+    let next = wanted.map(|Wanted { target, range }| Next {
+        head: request(
+            head,
+            target,
+            range.map(|range| format!("bytes={}-{}", range.start, range.end - 1)),
+        ),
+        by: Foreseen::ByManifest,
+    });
+    next.collect()
+}
+
+/// The same request for another target.
+fn request(head: &RequestHead, target: String, range: Option<String>) -> RequestHead {
     let mut next = RequestHead { target, ..head.clone() };
     conditional::strip(&mut next.fields);
     next.fields.retain(|name, _| !unkeyed::is_cmcd(name) && !name.eq_ignore_ascii_case(b"range"));
-    if let Some(range) = range.and_then(bytes_of) {
+    if let Some(range) = range {
         next.fields.append("Range", range);
     }
-    Some(next)
+    next
 }
 
 /// A reference against what was asked for, of the same host. Version 1 has it percent-encoded as a

@@ -145,6 +145,8 @@ pub struct ClientKnobs {
     pub is_hitmiss: bool,
     /// `req.is_hitpass`
     pub is_hitpass: bool,
+    /// `req.media_ahead`
+    pub is_ahead: bool,
     /// Whether the last fetch was for this request alone.
     pub was_passed: bool,
     /// `req.backend_hint`; `None` is the default one.
@@ -193,6 +195,7 @@ impl Default for ClientKnobs {
             can_gzip: false,
             is_hitmiss: false,
             is_hitpass: false,
+            is_ahead: false,
             was_passed: false,
             backend_hint: None,
             ttl: None,
@@ -226,6 +229,8 @@ pub struct FetchKnobs {
     pub time: f64,
     /// `bereq.is_bgfetch`
     pub is_background: bool,
+    /// `bereq.media_ahead`
+    pub is_ahead: bool,
     /// `bereq.is_hitmiss`
     pub is_hitmiss: bool,
     /// `bereq.is_hitpass`

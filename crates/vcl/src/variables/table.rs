@@ -168,6 +168,9 @@ variables! {
     ReqTransport "req.transport" String Any {
         get C = |run| run.req_transport();
     }
+    ReqMediaAhead "req.media_ahead" Bool Any {
+        get C = of!(client => Bool(client.is_ahead));
+    }
     ReqCmcdBl "req.cmcd.bl" String Any {
         get C = |run| run.player_says("bl");
     }
@@ -298,6 +301,9 @@ variables! {
     }
     BereqIsBgfetch "bereq.is_bgfetch" Bool Any {
         get B = of!(fetch => Bool(fetch.is_background));
+    }
+    BereqMediaAhead "bereq.media_ahead" Bool Any {
+        get B = of!(fetch => Bool(fetch.is_ahead));
     }
     BereqIsHitmiss "bereq.is_hitmiss" Bool Any {
         get B = of!(fetch => Bool(fetch.is_hitmiss));

@@ -63,6 +63,8 @@ pub(super) struct Named {
     pub(super) until: UnixMillis,
     pub(super) sequence: Option<u64>,
     pub(super) duration_ms: u64,
+    /// Where the last of its parts ends that are named, where it is named by parts.
+    pub(super) parts_end: u64,
 }
 
 /// How something that is fetched belongs to a channel.

@@ -11,7 +11,7 @@ use crate::media::recent::Recent;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
 use freshet_media::Kind;
-use freshet_media::mpd::{self, Sequel, Series};
+use freshet_media::mpd::{self, Series};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
@@ -81,8 +81,11 @@ impl Table {
         let (manifest, now) = (version.manifest, version.now);
         let mut added = Vec::new();
         while let Some((_, name)) = channel.names.pop_front_if(|(until, _)| *until <= now) {
-            if self.named.get(&name).is_some_and(|known| known.until <= now) {
-                self.named.remove(&name);
+            match self.named.get(&name).filter(|known| known.channel == id) {
+                // A file of which later segments are parts.
+                Some(known) if known.until > now => channel.names.push_back((known.until, name)),
+                Some(_) => drop(self.named.remove(&name)),
+                None => {}
             }
         }
         let old = manifest.names.len().saturating_sub(NAMES_MAX);
@@ -101,13 +104,20 @@ impl Table {
             let (class, kind) = (version.class, name.kind);
             let until = now.plus(span);
             let (sequence, duration_ms) = (name.sequence, name.duration_ms);
-            let new = Named { channel: id, class, kind, until, sequence, duration_ms };
+            let parts_end = name.range.as_ref().map_or(0, |range| range.end);
+            let new = Named { channel: id, class, kind, until, sequence, duration_ms, parts_end };
             let hash = key.hash();
             match self.named.get_mut(&hash) {
+                // A further part of the same file.
+                Some(known) if known.channel == id && known.parts_end < parts_end => {
+                    *known = Named { until: known.until.max(until), ..new };
+                    added.push(at);
+                }
                 // What it is named for stays: the window moved as time did.
                 Some(known) if known.channel == id && name.kind != Kind::Init => {
                     known.class = version.class;
                 }
+                Some(known) if known.channel == id && known.parts_end > parts_end => {}
                 Some(known) if known.channel == id => *known = new,
                 Some(known) => {
                     known.class = known.class.max(new.class);
@@ -263,11 +273,8 @@ fn folders_of(text: &str, templates: &[Box<str>], names: &[Key]) -> Vec<Box<str>
 
 /// What a series takes besides its template.
 fn series_bytes(series: &Series) -> usize {
-    let runs = match &series.sequel {
-        Sequel::Clock { .. } => 0,
-        Sequel::Listed { runs, .. } => size_of_val(&runs[..]),
-    };
-    size_of::<Series>() + series.template.len() + runs
+    let start = series.initialization.as_ref().map_or(0, String::len);
+    size_of::<Series>() + series.template.len() + start + series.sequel.runs_bytes()
 }
 
 pub(super) fn text_of(key: &Key) -> &str {

@@ -42,6 +42,8 @@ struct Plan {
     reads: bool,
     /// Whether what comes next is fetched before it is asked for.
     goes_ahead: bool,
+    /// How many of a thousand viewers of a film leave it with each segment.
+    leaving: u64,
 }
 
 /// What came of it.
@@ -49,6 +51,10 @@ struct Plan {
 struct Figures {
     film_requests: u64,
     film_hits: u64,
+    /// Requests for segments of films that waited for the origin, and what it was asked for.
+    film_segments: u64,
+    film_waits: u64,
+    film_fetches: u64,
     live_requests: u64,
     /// Requests for live segments that waited for the origin.
     live_waits: u64,
@@ -62,6 +68,10 @@ struct Figures {
 impl Figures {
     fn film_hit_share(&self) -> f64 {
         self.film_hits as f64 / self.film_requests.max(1) as f64
+    }
+
+    fn film_wait_share(&self) -> f64 {
+        self.film_waits as f64 / self.film_segments.max(1) as f64
     }
 
     fn wait_share(&self) -> f64 {
@@ -83,6 +93,7 @@ struct World {
     now: UnixMillis,
     cache: Arc<Cache>,
     channels: Channels,
+    films: Films,
     viewers: Vec<Viewer>,
     events: BinaryHeap<Reverse<(u64, Event)>>,
     /// One past the newest segment of the playlist that is stored for a channel.
@@ -116,6 +127,7 @@ impl World {
             now: NOW,
             cache: cache.expect("the settings are sound"),
             channels: Channels::default(),
+            films: Films::default(),
             viewers,
             events,
             stored_ends: HashMap::new(),
@@ -145,7 +157,8 @@ impl World {
                 Event::Watch { film, segment } => {
                     self.film(&format!("/film/{film}/{segment}.m4s"));
                     let segment = segment + 1;
-                    let goes_on = segment < FILM_SEGMENTS && self.taste.below(100) >= 3;
+                    let goes_on =
+                        segment < FILM_SEGMENTS && self.taste.below(1000) >= self.plan.leaving;
                     goes_on.then_some((4000, Event::Watch { film, segment }))
                 }
             };
@@ -171,6 +184,15 @@ impl World {
         let is_hit = self.ask(target);
         self.figures.film_requests += 1;
         self.figures.film_hits += u64::from(is_hit);
+        if target.ends_with(".m4s") {
+            self.figures.film_segments += 1;
+            self.figures.film_waits += u64::from(!is_hit);
+        }
+        if self.plan.goes_ahead {
+            for wanted in self.films.after(&key(target), 0, self.now) {
+                self.ask(&wanted.target);
+            }
+        }
     }
 
     /// A viewer reads its playlist and fetches what is new; when it looks again, in milliseconds.
@@ -244,12 +266,17 @@ impl World {
         let is_live = kind == "live";
         if !target.ends_with(".m3u8") {
             self.figures.live_fetches += u64::from(is_live);
+            self.figures.film_fetches += u64::from(!is_live);
             return (self.answer(3600), SEGMENT_BYTES, None);
         }
         if !is_live {
             let text =
                 playlist(0, FILM_SEGMENTS, "#EXT-X-PLAYLIST-TYPE:VOD\n") + "#EXT-X-ENDLIST\n";
             self.note(target, &text);
+            if self.plan.goes_ahead {
+                let manifest = read(Format::Hls, text.as_bytes()).expect("it is a manifest");
+                self.films.note(opened(target, &manifest, &text), self.now);
+            }
             return (self.answer(3600), text.len(), None);
         }
         // Channels do not have their segments at the same moment.
@@ -298,6 +325,17 @@ impl World {
     }
 }
 
+/// A film's playlist as the node takes it over.
+fn opened(target: &str, manifest: &Manifest, text: &str) -> Opened {
+    let pieces = manifest.names.iter().map(|name| {
+        let reference = manifest.reference(name, text.as_bytes());
+        let (_, target) = target::resolve("tv", target, reference).expect("it is a reference");
+        let wanted = Wanted { target, range: name.range.clone() };
+        Piece { key: key(&wanted.target), wanted, kind: name.kind, sequence: name.sequence }
+    });
+    Opened { id: key(target), pieces: pieces.collect(), tracks: Vec::new(), is_of_all: false }
+}
+
 fn stored_head(answer: &Answer) -> StoredHead {
     StoredHead {
         status: 200,
@@ -336,7 +374,7 @@ fn setting(name: &str, usual: u64) -> u64 {
 fn live_beside_films_writes_nothing_and_costs_films_little() {
     let hours = setting("FRESHET_HOURS", 1);
     for seed in 1..=setting("FRESHET_SEEDS", 2) {
-        let all = Plan { seed, hours, has_live: true, reads: true, goes_ahead: true };
+        let all = Plan { seed, hours, has_live: true, reads: true, goes_ahead: true, leaving: 30 };
         let [films, unread, waiting, read] = [
             Plan { has_live: false, ..all },
             Plan { reads: false, goes_ahead: false, ..all },
@@ -371,5 +409,30 @@ fn live_beside_films_writes_nothing_and_costs_films_little() {
         assert!(more <= 1.01, "{more}");
         let lost = films.film_hit_share() - read.film_hit_share();
         assert!(lost <= 0.01, "{lost}: {films:?} {read:?}");
+    }
+}
+
+#[test]
+fn films_wait_for_little_and_cost_their_origin_no_more() {
+    let hours = setting("FRESHET_HOURS", 1);
+    // Who leaves sooner has more fetched that nobody takes.
+    for (leaving, origin_share_max) in [(30, 1.05), (3, 1.01)] {
+        for seed in 1..=setting("FRESHET_SEEDS", 2) {
+            let ahead =
+                Plan { seed, hours, has_live: false, reads: true, goes_ahead: true, leaving };
+            let [without, with] =
+                [Plan { goes_ahead: false, ..ahead }, ahead].map(|plan| World::new(plan).run());
+            let share = with.film_fetches as f64 / without.film_fetches as f64;
+            println!(
+                "films, seed {seed}, {leaving} of a thousand leave with a segment: {:.2} % wait, {:.2} % \
+                 fetched ahead; {:+.2} % at the origin",
+                without.film_wait_share() * 100.0,
+                with.film_wait_share() * 100.0,
+                share * 100.0 - 100.0,
+            );
+            assert!(without.film_wait_share() > 0.02, "{without:?}");
+            assert!(with.film_wait_share() <= 0.02, "{with:?}");
+            assert!(share <= origin_share_max, "{share}: {without:?} {with:?}");
+        }
     }
 }

@@ -65,6 +65,7 @@ impl ClientState {
             top,
             xid: task.id,
             time: now,
+            is_ahead: task.is_ahead,
             can_gzip: accepts_gzip,
             timeout_idle: timeouts.idle.get().unwrap_or(limits.idle_timeout).as_secs_f64(),
             idle_send_timeout: timeouts.send.get().unwrap_or(limits.send_timeout).as_secs_f64(),
@@ -533,6 +534,7 @@ pub(super) fn begin_fetch(
         let knobs = FetchKnobs {
             time: seconds(task.now),
             is_background: kind == FetchKind::Background,
+            is_ahead: state.knobs.is_ahead,
             is_hitmiss: state.knobs.is_hitmiss,
             is_hitpass: state.knobs.is_hitpass,
             uncacheable: kind == FetchKind::Pass,

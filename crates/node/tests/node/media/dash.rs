@@ -114,19 +114,45 @@ fn the_next_time_comes_when_a_newer_manifest_lists_it() {
 }
 
 #[test]
-fn a_site_that_fetches_nothing_ahead_and_a_policy_follow_nobody() {
+fn a_policy_is_asked_for_what_follows_as_for_any_request() {
     run(async {
         let begun = UnixMillis(UnixMillis::now().0 - 3_600_000);
         let text = mpd(begun, "media='$RepresentationID$/$Number$.m4s' duration='1'", "");
         let origin = channel(move || text.clone());
-        let off = Setup::of(&origin).and("[media]\nahead = 0\n").start();
-        let policy = governed(&origin, "");
-        for node in [&off, &policy.node] {
-            let before = origin.count();
-            for target in ["/c/live.mpd", "/c/v1/100.m4s", "/c/v1/101.m4s", "/c/v1/102.m4s"] {
-                assert_eq!(get(node, target).await.status, 200);
-            }
-            assert_eq!((origin.count() - before, node.count("media_ahead_fetches")), (4, 0));
+        let vcl =
+            "sub vcl_hash { hash_data(req.url); hash_data(req.http.Tenant); return (lookup); }
+                   sub vcl_backend_fetch { set bereq.http.X-Ahead = bereq.media_ahead; }";
+        let governed = governed(&origin, vcl);
+        let node = &governed.node;
+        get(node, "/c/live.mpd").await;
+        until(|| times(&origin, "/c/v2/i.mp4") > 0).await;
+        leads_to(node, &origin, "/c/v1/100.m4s", "/c/v1/101.m4s").await;
+        leads_to(node, &origin, "/c/v1/101.m4s", "/c/v1/102.m4s").await;
+        for asked in origin.requests() {
+            let is_ahead = !["/c/live.mpd", "/c/v1/100.m4s"].contains(&asked.target());
+            let want = if is_ahead { "true" } else { "false" };
+            assert_eq!(asked.field("x-ahead"), Some(want), "{}", asked.target());
         }
+        // One that makes something else of a request is not followed by what it makes.
+        let vcl = "sub vcl_recv { set req.url = regsub(req.url, \"^/tv\", \"\"); }";
+        let rewriting = crate::vcl::governed(&origin, vcl);
+        for target in ["/tv/c/live.mpd", "/tv/c/v1/200.m4s", "/tv/c/v1/201.m4s"] {
+            assert_eq!(get(&rewriting.node, target).await.status, 200);
+        }
+        assert_eq!(times(&origin, "/c/v1/202.m4s"), 0);
+    });
+}
+
+#[test]
+fn a_site_that_fetches_nothing_ahead_follows_nobody() {
+    run(async {
+        let begun = UnixMillis(UnixMillis::now().0 - 3_600_000);
+        let text = mpd(begun, "media='$RepresentationID$/$Number$.m4s' duration='1'", "");
+        let origin = channel(move || text.clone());
+        let node = Setup::of(&origin).and("[media]\nahead = 0\n").start();
+        for target in ["/c/live.mpd", "/c/v1/100.m4s", "/c/v1/101.m4s", "/c/v1/102.m4s"] {
+            assert_eq!(get(&node, target).await.status, 200);
+        }
+        assert_eq!((origin.count(), node.count("media_ahead_fetches")), (4, 0));
     });
 }

@@ -49,7 +49,10 @@ async fn written(reads: bool, least: u64) -> u64 {
     let path = folder.path().join("store");
     let origin = channel();
     let store = format!("[[store]]\npath = \"{}\"\nsize = \"256MiB\"\n", path.display());
-    let node = Setup::of(&origin).and(&store).and(&format!("[media]\nread = {reads}\n")).start();
+    let node = Setup::of(&origin)
+        .and(&store)
+        .and(&format!("[media]\nahead = 0\nread = {reads}\n"))
+        .start();
     get(&node, "/c/v.m3u8").await;
     for _ in 0..3 {
         for number in 10..15 {

@@ -2,6 +2,7 @@
 
 mod ahead;
 mod dash;
+mod films;
 mod kept;
 mod names;
 mod news;

@@ -4,7 +4,7 @@ use super::{HLS, HOUR, low_latency, ttl};
 use crate::client::{Client, get, get_with};
 use crate::harness::{Setup, TestNode, pattern, run};
 use crate::origin::{Asked, Origin, head, response};
-use crate::vcl::governed;
+use crate::vcl::governed_with;
 
 /// The next request an origin gets for news of the playlist, which it holds back.
 async fn held(origin: &mut Origin, target: &str) -> Asked {
@@ -132,7 +132,7 @@ fn news_under_a_policy_are_shared_by_its_own_keys() {
         let mut origin = Origin::scripted();
         let vcl =
             "sub vcl_hash { hash_data(req.url); hash_data(req.http.Tenant); return (lookup); }";
-        let governed = governed(&origin, vcl);
+        let governed = governed_with(&origin, vcl, "[media]\nahead = 0\n");
         let node = &governed.node;
         let mut client = Client::to(node).await;
         let news = "/c/v.m3u8?_HLS_msn=15&_HLS_part=1";

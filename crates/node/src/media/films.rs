@@ -1,0 +1,339 @@
+//! Films that are watched, and what comes next in them.
+//!
+//! A film's manifest says all that will ever be asked for, in its order. Where a player is in it, its
+//! requests say. So what comes next is known when it asks, and only then: a film that nobody watches any
+//! more asks for nothing.
+
+use super::limits::{
+    FILM_BYTES, FILM_LOOK, FILM_PIECES_MAX, FILMS_BYTES_MAX, FILMS_LOOKED_MAX, FILMS_MAX,
+    FOLDERS_MAX,
+};
+use super::recent::Recent;
+use freshet_base::clock::UnixMillis;
+use freshet_cache::Key;
+use freshet_media::Kind;
+use freshet_media::mpd::{self, Sequel};
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What a player asks for: this target of the host its manifest is of, or these bytes of it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Wanted {
+    pub(crate) target: String,
+    pub(crate) range: Option<Range<u64>>,
+}
+
+/// A manifest of a film that has come, as players see it.
+pub(crate) struct Opened {
+    /// The key of the manifest itself.
+    pub(crate) id: Key,
+    /// What starts decoders, and segments, in its order.
+    pub(crate) pieces: Vec<Piece>,
+    pub(crate) tracks: Vec<Track>,
+    /// Whether it is of all qualities, of which a player picks.
+    pub(crate) is_of_all: bool,
+}
+
+/// Something it names.
+pub(crate) struct Piece {
+    pub(crate) key: Key,
+    pub(crate) wanted: Wanted,
+    pub(crate) kind: Kind,
+    /// Segments that follow one another count by one.
+    pub(crate) sequence: Option<u64>,
+}
+
+/// Segments that a template stands for, one after the other.
+pub(crate) struct Track {
+    /// The key of the template.
+    pub(crate) key: Key,
+    pub(crate) sequel: Sequel,
+    /// The key of what starts their decoder.
+    pub(crate) initialization: Option<Key>,
+}
+
+/// Films, by their manifests; those asked for longest ago leave first.
+#[derive(Default)]
+pub struct Films {
+    table: Mutex<Table>,
+    /// How many there are, to be asked before any work.
+    count: AtomicUsize,
+}
+
+struct Table {
+    films: HashMap<u128, Film>,
+    /// What a request is in which film.
+    places: HashMap<u64, (u128, Place)>,
+    /// Tracks with segments in a folder.
+    folders: HashMap<Box<str>, Vec<(u128, usize)>>,
+    /// What was made sure of, and when.
+    looked: Recent<UnixMillis>,
+    bytes: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Manifest,
+    Piece(usize),
+    /// What starts the decoder of this track.
+    Start(usize),
+}
+
+struct Film {
+    /// The place of its manifest.
+    manifest: u64,
+    pieces: Vec<Known>,
+    tracks: Vec<Numbered>,
+    is_of_all: bool,
+    used: UnixMillis,
+    bytes: usize,
+}
+
+struct Known {
+    wanted: Wanted,
+    kind: Kind,
+    sequence: Option<u64>,
+    place: u64,
+}
+
+struct Numbered {
+    /// The text of the key of its template.
+    template: Box<str>,
+    folder: Box<str>,
+    sequel: Sequel,
+    place: u64,
+    start: Option<u64>,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self {
+            films: HashMap::new(),
+            places: HashMap::new(),
+            folders: HashMap::new(),
+            looked: Recent::new(FILMS_LOOKED_MAX),
+            bytes: 0,
+        }
+    }
+}
+
+impl Films {
+    /// Whether none is known.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.load(Relaxed) == 0
+    }
+
+    /// Takes over what a manifest says; what a player asks for first.
+    pub(crate) fn note(&self, opened: Opened, now: UnixMillis) -> Vec<Wanted> {
+        let mut table = self.table();
+        let place = place(&opened.id, 0);
+        table.note(opened, now);
+        self.count.store(table.films.len(), Relaxed);
+        table.after(place, "", now)
+    }
+
+    /// What a player asks for next that has asked for `key`, from this byte on. Nothing for a while where
+    /// another has just asked the same.
+    pub(crate) fn after(&self, key: &Key, start: u64, now: UnixMillis) -> Vec<Wanted> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let text = std::str::from_utf8(key.text()).unwrap_or_default();
+        self.table().after(place(key, start), text, now)
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn note(&mut self, opened: Opened, now: UnixMillis) {
+        let id = opened.id.hash();
+        self.remove(id);
+        let manifest = place(&opened.id, 0);
+        self.places.insert(manifest, (id, Place::Manifest));
+        let (mut pieces, mut bytes) = (Vec::new(), FILM_BYTES + opened.id.text().len());
+        for piece in opened.pieces.into_iter().take(FILM_PIECES_MAX) {
+            let Piece { key, wanted, kind, sequence } = piece;
+            let place = place(&key, wanted.range.as_ref().map_or(0, |range| range.start));
+            // What is named again, as a header, is where it was named first.
+            self.places.entry(place).or_insert((id, Place::Piece(pieces.len())));
+            bytes += size_of::<Known>() + wanted.target.len() + PLACE_BYTES;
+            pieces.push(Known { wanted, kind, sequence, place });
+        }
+        let mut tracks = Vec::new();
+        for track in opened.tracks {
+            let template = std::str::from_utf8(track.key.text()).unwrap_or_default();
+            let fixed = template.split('$').next().unwrap_or_default();
+            let Some(end) = fixed.rfind('/') else { continue };
+            let folder: Box<str> = Box::from(&fixed[..=end]);
+            let (place, start) = (place(&track.key, 0), track.initialization);
+            let start = start.map(|key| self::place(&key, 0));
+            // It is among the pieces too, and leads to the track's first segment.
+            if let Some(start) = start {
+                self.places.insert(start, (id, Place::Start(tracks.len())));
+            }
+            self.folders.entry(Box::clone(&folder)).or_default().push((id, tracks.len()));
+            let template: Box<str> = Box::from(template);
+            bytes += size_of::<Numbered>() + track.sequel.runs_bytes();
+            bytes += template.len() + 2 * folder.len() + PLACE_BYTES;
+            tracks.push(Numbered { template, folder, sequel: track.sequel, place, start });
+        }
+        self.bytes += bytes;
+        let is_of_all = opened.is_of_all;
+        self.films.insert(id, Film { manifest, pieces, tracks, is_of_all, used: now, bytes });
+        self.make_room(id);
+    }
+
+    fn after(&mut self, place: u64, text: &str, now: UnixMillis) -> Vec<Wanted> {
+        let (id, next) = match self.places.get(&place) {
+            Some((id, place)) => (*id, self.films.get(id).map(|film| film.next(*place))),
+            None => match self.numbered(text) {
+                Some((id, next)) => (id, Some(next)),
+                None => return Vec::new(),
+            },
+        };
+        let (Some(film), Some(next)) = (self.films.get_mut(&id), next) else {
+            return Vec::new();
+        };
+        film.used = now;
+        let mut out: Vec<Wanted> = Vec::new();
+        for (place, wanted) in next {
+            let known = self.looked.get(place.into());
+            if known.is_some_and(|at| now.since(*at) < FILM_LOOK) {
+                continue;
+            }
+            self.looked.insert(place.into(), now);
+            let before = out.last_mut().filter(|last| last.target == wanted.target);
+            let before = before.and_then(|last| last.range.as_mut());
+            match (before, &wanted.range) {
+                // One request brings what lies side by side.
+                (Some(last), Some(range)) if last.end == range.start => last.end = range.end,
+                _ => out.push(wanted),
+            }
+        }
+        out
+    }
+
+    /// What comes after the segment of this text, of a track.
+    fn numbered(&self, text: &str) -> Option<(u128, Vec<(u64, Wanted)>)> {
+        if self.folders.is_empty() {
+            return None;
+        }
+        let ends: Vec<_> = text.match_indices('/').map(|(at, _)| at + 1).collect();
+        let folders = ends.iter().rev().take(FOLDERS_MAX).filter_map(|end| text.get(..*end));
+        let mut tracks = folders.filter_map(|folder| self.folders.get(folder)).flatten();
+        tracks.find_map(|(id, track)| {
+            let track = self.films.get(id)?.tracks.get(*track)?;
+            let value = mpd::value(&track.template, text)?;
+            let next = track.sequel.after(value).map(|(next, _)| track.segment(next));
+            Some((*id, next.into_iter().collect()))
+        })
+    }
+
+    fn remove(&mut self, id: u128) {
+        let Some(film) = self.films.remove(&id) else { return };
+        self.bytes -= film.bytes;
+        let starts = film.tracks.iter().filter_map(|track| track.start);
+        let own = film.pieces.iter().map(|piece| piece.place).chain(starts);
+        for place in own.chain([film.manifest]) {
+            if self.places.get(&place).is_some_and(|(of, _)| *of == id) {
+                self.places.remove(&place);
+            }
+        }
+        for track in &film.tracks {
+            if let Some(tracks) = self.folders.get_mut(&track.folder) {
+                tracks.retain(|(of, _)| *of != id);
+                if tracks.is_empty() {
+                    self.folders.remove(&track.folder);
+                }
+            }
+        }
+    }
+
+    /// Lets those go that were asked for longest ago, until there is room. O(films), where there is none.
+    fn make_room(&mut self, newest: u128) {
+        while self.films.len() > FILMS_MAX || self.bytes > FILMS_BYTES_MAX {
+            let others = self.films.iter().filter(|(id, _)| **id != newest);
+            let oldest = others.min_by_key(|(_, film)| film.used).map(|(id, _)| *id);
+            self.remove(oldest.unwrap_or(newest));
+            if oldest.is_none() {
+                return;
+            }
+        }
+    }
+}
+
+impl Film {
+    /// What is asked for behind a place, up to the next segment.
+    fn next(&self, place: Place) -> Vec<(u64, Wanted)> {
+        let piece = |piece: &Known| (piece.place, piece.wanted.clone());
+        match place {
+            Place::Manifest if self.is_of_all => {
+                let starts = self.pieces.iter().filter(|piece| piece.kind == Kind::Init);
+                starts.map(piece).collect()
+            }
+            Place::Manifest => self.up_to_segment(0, None),
+            Place::Piece(at) => {
+                let next = self.pieces.get(at).and_then(|piece| piece.sequence);
+                self.up_to_segment(at + 1, next.map(|sequence| sequence.saturating_add(1)))
+            }
+            Place::Start(track) => {
+                let track = self.tracks.get(track);
+                let first = track.and_then(|track| Some(track.segment(track.sequel.first()?)));
+                first.into_iter().collect()
+            }
+        }
+    }
+
+    /// What is from a place on up to the first segment; nothing where that is another than the one that is
+    /// to come: it is another quality's.
+    fn up_to_segment(&self, from: usize, sequence: Option<u64>) -> Vec<(u64, Wanted)> {
+        let mut out = Vec::new();
+        for piece in self.pieces.get(from..).unwrap_or_default() {
+            if piece.kind == Kind::Segment {
+                if sequence.is_some() && piece.sequence != sequence {
+                    return Vec::new();
+                }
+                out.push((piece.place, piece.wanted.clone()));
+                return out;
+            }
+            out.push((piece.place, piece.wanted.clone()));
+        }
+        // Headers without a segment are another's.
+        Vec::new()
+    }
+}
+
+impl Numbered {
+    /// The segment of this number or time.
+    fn segment(&self, value: u64) -> (u64, Wanted) {
+        let text = mpd::expand(&mpd::expand(&self.template, "Number", value), "Time", value);
+        let target = text.rsplit('\0').next().unwrap_or_default().to_owned();
+        (self.place ^ value.wrapping_mul(SPREAD), Wanted { target, range: None })
+    }
+}
+
+/// What a place takes in the table, twice in a map that is half empty.
+const PLACE_BYTES: usize = 96;
+
+/// An odd number with its bits well mixed, of the golden ratio.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// What is asked for, by its key and the byte it begins at.
+fn place(key: &Key, start: u64) -> u64 {
+    #[allow(clippy::cast_possible_truncation, reason = "its bits are evenly spread")]
+    let hash = key.hash() as u64;
+    hash ^ start.wrapping_mul(SPREAD)
+}
+
+impl fmt::Debug for Films {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.count.load(Relaxed);
+        f.debug_struct("Films").field("count", &count).finish_non_exhaustive()
+    }
+}
