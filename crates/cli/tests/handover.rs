@@ -9,7 +9,7 @@ use named::{Origin, content};
 use rustix::process::{Signal, kill_process};
 use std::cell::Cell;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -25,11 +25,11 @@ struct Node {
 }
 
 impl Node {
-    fn start(origin: &Origin, folder: &Path, more: &[&str]) -> Self {
+    fn start(origin: SocketAddr, folder: &Path, more: &[&str]) -> Self {
         let mut process = Process::start(
             freshet()
                 .args(["serve", "--listen", "127.0.0.1:0", "--memory", "64MiB", "--workers", "2"])
-                .args(["--origin", &format!("http://{}", origin.address)])
+                .args(["--origin", &format!("http://{origin}")])
                 .args(["--admin", &format!("unix:{}/admin", folder.display())])
                 .args(more)
                 .env("XDG_RUNTIME_DIR", folder)
@@ -175,7 +175,7 @@ fn memory_moves_while_requests_are_answered_and_no_origin_is_asked() {
     let mut targets: Vec<String> = (0..300).map(|at| format!("/{}/{at}", 1 + at * 97)).collect();
     targets.extend((0..15).map(|at| format!("/{}/large", 1_000_000 + at)));
     targets.push("/0/empty".into());
-    let mut node = Node::start(&origin, folder.path(), &[]);
+    let mut node = Node::start(origin.address, folder.path(), &[]);
     let mut client = node.client();
     for target in &targets {
         assert_eq!(client.ask("GET", target).unwrap().0, 200);
@@ -218,7 +218,7 @@ fn memory_moves_while_requests_are_answered_and_no_origin_is_asked() {
 fn a_purge_during_the_move_holds_in_the_new_process() {
     let folder = tempfile::tempdir().unwrap();
     let origin = Origin::start();
-    let mut node = Node::start(&origin, folder.path(), &[]);
+    let mut node = Node::start(origin.address, folder.path(), &[]);
     let mut old = node.client();
     for target in ["/1000/a", "/1000/b", "/1000/c"] {
         old.ask("GET", target).unwrap();
@@ -248,7 +248,8 @@ fn bans_go_over_with_what_they_ban() {
         origin.address.port()
     );
     std::fs::write(&policy, text).unwrap();
-    let mut node = Node::start(&origin, folder.path(), &["--vcl", &policy.to_string_lossy()]);
+    let mut node =
+        Node::start(origin.address, folder.path(), &["--vcl", &policy.to_string_lossy()]);
     let ask = |node: &Node, method: &str, target: &str| {
         let (status, cached) = node.client().ask(method, target).unwrap();
         assert_eq!(status, 200, "{method} {target}");
@@ -287,7 +288,7 @@ fn a_ban_or_purge_in_the_old_process_is_on_the_disk_when_it_is_answered() {
     );
     std::fs::write(&policy, text).unwrap();
     let arguments = ["--vcl", &policy.to_string_lossy(), "--store", &store];
-    let mut node = Node::start(&origin, folder.path(), &arguments);
+    let mut node = Node::start(origin.address, folder.path(), &arguments);
     let targets = ["/1000/a", "/1000/b", "/1000/c", "/1000/d"];
     let mut old = node.client();
     for target in targets {
@@ -305,7 +306,7 @@ fn a_ban_or_purge_in_the_old_process_is_on_the_disk_when_it_is_answered() {
         kill_process(pid(*process), Signal::KILL).unwrap();
     }
     drop(node);
-    let node = Node::start(&origin, folder.path(), &arguments);
+    let node = Node::start(origin.address, folder.path(), &arguments);
     let fetched = origin.requests.load(SeqCst);
     assert!(node.client().ask("GET", "/1000/c").unwrap().1.contains("hit"), "it is on the disk");
     assert_eq!(origin.requests.load(SeqCst), fetched);
@@ -320,7 +321,7 @@ fn disks_go_over_with_memory() {
     let folder = tempfile::tempdir().unwrap();
     let origin = Origin::start();
     let store = format!("{}:256MiB", folder.path().join("store").display());
-    let mut node = Node::start(&origin, folder.path(), &["--store", &store]);
+    let mut node = Node::start(origin.address, folder.path(), &["--store", &store]);
     // More than memory holds, so that most is on the disk only.
     let targets: Vec<String> = (0..100).map(|at| format!("/{}/{at}", 1_000_000 + at)).collect();
     let mut client = node.client();
@@ -363,7 +364,8 @@ fn memory_of_a_lower_class_is_taken_over_once_the_old_process_has_drained() {
     let lower = folder.path().join("lower");
     let text = format!("[lower_memory]\npath = {lower:?}\nsize = \"128MiB\"\n");
     std::fs::write(&file, text).unwrap();
-    let mut node = Node::start(&origin, folder.path(), &["--config", &file.to_string_lossy()]);
+    let mut node =
+        Node::start(origin.address, folder.path(), &["--config", &file.to_string_lossy()]);
     let targets: Vec<String> = (0..90).map(|at| format!("/{}/{at}", 1_000_000 + at)).collect();
     let ask_all = |node: &Node| {
         let mut client = node.client();
@@ -404,7 +406,7 @@ fn memory_of_a_lower_class_is_taken_over_once_the_old_process_has_drained() {
 fn the_end_of_the_old_process_leaves_what_has_come() {
     let folder = tempfile::tempdir().unwrap();
     let origin = Origin::start();
-    let mut node = Node::start(&origin, folder.path(), &[]);
+    let mut node = Node::start(origin.address, folder.path(), &[]);
     let targets: Vec<String> = (0..20).map(|at| format!("/{}/{at}", 100_000 + at)).collect();
     for target in &targets {
         node.client().ask("GET", target).unwrap();
@@ -454,4 +456,84 @@ fn a_process_that_says_something_else_is_not_taken_over_from() {
         let mut client = Client { address, connection: None };
         assert_eq!(client.ask("GET", "/10/a").unwrap().0, 200);
     }
+}
+
+/// A packager that begins with this segment, and how often it was asked.
+#[derive(Clone, Default)]
+struct Packager {
+    first: Arc<AtomicU64>,
+    asked: Arc<AtomicU64>,
+}
+
+impl Packager {
+    fn playlist(&self) -> String {
+        let first = self.first.load(SeqCst);
+        format!(
+            "#EXTM3U\n#EXT-X-TARGETDURATION:100\n#EXT-X-MEDIA-SEQUENCE:{first}\n#EXTINF:2,\na.ts\n\
+             #EXTINF:2,\nb.ts\n#EXTINF:2,\nc.ts\n"
+        )
+    }
+
+    /// Serves its playlist at any path, fresh for no time.
+    fn serve(self) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let packager = self.clone();
+                spawn(move || packager.answer(BufReader::new(stream)));
+            }
+        });
+        address
+    }
+
+    fn answer(&self, mut stream: BufReader<TcpStream>) -> Option<()> {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            stream.read_line(&mut line).ok().filter(|bytes| *bytes > 0)?;
+            if line == "\r\n" {
+                self.asked.fetch_add(1, SeqCst);
+                let text = self.playlist();
+                let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=0\r\nContent-Type: \
+                            application/vnd.apple.mpegurl\r\nETag: ";
+                let (tag, length) = (self.first.load(SeqCst), text.len());
+                let answer = format!("{head}\"{tag}\"\r\nContent-Length: {length}\r\n\r\n{text}");
+                stream.get_mut().write_all(answer.as_bytes()).ok()?;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_playlist_does_not_go_back_over_an_upgrade() {
+    let folder = tempfile::tempdir().unwrap();
+    let packager = Packager::default();
+    packager.first.store(20, SeqCst);
+    let file = folder.path().join("freshet.toml");
+    std::fs::write(&file, "[media]\nahead = 0\n").unwrap();
+    let file = file.to_string_lossy();
+    let mut node = Node::start(packager.clone().serve(), folder.path(), &["--config", &file]);
+    let newest = packager.playlist();
+    let got = |node: &Node| {
+        let mut stream = TcpStream::connect(node.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let request = "GET /c/v.m3u8 HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n";
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    };
+    assert!(got(&node).ends_with(&newest));
+    packager.first.store(18, SeqCst);
+    node.upgrade();
+    // Until the origin was asked by the new process.
+    let before = packager.asked.load(SeqCst);
+    while packager.asked.load(SeqCst) == before {
+        let text = got(&node);
+        assert!(text.ends_with(&newest), "{text}");
+    }
+    packager.first.store(21, SeqCst);
+    let newest = packager.playlist();
+    while !got(&node).ends_with(&newest) {}
 }

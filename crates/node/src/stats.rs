@@ -17,6 +17,9 @@ macro_rules! counters {
             pub hit_first_byte_us: Histogram,
             /// The same for everything that asked an origin.
             pub miss_first_byte_us: Histogram,
+            /// Microseconds from when news of a playlist came, which an origin had held back, to the
+            /// first byte at each player that waited.
+            pub news_us: Histogram,
             /// Responses by hundreds of their status: index 1 is 1xx.
             pub statuses: [Counter; 6],
             /// Counts of each site, where there are several.
@@ -177,6 +180,9 @@ counters! {
     media_behind,
     /// Versions that were behind it and taken all the same, as their numbers are new or nothing else came.
     media_set_back,
+    /// Versions that were behind what players had been given, and given all the same, as no origin was
+    /// found that has a newer one.
+    media_behind_given,
     /// Requests for a channel's playlist answered with 503, as its origin is away and what is stored is of no use.
     media_away,
     /// Body bytes received from origins.
@@ -297,6 +303,8 @@ pub struct Sums {
     pub hit_first_byte_us: Totals,
     /// First-byte times of the rest, µs.
     pub miss_first_byte_us: Totals,
+    /// Times from news of a playlist to the first byte at each player, µs.
+    pub news_us: Totals,
     /// Responses by hundreds of their status.
     pub statuses: [u64; 6],
 }
@@ -316,6 +324,7 @@ impl Sums {
             });
             stats.hit_first_byte_us.add_to(&mut sums.hit_first_byte_us);
             stats.miss_first_byte_us.add_to(&mut sums.miss_first_byte_us);
+            stats.news_us.add_to(&mut sums.news_us);
             for (sum, count) in sums.statuses.iter_mut().zip(&stats.statuses) {
                 *sum += count.value();
             }

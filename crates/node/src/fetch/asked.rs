@@ -14,7 +14,7 @@ use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Failure;
 use freshet_http::reason::Reason;
-use freshet_origin::Origin;
+use freshet_origin::{Origin, OriginId};
 use freshet_wire::h1::Framing;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -33,6 +33,10 @@ pub(super) struct Asked {
     pub(super) request_time: UnixMillis,
     /// What was wrong with the client's body.
     pub(super) body_error: Option<ClientBodyError>,
+    /// The origin whose answer was behind what players were given before, where another is asked now, and
+    /// whether one was.
+    pub(super) late: Option<OriginId>,
+    pub(super) was_late: bool,
     /// Whether the last origin had no connection for the network of the client that began this.
     pub(super) is_crowded: bool,
     /// Whether the policy was asked for a page since the last try.
@@ -110,6 +114,8 @@ impl Asked {
             origin: None,
             answered: None,
             body_error: None,
+            late: None,
+            was_late: false,
             is_crowded: false,
             was_paged: false,
             body_sent: false,

@@ -24,8 +24,33 @@ use tokio::time::sleep;
 impl Asked {
     /// Sends the request. `None` when nobody wants the answer any more.
     pub(super) async fn exchange(&mut self) -> Option<Result<OriginResponse, Failure>> {
+        let late = self.late.take();
+        match self.exchange_beside(late).await {
+            // What is late is better than nothing.
+            Some(Err(_)) if late.is_some() => self.exchange_beside(None).await,
+            exchanged => exchanged,
+        }
+    }
+
+    /// Whether another origin is asked, once, for what the last one is late with.
+    pub(super) fn turns_elsewhere(&mut self) -> bool {
+        let Some(late) = self.answered.as_ref().map(|origin| origin.id) else { return false };
+        let (task, key) = (&self.task, &self.plan.key);
+        let of = (&*task.site, &task.request, task.kind);
+        let may = task.retries < self.plan.site.settings.limits.retries_max
+            && !std::mem::replace(&mut self.was_late, true)
+            && choose(&task.origin, of, key, &[late], task.now).is_some();
+        self.late = may.then_some(late);
+        may
+    }
+
+    /// Sends the request to another than this one.
+    async fn exchange_beside(
+        &mut self,
+        late: Option<OriginId>,
+    ) -> Option<Result<OriginResponse, Failure>> {
         self.task.transcript.timestamp("Fetch");
-        let mut tried = Vec::new();
+        let mut tried: Vec<_> = late.into_iter().collect();
         let mut last = None;
         while tried.len() < self.task.site.upstreams.tried_max {
             let (task, key) = (&self.task, &self.plan.key);

@@ -54,6 +54,14 @@ impl Answered {
         if is_whole {
             let read = asked.read_manifest(&answer, form, &memory, flow.position());
             if let Some(read) = &read {
+                if asked.is_behind(read) {
+                    if asked.turns_elsewhere() {
+                        flow.note_ended();
+                        asked.note_body_ended(flow.received(), 0);
+                        return Step::Again(asked);
+                    }
+                    asked.worker.stats.media_behind_given.increment();
+                }
                 asked.take_manifest(read, &mut answer, None);
             }
         }

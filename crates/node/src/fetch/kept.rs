@@ -80,7 +80,7 @@ impl Answered {
         if is_whole {
             let read = asked.read_manifest(&answer, incoming.form, &memory, flow.position());
             if let Some(read) = read {
-                if let Some(object) = asked.place_manifest(&read, &memory) {
+                if let Some(object) = asked.place_manifest(&read, &memory).await {
                     flow.note_ended();
                     asked.note_body_ended(flow.received(), 0);
                     return asked.stay_with(object, ticket, answer);

@@ -1,7 +1,8 @@
 //! An answer that belongs to a presentation, and one that is its manifest.
 
 use super::asked::Asked;
-use crate::expiry::upkeep_of;
+use crate::expiry::{Reached, Upkeep, upkeep_of};
+use crate::media::limits::{HANDED_OVER_WAIT, TARGETS_OF_BEHIND};
 use crate::media::{
     Advice, Belongs, Directives, Known, Opened, Piece, Place, Seen, Track, Version, bytes_of,
     format_of, key_of, without_directives,
@@ -16,10 +17,11 @@ use freshet_http::freshness::Freshness;
 use freshet_http::reason::Reason;
 use freshet_http::target;
 use freshet_media::limits::MANIFEST_BYTES_MAX;
-use freshet_media::{Class, Kind, Manifest, Name, cmsd, read};
-use freshet_store::Body;
+use freshet_media::{Class, Format, Kind, Manifest, Name, cmsd, read};
+use freshet_store::{Body, Next};
 use freshet_wire::h1::Framing;
 use std::sync::Arc;
+use tokio::time::timeout;
 
 /// A manifest that has come.
 pub(super) struct Read {
@@ -149,12 +151,15 @@ impl Asked {
 
     /// Whether a version that has come takes the place of the stored one. It does not where it is behind
     /// that: then the stored one, which stays, is returned.
-    pub(super) fn place_manifest(&self, read: &Read, body: &Body) -> Option<Arc<Object>> {
+    pub(super) async fn place_manifest(&self, read: &Read, body: &Body) -> Option<Arc<Object>> {
         // What an operator wants anew is taken as it comes.
         let stored = self.plan.stale.as_ref();
         let stored =
             stored.filter(|stored| stored.is_indexed() && stored.soft_purged_at().is_none());
-        let before = stored.and_then(|stored| upkeep_of(stored.body())?.reached());
+        let before = match stored {
+            Some(stored) if read.manifest.progress.is_some() => self.reached(stored).await,
+            _ => None,
+        };
         let reached = match Place::of(&read.manifest, before, self.task.now) {
             Place::Behind => return stored.cloned(),
             Place::Taken(reached) => reached,
@@ -167,6 +172,47 @@ impl Asked {
             upkeep.note_reached(reached);
         }
         None
+    }
+
+    /// How far a stored version has come. One that was not read here, as it came from the process before
+    /// or from a disk, is read now.
+    async fn reached(&self, stored: &Arc<Object>) -> Option<Reached> {
+        if let Some(reached) = upkeep_of(stored.body()).and_then(Upkeep::reached) {
+            return Some(reached);
+        }
+        let (format, coding, since) = stored.with_head(|head| {
+            let kind = head.fields.get("content-type");
+            let coding =
+                Coding::of(&head.fields).or_else(|| head.form.gzip.then_some(Coding::Gzip));
+            (Format::of(kind, &self.plan.client.target), coding, head.freshness.received)
+        });
+        let length = stored.body().total().filter(|bytes| *bytes <= MANIFEST_BYTES_MAX as u64)?;
+        if let Some(taking) = self.worker.shared.taking.get() {
+            taking.want(stored);
+        }
+        // Its bytes may still be on their way from the process before.
+        let mut reader = stored.body().reader(..);
+        let came = async { while let Next::Data(_) = reader.next(MANIFEST_BYTES_MAX).await {} };
+        let _ = timeout(HANDED_OVER_WAIT, came).await;
+        let bytes = bytes_of(stored.body(), length, coding)?;
+        let manifest = read(format?, &bytes).ok()?;
+        let keep_min = manifest.target * TARGETS_OF_BEHIND;
+        manifest.progress.map(|progress| Reached { progress, since, keep_min })
+    }
+
+    /// Whether a version that is kept for nobody is behind what players were given before.
+    pub(super) fn is_behind(&self, read: &Read) -> bool {
+        let (channels, key) = (&self.worker.shared.channels, &self.plan.key);
+        match Place::of(&read.manifest, channels.reached(key), self.task.now) {
+            Place::Behind => return true,
+            Place::Taken(Some(reached)) => channels.note_reached(key, reached),
+            Place::Taken(None) => {}
+            Place::TakenBack(reached) => {
+                self.worker.stats.media_set_back.increment();
+                channels.note_reached(key, reached);
+            }
+        }
+        false
     }
 
     /// Takes over what a manifest says, and brings in line how it is kept itself. `stored`: its head and

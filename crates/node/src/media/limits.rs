@@ -11,6 +11,9 @@ pub const BYTES_MAX: usize = 32 << 20;
 /// Sessions of players that are remembered, some 15 MiB of them.
 pub const SESSIONS_MAX: usize = 100_000;
 
+/// Networks whose players are told apart, those with the most; the rest are one.
+pub(super) const NETWORKS_MAX: usize = 32;
+
 /// How long a session that is not heard of is taken to go on.
 pub(super) const SESSION_ACTIVE: Duration = Duration::from_secs(60);
 
@@ -85,7 +88,10 @@ pub(super) const TARGETS_OF_START: u32 = 3;
 
 /// Target durations for which a version that is behind the stored one is not taken, counted from when the
 /// stored one last went on: about what players have ahead. An origin that stays behind is all there is.
-pub(super) const TARGETS_OF_BEHIND: u32 = 3;
+pub(crate) const TARGETS_OF_BEHIND: u32 = 3;
+
+/// How long a stored playlist is waited for that is on its way from the process before, to be compared.
+pub(crate) const HANDED_OVER_WAIT: Duration = Duration::from_secs(1);
 
 /// Segments beyond the newest that may be asked for (draft-pantos-hls-rfc8216bis §6.2.5.2).
 pub(super) const SEGMENTS_AHEAD_MAX: u64 = 2;

@@ -6,7 +6,7 @@ use crate::origin::{Origin, Request, response};
 use crate::vcl::{backend, governed};
 use freshet_base::clock::UnixMillis;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 /// Policies that ask the second packager when the first is away, and for each version anew: nothing is
 /// kept beyond its time.
@@ -26,23 +26,28 @@ struct Packager {
     origin: Origin,
     first: Arc<AtomicU64>,
     max_age: Arc<AtomicU64>,
+    /// Whether its playlists may be kept by nobody.
+    is_private: Arc<AtomicBool>,
 }
 
 impl Packager {
     fn at(name: &'static str, first: u64) -> Self {
         let (first, max_age) = (Arc::new(AtomicU64::new(first)), Arc::new(AtomicU64::new(0)));
+        let is_private = Arc::<AtomicBool>::default();
         let (now, age) = (Arc::clone(&first), Arc::clone(&max_age));
+        let private = Arc::clone(&is_private);
         let origin = Origin::serve(move |_: &Request| {
             let first = now.load(SeqCst);
+            let keeping = if private.load(SeqCst) { "no-store, " } else { "" };
             let fields = [
-                format!("Cache-Control: max-age={}", age.load(SeqCst)),
+                format!("Cache-Control: {keeping}max-age={}", age.load(SeqCst)),
                 format!("ETag: \"{name}-{first}\""),
                 "Content-Type: application/vnd.apple.mpegurl".to_owned(),
                 format!("X-By: {name}"),
             ];
             response("200 OK", &fields.each_ref().map(String::as_str), text(name, first))
         });
-        Self { origin, first, max_age }
+        Self { origin, first, max_age, is_private }
     }
 }
 
@@ -167,5 +172,35 @@ fn what_an_operator_purges_comes_anew() {
         cache.purge(&key, freshet_cache::Purge::Soft(UnixMillis::now()));
         assert_eq!(get(&node, "/c/v.m3u8").await.text(), text("one", 18));
         assert_eq!((node.count("media_behind"), node.count("media_set_back")), (1, 0));
+    });
+}
+
+#[test]
+fn a_playlist_that_is_kept_for_nobody_does_not_go_back_while_another_has_a_newer_one() {
+    run(async {
+        let (mut first, second) = (Packager::at("first", 20), Packager::at("second", 18));
+        for packager in [&first, &second] {
+            packager.is_private.store(true, SeqCst);
+        }
+        let rest = "[media]\nahead = 0\n[origins]\ndirector = \"round-robin\"\n";
+        let node = Setup::of(&first.origin).origin(&second.origin.url()).and(rest).start();
+        // Whoever is asked first may be the one that is behind.
+        while get(&node, "/c/v.m3u8").await.text() != text("first", 20) {}
+        let before = (first.origin.count(), second.origin.count());
+        for _ in 0..10 {
+            assert_eq!(get(&node, "/c/v.m3u8").await.text(), text("first", 20));
+        }
+        assert_eq!(first.origin.count() - before.0, 10);
+        assert!(second.origin.count() > before.1, "it was asked, and then the other");
+        assert_eq!(node.count("media_behind_given"), 0);
+        // What is behind is better than nothing.
+        first.origin.kill();
+        for times in 1..4 {
+            assert_eq!(get(&node, "/c/v.m3u8").await.text(), text("second", 18));
+            assert_eq!(node.count("media_behind_given"), times);
+        }
+        second.first.store(20, SeqCst);
+        assert_eq!(get(&node, "/c/v.m3u8").await.text(), text("second", 20));
+        assert_eq!(node.count("media_behind_given"), 3);
     });
 }

@@ -17,6 +17,7 @@ pub(crate) use front::Coming;
 
 use super::directives::{Directives, Reload};
 use super::limits::{TARGETS_OF_START, TARGETS_OF_WAIT};
+use crate::expiry::Reached;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
 use std::fmt;
@@ -72,6 +73,16 @@ impl Channels {
         let mut table = self.table();
         keys.into_iter().for_each(|key| table.keys.insert(key, ()));
         self.key_count.store(table.keys.len(), Relaxed);
+    }
+
+    /// How far players were given the playlist of this key of the cache, of one that is kept for nobody.
+    pub(crate) fn reached(&self, key: &Key) -> Option<Reached> {
+        self.table().reached.get(key.hash()).copied()
+    }
+
+    /// They were given it as far as this.
+    pub(crate) fn note_reached(&self, key: &Key, reached: Reached) {
+        self.table().reached.insert(key.hash(), reached);
     }
 
     /// Takes over what a multivariant playlist says of the bits a second of others.

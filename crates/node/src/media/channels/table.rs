@@ -2,6 +2,7 @@
 
 use super::channel::{About, Belongs, Channel, Named, Newest, Version};
 use super::front::Front;
+use crate::expiry::Reached;
 use crate::media::directives::{Directives, Reload};
 use crate::media::limits::{
     BITRATES_MAX, BYTES_MAX, CHANNEL_BYTES, CHANNELS_MAX, FOLDERS_MAX, INIT_LIFETIME, KEYS_MAX,
@@ -27,6 +28,8 @@ pub(super) struct Table {
     pub(super) bitrates: Recent<u64>,
     /// What segments are deciphered with, of films too.
     pub(super) keys: Recent<()>,
+    /// How far playlists were that are kept for nobody, by keys of the cache.
+    pub(super) reached: Recent<Reached>,
     pub(super) bytes: usize,
 }
 
@@ -39,6 +42,7 @@ impl Default for Table {
             followed: HashMap::new(),
             bitrates: Recent::new(BITRATES_MAX),
             keys: Recent::new(KEYS_MAX),
+            reached: Recent::new(CHANNELS_MAX),
             bytes: 0,
         }
     }
