@@ -174,12 +174,22 @@ pub struct Facts {
     pub under_way: Option<Rc<[Held]>>,
     /// Whom the request was let in as, where it had to say.
     pub identity: Option<Rc<Identity>>,
+    /// When the origin answered that had held a request for news of a playlist back, which this was for.
+    pub news_at: Option<UnixMillis>,
 }
 
 impl Facts {
     /// Facts of a response without an origin.
     pub fn local(reason: Reason) -> Self {
-        Self { reason, hit: false, origin: None, site: None, under_way: None, identity: None }
+        Self {
+            reason,
+            hit: false,
+            origin: None,
+            site: None,
+            under_way: None,
+            identity: None,
+            news_at: None,
+        }
     }
 }
 

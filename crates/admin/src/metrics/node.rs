@@ -27,6 +27,12 @@ pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     let statuses = CLASSES.into_iter().zip(sums.statuses).skip(1);
     out.counters("freshet_responses", "Responses by class of status.", "class", statuses)?;
     first_bytes(&sums.hit_first_byte_us, &sums.miss_first_byte_us, out)?;
+    let help = "Time from an origin's answer to a held request for news of a playlist to the first byte at each \
+                player that waited.";
+    let mut news =
+        out.0.encode_descriptor("freshet_media_news_seconds", help, None, MetricType::Histogram)?;
+    let (count, sum) = (sums.news_us.count(), sums.news_us.sum() as f64 / 1e6);
+    news.encode_histogram::<NoLabelSet>(sum, count, &buckets(&sums.news_us), None)?;
     let open = node.shared.connections.load(Relaxed);
     out.gauge("freshet_connections_open", "Client connections open.", open as f64)?;
     let draining = f64::from(u8::from(node.is_draining()));
@@ -51,11 +57,49 @@ pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
         out.gauges(name, help, "state", values.map(|(state, number)| (state, number as f64)))?;
     }
     players(node, out)?;
+    players_by_network(node, out)?;
+    players_by_rendition(node, out)?;
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     let help = "The program; always 1.";
     let mut info = out.0.encode_descriptor("freshet_build_info", help, None, MetricType::Gauge)?;
     info.encode_family(&version)?.encode_gauge(&1_i64)?;
     process(node, out)
+}
+
+/// The same by network, where there is a database of these.
+fn players_by_network(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
+    let all = node.shared.sessions.quality_by_network(UnixMillis::now());
+    let is_known = all.iter().any(|(name, _)| name != "unknown");
+    let all: Vec<_> =
+        all.iter().filter(|_| is_known).map(|(name, of)| (name.as_str(), of)).collect();
+    players_of("network", &all, out)
+}
+
+/// The same by rendition.
+fn players_by_rendition(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
+    let all = node.shared.sessions.quality_by_rendition(UnixMillis::now());
+    let heard = all.iter().filter(|(_, of)| of.sessions > 0);
+    players_of("rendition", &heard.map(|(name, of)| (*name, of)).collect::<Vec<_>>(), out)
+}
+
+fn players_of(label: &'static str, all: &[(&str, &Quality)], out: &mut Writer<'_>) -> fmt::Result {
+    let rows: [(&str, &str, fn(&Quality) -> f64); 6] = [
+        ("players", "Sessions of players heard of within a minute.", |of| of.sessions as f64),
+        ("players_starved", "Of these, those that ever said they stood still.", |of| {
+            of.starved as f64
+        }),
+        ("players_starved_ratio", "Share of their time they stood still.", |of| of.starved_ratio),
+        ("players_bitrate_bits", "Mean bit rate of what they ask for.", |of| {
+            of.bitrate_kbps * 1000.0
+        }),
+        ("players_buffer_seconds", "Mean of what they have buffered.", |of| of.buffer_ms / 1000.0),
+        ("players_start_seconds", "Mean time to the first picture.", |of| of.start_up_ms / 1000.0),
+    ];
+    for (suffix, help, value) in rows {
+        let values = all.iter().map(|(name, of)| (*name, value(of)));
+        out.gauges(&format!("freshet_{label}_{suffix}"), help, label, values)?;
+    }
+    Ok(())
 }
 
 /// How players say they are doing, of sessions heard of within a minute.

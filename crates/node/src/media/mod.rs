@@ -14,6 +14,7 @@
 //! | `recent` | a table of what was named last |
 //! | `reading` | a manifest's bytes, unpacked where they are packed |
 //! | `sessions` | how players say they are doing |
+//! | `quality` | what that comes to, by stream, network and rendition |
 //! | `steering` | what players ask a site itself: which pathway to take, what time it is |
 //! | `telling` | what players are told of the way to them |
 //! | `directives` | requests for what a low-latency playlist does not have yet |
@@ -26,6 +27,7 @@ mod channels;
 mod directives;
 mod films;
 pub mod limits;
+mod quality;
 mod reading;
 mod recent;
 mod sessions;
@@ -41,9 +43,10 @@ pub(crate) use channels::{Belongs, Version};
 pub(crate) use directives::{Directives, Known, Reload, without as without_directives};
 pub use films::Films;
 pub(crate) use films::{Opened, Piece, Track, Wanted};
+pub use quality::{ByStream, Quality};
 pub(crate) use reading::{Seen, bytes_of, format_of};
 pub(crate) use sessions::Said;
-pub use sessions::{ByStream, Quality, Sessions};
+pub use sessions::Sessions;
 pub(crate) use standing::Place;
 pub(crate) use steering::{pathways, time};
 pub(crate) use telling::tell;

@@ -30,13 +30,15 @@ struct Shard {
 
 /// What is known of a session.
 #[derive(Clone, Copy, Debug)]
-struct Session {
-    first: UnixMillis,
-    last: UnixMillis,
-    body_bytes: u64,
-    starvations: u32,
-    starved_ms: u32,
-    said: Said,
+pub(super) struct Session {
+    pub(super) first: UnixMillis,
+    pub(super) last: UnixMillis,
+    pub(super) body_bytes: u64,
+    pub(super) starvations: u32,
+    pub(super) starved_ms: u32,
+    pub(super) said: Said,
+    /// The autonomous system of its client; 0 where it is not known.
+    pub(super) network: u32,
 }
 
 /// What a player said with one request or report, as far as it is counted.
@@ -45,45 +47,18 @@ pub(crate) struct Said {
     /// Hash of the session's name; 0 where it has none.
     session: u64,
     /// Hash of its site's name.
-    site: u64,
-    bitrate_kbps: Option<u32>,
-    buffer_ms: Option<u32>,
-    latency_ms: Option<u32>,
-    start_up_ms: Option<u32>,
+    pub(super) site: u64,
+    pub(super) bitrate_kbps: Option<u32>,
+    pub(super) buffer_ms: Option<u32>,
+    pub(super) latency_ms: Option<u32>,
+    pub(super) start_up_ms: Option<u32>,
     /// How long it stood still since it said so last.
     starved_ms: u32,
-    stream: Option<Stream>,
+    pub(super) stream: Option<Stream>,
     pub(crate) is_starved: bool,
     /// Whether it is about to stand still, does, or waits to begin.
     pub(crate) is_urgent: bool,
 }
-
-/// What the sessions of one kind of stream come to, of those heard of within a minute.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Quality {
-    /// How many there are.
-    pub sessions: u64,
-    /// How many of them ever stood still.
-    pub starved: u64,
-    /// How often all of them stood still.
-    pub starvations: u64,
-    /// Mean bit rate of what they ask for, in kbit/s; of those that say it.
-    pub bitrate_kbps: f64,
-    /// Mean of what they have buffered, in milliseconds.
-    pub buffer_ms: f64,
-    /// Mean distance from the event, in milliseconds.
-    pub latency_ms: f64,
-    /// Mean time to the first picture, in milliseconds.
-    pub start_up_ms: f64,
-    /// How much of their time they stood still, of those that say for how long; 0 to 1.
-    pub starved_ratio: f64,
-    /// Body bytes sent to them.
-    pub body_bytes: u64,
-}
-
-/// What sessions come to by kind of stream: films, channels, channels with low latency, and those that
-/// do not say.
-pub type ByStream = [(&'static str, Quality); 4];
 
 impl Default for Sessions {
     fn default() -> Self {
@@ -120,12 +95,19 @@ impl Sessions {
         }
     }
 
-    /// Takes over what a player said with a response of so many bytes. Whether the session is new.
-    pub(crate) fn note(&self, said: &Said, body_bytes: u64, now: UnixMillis) -> bool {
+    /// Takes over what a player said with a response of so many bytes. Whether the session is new: then it
+    /// is looked up which network its client is in.
+    pub(crate) fn note(
+        &self,
+        said: &Said,
+        body_bytes: u64,
+        now: UnixMillis,
+        network: impl FnOnce() -> Option<u32>,
+    ) -> bool {
         if said.session == 0 {
             return false;
         }
-        self.shard(said).note(said, body_bytes, now)
+        self.shard(said).note(said, body_bytes, now, network)
     }
 
     /// Whether a player says that it began after `since`, or was not heard of at all.
@@ -138,38 +120,18 @@ impl Sessions {
         known.is_none_or(|session| session.first > since)
     }
 
-    /// What all of them come to. O(sessions), for who asks for metrics.
-    pub fn quality(&self, now: UnixMillis) -> ByStream {
-        self.sums(now, 1, |_| Some(0)).into_iter().map(quality).next().unwrap_or_default()
-    }
-
-    /// What those of each of these sites come to, in their order. O(sessions).
-    pub fn quality_of_sites(&self, sites: &[&str], now: UnixMillis) -> Vec<ByStream> {
-        let places = sites.iter().enumerate();
-        let places: HashMap<u64, usize> =
-            places.map(|(place, site)| (self.secret.hash_one(site), place)).collect();
-        let sums = self.sums(now, sites.len(), |site| places.get(&site).copied());
-        sums.into_iter().map(quality).collect()
-    }
-
-    /// Adds up those heard of within a minute, in `count` places.
-    fn sums(
-        &self,
-        now: UnixMillis,
-        count: usize,
-        place_of: impl Fn(u64) -> Option<usize>,
-    ) -> Vec<[Sum; 4]> {
-        let mut sums = vec![[Sum::default(); 4]; count];
+    /// Looks at those heard of within a minute. O(sessions).
+    pub(super) fn each(&self, now: UnixMillis, mut see: impl FnMut(&Session)) {
         for shard in &self.shards {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            for session in shard.young.values().chain(shard.old.values()) {
-                let sums = place_of(session.said.site).and_then(|place| sums.get_mut(place));
-                if let Some(sums) = sums.filter(|_| now.since(session.last) <= SESSION_ACTIVE) {
-                    sums[place(session.said.stream)].add(session);
-                }
-            }
+            let known = shard.young.values().chain(shard.old.values());
+            known.filter(|session| now.since(session.last) <= SESSION_ACTIVE).for_each(&mut see);
         }
-        sums
+    }
+
+    /// The hash of a site's name.
+    pub(super) fn site_hash(&self, site: &str) -> u64 {
+        self.secret.hash_one(site)
     }
 
     fn shard(&self, said: &Said) -> MutexGuard<'_, Shard> {
@@ -178,37 +140,30 @@ impl Sessions {
     }
 }
 
-fn quality(sums: [Sum; 4]) -> ByStream {
-    let [vod, live, low_latency, unknown] = sums.map(|sum| sum.quality());
-    [("vod", vod), ("live", live), ("low-latency", low_latency), ("unknown", unknown)]
-}
-
 /// Sound has a bit rate too, which is not what a viewer sees.
 fn is_of_pictures(object: Option<&str>) -> bool {
     !matches!(object, Some("a" | "c" | "tt" | "i" | "m" | "k"))
 }
 
-fn place(stream: Option<Stream>) -> usize {
-    match stream {
-        Some(Stream::Vod) => 0,
-        Some(Stream::Live) => 1,
-        Some(Stream::LowLatency) => 2,
-        None => 3,
-    }
-}
-
 impl Shard {
-    fn note(&mut self, said: &Said, body_bytes: u64, now: UnixMillis) -> bool {
+    fn note(
+        &mut self,
+        said: &Said,
+        body_bytes: u64,
+        now: UnixMillis,
+        network: impl FnOnce() -> Option<u32>,
+    ) -> bool {
         let known = self.young.get(&said.session).copied();
         let known = known.or_else(|| self.old.remove(&said.session));
         let is_new = known.is_none();
-        let mut session = known.unwrap_or(Session {
+        let mut session = known.unwrap_or_else(|| Session {
             first: now,
             last: now,
             body_bytes: 0,
             starvations: 0,
             starved_ms: 0,
             said: *said,
+            network: network().unwrap_or(0),
         });
         session.last = now;
         session.body_bytes = session.body_bytes.saturating_add(body_bytes);
@@ -232,58 +187,6 @@ impl Shard {
     }
 }
 
-#[derive(Clone, Copy, Default)]
-struct Sum {
-    sessions: u64,
-    starved: u64,
-    starvations: u64,
-    body_bytes: u64,
-    /// Milliseconds that those who say it stood still, and that they were heard of.
-    starved_ms: u64,
-    heard_ms: u64,
-    /// Sum and count of each of the means.
-    means: [(u64, u64); 4],
-}
-
-impl Sum {
-    fn add(&mut self, session: &Session) {
-        let said = &session.said;
-        self.sessions += 1;
-        self.starved += u64::from(session.starvations > 0);
-        self.starvations += u64::from(session.starvations);
-        self.body_bytes = self.body_bytes.saturating_add(session.body_bytes);
-        if session.starved_ms > 0 {
-            let heard = session.last.since(session.first);
-            let heard_ms = u64::try_from(heard.as_millis()).unwrap_or(u64::MAX);
-            self.starved_ms = self.starved_ms.saturating_add(session.starved_ms.into());
-            self.heard_ms = self.heard_ms.saturating_add(heard_ms.max(session.starved_ms.into()));
-        }
-        let values = [said.bitrate_kbps, said.buffer_ms, said.latency_ms, said.start_up_ms];
-        for (mean, value) in self.means.iter_mut().zip(values) {
-            if let Some(value) = value {
-                *mean = (mean.0 + u64::from(value), mean.1 + 1);
-            }
-        }
-    }
-
-    fn quality(&self) -> Quality {
-        let [bitrate_kbps, buffer_ms, latency_ms, start_up_ms] =
-            self.means.map(|(sum, count)| sum as f64 / count.max(1) as f64);
-        let Self { sessions, starved, starvations, body_bytes, .. } = *self;
-        Quality {
-            sessions,
-            starved,
-            starvations,
-            bitrate_kbps,
-            buffer_ms,
-            latency_ms,
-            start_up_ms,
-            starved_ratio: self.starved_ms as f64 / self.heard_ms.max(1) as f64,
-            body_bytes,
-        }
-    }
-}
-
 impl fmt::Debug for Sessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sessions").finish_non_exhaustive()
@@ -293,6 +196,7 @@ impl fmt::Debug for Sessions {
 #[cfg(test)]
 mod unit {
     use super::*;
+    use crate::media::Quality;
     use std::time::Duration;
 
     const NOW: UnixMillis = UnixMillis(1_800_000_000_000);
@@ -308,7 +212,7 @@ mod unit {
         let say = |fields: &[(&str, &str)], target, bytes| {
             let mut room = [0; cmcd::BYTES_MAX];
             let text = cmcd::said(target, &fields.iter().copied().collect(), &mut room);
-            text.is_some_and(|text| sessions.note(&sessions.said("tv", text), bytes, NOW))
+            text.is_some_and(|text| sessions.note(&sessions.said("tv", text), bytes, NOW, || None))
         };
         assert!(say(&[], "/a?CMCD=br%3D3000%2Cbl%3D4000%2Csid%3D%22a%22%2Cst%3Dl", 1000));
         assert!(!say(&[("CMCD-Request", "bl=2000"), ("CMCD-Session", "sid=\"a\"")], "/b", 500));
@@ -340,7 +244,7 @@ mod unit {
         let at = |seconds| NOW.plus(Duration::from_secs(seconds));
         let say = |line: &str, seconds| {
             let said = sessions.reported("tv", line).expect("it has a name");
-            sessions.note(&said, 0, at(seconds));
+            sessions.note(&said, 0, at(seconds), || None);
             said
         };
         let said = say("sid=\"a\",st=l", 0);
@@ -360,7 +264,7 @@ mod unit {
         let sessions = Sessions::default();
         for site in ["a", "b"] {
             let said = sessions.reported(site, "sid=\"x\",e=ps,ts=1").expect("it has a name");
-            assert!(sessions.note(&said, 0, NOW));
+            assert!(sessions.note(&said, 0, NOW, || None));
         }
         let [a, c] = &sessions.quality_of_sites(&["a", "c"], NOW)[..] else { panic!("two") };
         assert_eq!((a[3].1.sessions, c[3].1.sessions), (1, 0));
@@ -375,12 +279,12 @@ mod unit {
         for number in 0..3 * SESSIONS_MAX {
             let line = format!("sid=\"{number}\"");
             let said = sessions.reported("", &line).expect("it has a name");
-            sessions.note(&said, 0, NOW);
+            sessions.note(&said, 0, NOW, || None);
             // One that goes on is not forgotten.
             let kept = sessions.reported("", "sid=\"kept\"").expect("it has a name");
-            assert_eq!(sessions.note(&kept, 0, NOW), number == 0);
+            assert_eq!(sessions.note(&kept, 0, NOW, || None), number == 0);
         }
         assert!(known(&sessions) <= SESSIONS_MAX + SHARDS, "{}", known(&sessions));
-        assert!(size_of::<(u64, Session)>() <= 112);
+        assert!(size_of::<(u64, Session)>() <= 120);
     }
 }

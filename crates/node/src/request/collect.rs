@@ -7,6 +7,7 @@ use crate::sites::SiteRef;
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::{Method, RequestHead};
+use std::net::IpAddr;
 
 /// Bytes of one batch of reports.
 const BATCH_BYTES_MAX: usize = 64 << 10;
@@ -18,6 +19,7 @@ pub(super) async fn collect(
     head: &RequestHead,
     body: &mut Option<RequestBody>,
     charge: Option<&Charge>,
+    client: Option<IpAddr>,
 ) -> Option<State> {
     let path = site.settings.media.cmcd_collector.as_deref()?;
     let asked = head.target.split('?').next().unwrap_or_default();
@@ -48,7 +50,8 @@ pub(super) async fn collect(
             Some(said) => {
                 stats.cmcd_reports.increment();
                 stats.cmcd_starvations.add(u64::from(said.is_starved));
-                stats.cmcd_sessions.add(u64::from(sessions.note(&said, 0, now)));
+                let network = || worker.snapshot().geo.asn(client?);
+                stats.cmcd_sessions.add(u64::from(sessions.note(&said, 0, now, network)));
             }
             None => stats.cmcd_reports_refused.increment(),
         }

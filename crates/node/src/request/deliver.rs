@@ -166,7 +166,9 @@ impl Machine<'_> {
         if !self.task.wants_content {
             body = ResponseBody::Empty;
         }
-        let facts = Facts { hit: found.hit, origin: found.origin, ..Facts::local(found.reason) };
+        let news_at = self.news_at(&found);
+        let (hit, origin) = (found.hit, found.origin);
+        let facts = Facts { hit, origin, news_at, ..Facts::local(found.reason) };
         let is_packed = form.gzip && !shape.is_unpacked();
         let response = Response { is_packed, ..Response::new(head, body, length, facts) };
         State::Done(Reply::Response(Box::new(response)))

@@ -96,8 +96,15 @@ pub(crate) async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
     }
     if let Some((status, _)) = admission.refusal {
         first = State::Synth(status, None);
-    } else if let Some(answer) =
-        collect::collect(worker, &site, &request.head, &mut body, request.charge.as_deref()).await
+    } else if let Some(answer) = collect::collect(
+        worker,
+        &site,
+        &request.head,
+        &mut body,
+        request.charge.as_deref(),
+        request.client.address.map(|address| address.ip()),
+    )
+    .await
     {
         first = answer;
     } else if let Some(said) = told(&site, &request.head, request.id) {

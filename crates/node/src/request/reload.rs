@@ -3,6 +3,8 @@
 use super::lookup::Asked;
 use super::{Found, Machine, State};
 use crate::media::{Directives, Known, Reload, key_of, without_directives};
+use crate::policy::ClientTask;
+use freshet_base::clock::UnixMillis;
 use freshet_cache::{Lookup, Object};
 use freshet_http::reason::Reason;
 use std::sync::Arc;
@@ -51,6 +53,14 @@ impl Machine<'_> {
             sent: None,
             _hold: None,
         })))
+    }
+
+    /// When the news came that a request waited for, of a playlist.
+    pub(super) fn news_at(&self, found: &Found) -> Option<UnixMillis> {
+        let ClientTask { site, request, .. } = &self.task;
+        let waited = !found.hit && site.settings.media.read;
+        let is_news = waited && Directives::of(&request.target).sequence.is_some();
+        is_news.then(|| found.object.with_head(|head| head.freshness.received))
     }
 
     /// Whether this request, with the directives of a version's, would be for that version. A policy

@@ -181,6 +181,10 @@ impl Sent {
         } else {
             stats.miss_first_byte_us.record(self.first_byte_us);
         }
+        if let Some(came) = facts.news_at {
+            let sent_us = self.time.0.saturating_mul(1000).saturating_add(self.first_byte_us);
+            stats.news_us.record(sent_us.saturating_sub(came.0.saturating_mul(1000)));
+        }
         if aborted {
             stats.responses_aborted.increment();
         }
@@ -188,7 +192,9 @@ impl Sent {
             let sessions = &worker.shared.sessions;
             stats.cmcd_requests.increment();
             stats.cmcd_starvations.add(u64::from(said.is_starved));
-            stats.cmcd_sessions.add(u64::from(sessions.note(said, body_bytes, UnixMillis::now())));
+            let network = || worker.snapshot().geo.asn(self.client?);
+            let is_new = sessions.note(said, body_bytes, UnixMillis::now(), network);
+            stats.cmcd_sessions.add(u64::from(is_new));
         }
         if let Some(site) = &facts.site {
             worker.count_site(site, |count| {

@@ -2,7 +2,7 @@
 
 use super::{HLS, HOUR, low_latency, ttl};
 use crate::client::{Client, get, get_with};
-use crate::harness::{Setup, TestNode, pattern, run};
+use crate::harness::{Setup, TestNode, pattern, run, until};
 use crate::origin::{Asked, Origin, head, response};
 use crate::vcl::governed_with;
 
@@ -40,6 +40,12 @@ fn news_of_a_playlist_cost_one_request_a_part_for_any_number_of_players() {
             seen += 1;
             assert_eq!(origin.count(), seen);
         }
+        // How long it took from the origin's answer to each of them is counted.
+        let news = || {
+            let workers = node.node.shared.stats.iter().map(|stats| &**stats);
+            freshet_node::stats::Sums::of(workers).news_us.count()
+        };
+        until(|| news() == 200).await;
         // Who asks for what is behind, or in other words, gets the newest at once.
         let newest = low_latency(10, 5, 4);
         for behind in ["_HLS_msn=15&_HLS_part=1", "_HLS_msn=14", "_HLS_msn=13&_HLS_part=9"] {
