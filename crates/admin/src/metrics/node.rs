@@ -82,8 +82,11 @@ fn players_by_rendition(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     players_of("rendition", &heard.map(|(name, of)| (*name, of)).collect::<Vec<_>>(), out)
 }
 
+/// A metric of players: the end of its name, its help, and its value.
+type PlayersRow = (&'static str, &'static str, fn(&Quality) -> f64);
+
 fn players_of(label: &'static str, all: &[(&str, &Quality)], out: &mut Writer<'_>) -> fmt::Result {
-    let rows: [(&str, &str, fn(&Quality) -> f64); 6] = [
+    let rows: [PlayersRow; 6] = [
         ("players", "Sessions of players heard of within a minute.", |of| of.sessions as f64),
         ("players_starved", "Of these, those that ever said they stood still.", |of| {
             of.starved as f64
