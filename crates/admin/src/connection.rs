@@ -25,7 +25,8 @@ impl axum::serve::Listener for Door {
     type Addr = Option<Arc<Place>>;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        let (stream, place) = self.places.accept(&mut self.listener, "the admin interface").await;
+        let (stream, place, _) =
+            self.places.accept(&mut self.listener, "the admin interface").await;
         (stream, Some(place))
     }
 

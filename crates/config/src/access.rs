@@ -141,7 +141,15 @@ fn rule(document: &Document, row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<
         let message = "access.service and access.users both want `Authorization`: give one of them";
         refuse("service", message.into());
     }
-    for key in ["service_fields", "service_timeout", "service_remember", "service_by"] {
+    for key in [
+        "service_fields",
+        "service_timeout",
+        "service_remember",
+        "service_by",
+        "service_changes",
+        "service_origin",
+        "service_strip",
+    ] {
         if !has_service && row.has(&format!("access[].{key}")) {
             refuse(key, format!("access.{key} means nothing without `service`"));
         }

@@ -77,7 +77,27 @@ pub(super) const KEYS: &[Key] = &[
         Kind::TextList,
         "{client},{target},Authorization,Cookie",
         "What is the same in requests that a yes is good for: names of fields, `{client}` for the \
-         client's address, `{target}` for path and query, `{path}` for the path alone. The host and the \
-         method always are.",
+         client's address, `{target}` for path and query, `{path}` for the path alone, `{path:2}` for its \
+         first two segments. The host, the method and the client's certificate always are.",
+    ),
+    per_site(
+        "access[].service_changes",
+        Kind::Text,
+        "",
+        "Path at the service that says, by another `ETag`, that what is remembered of it is over; it is \
+         asked to wait until then (`Prefer: wait`).",
+    ),
+    per_site(
+        "access[].service_origin",
+        Kind::Text,
+        "",
+        "Field of its answer with the URLs of origins that the request goes to by turns, in place of \
+         those of the site.",
+    ),
+    per_site(
+        "access[].service_strip",
+        Kind::Count { min: 0, max: 16 },
+        "0",
+        "Segments at the beginning of the path that such origins do not have.",
     ),
 ];

@@ -2,7 +2,7 @@
 
 use super::document::Row;
 use super::mistake::Mistake;
-use super::values::optional;
+use super::values::{count, optional};
 use freshet_origin::OriginSettings;
 use std::time::Duration;
 
@@ -23,6 +23,12 @@ pub struct AccessService {
     pub remember: Duration,
     /// What a yes is remembered by.
     pub by: Vec<Trait>,
+    /// Where it is asked whether something has changed.
+    pub changes: Option<String>,
+    /// The field in which it names origins.
+    pub origin_field: Option<String>,
+    /// Segments at the beginning of a path that those do not have.
+    pub strip: usize,
 }
 
 /// What requests have in common that one yes is good for.
@@ -34,6 +40,8 @@ pub enum Trait {
     Target,
     /// `{path}`: the path.
     Path,
+    /// `{path:2}`: so many of its first segments.
+    Beginning(usize),
     /// The value of this field.
     Field(String),
 }
@@ -44,6 +52,16 @@ impl Trait {
             "{client}" => Ok(Self::Client),
             "{target}" => Ok(Self::Target),
             "{path}" => Ok(Self::Path),
+            text if text.starts_with("{path:") => {
+                let number = text.strip_prefix("{path:").and_then(|rest| rest.strip_suffix('}'));
+                let segments = number.and_then(|number| number.parse().ok());
+                let segments = segments.filter(|segments| (1..=SEGMENTS_MAX).contains(segments));
+                segments.map(Self::Beginning).ok_or_else(|| {
+                    format!(
+                        "access.service_by: `{text}` is as `{{path:2}}`, of 1 to {SEGMENTS_MAX}"
+                    )
+                })
+            }
             name if is_name(name) => Ok(Self::Field(name.to_owned())),
             other => Err(format!(
                 "access.service_by has names of fields, `{{client}}`, `{{target}}` and `{{path}}`, not \
@@ -57,6 +75,9 @@ fn is_name(text: &str) -> bool {
     let is_sign = |byte: u8| b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || is_sign(byte))
 }
+
+/// Segments of a path that a yes may be remembered by.
+const SEGMENTS_MAX: usize = 16;
 
 /// Fields that say how a message is framed or whom it is for: an answer has none for a request.
 const NOT_TAKEN: [&str; 8] = [
@@ -109,12 +130,35 @@ pub(super) fn service(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<AccessS
     if timeout.is_zero() {
         refuse("service_timeout", "access.service_timeout is more than nothing, as `2s`".into());
     }
+    let origin_field = optional(value("service_origin").text());
+    if let Some(name) = origin_field.as_ref().filter(|name| !is_name(name)) {
+        refuse("service_origin", format!("access.service_origin: `{name}` is no name of a field"));
+    }
+    let strip = count(value("service_strip").number());
+    if strip > 0 && origin_field.is_none() {
+        let message = "access.service_strip means nothing without `service_origin`";
+        refuse("service_strip", message.into());
+    }
+    let remember = value("service_remember").span();
+    let changes = optional(value("service_changes").text());
+    if let Some(path) = &changes {
+        if !path.starts_with('/') || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let message = format!("access.service_changes is a path at the service, not `{path}`");
+            refuse("service_changes", message);
+        } else if remember.is_zero() {
+            let message = "access.service_changes means nothing without `service_remember`";
+            refuse("service_changes", message.into());
+        }
+    }
     Some(AccessService {
+        changes,
+        origin_field,
+        strip,
         origin: origin.to_owned(),
         target: if target.is_empty() { "/" } else { target }.to_owned(),
         fields,
         timeout,
-        remember: value("service_remember").span(),
+        remember,
         by,
         url,
     })

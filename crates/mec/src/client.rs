@@ -4,7 +4,7 @@
 use crate::platform::Answer;
 use crate::problem::Problem;
 use crate::query::decode_form;
-use crate::token::Issuer;
+use crate::token::{Claims, Issuer, thumbprint};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
@@ -16,8 +16,12 @@ use std::collections::BTreeMap;
 /// A client of the platform.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// SHA-256 of its secret.
-    pub secret_digest: [u8; 32],
+    /// SHA-256 of its secret, where it has one.
+    pub secret_digest: Option<[u8; 32]>,
+    /// SHA-256 of its certificate, which it has to show for a token, where it has one.
+    pub certificate_digest: Option<[u8; 32]>,
+    /// Whether it is nobody without a certificate that its token is bound to.
+    pub is_bound: bool,
     /// The app instance it is; it may use only what is under its own name. Without one it is an
     /// operator's program.
     pub app: Option<String>,
@@ -32,7 +36,29 @@ impl Client {
     pub fn new(secret: &str, app: Option<String>, scopes: Vec<String>) -> Self {
         let mut secret_digest = [0; 32];
         secret_digest.copy_from_slice(digest(&SHA256, secret.as_bytes()).as_ref());
-        Self { secret_digest, app, scopes, rate: None }
+        let secret_digest = Some(secret_digest);
+        Self { secret_digest, certificate_digest: None, is_bound: false, app, scopes, rate: None }
+    }
+
+    /// Whether a token may be used over a connection, by the certificate it is bound to and the one that was
+    /// shown there (RFC 8705 §3).
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn check_binding(
+        &self,
+        bound: Option<&str>,
+        shown: Option<&[u8; 32]>,
+    ) -> Result<(), &'static str> {
+        match (bound, shown) {
+            (None, _) if self.is_bound => {
+                Err("it is bound to no certificate, as its client's must be")
+            }
+            (None, _) => Ok(()),
+            (Some(_), None) => Err("it is bound to a certificate, and none was shown"),
+            (Some(bound), Some(shown)) if bound == thumbprint(shown) => Ok(()),
+            (Some(_), Some(_)) => Err("it is bound to another certificate"),
+        }
     }
 }
 
@@ -42,13 +68,23 @@ pub(crate) struct Caller {
     pub(crate) client: String,
     pub(crate) app: Option<String>,
     scopes: Vec<String>,
+    /// How often it may ask each interface.
+    pub(crate) rate: Option<Rate>,
+    /// When its token is over, in seconds since 1970.
+    pub(crate) until_s: u64,
 }
 
 impl Caller {
-    pub(crate) fn new(client: &str, found: &Client, scope: &str) -> Self {
-        let asked = scope.split(' ').filter(|scope| covers_any(&found.scopes, scope));
+    pub(crate) fn new(claims: &Claims, found: &Client) -> Self {
+        let asked = claims.scope.split(' ').filter(|scope| covers_any(&found.scopes, scope));
         let scopes = asked.map(str::to_owned).collect();
-        Self { client: client.to_owned(), app: found.app.clone(), scopes }
+        Self {
+            client: claims.client_id.clone(),
+            app: found.app.clone(),
+            scopes,
+            rate: found.rate,
+            until_s: claims.exp,
+        }
     }
 
     /// Whether an operation with this scope is allowed.
@@ -71,18 +107,44 @@ fn covers_any(scopes: &[String], scope: &str) -> bool {
     })
 }
 
-/// Answers a request for a token (RFC 6749 §4.4.2). `find` knows clients by their names. `authorization` is the field of that name, `form`
-/// the body, `id` a name for the token unlike any other.
+/// What a client gives for a token.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Given<'a> {
+    /// `Authorization`
+    pub(crate) authorization: Option<&'a str>,
+    /// The body.
+    pub(crate) form: &'a str,
+    /// SHA-256 of the certificate it has shown.
+    pub(crate) certificate: Option<&'a [u8; 32]>,
+}
+
+impl Given<'_> {
+    /// Whether it proves to be a client, by all that the client has. A name that is not there takes as long
+    /// as a wrong secret.
+    fn proves(&self, client: Option<&Client>, secret: Option<&str>) -> bool {
+        let sent = digest(&SHA256, secret.unwrap_or_default().as_bytes());
+        let nobody = [0; 32];
+        let expected = client.and_then(|client| client.secret_digest);
+        let is_right = verify_slices_are_equal(sent.as_ref(), &expected.unwrap_or(nobody)).is_ok();
+        let Some(client) = client else { return false };
+        let has_secret = client.secret_digest.is_none() || (secret.is_some() && is_right);
+        let known = client.certificate_digest.as_ref();
+        let has_certificate = known.is_none() || known == self.certificate;
+        has_secret && has_certificate && (client.secret_digest.is_some() || known.is_some())
+    }
+}
+
+/// Answers a request for a token (RFC 6749 §4.4.2, RFC 8705 §2). `find` knows clients by their names. `id` is a name for the
+/// token unlike any other.
 pub(crate) fn token(
     find: impl Fn(&str) -> Option<Client>,
     issuer: &Issuer,
-    authorization: Option<&str>,
-    form: &str,
+    given: Given<'_>,
     id: &str,
     now_s: u64,
 ) -> Answer {
     let mut fields: BTreeMap<String, String> = BTreeMap::new();
-    for pair in form.split('&').filter(|pair| !pair.is_empty()) {
+    for pair in given.form.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         // RFC 6749 §3.2: parameters are not sent twice.
         if fields.insert(decode_form(name), decode_form(value)).is_some() {
@@ -98,28 +160,36 @@ pub(crate) fn token(
         };
         return refuse(400, error, "grant_type must be client_credentials");
     }
-    let given = match authorization {
-        Some(text) => basic(text),
-        None => field("client_id")
-            .zip(field("client_secret"))
-            .map(|(name, secret)| (name.to_owned(), secret.to_owned())),
+    let named = match given.authorization {
+        Some(text) => basic(text).map(|(name, secret)| (name, Some(secret))),
+        None => {
+            let secret = || field("client_secret").map(str::to_owned);
+            field("client_id").map(|name| (name.to_owned(), secret()))
+        }
     };
-    let Some((name, secret)) = given else {
+    let Some((name, secret)) = named else {
         return refuse(
             401,
             "invalid_client",
             "send the client's name and secret, by HTTP Basic or in the form",
         );
     };
-    // A name that is not there takes as long as a wrong secret.
-    let sent = digest(&SHA256, secret.as_bytes());
-    let nobody = [0; 32];
     let client = find(&name);
-    let expected = client.as_ref().map_or(&nobody, |client| &client.secret_digest);
-    let is_right = verify_slices_are_equal(sent.as_ref(), expected).is_ok();
-    let Some(client) = client.filter(|_| is_right) else {
-        return refuse(401, "invalid_client", "there is no such client with this secret");
+    let is_proved = given.proves(client.as_ref(), secret.as_deref());
+    let Some(client) = client.filter(|_| is_proved) else {
+        return refuse(
+            401,
+            "invalid_client",
+            "there is no such client with this secret or certificate",
+        );
     };
+    if client.is_bound && given.certificate.is_none() {
+        return refuse(
+            401,
+            "invalid_client",
+            "this client's tokens are bound to a certificate, and none was shown",
+        );
+    }
     let granted = match field("scope").filter(|scope| !scope.is_empty()) {
         None => client.scopes.join(" "),
         Some(asked) if asked.split(' ').all(|scope| covers_any(&client.scopes, scope)) => {
@@ -129,7 +199,7 @@ pub(crate) fn token(
             return refuse(400, "invalid_scope", "the client may have less than it asks for");
         }
     };
-    let token = issuer.issue(&name, &granted, id, now_s);
+    let token = issuer.issue((&name, &granted), given.certificate, id, now_s);
     let body = json!({
         "access_token": token,
         "token_type": "Bearer",
@@ -191,7 +261,8 @@ mod tests {
         let client = Client::new("s:cret", Some("a".into()), scopes);
         let find = |name: &str| (name == "app 1").then(|| client.clone());
         let issuer = Issuer::new(&Issuer::new_key(), "http://mec", "mec").unwrap();
-        token(find, &issuer, authorization, form, "1", 1_800_000_000)
+        let given = Given { authorization, form, certificate: None };
+        token(find, &issuer, given, "1", 1_800_000_000)
     }
 
     #[test]
@@ -227,9 +298,44 @@ mod tests {
     }
 
     #[test]
+    fn a_certificate_is_as_good_as_a_secret_where_it_is_the_clients() {
+        let (own, others) = ([7; 32], [8; 32]);
+        let mut client = Client::new("secret", None, vec!["rni".to_owned()]);
+        let issuer = Issuer::new(&Issuer::new_key(), "http://mec", "mec").unwrap();
+        let ask = |client: &Client, secret: &str, certificate: Option<&[u8; 32]>| {
+            let form = format!("grant_type=client_credentials&client_id=a{secret}");
+            let given = Given { authorization: None, form: &form, certificate };
+            let find = |name: &str| (name == "a").then(|| client.clone());
+            let answer = token(find, &issuer, given, "1", 1_800_000_000);
+            let token = answer.body.unwrap()["access_token"].as_str().map(str::to_owned);
+            let claims = token.map(|token| issuer.verify(&token, 1_800_000_000).unwrap());
+            claims.map(|claims| claims.certificate().map(str::to_owned))
+        };
+        let secret = "&client_secret=secret";
+        assert_eq!(ask(&client, secret, None), Some(None));
+        // The certificate of whoever asks binds what is given.
+        assert_eq!(ask(&client, secret, Some(&others)), Some(Some(thumbprint(&others))));
+        client.is_bound = true;
+        assert_eq!(ask(&client, secret, None), None);
+        client.certificate_digest = Some(own);
+        assert_eq!(ask(&client, secret, Some(&others)), None);
+        assert_eq!(ask(&client, "", Some(&own)), None);
+        assert!(ask(&client, secret, Some(&own)).is_some());
+        client.secret_digest = None;
+        assert_eq!(ask(&client, "", Some(&own)), Some(Some(thumbprint(&own))));
+        assert_eq!(ask(&client, "", Some(&others)), None);
+        // One that can prove nothing is nobody.
+        client.certificate_digest = None;
+        assert_eq!(ask(&client, "&client_secret=", Some(&own)), None);
+    }
+
+    #[test]
     fn a_caller_has_no_more_than_the_client_has_now() {
         let client = Client::new("x", None, vec!["rni:subscriptions".into()]);
-        let caller = Caller::new("a", &client, "rni:subscriptions:read rni bwm");
+        let issuer = Issuer::new(&Issuer::new_key(), "http://mec", "mec").unwrap();
+        let token = issuer.issue(("a", "rni:subscriptions:read rni bwm"), None, "1", 1_800_000_000);
+        let claims = issuer.verify(&token, 1_800_000_000).unwrap();
+        let caller = Caller::new(&claims, &client);
         assert!(caller.may("rni:subscriptions:read"));
         assert!(!caller.may("rni:subscriptions:write") && !caller.may("rni:rab_info:read"));
     }

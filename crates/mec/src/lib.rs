@@ -54,8 +54,8 @@ pub use callback::CallbackPolicy;
 pub use client::Client;
 pub use life::{Found, Place, Step, Task, Work};
 pub use platform::{
-    Access, Answer, App, Call, Decision, DeviceApp, Host, Neighbour, NeighbourApp, PacketPath,
-    Platform, Resolved, Setup, Technology,
+    Access, Answer, App, Call, Decision, DeviceApp, Host, Identified, Neighbour, NeighbourApp,
+    PacketPath, Platform, Resolved, Setup, Technology,
 };
 pub use problem::Problem;
 pub use token::Issuer;

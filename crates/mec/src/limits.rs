@@ -56,6 +56,12 @@ pub const TOKEN_BYTES_MAX: usize = 4096;
 pub const TOKENS_MAX: usize = 4096;
 /// Clients, by interface, whose rates are kept: the least loaded go when there are more.
 pub const RATED_MAX: usize = 4096;
+/// Instances of a service that a gateway is told of.
+pub const INSTANCES_MAX: usize = 16;
+/// Gateways that wait to be told of changes at a time; others are answered at once.
+pub const WATCHERS_MAX: usize = 64;
+/// How long one waits at most before it is told that nothing has changed.
+pub const WATCH_MAX: Duration = Duration::from_secs(30);
 /// Longest record of the journal, in bytes.
 pub const RECORD_BYTES_MAX: usize = 4 << 20;
 /// How long an app may take to answer after its start, in milliseconds.

@@ -29,6 +29,29 @@ pub(crate) struct Claims {
     pub(crate) jti: String,
     #[serde(default)]
     pub(crate) scope: String,
+    /// What its holder has to prove besides (RFC 7800 §3.1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cnf: Option<Confirmation>,
+}
+
+/// The certificate that a token is bound to (RFC 8705 §3.1).
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Confirmation {
+    /// Its SHA-256.
+    #[serde(rename = "x5t#S256")]
+    thumbprint: String,
+}
+
+impl Claims {
+    /// The thumbprint of the certificate it is bound to.
+    pub(crate) fn certificate(&self) -> Option<&str> {
+        self.cnf.as_ref().map(|cnf| cnf.thumbprint.as_str())
+    }
+}
+
+/// The SHA-256 of a certificate as tokens have it.
+pub(crate) fn thumbprint(certificate: &[u8; 32]) -> String {
+    BASE64.encode(certificate)
 }
 
 /// Why a token is refused.
@@ -102,8 +125,14 @@ impl Issuer {
     }
 
     /// A token for a client, that holds for [`TOKEN_S`] from `now_s`, in seconds since 1970.
-    /// `id` is unlike that of any other.
-    pub(crate) fn issue(&self, client: &str, scope: &str, id: &str, now_s: u64) -> String {
+    /// `id` is unlike that of any other; a `certificate`, by its SHA-256, is what it is bound to.
+    pub(crate) fn issue(
+        &self,
+        (client, scope): (&str, &str),
+        certificate: Option<&[u8; 32]>,
+        id: &str,
+        now_s: u64,
+    ) -> String {
         let claims = Claims {
             iss: self.issuer.clone(),
             exp: now_s + TOKEN_S,
@@ -113,6 +142,7 @@ impl Issuer {
             iat: now_s,
             jti: id.to_owned(),
             scope: scope.to_owned(),
+            cnf: certificate.map(|one| Confirmation { thumbprint: thumbprint(one) }),
         };
         let header = json!({ "typ": "at+jwt", "alg": "ES256", "kid": self.key_id });
         let claims = serde_json::to_vec(&claims).expect("claims are plain data");
@@ -224,7 +254,7 @@ mod tests {
     #[test]
     fn a_token_holds_until_it_expires() {
         let issuer = issuer();
-        let token = issuer.issue("app", "rni:read", "1", NOW_S);
+        let token = issuer.issue(("app", "rni:read"), None, "1", NOW_S);
         let claims = issuer.verify(&token, NOW_S + TOKEN_S - 1).unwrap();
         assert_eq!((claims.client_id.as_str(), claims.scope.as_str()), ("app", "rni:read"));
         assert_eq!(issuer.verify(&token, NOW_S + TOKEN_S), Err(TokenError::ClientTime));
@@ -238,7 +268,7 @@ mod tests {
     #[test]
     fn what_is_not_of_our_key_and_for_us_is_refused() {
         let (ours, other) = (issuer(), issuer());
-        let token = ours.issue("app", "", "1", NOW_S);
+        let token = ours.issue(("app", ""), None, "1", NOW_S);
         let parts: Vec<&str> = token.split('.').collect();
         let verify = |token: &str| ours.verify(token, NOW_S).unwrap_err();
         let header = |text: &str| BASE64.encode(text);
@@ -257,7 +287,10 @@ mod tests {
             json!({ "typ": "at+jwt", "alg": "ES256", "kid": ours.key_id, "crit": ["x"] });
         assert_eq!(verify(&ours.sign(&critical, &claims)), TokenError::ClientHeader);
         // Another's key, under its own name and under ours.
-        assert_eq!(verify(&other.issue("app", "", "1", NOW_S)), TokenError::ClientSignature);
+        assert_eq!(
+            verify(&other.issue(("app", ""), None, "1", NOW_S)),
+            TokenError::ClientSignature
+        );
         let swapped = json!({ "typ": "at+jwt", "alg": "ES256", "kid": ours.key_id });
         assert_eq!(verify(&other.sign(&swapped, &claims)), TokenError::ClientSignature);
         let changed = BASE64.encode(String::from_utf8(claims).unwrap().replace("app", "boss"));
@@ -275,7 +308,7 @@ mod tests {
     fn tokens_for_others_are_refused() {
         let key = Issuer::new_key();
         let of = |issuer, audience| Issuer::new(&key, issuer, audience).unwrap();
-        let token = of("https://mec.example", "mec").issue("app", "", "1", NOW_S);
+        let token = of("https://mec.example", "mec").issue(("app", ""), None, "1", NOW_S);
         for (issuer, audience) in [("https://mec.example", "else"), ("https://else.example", "mec")]
         {
             let refused = of(issuer, audience).verify(&token, NOW_S);
@@ -287,17 +320,17 @@ mod tests {
     fn the_memory_of_verified_tokens_is_bounded() {
         let issuer = issuer();
         let mut verified = Verified::default();
-        let claims = issuer.verify(&issuer.issue("app", "", "1", NOW_S), NOW_S).unwrap();
+        let claims = issuer.verify(&issuer.issue(("app", ""), None, "1", NOW_S), NOW_S).unwrap();
         for id in 0..TOKENS_MAX as u64 {
             let mut key = [0; 32];
             key[..8].copy_from_slice(&id.to_le_bytes());
             verified.0.insert(key, claims.clone());
         }
-        let token = issuer.issue("app", "", "2", NOW_S);
+        let token = issuer.issue(("app", ""), None, "2", NOW_S);
         assert!(verified.verify(&issuer, &token, NOW_S).is_ok());
         assert_eq!(verified.0.len(), TOKENS_MAX);
         // Those that have expired make room.
-        let later = issuer.issue("app", "", "3", NOW_S + TOKEN_S);
+        let later = issuer.issue(("app", ""), None, "3", NOW_S + TOKEN_S);
         assert!(verified.verify(&issuer, &later, NOW_S + TOKEN_S).is_ok());
         assert_eq!(verified.0.len(), 1);
     }

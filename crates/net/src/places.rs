@@ -5,6 +5,7 @@
 //! the one that has waited longest for its client loses its own: slow clients, and those that only
 //! connect, cost one another their connections and nobody else.
 
+use crate::address::PeerAddress;
 use crate::listener::Listener;
 use crate::stream::Stream;
 use std::future::Future;
@@ -78,18 +79,18 @@ impl Places {
         Some((Guarded::new(stream, Arc::clone(&place), Arc::clone(self)), place))
     }
 
-    /// The next connection of a listener that gets a place. While it cannot accept, that is said in the
+    /// The next connection of a listener that gets a place, and who is at its other end. While it cannot accept, that is said in the
     /// log as a failure of `who`, and tried again.
     pub async fn accept(
         self: &Arc<Self>,
         listener: &mut Listener,
         who: &str,
-    ) -> (Guarded, Arc<Place>) {
+    ) -> (Guarded, Arc<Place>, PeerAddress) {
         loop {
             match listener.accept().await {
-                Ok((socket, _)) => {
-                    if let Some(admitted) = self.admit(Stream::from(socket)) {
-                        return admitted;
+                Ok((socket, peer)) => {
+                    if let Some((stream, place)) = self.admit(Stream::from(socket)) {
+                        return (stream, place, peer);
                     }
                 }
                 Err(error) => {

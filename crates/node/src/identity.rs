@@ -1,5 +1,6 @@
 //! Whom a request was let in as.
 
+use crate::doors::Places;
 use freshet_tokens::Grant;
 use std::sync::Arc;
 
@@ -12,12 +13,17 @@ pub struct Identity {
     pub(crate) token: Option<Arc<Grant>>,
     /// Fields of the request that say so, as a service gave them.
     pub(crate) fields: Vec<String>,
+    /// Where its request goes, as a service has said.
+    pub(crate) places: Option<Arc<Places>>,
 }
 
 impl Identity {
     /// Whether nothing is known.
     pub(crate) fn is_nobody(&self) -> bool {
-        self.name.is_none() && self.token.is_none() && self.fields.is_empty()
+        self.name.is_none()
+            && self.token.is_none()
+            && self.fields.is_empty()
+            && self.places.is_none()
     }
 
     /// The name of who has the password, or whom the token is for; empty where nobody is named.

@@ -170,7 +170,8 @@ impl Site {
         let (pages, maintenance) = (&self.settings.error_pages, &self.settings.maintenance);
         self.error_pages = Arc::new(ErrorPages::load(pages, maintenance)?);
         self.client_auth = certificates::load(&self.settings)?;
-        self.access = doors::load(&self.settings.access, geo)?;
+        self.access =
+            doors::load(&self.settings.access, geo, timeouts(&self.settings.origin_timeouts))?;
         let known = before.map(|before| &before.maintenance);
         self.maintenance = MaintenanceSwitch::new(maintenance, known);
         Ok(self)
@@ -437,12 +438,21 @@ fn origin_settings(
         tls.ca.clone_from(&setting.ca);
         tls.client_certificate.clone_from(&setting.client_certificate);
     }
-    out.timeouts.connect = settings.origin_timeouts.connect;
-    out.timeouts.first_byte = settings.origin_timeouts.first_byte;
-    out.timeouts.between_bytes = settings.origin_timeouts.between_bytes;
-    out.timeouts.idle = settings.origin_timeouts.keep_alive;
+    out.timeouts = timeouts(&settings.origin_timeouts);
     out.connections_max = u32::try_from(setting.connections_max).unwrap_or(u32::MAX);
     Ok(out)
+}
+
+fn timeouts(
+    settings: &freshet_config::origins::OriginTimeouts,
+) -> freshet_origin::definition::Timeouts {
+    freshet_origin::definition::Timeouts {
+        connect: settings.connect,
+        first_byte: settings.first_byte,
+        between_bytes: settings.between_bytes,
+        idle: settings.keep_alive,
+        ..Default::default()
+    }
 }
 
 fn freshness_of_rules(settings: &SiteSettings, semantics: Semantics) -> Vec<freshness::Settings> {

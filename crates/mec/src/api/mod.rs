@@ -27,7 +27,7 @@ pub(crate) use feeds::{List, Reports, mistakes_of_report};
 pub(crate) use identity::{is_tags, tags_of_clients};
 pub(crate) use packages::{onboarded, package, packages};
 pub(crate) use rules::{is_traffic_rule, limits, traffic_rules};
-pub(crate) use services::is_offered;
+pub(crate) use services::{is_service, offer, registered};
 
 use crate::client::Caller;
 use crate::platform::{Answer, App, Decision, Event, Setup, Told};

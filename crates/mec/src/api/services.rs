@@ -2,31 +2,66 @@
 //! alive.
 
 use super::Stage;
-use crate::platform::{Answer, Decision, Event};
+use crate::platform::{Answer, Decision, Event, Offer, Place, Setup};
 use crate::problem::Problem;
 use crate::table::Table;
 use crate::time;
 use crate::tree::{Change, Changed, Tree};
 use serde_json::{Value, json};
+use std::net::IpAddr;
 
 const ROOT: &str = "/mec_service_mgmt/v1";
+/// What is below the apps.
+const APPLICATIONS: &str = "/mec_service_mgmt/v1/applications/";
 /// The name under which the platform offers its own.
 const PLATFORM: &str = "mec-platform";
 /// Intervals without a sign of life after which a service is taken for silent.
 const INTERVALS_MAX: u64 = 2;
 
-fn is_service(path: &str) -> bool {
+/// Whether a path is that of a service in the registry.
+pub(crate) fn is_service(path: &str) -> bool {
     let rest = path.strip_prefix(ROOT).unwrap_or_default();
     let parts: Vec<&str> = rest.split('/').collect();
     matches!(parts[..], ["", "applications", _, "services", _])
 }
 
-/// Whether somebody offers a service by this name, and is active.
-pub(crate) fn is_offered(tree: &Tree, name: &str) -> bool {
-    let prefix = format!("{ROOT}/applications/");
-    let all = tree.below(&prefix);
-    all.filter(|(path, _)| is_service(path)).any(|(_, document)| {
-        document.value["serName"] == name && document.value["state"] == "ACTIVE"
+/// All services that are registered, with their paths.
+pub(crate) fn registered(tree: &Tree) -> impl Iterator<Item = (&str, &Value)> {
+    let all = tree.below(APPLICATIONS);
+    all.filter(|(path, _)| is_service(path)).map(|(path, document)| (path, &document.value))
+}
+
+/// What a registration says to a gateway.
+pub(crate) fn offer(service: &Value, setup: &Setup) -> Offer {
+    let text = |name: &str| service[name].as_str().unwrap_or_default().to_owned();
+    Offer {
+        name: text("serName"),
+        instance: text("serInstanceId"),
+        is_active: service["state"] == "ACTIVE",
+        place: place(&service["transportInfo"]["endpoint"], setup),
+    }
+}
+
+/// Where an endpoint is: its first URI, or its first address. A gateway asks no name, as nobody has looked
+/// where that leads, and nothing that callbacks may not be aimed at either.
+fn place(endpoint: &Value, setup: &Setup) -> Place {
+    let address = &endpoint["addresses"][0];
+    let uri =
+        match (endpoint["uris"][0].as_str(), address["host"].as_str(), address["port"].as_u64()) {
+            (Some(uri), _, _) if uri == setup.url => return Place::Unsaid,
+            (Some(uri), _, _) => uri.to_owned(),
+            (None, Some(host), Some(port)) if host.contains(':') => {
+                format!("http://[{host}]:{port}")
+            }
+            (None, Some(host), Some(port)) => format!("http://{host}:{port}"),
+            _ => return Place::Forbidden,
+        };
+    let target = setup.callbacks.check(&uri).ok();
+    let target =
+        target.filter(|target| target.host.parse::<IpAddr>().is_ok() && !uri.contains(['?', ',']));
+    target.map_or(Place::Forbidden, |target| {
+        let scheme = if target.is_secure { "https" } else { "http" };
+        Place::At(format!("{scheme}://{}{}", target.authority(), target.path))
     })
 }
 
@@ -163,9 +198,8 @@ pub(super) fn live(stage: &Stage<'_>, body: &Value) -> Result<Decision, Problem>
 
 /// Services that went silent are inactive until they speak again; signs of services that are gone go.
 pub(super) fn due(tree: &Tree, now_ms: u64) -> Vec<Change> {
-    let prefix = format!("{ROOT}/applications/");
     let mut changes = Vec::new();
-    for (path, document) in tree.below(&prefix) {
+    for (path, document) in tree.below(APPLICATIONS) {
         let Some(service_path) = path.strip_suffix("/liveness") else { continue };
         let Some(service) = tree.get(service_path) else {
             changes.push(Change::remove(path));

@@ -212,7 +212,12 @@ impl Operation {
 
 /// Whether a change is one of a life.
 pub(crate) fn is_life(change: &Change) -> bool {
-    change.path.starts_with(ROOT)
+    is_life_path(&change.path)
+}
+
+/// As [`is_life`], of a path.
+pub(crate) fn is_life_path(path: &str) -> bool {
+    path.starts_with(ROOT)
 }
 
 impl Life {

@@ -1,17 +1,24 @@
 //! What a gateway in front of apps asks: whether a request to a service of theirs may go on.
 //!
 //! The gateway is a node that asks a service before it lets a request in. Requests for the service NAME are
-//! below `/services/NAME/`; the platform says yes to a token of its own with the scope `services:NAME`, while somebody
-//! offers that service in the registry.
+//! below `/services/NAME/`, or that of one instance in the place of the name; the platform says yes to a token of its
+//! own with the scope `services:NAME`, while an instance of that service is active in the registry, and where it is.
 
-use super::{Answer, Call, Platform};
-use crate::api;
-use crate::client;
+use super::{Answer, Call, Place, Platform};
+use crate::client::{self, Caller};
+use crate::limits::INSTANCES_MAX;
 use crate::problem::Problem;
 use crate::query::decode;
+use freshet_limits::policy_field;
 
 /// Where it is asked.
 pub(super) const PATH: &str = "/gateway/decision";
+/// Where is asked whether what was answered is so still.
+pub(crate) const CHANGES: &str = "/gateway/changes";
+/// Where the service is: URLs of its instances.
+const ENDPOINTS: &str = "Mec-Endpoint";
+/// Seconds after which a service that is not active may be asked for again.
+const RETRY_S: u64 = 5;
 /// The first word of scopes for services of apps, and of their paths.
 pub(crate) const SCOPE: &str = "services";
 
@@ -39,23 +46,74 @@ pub(super) fn service(call: &Call<'_>) -> Result<String, Problem> {
 }
 
 impl Platform {
-    /// Whether the request may go on: 204 with who asks.
-    pub(super) fn gateway(&self, call: &Call<'_>, now_ms: u64) -> Result<Answer, Problem> {
-        let caller = self.caller(call, now_ms)?;
-        let name = service(call)?;
+    /// Whether the request may go on: 204 with who asks, where the service is, and how often they may.
+    pub(super) fn gateway(
+        &self,
+        call: &Call<'_>,
+        caller: &Caller,
+        now_ms: u64,
+    ) -> Result<Answer, Problem> {
+        let asked = service(call)?;
+        let name = self.offers.name(&asked);
         // Safe methods read (RFC 9110 §9.2.1).
         let is_safe = matches!(call.forwarded_method, Some("GET" | "HEAD" | "OPTIONS"));
         let scope = format!("{SCOPE}:{name}:{}", if is_safe { "read" } else { "write" });
         if !caller.may(&scope) {
             return Err(client::insufficient(&scope));
         }
-        if !api::is_offered(&self.tree, &name) {
-            return Err(Problem::not_found(&format!("service {name} that is active")));
+        let places = self.places(&asked)?;
+        let mut answer = Answer::nothing().with("Mec-Client", &caller.client);
+        if let Some(app) = &caller.app {
+            answer = answer.with("Mec-App", app);
         }
-        let answer = Answer::nothing().with("Mec-Client", caller.client);
-        Ok(match caller.app {
-            Some(app) => answer.with("Mec-App", app),
-            None => answer,
-        })
+        if !places.is_empty() {
+            answer = answer.with(ENDPOINTS, places.join(", "));
+        }
+        // A gateway that remembers this counts for itself, and forgets it when the token is over.
+        let left_s = caller.until_s.saturating_sub(now_ms / 1000);
+        let lifetime = match &caller.rate {
+            // The field has whole seconds.
+            Some(rate) if rate.refill().subsec_nanos() > 0 => "no-store".to_owned(),
+            Some(rate) => {
+                let policy = policy_field(&format!("{}:{name}", caller.client), rate);
+                answer = answer.with("RateLimit-Policy", policy);
+                format!("private, max-age={left_s}")
+            }
+            None => format!("private, max-age={left_s}"),
+        };
+        Ok(answer.with("Cache-Control", lifetime))
+    }
+
+    /// URLs of the instances that are active; none where the registry does not say.
+    fn places(&self, asked: &str) -> Result<Vec<&str>, Problem> {
+        let offers = self.offers.find(asked);
+        if offers.is_empty() {
+            return Err(Problem::not_found(&format!("service {asked}")));
+        }
+        let unavailable = |why: &str| Problem {
+            retry_after_s: Some(RETRY_S),
+            ..Problem::new(503, format!("{asked} {why}"))
+        };
+        let mut active = offers.iter().filter(|offer| offer.is_active).peekable();
+        if active.peek().is_none() {
+            return Err(unavailable("is not active now"));
+        }
+        let (mut places, mut is_unsaid) = (Vec::new(), false);
+        for offer in active.take(INSTANCES_MAX) {
+            match &offer.place {
+                Place::At(url) => places.push(url.as_str()),
+                Place::Unsaid => is_unsaid = true,
+                Place::Forbidden => {}
+            }
+        }
+        if places.is_empty() && !is_unsaid {
+            return Err(unavailable("has no endpoint that a gateway may ask"));
+        }
+        Ok(places)
+    }
+
+    /// Which version of what gateways rest on this is: another one after each change.
+    pub fn gateway_version(&self) -> String {
+        self.offers.version()
     }
 }

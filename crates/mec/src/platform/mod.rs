@@ -8,6 +8,7 @@ mod event;
 mod gateway;
 mod host;
 mod links;
+mod offers;
 mod pace;
 mod packets;
 mod request;
@@ -17,9 +18,11 @@ mod throttle;
 
 pub(crate) use call::Told;
 pub use call::{Answer, Call, Decision};
+pub use entrance::Identified;
 pub(crate) use event::Event;
-pub(crate) use gateway::SCOPE as SERVICES_SCOPE;
+pub(crate) use gateway::{CHANGES as GATEWAY_CHANGES, SCOPE as SERVICES_SCOPE};
 pub use host::{Access, DeviceApp, Host, Neighbour, NeighbourApp, Technology};
+pub(crate) use offers::{Offer, Place};
 pub use packets::{PacketPath, Resolved};
 pub use setup::{App, Setup};
 pub(crate) use standing::Standing;
@@ -34,6 +37,7 @@ use crate::radio::Radio;
 use crate::table::Table;
 use crate::token::Verified;
 use crate::tree::{Changed, Tree};
+use offers::Offers;
 use pace::Pace;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -63,6 +67,8 @@ pub struct Platform {
     verified: Mutex<Verified>,
     /// How much clients have asked each interface.
     rates: Throttle,
+    /// What a gateway looks up.
+    offers: Offers,
 }
 
 impl Platform {
@@ -87,7 +93,9 @@ impl Platform {
 
     fn begin(setup: Setup, tree: Tree, journal: Option<Journal>) -> Result<Self, String> {
         let table = api::table();
+        let offers = Offers::of(&tree, &setup);
         let mut platform = Self {
+            offers,
             setup,
             table,
             tree,
@@ -112,23 +120,43 @@ impl Platform {
     /// # Errors
     /// Why nothing becomes of it.
     pub fn decide(&self, call: &Call<'_>, fresh: &str, now_ms: u64) -> Result<Decision, Problem> {
-        self.decide_on(call, fresh, now_ms).map_err(|problem| api::worded(call.target, problem))
+        self.decide_for(&self.identify(call, now_ms), call, fresh, now_ms)
     }
 
-    fn decide_on(&self, call: &Call<'_>, fresh: &str, now_ms: u64) -> Result<Decision, Problem> {
+    /// As [`Platform::decide`], of somebody whom [`Platform::identify`] has just looked up.
+    ///
+    /// # Errors
+    /// Why nothing becomes of it.
+    pub fn decide_for(
+        &self,
+        who: &Identified,
+        call: &Call<'_>,
+        fresh: &str,
+        now_ms: u64,
+    ) -> Result<Decision, Problem> {
+        let decided = self.decide_on(who, call, fresh, now_ms);
+        decided.map_err(|problem| api::worded(call.target, problem))
+    }
+
+    fn decide_on(
+        &self,
+        who: &Identified,
+        call: &Call<'_>,
+        fresh: &str,
+        now_ms: u64,
+    ) -> Result<Decision, Problem> {
         let path = call.target.split_once('?').map_or(call.target, |(path, _)| path);
         if call.method == "GET" && path == gateway::PATH {
-            return self.gateway(call, now_ms).map(Decision::from);
+            return self.gateway(call, who.caller()?, now_ms).map(Decision::from);
         }
         if let Some(answer) = self.open_path(call, path, fresh, now_ms) {
             return Ok(answer.into());
         }
         let Some(route) = self.table.route(path) else {
-            self.caller(call, now_ms)?;
+            who.caller()?;
             return Err(Problem::not_found(path));
         };
-        let caller = self.caller(call, now_ms)?;
-        let decision = decide::decide(self, call, &route, &caller, fresh, now_ms)?;
+        let decision = decide::decide(self, call, &route, who.caller()?, fresh, now_ms)?;
         if cfg!(debug_assertions) {
             assert_eq!(
                 decide::mistakes(call, &route, &decision.answer),
@@ -175,6 +203,7 @@ impl Platform {
         }
         let changed: Vec<Changed> =
             changes.into_iter().map(|change| self.tree.apply(change)).collect();
+        changed.iter().for_each(|change| self.offers.follow(change, &self.setup));
         // All is done by now: a journal that stays long is no reason to refuse it.
         if let Some(journal) = &mut self.journal
             && let Err(error) = journal.compact(&self.tree)

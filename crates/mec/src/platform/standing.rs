@@ -22,7 +22,7 @@ impl Platform {
     /// The interface that a request is for, where it is for one.
     pub(crate) fn interface(&self, target: &str) -> Option<&str> {
         let path = target.split('?').next().unwrap_or_default();
-        if path == gateway::PATH {
+        if matches!(path, gateway::PATH | gateway::CHANGES) {
             return Some("gateway");
         }
         self.table.route(path).map(|route| route.api.name.as_str())

@@ -1,6 +1,6 @@
 //! How often clients may ask: a rate of each client's own for each interface, and for each service of apps.
 
-use super::{Call, Platform, gateway};
+use super::{Call, Identified, Platform, gateway};
 use crate::api;
 use crate::limits::RATED_MAX;
 use crate::problem::Problem;
@@ -22,23 +22,28 @@ impl Default for Throttle {
 }
 
 impl Platform {
-    /// Counts a request, once, before it is decided. `now_ms` is as in [`Platform::decide`], `run` the time since any
-    /// moment of this process, which no clock sets back.
+    /// Counts a request, once, before it is decided. `run` is the time since any moment of this process,
+    /// which no clock sets back.
     ///
     /// # Errors
     /// 429 where the client has asked this interface too often. Whoever has no token that holds is not
     /// counted, and refused when it is decided.
-    pub fn throttle(&self, call: &Call<'_>, run: Duration, now_ms: u64) -> Result<(), Problem> {
+    pub fn throttle(
+        &self,
+        who: &Identified,
+        call: &Call<'_>,
+        run: Duration,
+    ) -> Result<(), Problem> {
+        let Ok(caller) = who.caller() else { return Ok(()) };
+        let Some(rate) = caller.rate else { return Ok(()) };
         let path = call.target.split_once('?').map_or(call.target, |(path, _)| path);
         let interface = if path == gateway::PATH {
-            gateway::service(call).ok().map(|name| format!("{}:{name}", gateway::SCOPE))
+            let asked = gateway::service(call).ok();
+            asked.map(|asked| format!("{}:{}", gateway::SCOPE, self.offers.name(&asked)))
         } else {
             self.table.route(path).map(|route| route.api.name.clone())
         };
         let Some(interface) = interface else { return Ok(()) };
-        let Ok(caller) = self.caller(call, now_ms) else { return Ok(()) };
-        let client = self.client(&caller.client);
-        let Some(rate) = client.and_then(|client| client.rate) else { return Ok(()) };
         let Throttle { rates, secret } = &self.rates;
         // Names of clients have no NUL: the configuration is TOML, and identities of apps are ours.
         let key = secret.key(0, format!("{}\0{interface}", caller.client).as_bytes());

@@ -1,24 +1,29 @@
 //! A request over HTTP, and the response to it.
 
+use super::config::digest;
 use super::door::PlaceOf;
 use super::{METRICS, Shared, metrics};
 use crate::limits::BODY_BYTES_MAX;
-use crate::platform::{Answer, Call};
+use crate::platform::{Answer, Call, GATEWAY_CHANGES};
 use crate::problem::Problem;
 use axum::body::{Body, to_bytes};
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// What a gateway says it was asked for.
 const FORWARDED_METHOD: HeaderName = HeaderName::from_static("x-forwarded-method");
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
+const PREFER: HeaderName = HeaderName::from_static("prefer");
+/// What it says of its client's certificate, as Envoy does.
+const CLIENT_CERTIFICATE: HeaderName = HeaderName::from_static("x-forwarded-client-cert");
 
 /// Answers a request.
 pub(super) async fn answer(
     State(shared): State<Arc<Shared>>,
-    ConnectInfo(PlaceOf(place)): ConnectInfo<PlaceOf>,
+    ConnectInfo(PlaceOf { place, from }): ConnectInfo<PlaceOf>,
     request: Request,
 ) -> Response {
     let begun = std::time::Instant::now();
@@ -34,6 +39,7 @@ pub(super) async fn answer(
         if_none_match: field(header::IF_NONE_MATCH),
         forwarded_method: field(FORWARDED_METHOD),
         forwarded_uri: field(FORWARDED_URI),
+        certificate: certificate(&shared, from, &parts.headers),
         body: &[],
     };
     let archive = shared.read().archive_of(call.method, call.target);
@@ -52,6 +58,9 @@ pub(super) async fn answer(
                 Err(_) => {
                     let most = format!("{BODY_BYTES_MAX} bytes of body are the most");
                     Problem::new(413, most).into()
+                }
+                Ok(_) if call.target.split('?').next() == Some(GATEWAY_CHANGES) => {
+                    shared.changed(call.if_none_match, text(&parts.headers, &PREFER)).await
                 }
                 Ok(body) => {
                     let call = Call { body: &body, ..call };
@@ -84,6 +93,13 @@ pub(super) async fn answer(
         }
     }
     response
+}
+
+/// The SHA-256 of the certificate that a client has shown, where one of the gateways says so.
+fn certificate(shared: &Shared, from: Option<IpAddr>, headers: &HeaderMap) -> Option<[u8; 32]> {
+    let from = from?;
+    let said = text(headers, &CLIENT_CERTIFICATE).filter(|_| shared.gateways.contains(&from))?;
+    digest(said.split(';').find_map(|part| part.trim().strip_prefix("Hash="))?)
 }
 
 /// A field that is there once; of several, none counts.

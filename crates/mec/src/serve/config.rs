@@ -30,6 +30,8 @@ pub struct Config {
     pub router: Option<PathBuf>,
     /// Addresses of callbacks that are allowed although they are this machine's.
     pub callbacks_allowed: Vec<IpAddr>,
+    /// Addresses of gateways that are believed about certificates their clients have shown.
+    pub gateways: Vec<IpAddr>,
     /// The resolver for clients of the mobile network.
     pub dns: Option<Dns>,
     /// A simulated radio network.
@@ -95,6 +97,8 @@ struct File {
     router: Option<PathBuf>,
     #[serde(default)]
     callbacks_allowed: Vec<IpAddr>,
+    #[serde(default)]
+    gateways: Vec<IpAddr>,
     dns: Option<Dns>,
     simulator: Option<Simulated>,
     radio: Option<Stations>,
@@ -193,7 +197,10 @@ fn audience() -> String {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ClientFile {
-    secret_sha256: String,
+    secret_sha256: Option<String>,
+    certificate_sha256: Option<String>,
+    #[serde(default)]
+    certificate_bound: bool,
     app: Option<String>,
     #[serde(default)]
     scopes: Vec<String>,
@@ -218,10 +225,35 @@ pub fn read(text: &str) -> Result<Config, String> {
     }
     let mut known: Vec<String> = crate::api::table().0.into_iter().map(|api| api.name).collect();
     known.push(SERVICES_SCOPE.to_owned());
+    let tells_certificates = !file.gateways.is_empty();
     let clients = file.client.into_iter().map(|(name, client)| {
         let wrong = |what: String| format!("client.{name}.{what}");
-        let secret_digest = digest(&client.secret_sha256)
-            .ok_or_else(|| wrong("secret_sha256: must be the 64 hexadecimal digits of `printf %s SECRET | sha256sum`".to_owned()))?;
+        let read = |key: &str, text: &Option<String>, of: &str| {
+            let text = text.as_deref();
+            let found = text.map(|text| {
+                digest(text).ok_or_else(|| {
+                    wrong(format!("{key}: must be the 64 hexadecimal digits of {of}"))
+                })
+            });
+            found.transpose()
+        };
+        let of_secret = "`printf %s SECRET | sha256sum`";
+        let secret_digest = read("secret_sha256", &client.secret_sha256, of_secret)?;
+        let of_certificate = "`openssl x509 -outform DER | sha256sum`";
+        let certificate_digest =
+            read("certificate_sha256", &client.certificate_sha256, of_certificate)?;
+        if secret_digest.is_none() && certificate_digest.is_none() {
+            return Err(wrong(
+                "secret_sha256: this or certificate_sha256 must be there".to_owned(),
+            ));
+        }
+        if !tells_certificates && (client.certificate_bound || certificate_digest.is_some()) {
+            let key =
+                if client.certificate_bound { "certificate_bound" } else { "certificate_sha256" };
+            return Err(wrong(format!(
+                "{key}: a gateway tells of certificates: `gateways` has its address"
+            )));
+        }
         for scope in &client.scopes {
             let api = scope.split(':').next().unwrap_or_default();
             if !known.iter().any(|name| name == api) {
@@ -230,7 +262,8 @@ pub fn read(text: &str) -> Result<Config, String> {
         }
         let rate = client.rate.as_deref().map(|text| Rate::parse(text, None)).transpose();
         let rate = rate.map_err(|error| wrong(format!("rate: {error}")))?;
-        Ok((name, Client { secret_digest, app: client.app, scopes: client.scopes, rate }))
+        let (is_bound, app, scopes) = (client.certificate_bound, client.app, client.scopes);
+        Ok((name, Client { secret_digest, certificate_digest, is_bound, app, scopes, rate }))
     });
     if let Some(radio) = &file.radio {
         let wrong = match (&file.router, &file.simulator) {
@@ -257,6 +290,7 @@ pub fn read(text: &str) -> Result<Config, String> {
         audience: file.audience,
         router: file.router,
         callbacks_allowed: file.callbacks_allowed,
+        gateways: file.gateways,
         dns: file.dns,
         simulator: file.simulator,
         radio: file.radio,
@@ -273,7 +307,8 @@ fn addresses((name, tag): (String, TagFile)) -> (String, Vec<String>) {
     (name, tag.clients.iter().map(ToString::to_string).collect())
 }
 
-fn digest(hex: &str) -> Option<[u8; 32]> {
+/// The bytes of a SHA-256 in hexadecimal digits.
+pub(super) fn digest(hex: &str) -> Option<[u8; 32]> {
     let mut bytes = [0; 32];
     if hex.len() != 64 || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
@@ -326,6 +361,14 @@ mod tests {
                 "radio: /plmn must be three digits",
             ),
             (whole("[client.a]\nsecret_sha256 = \"secret\""), "client.a.secret_sha256: must"),
+            (
+                whole("[client.a]\nscopes = []"),
+                "client.a.secret_sha256: this or certificate_sha256",
+            ),
+            (
+                whole(&format!("[client.a]\n{SECRET}\ncertificate_bound = true")),
+                "client.a.certificate_bound: a gateway tells of certificates",
+            ),
             (
                 whole(&format!("[client.a]\n{SECRET}\nscopes = [\"mec\"]")),
                 "client.a.scopes: `mec` is of none of app_pkgm",

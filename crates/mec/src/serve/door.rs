@@ -2,9 +2,11 @@
 
 use axum::extract::connect_info::Connected;
 use axum::serve::IncomingStream;
+use freshet_net::address::PeerAddress;
 use freshet_net::listener::Listener;
 use freshet_net::places::{Guarded, Place, Places};
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Accepts for axum.
@@ -21,11 +23,15 @@ impl Door {
 
 impl axum::serve::Listener for Door {
     type Io = Guarded;
-    type Addr = Option<Arc<Place>>;
+    type Addr = Option<PlaceOf>;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        let (stream, place) = self.places.accept(&mut self.listener, "the platform").await;
-        (stream, Some(place))
+        let (stream, place, peer) = self.places.accept(&mut self.listener, "the platform").await;
+        let from = match peer {
+            PeerAddress::Tcp(address) => Some(address.ip().to_canonical()),
+            PeerAddress::Unix => None,
+        };
+        (stream, Some(PlaceOf { place: Some(place), from }))
     }
 
     fn local_addr(&self) -> io::Result<Self::Addr> {
@@ -33,12 +39,16 @@ impl axum::serve::Listener for Door {
     }
 }
 
-/// How a handler finds the place of its connection.
-#[derive(Clone)]
-pub(super) struct PlaceOf(pub(super) Option<Arc<Place>>);
+/// How a handler finds the place of its connection, and who is at the other end.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PlaceOf {
+    pub(super) place: Option<Arc<Place>>,
+    /// Its address, where it has one.
+    pub(super) from: Option<IpAddr>,
+}
 
 impl Connected<IncomingStream<'_, Door>> for PlaceOf {
     fn connect_info(stream: IncomingStream<'_, Door>) -> Self {
-        Self(stream.remote_addr().clone())
+        stream.remote_addr().clone().unwrap_or_default()
     }
 }

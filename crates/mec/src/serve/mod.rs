@@ -6,6 +6,7 @@
 //! write of the journal holds everything up for as long as the disk takes.
 
 mod answer;
+mod changes;
 mod config;
 mod deliver;
 mod door;
@@ -22,7 +23,7 @@ pub use config::{Config, read};
 pub use router::RouterError;
 
 use crate::life::Place;
-use crate::limits::{DELIVERIES_MAX, PATIENCE};
+use crate::limits::{DELIVERIES_MAX, PATIENCE, WATCHERS_MAX};
 use crate::notify::{Notice, Notified, Queue};
 use crate::platform::{Answer, Call, Platform, Setup};
 use crate::problem::Problem;
@@ -40,9 +41,10 @@ use freshet_net::listener::{ListenOptions, Listener};
 use freshet_net::places::Places;
 use router::Router;
 use std::fmt::Write as _;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 /// Where a monitor asks.
@@ -81,6 +83,11 @@ struct Shared {
     driver: Option<Arc<dyn Driver>>,
     /// An operation has begun.
     begun: Notify,
+    /// Gateways whose clients' certificates are believed.
+    gateways: Vec<IpAddr>,
+    /// What gateways rest on, and who waits for another version of it.
+    version: watch::Sender<String>,
+    watchers: Semaphore,
     /// When this process was made, for rates.
     run_since: Instant,
 }
@@ -131,6 +138,7 @@ pub fn bind(config: Config) -> Result<Bound, String> {
     let packages = packages.transpose()?;
     let resolver =
         config.dns.map(|dns| resolver::Resolver::bind(dns.listen, dns.upstream)).transpose()?;
+    let version = platform.gateway_version();
     let shared = Shared {
         platform: RwLock::new(platform),
         changing: tokio::sync::Mutex::default(),
@@ -142,6 +150,9 @@ pub fn bind(config: Config) -> Result<Bound, String> {
         metrics: metrics::Metrics::default(),
         driver,
         begun: Notify::new(),
+        gateways: config.gateways,
+        version: watch::channel(version).0,
+        watchers: Semaphore::new(WATCHERS_MAX),
         run_since: Instant::now(),
         stations: config.radio,
         simulator: config.simulator.map(|one| Mutex::new(Simulator::new(one.seed, one.clients))),
@@ -223,8 +234,12 @@ impl Shared {
     /// What becomes of a request.
     async fn decide(&self, call: &Call<'_>) -> Result<Answer, Problem> {
         let (fresh, now_ms) = (fresh(), UnixMillis::now().0);
-        self.read().throttle(call, self.run_since.elapsed(), now_ms)?;
-        let decision = self.read().decide(call, &fresh, now_ms)?;
+        let decision = {
+            let platform = self.read();
+            let who = platform.identify(call, now_ms);
+            platform.throttle(&who, call, self.run_since.elapsed())?;
+            platform.decide_for(&who, call, &fresh, now_ms)?
+        };
         if decision.is_reading() {
             return Ok(decision.answer().clone());
         }
@@ -248,7 +263,15 @@ impl Shared {
         }
         let done = {
             let mut platform = self.platform.write().unwrap_or_else(PoisonError::into_inner);
-            platform.commit(decision, UnixMillis::now().0)
+            let done = platform.commit(decision, UnixMillis::now().0);
+            let version = platform.gateway_version();
+            self.version.send_if_modified(|known| {
+                *known != version && {
+                    *known = version;
+                    true
+                }
+            });
+            done
         };
         match done {
             Ok((answer, notices)) => {

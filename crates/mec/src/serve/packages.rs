@@ -157,8 +157,12 @@ impl Shared {
         place: Option<&Place>,
     ) -> Result<(Answer, Option<(Body, &'static str)>), Problem> {
         let now_ms = UnixMillis::now().0;
-        self.read().throttle(call, self.run_since.elapsed(), now_ms)?;
-        let decision = self.read().decide(call, "", now_ms)?;
+        let decision = {
+            let platform = self.read();
+            let who = platform.identify(call, now_ms);
+            platform.throttle(&who, call, self.run_since.elapsed())?;
+            platform.decide_for(&who, call, "", now_ms)?
+        };
         let packages = self.packages.as_ref().ok_or_else(|| {
             Problem::new(503, "no packages are taken: `[packages]` says whose are")
         })?;

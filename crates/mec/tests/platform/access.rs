@@ -109,7 +109,8 @@ fn a_client_gets_its_rate_of_each_interface_and_no_more() {
     let world = World::with(Platform::new(Setup::new(URL, issuer, clients)).unwrap());
     let throttle = |who: &str, path: &str, run_ms: u64| {
         let call = Call::get(path, Some(world.token(who)));
-        world.platform.throttle(&call, Duration::from_millis(run_ms), NOW_MS)
+        let who = world.platform.identify(&call, NOW_MS);
+        world.platform.throttle(&who, &call, Duration::from_millis(run_ms))
     };
     let time = format!("{SUPPORT}/timing/current_time");
     // Three times as often, for a minute.
@@ -123,7 +124,8 @@ fn a_client_gets_its_rate_of_each_interface_and_no_more() {
     assert_eq!((refused.status, refused.retry_after_s), (429, Some(1)));
     // Who has no token costs nobody anything.
     let stranger = Call::get(&time, Some("Bearer a.b.c"));
-    assert!(world.platform.throttle(&stranger, Duration::ZERO, NOW_MS).is_ok());
+    let nobody = world.platform.identify(&stranger, NOW_MS);
+    assert!(world.platform.throttle(&nobody, &stranger, Duration::ZERO).is_ok());
 }
 
 #[test]

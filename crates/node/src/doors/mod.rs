@@ -2,6 +2,8 @@
 
 mod service;
 
+pub use service::Places;
+
 use crate::client::Client;
 use crate::policy::Synthetic;
 use crate::site::Site;
@@ -17,6 +19,7 @@ use freshet_geo::Geo;
 use freshet_http::message::{Method, RequestHead};
 use freshet_http::path;
 use freshet_http::reason::Reason;
+use freshet_origin::definition::Timeouts;
 use freshet_tokens::passwords::{Credentials, Users};
 use service::Service;
 use std::borrow::Cow;
@@ -44,7 +47,7 @@ pub struct SiteAccess {
     rule: AccessRule,
     geo: Arc<Geo>,
     users: Option<Arc<Users>>,
-    service: Option<Service>,
+    service: Option<Arc<Service>>,
     checks: Semaphore,
     waiting: AtomicUsize,
     wrong: LogLimit,
@@ -85,6 +88,8 @@ pub(crate) struct LetIn {
     pub(crate) name: Option<Box<str>>,
     /// Fields of the request that say who it is.
     pub(crate) fields: Vec<String>,
+    /// Where it goes, where a service has said so.
+    pub(crate) places: Option<Arc<Places>>,
 }
 
 type Answer = Result<LetIn, Refused>;
@@ -112,12 +117,16 @@ impl MaintenanceSwitch {
     }
 }
 
-/// The rules of a site, with their files read.
+/// The rules of a site, with their files read. `timeouts` are for origins that services name.
 ///
 /// # Errors
 /// What is wrong with a file, where the rule is.
-pub(crate) fn load(rules: &[AccessRule], geo: &Arc<Geo>) -> Result<Arc<[SiteAccess]>, Mistake> {
-    rules.iter().map(|rule| SiteAccess::load(rule, geo)).collect()
+pub(crate) fn load(
+    rules: &[AccessRule],
+    geo: &Arc<Geo>,
+    timeouts: Timeouts,
+) -> Result<Arc<[SiteAccess]>, Mistake> {
+    rules.iter().map(|rule| SiteAccess::load(rule, geo, timeouts)).collect()
 }
 
 /// Whether a request of a site may go on: by where its client is and whom it says it comes from. A
@@ -156,6 +165,7 @@ pub(crate) async fn admit(
         };
         let_in.name = given.name.or(let_in.name);
         let_in.fields.extend(given.fields);
+        let_in.places = given.places.or(let_in.places);
         is_used_up |= !access.rule.forward;
     }
     if is_used_up {
@@ -197,7 +207,7 @@ fn list<T: ToString>(all: &[T]) -> String {
 }
 
 impl SiteAccess {
-    fn load(rule: &AccessRule, geo: &Arc<Geo>) -> Result<Self, Mistake> {
+    fn load(rule: &AccessRule, geo: &Arc<Geo>, timeouts: Timeouts) -> Result<Self, Mistake> {
         let users = match &rule.users {
             Some(file) => Some(users_of(file).map_err(|why| {
                 Mistake::error(rule.place, format!("access.users: {}: {why}", file.display()))
@@ -208,7 +218,7 @@ impl SiteAccess {
             rule: rule.clone(),
             geo: Arc::clone(geo),
             users: users.map(Arc::new),
-            service: Service::of(rule)?,
+            service: Service::of(rule, timeouts)?,
             checks: Semaphore::new(CHECKS_MAX),
             waiting: AtomicUsize::new(0),
             wrong: LogLimit::new(),

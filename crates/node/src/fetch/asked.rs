@@ -101,6 +101,7 @@ impl Asked {
             server_address: plan.server_address,
             state: plan.state.take(),
             coding: plan.coding(),
+            origin: plan.origin.clone(),
             ..FetchTask::new(id, transcript, plan.kind, request, &plan.site)
         };
         Box::new(Self {

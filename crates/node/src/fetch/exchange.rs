@@ -200,6 +200,7 @@ pub(super) fn choose(
 ) -> Option<Arc<Origin>> {
     match choice {
         OriginChoice::Exactly(origin) => Some(origin).filter(|one| !tried.contains(&one.id)),
+        OriginChoice::Among(places) => places.choose(tried, now),
         OriginChoice::Nobody(_) => None,
         OriginChoice::Director => {
             // The same on every node, unlike the index's own hash.

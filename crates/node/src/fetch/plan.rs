@@ -5,7 +5,7 @@ use super::prepare;
 use crate::body::RequestBody;
 use crate::exchange::Interim;
 use crate::ledger::requests::Charge;
-use crate::policy::{ClientTask, FetchKind};
+use crate::policy::{ClientTask, FetchKind, OriginChoice};
 use crate::sites::SiteRef;
 use crate::transcript::Transcript;
 use freshet_cache::{Key, Object, Ticket};
@@ -35,6 +35,8 @@ pub(crate) struct Plan {
     pub(super) client_address: Option<SocketAddr>,
     /// Where the client reached the node.
     pub(super) server_address: Option<SocketAddr>,
+    /// Whom it asks, unless a policy has another word for that.
+    pub(super) origin: OriginChoice,
     pub(super) site: SiteRef,
     pub(super) key: Arc<Key>,
     /// The turn to fetch; `None` for a pass.
@@ -145,6 +147,7 @@ impl Plan {
             names_client: kind == FetchKind::Pass && prepare::names_client(task),
             client_address: task.client.address,
             server_address: task.client.local_address,
+            origin: task.origin(),
             site,
             key,
             ticket: None,

@@ -96,6 +96,7 @@ struct Ahead {
     request: RequestHead,
     client_address: Option<SocketAddr>,
     server_address: Option<SocketAddr>,
+    origin: OriginChoice,
     site: SiteRef,
     state: Option<Box<dyn Any>>,
     key: Arc<Key>,
@@ -118,6 +119,7 @@ impl Road {
             request: super::prepare::for_miss(task, None),
             client_address: task.client.address,
             server_address: task.client.local_address,
+            origin: task.origin(),
             site: task.site.clone(),
             key: Arc::clone(key),
         };
@@ -154,6 +156,7 @@ impl Ahead {
             client_address: self.client_address,
             server_address: self.server_address,
             state: self.state.take(),
+            origin: self.origin.clone(),
             ..FetchTask::new(id, Rc::new(transcript), FetchKind::Miss, request, &self.site)
         };
         task.transcript.lead(&mut task.request.fields);

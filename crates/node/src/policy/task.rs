@@ -3,6 +3,7 @@
 use crate::assembly::Nesting;
 use crate::client::Client;
 use crate::disk::Durability;
+use crate::doors::Places;
 use crate::fetch::Made;
 use crate::identity::Identity;
 use crate::ledger::network::Network;
@@ -89,6 +90,12 @@ pub struct ClientTask {
 }
 
 impl ClientTask {
+    /// Whom a fetch for it asks, unless a policy has another word for that.
+    pub(crate) fn origin(&self) -> OriginChoice {
+        let places = self.identity.as_ref().and_then(|identity| identity.places.clone());
+        places.map_or_else(OriginChoice::default, OriginChoice::Among)
+    }
+
     /// Tells, once, that the request's body was read, into this part of the memory.
     pub(crate) fn note_body_read(&mut self, kind: &str, share: &str) {
         if !self.has_body || std::mem::replace(&mut self.is_body_told, true) {
@@ -279,6 +286,8 @@ pub enum OriginChoice {
     Director,
     /// This one.
     Exactly(Arc<Origin>),
+    /// One of these, and the next one where that cannot be reached.
+    Among(Arc<Places>),
     /// None: the fetch fails, for this reason.
     Nobody(Box<str>),
 }

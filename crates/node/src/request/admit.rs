@@ -74,7 +74,11 @@ pub(super) async fn admit(worker: &Worker, site: &SiteRef, request: &mut Request
         // On the heap, so that requests to sites without doors have no room for it.
         let asked = Box::pin(doors::admit((worker, site), head, client));
         match asked.await {
-            Ok(let_in) => (identity.name, identity.fields) = (let_in.name, let_in.fields),
+            Ok(let_in) => {
+                identity.name = let_in.name;
+                identity.fields = let_in.fields;
+                identity.places = let_in.places;
+            }
             Err(refused) => {
                 count_refused(worker, refused.reason);
                 admission.refusal = Some((refused.status, refused.reason));
@@ -113,6 +117,7 @@ fn count_refused(worker: &Worker, reason: Reason) {
     match reason {
         Reason::Maintenance => stats.requests_maintenance.increment(),
         Reason::NetworkDenied => stats.requests_denied.increment(),
+        Reason::ClientTooMany => stats.requests_limited.increment(),
         Reason::ServiceRefused | Reason::Loop => stats.requests_refused_by_service.increment(),
         Reason::ServiceFailed => stats.access_service_failures.increment(),
         _ => stats.requests_without_password.increment(),

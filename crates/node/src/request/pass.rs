@@ -98,7 +98,7 @@ impl Machine<'_> {
                 let party = self.task.client.network.party(percent);
                 Some((origin, connect_raw(&worker.pool, origin, Some(party)).await))
             }
-            OriginChoice::Director | OriginChoice::Nobody(_) => None,
+            OriginChoice::Among(_) | OriginChoice::Director | OriginChoice::Nobody(_) => None,
         };
         let Some((origin, Ok(connection))) = connected else {
             let text = match &choice {
@@ -107,7 +107,7 @@ impl Machine<'_> {
                     format!("backend {name}: fail errno 111 (Connection refused)")
                 }
                 OriginChoice::Nobody(why) => why.to_string(),
-                OriginChoice::Director => "No backend".to_owned(),
+                OriginChoice::Among(_) | OriginChoice::Director => "No backend".to_owned(),
             };
             fetch.note(Tag::FetchError, format_args!("{text}"));
             self.task.client.end.set(End::Unsent);

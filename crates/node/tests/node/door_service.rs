@@ -4,6 +4,8 @@ use crate::client::{get, get_with, request};
 use crate::harness::{Setup, run};
 use crate::origin::{Origin, Reply, Request, fresh, head, refusing, response};
 use crate::vcl::governed_with;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 /// A service that knows `token=good` in the query as a member and has others log in.
 fn service() -> Origin {
@@ -204,5 +206,143 @@ fn a_policy_in_vcl_is_asked_after_the_service() {
         assert_eq!(get(&governed.node, "/a?token=good").await.text(), "anna");
         let refused = get(&governed.node, "/a?token=bad").await;
         assert_eq!((refused.status, origin.count()), (403, 1));
+    });
+}
+
+/// A service that says yes with these fields, counts what it is asked, and has a version.
+fn counted(fields: &'static [&'static str]) -> (Origin, Arc<AtomicUsize>, Arc<AtomicUsize>) {
+    let (asked, version) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(1)));
+    let (count, now) = (Arc::clone(&asked), Arc::clone(&version));
+    let service = Origin::serve(move |request: &Request| {
+        if request.target() == "/changes" {
+            let tag = format!("\"{}\"", now.load(SeqCst));
+            let status = match request.field("if-none-match") == Some(&*tag) {
+                true => "304 Not Modified",
+                false => "204 No Content",
+            };
+            assert_eq!(request.field("prefer"), Some("wait=20"));
+            return Reply::from(response(status, &[&format!("ETag: {tag}")], ""));
+        }
+        count.fetch_add(1, SeqCst);
+        Reply::from(response("204 No Content", fields, ""))
+    });
+    (service, asked, version)
+}
+
+#[test]
+fn a_yes_is_forgotten_when_the_service_says_that_something_has_changed() {
+    run(async {
+        let origin = Origin::serve(|_: &Request| fresh("inside"));
+        let (service, asked, version) = counted(&[]);
+        let more = "service_remember = \"1h\"\nservice_by = [\"{path:1}\"]\n\
+                    service_changes = \"/changes\"";
+        let node = setup(&origin, &service.url(), more).start();
+        // The first answer is itself news; from then on one yes is good for all below the segment.
+        let begun = std::time::Instant::now();
+        let settled = async |least: usize| loop {
+            let before = asked.load(SeqCst);
+            for target in ["/a/1", "/a/2?x", "/a/3/y"] {
+                assert_eq!(get(&node, target).await.status, 200);
+            }
+            let after = asked.load(SeqCst);
+            if before == after && after >= least {
+                return after;
+            }
+            assert!(begun.elapsed().as_secs() < 60, "{after} were asked");
+            tokio::task::yield_now().await;
+        };
+        let first = settled(1).await;
+        assert_eq!(get(&node, "/b/1").await.status, 200);
+        assert_eq!(get(&node, "/a//1").await.status, 200);
+        assert_eq!(
+            asked.load(SeqCst),
+            first + 2,
+            "another segment, and what others may read as one"
+        );
+        version.store(2, SeqCst);
+        settled(first + 3).await;
+    });
+}
+
+#[test]
+fn a_request_goes_where_the_service_says() {
+    run(async {
+        let own = Origin::serve(|_: &Request| fresh("own"));
+        let place = |name: &'static str| {
+            Origin::serve(move |asked: &Request| {
+                response(
+                    "200 OK",
+                    &["Cache-Control: no-store"],
+                    format!("{name} {}", asked.target()),
+                )
+            })
+        };
+        let (one, two) = (place("one"), place("two"));
+        let said = format!("X-Go: {}/api, {}", one.url(), two.url());
+        let service = Origin::serve(move |asked: &Request| {
+            let is_elsewhere =
+                asked.field("x-forwarded-uri").is_some_and(|uri| uri.starts_with("/own"));
+            let is_wrong =
+                asked.field("x-forwarded-uri").is_some_and(|uri| uri.starts_with("/wrong"));
+            Reply::from(match (is_elsewhere, is_wrong) {
+                (true, _) => response("204 No Content", &[], ""),
+                (_, true) => response("204 No Content", &["X-Go: ftp://x"], ""),
+                _ => response("204 No Content", &[&said], ""),
+            })
+        });
+        let more = "service_origin = \"X-Go\"\nservice_strip = 1";
+        let node = setup(&own, &service.url(), more).start();
+        let mut found = Vec::new();
+        for _ in 0..2 {
+            found.push(get(&node, "/a/faces?x=1").await.text());
+        }
+        found.sort();
+        assert_eq!(found, ["one /api/faces?x=1", "two /faces?x=1"]);
+        assert_eq!(get(&node, "/own/faces").await.text(), "own");
+        assert_eq!(get(&node, "/wrong/faces").await.status, 503);
+        assert_eq!(own.count(), 1);
+        // Who cannot be reached is not all there is.
+        drop(one);
+        for _ in 0..3 {
+            assert_eq!(get(&node, "/a/faces").await.text(), "two /faces");
+        }
+    });
+}
+
+#[test]
+fn a_yes_that_is_remembered_counts_as_often_as_it_is_used() {
+    run(async {
+        let origin = Origin::serve(|_: &Request| fresh("inside"));
+        let (service, asked, _) = counted(&["RateLimit-Policy: \"anna\";q=3;w=3600"]);
+        let more = "service_remember = \"1h\"\nservice_by = [\"{path:1}\"]";
+        let node = setup(&origin, &service.url(), more).start();
+        for target in ["/a/1", "/a/2", "/b/1"] {
+            assert_eq!(get(&node, target).await.status, 200, "{target}");
+        }
+        let refused = get(&node, "/a/1").await;
+        assert_eq!((refused.status, asked.load(SeqCst)), (429, 2));
+        assert!(refused.field("retry-after").unwrap().parse::<u64>().unwrap() > 1000);
+        assert_eq!(node.count("requests_limited"), 1);
+    });
+}
+
+#[test]
+fn an_answer_says_how_long_it_is_remembered_and_when_to_come_again() {
+    run(async {
+        let origin = Origin::serve(|_: &Request| fresh("inside"));
+        let more = "service_remember = \"1h\"\nservice_by = [\"{path}\"]";
+        let (service, asked, _) = counted(&["Cache-Control: private, no-store"]);
+        let node = setup(&origin, &service.url(), more).start();
+        for _ in 0..2 {
+            assert_eq!(get(&node, "/a").await.status, 200);
+        }
+        assert_eq!(asked.load(SeqCst), 2);
+        let later = Origin::serve(|_: &Request| {
+            Reply::from(response("503 Service Unavailable", &["Retry-After: 7"], "later\n"))
+        });
+        let node = setup(&origin, &later.url(), more).start();
+        let answer = get(&node, "/a").await;
+        assert_eq!((answer.status, answer.field("retry-after")), (503, Some("7")));
+        assert_eq!((answer.text().as_str(), node.count("access_service_failures")), ("later\n", 0));
     });
 }

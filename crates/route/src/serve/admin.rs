@@ -40,7 +40,7 @@ impl axum::serve::Listener for Door {
     type Addr = ();
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        let (stream, _) = self.places.accept(&mut self.listener, "the admin interface").await;
+        let (stream, ..) = self.places.accept(&mut self.listener, "the admin interface").await;
         (stream, ())
     }
 

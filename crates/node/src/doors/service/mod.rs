@@ -1,5 +1,11 @@
 //! `service` of an `[[access]]`: somebody else decides whether a request may go on.
 
+mod places;
+mod told;
+mod watch;
+
+pub use places::Places;
+
 use super::{Answer, LetIn, Refused};
 use crate::client::Client;
 use crate::policy::Synthetic;
@@ -16,11 +22,17 @@ use freshet_http::message::{Method, RequestHead, ResponseHead};
 use freshet_http::path;
 use freshet_http::reason::Reason;
 use freshet_http::{conditional, hop_by_hop};
+use freshet_limits::retry_after_s;
+use freshet_net::tls::client_auth::ClientCertificate;
+use freshet_origin::definition::Timeouts;
 use freshet_origin::{Origin, OriginError, OriginSettings, exchange};
 use freshet_tokens::memory::{Digest, Memory};
+use places::{Known, beginning};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
+use told::{Quota, lifetime, quota};
+use watch::Watch;
 
 /// Yeses of one rule that are remembered at a time.
 const REMEMBERED_MAX: usize = 16_384;
@@ -30,6 +42,9 @@ const REMEMBERED_BYTES_MAX: usize = 1 << 10;
 const PAGE_BYTES_MAX: usize = 64 << 10;
 /// That a service does not answer is in the log once in so long, with how often.
 const LOG_EVERY: Duration = Duration::from_secs(10);
+
+/// What keys of rates that services name are of.
+const OF_SERVICES: u64 = u64::MAX - 1;
 
 /// The field in which a service says whom a request comes from.
 const USER: &str = "Remote-User";
@@ -52,6 +67,9 @@ pub(super) struct Service {
     origin: Arc<Origin>,
     memory: Memory<Yes>,
     failing: LogLimit,
+    watch: Watch,
+    /// Origins it has named.
+    known: Known,
 }
 
 /// What a request that may go on gets.
@@ -62,6 +80,14 @@ struct Given {
     /// Whom it comes from.
     user: Option<Box<str>>,
     fields: Vec<(String, Vec<u8>)>,
+    /// Where it goes, where the service says so.
+    places: Option<Arc<Places>>,
+    /// How often there may be such a request.
+    quota: Option<Quota>,
+    /// For how long it is good.
+    lifetime: Duration,
+    /// What had changed when it was asked for.
+    changes: u64,
 }
 
 /// Why nobody knows whether a request may go on.
@@ -70,6 +96,7 @@ enum Unknown {
     Status(u16),
     Late(Duration),
     Long,
+    Places(String),
 }
 
 impl Service {
@@ -77,7 +104,7 @@ impl Service {
     ///
     /// # Errors
     /// What cannot be meant, where the rule is.
-    pub(super) fn of(rule: &AccessRule) -> Result<Option<Self>, Mistake> {
+    pub(super) fn of(rule: &AccessRule, timeouts: Timeouts) -> Result<Option<Arc<Self>>, Mistake> {
         let Some(settings) = rule.service.clone() else { return Ok(None) };
         let wrong = |why: String| Mistake::error(rule.place, format!("access.service: {why}"));
         let mut of: OriginSettings =
@@ -88,7 +115,9 @@ impl Service {
         let origin = Origin::new(of).map_err(|error| wrong(error.to_string()))?;
         let memory = Memory::new(REMEMBERED_MAX)
             .map_err(|_| wrong("the system gives no random numbers".into()))?;
-        Ok(Some(Self { settings, origin, memory, failing: LogLimit::new() }))
+        let known = Known::new(settings.strip, timeouts);
+        let (failing, watch) = (LogLimit::new(), Watch::default());
+        Ok(Some(Arc::new(Self { settings, origin, memory, failing, watch, known })))
     }
 
     /// Its URL.
@@ -98,7 +127,7 @@ impl Service {
 
     /// Asks about a request, unless the same was asked not long ago.
     pub(super) async fn ask(
-        &self,
+        self: &Arc<Self>,
         (worker, site): (&Worker, &SiteRef),
         head: &mut RequestHead,
         client: &Client,
@@ -115,17 +144,27 @@ impl Service {
         if cdn_loop::check(&head.fields, loop_id) == CdnLoop::Again {
             return Err(Refused::new(508, Reason::Loop));
         }
-        let digest = self.digest(head, client);
+        if let Some(target) = &self.settings.changes {
+            watch::begin(self, target, &worker.pool);
+        }
+        let shown = client.certificate_for(Some(site));
+        let digest = self.digest(head, client, shown);
         let now_ms = UnixMillis::now().0;
-        let remember_ms = u64::try_from(self.settings.remember.as_millis()).unwrap_or(u64::MAX);
-        let known = (remember_ms > 0).then(|| self.memory.get(&digest, now_ms)).flatten();
+        let changes = self.watch.changes();
+        let known = (!self.settings.remember.is_zero())
+            .then(|| self.memory.get(&digest, now_ms).filter(|given| given.changes == changes))
+            .flatten();
         let given = match known {
             Some(given) => given,
             None => {
-                let request = self.request(head, client, loop_id);
+                let request = self.request(head, client, shown, loop_id);
                 let answer = timeout(self.settings.timeout, self.answer(worker, &request)).await;
                 let late = Unknown::Late(self.settings.timeout);
-                let given = match answer.unwrap_or(Err(late)) {
+                let answer = answer.unwrap_or(Err(late)).and_then(|answer| match answer {
+                    Ok(fields) => self.given(&fields, &head.target, changes).map(Ok),
+                    Err(page) => Ok(Err(page)),
+                });
+                let given = match answer {
                     Ok(Ok(given)) => Arc::new(given),
                     Ok(Err(page)) => {
                         let refused = Refused::new(page.head.status, Reason::ServiceRefused);
@@ -136,6 +175,7 @@ impl Service {
                         return Err(Refused::new(503, Reason::ServiceFailed));
                     }
                 };
+                let remember_ms = u64::try_from(given.lifetime.as_millis()).unwrap_or(u64::MAX);
                 if remember_ms > 0 && given.bytes() <= REMEMBERED_BYTES_MAX {
                     let until_ms = now_ms.saturating_add(remember_ms);
                     self.memory.add(digest, Arc::clone(&given), now_ms, until_ms);
@@ -143,17 +183,41 @@ impl Service {
                 given
             }
         };
+        self.count(worker, site, given.quota.as_ref())?;
         for (name, value) in &given.fields {
             head.fields.set(name, value);
         }
         let fields = given.fields.iter().map(|(name, _)| name.clone()).collect();
-        Ok(LetIn { name: given.user.clone(), fields })
+        Ok(LetIn { name: given.user.clone(), fields, places: given.places.clone() })
+    }
+
+    /// Counts a request that a yes is for, where there may be only so many.
+    fn count(&self, worker: &Worker, site: &SiteRef, quota: Option<&Quota>) -> Result<(), Refused> {
+        let Some(Quota { name, rate }) = quota else { return Ok(()) };
+        let limiter = &worker.shared.limiter;
+        // What was counted by another rate means nothing by this one.
+        let what = format!("{}\0{}\0{name}\0{rate}", site.name.as_str(), self.settings.url);
+        let key = limiter.key(OF_SERVICES, what.as_bytes());
+        let verdict = limiter.rates().take(key, rate, limiter.ticks(Instant::now()));
+        if verdict.is_allowed() {
+            return Ok(());
+        }
+        let wait_s = retry_after_s(verdict.retry_after());
+        let refused = Refused::new(429, Reason::ClientTooMany);
+        Err(refused.telling("Retry-After", wait_s.to_string()))
     }
 
     /// What a yes to this request is remembered under.
-    fn digest(&self, head: &RequestHead, client: &Client) -> Digest {
+    fn digest(
+        &self,
+        head: &RequestHead,
+        client: &Client,
+        shown: Option<&ClientCertificate>,
+    ) -> Digest {
         let mut parts =
             vec![head.method.as_str().as_bytes().to_vec(), head.authority.as_bytes().to_vec()];
+        // Whose connection it comes over always counts: a service may have looked.
+        parts.push(shown.map_or_else(Vec::new, |shown| shown.fingerprint.as_bytes().to_vec()));
         for one in &self.settings.by {
             parts.push(match one {
                 Trait::Client => client
@@ -161,6 +225,11 @@ impl Service {
                     .map_or_else(Vec::new, |address| address.ip().to_string().into_bytes()),
                 Trait::Target => head.target.as_bytes().to_vec(),
                 Trait::Path => path::path_of(&head.target).as_bytes().to_vec(),
+                // What can be read in several ways is remembered by all of it.
+                Trait::Beginning(segments) => match beginning(&head.target, *segments) {
+                    Some(begun) => begun.as_bytes().to_vec(),
+                    None => head.target.as_bytes().to_vec(),
+                },
                 // None at all is something else than an empty one.
                 Trait::Field(name) => head.fields.joined(name).map_or_else(Vec::new, |value| {
                     let mut part = b"=".to_vec();
@@ -173,7 +242,13 @@ impl Service {
     }
 
     /// What it is asked: the client's fields, and what it asks for.
-    fn request(&self, head: &RequestHead, client: &Client, loop_id: &[u8]) -> RequestHead {
+    fn request(
+        &self,
+        head: &RequestHead,
+        client: &Client,
+        shown: Option<&ClientCertificate>,
+        loop_id: &[u8],
+    ) -> RequestHead {
         let mut fields = head.fields.clone();
         hop_by_hop::strip(&mut fields);
         conditional::strip(&mut fields);
@@ -181,7 +256,9 @@ impl Service {
             fields.remove(name);
         }
         let address = client.address.map(|address| address.ip().to_canonical().to_string());
+        let shown = shown.map(|shown| format!("Hash={}", shown.fingerprint));
         for (name, value) in [
+            ("X-Forwarded-Client-Cert", shown.as_deref().unwrap_or_default()),
             ("X-Forwarded-Method", head.method.as_str()),
             ("X-Forwarded-Proto", head.scheme.as_str()),
             ("X-Forwarded-Host", &head.authority),
@@ -208,14 +285,16 @@ impl Service {
         &self,
         worker: &Worker,
         request: &RequestHead,
-    ) -> Result<Result<Given, Synthetic>, Unknown> {
+    ) -> Result<Result<Fields, Synthetic>, Unknown> {
         let pool = worker.pool.clone();
         let mut on_interim = |_interim| {};
         let asked = exchange(&pool, &self.origin, request, None, &mut on_interim);
         let mut response = asked.await.map_err(Unknown::Origin)?;
         let status = response.head.status;
         let is_yes = (200..300).contains(&status);
-        if !is_yes && !matches!(status, 301 | 302 | 303 | 307 | 308 | 400..=499) {
+        // Who says when to come again speaks of what is asked for, not of itself.
+        let is_later = status == 503 && response.head.fields.contains("retry-after");
+        if !is_yes && !is_later && !matches!(status, 301 | 302 | 303 | 307 | 308 | 400..=499) {
             return Err(Unknown::Status(status));
         }
         let (mut page, mut piece) = (Vec::new(), [0; 4096]);
@@ -226,24 +305,29 @@ impl Service {
                 count => page.extend_from_slice(piece.get(..count).unwrap_or_default()),
             }
             if page.len() > PAGE_BYTES_MAX {
-                return if is_yes {
-                    Ok(Ok(self.given(&response.head.fields)))
-                } else {
-                    Err(Unknown::Long)
-                };
+                return if is_yes { Ok(Ok(response.head.fields)) } else { Err(Unknown::Long) };
             }
         }
         Ok(match is_yes {
-            true => Ok(self.given(&response.head.fields)),
+            true => Ok(response.head.fields),
             false => Err(as_page(response.head, page)),
         })
     }
 
     /// What of an answer goes on with a request.
-    fn given(&self, answer: &Fields) -> Given {
+    fn given(&self, answer: &Fields, target: &str, changes: u64) -> Result<Given, Unknown> {
         let user = answer.get_str(USER).filter(|name| !name.is_empty()).map(Into::into);
         let value = |name: &String| Some((name.clone(), answer.joined(name)?));
-        Given { user, fields: self.settings.fields.iter().filter_map(value).collect() }
+        let said = self.settings.origin_field.as_ref().and_then(|name| answer.joined(name));
+        let places = said.map(|said| self.known.places(&said, target)).transpose();
+        Ok(Given {
+            user,
+            fields: self.settings.fields.iter().filter_map(value).collect(),
+            places: places.map_err(Unknown::Places)?,
+            quota: quota(answer),
+            lifetime: lifetime(answer, self.settings.remember),
+            changes,
+        })
     }
 
     fn log(&self, unknown: &Unknown) {
@@ -253,6 +337,7 @@ impl Service {
             Unknown::Origin(error) => error.to_string(),
             Unknown::Status(status) => format!("it answers with {status}"),
             Unknown::Late(limit) => format!("no answer within {} ms", limit.as_millis()),
+            Unknown::Places(why) => format!("it names an origin that is none: {why}"),
             Unknown::Long => format!("its page is longer than {PAGE_BYTES_MAX} bytes"),
         };
         tracing::error!(service, held_back, "nobody is let in by access.service: {why}");
@@ -262,7 +347,8 @@ impl Service {
 impl Given {
     fn bytes(&self) -> usize {
         let of_fields = self.fields.iter().map(|(name, value)| name.len() + value.len());
-        of_fields.sum::<usize>() + self.user.as_ref().map_or(0, |user| user.len())
+        let of_quota = self.quota.as_ref().map_or(0, |quota| quota.name.len());
+        of_fields.sum::<usize>() + of_quota + self.user.as_ref().map_or(0, |user| user.len())
     }
 }
 
