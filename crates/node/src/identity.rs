@@ -12,7 +12,7 @@ pub struct Identity {
     /// What a token says.
     pub(crate) token: Option<Arc<Grant>>,
     /// Fields of the request that say so, as a service gave them.
-    pub(crate) fields: Vec<String>,
+    pub(crate) fields: Vec<Arc<str>>,
     /// Where its request goes, as a service has said.
     pub(crate) places: Option<Arc<Places>>,
 }

@@ -87,7 +87,7 @@ pub(crate) struct LetIn {
     /// The name, where it is known.
     pub(crate) name: Option<Box<str>>,
     /// Fields of the request that say who it is.
-    pub(crate) fields: Vec<String>,
+    pub(crate) fields: Vec<Arc<str>>,
     /// Where it goes, where a service has said so.
     pub(crate) places: Option<Arc<Places>>,
 }

@@ -107,7 +107,7 @@ pub(crate) fn for_all(task: &ClientTask) -> RequestHead {
     // Who this client is is nothing that others get an answer for.
     let own = task.identity.iter().flat_map(|identity| &identity.fields);
     for name in own.filter(|name| !is_kept(name.as_bytes())) {
-        request.fields.remove(name);
+        request.fields.remove(&**name);
     }
     request
 }

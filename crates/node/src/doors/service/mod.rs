@@ -22,12 +22,13 @@ use freshet_http::message::{Method, RequestHead, ResponseHead};
 use freshet_http::path;
 use freshet_http::reason::Reason;
 use freshet_http::{conditional, hop_by_hop};
-use freshet_limits::retry_after_s;
+use freshet_limits::{Rate, retry_after_s};
 use freshet_net::tls::client_auth::ClientCertificate;
 use freshet_origin::definition::Timeouts;
 use freshet_origin::{Origin, OriginError, OriginSettings, exchange};
 use freshet_tokens::memory::{Digest, Memory};
 use places::{Known, beginning};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
@@ -79,11 +80,11 @@ type Yes = Arc<Given>;
 struct Given {
     /// Whom it comes from.
     user: Option<Box<str>>,
-    fields: Vec<(String, Vec<u8>)>,
+    fields: Vec<(Arc<str>, Vec<u8>)>,
     /// Where it goes, where the service says so.
     places: Option<Arc<Places>>,
     /// How often there may be such a request.
-    quota: Option<Quota>,
+    quota: Option<(u64, Rate)>,
     /// For how long it is good.
     lifetime: Duration,
     /// What had changed when it was asked for.
@@ -161,7 +162,12 @@ impl Service {
                 let answer = timeout(self.settings.timeout, self.answer(worker, &request)).await;
                 let late = Unknown::Late(self.settings.timeout);
                 let answer = answer.unwrap_or(Err(late)).and_then(|answer| match answer {
-                    Ok(fields) => self.given(&fields, &head.target, changes).map(Ok),
+                    Ok(fields) => {
+                        let mut given = self.given(&fields, &head.target, changes)?;
+                        let named = quota(&fields);
+                        given.quota = named.map(|quota| self.quota_key((worker, site), quota));
+                        Ok(Ok(given))
+                    }
                     Err(page) => Ok(Err(page)),
                 });
                 let given = match answer {
@@ -183,28 +189,21 @@ impl Service {
                 given
             }
         };
-        self.count(worker, site, given.quota.as_ref())?;
-        for (name, value) in &given.fields {
-            head.fields.set(name, value);
+        if let Some((key, rate)) = &given.quota {
+            count(worker, *key, rate)?;
         }
-        let fields = given.fields.iter().map(|(name, _)| name.clone()).collect();
+        for (name, value) in &given.fields {
+            head.fields.set(&**name, value);
+        }
+        let fields = given.fields.iter().map(|(name, _)| Arc::clone(name)).collect();
         Ok(LetIn { name: given.user.clone(), fields, places: given.places.clone() })
     }
 
-    /// Counts a request that a yes is for, where there may be only so many.
-    fn count(&self, worker: &Worker, site: &SiteRef, quota: Option<&Quota>) -> Result<(), Refused> {
-        let Some(Quota { name, rate }) = quota else { return Ok(()) };
-        let limiter = &worker.shared.limiter;
-        // What was counted by another rate means nothing by this one.
+    /// What requests of this quota are counted under. What was counted by another rate means nothing by this one.
+    fn quota_key(&self, (worker, site): (&Worker, &SiteRef), quota: Quota) -> (u64, Rate) {
+        let Quota { name, rate } = quota;
         let what = format!("{}\0{}\0{name}\0{rate}", site.name.as_str(), self.settings.url);
-        let key = limiter.key(OF_SERVICES, what.as_bytes());
-        let verdict = limiter.rates().take(key, rate, limiter.ticks(Instant::now()));
-        if verdict.is_allowed() {
-            return Ok(());
-        }
-        let wait_s = retry_after_s(verdict.retry_after());
-        let refused = Refused::new(429, Reason::ClientTooMany);
-        Err(refused.telling("Retry-After", wait_s.to_string()))
+        (worker.shared.limiter.key(OF_SERVICES, what.as_bytes()), rate)
     }
 
     /// What a yes to this request is remembered under.
@@ -214,31 +213,39 @@ impl Service {
         client: &Client,
         shown: Option<&ClientCertificate>,
     ) -> Digest {
-        let mut parts =
-            vec![head.method.as_str().as_bytes().to_vec(), head.authority.as_bytes().to_vec()];
+        let certificate = shown.map_or(&b""[..], |shown| shown.fingerprint.as_bytes());
         // Whose connection it comes over always counts: a service may have looked.
-        parts.push(shown.map_or_else(Vec::new, |shown| shown.fingerprint.as_bytes().to_vec()));
+        let mut parts: Vec<Cow<'_, [u8]>> = Vec::with_capacity(3 + 2 * self.settings.by.len());
+        parts.push(head.method.as_str().as_bytes().into());
+        parts.push(head.authority.as_bytes().into());
+        parts.push(certificate.into());
         for one in &self.settings.by {
-            parts.push(match one {
-                Trait::Client => client
-                    .address
-                    .map_or_else(Vec::new, |address| address.ip().to_string().into_bytes()),
-                Trait::Target => head.target.as_bytes().to_vec(),
-                Trait::Path => path::path_of(&head.target).as_bytes().to_vec(),
+            match one {
+                Trait::Client => {
+                    let address = client.address.map(|address| address.ip().to_string());
+                    parts.push(address.unwrap_or_default().into_bytes().into());
+                }
+                Trait::Target => parts.push(head.target.as_bytes().into()),
+                Trait::Path => parts.push(path::path_of(&head.target).as_bytes().into()),
                 // What can be read in several ways is remembered by all of it.
-                Trait::Beginning(segments) => match beginning(&head.target, *segments) {
-                    Some(begun) => begun.as_bytes().to_vec(),
-                    None => head.target.as_bytes().to_vec(),
-                },
-                // None at all is something else than an empty one.
-                Trait::Field(name) => head.fields.joined(name).map_or_else(Vec::new, |value| {
-                    let mut part = b"=".to_vec();
-                    part.extend_from_slice(&value);
-                    part
-                }),
-            });
+                Trait::Beginning(segments) => {
+                    let begun = beginning(&head.target, *segments);
+                    parts.push(begun.unwrap_or(&head.target).as_bytes().into());
+                }
+                Trait::Field(name) => {
+                    let mut values = head.fields.get_all(name);
+                    let value: Option<Cow<'_, [u8]>> = match (values.next(), values.next()) {
+                        (Some(one), None) => Some(one.into()),
+                        (None, _) => None,
+                        (Some(_), Some(_)) => head.fields.joined(name).map(Into::into),
+                    };
+                    // None at all is something else than an empty one.
+                    parts.push(if value.is_some() { b"=" } else { &b""[..] }.into());
+                    parts.push(value.unwrap_or_default());
+                }
+            }
         }
-        self.memory.digest(parts.iter().map(Vec::as_slice))
+        self.memory.digest(parts.iter().map(Cow::as_ref))
     }
 
     /// What it is asked: the client's fields, and what it asks for.
@@ -317,14 +324,14 @@ impl Service {
     /// What of an answer goes on with a request.
     fn given(&self, answer: &Fields, target: &str, changes: u64) -> Result<Given, Unknown> {
         let user = answer.get_str(USER).filter(|name| !name.is_empty()).map(Into::into);
-        let value = |name: &String| Some((name.clone(), answer.joined(name)?));
+        let value = |name: &String| Some((name.as_str().into(), answer.joined(name)?));
         let said = self.settings.origin_field.as_ref().and_then(|name| answer.joined(name));
         let places = said.map(|said| self.known.places(&said, target)).transpose();
         Ok(Given {
             user,
             fields: self.settings.fields.iter().filter_map(value).collect(),
             places: places.map_err(Unknown::Places)?,
-            quota: quota(answer),
+            quota: None,
             lifetime: lifetime(answer, self.settings.remember),
             changes,
         })
@@ -347,9 +354,20 @@ impl Service {
 impl Given {
     fn bytes(&self) -> usize {
         let of_fields = self.fields.iter().map(|(name, value)| name.len() + value.len());
-        let of_quota = self.quota.as_ref().map_or(0, |quota| quota.name.len());
-        of_fields.sum::<usize>() + of_quota + self.user.as_ref().map_or(0, |user| user.len())
+        of_fields.sum::<usize>() + self.user.as_ref().map_or(0, |user| user.len())
     }
+}
+
+/// Counts a request that a yes is for, where there may be only so many.
+fn count(worker: &Worker, key: u64, rate: &Rate) -> Result<(), Refused> {
+    let limiter = &worker.shared.limiter;
+    let verdict = limiter.rates().take(key, rate, limiter.ticks(Instant::now()));
+    if verdict.is_allowed() {
+        return Ok(());
+    }
+    let wait_s = retry_after_s(verdict.retry_after());
+    let refused = Refused::new(429, Reason::ClientTooMany);
+    Err(refused.telling("Retry-After", wait_s.to_string()))
 }
 
 /// An answer that refuses, as its client gets it.
