@@ -242,6 +242,25 @@ mod tests {
             ("[[access]]\nservice = \"http://a\"\nservice_fields = [\"Host\"]\n", "no field"),
             ("[[access]]\nservice = \"http://a\"\nservice_by = [\"{x}\"]\n", "not `{x}`"),
             ("[[access]]\nservice = \"http://a\"\nservice_timeout = \"0s\"\n", "more than nothing"),
+            ("[[access]]\nservice = \"http://a\"\nservice_by = [\"{path:0}\"]\n", "of 1 to 16"),
+            ("[[access]]\nservice = \"http://a\"\nservice_by = [\"{path:x\"]\n", "of 1 to 16"),
+            (
+                "[[access]]\nservice = \"http://a\"\nservice_origin = \"a b\"\n",
+                "no name of a field",
+            ),
+            (
+                "[[access]]\nservice = \"http://a\"\nservice_strip = 1\n",
+                "means nothing without `service_origin`",
+            ),
+            (
+                "[[access]]\nservice = \"http://a\"\nservice_changes = \"/c\"\n",
+                "means nothing without `service_remember`",
+            ),
+            (
+                "[[access]]\nservice = \"http://a\"\nservice_remember = \"1s\"\nservice_changes = \"c\"\n",
+                "is a path at the service",
+            ),
+            ("[[access]]\nservice_changes = \"/c\"\n", "without `service`"),
             ("[maintenance]\nallow = [\"x\"]\n", "maintenance.allow"),
             ("[[error_page]]\nstatus = [\"200\"]\nfile = \"f\"\n", "error_page.status"),
             ("[[error_page]]\nstatus = [\"5xx\"]\n", "error_page.file"),
