@@ -23,6 +23,8 @@ pub struct Parents {
     pub hot_rate: u32,
     /// How many.
     pub hot_copies: u32,
+    /// Requests a second from which on what a sibling sent is kept here too; 0 for always.
+    pub sibling_keep_rate: u32,
 }
 
 impl Parents {
@@ -79,6 +81,7 @@ pub(super) fn parents(
         load_bound_percent: number("parents.load_bound"),
         hot_rate: number("parents.hot_rate"),
         hot_copies: number("parents.hot_copies"),
+        sibling_keep_rate: number("parents.sibling_keep_rate"),
     }
 }
 

@@ -178,7 +178,7 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Count { min: 100, max: 10_000 },
         "125",
         "How many percent of its fair share of a group's requests under way a parent may have, above \
-         32 of them; what is more goes to the key's next parent.",
+         32 of them; what is more goes to the key's next parent. The same holds among siblings.",
     ),
     per_site(
         "parents.hot_rate",
@@ -192,6 +192,13 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Count { min: 1, max: 64 },
         "2",
         "How many parents of a group then take turns.",
+    ),
+    per_site(
+        "parents.sibling_keep_rate",
+        Kind::Count { min: 0, max: 1_000_000 },
+        "5",
+        "Requests a second of this node for a key whose home is a sibling, from which on it is kept at \
+         this node too; 0 keeps all that comes from siblings.",
     ),
     per_site(
         "origins.director",

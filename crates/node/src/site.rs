@@ -111,12 +111,16 @@ pub struct Upstreams {
     pub tried_max: usize,
     /// Those that are caches, siblings included.
     parents: Vec<OriginId>,
-    /// The names of the other nodes of this place.
-    siblings: Vec<String>,
-    /// Keys that have several homes among those.
+    /// The other nodes of this place.
+    siblings: Vec<Member>,
+    /// How often keys are asked for at those.
     hot: HotKeys,
+    /// Requests a second from which on a key has several homes; `None` for never.
+    hot_rate: Option<u64>,
     /// How many.
     hot_copies: u32,
+    /// Requests a second from which on what a sibling sent is kept here too; 0 for always.
+    sibling_keep_rate: u64,
 }
 
 /// Origins asked for one request before it fails, where there are no parents.
@@ -155,8 +159,10 @@ impl Site {
             tried_max: ORIGINS_TRIED_MAX,
             parents: Vec::new(),
             siblings: Vec::new(),
-            hot: HotKeys::new(0),
+            hot: HotKeys::default(),
+            hot_rate: None,
             hot_copies: 1,
+            sibling_keep_rate: 0,
         };
         let policy: Arc<dyn Policy> = Arc::<VclPolicy>::clone(&vcl);
         Self::assemble(settings, policy, Some(vcl), upstreams)
@@ -302,7 +308,6 @@ impl Upstreams {
             settings.origins.iter().map(|one| add(one, kept)).collect::<Result<_, _>>()?;
         let caches = groups.iter().flatten().chain(&others);
         let parents: Vec<_> = caches.map(|member| member.origin).collect();
-        let siblings = others.iter().map(|member| member.name.clone()).collect();
         let probes = all
             .iter()
             .filter_map(|origin| {
@@ -316,15 +321,18 @@ impl Upstreams {
             groups => (groups + usize::from(*direct)) * TRIED_OF_GROUP_MAX,
         };
         let tried_max = tried_max + usize::from(!others.is_empty());
+        let Parents { hot_rate, hot_copies, sibling_keep_rate, .. } = settings.parents;
         Ok(Self {
             board: HealthBoard::new(all),
             directors: directors(settings, own.map(|own| (own, &*others)), &groups, &origins),
             probes,
             tried_max,
+            hot: if parents.is_empty() { HotKeys::default() } else { HotKeys::counting() },
             parents,
-            siblings,
-            hot: HotKeys::new(settings.parents.hot_rate),
-            hot_copies: settings.parents.hot_copies,
+            siblings: others,
+            hot_rate: (hot_rate > 0).then_some(hot_rate.into()),
+            hot_copies,
+            sibling_keep_rate: sibling_keep_rate.into(),
         })
     }
 
@@ -341,11 +349,15 @@ impl Upstreams {
     ) -> Option<&Arc<Origin>> {
         let target = request.target.as_str();
         let mut wanted = Wanted::from(key_hash);
-        let has_been_at =
-            |name: &String| cdn_loop::check(&request.fields, name.as_bytes()) == CdnLoop::Again;
+        let has_been_at = |sibling: &Member| {
+            cdn_loop::check(&request.fields, sibling.name.as_bytes()) == CdnLoop::Again
+        };
         wanted.skips_siblings = kind == FetchKind::Pass || self.siblings.iter().any(has_been_at);
-        if !self.parents.is_empty() && tried.is_empty() && self.hot.ask(key_hash, now) {
-            wanted.copies = self.hot_copies;
+        if tried.is_empty() {
+            let rate = self.hot.ask(key_hash, 1, now);
+            if self.hot_rate.is_some_and(|hot| rate >= hot) {
+                wanted.copies = self.hot_copies;
+            }
         }
         let is_for = |(path, _): &&(String, Director)| target.starts_with(path.as_str());
         let (_, director) = self.directors.iter().find(is_for)?;
@@ -356,6 +368,20 @@ impl Upstreams {
     /// Whether an origin is a cache: a parent or a sibling.
     pub fn is_parent(&self, origin: OriginId) -> bool {
         self.parents.contains(&origin)
+    }
+
+    /// How often what `origin` sent is to be asked for, a second, until it is kept here; `None` where it
+    /// is kept as anything else. What is a sibling's lives once, at its home, unless it is asked for so
+    /// often that each node of the place does better to have it.
+    pub fn keep_rate(&self, origin: OriginId) -> Option<u64> {
+        let is_sibling = self.siblings.iter().any(|sibling| sibling.origin == origin);
+        (is_sibling && self.sibling_keep_rate > 0).then_some(self.sibling_keep_rate)
+    }
+
+    /// Counts that a key was asked for by `more` who had no need to ask elsewhere. How often it is asked
+    /// for, about requests a second.
+    pub fn rate_with(&self, key_hash: u64, more: u64, now: UnixMillis) -> u64 {
+        self.hot.ask(key_hash, more, now)
     }
 
     /// The origin of this name.
@@ -401,15 +427,15 @@ fn director(
         DirectorSetting::Hash => Director::hash(members, Some(LoadBound::default())),
         DirectorSetting::Fallback => Director::fallback(members),
     };
-    let siblings = siblings.map(|(own, others)| Director::siblings(others.to_vec(), own));
+    let factor = f64::from(settings.parents.load_bound_percent) / 100.0;
+    let bound = Some(LoadBound { factor, ..LoadBound::default() });
+    let siblings = siblings.map(|(own, others)| Director::siblings(others.to_vec(), own, bound));
     if groups.is_empty() {
         return match siblings {
             Some(siblings) => Director::groups([siblings, of_origins(origins)]),
             None => of_origins(origins),
         };
     }
-    let factor = f64::from(settings.parents.load_bound_percent) / 100.0;
-    let bound = Some(LoadBound { factor, ..LoadBound::default() });
     let direct = settings.parents.direct.then(|| of_origins(origins));
     let parents = groups.into_iter().map(|group| Director::hash(group, bound));
     Director::groups(siblings.into_iter().chain(parents).chain(direct))

@@ -34,8 +34,8 @@ pub struct Member {
 /// Largest weight: a round-robin schedule has this many entries a member at most.
 pub const WEIGHT_MAX: u32 = 100;
 
-/// Bounds on how unevenly [`Director::hash`] may load its members: consistent hashing with bounded
-/// loads (Mirrokni, Thorup, Zadimoghaddam 2016).
+/// Bounds on how unevenly [`Director::hash`] and [`Director::siblings`] may load their members:
+/// consistent hashing with bounded loads (Mirrokni, Thorup, Zadimoghaddam 2016).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LoadBound {
     /// A member takes no more than this factor of its fair share of the requests in flight; at
@@ -113,19 +113,26 @@ pub struct HashRing {
 
 /// Nodes of one place, of which each key has its home at one. All of them list the same names, and so
 /// agree on homes as far as they agree on who is well. One is asked for a request, and once: who is not at
-/// home is not looked for elsewhere.
+/// home is not looked for elsewhere. What one has no room for goes to the next for its key, which may be
+/// this node.
 #[derive(Debug)]
 pub struct Siblings {
     members: Box<[(Member, u64)]>,
+    bound: Option<LoadBound>,
     /// The hash of this node's own name, and its weight.
     own: (u64, u32),
 }
 
 impl Director {
-    /// By key among `members` and this node, whose name and weight are `own`.
-    pub fn siblings(members: impl IntoIterator<Item = Member>, own: (&str, u32)) -> Self {
+    /// By key among `members` and this node, whose name and weight are `own`, with the loads of the
+    /// others bounded unless `bound` is `None`.
+    pub fn siblings(
+        members: impl IntoIterator<Item = Member>,
+        own: (&str, u32),
+        bound: Option<LoadBound>,
+    ) -> Self {
         let own = (stable_hash(own.0.as_bytes()), own.1.clamp(1, WEIGHT_MAX));
-        Self::Siblings(Siblings { members: seeded(members), own })
+        Self::Siblings(Siblings { members: seeded(members), bound, own })
     }
 
     /// Each of `members` in turn, by weight.
@@ -183,7 +190,7 @@ impl Director {
             }
             Self::Siblings(siblings) => {
                 let may = !wanted.skips_siblings && self.tried_len(tried) == 0;
-                may.then(|| siblings.home(wanted.key_hash, usable)).flatten()
+                may.then(|| siblings.home(wanted.key_hash, usable, view)).flatten()
             }
             Self::Groups(groups) => groups
                 .iter()
@@ -274,27 +281,46 @@ impl HashRing {
             copies => self.turn.fetch_add(1, Relaxed) % copies,
         };
         let Some(bound) = self.bound else { return ranked(places, &|_| true) };
-        let (mut load, mut weights) = (1, 0);
-        for (member, _) in candidates() {
-            load += view.in_flight(member.origin);
-            weights += u64::from(member.weight);
-        }
-        let fits = |member: &Member| {
-            let fair = load as f64 * f64::from(member.weight) / weights as f64;
-            let room = (bound.factor.max(1.0) * fair).ceil() as u64;
-            view.in_flight(member.origin) < room.max(bound.floor)
-        };
+        let fits = bound.fits(candidates().map(|(member, _)| member), view);
         // Some member is below its share, so one always fits; the second look guards against loads
         // that changed between the two reads.
         ranked(places, &fits).or_else(|| ranked(places, &|_| true))
     }
 }
 
+impl LoadBound {
+    /// Which of `candidates` have room for one request more, by what all of them have now.
+    fn fits<'a>(
+        self,
+        candidates: impl Iterator<Item = &'a Member>,
+        view: &impl View,
+    ) -> impl Fn(&Member) -> bool {
+        let (mut load, mut weights) = (1, 0);
+        for member in candidates {
+            load += view.in_flight(member.origin);
+            weights += u64::from(member.weight);
+        }
+        move |member| {
+            let fair = load as f64 * f64::from(member.weight) / weights as f64;
+            let room = (self.factor.max(1.0) * fair).ceil() as u64;
+            view.in_flight(member.origin) < room.max(self.floor)
+        }
+    }
+}
+
 impl Siblings {
-    /// Whose the key is among those that are usable; `None` where that is this node.
-    fn home(&self, key_hash: u64, usable: impl Fn(&Member) -> bool) -> Option<OriginId> {
-        let scored = self.members.iter().filter(|(member, _)| usable(member));
-        let scored = scored.map(|one| (score(one.1, one.0.weight, key_hash), one.0.origin));
+    /// Whose the key is among those that are usable and have room; `None` where that is this node.
+    fn home(
+        &self,
+        key_hash: u64,
+        usable: impl Fn(&Member) -> bool,
+        view: &impl View,
+    ) -> Option<OriginId> {
+        let candidates = || self.members.iter().filter(|(member, _)| usable(member));
+        let fits = self.bound.map(|bound| bound.fits(candidates().map(|(member, _)| member), view));
+        let scored = candidates()
+            .filter(|(member, _)| fits.as_ref().is_none_or(|fits| fits(member)))
+            .map(|one| (score(one.1, one.0.weight, key_hash), one.0.origin));
         let own = score(self.own.0, self.own.1, key_hash);
         scored.max_by(better).filter(|(best, _)| *best > own).map(|(_, origin)| origin)
     }

@@ -34,6 +34,8 @@ pub(super) struct Kept {
     admitted: Admitted,
     /// Bytes that came before.
     received: u64,
+    /// Whether it leaves once it has come, unless it is asked for meanwhile.
+    is_visitor: bool,
 }
 
 /// What is still to come of a body.
@@ -88,8 +90,13 @@ impl Answered {
                 asked.take_manifest(&read, &mut answer, Some((&mut head, &memory)));
             }
         }
+        // What a channel is read from is small and wanted where it is read.
+        let is_visitor = answer.manifest.is_none() && !asked.may_stay(&ticket);
         let candidate = asked.candidate(&head, variation.as_ref(), &tags, &answer.storage);
-        let admitted = asked.worker.shared.keepers.admit(&candidate, &memory);
+        let admitted = match is_visitor {
+            true => Admitted::by_nobody(),
+            false => asked.worker.shared.keepers.admit(&candidate, &memory),
+        };
         let objective = objective_of(&asked.plan.site.settings, &asked.plan.key);
         let object =
             asked.insert(ticket, ObjectSpec { head, body: memory, variation, tags, objective });
@@ -106,13 +113,13 @@ impl Answered {
         let fetched = Fetched::Object {
             object: Arc::clone(&object),
             reason: asked.plan.reason,
-            stored: object.is_indexed(),
+            stored: object.is_indexed() && !is_visitor,
             origin: asked.origin.clone(),
             sent,
             hold: Some(hold),
         };
         asked.reply(fetched);
-        Step::Kept(Box::new(Kept { asked, object, rest, filler, admitted, received }))
+        Step::Kept(Box::new(Kept { asked, object, rest, filler, admitted, received, is_visitor }))
     }
 }
 
@@ -196,7 +203,10 @@ impl Kept {
             Rest::Came(is_whole) => is_whole,
             Rest::Coming(flow) => self.complete(*flow).await,
         };
-        let Self { mut asked, object, admitted, received, .. } = *self;
+        let Self { mut asked, object, admitted, received, is_visitor, .. } = *self;
+        if is_visitor {
+            asked.see_off(&object);
+        }
         fill::give_back(object.body());
         if is_whole {
             if let Some(loan) = loan_of(object.body()).filter(|_| object.is_indexed()) {

@@ -30,6 +30,7 @@ mod recode;
 mod records;
 mod respond;
 mod road;
+mod visit;
 
 pub(crate) use ahead::{Foreseen, Next, fetch_next, is_fetched_in_part};
 pub(crate) use failure::Cause;

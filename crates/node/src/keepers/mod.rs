@@ -229,6 +229,11 @@ impl Keepers {
 }
 
 impl Admitted {
+    /// A response that nobody else is to have.
+    pub(crate) fn by_nobody() -> Self {
+        Self(Vec::new())
+    }
+
     /// The response is in memory, all of it.
     pub(crate) fn whole(self, object: &Arc<Object>) {
         self.0.into_iter().for_each(|admission| admission.whole(object));

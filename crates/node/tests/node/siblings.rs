@@ -1,14 +1,19 @@
 //! Nodes of one place, of which each key has its home at one.
 
-use crate::client::{get, get_with, request};
-use crate::harness::{Setup, TestNode, run};
-use crate::origin::{Origin, fresh, refusing};
+use crate::client::{Answer, Client, get, get_with, request};
+use crate::harness::{Setup, TestNode, run, until};
+use crate::origin::{Origin, fresh, head, refusing};
 use freshet_cache::Purge;
 use freshet_http::applied::Position;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// Nodes before `origin` that know each other.
 fn place(origin: &Origin, names: &[&str]) -> Vec<TestNode> {
+    place_with(origin, names, "")
+}
+
+/// The same with more of a configuration.
+fn place_with(origin: &Origin, names: &[&str], more: &str) -> Vec<TestNode> {
     let at: Vec<_> = names.iter().map(|_| refusing()).collect();
     let row = |(name, at)| format!("[[sibling]]\nname = \"{name}\"\nurl = \"http://{at}\"\n");
     let rows: String = names.iter().zip(&at).map(row).collect();
@@ -18,9 +23,16 @@ fn place(origin: &Origin, names: &[&str]) -> Vec<TestNode> {
         let cache = format!(
             "[cache]\nname = \"{name}\"\nloop_id = \"{name}\"\npeers = [\"127.0.0.0/8\"]\n"
         );
-        setup.and(&cache).and(&rows).start()
+        setup.and(&cache).and(&rows).and(more).start()
     };
     names.iter().zip(&at).map(start).collect()
+}
+
+/// What the node that was asked says of its cache: the last line, behind those of others.
+fn said(answer: &Answer) -> &str {
+    let lines = answer.head.fields.iter();
+    let mut lines = lines.filter(|(name, _)| name.eq_ignore_ascii_case("cache-status"));
+    lines.next_back().map_or("", |(_, value)| value.rsplit(", ").next().unwrap_or(value))
 }
 
 /// An origin that numbers its answers, which may be kept.
@@ -57,12 +69,88 @@ fn a_place_fetches_each_object_once_whichever_node_is_asked() {
         let from_siblings: Vec<_> = nodes.iter().map(|node| node.count("requests") - 60).collect();
         assert_eq!(from_siblings.iter().sum::<u64>(), 120, "{from_siblings:?}");
         assert!(from_siblings.iter().all(|count| *count >= 10), "{from_siblings:?}");
-        // And then kept by each.
-        let before = nodes.iter().map(|node| node.count("fetches")).sum::<u64>();
-        for node in &nodes {
-            assert_eq!(get(node, "/7").await.text(), "x");
+        // It lives there alone: memory of the place is for different objects.
+        until(|| nodes.iter().map(TestNode::objects).sum::<u64>() == 60).await;
+        assert!(nodes.iter().all(|node| node.objects() >= 10));
+    });
+}
+
+#[test]
+fn what_is_asked_for_often_is_kept_by_each_node_and_its_home_is_spared() {
+    run(async {
+        let origin = numbering();
+        let nodes = place(&origin, &["a", "b", "c"]);
+        let target = homed_at(&nodes[1], &nodes[0]).await;
+        let at_origin = origin.count();
+        for node in [&nodes[0], &nodes[2]] {
+            // Nothing has to come from its home any more once it was asked for a few times.
+            let mut client = Client::to(node).await;
+            let first = client.get(&target).await;
+            assert!(!said(&first).contains("stored"), "{}", said(&first));
+            while !said(&client.get(&target).await).contains("hit") {}
+            let asked = nodes[1].count("requests");
+            for _ in 0..100 {
+                assert_eq!(client.get(&target).await.text(), first.text());
+            }
+            assert_eq!(nodes[1].count("requests"), asked);
         }
-        assert_eq!(nodes.iter().map(|node| node.count("fetches")).sum::<u64>(), before);
+        assert_eq!(origin.count(), at_origin);
+    });
+}
+
+#[test]
+fn a_crowd_asks_the_home_once_and_has_the_first_bytes_at_once() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let nodes = place(&origin, &["a", "b"]);
+        let mut number = 0;
+        // Until there is one whose home is the other node.
+        let (target, asked, first) = loop {
+            let target = format!("/crowd/{number}");
+            let mut client = Client::to(&nodes[0]).await;
+            client.ask("GET", &target, &[]).await;
+            let asked = origin.next().await;
+            let been_at = asked.request.field("cdn-loop").unwrap_or_default();
+            if been_at.contains(',') {
+                break (target, asked, client);
+            }
+            asked.send(fresh("x"));
+            assert_eq!(client.answer("GET").await.text(), "x");
+            number += 1;
+        };
+        let before = nodes[0].count("waits");
+        let mut clients = vec![first];
+        for _ in 0..20 {
+            let mut client = Client::to(&nodes[0]).await;
+            client.ask("GET", &target, &[]).await;
+            clients.push(client);
+        }
+        nodes[0].counted("waits", before + 20).await;
+        let requests = nodes[1].count("requests");
+        asked.send(head("200 OK", &["Cache-Control: max-age=60"], Some(6)));
+        asked.send("abc");
+        for client in &mut clients {
+            assert_eq!(client.head().await.expect("a head").status(), 200);
+            assert_eq!(client.some(3).await, b"abc");
+        }
+        asked.send("def");
+        for client in &mut clients {
+            assert_eq!(client.some(3).await, b"def");
+        }
+        assert_eq!(nodes[1].count("requests"), requests);
+    });
+}
+
+#[test]
+fn whoever_wants_it_keeps_all_that_comes_from_siblings() {
+    run(async {
+        let origin = Origin::serve(|_| fresh("x"));
+        let nodes = place_with(&origin, &["a", "b"], "[parents]\nsibling_keep_rate = 0\n");
+        let target = homed_at(&nodes[1], &nodes[0]).await;
+        let asked = nodes[1].count("requests");
+        let answer = get(&nodes[0], &target).await;
+        assert!(said(&answer).contains("hit"), "{}", said(&answer));
+        assert_eq!(nodes[1].count("requests"), asked);
     });
 }
 
@@ -98,14 +186,17 @@ fn a_sibling_that_is_gone_costs_a_try() {
         let mut nodes = place(&origin, &["a", "b"]);
         let target = homed_at(&nodes[1], &nodes[0]).await;
         drop(nodes.pop());
+        let asked = origin.count();
         for number in 0..30 {
             let answer = get(&nodes[0], &format!("/gone/{number}")).await;
             assert_eq!((answer.status, answer.text().as_str()), (200, "x"));
         }
-        // What came from it is still there.
-        let fetches = nodes[0].count("fetches");
-        assert_eq!(get(&nodes[0], &target).await.text(), "x");
-        assert_eq!(nodes[0].count("fetches"), fetches);
+        assert_eq!(origin.count(), asked + 30);
+        // What lived there is fetched once more, and lives here.
+        for _ in 0..2 {
+            assert_eq!(get(&nodes[0], &target).await.text(), "x");
+        }
+        assert_eq!(origin.count(), asked + 31);
     });
 }
 

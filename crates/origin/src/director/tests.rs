@@ -248,7 +248,7 @@ proptest! {
 fn place(ids: &[u32]) -> Vec<(u32, Director)> {
     let of = |own: u32| {
         let others = members(ids.iter().copied().filter(|id| *id != own));
-        (own, Director::siblings(others, (&format!("origin-{own}"), 1)))
+        (own, Director::siblings(others, (&format!("origin-{own}"), 1), Some(LoadBound::default())))
     };
     ids.iter().map(|own| of(*own)).collect()
 }
@@ -275,6 +275,35 @@ fn siblings_agree_on_the_home_of_a_key_and_each_knows_its_own() {
         assert!(home[0] == 2 || then[0] == home[0], "{home:?} {then:?}");
     }
     assert!(homes.values().all(|keys| (900..1_100).contains(keys)), "{homes:?}");
+}
+
+#[test]
+fn a_sibling_with_more_than_its_share_under_way_lets_keys_go_to_the_next() {
+    let (_, siblings) = place(&[1, 2, 3, 4]).swap_remove(0);
+    let idle = Scene::default();
+    let loaded = |busy: u64, others: u64| {
+        let load = [(2, busy), (3, others), (4, others)];
+        Scene(load.map(|(id, load)| (OriginId(id), (Health::Up, load))).into())
+    };
+    let keys = || (0..400_u64).map(|number| stable_hash(&number.to_le_bytes()));
+    let homes =
+        |scene: &Scene| keys().map(|key| siblings.choose(key, &[], scene)).collect::<Vec<_>>();
+    let home = homes(&idle);
+    // Below 32 shares say nothing, and below the bound a key stays at home.
+    assert_eq!(homes(&loaded(31, 0)), home);
+    assert_eq!(homes(&loaded(120, 100)), home);
+    let then = homes(&loaded(200, 100));
+    let moved: Vec<_> =
+        home.iter().zip(&then).filter(|(home, _)| **home == Some(OriginId(2))).collect();
+    assert!(moved.len() > 60, "{}", moved.len());
+    // Of each, the next for its key, which is this node for some; all others stay.
+    for next in [Some(OriginId(3)), Some(OriginId(4)), None] {
+        let taken = moved.iter().filter(|(_, then)| **then == next).count();
+        assert!(taken > 10, "{next:?}: {taken}");
+    }
+    assert!(then.iter().all(|then| *then != Some(OriginId(2))));
+    let stayed = |(home, then): (&_, &_)| *home == Some(OriginId(2)) || home == then;
+    assert!(home.iter().zip(&then).all(stayed));
 }
 
 #[test]
