@@ -240,8 +240,7 @@ SECTION("xdp") int out_of_tunnel(struct xdp_md *context)
 	struct station *station = map_lookup(&stations, &zero);
 	if (!station || parse(context, &frame) >= 0)
 		return XDP_PASS;
-	struct station own = *station;
-	if (!unwrap(context, frame.packet.at, frame.packet.version, own.macs, own.macs + 6))
+	if (!unwrap(context, frame.packet.at, frame.packet.version, station->macs, station->macs + 6))
 		return XDP_DROP;
 	return redirect_map(&wire, DOWNLINK, XDP_DROP);
 }

@@ -8,6 +8,7 @@ use super::limits::{
     FILM_BYTES, FILM_LOOK, FILM_PIECES_MAX, FILMS_BYTES_MAX, FILMS_LOOKED_MAX, FILMS_MAX,
     FOLDERS_MAX,
 };
+use super::marks::Marks;
 use super::recent::Recent;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
@@ -17,7 +18,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a player asks for: this target of the host its manifest is of, or these bytes of it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -56,14 +57,18 @@ pub(crate) struct Track {
 }
 
 /// Films, by their manifests; those asked for longest ago leave first.
-#[derive(Default)]
 pub struct Films {
     table: Mutex<Table>,
-    /// How many there are, to be asked before any work.
+    /// What is in the table, so that requests of no film do not wait for it.
+    marks: Arc<Marks>,
+    /// How many there are, to be asked before any work, and how many folders of tracks.
     count: AtomicUsize,
+    folder_count: AtomicUsize,
 }
 
 struct Table {
+    /// Of places and of folders.
+    marks: Arc<Marks>,
     films: HashMap<u128, Film>,
     /// What a request is in which film.
     places: HashMap<u64, (u128, Place)>,
@@ -108,14 +113,30 @@ struct Numbered {
     start: Option<u64>,
 }
 
-impl Default for Table {
+impl Default for Films {
     fn default() -> Self {
+        let marks = Arc::<Marks>::default();
+        let table = Mutex::new(Table::new(Arc::clone(&marks)));
+        Self { table, marks, count: AtomicUsize::new(0), folder_count: AtomicUsize::new(0) }
+    }
+}
+
+impl Table {
+    fn new(marks: Arc<Marks>) -> Self {
         Self {
+            marks,
             films: HashMap::new(),
             places: HashMap::new(),
             folders: HashMap::new(),
             looked: Recent::new(FILMS_LOOKED_MAX),
             bytes: 0,
+        }
+    }
+
+    /// Says what a place is in a film.
+    fn put(&mut self, place: u64, id: u128, is: Place) {
+        if self.places.insert(place, (id, is)).is_none() {
+            self.marks.add(place);
         }
     }
 }
@@ -132,6 +153,7 @@ impl Films {
         let place = place(&opened.id, 0);
         table.note(opened, now);
         self.count.store(table.films.len(), Relaxed);
+        self.folder_count.store(table.folders.len(), Relaxed);
         table.after(place, "", now)
     }
 
@@ -142,7 +164,16 @@ impl Films {
             return Vec::new();
         }
         let text = std::str::from_utf8(key.text()).unwrap_or_default();
-        self.table().after(place(key, start), text, now)
+        let place = place(key, start);
+        if !self.marks.may_have(place) && !self.may_have_folder_of(text) {
+            return Vec::new();
+        }
+        self.table().after(place, text, now)
+    }
+
+    fn may_have_folder_of(&self, text: &str) -> bool {
+        self.folder_count.load(Relaxed) > 0
+            && folders(text).any(|folder| self.marks.may_have(mark(folder)))
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -155,13 +186,15 @@ impl Table {
         let id = opened.id.hash();
         self.remove(id);
         let manifest = place(&opened.id, 0);
-        self.places.insert(manifest, (id, Place::Manifest));
+        self.put(manifest, id, Place::Manifest);
         let (mut pieces, mut bytes) = (Vec::new(), FILM_BYTES + opened.id.text().len());
         for piece in opened.pieces.into_iter().take(FILM_PIECES_MAX) {
             let Piece { key, wanted, kind, sequence } = piece;
             let place = place(&key, wanted.range.as_ref().map_or(0, |range| range.start));
             // What is named again, as a header, is where it was named first.
-            self.places.entry(place).or_insert((id, Place::Piece(pieces.len())));
+            if !self.places.contains_key(&place) {
+                self.put(place, id, Place::Piece(pieces.len()));
+            }
             bytes += size_of::<Known>() + wanted.target.len() + PLACE_BYTES;
             pieces.push(Known { wanted, kind, sequence, place });
         }
@@ -175,9 +208,13 @@ impl Table {
             let start = start.map(|key| self::place(&key, 0));
             // It is among the pieces too, and leads to the track's first segment.
             if let Some(start) = start {
-                self.places.insert(start, (id, Place::Start(tracks.len())));
+                self.put(start, id, Place::Start(tracks.len()));
             }
-            self.folders.entry(Box::clone(&folder)).or_default().push((id, tracks.len()));
+            let of_folder = self.folders.entry(Box::clone(&folder)).or_default();
+            if of_folder.is_empty() {
+                self.marks.add(mark(&folder));
+            }
+            of_folder.push((id, tracks.len()));
             let template: Box<str> = Box::from(template);
             bytes += size_of::<Numbered>() + track.sequel.runs_bytes();
             bytes += template.len() + 2 * folder.len() + PLACE_BYTES;
@@ -224,9 +261,7 @@ impl Table {
         if self.folders.is_empty() {
             return None;
         }
-        let ends: Vec<_> = text.match_indices('/').map(|(at, _)| at + 1).collect();
-        let folders = ends.iter().rev().take(FOLDERS_MAX).filter_map(|end| text.get(..*end));
-        let mut tracks = folders.filter_map(|folder| self.folders.get(folder)).flatten();
+        let mut tracks = folders(text).filter_map(|folder| self.folders.get(folder)).flatten();
         tracks.find_map(|(id, track)| {
             let track = self.films.get(id)?.tracks.get(*track)?;
             let value = mpd::value(&track.template, text)?;
@@ -243,6 +278,7 @@ impl Table {
         for place in own.chain([film.manifest]) {
             if self.places.get(&place).is_some_and(|(of, _)| *of == id) {
                 self.places.remove(&place);
+                self.marks.remove(place);
             }
         }
         for track in &film.tracks {
@@ -250,6 +286,7 @@ impl Table {
                 tracks.retain(|(of, _)| *of != id);
                 if tracks.is_empty() {
                     self.folders.remove(&track.folder);
+                    self.marks.remove(mark(&track.folder));
                 }
             }
         }
@@ -324,6 +361,20 @@ const PLACE_BYTES: usize = 96;
 /// An odd number with its bits well mixed, of the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// The folders that a text is in, the nearest first.
+fn folders(text: &str) -> impl Iterator<Item = &str> {
+    text.rmatch_indices('/').take(FOLDERS_MAX).filter_map(|(at, _)| text.get(..=at))
+}
+
+/// What a folder is among marks: FNV-1a of its text.
+fn mark(folder: &str) -> u64 {
+    let hash = folder.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    // Its high bits are the better ones.
+    hash ^ hash >> 32
+}
+
 /// What is asked for, by its key and the byte it begins at.
 fn place(key: &Key, start: u64) -> u64 {
     #[allow(clippy::cast_possible_truncation, reason = "its bits are evenly spread")]
@@ -335,5 +386,81 @@ impl fmt::Debug for Films {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.count.load(Relaxed);
         f.debug_struct("Films").field("count", &count).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use freshet_cache::Secret;
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    fn key(target: &str) -> Key {
+        Secret::from_bytes([7; 16]).key("tv", target)
+    }
+
+    /// A film with segments that others may have, and a track in a folder that others may have.
+    fn film(name: u8, shared: u8) -> Opened {
+        let pieces = (0..6).map(|number| {
+            let folder = if number < 3 { shared } else { name };
+            let target = format!("/v/{folder}/{number}.m4s");
+            let wanted = Wanted { target: target.clone(), range: None };
+            Piece { key: key(&target), wanted, kind: Kind::Segment, sequence: Some(number) }
+        });
+        let sequel = Sequel::Clock {
+            first: 1,
+            last: Some(9),
+            start: UnixMillis(0),
+            units: 2,
+            timescale: 1,
+            early: Duration::ZERO,
+        };
+        let track = Track {
+            key: key(&format!("/t/{shared}/$Number$.m4s")),
+            sequel,
+            initialization: Some(key(&format!("/t/{shared}/init.mp4"))),
+        };
+        let id = key(&format!("/{name}.mpd"));
+        Opened { id, pieces: pieces.collect(), tracks: vec![track], is_of_all: false }
+    }
+
+    proptest! {
+        /// Who is told without the lock that a request is of no film is told the truth.
+        #[test]
+        fn what_is_in_the_table_is_marked(steps in prop::collection::vec((0..6_u8, 0..3_u8, any::<bool>()), 1..40)) {
+            let films = Films::default();
+            for (name, shared, stays) in &steps {
+                let film = film(*name, *shared);
+                let id = film.id.hash();
+                if *stays {
+                    let _ = films.note(film, UnixMillis(0));
+                } else {
+                    films.table().remove(id);
+                }
+                let table = films.table();
+                prop_assert!(table.places.keys().all(|place| films.marks.may_have(*place)));
+                prop_assert!(table.folders.keys().all(|folder| films.marks.may_have(mark(folder))));
+            }
+            let all: Vec<_> = films.table().films.keys().copied().collect();
+            all.into_iter().for_each(|id| films.table().remove(id));
+            let (places, folders) = (films.table().places.len(), films.table().folders.len());
+            prop_assert_eq!((places, folders), (0, 0));
+            for name in 0..6 {
+                for target in [format!("/v/{name}/1.m4s"), format!("/{name}.mpd")] {
+                    prop_assert!(!films.marks.may_have(place(&key(&target), 0)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_segment_of_a_track_is_found_by_its_folder() {
+        let films = Films::default();
+        let _ = films.note(film(1, 2), UnixMillis(0));
+        let next = films.after(&key("/t/2/3.m4s"), 0, UnixMillis(0));
+        let targets: Vec<_> = next.into_iter().map(|wanted| wanted.target).collect();
+        assert_eq!(targets, ["/t/2/4.m4s"]);
+        assert!(films.after(&key("/u/2/3.m4s"), 0, UnixMillis(0)).is_empty());
     }
 }

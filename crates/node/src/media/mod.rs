@@ -27,6 +27,7 @@ mod channels;
 mod directives;
 mod films;
 pub mod limits;
+mod marks;
 mod quality;
 mod reading;
 mod recent;
