@@ -444,8 +444,10 @@ mod tests {
             }
             let all: Vec<_> = films.table().films.keys().copied().collect();
             all.into_iter().for_each(|id| films.table().remove(id));
-            let (places, folders) = (films.table().places.len(), films.table().folders.len());
-            prop_assert_eq!((places, folders), (0, 0));
+            {
+                let table = films.table();
+                prop_assert_eq!((table.places.len(), table.folders.len()), (0, 0));
+            }
             for name in 0..6 {
                 for target in [format!("/v/{name}/1.m4s"), format!("/{name}.mpd")] {
                     prop_assert!(!films.marks.may_have(place(&key(&target), 0)));

@@ -60,11 +60,8 @@ pub(super) const IPS: [&str; 4] =
 pub(super) const BAD_IPS: [&str; 1] = ["\"nope\""];
 pub(super) const BACKENDS: [&str; 3] = ["b0", "b1", "default"];
 pub(super) const BAD_BACKENDS: [&str; 1] = ["missing"];
-/// Variables that Varnish does not have.
-const OWN_VARIABLES: [&str; 4] =
-    ["beresp.media_class", "beresp.media_kind", "beresp.media_sequence", "beresp.media_bitrate"];
-/// Beginnings of names of variables that Varnish does not have.
-const OWN_PREFIX: &str = "req.cmcd.";
+/// Variables and groups of them that Varnish does not have, by what their names have in them.
+const OWN_VARIABLES: [&str; 2] = [".media_", ".cmcd."];
 pub(super) const MESSAGES: [&str; 6] = ["req", "req_top", "bereq", "beresp", "obj", "resp"];
 pub(super) const ACTIONS: [&str; 16] = [
     "abandon", "deliver", "error", "fail", "fetch", "hash", "lookup", "ok", "pass", "pipe",
@@ -76,7 +73,7 @@ impl Grammar {
         has: impl Fn(&Definition) -> bool,
     ) -> Option<&'static Definition> {
         let anything = self.wrong();
-        let is_own = |name: &str| OWN_VARIABLES.contains(&name) || name.starts_with(OWN_PREFIX);
+        let is_own = |name: &str| OWN_VARIABLES.iter().any(|own| name.contains(own));
         let known = VARIABLES.iter().filter(|one| !is_own(one.name));
         let fitting: Vec<&Definition> = known.filter(|one| anything || has(one)).collect();
         (!fitting.is_empty()).then(|| self.draw.of(&fitting))
