@@ -233,7 +233,7 @@ impl Collector {
 
 /// A time as OTLP has it.
 fn nanoseconds(time: UnixMillis) -> u64 {
-    u64::try_from(time.0).unwrap_or(0).saturating_mul(1_000_000)
+    time.0.saturating_mul(1_000_000)
 }
 
 /// `Name: value`.

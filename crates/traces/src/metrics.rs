@@ -4,7 +4,7 @@
 //! ask (<https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/>).
 
 use crate::encode::{Resource, resource, scope, text};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// Sums that are told since the beginning, not since the last message.
 const CUMULATIVE: u8 = 2;
@@ -124,16 +124,10 @@ impl Times {
             }
             let mut point = self.point(Kind::Histogram, &total.labels);
             let sum = family.samples.iter().find(|sample| is_of(sample, "_sum"));
-            let parts = [
-                ("count", count(total.value).into()),
-                ("sum", sum.map(|sample| sample.value).into()),
-                ("bucketCounts", counts.into()),
-                ("explicitBounds", bounds.into()),
-            ];
-            point
-                .as_object_mut()
-                .unwrap_or(&mut Map::new())
-                .extend(parts.map(|(key, value)| (key.to_owned(), value)));
+            point["count"] = count(total.value).into();
+            point["sum"] = sum.map(|sample| sample.value).into();
+            point["bucketCounts"] = counts.into();
+            point["explicitBounds"] = bounds.into();
             points.push(point);
         }
         points

@@ -56,7 +56,7 @@ impl Sessions {
     }
 
     /// What those of each network come to, by the number of its autonomous system as `AS64496`: of the
-    /// [`NETWORKS_MAX`] with the most sessions, and of the `other` and the `unknown` ones. O(sessions).
+    /// `NETWORKS_MAX` with the most sessions, and of the `other` and the `unknown` ones. O(sessions).
     pub fn quality_by_network(&self, now: UnixMillis) -> Vec<(String, Quality)> {
         let mut by_number: HashMap<u32, Sum> = HashMap::new();
         self.each(now, |session| by_number.entry(session.network).or_default().add(session));
@@ -72,7 +72,7 @@ impl Sessions {
     }
 
     /// What those of each rendition come to, by the bit rate they ask for now: up to each of
-    /// [`RENDITIONS_KBPS`], above all of these, and of those that do not say. O(sessions).
+    /// `RENDITIONS_KBPS`, above all of these, and of those that do not say. O(sessions).
     pub fn quality_by_rendition(&self, now: UnixMillis) -> [(&'static str, Quality); 8] {
         let mut sums = [Sum::default(); 8];
         self.each(now, |session| {
