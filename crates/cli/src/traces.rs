@@ -26,8 +26,7 @@ pub(crate) fn examine(settings: &Settings) -> Option<Mistake> {
 /// What cannot be used, or that there can be no thread.
 pub(crate) fn start(settings: &Settings) -> Result<Option<Arc<Tracer>>> {
     let Some(tracing) = &settings.tracing else { return Ok(None) };
-    let refused = |mistake| NodeError::Config(vec![mistake]);
-    Ok(Some(Tracer::start(tracing, collector(tracing, Signal::Traces).map_err(refused)?)?))
+    Ok(Some(Tracer::start(tracing, usable(tracing, Signal::Traces)?)?))
 }
 
 /// Who sends a node's metrics, where settings want that.
@@ -40,10 +39,13 @@ pub(crate) fn export(node: &Arc<Node>, acme: &acme::Shared) -> Result<Option<Exp
     else {
         return Ok(None);
     };
-    let refused = |mistake| NodeError::Config(vec![mistake]);
-    let collector = collector(tracing, Signal::Metrics).map_err(refused)?;
+    let collector = usable(tracing, Signal::Metrics)?;
     let metrics = Metrics::new(Arc::clone(node), acme.clone());
     Ok(Some(Exporter::start(tracing, collector, move || metrics.text().ok())?))
+}
+
+fn usable(tracing: &Tracing, signal: Signal) -> Result<Collector, NodeError> {
+    collector(tracing, signal).map_err(|mistake| NodeError::Config(vec![mistake]))
 }
 
 fn collector(tracing: &Tracing, signal: Signal) -> Result<Collector, Mistake> {

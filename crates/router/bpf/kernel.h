@@ -13,7 +13,6 @@ typedef long long s64;
 #define INLINE static inline __attribute__((always_inline))
 /* A function that the verifier looks at once, by itself. */
 #define APART __attribute__((noinline))
-#define PACKED __attribute__((packed))
 
 #define LIKELY(is) __builtin_expect(!!(is), 1)
 #define UNLIKELY(is) __builtin_expect(!!(is), 0)

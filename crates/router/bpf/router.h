@@ -475,7 +475,7 @@ INLINE int is_in_time(u32 number, u32 bytes)
 }
 
 /* Whoever counts the last packet that a recent word is to hold moves them all; while it does, the bit above them is
- * set. A frame has 14 bits at most, so that bytes have room for twice as many. */
+ * set. The length of a frame has 14 bits at most, so that bytes have room for twice as many. */
 APART int move_usage(u32 number, u32 direction, u64 full)
 {
 	struct recent *recent = map_lookup(&recent_usages, &number);
@@ -510,13 +510,15 @@ INLINE u32 folded(u64 sum)
 	return sum;
 }
 
-/* Whether a packet begins a connection of TCP. */
-INLINE int is_syn(struct xdp_md *context, struct ip *packet)
+enum { TCP_SYN = 0x02, TCP_ACK = 0x10 };
+
+/* The flags of a packet of TCP, where it has the header. */
+INLINE u32 tcp_flags(struct xdp_md *context, struct ip *packet)
 {
-	if (packet->protocol != 6 || packet->fragment != FRAGMENT_WHOLE)
+	if (packet->protocol != 6 || packet->fragment == FRAGMENT_LATER)
 		return 0;
 	u8 *tcp = at(context, packet->payload_at, 14, packet->end);
-	return tcp && UNLIKELY(tcp[13] & 2);
+	return tcp ? tcp[13] : 0;
 }
 
 /* Tells a client's TCP of smaller segments: limit_segments in the model. */
@@ -657,7 +659,7 @@ APART int settle(struct ip *packet, u32 network, u32 flags, u32 found)
 	};
 	copy(key.addresses, packet->addresses, sizeof(key.addresses));
 	struct begun begun = { .at_ns = coarse_ns() };
-	if ((flags & 0x12) == 0x02) {
+	if ((flags & (TCP_SYN | TCP_ACK)) == TCP_SYN) {
 		begin(&begun, &target, found);
 		map_update(&connections, &key, &begun, 0);
 		return found;
@@ -732,9 +734,7 @@ INLINE long from_wire(struct xdp_md *context, const u32 direction)
 	outcome.reason = NO_RULE;
 	u32 found = classify(packet);
 	if (direction == UPLINK && packet->protocol == 6 && is_settling()) {
-		u8 *tcp = at(context, packet->payload_at, 14, packet->end);
-		u32 flags = tcp && packet->fragment != FRAGMENT_LATER ? tcp[13] : 0;
-		found = settle(packet, line.network, flags, found);
+		found = settle(packet, line.network, tcp_flags(context, packet), found);
 	}
 	if (!found)
 		goto on;
@@ -782,7 +782,8 @@ INLINE long from_wire(struct xdp_md *context, const u32 direction)
 		return redirect_map(&legs, app->legs[direction], XDP_PASS);
 	}
 	u32 most = app->segment_bytes_max[packet->version == 6];
-	if (direction == UPLINK && most && is_syn(context, packet))
+	int is_whole = packet->fragment == FRAGMENT_WHOLE;
+	if (direction == UPLINK && most && is_whole && UNLIKELY(tcp_flags(context, packet) & TCP_SYN))
 		limit_segments(context, packet->payload_at, packet->end, most);
 	if (!unwrap(context, packet->at, packet->version, app->macs[0], app->own[0])) {
 		outcome.reason = NO_ROOM;

@@ -12,6 +12,7 @@
 //! It knows what transcripts say, and nothing of how requests are served.
 #![forbid(unsafe_code)]
 
+mod background;
 mod collector;
 mod context;
 mod encode;

@@ -1,5 +1,6 @@
 //! Which requests are sampled, and how their spans come to be sent.
 
+use crate::background::Background;
 use crate::collector::Collector;
 use crate::context::{Context, number};
 use crate::known::Known;
@@ -8,9 +9,8 @@ use crate::span::Span;
 use freshet_config::traces::Tracing;
 use freshet_node::transcript::{Records, Scribe, Side};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
 use tokio::sync::mpsc::{Sender, channel};
 
 /// A node's tracer, until [`Tracer::stop`].
@@ -22,16 +22,9 @@ pub struct Tracer {
     /// What makes the choice of requests nobody can guess.
     salt: u64,
     known: Known,
-    sending: Mutex<Option<Sending>>,
+    sending: Background<Sender<Box<Span>>>,
     /// Spans that nobody was told of.
     lost: Arc<AtomicU64>,
-}
-
-/// Who sends.
-#[derive(Debug)]
-struct Sending {
-    spans: Sender<Box<Span>>,
-    thread: JoinHandle<()>,
 }
 
 impl Tracer {
@@ -40,30 +33,24 @@ impl Tracer {
     /// # Errors
     /// When there can be no thread.
     pub fn start(settings: &Tracing, collector: Collector) -> std::io::Result<Arc<Self>> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (spans, waiting) = channel(QUEUE_SPANS_MAX);
         let lost = Arc::<AtomicU64>::default();
         let counted = Arc::clone(&lost);
-        let thread = thread::Builder::new()
-            .name("traces".to_owned())
-            .spawn(move || runtime.block_on(collector.follow(waiting, counted)))?;
+        let sending =
+            Background::start("traces", spans, move || collector.follow(waiting, counted))?;
         Ok(Arc::new(Self {
             sample: settings.sample,
             follow: settings.follow.clone(),
             salt: number() as u64,
             known: Known::new(),
-            sending: Mutex::new(Some(Sending { spans, thread })),
+            sending,
             lost,
         }))
     }
 
     /// Sends what there is, and ends.
     pub fn stop(&self) {
-        let sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(Sending { spans, thread }) = sending {
-            drop(spans);
-            let _ = thread.join();
-        }
+        self.sending.stop();
     }
 
     /// Whether it is the turn of a request that is in nobody's trace.
@@ -109,8 +96,7 @@ impl Scribe for Tracer {
             records.iter().for_each(|(tag, text)| span.take(side, tag, text));
         };
         let Some(span) = self.known.tell(id, tell) else { return };
-        let sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
-        if sending.as_ref().is_none_or(|sending| sending.spans.try_send(span).is_err()) {
+        if !self.sending.with(|spans| spans.try_send(span).is_ok()).unwrap_or_default() {
             self.lost.fetch_add(1, Relaxed);
         }
     }
@@ -126,7 +112,7 @@ mod tests {
             follow: vec![follow.parse().unwrap()],
             salt: 7,
             known: Known::new(),
-            sending: Mutex::new(None),
+            sending: Background::ended(),
             lost: Arc::default(),
         }
     }

@@ -25,7 +25,7 @@ pub use router::RouterError;
 use crate::life::Place;
 use crate::limits::{DELIVERIES_MAX, PATIENCE, WATCHERS_MAX};
 use crate::notify::{Notice, Notified, Queue};
-use crate::platform::{Answer, Call, Platform, Setup};
+use crate::platform::{Answer, Call, Decision, Platform, Setup};
 use crate::problem::Problem;
 use crate::radio::observed::Stations;
 use crate::radio::simulator::Simulator;
@@ -231,15 +231,18 @@ impl Shared {
         self.moved.notify_one();
     }
 
+    /// What is decided on a request, whose client is held to its rate.
+    fn judge(&self, call: &Call<'_>, fresh: &str, now_ms: u64) -> Result<Decision, Problem> {
+        let platform = self.read();
+        let who = platform.identify(call, now_ms);
+        platform.throttle(&who, call, self.run_since.elapsed())?;
+        platform.decide_for(&who, call, fresh, now_ms)
+    }
+
     /// What becomes of a request.
     async fn decide(&self, call: &Call<'_>) -> Result<Answer, Problem> {
         let (fresh, now_ms) = (fresh(), UnixMillis::now().0);
-        let decision = {
-            let platform = self.read();
-            let who = platform.identify(call, now_ms);
-            platform.throttle(&who, call, self.run_since.elapsed())?;
-            platform.decide_for(&who, call, &fresh, now_ms)?
-        };
+        let decision = self.judge(call, &fresh, now_ms)?;
         if decision.is_reading() {
             return Ok(decision.answer().clone());
         }
@@ -256,7 +259,7 @@ impl Shared {
     }
 
     /// Does what was decided, while nothing else is changed.
-    async fn carry_out(&self, decision: crate::platform::Decision) -> Result<Answer, Problem> {
+    async fn carry_out(&self, decision: Decision) -> Result<Answer, Problem> {
         let path = self.read().packet_path_after(&decision);
         if let Some(path) = path {
             self.router.set(&path).await.map_err(|error| error.problem())?;

@@ -156,13 +156,7 @@ impl Shared {
         body: Body,
         place: Option<&Place>,
     ) -> Result<(Answer, Option<(Body, &'static str)>), Problem> {
-        let now_ms = UnixMillis::now().0;
-        let decision = {
-            let platform = self.read();
-            let who = platform.identify(call, now_ms);
-            platform.throttle(&who, call, self.run_since.elapsed())?;
-            platform.decide_for(&who, call, "", now_ms)?
-        };
+        let decision = self.judge(call, "", UnixMillis::now().0)?;
         let packages = self.packages.as_ref().ok_or_else(|| {
             Problem::new(503, "no packages are taken: `[packages]` says whose are")
         })?;

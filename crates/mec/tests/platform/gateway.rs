@@ -4,6 +4,7 @@ use crate::support::{SERVICES, URL, World, clients, location, service};
 use freshet_limits::Rate;
 use freshet_mec::{Answer, App, Call, Client, Issuer, Platform, Setup};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A platform on which the app `camera` offers the service `detector`, and `viewer` may read of it.
@@ -13,14 +14,20 @@ fn world() -> (World, String) {
     viewer.scopes = vec!["services:detector:read".to_owned()];
     viewer.rate = Some(Rate::parse("10/s", Some(1)).unwrap());
     clients.get_mut("operator").unwrap().scopes.push("services".to_owned());
+    world_of(clients)
+}
+
+/// As [`world`], with these clients; and where the service is registered.
+fn world_of(clients: BTreeMap<String, Client>) -> (World, String) {
     let issuer = Issuer::new(&Issuer::new_key(), URL, "mec").unwrap();
     let mut setup = Setup::new(URL, issuer, clients);
     setup.apps = [("camera".to_owned(), App::default())].into();
     setup.callbacks.own = vec![[192, 0, 2, 9].into()];
     let mut world = World::with(Platform::new(setup).unwrap());
     let path = format!("{SERVICES}/applications/camera/services");
-    let place = location(&world.ask("camera", "POST", &path, &service()).0);
-    (world, place)
+    let registered = world.ask("camera", "POST", &path, &service()).0;
+    assert_eq!(registered.status, 201);
+    (world, location(&registered))
 }
 
 fn asked<'a>(authorization: Option<&'a str>, method: &'a str, uri: &'a str) -> Call<'a> {
@@ -195,12 +202,7 @@ fn what_a_gateway_remembers_ends_with_the_token_and_counts() {
     let viewer = clients.get_mut("viewer").unwrap();
     viewer.scopes = vec!["services:detector".to_owned()];
     viewer.rate = Some(Rate::parse("50/10s", None).unwrap());
-    let issuer = Issuer::new(&Issuer::new_key(), URL, "mec").unwrap();
-    let mut setup = Setup::new(URL, issuer, clients);
-    setup.apps = [("camera".to_owned(), App::default())].into();
-    let mut world = World::with(Platform::new(setup).unwrap());
-    let path = format!("{SERVICES}/applications/camera/services");
-    assert_eq!(world.ask("camera", "POST", &path, &service()).0.status, 201);
+    let (mut world, _) = world_of(clients);
     let answer = ask(&mut world, "viewer", "GET", "/services/detector/");
     assert_eq!(answer.field("RateLimit-Policy"), Some("\"viewer:detector\";q=50;w=10"));
 }
@@ -213,12 +215,7 @@ fn a_token_that_is_bound_is_nothing_without_its_certificate() {
     let mut bound = Client::new("bound", None, vec!["services".to_owned()]);
     bound.is_bound = true;
     clients.insert("bound".to_owned(), bound);
-    let issuer = Issuer::new(&Issuer::new_key(), URL, "mec").unwrap();
-    let mut setup = Setup::new(URL, issuer, clients);
-    setup.apps = [("camera".to_owned(), App::default())].into();
-    let mut world = World::with(Platform::new(setup).unwrap());
-    let path = format!("{SERVICES}/applications/camera/services");
-    assert_eq!(world.ask("camera", "POST", &path, &service()).0.status, 201);
+    let (world, _) = world_of(clients);
     let platform = &world.platform;
     let token = |who: &str, certificate| {
         let form = format!("grant_type=client_credentials&client_id={who}&client_secret={who}");

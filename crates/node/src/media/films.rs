@@ -6,14 +6,15 @@
 
 use super::limits::{
     FILM_BYTES, FILM_LOOK, FILM_PIECES_MAX, FILMS_BYTES_MAX, FILMS_LOOKED_MAX, FILMS_MAX,
-    FOLDERS_MAX,
 };
 use super::marks::Marks;
 use super::recent::Recent;
+use super::{folders, text_of};
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
 use freshet_media::Kind;
 use freshet_media::mpd::{self, Sequel};
+use freshet_origin::director::stable_hash;
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
@@ -163,7 +164,7 @@ impl Films {
         if self.is_empty() {
             return Vec::new();
         }
-        let text = std::str::from_utf8(key.text()).unwrap_or_default();
+        let text = text_of(key);
         let place = place(key, start);
         if !self.marks.may_have(place) && !self.may_have_folder_of(text) {
             return Vec::new();
@@ -200,7 +201,7 @@ impl Table {
         }
         let mut tracks = Vec::new();
         for track in opened.tracks {
-            let template = std::str::from_utf8(track.key.text()).unwrap_or_default();
+            let template = text_of(&track.key);
             let fixed = template.split('$').next().unwrap_or_default();
             let Some(end) = fixed.rfind('/') else { continue };
             let folder: Box<str> = Box::from(&fixed[..=end]);
@@ -361,18 +362,9 @@ const PLACE_BYTES: usize = 96;
 /// An odd number with its bits well mixed, of the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The folders that a text is in, the nearest first.
-fn folders(text: &str) -> impl Iterator<Item = &str> {
-    text.rmatch_indices('/').take(FOLDERS_MAX).filter_map(|(at, _)| text.get(..=at))
-}
-
-/// What a folder is among marks: FNV-1a of its text.
+/// What a folder is among marks.
 fn mark(folder: &str) -> u64 {
-    let hash = folder.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    // Its high bits are the better ones.
-    hash ^ hash >> 32
+    stable_hash(folder.as_bytes())
 }
 
 /// What is asked for, by its key and the byte it begins at.

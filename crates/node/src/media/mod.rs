@@ -11,6 +11,7 @@
 //! | `films` | what comes next in films that are watched |
 //! | `advice` | what follows for an answer: how long, and whether in memory only |
 //! | `standing` | a version that is behind the one that is stored |
+//! | `marks` | what films have, told without their lock |
 //! | `recent` | a table of what was named last |
 //! | `reading` | a manifest's bytes, unpacked where they are packed |
 //! | `sessions` | how players say they are doing |
@@ -55,6 +56,16 @@ pub(crate) use telling::tell;
 use crate::policy::resource;
 use crate::sites::SiteRef;
 use freshet_cache::{Key, Secret};
+
+/// The text of a key.
+fn text_of(key: &Key) -> &str {
+    std::str::from_utf8(key.text()).unwrap_or_default()
+}
+
+/// The folders that a text is in, the nearest first.
+fn folders(text: &str) -> impl Iterator<Item = &str> {
+    text.rmatch_indices('/').take(limits::FOLDERS_MAX).filter_map(|(at, _)| text.get(..=at))
+}
 
 /// The key a resource of a site has in [`Channels`], whatever key its policy gives it in the cache.
 pub(crate) fn key_of(site: &SiteRef, secret: &Secret, authority: &str, target: &str) -> Key {

@@ -2,7 +2,8 @@
 
 use crate::client::{Answer, Client, get, get_with, request};
 use crate::harness::{Setup, TestNode, run, until};
-use crate::origin::{Origin, fresh, head, refusing};
+use crate::origin::{Origin, fresh, refusing};
+use crate::tiers::share;
 use freshet_cache::Purge;
 use freshet_http::applied::Position;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -127,16 +128,7 @@ fn a_crowd_asks_the_home_once_and_has_the_first_bytes_at_once() {
         }
         nodes[0].counted("waits", before + 20).await;
         let requests = nodes[1].count("requests");
-        asked.send(head("200 OK", &["Cache-Control: max-age=60"], Some(6)));
-        asked.send("abc");
-        for client in &mut clients {
-            assert_eq!(client.head().await.expect("a head").status(), 200);
-            assert_eq!(client.some(3).await, b"abc");
-        }
-        asked.send("def");
-        for client in &mut clients {
-            assert_eq!(client.some(3).await, b"def");
-        }
+        share(&asked, &mut clients).await;
         assert_eq!(nodes[1].count("requests"), requests);
     });
 }

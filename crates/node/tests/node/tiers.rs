@@ -3,7 +3,7 @@
 use crate::authority::Authority;
 use crate::client::{Answer, Client, get, get_with, request};
 use crate::harness::{Setup, TestNode, pattern, run, until};
-use crate::origin::{Origin, fresh, head, ranged, refusing, response};
+use crate::origin::{Asked, Origin, fresh, head, ranged, refusing, response};
 use freshet_cache::Purge;
 use freshet_http::applied::Position;
 use std::collections::BTreeMap;
@@ -42,6 +42,20 @@ fn place(number: u64) -> Position {
     Position::new("test", number).expect("a name")
 }
 
+/// Answers a crowd: all have the first bytes before the origin has sent the last.
+pub(crate) async fn share(asked: &Asked, clients: &mut [Client]) {
+    asked.send(head("200 OK", &["Cache-Control: max-age=60"], Some(6)));
+    asked.send("abc");
+    for client in clients.iter_mut() {
+        assert_eq!(client.head().await.expect("a head").status(), 200);
+        assert_eq!(client.some(3).await, b"abc");
+    }
+    asked.send("def");
+    for client in clients {
+        assert_eq!(client.some(3).await, b"def");
+    }
+}
+
 /// Carries out the purge of this number.
 fn purge(node: &TestNode, target: &str, number: u64) {
     let shared = &node.node.shared;
@@ -68,17 +82,7 @@ fn a_crowd_at_two_edges_is_one_request_at_the_origin() {
             edge.counted("waits", 19).await;
         }
         parent.counted("waits", 1).await;
-        asked.send(head("200 OK", &["Cache-Control: max-age=60"], Some(6)));
-        asked.send("abc");
-        // All have the first bytes before the origin has sent the last.
-        for client in &mut clients {
-            assert_eq!(client.head().await.expect("a head").status(), 200);
-            assert_eq!(client.some(3).await, b"abc");
-        }
-        asked.send("def");
-        for client in &mut clients {
-            assert_eq!(client.some(3).await, b"def");
-        }
+        share(&asked, &mut clients).await;
         assert_eq!((origin.count(), parent.count("fetches")), (1, 1));
     });
 }

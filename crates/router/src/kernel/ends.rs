@@ -146,11 +146,7 @@ impl Ends {
         loop {
             let map = self.programs.array::<LOAD_BYTES>("loads")?;
             let state = map.get(&0, 0).map_err(&wrong)?;
-            let word = |place: usize| {
-                let word: [u8; 8] = state[place * 8..][..8].try_into().expect("eight bytes");
-                u64::from_ne_bytes(word)
-            };
-            let [start_ns, sent, end_ns, late_ns] = [0, 4, 5, 6].map(word);
+            let [start_ns, sent, end_ns, late_ns] = [0, 4, 5, 6].map(|at| layout::word(&state, at));
             if sent >= load.packets || stop.load(Ordering::Relaxed) {
                 return Ok(Sent {
                     packets: sent,

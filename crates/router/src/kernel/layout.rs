@@ -50,7 +50,7 @@ pub const SIGHTING_BYTES: usize = 104;
 /// # Panics
 /// Where the value is shorter.
 pub fn word(value: &[u8], place: usize) -> u64 {
-    u64::from_ne_bytes(value[place * 8..][..8].try_into().expect("eight bytes"))
+    u64::from_ne_bytes(array(value, place * 8))
 }
 
 /// A word of recent usage.

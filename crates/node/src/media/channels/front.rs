@@ -1,7 +1,8 @@
 //! How far qualities of DASH are followed.
 
-use super::table::{Table, text_of};
-use crate::media::limits::{FOLDERS_MAX, FOLLOWED_MAX};
+use super::table::Table;
+use crate::media::limits::FOLLOWED_MAX;
+use crate::media::{folders, text_of};
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
 use freshet_media::mpd;
@@ -32,9 +33,7 @@ pub(crate) struct Coming {
 impl Table {
     pub(super) fn note_front(&mut self, key: &Key) -> Option<Box<str>> {
         let text = text_of(key);
-        let ends = text.match_indices('/').map(|(at, _)| at + 1).collect::<Vec<_>>();
-        let folders = ends.iter().rev().take(FOLDERS_MAX).filter_map(|end| text.get(..*end));
-        let channels = folders.filter_map(|folder| self.folders.get(folder)).flatten();
+        let channels = folders(text).filter_map(|folder| self.folders.get(folder)).flatten();
         let found =
             channels.filter_map(|id| Some((*id, self.by_key.get(id)?))).find_map(|(id, of)| {
                 let value = |template: &str| mpd::value(template, text);

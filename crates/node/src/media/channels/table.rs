@@ -5,10 +5,11 @@ use super::front::Front;
 use crate::expiry::Reached;
 use crate::media::directives::{Directives, Reload};
 use crate::media::limits::{
-    BITRATES_MAX, BYTES_MAX, CHANNEL_BYTES, CHANNELS_MAX, FOLDERS_MAX, INIT_LIFETIME, KEYS_MAX,
-    NAME_BYTES, NAMES_MAX, SEGMENTS_AHEAD_MAX, TARGETS_OF_PARTS,
+    BITRATES_MAX, BYTES_MAX, CHANNEL_BYTES, CHANNELS_MAX, INIT_LIFETIME, KEYS_MAX, NAME_BYTES,
+    NAMES_MAX, SEGMENTS_AHEAD_MAX, TARGETS_OF_PARTS,
 };
 use crate::media::recent::Recent;
+use crate::media::{folders, text_of};
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
 use freshet_media::Kind;
@@ -158,12 +159,9 @@ impl Table {
             };
             return Some(Belongs::Named(about, named.kind, named.until));
         }
-        let text = std::str::from_utf8(key.text()).ok()?;
+        let text = text_of(key);
         let mut beside = None;
-        let ends = text.match_indices('/').map(|(at, _)| at + 1);
-        let ends: Vec<_> = ends.collect();
-        for end in ends.iter().rev().take(FOLDERS_MAX) {
-            let Some(channels) = self.folders.get(text.get(..*end)?) else { continue };
+        for channels in folders(text).filter_map(|folder| self.folders.get(folder)) {
             let channels = channels.iter().filter_map(|id| self.by_key.get(id));
             for channel in channels {
                 let mut templates = channel.templates.iter();
@@ -279,8 +277,4 @@ fn folders_of(text: &str, templates: &[Box<str>], names: &[Key]) -> Vec<Box<str>
 fn series_bytes(series: &Series) -> usize {
     let start = series.initialization.as_ref().map_or(0, String::len);
     size_of::<Series>() + series.template.len() + start + series.sequel.runs_bytes()
-}
-
-pub(super) fn text_of(key: &Key) -> &str {
-    std::str::from_utf8(key.text()).unwrap_or_default()
 }
