@@ -4,9 +4,11 @@ mod act;
 mod config;
 mod configure;
 mod diff;
+mod handover;
 mod load;
 mod rollout;
 mod stages;
+mod upgrade;
 
 use act::Acting;
 use anyhow::{Context, Result, bail};
@@ -14,9 +16,10 @@ use clap::{Args, Subcommand};
 pub(crate) use configure::Configured;
 use freshet_fleet::config::Secret;
 use freshet_fleet::nats::{
-    Configures, Follower, Link, LinkSettings, NodeSettings, Retention, publish, wait,
+    Configures, Does, Follower, Link, LinkSettings, NodeSettings, Retention, publish, wait,
 };
 use freshet_fleet::{Change, Outcome, Scope};
+use handover::HandsOver;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -45,6 +48,8 @@ enum Command {
     Remove(Remove),
     /// Send configurations to nodes, and take them back.
     Config(config::Arguments),
+    /// Have nodes hand over to the program that is installed on their machines, a few at a time.
+    Upgrade(upgrade::Arguments),
     /// Print a new secret, which configurations are sealed with.
     Secret,
 }
@@ -133,6 +138,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
             Command::List(which) => list(which).await,
             Command::Purge(arguments) => purge(arguments).await,
             Command::Config(arguments) => config::run(arguments).await,
+            Command::Upgrade(arguments) => upgrade::run(arguments).await,
             Command::Secret => {
                 say!("{}", Secret::random()?.text())?;
                 Ok(ExitCode::SUCCESS)
@@ -169,9 +175,14 @@ pub(crate) fn follow(configured: Configured) -> Result<Option<Follower>> {
         version: env!("CARGO_PKG_VERSION").into(),
     };
     let acting = Acting::new(Arc::clone(&node), &fleet.name, fleet.state.clone());
+    let hands_over = HandsOver::new(Arc::clone(&node), configured.directory.clone());
     let config = fleet.config.as_ref().map(configure::settings).transpose()?;
-    let config = config.map(|config| (config, Arc::new(configured) as Arc<dyn Configures>));
-    Follower::start_with(settings, Arc::new(acting), config).context("the fleet").map(Some)
+    let does = Does {
+        acts: Arc::new(acting),
+        config: config.map(|config| (config, Arc::new(configured) as Arc<dyn Configures>)),
+        upgrades: Some(Arc::new(hands_over)),
+    };
+    Follower::start_with(settings, does).context("the fleet").map(Some)
 }
 
 fn machine_name() -> Option<String> {
@@ -211,7 +222,11 @@ async fn list(which: Which) -> Result<ExitCode> {
     }
     let mut out = format!("{:<32} {:>12}  state\n", "node", "applied");
     for report in &reports {
-        let state = if report.fenced { "fenced" } else { "serves" };
+        let state = match report {
+            report if report.leaves() => "hands over",
+            report if report.fenced => "fenced",
+            _ => "serves",
+        };
         out += &format!("{:<32} {:>12}  {state}\n", report.node, report.sequence);
     }
     for name in silent {

@@ -21,7 +21,7 @@ use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long a new process may take until it serves. Starting takes milliseconds; a name server that
@@ -181,26 +181,49 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         say!("process {pid} was asked; its log says how it went")?;
         return Ok(ExitCode::SUCCESS);
     };
-    let failure = node.directory.join(FAILURE_FILE);
-    let _ = fs::remove_file(&failure);
-    kill_process(process, Signal::USR2).with_context(|| format!("process {pid}"))?;
     let name = node.name();
+    let next = hand_over(&node.directory, pid).with_context(|| format!("node {name}"))?;
+    say!("node {name}: process {next} serves; process {pid} ends when its open requests have")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Has the process of the node in this directory hand over, and waits until it has; the process that serves
+/// then.
+///
+/// # Errors
+/// Why it goes on as before.
+pub(crate) fn hand_over(directory: &Path, pid: u32) -> Result<u32> {
+    let failure = directory.join(FAILURE_FILE);
+    let _ = fs::remove_file(&failure);
+    let process = i32::try_from(pid).ok().and_then(Pid::from_raw).context("its number")?;
+    kill_process(process, Signal::USR2).with_context(|| format!("process {pid}"))?;
     let asked = Instant::now();
     while asked.elapsed() < READY_WITHIN + LOOK_EVERY {
-        if let Some(next) = Node::read(&node.directory).filter(|next| next.pid != pid) {
-            say!(
-                "node {name}: process {} serves; process {pid} ends when its open requests have",
-                next.pid
-            )?;
-            return Ok(ExitCode::SUCCESS);
+        if let Some(next) = Node::read(directory).filter(|next| next.pid != pid) {
+            return Ok(next.pid);
         }
         let why = fs::read_to_string(&failure).ok();
         if let Some(why) = why.filter(|why| why.ends_with('\n')) {
-            bail!("node {name}: process {pid} goes on as before: {}", why.trim_end());
+            bail!("process {pid} goes on as before: {}", why.trim_end());
         }
         std::thread::sleep(LOOK_EVERY);
     }
-    bail!("node {name}: process {pid} goes on as before; its log says why");
+    bail!("process {pid} goes on as before; its log says why");
+}
+
+/// The version of the program that is installed where this one was started from.
+///
+/// # Errors
+/// There is none, or it is none of ours.
+pub(crate) fn installed() -> Result<String> {
+    let program = program().context("the program's file is not found")?;
+    let shown = || program.display().to_string();
+    let said = Command::new(&program).arg("--version").stdin(Stdio::null()).output();
+    let said = said.with_context(shown)?;
+    let text = String::from_utf8_lossy(&said.stdout);
+    let version = text.trim_end().strip_prefix("freshet ").filter(|_| said.status.success());
+    let version = version.with_context(|| format!("{} does not say its version", shown()))?;
+    Ok(version.to_owned())
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@
 //! lost ones; and that node trusts nothing it has stored until it was validated once.
 //!
 //! [`config`] is about what nodes run: their configuration, which comes to them in stages and goes back by itself.
+//! [`upgrade`] is about the program they run it with.
 //!
 //! Without the feature `nats` this crate knows no connection, and it never knows a cache: [`nats`] is where
 //! a log on NATS JetStream is followed and published to. The simulation in `tests/simulation` runs many members
@@ -36,6 +37,7 @@ mod member;
 #[cfg(feature = "nats")]
 pub mod nats;
 mod tally;
+pub mod upgrade;
 
 pub use entry::{Change, Digest, Entry, EntryError, Place, Scope, decode, encode};
 pub use member::{Action, Answer, Fence, Member, Settings};

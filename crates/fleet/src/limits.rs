@@ -50,3 +50,11 @@ pub const BASELINE_MS: u64 = 60_000;
 /// Versions that a node remembers to have refused. Only the one that its group runs and one that is on
 /// its way are ever wanted; those between were taken back.
 pub const REFUSED_MAX: usize = 16;
+
+/// How long a word of upgrading may have a node leave before it hands over, in milliseconds: an hour is
+/// longer than names are kept by resolvers that clients use.
+pub const DRAIN_MAX_MS: u64 = 3_600_000;
+
+/// A node that is upgraded, or is about to be, says how it is each second. One that is silent for so long is
+/// in trouble, in milliseconds.
+pub const UPGRADE_SILENCE_MAX_MS: u64 = 10_000;

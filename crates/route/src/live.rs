@@ -63,7 +63,8 @@ pub enum Told {
         /// How much of what its processors can do it does, percent.
         load_percent: u8,
     },
-    /// It may have missed purges and asks before it serves, or is silent while others are not.
+    /// It may have missed purges and asks before it serves, is about to hand over to another process, or is
+    /// silent while others are not.
     Doubtful,
 }
 

@@ -71,18 +71,32 @@ struct Stages {
     /// The only stage before all: a label, a share or a node.
     #[arg(long, value_name = "STAGE", conflicts_with = "stages")]
     canary: Option<String>,
-    /// How long the clients of a node must fare no worse until it keeps a version.
+    #[command(flatten)]
+    tolerance: Tolerance,
+    /// Why, for the history.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    why: String,
+}
+
+/// When a change is no good.
+#[derive(Args)]
+pub(super) struct Tolerance {
+    /// How long the clients of a node must fare no worse until it counts as well.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
-    hold: Duration,
+    pub(super) hold: Duration,
     /// Points of percent that the share of errors (5xx) may rise by.
     #[arg(long, value_name = "N", default_value_t = Band::default().errors_points)]
     errors_points: u8,
     /// Points of percent that the share of hits may fall by.
     #[arg(long, value_name = "N", default_value_t = Band::default().hits_points)]
     hits_points: u8,
-    /// Why, for the history.
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    why: String,
+}
+
+impl Tolerance {
+    pub(super) fn band(&self) -> Band {
+        let (errors_points, hits_points) = (self.errors_points, self.hits_points);
+        Band { errors_points, hits_points, ..Band::default() }
+    }
 }
 
 #[derive(Args)]
@@ -179,15 +193,11 @@ impl Group {
 impl Stages {
     fn plan(&self, nodes: &BTreeMap<String, ConfigState>) -> Result<Plan> {
         let words = self.canary.as_ref().map_or(&self.stages[..], std::slice::from_ref);
-        let hold_ms = millis(self.hold);
-        let band = Band {
-            errors_points: self.errors_points,
-            hits_points: self.hits_points,
-            ..Band::default()
-        };
+        let labels = nodes.iter().map(|(name, state)| (name.clone(), state.labels.clone()));
+        let hold_ms = millis(self.tolerance.hold);
         Ok(Plan {
-            stages: stages(words, nodes)?,
-            trial: Trial { hold_ms, band },
+            stages: stages(words, &labels.collect())?,
+            trial: Trial { hold_ms, band: self.tolerance.band() },
             patience_ms: hold_ms + millis(PATIENCE),
         })
     }

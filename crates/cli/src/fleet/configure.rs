@@ -43,12 +43,7 @@ impl Configures for Configured {
     }
 
     fn counts(&self) -> Counts {
-        let sums = self.node.sums();
-        Counts {
-            requests: sums.counter("requests"),
-            errors: sums.statuses[5],
-            hits: sums.counter("hits") + sums.counter("hits_stale"),
-        }
+        counts(&self.node)
     }
 
     fn said(&self, state: &ConfigState) {
@@ -58,6 +53,16 @@ impl Configures for Configured {
             trying: number(state.trying.as_ref()),
             refused: number(state.refused.as_ref().map(|refusal| &refusal.version)),
         });
+    }
+}
+
+/// What a node has counted since its start.
+pub(super) fn counts(node: &Node) -> Counts {
+    let sums = node.sums();
+    Counts {
+        requests: sums.counter("requests"),
+        errors: sums.statuses[5],
+        hits: sums.counter("hits") + sums.counter("hits_stale"),
     }
 }
 

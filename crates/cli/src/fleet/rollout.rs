@@ -27,7 +27,7 @@ const AWAY_MAX: Duration = Duration::from_secs(600);
 pub(super) async fn see_to(link: &Link, group: &Group, version: &Version) -> Result<ExitCode> {
     let mut servers = Servers { away_since: None, is_silent: group.which.json };
     let mut watch = loop {
-        if let Some(watch) = servers.answered(link.watch(&group.name).await).await? {
+        if let Some(watch) = servers.answered(link.watch(Some(&group.name)).await).await? {
             break watch;
         }
     };

@@ -68,7 +68,7 @@ fn told(
         let silence = silences.entry(name.clone()).or_default();
         *silence = if report.is_some() { 0 } else { silence.saturating_add(1) };
         let told = match report {
-            Some(report) if report.fenced => Told::Doubtful,
+            Some(report) if report.fenced || report.leaves() => Told::Doubtful,
             Some(report) => Told::Well { load_percent: report.load_percent.unwrap_or(0) },
             // Where nobody answers, it is not the nodes.
             None if *silence >= SILENCES_MAX && !reports.is_empty() => Told::Doubtful,
@@ -92,6 +92,8 @@ mod tests {
             version: "1".into(),
             load_percent,
             config: None,
+            process: None,
+            standing: None,
         }
     }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// What a node has counted since its start.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Counts {
     /// Requests answered.
     pub requests: u64,

@@ -3,10 +3,12 @@
 
 use super::configure::{ConfigSettings, Configures, Configuring};
 use super::link::{FleetError, Link, LinkSettings, Report, is_name};
+use super::upgrade::{Upgrades, Upgrading, process};
 use crate::config::ConfigState;
 use crate::entry::{Change, Entry, Place, decode};
 use crate::limits::READ_MAX;
 use crate::member::{Action, Answer, Fence, Member, Settings};
+use crate::upgrade::Standing;
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::{HeaderMap, Message};
 use bytes::Bytes;
@@ -19,7 +21,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 /// Time between two reports of a node.
-const REPORT_EVERY: Duration = Duration::from_secs(1);
+pub(super) const REPORT_EVERY: Duration = Duration::from_secs(1);
 /// How long the next of the entries that are read may take.
 const NEXT_WITHIN: Duration = Duration::from_secs(1);
 
@@ -55,6 +57,16 @@ pub struct NodeSettings {
     pub version: String,
 }
 
+/// What a node does for its fleet.
+pub struct Does {
+    /// With the log.
+    pub acts: Arc<dyn Acts>,
+    /// With the configuration, where it gets it from the fleet.
+    pub config: Option<(ConfigSettings, Arc<dyn Configures>)>,
+    /// To be upgraded, where it can be.
+    pub upgrades: Option<Arc<dyn Upgrades>>,
+}
+
 /// A running follower; it ends when it is dropped, and the fence goes up.
 pub struct Follower {
     stop: Option<oneshot::Sender<()>>,
@@ -80,18 +92,16 @@ impl Follower {
     /// # Errors
     /// Names and files that cannot be used, and threads that cannot be had.
     pub fn start(settings: NodeSettings, acts: Arc<dyn Acts>) -> Result<Self, FleetError> {
-        Self::start_with(settings, acts, None)
+        Self::start_with(settings, Does { acts, config: None, upgrades: None })
     }
 
-    /// As [`Follower::start`], for a node that gets its configuration from the fleet besides.
+    /// As [`Follower::start`], for a node that gets its configuration from the fleet or can be upgraded by
+    /// it besides.
     ///
     /// # Errors
     /// As there, and what the node knew of its configuration, if it cannot be read.
-    pub fn start_with(
-        settings: NodeSettings,
-        acts: Arc<dyn Acts>,
-        config: Option<(ConfigSettings, Arc<dyn Configures>)>,
-    ) -> Result<Self, FleetError> {
+    pub fn start_with(settings: NodeSettings, does: Does) -> Result<Self, FleetError> {
+        let acts = Arc::clone(&does.acts);
         if !is_name(&settings.node) {
             return Err(FleetError::ConfigName(settings.node));
         }
@@ -104,11 +114,10 @@ impl Follower {
                 Ok(runtime) => runtime,
                 Err(error) => return drop(started.send(Err(FleetError::LocalThread(error)))),
             };
-            let doing = Arc::clone(&acts);
             runtime.block_on(async move {
                 let (events, received) = unbounded_channel();
-                let begun = Following::new(settings, doing, events, config).await;
-                let (following, mut configuring) = match begun {
+                let begun = Following::new(settings, does, events).await;
+                let Begun { following, mut configuring, upgrading } = match begun {
                     Ok(begun) => begun,
                     Err(error) => return drop(started.send(Err(error))),
                 };
@@ -119,9 +128,16 @@ impl Follower {
                         None => std::future::pending().await,
                     }
                 };
+                let upgraded = async {
+                    match &upgrading {
+                        Some(upgrading) => upgrading.run().await,
+                        None => std::future::pending().await,
+                    }
+                };
                 tokio::select! {
                     () = following.run(received) => {}
                     () = configured => {}
+                    () = upgraded => {}
                     _ = stopped => {}
                 }
                 if let Some(configuring) = &mut configuring {
@@ -164,15 +180,25 @@ struct Following {
     orders: mpsc::Sender<Order>,
     /// How the node's configuration is, for reports.
     config: watch::Receiver<Option<ConfigState>>,
+    upgrades: Option<Arc<dyn Upgrades>>,
+    /// How the node stands to being upgraded, for reports.
+    standing: watch::Receiver<Option<Standing>>,
+}
+
+/// What runs beside each other.
+struct Begun {
+    following: Following,
+    configuring: Option<Configuring>,
+    upgrading: Option<Upgrading>,
 }
 
 impl Following {
     async fn new(
         settings: NodeSettings,
-        acts: Arc<dyn Acts>,
+        does: Does,
         events: UnboundedSender<Event>,
-        config: Option<(ConfigSettings, Arc<dyn Configures>)>,
-    ) -> Result<(Self, Option<Configuring>), FleetError> {
+    ) -> Result<Begun, FleetError> {
+        let Does { acts, config, upgrades } = does;
         if let Some((config, _)) = config.as_ref().filter(|(config, _)| !is_name(&config.group)) {
             return Err(FleetError::ConfigName(config.group.clone()));
         }
@@ -188,9 +214,24 @@ impl Following {
         let configuring = config
             .map(|(config, does)| Configuring::new(config, does, &settings.node, &link, said))
             .transpose()?;
+        let (stands, standing) = watch::channel(None);
+        let upgrading = upgrades
+            .as_ref()
+            .map(|does| Upgrading::new(Arc::clone(does), &settings.node, &link, stands));
         let begun = Instant::now();
-        let following = Self { member, begun, settings, link, acts, events, orders, config: state };
-        Ok((following, configuring))
+        let following = Self {
+            member,
+            begun,
+            settings,
+            link,
+            acts,
+            events,
+            orders,
+            config: state,
+            upgrades,
+            standing,
+        };
+        Ok(Begun { following, configuring, upgrading })
     }
 
     async fn run(mut self, mut events: UnboundedReceiver<Event>) {
@@ -235,6 +276,7 @@ impl Following {
                 }
                 Some(_) = roll.next() => self.report().await,
                 Ok(()) = self.config.changed() => self.report().await,
+                Ok(()) = self.standing.changed() => self.report().await,
                 _ = reports.tick() => self.report().await,
             }
         }
@@ -301,6 +343,8 @@ impl Following {
             fenced: self.member.fence() == Fence::Raised,
             version: self.settings.version.clone(),
             config: self.config.borrow().clone(),
+            process: self.upgrades.as_deref().map(process),
+            standing: self.standing.borrow().clone(),
         };
         let bytes = serde_json::to_vec(&report).unwrap_or_default();
         let subject = self.link.subject(&format!("state.{}", self.settings.node));

@@ -4,6 +4,7 @@ use crate::config::ConfigState;
 use crate::entry::EntryError;
 use crate::entry::{Digest, Place, decode};
 use crate::member::Answer;
+use crate::upgrade::{Process, Standing};
 use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, ConnectOptions};
@@ -91,6 +92,12 @@ pub struct Report {
     /// How its configuration is, where it gets it from the fleet.
     #[serde(default)]
     pub config: Option<ConfigState>,
+    /// Which process it is, where it can be upgraded over the fleet.
+    #[serde(default)]
+    pub process: Option<Process>,
+    /// How it stands to an upgrade that it was asked for.
+    #[serde(default)]
+    pub standing: Option<Standing>,
 }
 
 /// A connection.

@@ -8,6 +8,7 @@
 //! | who is to say that now | `freshet.<fleet>.roll` |
 //! | what a group of nodes runs | the key `<group>` in the bucket `FRESHET_<fleet>_config` |
 //! | that this has changed | `freshet.<fleet>.config.<group>` |
+//! | the word to hand over to the installed program | `freshet.<fleet>.upgrade.<node>` |
 //! | bundles, by name | the object store `FRESHET_<fleet>_bundles` |
 //! | who belongs to the fleet | `freshet.<fleet>.node.<node>` in the stream `FRESHET_<fleet>_nodes` |
 //!
@@ -18,13 +19,15 @@ mod configure;
 mod follow;
 mod link;
 mod publish;
+mod upgrade;
 mod watch;
 
 pub use config::Read;
 pub use configure::{ConfigSettings, Configures};
-pub use follow::{Acts, Follower, NodeSettings};
+pub use follow::{Acts, Does, Follower, NodeSettings};
 pub use link::{FleetError, Link, LinkSettings, Report, is_name};
 pub use publish::{Retention, publish, wait};
+pub use upgrade::Upgrades;
 pub use watch::{Heard, Watch};
 
 /// Whole milliseconds.

@@ -6,11 +6,11 @@ use futures_util::{FutureExt, StreamExt};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// What is heard of a group of nodes.
+/// What is heard of nodes.
 #[derive(Debug)]
 pub struct Watch {
     states: Subscriber,
-    changes: Subscriber,
+    changes: Option<Subscriber>,
 }
 
 /// What was heard.
@@ -23,15 +23,17 @@ pub enum Heard {
 }
 
 impl Link {
-    /// Hears from now on what nodes say, and that the document of this group changes. Nodes are called to
-    /// say how they are at once.
+    /// Hears from now on what nodes say, and, of a group, that its document changes. Nodes are called to say
+    /// how they are at once.
     ///
     /// # Errors
     /// No server.
-    pub async fn watch(&self, group: &str) -> Result<Watch, FleetError> {
-        let failed = |error: &dyn std::fmt::Display| FleetError::Server(error.to_string());
-        let changes = self.client.subscribe(self.subject(&format!("config.{group}"))).await;
-        let changes = changes.map_err(|error| failed(&error))?;
+    pub async fn watch(&self, group: Option<&str>) -> Result<Watch, FleetError> {
+        let mut changes = None;
+        if let Some(group) = group {
+            let heard = self.client.subscribe(self.subject(&format!("config.{group}"))).await;
+            changes = Some(heard.map_err(|error| FleetError::Server(error.to_string()))?);
+        }
         Ok(Watch { states: self.states().await?, changes })
     }
 }
@@ -40,10 +42,17 @@ impl Watch {
     /// What is heard within `limit`, all of it that is there; nothing where nobody says anything.
     pub async fn heard(&mut self, limit: Duration) -> Vec<Heard> {
         let mut out = Vec::new();
+        let Self { states, changes } = self;
+        let changed = async {
+            match changes.as_mut() {
+                Some(changes) => changes.next().await,
+                None => std::future::pending().await,
+            }
+        };
         let first = async {
             tokio::select! {
-                Some(message) = self.changes.next() => heard_change(&message),
-                Some(message) = self.states.next() => heard_report(&message),
+                Some(message) = changed => heard_change(&message),
+                Some(message) = states.next() => heard_report(&message),
                 else => std::future::pending().await,
             }
         };
@@ -51,7 +60,8 @@ impl Watch {
             Ok(first) => out.extend(first),
             Err(_) => return out,
         }
-        while let Some(Some(message)) = self.changes.next().now_or_never() {
+        let mut change = || self.changes.as_mut()?.next().now_or_never()?;
+        while let Some(message) = change() {
             out.extend(heard_change(&message));
         }
         while let Some(Some(message)) = self.states.next().now_or_never() {

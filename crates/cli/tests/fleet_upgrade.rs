@@ -1,0 +1,147 @@
+//! A fleet whose nodes are upgraded by one command: real nodes, a real server of NATS.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod drill;
+mod support;
+
+use drill::{Load, Node, Origin};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+use support::{Process, freshet, program, run, succeed};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+struct Fleet {
+    _server: Process,
+    _folder: tempfile::TempDir,
+    url: String,
+    origin: Origin,
+    nodes: Vec<Node>,
+}
+
+impl Fleet {
+    fn start(count: usize) -> Option<Self> {
+        let nats = program("nats-server")?;
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(nats);
+        command.args(["-js", "-a", "127.0.0.1", "-p", "-1", "-sd"]).arg(folder.path());
+        let mut server = Process::start(command.stdout(Stdio::null()));
+        let url = server.wait_for(|line| {
+            let (_, address) = line.split_once("Listening for client connections on ")?;
+            Some(format!("nats://{}", address.trim()))
+        });
+        server.wait_for(|line| line.contains("Server is ready").then_some(()));
+        succeed(freshet().args(["fleet", "init", "--server", &url]));
+        let origin = Origin::start();
+        let node = |number: usize| {
+            let fleet = format!("[fleet]\nservers = [\"{url}\"]\nnode = \"edge-{number}\"\n");
+            Node::start(&origin, &format!("workers = 1\n{fleet}"), &[])
+        };
+        let nodes = (1..=count).map(node).collect();
+        let out = Self { _server: server, _folder: folder, url, origin, nodes };
+        while out.list().matches("serves").count() != count {}
+        Some(out)
+    }
+
+    fn list(&self) -> String {
+        succeed(freshet().args(["fleet", "list", "--server", &self.url]))
+    }
+
+    fn upgrade(&self, words: &[&str]) -> Command {
+        let mut command = freshet();
+        command.args(["fleet", "upgrade", "--server", &self.url, "--hold", "1s"]).args(words);
+        command
+    }
+
+    /// Programs that say they are of another version, and are not.
+    fn install_script(&self, node: usize, script: &str) {
+        let path = self.nodes[node].directory.path().join("script");
+        fs::write(&path, format!("#!/bin/bash\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        self.nodes[node].install(path.to_str().unwrap());
+    }
+}
+
+#[test]
+fn all_nodes_hand_over_in_turn_and_no_request_is_lost() {
+    let Some(mut fleet) = Fleet::start(3) else { return };
+    let loads: Vec<_> =
+        fleet.nodes.iter().map(|node| Load::start(node.address, "/object", 1, 1)).collect();
+    loads.iter().for_each(|load| load.go_on(50));
+    // They run this version: nobody hands over.
+    let said = succeed(&mut fleet.upgrade(&["--to", VERSION]));
+    assert_eq!(said.lines().last(), Some("all nodes run it already"), "{said}");
+    let pids: Vec<_> = fleet.nodes.iter().map(Node::pid).collect();
+    let said = succeed(&mut fleet.upgrade(&["--drain", "1s", "--at-once", "1"]));
+    let nodes = ["edge-1", "edge-2", "edge-3"].into_iter().enumerate();
+    let mut lines: String = nodes
+        .map(|(at, name)| format!("wave {} of 3: {name}\n  {name} serves with {VERSION}\n", at + 1))
+        .collect();
+    lines += &format!("3 handed over to {VERSION}\n");
+    assert_eq!(said, lines);
+    loads.iter().for_each(|load| load.go_on(50));
+    for load in loads {
+        load.finish();
+    }
+    let next: Vec<_> = fleet.nodes.iter_mut().map(Node::takes_over).collect();
+    assert!(pids.iter().zip(&next).all(|(before, after)| before != after), "{pids:?} {next:?}");
+    // Those that were named, at once, and what scripts read of it.
+    let words = ["--only", "edge-2,edge-3", "--canary", "100%", "--drain", "0s", "--json"];
+    let said = succeed(&mut fleet.upgrade(&words));
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(said["done"], serde_json::json!(["edge-2", "edge-3"]), "{said}");
+    for node in fleet.nodes.iter_mut().skip(1) {
+        node.takes_over();
+    }
+    drop(fleet.origin);
+}
+
+#[test]
+fn it_stops_at_the_first_node_that_is_not_well_and_says_why() {
+    let Some(mut fleet) = Fleet::start(2) else { return };
+    let wrong = |fleet: &Fleet, words: &[&str]| {
+        let output = run(&mut fleet.upgrade(words));
+        assert!(!output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    // Another program than the one that was meant is installed: nobody has left for it.
+    let said = wrong(&fleet, &["--to", "9.9.9"]);
+    assert!(
+        said.contains(&format!("edge-1: it goes on as before: {VERSION} is installed")),
+        "{said}"
+    );
+    // One that says its version, and does not run.
+    fleet.install_script(0, "[ \"$1\" = --version ] && echo freshet 9.9.9 || exit 3");
+    let said = wrong(&fleet, &["--to", "9.9.9", "--drain", "0s"]);
+    assert!(said.contains("edge-1: it goes on as before: process "), "{said}");
+    assert!(said.contains("the new process ended before it was ready"), "{said}");
+    // One that is something else than it says.
+    let real = env!("CARGO_BIN_EXE_freshet");
+    let script = format!(
+        "[ \"$1\" = --version ] && {{ echo freshet 9.9.9; exit; }}\nexec -a \"$0\" {real} \"$@\""
+    );
+    fleet.install_script(0, &script);
+    let said = wrong(&fleet, &["--to", "9.9.9", "--drain", "0s"]);
+    assert!(said.contains(&format!("edge-1: it runs {VERSION} now, not 9.9.9")), "{said}");
+    assert!(said.contains("the same command again goes on from here"), "{said}");
+    fleet.nodes[0].takes_over();
+    assert!(!fleet.nodes[1].process.said_so_far().contains("asked by the fleet"));
+    // Words that name nothing, and times that are none.
+    for words in
+        [["--canary", "mars"], ["--at-once", "many"], ["--only", "mars"], ["--drain", "2h"]]
+    {
+        wrong(&fleet, &words);
+    }
+}
+
+#[test]
+fn nodes_that_do_not_answer_are_named_and_nothing_waits_for_them() {
+    let Some(mut fleet) = Fleet::start(2) else { return };
+    drop(fleet.nodes.pop());
+    let output = run(&mut fleet.upgrade(&["--drain", "0s"]));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains("as they were, since they do not answer: edge-2"), "{said}");
+    fleet.nodes[0].takes_over();
+}

@@ -1,0 +1,145 @@
+//! The word to hand over to the program that is installed: given by who sees to an upgrade, and obeyed.
+
+use super::follow::REPORT_EVERY;
+use super::link::{FleetError, Link, Report};
+use crate::config::Counts;
+use crate::limits::REASON_CHARACTERS_MAX;
+use crate::upgrade::{Ask, Process, Said, Stage, Standing};
+use futures_util::StreamExt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::spawn_blocking;
+
+/// What a node does to be upgraded. Called from threads that may wait.
+pub trait Upgrades: Send + Sync + 'static {
+    /// The version of the program that is installed, which is not always the one that runs.
+    ///
+    /// # Errors
+    /// There is none that can be run, for an operator.
+    fn installed(&self) -> Result<String, String>;
+
+    /// Hands over to it. Once the new process serves, this one follows the fleet no more, and nobody waits
+    /// for the answer.
+    ///
+    /// # Errors
+    /// Why the node goes on as before.
+    fn hand_over(&self) -> Result<(), String>;
+
+    /// What was counted since the start.
+    fn counts(&self) -> Counts;
+
+    /// When this process began, in milliseconds since 1970.
+    fn began_ms(&self) -> u64;
+}
+
+/// How a node stands to what it was asked; nothing before.
+pub(super) type Stands = watch::Sender<Option<Standing>>;
+
+/// A node that may be asked.
+pub(super) struct Upgrading {
+    does: Arc<dyn Upgrades>,
+    node: String,
+    link: Link,
+    stands: Stands,
+}
+
+impl Upgrading {
+    pub(super) fn new(does: Arc<dyn Upgrades>, node: &str, link: &Link, stands: Stands) -> Self {
+        Self { does, node: node.to_owned(), link: link.clone(), stands }
+    }
+
+    /// Obeys one word after the other, until it is dropped.
+    pub(super) async fn run(&self) {
+        let subject = self.link.subject(&format!("upgrade.{}", self.node));
+        let mut words = loop {
+            match self.link.client.subscribe(subject.clone()).await {
+                Ok(words) => break words,
+                Err(error) => {
+                    tracing::warn!(%error, "words of upgrading cannot be heard");
+                    tokio::time::sleep(REPORT_EVERY).await;
+                }
+            }
+        };
+        while let Some(message) = words.next().await {
+            match serde_json::from_slice::<Ask>(&message.payload) {
+                Ok(ask) if self.is_meant(&ask) => self.obey(&ask).await,
+                Ok(_) => {}
+                Err(error) => tracing::warn!(%error, "a word of upgrading cannot be read"),
+            }
+        }
+    }
+
+    /// Words may come twice, and late: to a process that has come of the one that was meant.
+    fn is_meant(&self, ask: &Ask) -> bool {
+        let known = self.stands.borrow().as_ref().map(|standing| standing.ask);
+        ask.process == self.does.began_ms() && known != Some(ask.id)
+    }
+
+    async fn obey(&self, ask: &Ask) {
+        let stand = |stage| {
+            self.stands.send_replace(Some(Standing { ask: ask.id, stage }));
+        };
+        let stay = |why: String| {
+            tracing::error!(why, "asked by the fleet to upgrade; this process goes on");
+            stand(Stage::Stays(why.chars().take(REASON_CHARACTERS_MAX).collect()));
+        };
+        let does = Arc::clone(&self.does);
+        let installed = spawn_blocking(move || does.installed()).await;
+        let installed = match installed.unwrap_or_else(|error| Err(error.to_string())) {
+            Ok(installed) => installed,
+            Err(why) => return stay(why),
+        };
+        if let Some(to) = ask.to.as_ref().filter(|to| **to != installed) {
+            return stay(format!("{installed} is installed on its machine, not {to}"));
+        }
+        tracing::info!(installed, drain_ms = ask.drain_ms(), "asked by the fleet to upgrade");
+        stand(Stage::Leaves);
+        tokio::time::sleep(Duration::from_millis(ask.drain_ms())).await;
+        stand(Stage::HandsOver);
+        let does = Arc::clone(&self.does);
+        let handed = spawn_blocking(move || does.hand_over()).await;
+        if let Err(why) = handed.unwrap_or_else(|error| Err(error.to_string())) {
+            stay(why);
+        }
+    }
+}
+
+impl Link {
+    /// Gives a node the word. It may be lost: what the node reports says whether it has heard it.
+    ///
+    /// # Errors
+    /// No server.
+    pub async fn ask_to_upgrade(&self, node: &str, ask: &Ask) -> Result<(), FleetError> {
+        let failed = |error: &dyn std::fmt::Display| FleetError::Server(error.to_string());
+        let bytes = serde_json::to_vec(ask).map_err(|error| failed(&error))?;
+        let subject = self.subject(&format!("upgrade.{node}"));
+        let sent = self.client.publish(subject, bytes.into()).await;
+        sent.map_err(|error| failed(&error))?;
+        self.client.flush().await.map_err(|error| failed(&error))
+    }
+}
+
+impl Report {
+    /// What matters of it to an upgrade.
+    pub fn said(&self) -> Said<'_> {
+        Said {
+            node: &self.node,
+            version: &self.version,
+            is_fenced: self.fenced,
+            process: self.process,
+            standing: self.standing.as_ref(),
+        }
+    }
+
+    /// Whether the node wants no new clients, as it is about to hand over.
+    pub fn leaves(&self) -> bool {
+        let stage = self.standing.as_ref().map(|standing| &standing.stage);
+        matches!(stage, Some(Stage::Leaves | Stage::HandsOver))
+    }
+}
+
+/// Which process this is.
+pub(super) fn process(does: &dyn Upgrades) -> Process {
+    Process { began_ms: does.began_ms(), counts: does.counts() }
+}

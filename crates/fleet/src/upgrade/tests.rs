@@ -1,0 +1,233 @@
+//! Fleets of nodes that do what they should, and some that do not.
+
+use super::*;
+use proptest::prelude::*;
+
+const OLD: &str = "1.0.0";
+const NEW: &str = "1.1.0";
+/// Time between two looks, and between two reports.
+const TICK_MS: u64 = 500;
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Kind {
+    Good,
+    /// Does not hear the first word.
+    Deaf,
+    /// Runs the new program already.
+    HasIt,
+    /// Cannot hand over.
+    Stays,
+    /// Is never heard of again once it was asked.
+    Ends,
+    /// Has something else installed.
+    Other,
+    /// Serves errors with the new program.
+    Errs,
+    /// Its new process ends within a second.
+    Dies,
+    /// Its new process never catches up with the log.
+    Fenced,
+}
+
+impl Kind {
+    fn is_bad(self) -> bool {
+        !matches!(self, Self::Good | Self::Deaf | Self::HasIt)
+    }
+}
+
+/// A node and what became of it.
+#[derive(Clone, Debug)]
+struct Machine {
+    kind: Kind,
+    process: Process,
+    version: &'static str,
+    standing: Option<Standing>,
+    words: usize,
+    /// When it hands over.
+    due_ms: Option<u64>,
+    handed_ms: Option<u64>,
+}
+
+impl Machine {
+    fn new(kind: Kind) -> Self {
+        let version = if kind == Kind::HasIt { NEW } else { OLD };
+        let process = Process { began_ms: 1, counts: Counts::default() };
+        let (standing, due_ms, handed_ms) = (None, None, None);
+        Self { kind, process, version, standing, words: 0, due_ms, handed_ms }
+    }
+
+    fn asked(&mut self, ask: &Ask, now_ms: u64) {
+        self.words += 1;
+        let is_known = self.standing.as_ref().is_some_and(|standing| standing.ask == ask.id);
+        if ask.process != self.process.began_ms || is_known {
+            return;
+        }
+        if self.kind == Kind::Deaf && self.words == 1 {
+            return;
+        }
+        let stage = match self.kind {
+            Kind::Stays => Stage::Stays("no room".into()),
+            _ => Stage::Leaves,
+        };
+        self.due_ms = (stage == Stage::Leaves).then_some(now_ms + ask.drain_ms);
+        self.standing = Some(Standing { ask: ask.id, stage });
+    }
+
+    fn tick(&mut self, now_ms: u64) {
+        let errors = if self.kind == Kind::Errs && self.handed_ms.is_some() { 10 } else { 0 };
+        let counts = &mut self.process.counts;
+        (counts.requests, counts.errors, counts.hits) =
+            (counts.requests + 100, counts.errors + errors, counts.hits + 90);
+        if self.due_ms.is_some_and(|due_ms| now_ms >= due_ms) {
+            (self.due_ms, self.handed_ms) = (None, Some(now_ms));
+            self.process = Process { began_ms: now_ms, counts: Counts::default() };
+            self.standing = None;
+            self.version = if self.kind == Kind::Other { "0.9.0" } else { NEW };
+        }
+        let dies = self.kind == Kind::Dies
+            && self.handed_ms.is_some_and(|handed_ms| now_ms >= handed_ms + 1000);
+        if dies && self.process.began_ms == self.handed_ms.unwrap_or(0) {
+            self.process = Process { began_ms: now_ms, counts: Counts::default() };
+        }
+    }
+
+    fn is_silent(&self) -> bool {
+        self.kind == Kind::Ends && self.words > 0
+    }
+
+    fn said<'a>(&'a self, node: &'a str) -> Said<'a> {
+        Said {
+            node,
+            version: self.version,
+            is_fenced: self.kind == Kind::Fenced && self.handed_ms.is_some(),
+            process: Some(self.process),
+            standing: self.standing.as_ref(),
+        }
+    }
+}
+
+fn terms(to: Option<&str>) -> Terms {
+    Terms {
+        to: to.map(str::to_owned),
+        drain_ms: 2_000,
+        hold_ms: 5_000,
+        patience_ms: 20_000,
+        band: Band::default(),
+    }
+}
+
+/// What becomes of nodes in waves of these kinds.
+fn outcome(kinds: &[Vec<Kind>], to: Option<&str>) -> (Step, BTreeMap<String, Machine>) {
+    let mut machines = BTreeMap::new();
+    let mut waves = Vec::new();
+    for (wave, kinds) in kinds.iter().enumerate() {
+        let names: Vec<_> = (0..kinds.len()).map(|node| format!("w{wave}n{node}")).collect();
+        machines.extend(names.iter().cloned().zip(kinds.iter().map(|kind| Machine::new(*kind))));
+        waves.push(names);
+    }
+    let mut upgrade = Waves::new(7, terms(to), waves, 0);
+    for tick in 0..10_000 {
+        let now_ms = 10 + tick * TICK_MS;
+        for (name, machine) in &mut machines {
+            machine.tick(now_ms);
+            if !machine.is_silent() {
+                upgrade.heard(&machine.said(name), now_ms);
+            }
+        }
+        loop {
+            match upgrade.next(now_ms) {
+                Step::Ask(name, ask) => {
+                    let under_way = upgrade.wave().unwrap().1;
+                    assert!(under_way.contains(&name), "{name} is asked before its time");
+                    machines.get_mut(&name).unwrap().asked(&ask, now_ms);
+                }
+                Step::Wait => break,
+                end => return (end, machines),
+            }
+        }
+    }
+    panic!("it never ends");
+}
+
+fn kinds() -> impl Strategy<Value = Vec<Vec<Kind>>> {
+    let good = prop_oneof![Just(Kind::Good), Just(Kind::Deaf), Just(Kind::HasIt)];
+    let bad = prop_oneof![
+        Just(Kind::Stays),
+        Just(Kind::Ends),
+        Just(Kind::Other),
+        Just(Kind::Errs),
+        Just(Kind::Dies),
+        Just(Kind::Fenced)
+    ];
+    let kind = prop_oneof![12 => good, 1 => bad];
+    prop::collection::vec(prop::collection::vec(kind, 1..4), 1..5)
+}
+
+proptest! {
+    #[test]
+    fn it_stops_at_the_wave_that_has_a_bad_node_and_finishes_without_one(kinds in kinds()) {
+        let (end, machines) = outcome(&kinds, Some(NEW));
+        let bad = kinds.iter().position(|wave| wave.iter().any(|kind| kind.is_bad()));
+        for (name, machine) in &machines {
+            let wave: usize = name[1..2].parse().unwrap();
+            if bad.is_some_and(|bad| wave > bad) || machine.kind == Kind::HasIt {
+                prop_assert_eq!((machine.words, machine.handed_ms), (0, None), "{}", name);
+            } else if bad.is_none_or(|bad| wave < bad) {
+                prop_assert_eq!(machine.version, NEW, "{}", name);
+            }
+        }
+        match (bad, end) {
+            (None, Step::Finished) => {}
+            (Some(bad), Step::Stopped(why)) => {
+                let name = why.split(':').next().unwrap();
+                prop_assert!(name.starts_with(&format!("w{bad}")), "{}", why);
+                prop_assert!(machines[name].kind.is_bad(), "{}", why);
+            }
+            (_, end) => prop_assert!(false, "{:?}", end),
+        }
+    }
+}
+
+#[test]
+fn a_restart_is_one_for_all_and_a_mixture_stops() {
+    use Kind::{Good, HasIt, Other};
+    // Nobody said which version: those that run what is installed hand over too.
+    let (end, machines) = outcome(&[vec![HasIt], vec![HasIt, HasIt]], None);
+    assert_eq!(end, Step::Finished);
+    assert!(machines.values().all(|machine| machine.handed_ms.is_some()));
+    let (end, _) = outcome(&[vec![Good], vec![Other]], None);
+    assert_eq!(end, Step::Stopped("w1n0: it runs 0.9.0 now, not 1.1.0".into()));
+}
+
+#[test]
+fn each_reason_is_said() {
+    let said = |kind| match outcome(&[vec![kind]], Some(NEW)).0 {
+        Step::Stopped(why) => why,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(said(Kind::Stays), "w0n0: it goes on as before: no room");
+    assert_eq!(said(Kind::Ends), "w0n0: no new process of it serves 20 s after it left");
+    assert_eq!(said(Kind::Fenced), "w0n0: no new process of it serves 20 s after it left");
+    assert_eq!(said(Kind::Dies), "w0n0: its new process has ended");
+    assert!(said(Kind::Errs).contains("responses were errors (5xx)"), "{}", said(Kind::Errs));
+}
+
+#[test]
+fn two_upgrades_at_once_and_programs_that_cannot_be_asked_are_noticed() {
+    let mut machine = Machine::new(Kind::Good);
+    let mut upgrade = Waves::new(7, terms(None), vec![vec!["a".into()], vec!["b".into()]], 0);
+    upgrade.heard(&machine.said("a"), 1);
+    machine.standing = Some(Standing { ask: 8, stage: Stage::Stays("once".into()) });
+    upgrade.heard(&machine.said("b"), 2);
+    assert!(matches!(upgrade.next(3), Step::Ask(name, _) if name == "a"));
+    machine.standing = Some(Standing { ask: 8, stage: Stage::Leaves });
+    upgrade.heard(&machine.said("b"), 4);
+    assert_eq!(upgrade.next(5), Step::Stopped("b: somebody else has it upgraded".into()));
+    let mut upgrade = Waves::new(7, terms(None), vec![vec!["a".into()]], 0);
+    upgrade.heard(&Said { process: None, ..machine.said("a") }, 1);
+    let Step::Stopped(why) = upgrade.next(2) else { panic!("it goes on") };
+    assert_eq!(why, "a: it runs 1.0.0, which cannot be asked over the fleet");
+    // A word never has a node leave for longer than an hour.
+    let ask = Ask { id: 1, process: 1, to: None, drain_ms: u64::MAX };
+    assert_eq!(ask.drain_ms(), DRAIN_MAX_MS);
+}
