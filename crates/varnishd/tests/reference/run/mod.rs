@@ -59,6 +59,8 @@ struct Pair {
     panics: usize,
     /// How often it gave no answer.
     silent: usize,
+    /// What was said of the policy last refused, here and by Debian's.
+    refusals: Vec<String>,
 }
 
 /// What was seen of a policy.
@@ -147,7 +149,16 @@ impl Pair {
         let program = support::program("varnishd")?;
         support::program("varnishlog")?;
         let (ours, debians) = (Server::ours(), Server::debians(&program));
-        Some(Self { ours, debians, program, runs: 0, taken: 0, panics: 0, silent: 0 })
+        Some(Self {
+            ours,
+            debians,
+            program,
+            runs: 0,
+            taken: 0,
+            panics: 0,
+            silent: 0,
+            refusals: Vec::new(),
+        })
     }
 
     /// How a policy differs, if it does each time.
@@ -172,7 +183,13 @@ impl Pair {
             (seen(&mut self.debians, &text, asks), ours.join().unwrap())
         });
         // What is not taken by both is compared where policies are compiled.
-        let (ours, debians) = (ours.ok()?, debians.ok()?);
+        let (ours, debians) = match (ours, debians) {
+            (Ok(ours), Ok(debians)) => (ours, debians),
+            (ours, debians) => {
+                self.refusals = [ours.err(), debians.err()].into_iter().flatten().collect();
+                return None;
+            }
+        };
         self.taken += 1;
         let has_none = |seen: &Seen| seen.answers.iter().any(|line| line.starts_with("no answer"));
         if has_none(&debians) && !has_none(&ours) {
@@ -347,5 +364,7 @@ fn policies_do_what_they_do_under_varnish() {
             println!("{}", shrink::shrunk(&mut pair, &policy, asks, kind));
         }
     }
+    // Where a server takes no policy at all, nothing was compared.
+    assert!(pair.taken > 0, "none taken; the last was refused with {:#?}", pair.refusals);
     assert_eq!(differing, 0);
 }
