@@ -63,7 +63,11 @@ impl Server {
     pub(super) fn debians(program: &Path) -> Self {
         let has_tcc = Command::new("tcc").arg("-v").stdout(Stdio::null()).status().is_ok();
         let compiler = format!("cc_command={}", COMPILERS[usize::from(!has_tcc)]);
+        let modules = std::env::var("VMOD_PATH").map(|path| format!("vmod_path={path}"));
         let mut options = vec!["-j", "none", "-p", &compiler];
+        if let Ok(modules) = &modules {
+            options.extend(["-p", modules]);
+        }
         options.extend(OPTIONS);
         Self::started(Varnishd::start_program(program, &options))
     }
