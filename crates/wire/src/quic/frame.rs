@@ -1,11 +1,16 @@
 //! Frames (RFC 9000 §19).
 
+use super::ack_frequency::Frequency;
 use super::ecn::Counts;
 use super::error::Error;
 use super::id::{ID_BYTES_MAX, Id};
 use super::ranges::Ranges;
 use super::varint::{Reader, varint_bytes, write_varint};
 use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// The type of ACK_FREQUENCY frames (draft-ietf-quic-ack-frequency §4).
+const ACK_FREQUENCY: u64 = 0xaf;
 
 /// A frame. What a server never gets in a form it would act on is read all the same, so that it can
 /// be refused by name.
@@ -48,6 +53,10 @@ pub enum Frame<'a> {
     ConnectionClose { is_application: bool, code: u64 },
     /// The handshake is confirmed, as only servers say.
     HandshakeDone,
+    /// How packets of the sender are to be acknowledged, as the highest of these numbers says.
+    AckFrequency { sequence: u64, asked: Frequency },
+    /// Asks for an acknowledgement at once.
+    ImmediateAck,
 }
 
 /// Packets that came.
@@ -178,6 +187,16 @@ impl<'a> Frame<'a> {
                 Self::ConnectionClose { is_application: kind == 0x1d, code }
             }
             0x1e => Self::HandshakeDone,
+            0x1f => Self::ImmediateAck,
+            ACK_FREQUENCY => {
+                let (sequence, threshold) = (reader.varint()?, reader.varint()?);
+                let delay_max = Duration::from_micros(reader.varint()?);
+                let reordering = reader.varint()?;
+                Self::AckFrequency {
+                    sequence,
+                    asked: Frequency { threshold, delay_max, reordering },
+                }
+            }
             _ => return None,
         })
     }
@@ -288,6 +307,14 @@ pub fn write_numbers(kind: u8, numbers: &[u64], out: &mut Vec<u8>) {
     }
 }
 
+/// Appends an ACK_FREQUENCY frame.
+pub fn write_ack_frequency(sequence: u64, asked: &Frequency, out: &mut Vec<u8>) {
+    let delay_micros = asked.delay_max.as_micros() as u64;
+    for number in [ACK_FREQUENCY, sequence, asked.threshold, delay_micros, asked.reordering] {
+        write_varint(number, out);
+    }
+}
+
 /// Appends a NEW_CONNECTION_ID frame that retires nothing.
 pub fn write_new_id(sequence: u64, id: &Id, reset_token: &[u8; 16], out: &mut Vec<u8>) {
     write_numbers(0x18, &[sequence, 0], out);
@@ -354,7 +381,8 @@ mod tests {
     fn what_may_not_be_is_not_read() {
         for wrong in [
             &[0x40, 0x01][..],
-            &[0x1f],
+            &[0x20],
+            &[0x40, 0xaf, 1, 1, 1],
             &[0x07, 0],
             &[0x12, 0xd0, 0, 0, 0, 0, 0, 0, 1],
             &[0x18, 1, 2, 4, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],

@@ -1,5 +1,7 @@
 //! The named maximums of QUIC, each with its reason.
 
+use std::time::Duration;
+
 /// The least a datagram with an Initial packet has (RFC 9000 §14.1), and the largest we send before
 /// the path has shown that it takes more.
 pub const DATAGRAM_BYTES_MIN: usize = 1200;
@@ -42,6 +44,13 @@ pub const RANGES_MAX: usize = 64;
 
 /// ACK frames in one packet that are looked at: each costs a walk over what is in flight.
 pub const ACKS_PER_PACKET_MAX: usize = 4;
+
+/// Packets that a client is asked to take before it acknowledges, at most: about a batch, which makes room
+/// for the next one.
+pub const PACKETS_PER_ACK_MAX: u64 = 64;
+
+/// How long a client may have an acknowledgement held back: what its own may say of itself (RFC 9000 §18.2).
+pub const ASKED_DELAY_MAX: Duration = Duration::from_millis(1 << 14);
 
 /// Packet numbers between the oldest one in flight and the next. A client that lets it grow above
 /// that acknowledges nothing on purpose.

@@ -10,6 +10,7 @@
 //!
 //! Everything a client can make a connection remember is bounded by the [`limits`].
 
+mod ack_frequency;
 mod batch;
 pub mod cipher;
 mod connection;
@@ -38,6 +39,7 @@ mod stream;
 mod streams;
 pub mod varint;
 
+pub use ack_frequency::Frequency;
 pub use batch::Batch;
 pub use connection::{Accept, Closed, Config, Connection, Statistics};
 pub use ecn::Ecn;

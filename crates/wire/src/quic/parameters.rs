@@ -1,5 +1,6 @@
 //! Transport parameters (RFC 9000 §18).
 
+use super::ack_frequency::DELAY_MIN;
 use super::error::{Error, code};
 use super::id::Id;
 use super::limits::DATAGRAM_BYTES_MIN;
@@ -27,6 +28,8 @@ pub struct Peer {
     pub ack_delay_exponent: u32,
     /// How long it may hold back an acknowledgement.
     pub ack_delay_max: Duration,
+    /// The least it can be asked to hold one back for; `None` where it cannot be asked.
+    pub ack_delay_min: Option<Duration>,
     /// How many of our ids it keeps.
     pub ids_max: u64,
 }
@@ -43,6 +46,7 @@ impl Default for Peer {
             own_streams_max: 0,
             ack_delay_exponent: 3,
             ack_delay_max: Duration::from_millis(25),
+            ack_delay_min: None,
             ids_max: 2,
         }
     }
@@ -67,6 +71,8 @@ mod key {
     pub(super) const IDS: u64 = 0x0e;
     pub(super) const INITIAL_SOURCE: u64 = 0x0f;
     pub(super) const RETRY_SOURCE: u64 = 0x10;
+    /// draft-ietf-quic-ack-frequency §3.
+    pub(super) const ACK_DELAY_MIN: u64 = 0xff04_de1b;
 }
 
 impl Peer {
@@ -125,6 +131,12 @@ impl Peer {
                     let millis = number().filter(|value| *value < 1 << 14)?;
                     peer.ack_delay_max = Duration::from_millis(millis);
                 }
+                key::ACK_DELAY_MIN => {
+                    // Said twice it is none of the first 32.
+                    if peer.ack_delay_min.replace(Duration::from_micros(number()?)).is_some() {
+                        return None;
+                    }
+                }
                 key::NO_MIGRATION if !value.is_empty() => return None,
                 key::IDS => peer.ids_max = number().filter(|count| *count >= 2)?,
                 key::INITIAL_SOURCE => peer.initial_source = Some(Id::new(value)?),
@@ -135,6 +147,10 @@ impl Peer {
                 // Unknown ones are for others.
                 _ => {}
             }
+        }
+        // It may be said before the other is.
+        if peer.ack_delay_min.is_some_and(|least| least > peer.ack_delay_max) {
+            return None;
         }
         Some(peer)
     }
@@ -208,6 +224,7 @@ impl Local {
             (key::STREAMS_ONE_WAY, self.one_way_streams_max),
             (key::ACK_DELAY, self.ack_delay_max.as_millis() as u64),
             (key::IDS, super::limits::PEER_IDS_MAX as u64),
+            (key::ACK_DELAY_MIN, DELAY_MIN.min(self.ack_delay_max).as_micros() as u64),
         ] {
             write_varint(key, &mut out);
             write_varint(varint_bytes(value) as u64, &mut out);
@@ -230,6 +247,10 @@ mod tests {
         assert_eq!((peer.data_max, peer.stream_data_max), (9, 8));
         assert_eq!((peer.own_stream_data_max, peer.own_streams_max), (7, 3));
         assert_eq!(peer.initial_source, Id::new(&[1, 2]));
+        assert_eq!(peer.ack_delay_min, None);
+        let bytes = [0xc0, 0, 0, 0, 0xff, 4, 0xde, 0x1b, 4, 0x80, 0, 0x61, 0xa8];
+        let peer = Peer::read(&bytes).expect("it is well formed");
+        assert_eq!(peer.ack_delay_min, Some(Duration::from_millis(25)));
     }
 
     #[test]
@@ -245,6 +266,13 @@ mod tests {
             &[0x0c, 1, 1],
             &[4, 2, 9, 0],
             &[4, 9],
+            // 1 ms said twice; 25,001 µs beside 25 ms of which nothing is said; no number.
+            &[
+                0xc0, 0, 0, 0, 0xff, 4, 0xde, 0x1b, 2, 0x43, 0xe8, 0xc0, 0, 0, 0, 0xff, 4, 0xde,
+                0x1b, 2, 0x43, 0xe8,
+            ],
+            &[0xc0, 0, 0, 0, 0xff, 4, 0xde, 0x1b, 4, 0x80, 0, 0x61, 0xa9],
+            &[0xc0, 0, 0, 0, 0xff, 4, 0xde, 0x1b, 0],
         ] {
             assert_eq!(
                 Peer::read(wrong).map_err(|error| error.code),

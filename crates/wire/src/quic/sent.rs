@@ -30,6 +30,8 @@ pub(super) enum Carried {
     RetireConnectionId { sequence: u64 },
     /// The handshake is confirmed.
     HandshakeDone,
+    /// How the client is to acknowledge.
+    AckFrequency { sequence: u64 },
 }
 
 /// What became of a packet.

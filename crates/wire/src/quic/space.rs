@@ -1,5 +1,6 @@
 //! The three spaces of packet numbers (RFC 9000 §12.3) and what belongs to each.
 
+use super::ack_frequency::{Frequency, Obeyed};
 use super::ecn::Counts;
 use super::limits::{CRYPTO_BYTES_MAX, RANGES_MAX, SILENT_PACKETS_MAX};
 use super::packet::Kind;
@@ -135,12 +136,26 @@ pub(super) struct Received {
     due: Option<Duration>,
     /// When the highest came.
     highest_at: Duration,
+    /// The number above the highest that was acknowledged.
+    told: u64,
+    /// How the client wants it done.
+    pub(super) obeyed: Obeyed,
     /// Packets by their marks.
     pub(super) counts: Counts,
 }
 
 /// Every so many packets an acknowledgement goes out at once (RFC 9000 §13.2.2).
-const PACKETS_PER_ACK: u32 = 2;
+const PACKETS_PER_ACK: u64 = 2;
+
+/// What a packet asks for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Asks {
+    Nothing,
+    /// An acknowledgement.
+    Ack,
+    /// One that does not wait for others.
+    AtOnce,
+}
 
 impl Received {
     /// Whether a packet came before.
@@ -153,14 +168,8 @@ impl Received {
         self.ranges.end().unwrap_or(0)
     }
 
-    /// A packet came. What it asks for may wait for `delay_max`.
-    pub(super) fn add(
-        &mut self,
-        number: u64,
-        is_eliciting: bool,
-        now: Duration,
-        delay_max: Duration,
-    ) {
+    /// A packet came. What it asks for may wait for `delay_max`, where the client has not asked for another time.
+    pub(super) fn add(&mut self, number: u64, asks: Asks, now: Duration, delay_max: Duration) {
         let expected = self.expected();
         self.ranges.insert(number..number + 1);
         if self.ranges.len() > RANGES_MAX {
@@ -170,18 +179,40 @@ impl Received {
         if number >= expected {
             self.highest_at = now;
         }
-        if !is_eliciting {
+        if asks == Asks::Nothing {
             return;
         }
         self.unacknowledged += 1;
+        let Frequency { threshold, delay_max, reordering } = self
+            .obeyed
+            .frequency
+            .unwrap_or(Frequency { threshold: PACKETS_PER_ACK - 1, delay_max, reordering: 1 });
         // The client learns of a gap at once (RFC 9000 §13.2.1).
-        let is_in_order = number == expected;
-        let due = if is_in_order && self.unacknowledged < PACKETS_PER_ACK {
-            now + delay_max
-        } else {
-            now
+        let tells_of_gap = match reordering {
+            0 => false,
+            1 => number != expected,
+            _ => self.has_lost(reordering),
         };
+        let is_at_once =
+            asks == Asks::AtOnce || tells_of_gap || u64::from(self.unacknowledged) > threshold;
+        let due = if is_at_once { now } else { now + delay_max };
         self.due = Some(self.due.map_or(due, |other| other.min(due)));
+    }
+
+    /// Whether a packet is missing so far below the highest of which no acknowledgement told as much
+    /// (draft-ietf-quic-ack-frequency §6.2).
+    fn has_lost(&self, reordering: u64) -> bool {
+        let Some(highest) = self.expected().checked_sub(1) else { return false };
+        // Those below are told of: the highest that was acknowledged was so far above them.
+        let untold = self.told.saturating_sub(reordering).max(self.floor);
+        let mut start = untold;
+        for range in self.ranges.iter() {
+            if range.start > start {
+                return highest - start >= reordering;
+            }
+            start = start.max(range.end);
+        }
+        false
     }
 
     /// Packets up to `largest` do not have to be acknowledged any more: the client knows.
@@ -198,6 +229,7 @@ impl Received {
     pub(super) fn acknowledge(&mut self) -> (&Ranges, &Counts, Duration) {
         self.unacknowledged = 0;
         self.due = None;
+        self.told = self.expected();
         (&self.ranges, &self.counts, self.highest_at)
     }
 
@@ -223,23 +255,53 @@ mod tests {
     #[test]
     fn the_second_packet_and_a_gap_are_acknowledged_at_once() {
         let mut received = Received::default();
-        received.add(0, false, MS, 25 * MS);
+        received.add(0, Asks::Nothing, MS, 25 * MS);
         assert_eq!(received.due(), None);
-        received.add(1, true, MS, 25 * MS);
+        received.add(1, Asks::Ack, MS, 25 * MS);
         assert_eq!(received.due(), Some(26 * MS));
-        received.add(2, true, 2 * MS, 25 * MS);
+        received.add(2, Asks::Ack, 2 * MS, 25 * MS);
         assert_eq!(received.due(), Some(2 * MS));
         let (ranges, _, at) = received.acknowledge();
         assert_eq!((ranges.iter().next(), at), (Some(&(0..3)), 2 * MS));
-        received.add(4, true, 3 * MS, 25 * MS);
+        received.add(4, Asks::Ack, 3 * MS, 25 * MS);
         assert_eq!(received.due(), Some(3 * MS));
+    }
+
+    #[test]
+    fn what_a_client_asks_for_is_done() {
+        let mut received = Received::default();
+        let asked = Frequency { threshold: 3, delay_max: 50 * MS, reordering: 3 };
+        assert!(received.obeyed.ask(0, asked).is_ok());
+        for number in 0..3 {
+            received.add(number, Asks::Ack, MS, 25 * MS);
+            assert_eq!(received.due(), Some(51 * MS));
+        }
+        received.add(3, Asks::Ack, 2 * MS, 25 * MS);
+        assert_eq!(received.due(), Some(2 * MS));
+        received.acknowledge();
+        // 4 is missing, and lost once 7 is there. Nothing more is new until another is.
+        for (number, is_due) in [(5, false), (6, false), (7, true), (8, false), (9, false)] {
+            received.add(number, Asks::Ack, 3 * MS, 25 * MS);
+            assert_eq!(received.due() == Some(3 * MS), is_due, "{number}");
+            if is_due {
+                received.acknowledge();
+            }
+        }
+        received.acknowledge();
+        received.add(12, Asks::Ack, 3 * MS, 25 * MS);
+        assert_eq!(received.due(), Some(53 * MS));
+        received.add(13, Asks::Ack, 3 * MS, 25 * MS);
+        assert_eq!(received.due(), Some(3 * MS));
+        received.acknowledge();
+        received.add(14, Asks::AtOnce, 4 * MS, 25 * MS);
+        assert_eq!(received.due(), Some(4 * MS));
     }
 
     #[test]
     fn what_is_remembered_is_bounded_and_what_is_forgotten_counts_as_seen() {
         let mut received = Received::default();
         for number in 0..10_000 {
-            received.add(2 * number, true, MS, MS);
+            received.add(2 * number, Asks::Ack, MS, MS);
         }
         assert_eq!(received.ranges.len(), RANGES_MAX);
         assert!(received.is_known(3) && received.is_known(19_998) && !received.is_known(19_997));

@@ -46,7 +46,7 @@ fn request() -> Vec<u8> {
 pub(crate) fn illegal() -> Vec<(&'static str, Vec<u8>, u64)> {
     let id = |bytes: usize| [&[bytes as u8][..], &vec![4; bytes], &[0; 16]].concat();
     vec![
-        ("§12.4 no frame of that type", vec![0x1f], FRAME_ENCODING_ERROR),
+        ("§12.4 no frame of that type", vec![0x20], FRAME_ENCODING_ERROR),
         ("§12.4 a type that is too long", vec![0x40, 0x01], FRAME_ENCODING_ERROR),
         ("§12.4 no frame at all", vec![], PROTOCOL_VIOLATION),
         ("§19.3 an acknowledgement below zero", vec![2, 0, 0, 0, 1], FRAME_ENCODING_ERROR),
@@ -93,6 +93,12 @@ pub(crate) fn illegal() -> Vec<(&'static str, Vec<u8>, u64)> {
         ),
         ("§19.16 an id that never was", numbers(0x19, &[9], &[]), PROTOCOL_VIOLATION),
         ("§19.16 the one it came for", numbers(0x19, &[0], &[]), PROTOCOL_VIOLATION),
+        (
+            "ack-frequency §4 sooner than the server can",
+            vec![0x40, 0xaf, 0, 1, 0x43, 0xe7, 1],
+            PROTOCOL_VIOLATION,
+        ),
+        ("ack-frequency §4 cut off", vec![0x40, 0xaf, 0, 1, 0x43, 0xe8], FRAME_ENCODING_ERROR),
         ("§19.17 a challenge cut off", vec![0x1a, 1, 2, 3], FRAME_ENCODING_ERROR),
         (
             "RFC 9001 §6 a message after the handshake",
@@ -127,6 +133,9 @@ fn frames_that_may_be() {
         // An answer to no challenge.
         vec![0x1b, 1, 2, 3, 4, 5, 6, 7, 8],
         numbers(8, &[36], &[]),
+        // As soon, as late and as seldom as can be.
+        vec![0x1f, 0x40, 0xaf, 0, 0, 0x43, 0xe8, 0],
+        [&[0x40, 0xaf][..], &[0xff; 32]].concat(),
     ] {
         let mut raw = Raw::connected();
         raw.frames(&frames);
@@ -209,7 +218,7 @@ fn heads_of_packets_that_may_not_be() {
         Odd { bytes: 1199, ..Odd::of(Kind::Initial) },
     ] {
         let mut raw = Raw::new(parameters(&[]), &[b"h3"]);
-        raw.packet(odd, &[0x1f]);
+        raw.packet(odd, &[0x20]);
         assert_eq!((raw.heard.closed, raw.heard.datagrams), (None, 0), "{odd:?}");
         raw.shake_hands();
         raw.stream(2, 0, &[0, 4, 0], false);
@@ -277,6 +286,7 @@ fn parameters_that_may_not_be() {
         ("§4.6 one way", 0x09, Some(number((1 << 60) + 1))),
         ("§18 a number and more", 0x04, Some(vec![1, 1])),
         ("§18.2 a word that has none", 0x0c, Some(vec![1])),
+        ("ack-frequency §3 longer at least than at most", 0xff04_de1b, Some(number(25_001))),
     ] {
         let mut raw = Raw::new(parameters(&[(key, value.as_deref())]), &[b"h3"]);
         raw.shake_hands();
@@ -319,7 +329,7 @@ fn handshakes_that_may_not_be() {
 #[test]
 fn who_was_told_why_is_told_again_and_less_and_less_often() {
     let mut raw = Raw::connected();
-    raw.frames(&[0x1f]);
+    raw.frames(&[0x20]);
     let before = raw.heard.datagrams;
     (0..64).for_each(|_| raw.frames(&[1]));
     assert!((1..10).contains(&(raw.heard.datagrams - before)), "{}", raw.heard.datagrams - before);

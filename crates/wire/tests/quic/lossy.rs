@@ -2,6 +2,7 @@
 
 use crate::world::{Dice, Way, World};
 use freshet_wire::quic::parameters::Local;
+use quinn_proto::{AckFrequencyConfig, VarInt};
 use std::time::Duration;
 
 const SEEDS: u64 = 200;
@@ -29,7 +30,18 @@ fn every_byte_arrives_whatever_happens_on_the_way() {
             congested: [0, 0, 10, 200][dice.below(4) as usize],
             is_bleached: dice.below(4) == 0,
         };
-        let mut world = World::new(seed, way, Local { streams_max: 10, ..Local::default() });
+        let local = Local { streams_max: 10, ..Local::default() };
+        let mut world = match dice.below(3) {
+            0 => {
+                let mut asks = AckFrequencyConfig::default();
+                let number = |number| VarInt::from_u64(number).expect("it is small");
+                asks.ack_eliciting_threshold(number(dice.below(100)));
+                asks.reordering_threshold(number(dice.below(5)));
+                asks.max_ack_delay(Some(Duration::from_millis(1 + dice.below(100))));
+                World::that_asks(seed, way, local, asks)
+            }
+            _ => World::new(seed, way, local),
+        };
         world.piece_bytes = 1 + dice.below(40_000) as usize;
         let requests = 1 + dice.below(30);
         let mut left = requests;

@@ -9,6 +9,7 @@
     reason = "all of it is tests, and a failure names its seed"
 )]
 
+mod ack_frequency;
 mod early;
 mod ecn;
 mod errors;

@@ -54,7 +54,10 @@ fn inside(dice: &mut Dice) -> Vec<u8> {
 fn frames(dice: &mut Dice, places: &mut [u64; 48]) -> Vec<u8> {
     let mut out = Vec::new();
     for _ in 0..1 + dice.below(4) {
-        let kind = dice.below(0x24);
+        let kind = match dice.below(0x25) {
+            0x24 => 0xaf,
+            kind => kind,
+        };
         write_varint(kind, &mut out);
         match kind {
             // Streams that go on where they were, now and then not.

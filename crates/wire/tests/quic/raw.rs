@@ -51,8 +51,9 @@ pub(crate) struct Heard {
     pub(crate) resets: BTreeMap<u64, u64>,
     pub(crate) stops: BTreeMap<u64, u64>,
     pub(crate) limits: usize,
-    /// Datagrams that were marked, and what was said last of marks that the server saw.
+    /// Datagrams that were marked, acknowledgements, and what was said last of marks that the server saw.
     pub(crate) marked: u64,
+    pub(crate) acks: usize,
     pub(crate) counts: Option<Counts>,
     /// Bytes of streams, as they came in order.
     pub(crate) bytes: BTreeMap<u64, Vec<u8>>,
@@ -454,7 +455,10 @@ impl Raw {
                 Frame::StopSending { stream, code } => {
                     self.heard.stops.insert(stream, code);
                 }
-                Frame::Ack(ack) => self.heard.counts = ack.counts,
+                Frame::Ack(ack) => {
+                    self.heard.acks += 1;
+                    self.heard.counts = ack.counts;
+                }
                 Frame::MaxData(_) | Frame::MaxStreamData { .. } => self.heard.limits += 1,
                 Frame::Stream { stream, offset, bytes, .. } => {
                     let heard = self.heard.bytes.entry(stream).or_default();

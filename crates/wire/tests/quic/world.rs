@@ -8,8 +8,8 @@ use freshet_wire::quic::{Accept, Batch, Config, Connection, Ecn, Id, StreamEvent
 use quinn_proto::congestion::{Controller, ControllerFactory};
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
-    ClientConfig, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, EndpointConfig,
-    Event, ReadError, StreamId, TransportConfig, VarInt,
+    AckFrequencyConfig, ClientConfig, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint,
+    EndpointConfig, Event, ReadError, StreamId, TransportConfig, VarInt,
 };
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{RootCertStore, ServerConfig};
@@ -197,6 +197,11 @@ impl World {
         Self::of(seed, way, local, client_tls(), &tls().0)
     }
 
+    /// One whose client wants to be acknowledged so.
+    pub(crate) fn that_asks(seed: u64, way: Way, local: Local, asks: AckFrequencyConfig) -> Self {
+        Self::built(seed, way, local, client_tls(), &tls().0, Some(asks))
+    }
+
     pub(crate) fn of(
         seed: u64,
         way: Way,
@@ -204,7 +209,19 @@ impl World {
         tls: rustls::ClientConfig,
         server_tls: &Arc<ServerConfig>,
     ) -> Self {
+        Self::built(seed, way, local, tls, server_tls, None)
+    }
+
+    fn built(
+        seed: u64,
+        way: Way,
+        local: Local,
+        tls: rustls::ClientConfig,
+        server_tls: &Arc<ServerConfig>,
+        asks: Option<AckFrequencyConfig>,
+    ) -> Self {
         let mut transport = TransportConfig::default();
+        transport.ack_frequency_config(asks);
         transport.max_idle_timeout(Some(VarInt::from_u32(60_000).into()));
         transport.stream_receive_window(VarInt::from_u32(200_000));
         transport.receive_window(VarInt::from_u32(500_000));

@@ -5,7 +5,7 @@ use super::super::frame::Frame;
 use super::super::limits::ACKS_PER_PACKET_MAX;
 use super::super::packet::{Kind, Protected};
 use super::super::route::Route;
-use super::super::space::Level;
+use super::super::space::{Asks, Level};
 use super::super::varint::Reader;
 use super::{Closed, Connection};
 use std::time::Duration;
@@ -13,8 +13,8 @@ use std::time::Duration;
 /// What the frames of a packet were.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
-    /// Whether the packet has to be acknowledged.
-    pub(super) is_eliciting: bool,
+    /// Whether the packet has to be acknowledged, and when.
+    pub(super) asks: Asks,
     /// Whether it only asks about a way (RFC 9000 §9.1).
     pub(super) is_probing: bool,
 }
@@ -31,7 +31,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         if payload.is_empty() {
             return Err(Error::violation("a packet is empty"));
         }
-        let mut seen = Seen { is_eliciting: false, is_probing: true };
+        let mut seen = Seen { asks: Asks::Nothing, is_probing: true };
         let mut acks = 0;
         let mut reader = Reader::new(payload);
         while !reader.is_empty() {
@@ -42,7 +42,11 @@ impl<P: AsRef<[u8]>> Connection<P> {
             if packet.kind == Kind::ZeroRtt && !frame.is_of_early_data() {
                 return Err(Error::violation("a frame came as early data that may not"));
             }
-            seen.is_eliciting |= frame.is_eliciting();
+            if frame == Frame::ImmediateAck {
+                seen.asks = Asks::AtOnce;
+            } else if frame.is_eliciting() && seen.asks == Asks::Nothing {
+                seen.asks = Asks::Ack;
+            }
             seen.is_probing &= matches!(
                 frame,
                 Frame::Padding
@@ -128,6 +132,12 @@ impl<P: AsRef<[u8]>> Connection<P> {
             Frame::ConnectionClose { is_application, code } => {
                 self.close_with(Closed::ByClient { is_application, code }, now);
                 Ok(true)
+            }
+            Frame::ImmediateAck => Ok(false),
+            Frame::AckFrequency { sequence, asked } => {
+                let too_soon = |_| Error::violation("acknowledgements are wanted too soon");
+                let obeyed = &mut self.space(level).received.obeyed;
+                obeyed.ask(sequence, asked).map(|()| false).map_err(too_soon)
             }
             Frame::NewToken | Frame::HandshakeDone => {
                 Err(Error::new(code::PROTOCOL_VIOLATION, "only a server sends this frame"))

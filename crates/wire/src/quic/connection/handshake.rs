@@ -117,6 +117,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         self.has_peer = true;
         Streams::set_peer(&mut self.streams, &peer);
         self.own_ids.set_peer_max(peer.ids_max);
+        self.asking.set_peer(peer.ack_delay_max, peer.ack_delay_min);
         self.peer = peer;
         Ok(())
     }

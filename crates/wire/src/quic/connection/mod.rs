@@ -12,6 +12,7 @@ mod ways;
 #[cfg(test)]
 mod tests;
 
+use super::ack_frequency::Asking;
 use super::cipher;
 use super::cubic::Cubic;
 use super::ecn::Counts;
@@ -148,6 +149,7 @@ pub struct Connection<P> {
     /// Whether the window was what kept more from being sent, and whether it is waited for more of it.
     is_window_limited: bool,
     is_gathering: bool,
+    asking: Asking,
     /// Probes since the last acknowledgement.
     probe_count: u32,
     /// Whether HANDSHAKE_DONE has to be sent.
@@ -213,6 +215,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             waiting: now,
             is_window_limited: false,
             is_gathering: false,
+            asking: Asking::new(),
             probe_count: 0,
             is_done_due: false,
             heard: now,

@@ -52,6 +52,14 @@ impl<P: AsRef<[u8]>> Connection<P> {
             }
         }
         let mut written = Written::default();
+        if level == Level::OneRtt
+            && space.probes > 0
+            && self.asking.is_understood()
+            && out.len() < limit
+        {
+            out.push(0x1f);
+            written.is_eliciting = true;
+        }
         if allowed.eliciting {
             written.is_eliciting |= self.write_crypto(level, limit, out);
             if level == Level::OneRtt {
@@ -115,6 +123,14 @@ impl<P: AsRef<[u8]>> Connection<P> {
             space.sent.carry(Carried::HandshakeDone);
         }
         self.path.write_due(limit, out);
+        if has_room(out)
+            && let Some((sequence, asked)) = self.asking.take()
+        {
+            frame::write_ack_frequency(sequence, &asked, out);
+            space.sent.carry(Carried::AckFrequency { sequence });
+            // Either may be in force until it is acknowledged.
+            self.peer.ack_delay_max = self.peer.ack_delay_max.max(asked.delay_max);
+        }
         while has_room(out)
             && let Some((sequence, id, token)) = self.own_ids.take_telling()
         {

@@ -6,7 +6,7 @@ use super::super::keys::{self, Opened};
 use super::super::limits::{EARLY_BYTES_MAX, FORGED_PACKETS_MAX, PACKETS_PER_DATAGRAM_MAX};
 use super::super::packet::{Kind, Protected};
 use super::super::route::Route;
-use super::super::space::Level;
+use super::super::space::{Asks, Level};
 use super::{Closed, Connection, Phase};
 use std::ops::Range;
 use std::time::Duration;
@@ -144,7 +144,10 @@ impl<P: AsRef<[u8]>> Connection<P> {
         if self.has_keys(level) {
             let received = &mut self.space(level).received;
             received.counts.add(ecn);
-            received.add(opened.number, seen.is_eliciting, now, delay_max);
+            // A mark does not wait (RFC 9000 §13.2.1).
+            let is_marked = ecn == Ecn::Ce && seen.asks != Asks::Nothing;
+            let asks = if is_marked { Asks::AtOnce } else { seen.asks };
+            received.add(opened.number, asks, now, delay_max);
         }
         if self.is_established {
             self.drop_level(Level::Handshake);

@@ -48,6 +48,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         let never_sent = || Error::violation("a packet is acknowledged that was never sent");
         let Space { sent, received, crypto_out, .. } = self.spaces.of(level);
         let (streams, path, congestion) = (&mut self.streams, &mut self.path, &mut self.congestion);
+        let (asking, peer) = (&mut self.asking, &mut self.peer);
         let rtt = self.rtt.smoothed;
         let is_limited = self.is_window_limited;
         let mut bytes_acknowledged = 0;
@@ -89,6 +90,11 @@ impl<P: AsRef<[u8]>> Connection<P> {
                     }
                     Carried::Ack { largest } => received.settle(largest),
                     Carried::ResetStream { stream } => streams.reset_arrived(stream),
+                    Carried::AckFrequency { sequence } => {
+                        if let Some(delay_max) = asking.arrived(sequence) {
+                            peer.ack_delay_max = delay_max;
+                        }
+                    }
                     _ => {}
                 }
             }
@@ -133,6 +139,10 @@ impl<P: AsRef<[u8]>> Connection<P> {
             self.probe_count = 0;
         }
         self.detect_lost(level, now);
+        if level == Level::OneRtt {
+            let packets = self.congestion.window() / self.path.datagram_bytes() as u64;
+            self.asking.consider(packets, self.rtt.smoothed);
+        }
         Ok(true)
     }
 
@@ -209,6 +219,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             Carried::NewConnectionId { sequence } => self.own_ids.telling_lost(sequence),
             Carried::RetireConnectionId { sequence } => self.peer_ids.retirement_lost(sequence),
             Carried::HandshakeDone => self.is_done_due = true,
+            Carried::AckFrequency { sequence } => self.asking.lost(sequence),
         }
     }
 
