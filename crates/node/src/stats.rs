@@ -237,6 +237,14 @@ counters! {
     quic_passed,
     /// Datagrams of QUIC that were of no connection and could begin none.
     quic_dropped,
+    /// Packets of QUIC sent with a mark that routers may change (ECN).
+    quic_ecn_sent,
+    /// Packets of these that routers marked as congested, as clients say.
+    quic_ecn_congested,
+    /// Packets of QUIC that came marked as congested.
+    quic_ecn_received,
+    /// Ways to clients of QUIC on which marks turned out not to arrive as they were sent.
+    quic_ecn_failed,
     /// Access log records lost because the writer was behind.
     log_lost,
 }

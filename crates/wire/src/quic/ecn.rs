@@ -109,6 +109,11 @@ impl Marking {
         }
     }
 
+    /// Whether marks do not arrive as they were.
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(self, Self::Failed)
+    }
+
     /// A marked packet was sent.
     pub(super) fn note_sent(&mut self) {
         if let Self::Testing(left) = self {

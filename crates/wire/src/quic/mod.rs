@@ -41,7 +41,7 @@ pub mod varint;
 
 pub use ack_frequency::Frequency;
 pub use batch::Batch;
-pub use connection::{Accept, Closed, Config, Connection, Statistics};
+pub use connection::{Accept, Closed, Config, Connection, Marks, Statistics};
 pub use ecn::Ecn;
 pub use error::Error;
 pub use id::{ID_BYTES_MAX, Id};

@@ -34,6 +34,8 @@ fn marks_of_packets_that_came_are_told() {
         raw.frames(&[1]);
         raw.pass(Duration::from_millis(50));
         assert_eq!(raw.heard.counts, Some(want));
+        let is_congested = u64::from(ecn == Ecn::Ce);
+        assert_eq!(raw.server.quic.take_marks().received, is_congested);
     }
 }
 
@@ -56,10 +58,15 @@ fn who_sees_marks_gets_more_and_who_does_not_gets_none() {
         assert_eq!(send(&mut raw, stream) > 0, is_kept, "{sees:?}");
         let congested = raw.server.quic.statistics().packets_congested;
         assert_eq!(congested > 0, sees == Ecn::Ce);
+        let marks = raw.server.quic.take_marks();
+        assert_eq!((marks.sent, marks.congested), (raw.heard.marked, congested));
+        assert_eq!((marks.failed, marks.received), (u64::from(!is_kept), 0), "{sees:?}");
         // Later they are taken off.
         raw.sees = Ecn::NotEct;
         send(&mut raw, stream);
         assert_eq!(send(&mut raw, stream), 0, "{sees:?}");
+        // Once for each way.
+        assert_eq!(raw.server.quic.take_marks().failed, u64::from(is_kept), "{sees:?}");
         assert_eq!(raw.heard.closed, None);
     }
 }

@@ -16,7 +16,7 @@ use freshet_limits::Held;
 use freshet_net::socket::canonical;
 use freshet_net::tls::TlsInfo;
 use freshet_wire::h3::{Code, Connection, Event, Local};
-use freshet_wire::quic::{self, Batch, Ecn, Id, Route};
+use freshet_wire::quic::{self, Batch, Ecn, Id, Marks, Route};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -143,6 +143,7 @@ impl Session {
         self.handle_events(now);
         self.look_at_limits(now);
         let has_more = self.send(now);
+        self.count_marks();
         if self.is_closed() {
             return Poll::Ready(());
         }
@@ -397,6 +398,18 @@ impl Session {
             state.set_blocked(false);
             true
         })
+    }
+
+    /// Counts what became of marks of congestion.
+    fn count_marks(&self) {
+        let marks = self.state.borrow_mut().connection.quic.take_marks();
+        if marks != Marks::default() {
+            let stats = &self.port.worker.stats;
+            stats.quic_ecn_sent.add(marks.sent);
+            stats.quic_ecn_congested.add(marks.congested);
+            stats.quic_ecn_received.add(marks.received);
+            stats.quic_ecn_failed.add(marks.failed);
+        }
     }
 
     /// Whether nothing of it has to be remembered. What it holds goes as soon as it is closed.

@@ -100,6 +100,19 @@ pub struct Statistics {
     pub probes: u64,
 }
 
+/// Packets by their marks (RFC 9000 §13.4), since they were [taken](Connection::take_marks) last.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Marks {
+    /// Packets that were sent with a mark.
+    pub sent: u64,
+    /// Of these, those that routers marked as congested, as the client says.
+    pub congested: u64,
+    /// Packets that came so.
+    pub received: u64,
+    /// Ways on which marks turned out not to arrive as they were sent.
+    pub failed: u64,
+}
+
 /// How far a connection is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Phase {
@@ -167,6 +180,7 @@ pub struct Connection<P> {
     until_skip: u64,
     random: u64,
     statistics: Statistics,
+    marks: Marks,
 }
 
 impl<P: AsRef<[u8]>> Connection<P> {
@@ -228,6 +242,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             until_skip: 0,
             random: seed | 1,
             statistics: Statistics::default(),
+            marks: Marks::default(),
         };
         connection.draw_skip();
         Ok(connection)
@@ -423,6 +438,11 @@ impl<P: AsRef<[u8]>> Connection<P> {
     /// What it has counted.
     pub fn statistics(&self) -> Statistics {
         self.statistics
+    }
+
+    /// What became of marks since this was asked last.
+    pub fn take_marks(&mut self) -> Marks {
+        std::mem::take(&mut self.marks)
     }
 
     /// Ends the connection.

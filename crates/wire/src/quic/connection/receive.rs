@@ -142,6 +142,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         };
         // The level may be gone by what the packet brought.
         if self.has_keys(level) {
+            self.marks.received += u64::from(ecn == Ecn::Ce);
             let received = &mut self.space(level).received;
             received.counts.add(ecn);
             // A mark does not wait (RFC 9000 §13.2.1).

@@ -128,8 +128,11 @@ impl<P: AsRef<[u8]>> Connection<P> {
         // Counts in acknowledgements that were overtaken say nothing.
         if level == Level::OneRtt && is_ahead {
             let (before, marking) = (&mut self.marks_told, &mut self.path.marking);
+            let had_failed = marking.has_failed();
             let more = marking.acknowledged(marked, ack.counts, before, self.marked_sent);
             self.statistics.packets_congested += more;
+            self.marks.congested += more;
+            self.marks.failed += u64::from(!had_failed && marking.has_failed());
             if let Some(sent) = newest.filter(|_| more > 0) {
                 self.congestion.lost(now, sent);
             }

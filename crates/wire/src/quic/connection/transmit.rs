@@ -310,6 +310,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         self.statistics.packets_sent += 1;
         if how.is_marked {
             self.marked_sent += 1;
+            self.marks.sent += 1;
             self.path.marking.note_sent();
         }
         if self.bytes_in_flight == 0 {
