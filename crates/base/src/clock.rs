@@ -5,7 +5,16 @@
 //! 9111 §4.2); timeouts use the monotonic clock of the runtime instead.
 
 use std::fmt;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The monotonic clock, for who waits on a thread of its own; in a simulated world that one's.
+pub fn monotonic() -> Instant {
+    #[cfg(feature = "simulation")]
+    if let Some(clock) = crate::simulation::clock() {
+        return crate::simulation::origin() + Duration::from_millis(clock().0);
+    }
+    Instant::now()
+}
 
 /// Milliseconds since 1970-01-01T00:00:00Z. Saturates instead of wrapping in all arithmetic.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]

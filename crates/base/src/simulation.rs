@@ -4,6 +4,8 @@
 
 use crate::clock::UnixMillis;
 use std::cell::Cell;
+use std::sync::OnceLock;
+use std::time::Instant;
 
 /// The wall clock of a world.
 pub type Clock = fn() -> UnixMillis;
@@ -35,6 +37,12 @@ impl Drop for Begun {
 /// The clock of this thread's world, where it has one.
 pub(crate) fn clock() -> Option<Clock> {
     CLOCK.get()
+}
+
+/// What instants of worlds are counted from: only their differences mean something.
+pub(crate) fn origin() -> Instant {
+    static ORIGIN: OnceLock<Instant> = OnceLock::new();
+    *ORIGIN.get_or_init(Instant::now)
 }
 
 /// A number drawn in this thread's world, where it has one.

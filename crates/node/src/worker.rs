@@ -266,7 +266,8 @@ pub(crate) async fn run(
         spawn_local(crate::bans::lurk(Rc::clone(&worker)));
         spawn_local(crate::expiry::run(Rc::clone(&worker)));
     }
-    if worker.shared.disks.is_some() {
+    // Drives of a simulated world end their reads by themselves.
+    if cfg!(not(feature = "simulation")) && worker.shared.disks.is_some() {
         spawn_local(crate::disk::drive());
     }
     let pool = worker.pool.clone();

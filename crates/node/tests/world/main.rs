@@ -10,6 +10,7 @@
 //! with `WORLD_SEEDS=10000` more of them, and with `WORLD_SEED=7` that one, with its transcript.
 
 mod client;
+mod disks;
 mod entity;
 mod message;
 mod oracle;

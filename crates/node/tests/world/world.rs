@@ -1,6 +1,7 @@
 //! A world: nodes, what is before and behind them, and what happens to them.
 
 use crate::client::{self, Got, Request};
+use crate::disks::{self, Disks};
 use crate::entity::{Identity, Nature, SITES, target};
 use crate::oracle::{Confirmed, Purge, Sent, Truth};
 use crate::origin;
@@ -9,7 +10,7 @@ use crate::time;
 use freshet_config::Settings;
 use freshet_config::document::Document;
 use freshet_net::simulation::{Network, Weather};
-use freshet_node::node::Node;
+use freshet_node::node::{Node, NodeError};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,6 +24,8 @@ use tokio::time::sleep;
 
 /// Paths of each site.
 const PATHS: usize = 6;
+/// How soon a node is started again that did not start.
+const RESTART_EVERY: Duration = Duration::from_secs(2);
 
 /// What a world is run with.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +40,7 @@ pub(crate) struct World {
     pub(crate) random: RefCell<Random>,
     pub(crate) natures: Vec<Nature>,
     pub(crate) network: Network,
+    pub(crate) disks: Disks,
     pub(crate) edges: Vec<SocketAddr>,
     pub(crate) has_parent: bool,
     /// Whether something goes wrong at origins, in the network or with nodes.
@@ -93,6 +97,7 @@ async fn live(seed: u64, size: Size) -> Outcome {
     let world = Rc::new(World {
         natures,
         network,
+        disks: Disks::draw(seed),
         edges: (0..edges).map(|edge| SocketAddr::from(([10, 3, 0, edge as u8], 80))).collect(),
         has_parent,
         has_faults: !is_calm,
@@ -107,6 +112,7 @@ async fn live(seed: u64, size: Size) -> Outcome {
         is_wrong: Notify::new(),
     });
     world.say(format!("seed {seed}, {edges} edges, parent {has_parent}, faults {faults_permille}"));
+    world.say(world.disks.described());
     for (path, nature) in world.natures.iter().enumerate() {
         world.say(format!("{}: {nature:?}", target(path)));
     }
@@ -117,6 +123,7 @@ async fn live(seed: u64, size: Size) -> Outcome {
         .collect();
     let purging = spawn_local(purge_now_and_then(Rc::clone(&world), nodes.addresses()));
     let disturbing = spawn_local(disturb(Rc::clone(&world), Rc::clone(&nodes)));
+    let failing = spawn_local(disks::fail_now_and_then(Rc::clone(&world)));
     let all = async {
         for client in clients {
             client.await.expect("a client does not panic");
@@ -129,6 +136,7 @@ async fn live(seed: u64, size: Size) -> Outcome {
     }
     purging.abort();
     disturbing.abort();
+    failing.abort();
     nodes.end();
     Outcome {
         transcript: world.transcript.take(),
@@ -279,6 +287,10 @@ enum Role {
 }
 
 impl Role {
+    fn name(self) -> String {
+        format!("{self:?}").to_lowercase().replace(['(', ')'], "")
+    }
+
     fn address(self, world: &World) -> SocketAddr {
         match self {
             Self::Parent => SocketAddr::from(([10, 4, 0, 0], 80)),
@@ -293,20 +305,20 @@ impl Nodes {
         let edges = (0..world.edges.len()).map(Role::Edge);
         let nodes = Self { world: Rc::clone(world), all: RefCell::default() };
         for role in parents.into_iter().chain(edges) {
-            let running = nodes.begin(role);
+            let running = nodes.begin(role).expect("a node starts");
             nodes.all.borrow_mut().push(running);
         }
         Rc::new(nodes)
     }
 
-    fn begin(&self, role: Role) -> Running {
+    fn begin(&self, role: Role) -> Result<Running, NodeError> {
         let settings = settings(&self.world, role);
         let tasks = LocalSet::new();
         let kill = Rc::new(Notify::new());
         // Within the set, so that all its tasks are of it.
         let node = {
             let _guard = tasks.enter();
-            Node::start_in_world(settings).expect("a node starts")
+            Node::start_in_world(settings)?
         };
         let killed = Rc::clone(&kill);
         spawn_local(async move {
@@ -316,7 +328,7 @@ impl Nodes {
                 () = tasks => {}
             }
         });
-        Running { role, node, kill }
+        Ok(Running { role, node, kill })
     }
 
     /// The parents' addresses first.
@@ -337,8 +349,25 @@ impl Nodes {
         running.node.stop();
         drop(running);
         sleep(pause).await;
-        self.world.say(format!("{role:?} starts again"));
-        let running = self.begin(role);
+        self.world.disks.crash(&role.name());
+        if let Role::Edge(edge) = role {
+            // Nobody waits until a disk has noted what a POST made invalid.
+            let is_other = |purge: &Purge| purge.edge != Some(edge);
+            self.world
+                .truth
+                .borrow_mut()
+                .purges
+                .retain(|one| !self.world.disks.are_there() || is_other(one));
+        }
+        let running = loop {
+            self.world.say(format!("{role:?} starts again"));
+            match self.begin(role) {
+                Ok(running) => break running,
+                // Its disks are not to be read now, and whoever started it looks again.
+                Err(error) => self.world.say(format!("{role:?} does not start: {error}")),
+            }
+            sleep(RESTART_EVERY).await;
+        };
         self.all.borrow_mut().insert(index, running);
     }
 
@@ -358,13 +387,14 @@ impl Nodes {
 }
 
 fn settings(world: &World, role: Role) -> Settings {
-    let name = format!("{role:?}").to_lowercase().replace(['(', ')'], "");
+    let name = role.name();
     let mut text = format!(
         "workers = 1\nmemory = \"64MiB\"\n[[listen]]\naddress = \"{}\"\n\
          [log]\naccess = \"off\"\n\
          [cache]\nname = \"{name}\"\nloop_id = \"{name}\"\nstale_if_error = \"0s\"\n",
         role.address(world)
     );
+    text.push_str(&world.disks.configured(&name));
     for (site, host) in SITES.iter().enumerate() {
         let _ = write!(
             text,

@@ -130,6 +130,10 @@ pub trait Device: Send + Sync + fmt::Debug {
         self.wait(done, limit).result.map(|()| began.elapsed())
     }
 
+    /// Has what is below it keep blocks for the first `bytes`, so that writes there do not fail where
+    /// something else takes all its space.
+    fn reserve_blocks(&self, _bytes: u64) {}
+
     /// Lets another process have the device. It can still be read here, and what is read may be of
     /// the other one.
     fn share(&self) {}

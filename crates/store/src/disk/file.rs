@@ -134,13 +134,6 @@ impl FileDevice {
         }
     }
 
-    /// Has the file system keep blocks for the first `bytes`, which may be holes, so that writes there
-    /// do not fail where something else takes all its space. What is there stays. A device, a file
-    /// system without such a call, and one that is full already are left as they are.
-    pub fn reserve_blocks(&self, bytes: u64) {
-        let _ = rustix::fs::fallocate(&self.shared.fd, FallocateFlags::empty(), 0, bytes);
-    }
-
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
@@ -287,6 +280,13 @@ impl Device for FileDevice {
 
     fn share(&self) {
         let _ = rustix::fs::flock(&self.shared.fd, FlockOperation::Unlock);
+    }
+
+    /// Has the file system keep blocks for the first `bytes`, which may be holes, so that writes there
+    /// do not fail where something else takes all its space. What is there stays. A device, a file
+    /// system without such a call, and one that is full already are left as they are.
+    fn reserve_blocks(&self, bytes: u64) {
+        let _ = rustix::fs::fallocate(&self.shared.fd, FallocateFlags::empty(), 0, bytes);
     }
 
     fn close(&self) {

@@ -18,7 +18,10 @@
 //! | [`ring`] | the kernel's queue for I/O, one for each thread |
 //! | [`tactic`], [`shadow`] | what is let in and kept, and what that would be worth |
 //! | `drive`, `health`, `pace`, `set`, [`budget`] | disks that come and go, placement, endurance |
+//! | `place`, `attached` | what is at the path of a disk, in a simulated world one of its drives |
 
+#[cfg(feature = "simulation")]
+pub mod attached;
 pub mod bench;
 pub mod block;
 pub mod budget;
@@ -38,6 +41,7 @@ mod lines;
 pub mod notes;
 mod pace;
 mod part;
+mod place;
 pub mod purges;
 mod read;
 mod reclaim;

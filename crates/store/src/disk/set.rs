@@ -3,13 +3,14 @@
 use super::budget::{Seen, Use};
 use super::codec::mix;
 use super::device::{Completion, Device, IoError};
-use super::drive::{Disk, DiskSpec};
+use super::drive::{Disk, DiskSpec, in_place};
 use super::file::FileDevice;
 use super::geometry::FormatOptions;
 use super::health::Levels;
 use super::intake::Description;
 use super::limits::{DEVICE_BYTES_MAX, DEVICE_BYTES_MIN, NOTE_BYTES_MAX};
 use super::notes::{Note, Notes};
+use super::place;
 use super::purges::{Mark, Target};
 use super::record::key_hash;
 use super::recovery::{self, Opened};
@@ -95,7 +96,7 @@ impl Disks {
         for (spec, device) in blank {
             let options =
                 FormatOptions { object_bytes: spec.object_bytes, ..FormatOptions::default() };
-            recovery::format(&device, set, options, now_us() / 1000)
+            recovery::format(&*device, set, options, now_us() / 1000)
                 .map_err(|error| named(spec, error))?;
         }
         let common = Common::new(now_us);
@@ -109,11 +110,7 @@ impl Disks {
             })
             .collect();
         // Side by side: the slowest decides. Purges and notes one of them knows hold for all.
-        let mut opened: Vec<Option<Opened>> = std::thread::scope(|scope| {
-            let opening: Vec<_> =
-                disks.iter().map(|disk| scope.spawn(|| open_one(disk, takes_over))).collect();
-            opening.into_iter().map(|thread| thread.join().unwrap_or(None)).collect()
-        });
+        let mut opened = open_all(&disks, takes_over);
         for opened in opened.iter_mut().flatten() {
             opened.last_mark = opened.volume.catch_up(opened.last_mark);
         }
@@ -128,8 +125,15 @@ impl Disks {
         for (number, (disk, opened)) in this.disks.iter().zip(opened).enumerate() {
             let disk = Arc::clone(disk);
             disk.show(opened.as_ref());
-            let thread =
-                Builder::new().name(format!("disk-{number}")).spawn(move || disk.run(opened));
+            #[cfg(feature = "simulation")]
+            if let Some(runtime) = super::attached::runtime() {
+                (runtime.spawn)(Box::pin(disk.run(opened)));
+                continue;
+            }
+            let thread = Builder::new().name(format!("disk-{number}")).spawn(move || {
+                let _ring = Ring::install();
+                in_place(disk.run(opened));
+            });
             let path = this.disks.get(number).map(|disk| disk.spec.path.display().to_string());
             let thread = thread.map_err(|error| {
                 let code = error.raw_os_error().unwrap_or(0);
@@ -357,6 +361,19 @@ const STOP_STEP: Duration = Duration::from_millis(2);
 /// has it until its last writes have ended.
 const TAKEN_MAX: Duration = Duration::from_secs(3);
 
+/// Opens disks side by side.
+fn open_all(disks: &[Arc<Disk>], takes_over: bool) -> Vec<Option<Opened>> {
+    #[cfg(feature = "simulation")]
+    if super::attached::runtime().is_some() {
+        return disks.iter().map(|disk| disk.open().ok()).collect();
+    }
+    std::thread::scope(|scope| {
+        let opening: Vec<_> =
+            disks.iter().map(|disk| scope.spawn(|| open_one(disk, takes_over))).collect();
+        opening.into_iter().map(|thread| thread.join().unwrap_or(None)).collect()
+    })
+}
+
 /// Opens a disk on a thread of its own; why it cannot be is said by the thread that serves it.
 fn open_one(disk: &Disk, takes_over: bool) -> Option<Opened> {
     let _ring = Ring::install();
@@ -440,20 +457,20 @@ fn bytes_to_make(bytes: u64) -> Result<u64, DiskError> {
 /// What is where a disk should be.
 enum Found {
     Store(Box<Superblock>),
-    Blank(FileDevice),
+    Blank(Box<dyn Device>),
     /// It cannot be reached now.
     Away,
 }
 
 fn look_at(spec: &DiskSpec) -> Result<Found, DiskError> {
-    let device = match (spec.bytes, FileDevice::open(&spec.path)) {
+    let device = match (spec.bytes, place::open(&spec.path)) {
         (_, Ok(device)) if device.bytes() > 0 => device,
         (Some(bytes), Ok(empty)) => {
             drop(empty);
-            FileDevice::create(&spec.path, bytes_to_make(bytes)?)?
+            Box::new(FileDevice::create(&spec.path, bytes_to_make(bytes)?)?)
         }
         (Some(bytes), Err(IoError::Failed(2))) => {
-            FileDevice::create(&spec.path, bytes_to_make(bytes)?)?
+            Box::new(FileDevice::create(&spec.path, bytes_to_make(bytes)?)?)
         }
         (None, Ok(_)) => return Err(DiskError::ConfigDeviceBytes { bytes: 0 }),
         // The process that is about to be replaced has it: its set is this one's too.
@@ -463,10 +480,10 @@ fn look_at(spec: &DiskSpec) -> Result<Found, DiskError> {
         }
         (_, Err(_)) => return Ok(Found::Away),
     };
-    match Superblock::read(&device) {
+    match Superblock::read(&*device) {
         Ok(superblock) => Ok(Found::Store(Box::new(superblock))),
         Err(DiskError::DeviceIo(_)) => Ok(Found::Away),
-        Err(error @ DiskError::DeviceForeign { .. }) => match contents(&device as &dyn Device) {
+        Err(error @ DiskError::DeviceForeign { .. }) => match contents(&*device) {
             Ok(None) => Ok(Found::Blank(device)),
             _ => Err(error),
         },

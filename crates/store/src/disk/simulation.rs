@@ -106,6 +106,11 @@ impl SimulatedDevice {
         Self { bytes, state: Mutex::new(state) }
     }
 
+    /// Makes it usable again that was closed, as a file that is opened anew.
+    pub fn connect(&self) {
+        self.lock().is_closed = false;
+    }
+
     /// Sets how often things go wrong from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.lock().faults = faults;

@@ -13,13 +13,13 @@
 
 mod queue;
 mod thread;
+mod waiting;
 
 use super::budget::{Budget, Use};
-use super::device::Device;
-use super::file::FileDevice;
 use super::health::{Health, Levels};
 use super::intake::Description;
 use super::limits::OBJECT_BYTES_DEFAULT;
+use super::place;
 use super::recovery::Opened;
 use super::stream::ObjectStream;
 use super::superblock::Uuid;
@@ -33,6 +33,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::time::Duration;
+pub(super) use waiting::in_place;
 
 /// A disk as it is configured.
 #[derive(Clone, Debug, PartialEq)]
@@ -178,8 +179,7 @@ impl Disk {
     /// Bytes for content; while it is not open what was configured, or its length.
     pub(super) fn log_bytes(&self) -> u64 {
         let open = self.volume().map(|volume| volume.geometry().log_bytes());
-        let length = || FileDevice::peek(&self.spec.path).ok().map(|device| device.bytes());
-        open.or(self.spec.bytes).or_else(length).unwrap_or(1)
+        open.or(self.spec.bytes).or_else(|| place::bytes(&self.spec.path)).unwrap_or(1)
     }
 
     /// Objects of the configured length there is room for.

@@ -1,6 +1,7 @@
 //! What waits for a disk's thread.
 
 use super::Disk;
+use super::waiting::pass;
 use crate::body::{Body, BodyReader, Standing};
 use crate::disk::block::Block;
 use crate::disk::device::{Completion, Finish};
@@ -120,10 +121,23 @@ impl Disk {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a job, at most so long.
-    pub(super) fn wait(&self, limit: Duration) {
+    /// Blocks this thread until there is a job, at most so long.
+    pub(super) fn block_for_job(&self, limit: Duration) {
         let idle = |queue: &mut Queue| queue.jobs.is_empty();
         let _ = self.more.wait_timeout_while(self.queue(), limit, idle);
+    }
+
+    /// Blocks this thread until there is a job or a purge, at most so long.
+    pub(super) fn block_for_work(&self, limit: Duration) {
+        let idle = |queue: &mut Queue| queue.jobs.is_empty() && !queue.has_purges;
+        let _ = self.more.wait_timeout_while(self.queue(), limit, idle);
+    }
+
+    /// Whether there is a job or a purge.
+    #[cfg(feature = "simulation")]
+    pub(super) fn has_work(&self) -> bool {
+        let queue = self.queue();
+        !queue.jobs.is_empty() || queue.has_purges
     }
 
     /// Drops all that waits; true where the thread was told to stop.
@@ -138,18 +152,19 @@ impl Disk {
 
     /// What to do next, once there is something or after this time; and whether there are purges to be
     /// made durable.
-    pub(super) fn next_job(&self, limit: Duration) -> (Option<Job>, bool) {
-        let queue = self.queue();
-        let idle = |queue: &mut Queue| queue.jobs.is_empty() && !queue.has_purges;
-        let waited = self.more.wait_timeout_while(queue, limit, idle);
-        let (mut queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let has_purges = std::mem::take(&mut queue.has_purges);
-        let job = queue.jobs.pop_front();
-        drop(queue);
+    pub(super) async fn next_job(&self, limit: Duration) -> (Option<Job>, bool) {
+        self.wait_for_work(limit).await;
+        let (job, has_purges) = self.take_work();
         if has_purges {
             // Others that come just now share the flush.
-            std::thread::sleep(PURGE_DELAY);
+            pass(PURGE_DELAY).await;
         }
         (job, has_purges)
+    }
+
+    fn take_work(&self) -> (Option<Job>, bool) {
+        let mut queue = self.queue();
+        let has_purges = std::mem::take(&mut queue.has_purges);
+        (queue.jobs.pop_front(), has_purges)
     }
 }

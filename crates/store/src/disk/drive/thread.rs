@@ -2,21 +2,22 @@
 
 use super::Disk;
 use super::queue::Job;
+use super::waiting::pass;
 use crate::body::Standing;
 use crate::disk::block::Buffer;
-use crate::disk::device::{Device, IoError};
-use crate::disk::file::FileDevice;
+use crate::disk::device::IoError;
 use crate::disk::health::{Health, Space, Watch, is_fatal, try_out};
 use crate::disk::intake::object_of;
 use crate::disk::limits::{CHECKPOINT_EVERY, FLUSH_EVERY, QUEUE_BYTES_MAX, WRITE_DELAY};
 use crate::disk::pace::Pace;
+use crate::disk::place;
 use crate::disk::recovery::{self, Opened};
 use crate::disk::renewal::{Renewal, Renewals};
-use crate::disk::ring::Ring;
 use crate::disk::superblock::Superblock;
 use crate::disk::volume::Volume;
 use crate::disk::writer::Writer;
 use crate::error::DiskError;
+use freshet_base::clock::monotonic;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -44,9 +45,8 @@ enum Left {
 }
 
 impl Disk {
-    /// Serves the disk until the node stops. On a thread of its own.
-    pub(in crate::disk) fn run(self: &Arc<Self>, first: Option<Opened>) {
-        let _ring = Ring::install();
+    /// Serves the disk until the node stops. On a thread of its own, where it is never pending.
+    pub(in crate::disk) async fn run(self: Arc<Self>, first: Option<Opened>) {
         let mut opened = first;
         let mut retry = RETRY_FIRST;
         let mut pace = Pace::new();
@@ -57,7 +57,7 @@ impl Disk {
             };
             match now {
                 Ok(Opened { volume, mut writer, report, last_mark }) => {
-                    let begun = Instant::now();
+                    let begun = monotonic();
                     tracing::info!(disk = %self.spec.path.display(), ?report, "opened");
                     if report.lost_purges {
                         tracing::warn!(
@@ -65,16 +65,16 @@ impl Disk {
                             "its journal of purges is not whole: what was on it is not served"
                         );
                     }
-                    let left = self.serve(&volume, &mut writer, last_mark, &mut pace);
+                    let left = self.serve(&volume, &mut writer, last_mark, &mut pace).await;
                     if matches!(left, Left::Released) {
                         tracing::info!(disk = %self.spec.path.display(), "left to the new process");
                         volume.device().share();
-                        self.await_stop();
+                        self.await_stop().await;
                     }
                     *self.volume.write().unwrap_or_else(PoisonError::into_inner) = None;
                     self.common.begin_generation();
                     volume.device().close();
-                    if begun.elapsed() > RETRY_FORGOTTEN {
+                    if since(begun) > RETRY_FORGOTTEN {
                         retry = RETRY_FIRST;
                     }
                     match left {
@@ -91,12 +91,12 @@ impl Disk {
             }
             if self.is_released() {
                 // It was not open here, so there is nothing to wait for.
-                self.await_stop();
+                self.await_stop().await;
                 return self.set_health(Health::Stopped);
             }
             // Another process is about to let go of it: it is waited for without a pause that grows.
             let is_taken = self.health() == Health::Offline(TAKEN.into());
-            if self.rest(if is_taken { RETRY_TAKEN } else { retry }) {
+            if self.rest(if is_taken { RETRY_TAKEN } else { retry }).await {
                 return self.set_health(Health::Stopped);
             }
             if !is_taken {
@@ -110,18 +110,17 @@ impl Disk {
     /// # Errors
     /// Why it cannot be used.
     pub(in crate::disk) fn open(&self) -> Result<Opened, DiskError> {
-        let device = FileDevice::open(&self.spec.path).map_err(DiskError::DeviceOpen)?;
-        let found = Superblock::read(&device)?;
+        let device = place::open(&self.spec.path).map_err(DiskError::DeviceOpen)?;
+        let found = Superblock::read(&*device)?;
         let wanted = self.set.ok_or(DiskError::DeviceLate)?;
         if found.set != wanted {
             return Err(DiskError::DeviceOfOtherSet { found: found.set, wanted });
         }
         // Content may wait for space; a journal that cannot be written costs the disk.
         device.reserve_blocks(found.geometry.segment_at(0));
-        let device: Arc<dyn Device> = Arc::new(device);
-        let begun = Instant::now();
-        let opened = recovery::open(device, self.common.clone())?;
-        let took = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let begun = monotonic();
+        let opened = recovery::open(device.into(), self.common.clone())?;
+        let took = u64::try_from(since(begun).as_millis()).unwrap_or(u64::MAX);
         self.counts.opened_ms.store(took, Relaxed);
         Ok(opened)
     }
@@ -136,7 +135,7 @@ impl Disk {
     }
 
     /// Writes what comes, until told to stop or the disk fails.
-    fn serve(
+    async fn serve(
         &self,
         volume: &Arc<Volume>,
         writer: &mut Writer,
@@ -148,15 +147,13 @@ impl Disk {
         self.counts.opened.add(1);
         // Purges that came between its opening and now.
         volume.catch_up(last_mark);
-        let mut watch =
-            Watch::new(volume, (self.levels.clone(), self.number), pace, Instant::now());
+        let mut watch = Watch::new(volume, (self.levels.clone(), self.number), pace, monotonic());
         let mut space = Space::new();
         let mut renewals = Renewals::default();
-        let (mut flushed, mut checkpointed, mut waiting_since) =
-            (Instant::now(), Instant::now(), None);
+        let (mut flushed, mut checkpointed, mut waiting_since) = (monotonic(), monotonic(), None);
         loop {
             let (job, has_purges) =
-                self.next_job(if waiting_since.is_some() { WRITE_DELAY } else { TICK });
+                self.next_job(if waiting_since.is_some() { WRITE_DELAY } else { TICK }).await;
             let result = match job {
                 Some(job @ (Job::Stop | Job::Release)) => {
                     self.is_writable.store(false, Relaxed);
@@ -171,11 +168,11 @@ impl Disk {
                 }
                 Some(job) => {
                     let bytes = job.new_bytes();
-                    let result = if bytes.is_some() && space.is_short(Instant::now()) {
+                    let result = if bytes.is_some() && space.is_short(monotonic()) {
                         self.counts.refused_busy.add(1);
                         Ok(())
                     } else {
-                        self.carry_out(writer, &mut renewals, job)
+                        self.carry_out(writer, &mut renewals, job).await
                     };
                     // It is charged before it is no longer what waits.
                     writer.charge(0);
@@ -186,14 +183,14 @@ impl Disk {
             };
             let mut result = result.and_then(|()| if has_purges { writer.tend() } else { Ok(()) });
             if result.is_ok()
-                && let Some(Renewal { object, description }) = renewals.next_due(Instant::now())
+                && let Some(Renewal { object, description }) = renewals.next_due(monotonic())
             {
                 result = writer.renew(object, description);
             }
             if writer.has_waiting() {
-                let since = *waiting_since.get_or_insert_with(Instant::now);
+                let begun = *waiting_since.get_or_insert_with(monotonic);
                 if result.is_ok()
-                    && since.elapsed() >= WRITE_DELAY
+                    && since(begun) >= WRITE_DELAY
                     && self.queued_bytes.load(Relaxed) == 0
                 {
                     result = writer.drain();
@@ -202,23 +199,23 @@ impl Disk {
             } else {
                 waiting_since = None;
             }
-            if result.is_ok() && flushed.elapsed() >= FLUSH_EVERY {
-                flushed = Instant::now();
+            if result.is_ok() && since(flushed) >= FLUSH_EVERY {
+                flushed = monotonic();
                 result = writer.flush().and_then(|()| writer.tend());
             }
-            if result.is_ok() && checkpointed.elapsed() >= CHECKPOINT_EVERY {
-                checkpointed = Instant::now();
+            if result.is_ok() && since(checkpointed) >= CHECKPOINT_EVERY {
+                checkpointed = monotonic();
                 result = writer.checkpoint_in_time();
             }
-            space.note(&result, writer, Instant::now());
+            space.note(&result, writer, monotonic());
             if let Err(error) = &result
                 && is_fatal(error)
             {
                 return Left::Failed(error.to_string());
             }
-            match watch.look(Instant::now()) {
+            match watch.look(monotonic()) {
                 Health::Offline(why) => return Left::Failed(why),
-                Health::Healthy if space.is_short(Instant::now()) => self.set_health(Health::Full),
+                Health::Healthy if space.is_short(monotonic()) => self.set_health(Health::Full),
                 health => {
                     volume.set_suspect(matches!(health, Health::Suspect(_)));
                     self.set_health(health);
@@ -228,9 +225,9 @@ impl Disk {
     }
 
     /// Drops what comes until the node stops.
-    fn await_stop(&self) {
+    async fn await_stop(&self) {
         loop {
-            match self.next_job(TICK).0 {
+            match self.next_job(TICK).await.0 {
                 Some(Job::Stop) => return,
                 Some(Job::Drain(finish)) => {
                     finish.finish(Err(IoError::Closed), Buffer::None);
@@ -240,13 +237,13 @@ impl Disk {
         }
     }
 
-    fn carry_out(
+    async fn carry_out(
         &self,
         writer: &mut Writer,
         renewals: &mut Renewals,
         job: Job,
     ) -> Result<(), DiskError> {
-        self.step_back(writer);
+        self.step_back(writer).await;
         match job {
             Job::Object { description, offered } => {
                 let generation = self.common.generation.load(Relaxed);
@@ -267,7 +264,7 @@ impl Disk {
                 let object = object_of(body.stored_number(), description.key);
                 let renewal = Renewal { object, description };
                 let known = Some(renewal).filter(|_| body.stored_number() > 0);
-                let now = known.and_then(|renewal| renewals.add(renewal, Instant::now()));
+                let now = known.and_then(|renewal| renewals.add(renewal, monotonic()));
                 write_all(writer, now)
             }
             Job::Drain(finish) => {
@@ -283,32 +280,37 @@ impl Disk {
     }
 
     /// Lets reads pass while there is time.
-    fn step_back(&self, writer: &Writer) {
+    async fn step_back(&self, writer: &Writer) {
         let device = writer.volume().device();
         let mut left = 8;
         while left > 0
             && device.reads_in_flight() > 4
             && self.queued_bytes.load(Relaxed) < QUEUE_BYTES_MAX / 2
         {
-            std::thread::sleep(Duration::from_millis(1));
+            pass(Duration::from_millis(1)).await;
             left -= 1;
         }
     }
 
     /// Waits and drops what is offered meanwhile; true when told to stop.
-    fn rest(&self, span: Duration) -> bool {
-        let until = Instant::now() + span;
+    async fn rest(&self, span: Duration) -> bool {
+        let until = monotonic() + span;
         loop {
             if self.drop_all() {
                 return true;
             }
-            let left = until.saturating_duration_since(Instant::now());
+            let left = until.saturating_duration_since(monotonic());
             if left.is_zero() {
                 return false;
             }
-            self.wait(left);
+            self.wait_for_job(left).await;
         }
     }
+}
+
+/// How long ago that was.
+fn since(begun: Instant) -> Duration {
+    monotonic().saturating_duration_since(begun)
 }
 
 fn write_all(
