@@ -146,7 +146,7 @@ impl Writer {
         Ok((object >> 64) as u64)
     }
 
-    /// Writes a chunk of a long object.
+    /// Writes a chunk of a long object, unless that began before an erasure.
     pub(crate) fn store_chunk(
         &mut self,
         key: u128,
@@ -155,6 +155,9 @@ impl Writer {
         chunk_bytes: u32,
         parts: &[&[u8]],
     ) -> Result<(), DiskError> {
+        if self.is_cut_off(object) {
+            return Ok(());
+        }
         let payload: usize = parts.iter().map(|part| part.len()).sum();
         let mut head =
             Description { key, expires_ms: u64::MAX, ..Description::default() }.head(object, 0);
@@ -167,7 +170,7 @@ impl Writer {
     }
 
     /// Writes the head of an object of `total` bytes with what follows its chunks, if it has any,
-    /// after them: from now on it can be found.
+    /// after them: from now on it can be found. Not where it is purged already, or was cut off.
     pub(crate) fn store_head(
         &mut self,
         description: Description,
@@ -175,6 +178,9 @@ impl Writer {
         (total, chunk_bytes): (u64, u32),
         parts: &[&[u8]],
     ) -> Result<(), DiskError> {
+        if self.is_cut_off(object) || self.is_purged(&description) {
+            return Ok(());
+        }
         let payload: usize = parts.iter().map(|part| part.len()).sum();
         let mut head = description.head(object, total);
         head.chunk_bytes = chunk_bytes;

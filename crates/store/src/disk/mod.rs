@@ -13,6 +13,7 @@
 //! | `index`, `growth` | where records are |
 //! | `journal`, `checkpoint`, [`purges`], [`notes`] | what must not be forgotten |
 //! | `writer`, `intake`, `renewal`, `reclaim`, `stream` | the one that writes, and what it is given |
+//! | `erase` | overwriting what was purged, and reading back that it is gone |
 //! | `read`, `part`, `volume` | what all may ask of a disk |
 //! | [`recovery`] | making and opening a volume |
 //! | [`ring`] | the kernel's queue for I/O, one for each thread |
@@ -29,6 +30,7 @@ mod checkpoint;
 mod codec;
 pub mod device;
 mod drive;
+mod erase;
 pub mod file;
 pub mod geometry;
 mod growth;
@@ -65,6 +67,7 @@ mod writer;
 
 pub use checkpoint::Written;
 pub use drive::{Disk, DiskCounts, DiskSpec, DiskStats};
+pub use erase::{Erased, Erasure};
 pub use health::Health;
 pub use intake::Description;
 pub use pace::ReadTimes;

@@ -121,7 +121,8 @@ impl Writer {
             }
             for entry in &group.entries {
                 let (at, bytes) = (base + u64::from(entry.units_at), u64::from(entry.units) * unit);
-                let Some((head, payload)) = read_record(&volume, at * unit, bytes, entry) else {
+                let record = read_record(&volume, at * unit, bytes, entry);
+                let Some((head, payload)) = record.filter(|(head, _)| !self.is_erased(head)) else {
                     continue;
                 };
                 volume.forget(entry.hash, at);

@@ -371,13 +371,7 @@ fn headers(device: &dyn Device, id: Uuid, geometry: &Geometry) -> SegmentTable {
 /// The records of a segment without a footer, as far as they follow one another.
 pub(crate) fn scan(device: &dyn Device, geometry: &Geometry, segment: u32, seq: u64) -> Vec<Entry> {
     let unit = u64::from(geometry.unit_bytes);
-    let mut window = Window {
-        device,
-        at: geometry.segment_at(segment),
-        end: geometry.segment_bytes,
-        start: 0,
-        bytes: None,
-    };
+    let mut window = Window::new(device, geometry, segment);
     let mut entries = Vec::new();
     let mut position = BLOCK_BYTES;
     loop {
@@ -406,7 +400,7 @@ pub(crate) fn scan(device: &dyn Device, geometry: &Geometry, segment: u32, seq: 
 }
 
 /// A part of a segment in memory.
-struct Window<'a> {
+pub(super) struct Window<'a> {
     device: &'a dyn Device,
     at: u64,
     end: u64,
@@ -414,9 +408,14 @@ struct Window<'a> {
     bytes: Option<super::block::Block>,
 }
 
-impl Window<'_> {
+impl<'a> Window<'a> {
+    pub(super) fn new(device: &'a dyn Device, geometry: &Geometry, segment: u32) -> Self {
+        let (at, end) = (geometry.segment_at(segment), geometry.segment_bytes);
+        Self { device, at, end, start: 0, bytes: None }
+    }
+
     /// The head of the record at `position` of the segment.
-    fn head(&mut self, position: u64) -> Result<RecordHead, Bad> {
+    pub(super) fn head(&mut self, position: u64) -> Result<RecordHead, Bad> {
         let mut wanted = super::record::FIXED_BYTES as u64;
         loop {
             let bytes = self.bytes(position, wanted).map_err(|_| Bad::NotARecord)?;

@@ -32,7 +32,7 @@ pub(super) fn renewal_key(object: u128) -> u128 {
 
 impl Writer {
     /// Writes what an object with this number is to be described as from now on. What it can be
-    /// purged by stays as it is.
+    /// purged by stays as it is. Where an erasure has begun since, it is left out.
     ///
     /// # Errors
     /// [`DiskError::RecordTooLong`] where the description does not fit, or the device failed.
@@ -41,6 +41,9 @@ impl Writer {
         object: u128,
         description: Description,
     ) -> Result<(), DiskError> {
+        if self.is_cut_off_at(description.born) {
+            return Ok(());
+        }
         let key = renewal_key(object);
         let description = Description { key, variant: 0, tags: Box::default(), ..description };
         let mut head = description.head(object, 0);

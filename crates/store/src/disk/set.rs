@@ -4,6 +4,7 @@ use super::budget::{Seen, Use};
 use super::codec::mix;
 use super::device::{Completion, Device, IoError};
 use super::drive::{Disk, DiskSpec, in_place};
+use super::erase::Erasure;
 use super::file::FileDevice;
 use super::geometry::FormatOptions;
 use super::health::Levels;
@@ -236,6 +237,13 @@ impl Disks {
         let mark = Mark { target, seq: self.common.next_seq(), soft_ms };
         self.common.purges.note(mark);
         self.on_each(|volume| volume.purge(mark))
+    }
+
+    /// Has all overwritten that is purged by now, on each disk in use. What is purged has to be durable
+    /// first, so that nothing of it is found again while this goes on. One at a time for each disk.
+    pub fn erase(&self) -> Vec<Arc<Erasure>> {
+        let since = self.common.next_seq();
+        self.disks.iter().map(|disk| disk.erase(since)).collect()
     }
 
     /// Purges a resource with all its variants.

@@ -2,6 +2,7 @@
 
 mod campaign;
 mod engine;
+mod erase;
 mod health;
 mod renewal;
 mod world;

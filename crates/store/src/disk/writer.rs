@@ -53,6 +53,8 @@ pub struct Writer {
     pub(super) wants_checkpoint: bool,
     /// Whether the index cannot grow any more.
     pub(super) is_index_longest: bool,
+    /// What began before this was erased where it was purged; 0 where nothing was.
+    pub(super) erased_since: u64,
 }
 
 /// A segment that is being written.
@@ -100,6 +102,7 @@ impl Writer {
             budget: None,
             wants_checkpoint: false,
             is_index_longest: false,
+            erased_since: 0,
         }
     }
 
@@ -130,6 +133,11 @@ impl Writer {
         if let Some(budget) = &self.budget {
             budget.expect_checkpoints(self.volume.checkpoint_bytes());
         }
+    }
+
+    /// The segment a stream is written to.
+    pub(super) fn segment_of(&self, stream: Stream) -> Option<u32> {
+        self.open[stream as usize].as_ref().map(|open| open.segment)
     }
 
     /// The records of a segment that is being written.
@@ -439,7 +447,7 @@ impl Writer {
         Ok(())
     }
 
-    fn seal(&mut self, stream: Stream) -> Result<(), DiskError> {
+    pub(super) fn seal(&mut self, stream: Stream) -> Result<(), DiskError> {
         self.submit_stream(stream)?;
         self.reap(true)?;
         let Some(open) = self.open[stream as usize].take() else { return Ok(()) };

@@ -6,6 +6,7 @@ use super::waiting::pass;
 use crate::body::Standing;
 use crate::disk::block::Buffer;
 use crate::disk::device::IoError;
+use crate::disk::erase::Order;
 use crate::disk::health::{Health, Space, Watch, is_fatal, try_out};
 use crate::disk::intake::object_of;
 use crate::disk::limits::{CHECKPOINT_EVERY, FLUSH_EVERY, QUEUE_BYTES_MAX, WRITE_DELAY};
@@ -151,9 +152,11 @@ impl Disk {
         let mut space = Space::new();
         let mut renewals = Renewals::default();
         let (mut flushed, mut checkpointed, mut waiting_since) = (monotonic(), monotonic(), None);
+        let mut erasing: Option<Order> = None;
         loop {
-            let (job, has_purges) =
-                self.next_job(if waiting_since.is_some() { WRITE_DELAY } else { TICK }).await;
+            let limit = if waiting_since.is_some() { WRITE_DELAY } else { TICK };
+            let pause = erasing.as_ref().map_or(limit, |order| order.pause(monotonic()));
+            let (job, has_purges) = self.next_job(limit.min(pause)).await;
             let result = match job {
                 Some(job @ (Job::Stop | Job::Release)) => {
                     self.is_writable.store(false, Relaxed);
@@ -166,6 +169,7 @@ impl Disk {
                         _ => Left::Released,
                     };
                 }
+                Some(Job::Erase(order)) => order.begin(writer).map(|()| erasing = Some(order)),
                 Some(job) => {
                     let bytes = job.new_bytes();
                     let result = if bytes.is_some() && space.is_short(monotonic()) {
@@ -186,6 +190,16 @@ impl Disk {
                 && let Some(Renewal { object, description }) = renewals.next_due(monotonic())
             {
                 result = writer.renew(object, description);
+            }
+            if result.is_ok()
+                && let Some(order) = &mut erasing
+            {
+                match order.step(writer) {
+                    Ok(true) => {}
+                    Ok(false) => erasing = None,
+                    Err(error) => result = Err(error),
+                }
+                writer.charge(0);
             }
             if writer.has_waiting() {
                 let begun = *waiting_since.get_or_insert_with(monotonic);
@@ -246,6 +260,9 @@ impl Disk {
         self.step_back(writer).await;
         match job {
             Job::Object { description, offered } => {
+                if writer.is_purged(&description) {
+                    return Ok(());
+                }
                 let generation = self.common.generation.load(Relaxed);
                 let number = writer.store(description, offered.body())?;
                 offered.body().set_stored_number(number);
@@ -275,7 +292,7 @@ impl Disk {
                 finish.finish(result, Buffer::None);
                 Ok(())
             }
-            Job::Release | Job::Stop => Ok(()),
+            Job::Erase(_) | Job::Release | Job::Stop => Ok(()),
         }
     }
 
