@@ -241,7 +241,11 @@ impl World {
         match judged {
             Ok(identity) => {
                 let is_done = request.method == "POST" && got.head.status() == 200;
-                if is_done {
+                // A parent that was away has not heard of it, and what its disk has outlives that.
+                let is_heard = !self.has_parent
+                    || !self.disks.are_there()
+                    || got.head.field("cache-status").is_some_and(|it| it.starts_with("parent"));
+                if is_done && is_heard {
                     self.truth.borrow_mut().purges.push(Purge {
                         site: request.site,
                         path: request.path,
@@ -350,14 +354,11 @@ impl Nodes {
         drop(running);
         sleep(pause).await;
         self.world.disks.crash(&role.name());
-        if let Role::Edge(edge) = role {
-            // Nobody waits until a disk has noted what a POST made invalid.
-            let is_other = |purge: &Purge| purge.edge != Some(edge);
-            self.world
-                .truth
-                .borrow_mut()
-                .purges
-                .retain(|one| !self.world.disks.are_there() || is_other(one));
+        if self.world.disks.are_there() {
+            // Nobody waits until a disk has noted what a POST made invalid, at an edge or behind it.
+            let is_here = |edge: usize| role == Role::Parent || role == Role::Edge(edge);
+            let holds = |purge: &Purge| !purge.edge.is_some_and(is_here);
+            self.world.truth.borrow_mut().purges.retain(holds);
         }
         let running = loop {
             self.world.say(format!("{role:?} starts again"));
