@@ -7,7 +7,8 @@
 //! wants it, and not from before a purge.
 //!
 //! `cargo test -p freshet-node --features freshet-node/simulation --test world` runs the first worlds;
-//! with `WORLD_SEEDS=10000` more of them, and with `WORLD_SEED=7` that one, with its transcript.
+//! with `WORLD_SEEDS=10000` more of them, from `WORLD_FIRST` on, and with `WORLD_SEED=7` that one, with its
+//! transcript.
 
 mod client;
 mod disks;
@@ -39,7 +40,7 @@ fn end_of(outcome: &Outcome) -> String {
 fn what_clients_get_is_what_origins_allow() {
     let (first, count) = match number("WORLD_SEED") {
         Some(seed) => (seed, 1),
-        None => (0, number("WORLD_SEEDS").unwrap_or(SEEDS)),
+        None => (number("WORLD_FIRST").unwrap_or(0), number("WORLD_SEEDS").unwrap_or(SEEDS)),
     };
     let (mut requests, mut lasted) = (0, 0);
     for seed in first..first + count {
