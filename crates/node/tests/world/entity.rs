@@ -136,9 +136,12 @@ impl Nature {
         match self.validator {
             Validator::Strong => Some(("ETag", format!("\"{site}-{path}-{version}-{user}\""))),
             Validator::Weak => Some(("ETag", format!("W/\"{site}-{path}-{version}-{user}\""))),
-            // A date for each second; what changes more often is told apart by nothing.
+            // A date for each second; what changes more often is told apart by nothing. What one user gets
+            // is younger than what all get: with one date for both, a cache that has the one may keep it
+            // where the origin would send the other (RFC 9110 §13.1.3).
             Validator::Modified => {
-                Some(("Last-Modified", crate::time::http_date(1_600_000_000 + version)))
+                let seconds = 1_600_000_000 + version + 1_000_000 * user;
+                Some(("Last-Modified", crate::time::http_date(seconds)))
             }
             Validator::Nothing => None,
         }
