@@ -200,7 +200,7 @@ impl Waves {
         let to = self.to().map(str::to_owned);
         let Some(node) = self.nodes.get_mut(said.node) else { return };
         if let Err(why) = node.heard(said, self.id, to.as_deref(), &self.terms, now_ms) {
-            self.stopped.get_or_insert(format!("{}: {why}", said.node));
+            self.stopped.get_or_insert_with(|| format!("{}: {why}", said.node));
         } else if matches!(node.state, State::Held { .. }) {
             self.found.get_or_insert_with(|| said.version.to_owned());
         }

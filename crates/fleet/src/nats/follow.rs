@@ -116,7 +116,7 @@ impl Follower {
             };
             runtime.block_on(async move {
                 let (events, received) = unbounded_channel();
-                let begun = Following::new(settings, does, events).await;
+                let begun = Following::begin(settings, does, events).await;
                 let Begun { following, mut configuring, upgrading } = match begun {
                     Ok(begun) => begun,
                     Err(error) => return drop(started.send(Err(error))),
@@ -193,7 +193,7 @@ struct Begun {
 }
 
 impl Following {
-    async fn new(
+    async fn begin(
         settings: NodeSettings,
         does: Does,
         events: UnboundedSender<Event>,

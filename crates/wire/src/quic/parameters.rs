@@ -133,7 +133,8 @@ impl Peer {
                 }
                 key::ACK_DELAY_MIN => {
                     // Said twice it is none of the first 32.
-                    if peer.ack_delay_min.replace(Duration::from_micros(number()?)).is_some() {
+                    let before = peer.ack_delay_min.replace(Duration::from_micros(number()?));
+                    if before.is_some() {
                         return None;
                     }
                 }
