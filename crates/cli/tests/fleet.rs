@@ -2,30 +2,18 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod drill;
+mod nats;
 mod support;
 
 use drill::{Node, Origin, SLOW_BYTES};
+use nats::Nats;
 use rustix::process::{Signal, kill_process};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
-use support::{Process, freshet, pid, program, run, succeed};
-
-/// A server of NATS with a folder of its own, and where it listens.
-fn server(program: PathBuf) -> (Process, tempfile::TempDir, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let mut command = Command::new(program);
-    command.args(["-js", "-a", "127.0.0.1", "-p", "-1", "-sd"]).arg(folder.path());
-    let mut process = Process::start(command.stdout(Stdio::null()));
-    let address = process.wait_for(|line| {
-        let (_, address) = line.split_once("Listening for client connections on ")?;
-        Some(address.trim().to_owned())
-    });
-    process.wait_for(|line| line.contains("Server is ready").then_some(()));
-    (process, folder, format!("nats://{address}"))
-}
+use support::{freshet, pid, program, run, succeed};
 
 /// What `Cache-Status` says of an answer.
 fn status(address: SocketAddr, path: &str) -> String {
@@ -42,7 +30,8 @@ fn status(address: SocketAddr, path: &str) -> String {
 #[test]
 fn one_command_purges_all_nodes_and_says_when_all_have() {
     let Some(program) = program("nats-server") else { return };
-    let (nats, folder, url) = server(program);
+    let mut nats = Nats::start(program);
+    let url = nats.url();
     let fleet = |words: &[&str]| {
         let mut command = freshet();
         command.args(["fleet", words[0], "--server", &url]).args(&words[1..]);
@@ -75,14 +64,14 @@ fn one_command_purges_all_nodes_and_says_when_all_have() {
         assert!(status(node.address, "/object").contains("fwd=uri-miss"));
     }
     // One whose server is gone asks before it answers.
-    nats.signal(Signal::KILL);
+    nats.kill();
     for node in &nodes {
         while !status(node.address, "/object").contains("fwd=stale") {}
     }
     let wrong = run(&mut fleet(&["list"]));
     let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
     assert!(said.contains("no server of the fleet can be reached"), "{said}");
-    let file = folder.path().join("freshet.toml");
+    let file = nats.folder.path().join("freshet.toml");
     fs::write(&file, "[fleet]\nservers = [\"x\"]\ncertificate = \"/a\"\n").unwrap();
     let wrong = run(freshet().arg("check").arg(&file));
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("fleet.key"), "{wrong:?}");
@@ -91,7 +80,8 @@ fn one_command_purges_all_nodes_and_says_when_all_have() {
 #[test]
 fn after_an_upgrade_the_new_process_alone_speaks_for_the_node() {
     let Some(program) = program("nats-server") else { return };
-    let (_nats, _folder, url) = server(program);
+    let nats = Nats::start(program);
+    let url = nats.url();
     succeed(freshet().args(["fleet", "init", "--server", &url]));
     let origin = Origin::start();
     let text = format!("workers = 1\n[fleet]\nservers = [\"{url}\"]\nnode = \"edge-1\"\n");

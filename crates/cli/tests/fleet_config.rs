@@ -3,66 +3,19 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod drill;
+mod nats;
 mod support;
 
 use drill::Origin;
+use nats::Nats;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use support::{Process, freshet, program, ready, run, succeed};
-
-/// A server of NATS, which may be killed and started again.
-struct Nats {
-    program: PathBuf,
-    folder: tempfile::TempDir,
-    port: u16,
-    process: Option<Process>,
-}
-
-impl Nats {
-    fn start(program: PathBuf) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let mut out = Self { program, folder, port: 0, process: None };
-        out.run();
-        out
-    }
-
-    fn run(&mut self) {
-        let port = if self.port == 0 { "-1".to_owned() } else { self.port.to_string() };
-        let mut command = Command::new(&self.program);
-        command.args(["-js", "-a", "127.0.0.1", "-p", &port, "-sd"]).arg(self.folder.path());
-        let mut process = Process::start(command.stdout(Stdio::null()));
-        self.port = process.wait_for(|line| {
-            let (_, address) = line.split_once("Listening for client connections on ")?;
-            address.trim().rsplit_once(':')?.1.parse().ok()
-        });
-        process.wait_for(|line| line.contains("Server is ready").then_some(()));
-        self.process = Some(process);
-    }
-
-    fn kill(&mut self) {
-        self.process.take();
-    }
-
-    fn url(&self) -> String {
-        format!("nats://127.0.0.1:{}", self.port)
-    }
-
-    /// A command of `freshet fleet`.
-    fn fleet(&self, words: &[&str]) -> Command {
-        let mut command = freshet();
-        command.arg("fleet").args(words).args(["--server", &self.url()]);
-        command
-    }
-
-    fn status(&self) -> String {
-        succeed(&mut self.fleet(&["config", "status"]))
-    }
-}
 
 /// A node that gets its configuration from a fleet.
 struct Edge {

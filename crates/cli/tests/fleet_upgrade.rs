@@ -2,19 +2,20 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod drill;
+mod nats;
 mod support;
 
 use drill::{Load, Node, Origin};
+use nats::Nats;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Stdio};
-use support::{Process, freshet, program, run, succeed};
+use std::process::Command;
+use support::{freshet, program, run, succeed};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 struct Fleet {
-    _server: Process,
-    _folder: tempfile::TempDir,
+    _nats: Nats,
     url: String,
     origin: Origin,
     nodes: Vec<Node>,
@@ -23,15 +24,8 @@ struct Fleet {
 impl Fleet {
     fn start(count: usize) -> Option<Self> {
         let nats = program("nats-server")?;
-        let folder = tempfile::tempdir().unwrap();
-        let mut command = Command::new(nats);
-        command.args(["-js", "-a", "127.0.0.1", "-p", "-1", "-sd"]).arg(folder.path());
-        let mut server = Process::start(command.stdout(Stdio::null()));
-        let url = server.wait_for(|line| {
-            let (_, address) = line.split_once("Listening for client connections on ")?;
-            Some(format!("nats://{}", address.trim()))
-        });
-        server.wait_for(|line| line.contains("Server is ready").then_some(()));
+        let nats = Nats::start(nats);
+        let url = nats.url();
         succeed(freshet().args(["fleet", "init", "--server", &url]));
         let origin = Origin::start();
         let node = |number: usize| {
@@ -39,7 +33,7 @@ impl Fleet {
             Node::start(&origin, &format!("workers = 1\n{fleet}"), &[])
         };
         let nodes = (1..=count).map(node).collect();
-        let out = Self { _server: server, _folder: folder, url, origin, nodes };
+        let out = Self { _nats: nats, url, origin, nodes };
         while out.list().matches("serves").count() != count {}
         Some(out)
     }

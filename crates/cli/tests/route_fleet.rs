@@ -1,10 +1,12 @@
 //! A router that hears of its nodes in a fleet, on a real server of NATS.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod nats;
 mod support;
 
 use freshet_fleet::nats::{Acts, Follower, LinkSettings, NodeSettings};
 use freshet_fleet::{Change, Fence, Place};
+use nats::Nats;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use support::{Process, freshet, program, succeed};
@@ -32,14 +34,8 @@ impl Acts for Busy {
 fn a_node_that_is_busy_or_silent_gets_fewer_clients() {
     let (Some(nats), Some(curl)) = (program("nats-server"), program("curl")) else { return };
     let folder = tempfile::tempdir().unwrap();
-    let mut command = Command::new(nats);
-    command.args(["-js", "-a", "127.0.0.1", "-p", "-1", "-sd"]).arg(folder.path().join("nats"));
-    let mut server = Process::start(command.stdout(Stdio::null()));
-    let url = server.wait_for(|line| {
-        let (_, address) = line.split_once("Listening for client connections on ")?;
-        Some(format!("nats://{}", address.trim()))
-    });
-    server.wait_for(|line| line.contains("Server is ready").then_some(()));
+    let server = Nats::start(nats);
+    let url = server.url();
     succeed(freshet().args(["fleet", "init", "--server", &url]));
     let join = |node: &str, load| {
         let servers = vec![url.clone()];

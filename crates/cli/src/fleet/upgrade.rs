@@ -1,12 +1,11 @@
 //! `freshet fleet upgrade`: nodes hand over to the program that is installed on their machines, a few at a
 //! time.
 
-use super::config::{Tolerance, millis};
+use super::config::{Tolerance, millis, time};
 use super::stages::{Labels, share, stages};
 use super::{REPORTS_WITHIN, Which};
 use anyhow::{Result, bail};
 use clap::Args;
-use freshet_base::units;
 use freshet_fleet::limits::DRAIN_MAX_MS;
 use freshet_fleet::nats::{Heard, Link, Report, Watch};
 use freshet_fleet::upgrade::{Step, Terms, Waves};
@@ -51,7 +50,7 @@ pub(super) struct Arguments {
 }
 
 fn drain(text: &str) -> Result<Duration, String> {
-    let time = units::parse_duration(text).map_err(|error| error.to_string())?;
+    let time = time(text)?;
     match millis(time) > DRAIN_MAX_MS {
         true => Err(format!("no longer than {} s", DRAIN_MAX_MS / 1000)),
         false => Ok(time),

@@ -31,6 +31,8 @@ pub use agent::{Action, Agent, Memory, Refusal, Unfetched};
 pub use bundle::{Bundle, BundleError, CONFIGURATION_FILE};
 pub use folder::Folder;
 pub use health::{Band, Counts};
+#[cfg(feature = "nats")]
+pub(crate) use release::reason;
 pub use release::{
     Author, Busy, ConfigState, End, Past, Plan, Release, Rollout, Target, Trial, Verdict, Version,
 };

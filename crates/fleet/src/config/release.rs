@@ -363,6 +363,6 @@ fn disjoint(stages: Vec<Vec<String>>) -> Vec<Vec<String>> {
 }
 
 /// What is remembered of a reason.
-pub(super) fn reason(text: &str) -> String {
+pub(crate) fn reason(text: &str) -> String {
     text.trim_end().chars().take(REASON_CHARACTERS_MAX).collect()
 }

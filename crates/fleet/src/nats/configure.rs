@@ -88,16 +88,9 @@ impl Configuring {
 
     /// Goes on until it is dropped.
     pub(super) async fn run(&mut self) {
-        let subject = self.link.subject(&format!("config.{}", self.settings.group));
-        let mut told = loop {
-            match self.link.client.subscribe(subject.clone()).await {
-                Ok(told) => break told,
-                Err(error) => {
-                    tracing::warn!(%error, "changes of the configuration cannot be heard");
-                    tokio::time::sleep(LOOK_EVERY).await;
-                }
-            }
-        };
+        let lacking = "changes of the configuration cannot be heard";
+        let what = format!("config.{}", self.settings.group);
+        let mut told = self.link.subscribed(&what, LOOK_EVERY, lacking).await;
         let (mut looks, mut counts) = (interval(LOOK_EVERY), interval(COUNT_EVERY));
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         counts.set_missed_tick_behavior(MissedTickBehavior::Delay);

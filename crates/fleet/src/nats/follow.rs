@@ -235,16 +235,9 @@ impl Following {
     }
 
     async fn run(mut self, mut events: UnboundedReceiver<Event>) {
-        let subscribe = async |what: &str| loop {
-            match self.link.client.subscribe(self.link.subject(what)).await {
-                Ok(subscription) => return subscription,
-                Err(error) => {
-                    tracing::warn!(%error, "the fleet's messages cannot be had");
-                    tokio::time::sleep(REPORT_EVERY).await;
-                }
-            }
-        };
-        let (mut pushed, mut roll) = (subscribe("pushed").await, subscribe("roll").await);
+        let lacking = "the fleet's messages cannot be had";
+        let mut pushed = self.link.subscribed("pushed", REPORT_EVERY, lacking).await;
+        let mut roll = self.link.subscribed("roll", REPORT_EVERY, lacking).await;
         let mut reports = interval(REPORT_EVERY);
         reports.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut is_listed = false;

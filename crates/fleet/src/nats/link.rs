@@ -7,7 +7,7 @@ use crate::member::Answer;
 use crate::upgrade::{Process, Standing};
 use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
 use async_nats::jetstream::{self, Context};
-use async_nats::{Client, ConnectOptions};
+use async_nats::{Client, ConnectOptions, Subscriber};
 use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -153,6 +153,25 @@ impl Link {
     /// A subject of the fleet.
     pub(super) fn subject(&self, what: &str) -> String {
         format!("freshet.{}.{what}", self.fleet)
+    }
+
+    /// What comes under a subject of the fleet. Where that cannot be had it is tried again each `pause`, and
+    /// the log says what is `lacking`.
+    pub(super) async fn subscribed(
+        &self,
+        what: &str,
+        pause: Duration,
+        lacking: &'static str,
+    ) -> Subscriber {
+        loop {
+            match self.client.subscribe(self.subject(what)).await {
+                Ok(subscriber) => return subscriber,
+                Err(error) => {
+                    tracing::warn!(%error, "{lacking}");
+                    tokio::time::sleep(pause).await;
+                }
+            }
+        }
     }
 
     pub(super) fn fleet(&self) -> &str {

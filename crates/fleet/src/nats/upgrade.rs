@@ -2,8 +2,7 @@
 
 use super::follow::REPORT_EVERY;
 use super::link::{FleetError, Link, Report};
-use crate::config::Counts;
-use crate::limits::REASON_CHARACTERS_MAX;
+use crate::config::{Counts, reason};
 use crate::upgrade::{Ask, Process, Said, Stage, Standing};
 use futures_util::StreamExt;
 use std::sync::Arc;
@@ -51,16 +50,9 @@ impl Upgrading {
 
     /// Obeys one word after the other, until it is dropped.
     pub(super) async fn run(&self) {
-        let subject = self.link.subject(&format!("upgrade.{}", self.node));
-        let mut words = loop {
-            match self.link.client.subscribe(subject.clone()).await {
-                Ok(words) => break words,
-                Err(error) => {
-                    tracing::warn!(%error, "words of upgrading cannot be heard");
-                    tokio::time::sleep(REPORT_EVERY).await;
-                }
-            }
-        };
+        let lacking = "words of upgrading cannot be heard";
+        let mut words =
+            self.link.subscribed(&format!("upgrade.{}", self.node), REPORT_EVERY, lacking).await;
         while let Some(message) = words.next().await {
             match serde_json::from_slice::<Ask>(&message.payload) {
                 Ok(ask) if self.is_meant(&ask) => self.obey(&ask).await,
@@ -82,7 +74,7 @@ impl Upgrading {
         };
         let stay = |why: String| {
             tracing::error!(why, "asked by the fleet to upgrade; this process goes on");
-            stand(Stage::Stays(why.chars().take(REASON_CHARACTERS_MAX).collect()));
+            stand(Stage::Stays(reason(&why)));
         };
         let does = Arc::clone(&self.does);
         let installed = spawn_blocking(move || does.installed()).await;

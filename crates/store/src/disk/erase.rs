@@ -21,6 +21,7 @@ use super::table::SegmentState;
 use super::volume::Volume;
 use super::writer::{Stream, Writer};
 use crate::error::DiskError;
+use freshet_base::clock::monotonic;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -84,7 +85,7 @@ pub(super) struct Order {
 
 impl Order {
     pub(super) fn new(erasure: &Arc<Erasure>) -> Self {
-        Self { erasure: Arc::clone(erasure), due: Instant::now() }
+        Self { erasure: Arc::clone(erasure), due: monotonic() }
     }
 
     /// How long until the next step.
@@ -105,7 +106,7 @@ impl Order {
     /// # Errors
     /// What costs the disk. Other failures are bytes that are left.
     pub(super) fn step(&mut self, writer: &mut Writer) -> Result<bool, DiskError> {
-        self.step_at(writer, Instant::now())
+        self.step_at(writer, monotonic())
     }
 
     pub(super) fn step_at(&mut self, writer: &mut Writer, now: Instant) -> Result<bool, DiskError> {
@@ -116,7 +117,7 @@ impl Order {
         if self.due > now {
             return Ok(true);
         }
-        let began = Instant::now();
+        let began = monotonic();
         let visited = match writer.erase_segment(segments_done) {
             Err(error) if super::health::is_fatal(&error) => return Err(error),
             Err(_) => {
@@ -132,7 +133,8 @@ impl Order {
             erased.zero_bytes += visited.zero_bytes;
             erased.left_bytes += visited.left_bytes;
         });
-        self.due = Instant::now() + began.elapsed();
+        let done = monotonic();
+        self.due = done + done.saturating_duration_since(began);
         Ok(segments_done + 1 < segments)
     }
 }

@@ -11,8 +11,9 @@ pub(super) const DELAY_MIN: Duration = GRANULARITY;
 /// Acknowledgements in one round trip: with fewer of them the window would grow by leaps, and losses would
 /// be seen late.
 const ACKS_PER_ROUND: u64 = 8;
-/// The acknowledgements that a client sends by itself (RFC 9000 §13.2.2).
-const PACKETS_PER_ACK: u64 = 2;
+/// Every so many packets an acknowledgement goes out at once, where nobody has asked otherwise (RFC 9000
+/// §13.2.2).
+pub(super) const PACKETS_PER_ACK: u64 = 2;
 /// So many packets above a missing one it is lost (RFC 9002 §6.1.1), which is to be known at once.
 const REORDERING: u64 = 3;
 

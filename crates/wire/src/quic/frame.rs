@@ -11,6 +11,8 @@ use std::time::Duration;
 
 /// The type of ACK_FREQUENCY frames (draft-ietf-quic-ack-frequency §4).
 const ACK_FREQUENCY: u64 = 0xaf;
+/// The type of IMMEDIATE_ACK frames, which are no more than that (§5 there).
+pub(super) const IMMEDIATE_ACK: u64 = 0x1f;
 
 /// A frame. What a server never gets in a form it would act on is read all the same, so that it can
 /// be refused by name.
@@ -187,7 +189,7 @@ impl<'a> Frame<'a> {
                 Self::ConnectionClose { is_application: kind == 0x1d, code }
             }
             0x1e => Self::HandshakeDone,
-            0x1f => Self::ImmediateAck,
+            IMMEDIATE_ACK => Self::ImmediateAck,
             ACK_FREQUENCY => {
                 let (sequence, threshold) = (reader.varint()?, reader.varint()?);
                 let delay_max = Duration::from_micros(reader.varint()?);

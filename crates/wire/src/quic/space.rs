@@ -1,6 +1,6 @@
 //! The three spaces of packet numbers (RFC 9000 §12.3) and what belongs to each.
 
-use super::ack_frequency::{Frequency, Obeyed};
+use super::ack_frequency::{Frequency, Obeyed, PACKETS_PER_ACK};
 use super::ecn::Counts;
 use super::limits::{CRYPTO_BYTES_MAX, RANGES_MAX, SILENT_PACKETS_MAX};
 use super::packet::Kind;
@@ -143,9 +143,6 @@ pub(super) struct Received {
     /// Packets by their marks.
     pub(super) counts: Counts,
 }
-
-/// Every so many packets an acknowledgement goes out at once (RFC 9000 §13.2.2).
-const PACKETS_PER_ACK: u64 = 2;
 
 /// What a packet asks for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

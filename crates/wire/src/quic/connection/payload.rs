@@ -4,7 +4,7 @@ use super::super::frame;
 use super::super::sent::Carried;
 use super::super::space::Level;
 use super::super::streams::{Due, Streams};
-use super::super::varint::VARINT_MAX;
+use super::super::varint::{VARINT_MAX, write_varint};
 use super::Connection;
 use super::transmit::Allowed;
 use std::time::Duration;
@@ -57,7 +57,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             && self.asking.is_understood()
             && out.len() < limit
         {
-            out.push(0x1f);
+            write_varint(frame::IMMEDIATE_ACK, out);
             written.is_eliciting = true;
         }
         if allowed.eliciting {

@@ -1,0 +1,60 @@
+//! A server of NATS for the tests of fleets, which may be killed and started again.
+#![allow(
+    clippy::unwrap_used,
+    dead_code,
+    unreachable_pub,
+    reason = "tests, of which each uses a part of this"
+)]
+
+use crate::support::{Process, freshet, succeed};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// A server with a folder of its own.
+pub struct Nats {
+    program: PathBuf,
+    pub folder: tempfile::TempDir,
+    port: u16,
+    process: Option<Process>,
+}
+
+impl Nats {
+    pub fn start(program: PathBuf) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut out = Self { program, folder, port: 0, process: None };
+        out.run();
+        out
+    }
+
+    pub fn run(&mut self) {
+        let port = if self.port == 0 { "-1".to_owned() } else { self.port.to_string() };
+        let mut command = Command::new(&self.program);
+        command.args(["-js", "-a", "127.0.0.1", "-p", &port, "-sd"]).arg(self.folder.path());
+        let mut process = Process::start(command.stdout(Stdio::null()));
+        self.port = process.wait_for(|line| {
+            let (_, address) = line.split_once("Listening for client connections on ")?;
+            address.trim().rsplit_once(':')?.1.parse().ok()
+        });
+        process.wait_for(|line| line.contains("Server is ready").then_some(()));
+        self.process = Some(process);
+    }
+
+    pub fn kill(&mut self) {
+        self.process.take();
+    }
+
+    pub fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    /// A command of `freshet fleet`.
+    pub fn fleet(&self, words: &[&str]) -> Command {
+        let mut command = freshet();
+        command.arg("fleet").args(words).args(["--server", &self.url()]);
+        command
+    }
+
+    pub fn status(&self) -> String {
+        succeed(&mut self.fleet(&["config", "status"]))
+    }
+}
