@@ -16,6 +16,7 @@ use crate::error::{AcmeError, shown};
 use crate::limits::FILE_BYTES_MAX;
 use crate::plan::is_name;
 use aws_lc_rs::digest::{SHA256, digest};
+use freshet_base::hexadecimal;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -175,7 +176,7 @@ impl State {
 
     fn account_folder(&self, directory: &str) -> PathBuf {
         let hash = digest(&SHA256, directory.as_bytes());
-        let hash: String = hash.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let hash = hexadecimal::encode(&hash.as_ref()[..8]);
         let host = directory.split("://").nth(1).unwrap_or_default();
         let host: String = host
             .chars()

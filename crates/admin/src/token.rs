@@ -2,8 +2,8 @@
 
 use crate::error::AdminError;
 use aws_lc_rs::{constant_time, digest, rand};
-use freshet_base::file;
-use std::fmt::{self, Write as _};
+use freshet_base::{file, hexadecimal};
+use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -25,11 +25,7 @@ impl Token {
     pub fn random() -> Self {
         let mut bytes = [0; RANDOM_BYTES];
         rand::fill(&mut bytes).expect("the system has randomness");
-        let mut text = String::with_capacity(2 * RANDOM_BYTES);
-        for byte in bytes {
-            write!(text, "{byte:02x}").expect("a string takes all");
-        }
-        Self(text.into())
+        Self(hexadecimal::encode(&bytes).into())
     }
 
     /// The token in a file, white space at its ends left out.

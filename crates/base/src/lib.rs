@@ -3,13 +3,14 @@
 //! It owns time as a value ([`clock`]), sizes and durations as people write them ([`units`]), counters
 //! with one writer each ([`counter`]) and how often a line is logged ([`log_limit`]), reads files that
 //! people name ([`mod@file`]), finds the name they meant ([`mod@nearest`]), knows what this machine is
-//! called ([`machine`]) and gives bytes that nobody foresees ([`random`]). It knows nothing of HTTP,
-//! sockets or disks.
+//! called ([`machine`]), gives bytes that nobody foresees ([`random`]) and writes bytes in digits
+//! ([`hexadecimal`]). It knows nothing of HTTP, sockets or disks.
 #![forbid(unsafe_code)]
 
 pub mod clock;
 pub mod counter;
 pub mod file;
+pub mod hexadecimal;
 pub mod histogram;
 pub mod log_limit;
 pub mod machine;

@@ -5,6 +5,7 @@ mod config;
 mod configure;
 mod diff;
 mod handover;
+mod key;
 mod load;
 mod rollout;
 mod stages;
@@ -18,6 +19,7 @@ use freshet_fleet::config::Secret;
 use freshet_fleet::nats::{
     Configures, Does, Follower, Link, LinkSettings, NodeSettings, Retention, publish, wait,
 };
+use freshet_fleet::signature::{Signer, Signers, SigningKey};
 use freshet_fleet::{Change, Outcome, Scope};
 use handover::HandsOver;
 use serde_json::json;
@@ -52,6 +54,8 @@ enum Command {
     Upgrade(upgrade::Arguments),
     /// Print a new secret, which configurations are sealed with.
     Secret,
+    /// Make an operator's key, and print the public one, which nodes know the operator by.
+    Key(key::Arguments),
 }
 
 /// Which fleet.
@@ -69,6 +73,12 @@ struct Which {
     /// PEM file of the authorities to trust.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
+    /// Sign what is sent with this operator's key, as `freshet fleet key` makes it.
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Public key of another operator whose configurations are believed; repeatable.
+    #[arg(long = "signer", value_name = "KEY")]
+    signers: Vec<Signer>,
     /// Answer in JSON.
     #[arg(long)]
     json: bool,
@@ -139,6 +149,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
             Command::Purge(arguments) => purge(arguments).await,
             Command::Config(arguments) => config::run(arguments).await,
             Command::Upgrade(arguments) => upgrade::run(arguments).await,
+            Command::Key(arguments) => key::run(&arguments),
             Command::Secret => {
                 say!("{}", Secret::random()?.text())?;
                 Ok(ExitCode::SUCCESS)
@@ -170,6 +181,8 @@ pub(crate) fn follow(configured: Configured) -> Result<Option<Follower>> {
             credentials: fleet.credentials.clone(),
             ca: fleet.ca.clone(),
             certificate: fleet.certificate.clone(),
+            key: None,
+            signers: Signers::new(fleet.signers.iter().copied().map(Signer::from)),
         },
         node: name,
         version: env!("CARGO_PKG_VERSION").into(),
@@ -192,15 +205,35 @@ fn machine_name() -> Option<String> {
 
 impl Which {
     async fn link(&self) -> Result<Link> {
+        self.link_that(Believes::Signers).await
+    }
+
+    /// Who signs what is sent believes himself and the others he names, unless he adopts what is there.
+    async fn link_that(&self, believes: Believes) -> Result<Link> {
+        let key = self.key.as_deref().map(key::read).transpose()?;
+        let own = key.iter().map(SigningKey::signer);
+        let signers = match believes {
+            Believes::Signers => Signers::new(own.chain(self.signers.iter().copied())),
+            Believes::Anybody => Signers::default(),
+        };
         let settings = LinkSettings {
             servers: self.servers.clone(),
             fleet: self.fleet.clone(),
             credentials: self.credentials.clone(),
             ca: self.ca.clone(),
             certificate: None,
+            key,
+            signers,
         };
         Ok(Link::connect(&settings, false).await?)
     }
+}
+
+/// Whose documents a command goes on from.
+#[derive(Clone, Copy)]
+enum Believes {
+    Signers,
+    Anybody,
 }
 
 async fn init(arguments: Init) -> Result<ExitCode> {
@@ -247,6 +280,7 @@ async fn purge(arguments: Purge) -> Result<ExitCode> {
     let (word, names, code) = match outcome {
         Outcome::Applied => ("applied", Vec::new(), ExitCode::SUCCESS),
         Outcome::Fenced(names) => ("fenced", names, ExitCode::SUCCESS),
+        Outcome::Refused(names) => ("refused", names, ExitCode::FAILURE),
         Outcome::Waiting(names) if names.is_empty() => ("accepted", names, ExitCode::SUCCESS),
         Outcome::Waiting(names) => ("waiting", names, ExitCode::FAILURE),
     };
@@ -261,6 +295,9 @@ async fn purge(arguments: Purge) -> Result<ExitCode> {
         "fenced" => {
             format!("all nodes have carried it out but {names}, which serve nothing stored")
         }
+        "refused" => format!(
+            "not carried out by {names}, which believe their signers only: give --key, one of those"
+        ),
         "accepted" => "the log has it".to_owned(),
         _ => format!("not carried out yet by {names}"),
     };

@@ -78,6 +78,62 @@ fn one_command_purges_all_nodes_and_says_when_all_have() {
 }
 
 #[test]
+fn a_node_with_signers_obeys_only_what_their_keys_have_signed() {
+    let Some(program) = program("nats-server") else { return };
+    let nats = Nats::start(program);
+    succeed(&mut nats.fleet(&["init"]));
+    let key = nats.folder.path().join("anna.key").display().to_string();
+    let public = succeed(freshet().args(["fleet", "key", &key]));
+    assert_eq!(succeed(freshet().args(["fleet", "key", &key])), public, "it is made once");
+    let origin = Origin::start();
+    let text = format!(
+        "workers = 1\n[fleet]\nservers = [\"{}\"]\nnode = \"edge-1\"\nsigners = [\"{}\"]\n",
+        nats.url(),
+        public.trim()
+    );
+    let node = Node::start(&origin, &text, &[]);
+    while !succeed(&mut nats.fleet(&["list"])).contains(" serves") {}
+    assert!(status(node.address, "/object").contains("stored"));
+    let refused = run(&mut nats.fleet(&["purge", "--wait", "--all"]));
+    let said = String::from_utf8_lossy(&refused.stdout).into_owned();
+    assert!(!refused.status.success() && said.contains("not carried out by edge-1"), "{said}");
+    assert!(said.contains("give --key"), "{said}");
+    assert!(status(node.address, "/object").contains("; hit"));
+    let said = succeed(&mut nats.fleet(&["purge", "--wait", "--all", "--key", &key]));
+    assert_eq!(said, "entry 2: all nodes have carried it out\n");
+    assert!(status(node.address, "/object").contains("fwd=uri-miss"));
+    let wrong = run(&mut nats.fleet(&["purge", "--all", "--key", "/etc/hostname"]));
+    let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(said.contains("/etc/hostname") && said.contains("64 hexadecimal digits"), "{said}");
+}
+
+#[test]
+fn who_signs_configurations_goes_on_from_no_strangers() {
+    let Some(program) = program("nats-server") else { return };
+    let nats = Nats::start(program);
+    succeed(&mut nats.fleet(&["init"]));
+    let path = |name: &str| nats.folder.path().join(name).display().to_string();
+    let keys = [path("anna.key"), path("ben.key")];
+    let ben = succeed(freshet().args(["fleet", "key", &keys[1]]));
+    succeed(freshet().args(["fleet", "key", &keys[0]]));
+    let file = path("freshet.toml");
+    fs::write(&file, "[cache]\ngrace = \"1h\"\n").unwrap();
+    let push = |more: &[&str]| run(nats.fleet(&["config", "push", &file]).args(more));
+    assert!(push(&[]).status.success());
+    // What is there was signed by nobody.
+    let wrong = push(&["--key", &keys[0]]);
+    let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(!wrong.status.success() && said.contains("is not signed"), "{said}");
+    assert!(said.contains("--adopt"), "{said}");
+    assert!(push(&["--key", &keys[1], "--adopt"]).status.success());
+    assert!(!push(&["--key", &keys[0]]).status.success());
+    assert!(push(&["--key", &keys[0], "--signer", ben.trim()]).status.success());
+    let history = succeed(&mut nats.fleet(&["config", "history"]));
+    assert_eq!(history.matches("all nodes run it").count(), 1, "{history}");
+    assert_eq!(history.matches("was kept").count(), 2, "{history}");
+}
+
+#[test]
 fn after_an_upgrade_the_new_process_alone_speaks_for_the_node() {
     let Some(program) = program("nats-server") else { return };
     let nats = Nats::start(program);

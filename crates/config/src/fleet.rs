@@ -3,6 +3,7 @@
 use super::document::Document;
 use super::mistake::Mistake;
 use super::values::optional;
+use freshet_base::hexadecimal;
 use std::path::PathBuf;
 
 /// `[fleet]`
@@ -20,6 +21,9 @@ pub struct Fleet {
     pub ca: Option<PathBuf>,
     /// Files of the certificate chain and key shown to them.
     pub certificate: Option<(PathBuf, PathBuf)>,
+    /// Public keys (Ed25519) of those whose word is taken; anybody's who can write to the servers where there
+    /// are none.
+    pub signers: Vec<[u8; 32]>,
     /// File that knows how far the log was carried out on the disks.
     pub state: Option<PathBuf>,
     /// File with the secret that keys of session tickets are made of, where nodes share them.
@@ -75,6 +79,7 @@ pub(super) fn fleet(document: &Document, wrong: &mut Vec<Mistake>) -> Option<Fle
             None
         }
     };
+    let signers = signers(document, wrong);
     let tickets = document.value("fleet.tickets").bool().then(|| file("secret"));
     if let Some(secret) = &tickets {
         let place = document.at("fleet.tickets");
@@ -95,11 +100,29 @@ pub(super) fn fleet(document: &Document, wrong: &mut Vec<Mistake>) -> Option<Fle
         credentials: file("credentials"),
         ca: file("ca"),
         certificate,
+        signers,
         state: file("state"),
         tickets: tickets.flatten(),
         config: fleet_config(document),
         refuses: text("when_cut_off") == "refuse",
     })
+}
+
+fn signers(document: &Document, wrong: &mut Vec<Mistake>) -> Vec<[u8; 32]> {
+    let mut out = Vec::new();
+    for text in document.value("fleet.signers").list() {
+        match hexadecimal::decode(&text) {
+            Some(key) => out.push(key),
+            None => {
+                let message = format!(
+                    "`{text}` is no operator's public key: it is 64 hexadecimal digits, as \
+                     `freshet fleet key` prints them"
+                );
+                wrong.push(Mistake::error(document.at("fleet.signers"), message));
+            }
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -117,6 +140,14 @@ mod tests {
         let (fleet, wrong) = read("[fleet]\nservers = [\"nats://a\"]\nconfig = \"/c\"\n");
         let config = fleet.and_then(|fleet| fleet.config).expect("both are given");
         assert_eq!((config.folder, wrong.len()), ("/c".into(), 0));
+        let key = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
+        let text = format!(
+            "[fleet]\nservers = [\"nats://a\"]\nsigners = [\"{key}\", \"{}\"]\n",
+            &key[1..]
+        );
+        let (fleet, wrong) = read(&text);
+        assert_eq!(fleet.map(|fleet| fleet.signers.len()), Some(1));
+        assert!(wrong.len() == 1 && wrong[0].message.contains("`freshet fleet key`"), "{wrong:?}");
         let text = "[fleet]\nservers = [\"nats://a\"]\ntickets = true\n";
         let (fleet, wrong) = read(&format!("{text}secret = \"/s\"\n"));
         assert_eq!((fleet.and_then(|fleet| fleet.tickets), wrong.len()), (Some("/s".into()), 0));

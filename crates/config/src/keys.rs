@@ -714,6 +714,14 @@ const LAST: &[Key] = &[
     ),
     key("fleet.key", Kind::SecretFile, "", "PEM file with its private key."),
     key(
+        "fleet.signers",
+        Kind::TextList,
+        "",
+        "Public keys of the fleet's operators, as `freshet fleet key` prints them. With them the node carries \
+         out only purges, takes in only configurations and hands over only at words that one of these has \
+         signed; otherwise whoever can write to the servers is believed.",
+    ),
+    key(
         "fleet.state",
         Kind::File,
         "",

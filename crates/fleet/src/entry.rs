@@ -1,12 +1,14 @@
 //! What is in the log.
 
 use crate::limits::{CHANGES_MAX, ENTRY_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::signature::{SIGNED_BYTES, SignatureError};
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 use thiserror::Error;
 
-/// A digest of an entry and all before it. It finds accidents; it is no signature.
+/// A digest of an entry and all before it. It finds accidents; it is no signature
+/// ([`Signers`](crate::signature::Signers)).
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Digest(pub u64);
@@ -25,8 +27,8 @@ pub struct Place {
 pub struct Entry<C> {
     /// Its number and digest.
     pub place: Place,
-    /// The digest of the entry before it, as its author knew it.
-    pub before: Digest,
+    /// The digest of the entry before it, as its author knew it; `None` where nobody believes the author.
+    pub before: Option<Digest>,
     /// What it changes.
     pub changes: C,
 }
@@ -98,6 +100,9 @@ pub enum EntryError {
     /// It is not JSON of an entry.
     #[error("no entry: {0}")]
     Malformed(String),
+    /// Whoever has published it is not believed.
+    #[error(transparent)]
+    Signature(#[from] SignatureError),
 }
 
 /// As the log keeps it.
@@ -119,27 +124,39 @@ pub fn encode(before: Digest, changes: &[Change]) -> Result<Vec<u8>, EntryError>
     if bytes.len() > ENTRY_BYTES_MAX { Err(EntryError::TooLong(bytes.len())) } else { Ok(bytes) }
 }
 
-/// Reads the entry of this number.
+/// Reads the entry of this number, of which `believe` says what is said in it.
 ///
 /// What cannot be read is an entry all the same, of one [`Change::Unknown`], with what is wrong with
-/// it: if it stopped the log, all behind it would be lost too.
-pub fn decode(sequence: u64, bytes: &[u8]) -> (Entry<Vec<Change>>, Option<EntryError>) {
-    let place = Place { sequence, digest: digest(sequence, bytes) };
+/// it: if it stopped the log, all behind it would be lost too. What is not believed is one of no change:
+/// the log has it, and nobody carries it out.
+pub fn decode(
+    sequence: u64,
+    bytes: &[u8],
+    believe: impl FnOnce(&[u8]) -> Result<&[u8], SignatureError>,
+) -> (Entry<Vec<Change>>, Option<EntryError>) {
+    let place = place(sequence, bytes);
+    let nobody = Some(Digest::default());
     let read = || {
-        if bytes.len() > ENTRY_BYTES_MAX {
-            return Err((Digest::default(), EntryError::TooLong(bytes.len())));
+        if bytes.len() > ENTRY_BYTES_MAX + SIGNED_BYTES {
+            return Err((nobody, vec![Change::Unknown], EntryError::TooLong(bytes.len())));
         }
-        let written: Written = serde_json::from_slice(bytes)
-            .map_err(|error| (Digest::default(), EntryError::Malformed(error.to_string())))?;
-        check(&written.changes).map_err(|error| (written.before, error))?;
+        let said = believe(bytes).map_err(|error| (None, Vec::new(), error.into()))?;
+        let written: Written = serde_json::from_slice(said).map_err(|error| {
+            (nobody, vec![Change::Unknown], EntryError::Malformed(error.to_string()))
+        })?;
+        check(&written.changes)
+            .map_err(|error| (Some(written.before), vec![Change::Unknown], error))?;
         Ok(written)
     };
     match read() {
-        Ok(Written { before, changes }) => (Entry { place, before, changes }, None),
-        Err((before, error)) => {
-            (Entry { place, before, changes: vec![Change::Unknown] }, Some(error))
-        }
+        Ok(Written { before, changes }) => (Entry { place, before: Some(before), changes }, None),
+        Err((before, changes, error)) => (Entry { place, before, changes }, Some(error)),
     }
+}
+
+/// The place behind the entry of this number and these bytes, whoever has published it.
+pub fn place(sequence: u64, bytes: &[u8]) -> Place {
+    Place { sequence, digest: digest(sequence, bytes) }
 }
 
 /// The digest of an entry: of its number and its bytes, which have that of the one before it.
@@ -185,20 +202,29 @@ mod tests {
     #[test]
     fn what_is_written_is_read_and_names_what_was_before_it() {
         let bytes = encode(Digest(7), &changes()).unwrap();
-        let (entry, wrong) = decode(3, &bytes);
-        assert_eq!((&entry.changes, entry.before, wrong), (&changes(), Digest(7), None));
+        let (entry, wrong) = decode(3, &bytes, Ok);
+        assert_eq!((&entry.changes, entry.before, wrong), (&changes(), Some(Digest(7)), None));
         // The same changes elsewhere in a log are another entry.
-        assert_ne!(decode(4, &bytes).0.place.digest, entry.place.digest);
+        assert_ne!(place(4, &bytes).digest, entry.place.digest);
         let other = encode(Digest(8), &changes()).unwrap();
-        assert_ne!(decode(3, &other).0.place.digest, entry.place.digest);
+        assert_ne!(place(3, &other).digest, entry.place.digest);
+    }
+
+    #[test]
+    fn what_is_not_believed_has_its_place_and_changes_nothing() {
+        let bytes = encode(Digest(7), &changes()).unwrap();
+        let (entry, wrong) = decode(3, &bytes, |_| Err(SignatureError::PeerUnsigned));
+        assert_eq!(wrong, Some(EntryError::Signature(SignatureError::PeerUnsigned)));
+        assert_eq!((entry.changes, entry.before), (Vec::new(), None));
+        assert_eq!(entry.place, place(3, &bytes));
     }
 
     #[test]
     fn a_change_of_a_later_version_is_unknown_and_no_mistake() {
         let bytes =
             br#"{"before":5,"changes":[{"kind":"drain","node":"x"},{"kind":"ban","text":"t"}]}"#;
-        let (entry, wrong) = decode(1, bytes);
-        assert_eq!((entry.before, wrong), (Digest(5), None));
+        let (entry, wrong) = decode(1, bytes, Ok);
+        assert_eq!((entry.before, wrong), (Some(Digest(5)), None));
         assert_eq!(entry.changes, [Change::Unknown, Change::Ban { text: "t".into() }]);
     }
 
@@ -216,15 +242,15 @@ mod tests {
         assert!(encode(Digest(0), &short(1000)).is_ok());
         let many =
             serde_json::to_vec(&Written { before: Digest(9), changes: short(1001) }).unwrap();
-        let (entry, wrong) = decode(1, &many);
-        assert_eq!((entry.before, wrong), (Digest(9), Some(EntryError::Changes(1001))));
+        let (entry, wrong) = decode(1, &many, Ok);
+        assert_eq!((entry.before, wrong), (Some(Digest(9)), Some(EntryError::Changes(1001))));
         assert_eq!(entry.changes, [Change::Unknown]);
     }
 
     proptest! {
         #[test]
         fn nothing_in_a_log_panics(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            let (entry, wrong) = decode(1, &bytes);
+            let (entry, wrong) = decode(1, &bytes, Ok);
             prop_assert!(wrong.is_none() || entry.changes == [Change::Unknown]);
         }
     }

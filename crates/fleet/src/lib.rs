@@ -22,6 +22,9 @@
 //! accepted, and then gets others under the same numbers, is so found out by every node that had the
 //! lost ones; and that node trusts nothing it has stored until it was validated once.
 //!
+//! Whoever can write to the log can purge everything. Nodes with [`signature::Signers`] carry out only what those have
+//! signed; what else is in the log has a place in it and no effect.
+//!
 //! [`config`] is about what nodes run: their configuration, which comes to them in stages and goes back by itself.
 //! [`upgrade`] is about the program they run it with.
 //!
@@ -36,9 +39,10 @@ pub mod limits;
 mod member;
 #[cfg(feature = "nats")]
 pub mod nats;
+pub mod signature;
 mod tally;
 pub mod upgrade;
 
-pub use entry::{Change, Digest, Entry, EntryError, Place, Scope, decode, encode};
+pub use entry::{Change, Digest, Entry, EntryError, Place, Scope, decode, encode, place};
 pub use member::{Action, Answer, Fence, Member, Settings};
 pub use tally::{Outcome, Tally};

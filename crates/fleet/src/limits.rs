@@ -25,6 +25,9 @@ pub const APPLYING_MAX: usize = 1000;
 /// Questions without an answer that are remembered. Older ones would renew no lease any more.
 pub const ASKED_MAX: usize = 8;
 
+/// Entries a node tells of that it does not believe, the newest. Whoever has published one asks within seconds.
+pub const REFUSED_TOLD_MAX: usize = 16;
+
 /// Bytes of all files of a bundle: ten thousand sites with a certificate each.
 pub const BUNDLE_BYTES_MAX: usize = 64 << 20;
 

@@ -301,7 +301,7 @@ impl<C: Clone> Member<C> {
     fn give(&mut self) {
         while let Some(given) = self.given.filter(|_| self.has_room()) {
             let Some(entry) = self.ahead.remove(&(given.sequence + 1)) else { break };
-            if entry.before != given.digest {
+            if entry.before.is_some_and(|before| before != given.digest) {
                 return self.doubt();
             }
             self.given = Some(entry.place);

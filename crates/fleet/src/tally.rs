@@ -12,6 +12,8 @@ pub enum Outcome {
     Applied,
     /// All but these have, whose leases are over: they answer from nothing stored.
     Fenced(Vec<String>),
+    /// These do not believe whoever has published it, and do nothing.
+    Refused(Vec<String>),
 }
 
 /// Waits for one entry. Nodes it does not know of need no waiting for: their leases end like others'.
@@ -19,6 +21,7 @@ pub enum Outcome {
 pub struct Tally {
     sequence: u64,
     missing: BTreeSet<Arc<str>>,
+    refusing: BTreeSet<String>,
     fenced_ms: u64,
 }
 
@@ -32,7 +35,16 @@ impl Tally {
         now_ms: u64,
     ) -> Self {
         let fenced_ms = now_ms.saturating_add(lease_ms).saturating_add(lease_ms / 100);
-        Self { sequence, missing: nodes.into_iter().map(Into::into).collect(), fenced_ms }
+        let missing = nodes.into_iter().map(Into::into).collect();
+        Self { sequence, missing, refusing: BTreeSet::new(), fenced_ms }
+    }
+
+    /// A node does not believe entries of these numbers.
+    pub fn refused(&mut self, node: &str, sequences: &[u64]) {
+        if sequences.contains(&self.sequence) {
+            self.missing.remove(node);
+            self.refusing.insert(node.to_owned());
+        }
     }
 
     /// A node has carried out all up to `sequence`.
@@ -46,6 +58,9 @@ impl Tally {
     pub fn outcome(&self, now_ms: u64) -> Outcome {
         let missing = || self.missing.iter().map(ToString::to_string).collect();
         match self.missing.is_empty() {
+            true if !self.refusing.is_empty() => {
+                Outcome::Refused(self.refusing.iter().cloned().collect())
+            }
             true => Outcome::Applied,
             false if now_ms >= self.fenced_ms => Outcome::Fenced(missing()),
             false => Outcome::Waiting(missing()),
@@ -73,5 +88,16 @@ mod tests {
         tally.applied("a", 7);
         assert_eq!(tally.outcome(2_000), Outcome::Applied);
         assert_eq!(Tally::new(1, [""; 0], 5_000, 0).outcome(0), Outcome::Applied);
+    }
+
+    #[test]
+    fn who_does_not_believe_it_has_not_carried_it_out() {
+        let mut tally = Tally::new(7, ["a", "b"], 5_000, 0);
+        tally.refused("a", &[5, 6]);
+        tally.refused("a", &[6, 7]);
+        tally.applied("a", 7);
+        assert_eq!(tally.outcome(10), Outcome::Waiting(vec!["b".into()]));
+        tally.applied("b", 7);
+        assert_eq!(tally.outcome(10), Outcome::Refused(vec!["a".into()]));
     }
 }

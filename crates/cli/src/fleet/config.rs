@@ -1,13 +1,13 @@
 //! `freshet fleet config`: what the nodes of a group run, sent, watched and taken back.
 
-use super::Which;
 use super::configure::secret;
 use super::diff;
 use super::rollout::{remove_bundles, see_to};
 use super::stages::stages;
+use super::{Believes, Which};
 use crate::settings::{Source, parse_below};
 use crate::text::print;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use freshet_base::clock::UnixMillis;
 use freshet_base::units;
@@ -17,7 +17,7 @@ use freshet_fleet::config::{
     Author, Band, Bundle, CONFIGURATION_FILE, ConfigState, End, Plan, Release, Secret, Trial,
     Version,
 };
-use freshet_fleet::nats::Link;
+use freshet_fleet::nats::{FleetError, Link};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -59,6 +59,9 @@ pub(super) struct Group {
     /// Group of nodes, as `fleet.group` in their files.
     #[arg(long = "group", value_name = "NAME", default_value = "all")]
     pub(super) name: String,
+    /// Sign what the servers have of the group, although nobody has signed it who is believed.
+    #[arg(long, requires = "key")]
+    adopt: bool,
     #[command(flatten)]
     pub(super) which: Which,
 }
@@ -163,7 +166,7 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// The servers refuse, or what is to be sent is wrong.
 pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
-    match arguments.command {
+    let outcome = match arguments.command {
         Command::Push(arguments) => push(arguments).await,
         Command::Diff(arguments) => diff_with(arguments).await,
         Command::History(group) => history(&group).await,
@@ -171,17 +174,29 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::Rollback(arguments) => rollback(arguments).await,
         Command::Retry(arguments) => retry(arguments).await,
         Command::Resume(group) => {
-            let link = group.which.link().await?;
+            let link = group.link().await?;
             let rollout = link.release(&group.name).await?.release.rollout;
             let Some(rollout) = rollout else {
                 bail!("nothing is on its way to `{}`", group.name);
             };
             see_to(&link, &group, &rollout.version).await
         }
-    }
+    };
+    outcome.map_err(|error| match error.downcast_ref() {
+        Some(FleetError::Signature { .. }) => anyhow!(
+            "{error}\n--signer KEY says who else is believed; --adopt goes on from what the servers \
+             have, as when the first signature comes to them"
+        ),
+        _ => error,
+    })
 }
 
 impl Group {
+    async fn link(&self) -> Result<Link> {
+        let believes = if self.adopt { Believes::Anybody } else { Believes::Signers };
+        self.which.link_that(believes).await
+    }
+
     /// What the nodes of the group say, by name.
     async fn nodes(&self, link: &Link) -> Result<BTreeMap<String, ConfigState>> {
         let reports = link.reports(REPORTS_WITHIN).await?.into_iter();
@@ -212,7 +227,7 @@ async fn push(arguments: Push) -> Result<ExitCode> {
     let secret = file.as_deref().map(secret).transpose()?;
     let bundle = Bundle::read(&path)?;
     examine(&path, &bundle, secret.is_some())?;
-    let link = group.which.link().await?;
+    let link = group.link().await?;
     // Before anything is sent: who is second hears so.
     let plan = stages.plan(&group.nodes(&link).await?)?;
     let mut read = link.release(&group.name).await?;
@@ -266,7 +281,7 @@ fn secrets<'a>(document: &'a Document, bundle: &'a Bundle) -> impl Iterator<Item
 
 async fn rollback(arguments: Rollback) -> Result<ExitCode> {
     let Rollback { to, stages, group } = arguments;
-    let link = group.which.link().await?;
+    let link = group.link().await?;
     let mut read = link.release(&group.name).await?;
     if let Some(rollout) = &read.release.rollout {
         if to.is_some() {
@@ -294,7 +309,7 @@ async fn rollback(arguments: Rollback) -> Result<ExitCode> {
 /// Nodes do not try again what they refused. The same bundle under another number is something else.
 async fn retry(arguments: Retry) -> Result<ExitCode> {
     let Retry { number, stages, group } = arguments;
-    let link = group.which.link().await?;
+    let link = group.link().await?;
     let mut read = link.release(&group.name).await?;
     let nodes = group.nodes(&link).await?;
     let past = match number {
@@ -318,7 +333,7 @@ async fn diff_with(arguments: Diff) -> Result<ExitCode> {
     let Diff { path, with, secret: file, group } = arguments;
     let secret = file.as_deref().map(secret).transpose()?;
     let new = Bundle::read(&path)?;
-    let link = group.which.link().await?;
+    let link = group.link().await?;
     let release = link.release(&group.name).await?.release;
     let old = match with {
         Some(number) => {
@@ -346,7 +361,7 @@ async fn bundle(link: &Link, version: &Version, secret: Option<&Secret>) -> Resu
 }
 
 async fn history(group: &Group) -> Result<ExitCode> {
-    let release = group.which.link().await?.release(&group.name).await?.release;
+    let release = group.link().await?.release(&group.name).await?.release;
     if group.which.json {
         say!("{}", serde_json::to_string(&release)?)?;
         return Ok(ExitCode::SUCCESS);
@@ -381,7 +396,7 @@ fn told(release: &Release) -> String {
 }
 
 async fn status(group: &Group) -> Result<ExitCode> {
-    let link = group.which.link().await?;
+    let link = group.link().await?;
     let release = link.release(&group.name).await?.release;
     let nodes = group.nodes(&link).await?;
     if group.which.json {

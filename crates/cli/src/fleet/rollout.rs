@@ -113,7 +113,9 @@ impl Servers {
                 return Ok(Some(answer));
             }
             // Of what cannot be read no more is known later.
-            Err(error @ FleetError::Config(_)) => return Err(error.into()),
+            Err(error @ (FleetError::Config(_) | FleetError::Signature { .. })) => {
+                return Err(error.into());
+            }
             Err(error) => error,
         };
         if self.away_since.is_none() && !self.is_silent {

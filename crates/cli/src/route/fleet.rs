@@ -27,6 +27,7 @@ pub(super) async fn follow(router: &Router, fleet: FleetSettings) -> Result<(), 
         credentials: fleet.credentials,
         ca: fleet.ca,
         certificate: fleet.certificate,
+        ..LinkSettings::default()
     };
     let link = Link::connect(&settings, true).await?;
     let (mut silences, mut is_away) = (HashMap::new(), false);
@@ -94,6 +95,7 @@ mod tests {
             config: None,
             process: None,
             standing: None,
+            refused: Vec::new(),
         }
     }
 

@@ -9,6 +9,10 @@ use std::collections::VecDeque;
 /// Time until what went wrong by no fault of a bundle is tried again.
 const AGAIN_MS: u64 = 5_000;
 
+/// What a node says of a document that is older than the one it knows.
+const OLDER: &str = "the servers have an older document of the group than before: whoever restored \
+                     them sends a configuration again";
+
 /// A version that a node did not take, or went back from.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Refusal {
@@ -27,6 +31,18 @@ pub struct Memory {
     pub trying: Option<Version>,
     /// What it does not try again, the newest first.
     pub refused: Vec<Refusal>,
+    /// The newest of its group's documents that it has seen.
+    #[serde(default)]
+    pub seen: Seen,
+}
+
+/// A document of a group.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Seen {
+    /// The group.
+    pub group: String,
+    /// [`Release::stamp_ms`](super::Release::stamp_ms).
+    pub stamp_ms: u64,
 }
 
 impl Memory {
@@ -130,6 +146,21 @@ impl Agent {
     /// What keeps it from getting on.
     pub fn problem(&self) -> Option<&str> {
         self.problem.as_deref()
+    }
+
+    /// A signed document is seen, once more or for the first time; whether none newer was before. Who has
+    /// but its bytes can have no node go back to it.
+    pub fn sees(&mut self, seen: Seen) -> bool {
+        let known = &self.memory.seen;
+        if known.group == seen.group && known.stamp_ms > seen.stamp_ms {
+            self.note_problem(OLDER);
+            return false;
+        }
+        if *known != seen {
+            self.memory.seen = seen;
+            self.actions.push_back(Action::Remember(self.memory.clone()));
+        }
+        true
     }
 
     /// The group's document was read, and says this of the node.

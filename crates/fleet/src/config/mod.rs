@@ -27,7 +27,7 @@ mod health;
 mod release;
 mod secret;
 
-pub use agent::{Action, Agent, Memory, Refusal, Unfetched};
+pub use agent::{Action, Agent, Memory, Refusal, Seen, Unfetched};
 pub use bundle::{Bundle, BundleError, CONFIGURATION_FILE};
 pub use folder::Folder;
 pub use health::{Band, Counts};

@@ -106,6 +106,10 @@ pub struct Release {
     pub rollout: Option<Rollout>,
     /// What was before, the newest first; the stable one is among them.
     pub history: Vec<Past>,
+    /// Milliseconds since 1970 when it was changed, and more than it was before: servers that have nodes
+    /// believe an older document are found out.
+    #[serde(default)]
+    pub stamp_ms: u64,
 }
 
 /// What a node is to run.
@@ -191,6 +195,11 @@ impl Release {
             ));
         }
         serde_json::from_slice(bytes).map_err(broken)
+    }
+
+    /// The same, changed now.
+    pub fn stamped(&self, now_ms: u64) -> Self {
+        Self { stamp_ms: now_ms.max(self.stamp_ms + 1), ..self.clone() }
     }
 
     /// Sends a bundle on its way; its version.

@@ -3,7 +3,8 @@
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::{digest, hmac, rand};
-use std::fmt::{self, Write as _};
+use freshet_base::hexadecimal;
+use std::fmt;
 use thiserror::Error;
 
 const SECRET_BYTES: usize = 32;
@@ -51,21 +52,12 @@ impl Secret {
     /// # Errors
     /// It is not that.
     pub fn parse(text: &str) -> Result<Self, SecretError> {
-        let text = text.trim();
-        if text.len() != 2 * SECRET_BYTES || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(SecretError::ConfigSecret);
-        }
-        let mut bytes = [0; SECRET_BYTES];
-        for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-            let digits = std::str::from_utf8(digits).map_err(|_| SecretError::ConfigSecret)?;
-            *byte = u8::from_str_radix(digits, 16).map_err(|_| SecretError::ConfigSecret)?;
-        }
-        Ok(Self(bytes))
+        hexadecimal::decode(text.trim()).map(Self).ok_or(SecretError::ConfigSecret)
     }
 
     /// The text of its file, without the end of the line.
     pub fn text(&self) -> String {
-        hexadecimal(&self.0)
+        hexadecimal::encode(&self.0)
     }
 
     fn tag(&self, parts: &[&[u8]]) -> hmac::Tag {
@@ -90,8 +82,8 @@ impl fmt::Debug for Secret {
 /// The name of a bundle: its digest, which says nothing of it to who has not the secret.
 pub(super) fn name_of(plain: &[u8], secret: Option<&Secret>) -> String {
     match secret {
-        Some(secret) => hexadecimal(secret.tag(&[b"name of a bundle\n", plain]).as_ref()),
-        None => hexadecimal(digest::digest(&digest::SHA256, plain).as_ref()),
+        Some(secret) => hexadecimal::encode(secret.tag(&[b"name of a bundle\n", plain]).as_ref()),
+        None => hexadecimal::encode(digest::digest(&digest::SHA256, plain).as_ref()),
     }
 }
 
@@ -125,11 +117,4 @@ pub(super) fn open(
         }
     };
     if name_of(&plain, secret) == name { Ok(plain) } else { Err(SecretError::PeerName) }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut out, byte| {
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
 }

@@ -9,7 +9,7 @@ fn at(sequence: u64) -> Place {
 }
 
 fn entry(sequence: u64) -> Entry<&'static str> {
-    Entry { place: at(sequence), before: at(sequence - 1).digest, changes: "x" }
+    Entry { place: at(sequence), before: Some(at(sequence - 1).digest), changes: "x" }
 }
 
 /// The answer of a log that has all entries up to `last`.
@@ -193,7 +193,7 @@ fn a_log_that_lost_its_end_is_found_out() {
     assert!(all.contains(&Action::Distrust { at: other, has_lost: true }), "{all:?}");
     // Longer than before by now, and another.
     let mut member = serving(5);
-    let next = Entry { place: at(6), before: Digest(99), changes: "x" };
+    let next = Entry { place: at(6), before: Some(Digest(99)), changes: "x" };
     member.pushed(next, 1_000);
     assert_eq!(actions(&mut member), [Action::Fence(Fence::Raised)]);
     assert_eq!(member.place(), None);

@@ -4,6 +4,7 @@ use super::link::{FleetError, Link};
 use super::publish::Retention;
 use crate::config::Release;
 use crate::limits::{BUNDLE_BYTES_MAX, BUNDLE_KEPT_MIN};
+use crate::signature::Saying;
 use async_nats::jetstream::kv::{self, CreateErrorKind, Operation, UpdateErrorKind};
 use async_nats::jetstream::object_store::{self, GetErrorKind, ObjectInfo, ObjectMetadata};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
@@ -28,8 +29,11 @@ pub struct Read {
 /// How long ago it was put, by this machine's clock and that of who put it.
 fn age(info: &ObjectInfo) -> Duration {
     let put_s = info.modified.map_or(0, |at| at.unix_timestamp());
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    now.saturating_sub(Duration::from_secs(u64::try_from(put_s).unwrap_or_default()))
+    since_1970().saturating_sub(Duration::from_secs(u64::try_from(put_s).unwrap_or_default()))
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 fn failed(error: impl Display) -> FleetError {
@@ -85,13 +89,16 @@ impl Link {
     /// A group's document.
     ///
     /// # Errors
-    /// No answer, or one that this version cannot read.
+    /// No answer, one that this version cannot read, or one that nobody signed who is believed.
     pub async fn release(&self, group: &str) -> Result<Read, FleetError> {
         let entry = self.releases().await?.entry(group).await.map_err(failed)?;
         match entry.filter(|entry| entry.operation == Operation::Put) {
             None => Ok(Read { release: Release::default(), revision: 0 }),
             Some(entry) => {
-                let release = Release::decode(&entry.value).map_err(FleetError::Config)?;
+                let said = self.believed(Saying::Release { group }, &entry.value);
+                let said =
+                    said.map_err(|error| FleetError::Signature { group: group.to_owned(), error })?;
+                let release = Release::decode(said).map_err(FleetError::Config)?;
                 Ok(Read { release, revision: entry.revision })
             }
         }
@@ -106,7 +113,9 @@ impl Link {
         group: &str,
         Read { release, revision }: &Read,
     ) -> Result<u64, FleetError> {
-        let (store, bytes) = (self.releases().await?, release.encode().into());
+        let stamped = release.stamped(super::millis(since_1970()));
+        let bytes = self.signed(Saying::Release { group }, stamped.encode()).into();
+        let store = self.releases().await?;
         let revision = if *revision == 0 {
             store.create(group, bytes).await.map_err(|error| match error.kind() {
                 CreateErrorKind::AlreadyExists => FleetError::Contended,

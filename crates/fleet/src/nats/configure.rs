@@ -2,7 +2,8 @@
 
 use super::link::{FleetError, Link};
 use crate::config::{
-    Action, Agent, Bundle, ConfigState, Counts, Folder, Memory, Secret, Unfetched, Version,
+    Action, Agent, Bundle, ConfigState, Counts, Folder, Memory, Release, Secret, Seen, Unfetched,
+    Version,
 };
 use futures_util::StreamExt;
 use std::io;
@@ -114,10 +115,19 @@ impl Configuring {
         match self.link.release(&self.settings.group).await {
             // Where nothing was ever said, nothing is taken away.
             Ok(read) if read.revision == 0 => {}
+            Ok(read) if self.is_older(&read.release) => {}
             Ok(read) => self.agent.wants(read.release.target(&self.node), self.now_ms()),
             Err(FleetError::Config(why)) => self.agent.cannot_read(&why),
+            Err(error @ FleetError::Signature { .. }) => self.agent.cannot_read(&error.to_string()),
             Err(error) => tracing::debug!(%error, "the group's document cannot be had"),
         }
+    }
+
+    /// Whether a document is signed, and older than one that was. Without signatures whoever has the servers
+    /// says what is new.
+    fn is_older(&mut self, release: &Release) -> bool {
+        let seen = Seen { group: self.settings.group.clone(), stamp_ms: release.stamp_ms };
+        self.link.signers.are_asked_for() && !self.agent.sees(seen)
     }
 
     async fn act(&mut self) {
@@ -208,7 +218,7 @@ impl Configuring {
     }
 
     fn say(&mut self) {
-        let Memory { kept, trying, refused } = self.agent.memory().clone();
+        let Memory { kept, trying, refused, .. } = self.agent.memory().clone();
         let state = ConfigState {
             group: self.settings.group.clone(),
             labels: self.settings.labels.clone(),

@@ -5,14 +5,13 @@ use super::configure::{ConfigSettings, Configures, Configuring};
 use super::link::{FleetError, Link, LinkSettings, Report, is_name};
 use super::upgrade::{Upgrades, Upgrading, process};
 use crate::config::ConfigState;
-use crate::entry::{Change, Entry, Place, decode};
-use crate::limits::READ_MAX;
+use crate::entry::{Change, Entry, Place};
+use crate::limits::REFUSED_TOLD_MAX;
 use crate::member::{Action, Answer, Fence, Member, Settings};
 use crate::upgrade::Standing;
-use async_nats::jetstream::consumer::{DeliverPolicy, pull};
-use async_nats::{HeaderMap, Message};
 use bytes::Bytes;
 use futures_util::StreamExt;
+use std::collections::VecDeque;
 use std::sync::{Arc, mpsc};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -22,8 +21,6 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 /// Time between two reports of a node.
 pub(super) const REPORT_EVERY: Duration = Duration::from_secs(1);
-/// How long the next of the entries that are read may take.
-const NEXT_WITHIN: Duration = Duration::from_secs(1);
 
 /// What a node does with what the log says. Called from threads of the follower.
 pub trait Acts: Send + Sync + 'static {
@@ -47,7 +44,7 @@ pub trait Acts: Send + Sync + 'static {
 }
 
 /// Who follows what.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct NodeSettings {
     /// The servers and the fleet.
     pub link: LinkSettings,
@@ -183,6 +180,8 @@ struct Following {
     upgrades: Option<Arc<dyn Upgrades>>,
     /// How the node stands to being upgraded, for reports.
     standing: watch::Receiver<Option<Standing>>,
+    /// Entries that are not believed, the last [`REFUSED_TOLD_MAX`].
+    refused: VecDeque<u64>,
 }
 
 /// What runs beside each other.
@@ -230,6 +229,7 @@ impl Following {
             config: state,
             upgrades,
             standing,
+            refused: VecDeque::new(),
         };
         Ok(Begun { following, configuring, upgrading })
     }
@@ -248,7 +248,7 @@ impl Following {
             tokio::select! {
                 () = sleep_until(due) => {}
                 Some(message) = pushed.next() => {
-                    if let Some(entry) = entry_of(&message) {
+                    if let Some(entry) = self.link.pushed(&message) {
                         self.member.pushed(entry, self.now_ms());
                     }
                 }
@@ -282,6 +282,11 @@ impl Following {
                 Action::Ask { question } => self.ask(question),
                 Action::Read { from, reading } => self.read(from, reading),
                 Action::Apply { entry, turn } => {
+                    // No change is what an entry has whose author is not believed.
+                    if entry.changes.is_empty() {
+                        self.refused.truncate(REFUSED_TOLD_MAX - 1);
+                        self.refused.push_front(entry.place.sequence);
+                    }
                     let _ = self.orders.send(Order { turn, entry });
                 }
                 Action::Fence(fence) => self.acts.fence(fence),
@@ -310,7 +315,7 @@ impl Following {
     fn read(&self, from: u64, reading: u64) {
         let (link, events) = (self.link.clone(), self.events.clone());
         tokio::spawn(async move {
-            let entries = read(&link, from).await.unwrap_or_else(|error| {
+            let entries = link.entries(from).await.unwrap_or_else(|error| {
                 tracing::debug!(%error, from, "entries of the log could not be read");
                 Vec::new()
             });
@@ -338,6 +343,7 @@ impl Following {
             config: self.config.borrow().clone(),
             process: self.upgrades.as_deref().map(process),
             standing: self.standing.borrow().clone(),
+            refused: self.refused.iter().copied().collect(),
         };
         let bytes = serde_json::to_vec(&report).unwrap_or_default();
         let subject = self.link.subject(&format!("state.{}", self.settings.node));
@@ -348,42 +354,4 @@ impl Following {
     fn now_ms(&self) -> u64 {
         super::millis(self.begun.elapsed())
     }
-}
-
-/// Up to [`READ_MAX`] entries from `from` on.
-async fn read(link: &Link, from: u64) -> Result<Vec<Entry<Vec<Change>>>, FleetError> {
-    let failed = |error: &dyn std::fmt::Display| FleetError::Server(error.to_string());
-    let stream = link.stream().await?;
-    let consumer = stream.create_consumer(pull::OrderedConfig {
-        deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: from },
-        ..pull::OrderedConfig::default()
-    });
-    let consumer = consumer.await.map_err(|error| failed(&error))?;
-    let mut messages = consumer.messages().await.map_err(|error| failed(&error))?;
-    let mut entries = Vec::new();
-    while entries.len() < READ_MAX {
-        let Ok(Some(message)) = timeout(NEXT_WITHIN, messages.next()).await else { break };
-        let message = message.map_err(|error| failed(&error))?;
-        let info = message.info().map_err(|error| failed(&error))?;
-        entries.push(read_entry(info.stream_sequence, &message.payload));
-        if info.pending == 0 {
-            break;
-        }
-    }
-    Ok(entries)
-}
-
-/// The entry in a republished message; `None` where that is not one.
-fn entry_of(message: &Message) -> Option<Entry<Vec<Change>>> {
-    let headers: &HeaderMap = message.headers.as_ref()?;
-    let sequence = headers.get(async_nats::header::NATS_SEQUENCE)?.as_str().parse().ok()?;
-    Some(read_entry(sequence, &message.payload))
-}
-
-fn read_entry(sequence: u64, bytes: &[u8]) -> Entry<Vec<Change>> {
-    let (entry, wrong) = decode(sequence, bytes);
-    if let Some(error) = wrong {
-        tracing::error!(%error, sequence, "an entry of the log cannot be read; what is stored is distrusted");
-    }
-    entry
 }

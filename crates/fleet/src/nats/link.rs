@@ -2,8 +2,9 @@
 
 use crate::config::ConfigState;
 use crate::entry::EntryError;
-use crate::entry::{Digest, Place, decode};
+use crate::entry::{Digest, Place, place};
 use crate::member::Answer;
+use crate::signature::{Saying, SignatureError, Signers, SigningKey};
 use crate::upgrade::{Process, Standing};
 use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
 use async_nats::jetstream::{self, Context};
@@ -20,7 +21,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const NAME_BYTES_MAX: usize = 64;
 
 /// Which servers, and which fleet of theirs.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct LinkSettings {
     /// `nats://host:4222` or `tls://host:4222`, any of which will do.
     pub servers: Vec<String>,
@@ -32,6 +33,10 @@ pub struct LinkSettings {
     pub ca: Option<PathBuf>,
     /// PEM files of our certificate and its key.
     pub certificate: Option<(PathBuf, PathBuf)>,
+    /// What is said here is signed with this.
+    pub key: Option<SigningKey>,
+    /// Who is believed; everybody who may write to the servers, where there are none.
+    pub signers: Signers,
 }
 
 /// What went wrong with a fleet.
@@ -67,6 +72,14 @@ pub enum FleetError {
     /// What is kept of a configuration cannot be used.
     #[error("{0}")]
     Config(String),
+    /// Nobody who is believed has signed a group's document.
+    #[error("the document of group `{group}`: {error}")]
+    Signature {
+        /// The group.
+        group: String,
+        /// Why.
+        error: SignatureError,
+    },
     /// The entry is not one.
     #[error(transparent)]
     Entry(#[from] EntryError),
@@ -98,6 +111,11 @@ pub struct Report {
     /// How it stands to an upgrade that it was asked for.
     #[serde(default)]
     pub standing: Option<Standing>,
+    /// The numbers of the entries that it did not believe, the last [`REFUSED_TOLD_MAX`].
+    ///
+    /// [`REFUSED_TOLD_MAX`]: crate::limits::REFUSED_TOLD_MAX
+    #[serde(default)]
+    pub refused: Vec<u64>,
 }
 
 /// A connection.
@@ -106,6 +124,8 @@ pub struct Link {
     pub(super) client: Client,
     pub(super) context: Context,
     fleet: String,
+    key: Option<SigningKey>,
+    pub(super) signers: Signers,
 }
 
 impl Link {
@@ -139,7 +159,13 @@ impl Link {
             .map_err(|error| FleetError::Unreachable(error.to_string()))?;
         let mut context = jetstream::new(client.clone());
         context.set_timeout(ANSWER_WITHIN);
-        Ok(Self { client, context, fleet: settings.fleet.clone() })
+        Ok(Self {
+            client,
+            context,
+            fleet: settings.fleet.clone(),
+            key: settings.key.clone(),
+            signers: settings.signers.clone(),
+        })
     }
 
     pub(super) fn stream_name(&self) -> String {
@@ -178,6 +204,23 @@ impl Link {
         &self.fleet
     }
 
+    /// What is said, signed where there is a key.
+    pub(super) fn signed(&self, saying: Saying<'_>, said: Vec<u8>) -> Vec<u8> {
+        match &self.key {
+            Some(key) => key.sign(&self.fleet, saying, &said),
+            None => said,
+        }
+    }
+
+    /// What is said, where it is believed.
+    pub(super) fn believed<'a>(
+        &self,
+        saying: Saying<'_>,
+        bytes: &'a [u8],
+    ) -> Result<&'a [u8], SignatureError> {
+        self.signers.believe(&self.fleet, saying, bytes)
+    }
+
     pub(super) async fn stream(&self) -> Result<Stream<()>, FleetError> {
         self.stream_of(self.stream_name()).await
     }
@@ -198,7 +241,7 @@ impl Link {
         // In this order: what the log forgets in between is older than its end.
         let state = stream.get_info().await.map_err(|error| self.refused(&error))?.state;
         let last = match stream.get_last_raw_message_by_subject(&self.subject("log")).await {
-            Ok(message) => decode(message.sequence, &message.payload).0.place,
+            Ok(message) => place(message.sequence, &message.payload),
             Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => {
                 Place { sequence: state.last_sequence, digest: Digest::default() }
             }

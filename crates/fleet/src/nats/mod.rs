@@ -12,10 +12,14 @@
 //! | bundles, by name | the object store `FRESHET_<fleet>_bundles` |
 //! | who belongs to the fleet | `freshet.<fleet>.node.<node>` in the stream `FRESHET_<fleet>_nodes` |
 //!
+//! What is in the log, in a group's document and in the word to hand over may be signed
+//! ([`crate::signature`]).
+//!
 //! The leader of the stream is asked for its end, never a replica, which may be behind.
 
 mod config;
 mod configure;
+mod entries;
 mod follow;
 mod link;
 mod publish;

@@ -1,8 +1,9 @@
 //! Making a log, publishing into it, and waiting until all have what was published.
 
 use super::link::{FleetError, Link, Report};
-use crate::entry::{Change, Place, decode, encode};
+use crate::entry::{Change, Place, encode, place};
 use crate::member::Settings;
+use crate::signature::Saying;
 use crate::tally::{Outcome, Tally};
 use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::message::PublishMessage;
@@ -102,8 +103,8 @@ impl Link {
 pub async fn publish(link: &Link, changes: &[Change]) -> Result<Place, FleetError> {
     for _ in 0..TRIES_MAX {
         let last = link.ask().await?.last;
-        let bytes = encode(last.digest, changes)?;
-        let place = decode(last.sequence + 1, &bytes).0.place;
+        let bytes = link.signed(Saying::Entry, encode(last.digest, changes)?);
+        let place = place(last.sequence + 1, &bytes);
         let message =
             PublishMessage::build().payload(bytes.into()).expected_last_sequence(last.sequence);
         let failed = |error: async_nats::jetstream::context::PublishError| match error.kind() {
@@ -150,6 +151,7 @@ pub async fn wait(
         if let Ok(Some(message)) = timeout_at(until, states.next()).await
             && let Ok(report) = serde_json::from_slice::<Report>(&message.payload)
         {
+            tally.refused(&report.node, &report.refused);
             tally.applied(&report.node, report.sequence);
         }
     }

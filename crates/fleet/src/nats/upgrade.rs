@@ -3,6 +3,7 @@
 use super::follow::REPORT_EVERY;
 use super::link::{FleetError, Link, Report};
 use crate::config::{Counts, reason};
+use crate::signature::Saying;
 use crate::upgrade::{Ask, Process, Said, Stage, Standing};
 use futures_util::StreamExt;
 use std::sync::Arc;
@@ -54,10 +55,13 @@ impl Upgrading {
         let mut words =
             self.link.subscribed(&format!("upgrade.{}", self.node), REPORT_EVERY, lacking).await;
         while let Some(message) = words.next().await {
-            match serde_json::from_slice::<Ask>(&message.payload) {
+            let said = self.link.believed(Saying::Upgrade { node: &self.node }, &message.payload);
+            let said = said.map_err(|error| error.to_string());
+            let read = |said: &[u8]| serde_json::from_slice::<Ask>(said);
+            match said.and_then(|said| read(said).map_err(|error| error.to_string())) {
                 Ok(ask) if self.is_meant(&ask) => self.obey(&ask).await,
                 Ok(_) => {}
-                Err(error) => tracing::warn!(%error, "a word of upgrading cannot be read"),
+                Err(error) => tracing::warn!(error, "a word of upgrading is not obeyed"),
             }
         }
     }
@@ -105,6 +109,7 @@ impl Link {
     pub async fn ask_to_upgrade(&self, node: &str, ask: &Ask) -> Result<(), FleetError> {
         let failed = |error: &dyn std::fmt::Display| FleetError::Server(error.to_string());
         let bytes = serde_json::to_vec(ask).map_err(|error| failed(&error))?;
+        let bytes = self.signed(Saying::Upgrade { node }, bytes);
         let subject = self.subject(&format!("upgrade.{node}"));
         let sent = self.client.publish(subject, bytes.into()).await;
         sent.map_err(|error| failed(&error))?;

@@ -313,7 +313,7 @@ impl World {
     /// What a node says is heard by a driver, or not.
     fn report(&mut self, node: usize) {
         let Some(agent) = &self.nodes[node].agent else { return };
-        let Memory { kept, trying, refused } = agent.memory().clone();
+        let Memory { kept, trying, refused, .. } = agent.memory().clone();
         let refused = refused.into_iter().next();
         let state = ConfigState { kept, trying, refused, ..ConfigState::default() };
         for driver in &mut self.drivers {

@@ -1,6 +1,8 @@
 //! Followers and publishers on a real server of NATS, which is killed and started again.
 #![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
 
+mod many;
+mod signed;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 
@@ -12,7 +14,7 @@ use freshet_fleet::nats::{
 use freshet_fleet::{Change, Fence, Outcome, Place, Scope};
 use std::collections::HashMap;
 use std::future::Future;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -25,12 +27,19 @@ struct Server {
     folder: tempfile::TempDir,
     port: Option<u16>,
     process: Option<Child>,
+    /// Whether each entry is on disk before it is acknowledged.
+    syncs: bool,
 }
 
 impl Server {
     /// Starts one; `None` where it is not installed.
     async fn start() -> Option<Self> {
-        let mut server = Self { folder: tempfile::tempdir().unwrap(), port: None, process: None };
+        Self::start_with(false).await
+    }
+
+    async fn start_with(syncs: bool) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let mut server = Self { folder, port: None, process: None, syncs };
         match server.run().await {
             Ok(()) => Some(server),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -47,13 +56,14 @@ impl Server {
         let _ = std::fs::remove_dir_all(&ports);
         std::fs::create_dir(&ports)?;
         let port = self.port.map_or(-1, i32::from);
-        // Debian keeps servers where ordinary users do not look.
-        let known = Path::new("/usr/sbin/nats-server");
-        let program = if known.is_file() { known } else { Path::new("nats-server") };
-        let child = Command::new(program)
-            .args(["-js", "-a", "127.0.0.1", "-p", &port.to_string()])
-            .arg("-sd")
-            .arg(self.folder.path().join("log"))
+        let settings = self.folder.path().join("nats.conf");
+        let log = self.folder.path().join("log");
+        // Servers before 2.10 know no `always`.
+        let sync = if self.syncs { "sync_interval: always" } else { "" };
+        std::fs::write(&settings, format!("jetstream {{ store_dir: {log:?}\n {sync} }}\n"))?;
+        let child = Command::new(program())
+            .args(["-a", "127.0.0.1", "-p", &port.to_string(), "-c"])
+            .arg(settings)
             .arg("--ports_file_dir")
             .arg(&ports)
             .stdout(Stdio::null())
@@ -96,10 +106,22 @@ impl Server {
     }
 
     fn follow(&self, node: &str, acts: &Arc<Node>) -> Follower {
-        let settings =
-            NodeSettings { link: self.settings(), node: node.into(), version: "test".into() };
+        self.follow_with(self.settings(), node, acts)
+    }
+
+    fn follow_with(&self, link: LinkSettings, node: &str, acts: &Arc<Node>) -> Follower {
+        let settings = NodeSettings { link, node: node.into(), version: "test".into() };
         Follower::start(settings, Arc::clone(acts) as Arc<dyn Acts>).unwrap()
     }
+}
+
+/// `NATS_SERVER`, or what is installed. Debian keeps servers where ordinary users do not look.
+fn program() -> PathBuf {
+    if let Some(given) = std::env::var_os("NATS_SERVER") {
+        return given.into();
+    }
+    let known = Path::new("/usr/sbin/nats-server");
+    if known.is_file() { known.to_owned() } else { "nats-server".into() }
 }
 
 impl Drop for Server {

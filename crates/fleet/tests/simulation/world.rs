@@ -548,7 +548,7 @@ impl World {
         let before = self.end();
         let digest = Digest(self.random.next() | 1);
         let place = Place { sequence: before.sequence + 1, digest };
-        let entry = Entry { place, before: before.digest, changes: Purge { key, number } };
+        let entry = Entry { place, before: Some(before.digest), changes: Purge { key, number } };
         self.log.push(entry.clone());
         self.counts.purges += 1;
         let names = self.names.iter().cloned();

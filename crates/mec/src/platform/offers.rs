@@ -4,7 +4,7 @@
 use super::Setup;
 use crate::api;
 use crate::tree::{Changed, Tree};
-use freshet_base::random;
+use freshet_base::{hexadecimal, random};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 
@@ -53,7 +53,7 @@ impl Offers {
             by_path: HashMap::new(),
             named: HashMap::new(),
             instances: HashMap::new(),
-            process: random::secret().iter().take(8).map(|byte| format!("{byte:02x}")).collect(),
+            process: hexadecimal::encode(&random::secret()[..8]),
             changes: 0,
         };
         for (path, value) in api::registered(tree) {

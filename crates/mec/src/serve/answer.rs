@@ -1,6 +1,5 @@
 //! A request over HTTP, and the response to it.
 
-use super::config::digest;
 use super::door::PlaceOf;
 use super::{METRICS, Shared, metrics};
 use crate::limits::BODY_BYTES_MAX;
@@ -10,6 +9,7 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
+use freshet_base::hexadecimal;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -99,7 +99,7 @@ pub(super) async fn answer(
 fn certificate(shared: &Shared, from: Option<IpAddr>, headers: &HeaderMap) -> Option<[u8; 32]> {
     let from = from?;
     let said = text(headers, &CLIENT_CERTIFICATE).filter(|_| shared.gateways.contains(&from))?;
-    digest(said.split(';').find_map(|part| part.trim().strip_prefix("Hash="))?)
+    hexadecimal::decode(said.split(';').find_map(|part| part.trim().strip_prefix("Hash="))?)
 }
 
 /// A field that is there once; of several, none counts.

@@ -4,6 +4,7 @@ use crate::client::Client;
 use crate::platform::{Access, App, DeviceApp, Host, Neighbour, SERVICES_SCOPE};
 use crate::radio::observed::Stations;
 use freshet_base::file::read_text;
+use freshet_base::hexadecimal;
 use freshet_limits::Rate;
 use freshet_net::address::Address;
 use freshet_package::Trust;
@@ -231,7 +232,7 @@ pub fn read(text: &str) -> Result<Config, String> {
         let read = |key: &str, text: &Option<String>, of: &str| {
             let text = text.as_deref();
             let found = text.map(|text| {
-                digest(text).ok_or_else(|| {
+                hexadecimal::decode(text).ok_or_else(|| {
                     wrong(format!("{key}: must be the 64 hexadecimal digits of {of}"))
                 })
             });
@@ -305,18 +306,6 @@ pub fn read(text: &str) -> Result<Config, String> {
 
 fn addresses((name, tag): (String, TagFile)) -> (String, Vec<String>) {
     (name, tag.clients.iter().map(ToString::to_string).collect())
-}
-
-/// The bytes of a SHA-256 in hexadecimal digits.
-pub(super) fn digest(hex: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    if hex.len() != 64 || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    for (index, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&hex[2 * index..][..2], 16).ok()?;
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

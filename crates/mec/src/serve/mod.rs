@@ -36,11 +36,11 @@ use aws_lc_rs::rand;
 use axum::Router as Axum;
 use door::{Door, PlaceOf};
 use freshet_base::clock::UnixMillis;
+use freshet_base::hexadecimal;
 use freshet_net::address::Address;
 use freshet_net::listener::{ListenOptions, Listener};
 use freshet_net::places::Places;
 use router::Router;
-use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -398,9 +398,5 @@ impl Shared {
 fn fresh() -> String {
     let mut bytes = [0; 16];
     rand::fill(&mut bytes).expect("the system has randomness");
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        write!(text, "{byte:02x}").expect("a string takes all");
-    }
-    text
+    hexadecimal::encode(&bytes)
 }

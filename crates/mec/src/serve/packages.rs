@@ -8,13 +8,13 @@ use crate::problem::Problem;
 use aws_lc_rs::digest::{Context, SHA256};
 use axum::body::{Body, Bytes};
 use freshet_base::clock::UnixMillis;
+use freshet_base::hexadecimal;
 use freshet_net::places::Place;
 use freshet_package::{PackageError, Trust, unpack};
 use futures_util::StreamExt;
 use futures_util::stream::unfold;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -209,11 +209,7 @@ async fn write(path: &Path, body: Body) -> Result<String, Problem> {
         file.write_all(&chunk).map_err(local)?;
     }
     file.sync_all().map_err(local)?;
-    let mut text = String::new();
-    for byte in context.finish().as_ref() {
-        write!(text, "{byte:02x}").expect("a string takes all");
-    }
-    Ok(text)
+    Ok(hexadecimal::encode(context.finish().as_ref()))
 }
 
 fn sync(folder: &Path) -> io::Result<()> {

@@ -4,13 +4,14 @@ use crate::error::NetError;
 use crate::tls::certificate::with_asked_name;
 use crate::tls::{pem, provider};
 use aws_lc_rs::digest;
+use freshet_base::hexadecimal;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, SignatureScheme};
 use rustls_pki_types::{CertificateDer, UnixTime};
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -186,8 +187,9 @@ impl ClientCertificate {
             common_name: cut(&common_name(&content.subject)).into(),
             subject: printed(content.subject),
             issuer: printed(content.issuer),
-            serial: hexadecimal(without_sign(content.serial_number.as_bytes())).into(),
-            fingerprint: hexadecimal(digest::digest(&digest::SHA256, first).as_ref()).into(),
+            serial: hexadecimal::encode(without_sign(content.serial_number.as_bytes())).into(),
+            fingerprint: hexadecimal::encode(digest::digest(&digest::SHA256, first).as_ref())
+                .into(),
             chain: chain.iter().map(|one| one.clone().into_owned()).collect(),
         })
     }
@@ -222,13 +224,6 @@ fn without_sign(bytes: &[u8]) -> &[u8] {
         [0, rest @ ..] if !rest.is_empty() => rest,
         bytes => bytes,
     }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut out, byte| {
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
 }
 
 fn names(certificate: &CertificateDer<'_>) -> Box<[Box<str>]> {

@@ -7,6 +7,7 @@
 
 use crate::error::NetError;
 use crate::tls::ticket::{ROTATION, SECRET_BYTES, TicketKeys, TicketSecret};
+use freshet_base::hexadecimal;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ impl TicketClock {
     pub fn open(path: &Path, fleet: &str) -> Result<Self, NetError> {
         let text = freshet_base::file::read_text(path, FILE_BYTES_MAX)
             .map_err(|error| NetError::file(path, error))?;
-        let secret = parse(text.trim()).ok_or_else(|| {
+        let secret = hexadecimal::decode(text.trim()).map(TicketSecret::new).ok_or_else(|| {
             let digits = 2 * SECRET_BYTES;
             let why = format!(
                 "a fleet's secret is {digits} hexadecimal digits, as `freshet fleet secret` makes it"
@@ -39,17 +40,6 @@ impl TicketClock {
     pub fn keys(&self, purpose: &str) -> Arc<TicketKeys> {
         TicketKeys::by_clock(self.0.derive(&[purpose.as_bytes()]), ROTATION)
     }
-}
-
-fn parse(text: &str) -> Option<TicketSecret> {
-    if text.len() != 2 * SECRET_BYTES || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    let mut secret = [0; SECRET_BYTES];
-    for (byte, digits) in secret.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    }
-    Some(TicketSecret::new(secret))
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ const SIDEWAYS: [(&str, &str); 1] = [("wire", "http")];
 const ALLOWED: [(&str, &[&str]); 29] = [
     ("base", &[]),
     ("report", &[]),
-    ("fleet", &[]),
+    ("fleet", &["base"]),
     ("package", &[]),
     ("limits", &["base"]),
     ("geo", &["base"]),

@@ -19,6 +19,7 @@ use crate::shm::counters::Group;
 use crate::shm::{Directory, Segment, directory};
 pub(crate) use commands::reference;
 use freshet_base::clock::UnixMillis;
+use freshet_base::hexadecimal;
 use freshet_node::policy::vcl::VclPolicy;
 use freshet_node::shares::Shares;
 use freshet_node::transcript::Tag;
@@ -251,7 +252,7 @@ impl State {
         let _ = std::fs::remove_file(&path);
         let mut key = [0; 128];
         aws_lc_rs::rand::fill(&mut key).map_err(|_| io::Error::other("no random numbers"))?;
-        let text: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+        let text = hexadecimal::encode(&key);
         std::fs::OpenOptions::new()
             .write(true)
             .create_new(true)

@@ -4,6 +4,7 @@ use super::{Arguments, Function, Module, NOTHING, fault, function};
 use crate::program::Value;
 use crate::runtime::{Event, Result, Run};
 use crate::types::State;
+use freshet_base::hexadecimal;
 use std::sync::Arc;
 
 pub(super) const MODULE: Module =
@@ -45,7 +46,7 @@ fn hash(run: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
     let Some(body) = body(run, "hash_req_body", State::Hash) else { return NOTHING };
     // Parts have no NUL, so the body goes in as its digest.
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &body);
-    let text: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let text = hexadecimal::encode(digest.as_ref());
     run.spend(text.len())?;
     run.task.hash_parts.extend_from_slice(text.as_bytes());
     run.task.hash_parts.push(0);
