@@ -129,10 +129,10 @@ pub fn encode(before: Digest, changes: &[Change]) -> Result<Vec<u8>, EntryError>
 /// What cannot be read is an entry all the same, of one [`Change::Unknown`], with what is wrong with
 /// it: if it stopped the log, all behind it would be lost too. What is not believed is one of no change:
 /// the log has it, and nobody carries it out.
-pub fn decode(
+pub fn decode<'a>(
     sequence: u64,
-    bytes: &[u8],
-    believe: impl FnOnce(&[u8]) -> Result<&[u8], SignatureError>,
+    bytes: &'a [u8],
+    believe: impl FnOnce(&'a [u8]) -> Result<&'a [u8], SignatureError>,
 ) -> (Entry<Vec<Change>>, Option<EntryError>) {
     let place = place(sequence, bytes);
     let nobody = Some(Digest::default());

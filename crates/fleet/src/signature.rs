@@ -280,7 +280,7 @@ mod tests {
             let mut signed = key().sign("tv", Saying::Entry, &said);
             let at = at.index(signed.len());
             // Digits of either case are the same digits.
-            signed[at] ^= 1 << bit;
+            signed[at] ^= 1u8 << bit;
             let believed = signers.believe("tv", Saying::Entry, &signed);
             let is_digit = (SIGNED.len()..LINE_BYTES).contains(&at) && bit == 5;
             prop_assert!(is_digit || believed.is_err());

@@ -4,7 +4,7 @@ use crate::address::{Address, PeerAddress};
 use crate::error::NetError;
 #[cfg(feature = "simulation")]
 use crate::simulation::{End, Network, no_socket};
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::{RecvFlags, SendFlags, sockopt};
 use std::io::{self, IoSlice, Read, Write};
 #[cfg(feature = "simulation")]
 use std::net::Ipv4Addr;
@@ -95,6 +95,16 @@ impl Socket {
             Kind::Unix(_) => None,
             #[cfg(feature = "simulation")]
             Kind::Simulated(end) => Some(end.local_address()),
+        }
+    }
+
+    /// Has the connection end where the peer's machine acknowledges nothing of what was sent for so long, or
+    /// takes none of it (RFC 5482). Otherwise the system tries for a quarter of an hour. Only TCP can tell.
+    pub fn set_unacknowledged_max(&self, limit: Duration) {
+        if let Kind::Tcp(stream) = &self.0 {
+            let limit_ms = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
+            // Fails only for a socket that is already dead.
+            let _ = sockopt::set_tcp_user_timeout(stream, limit_ms);
         }
     }
 

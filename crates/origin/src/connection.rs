@@ -27,6 +27,8 @@ pub(crate) struct Connection {
     pub(crate) waits: Waits,
     /// Limits on the head of the present response.
     pub(crate) limits: Limits,
+    /// How long its machine may acknowledge nothing, as the system knows it.
+    unacknowledged_max: Option<Duration>,
     // Dropped in this order: closed, no longer counted, and only then is there room for another.
     open: Held,
     permit: Permit,
@@ -54,7 +56,20 @@ impl Connection {
         let waits = Waits::default();
         let origin = Arc::clone(origin);
         let limits = origin.settings.limits;
-        Self { origin, stream, buffer, uses: 0, remote, local, waits, limits, permit, open }
+        let unacknowledged_max = None;
+        Self {
+            origin,
+            stream,
+            buffer,
+            uses: 0,
+            remote,
+            local,
+            waits,
+            limits,
+            unacknowledged_max,
+            open,
+            permit,
+        }
     }
 
     /// Time to the head of a response.
@@ -65,6 +80,18 @@ impl Connection {
     /// Time between two bytes.
     pub(crate) fn between_bytes(&self) -> Duration {
         self.waits.between_bytes.unwrap_or(self.origin.settings.timeouts.between_bytes)
+    }
+
+    /// A head that no machine acknowledges within the time for a connection went to one that is gone, as
+    /// behind a cut cable, where nothing ever comes back. Of a body no more is acknowledged than there
+    /// is room for.
+    pub(crate) fn expect_acknowledgement(&mut self, has_body: bool) {
+        let connect = self.waits.connect.unwrap_or(self.origin.settings.timeouts.connect);
+        let limit = if has_body { self.between_bytes().max(connect) } else { connect };
+        if self.unacknowledged_max != Some(limit) {
+            self.unacknowledged_max = Some(limit);
+            self.stream.socket().set_unacknowledged_max(limit);
+        }
     }
 
     /// The stream, what was read ahead, and the place under the limit.

@@ -346,6 +346,10 @@ impl Origin {
     /// Counts a failed exchange, and logs it now and then.
     pub(crate) fn failed(&self, error: &OriginError) {
         self.stats.failed(error);
+        // As a connection that cannot be made: nobody is there.
+        if *error == OriginError::OriginVanished {
+            self.health.connect_failed(self.settings.passive, UnixMillis::now());
+        }
         if self.settings.logs_outages {
             self.outage.failed(&self.settings.name, error, UnixMillis::now());
         }

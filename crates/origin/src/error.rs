@@ -127,6 +127,9 @@ pub enum OriginError {
         /// What the operating system or the TLS library said.
         reason: String,
     },
+    /// Its machine acknowledged nothing of what was sent: it is gone, or the way to it.
+    #[error("nothing came back from the origin's machine, not even that it had the request")]
+    OriginVanished,
     /// The origin did not take the request in time.
     #[error("the origin took no byte of the request for {limit:?}")]
     OriginWriteTimeout {
@@ -432,9 +435,10 @@ impl OriginError {
             }
             Self::OriginTls { .. } => FailureKind::Tls,
             Self::OriginCertificate { .. } => FailureKind::Certificate,
-            Self::OriginClosed { .. } | Self::OriginBroken { .. } | Self::OriginUnseen { .. } => {
-                FailureKind::Closed
-            }
+            Self::OriginClosed { .. }
+            | Self::OriginBroken { .. }
+            | Self::OriginVanished
+            | Self::OriginUnseen { .. } => FailureKind::Closed,
             Self::OriginStreamReset { code } => kind_of_reset(*code),
             Self::OriginAnswer { reason: AnswerError::OriginTooLarge(_) } => {
                 FailureKind::HeadTooLarge
@@ -476,6 +480,12 @@ impl OriginError {
         ) || self.marks_down()
             // RFC 9113 §8.7
             || matches!(self, Self::OriginUnseen { .. })
+    }
+
+    /// Whether the connection ended before a whole head had come, so that what may be asked twice may be
+    /// asked of another origin.
+    pub fn is_unanswered(&self) -> bool {
+        self.kind() == FailureKind::Closed
     }
 
     /// Whether the failure speaks against the origin's health: it could not be connected to.
@@ -532,6 +542,7 @@ impl OriginError {
     pub(crate) fn from_io(error: &io::Error, response_bytes: usize) -> Self {
         match error.kind() {
             io::ErrorKind::UnexpectedEof => Self::OriginClosed { response_bytes },
+            io::ErrorKind::TimedOut => Self::OriginVanished,
             _ => Self::OriginBroken { reason: error.to_string() },
         }
     }

@@ -174,6 +174,7 @@ async fn attempts(
         };
         connection.waits = terms.waits;
         connection.limits = terms.limits.unwrap_or(origin.settings.limits);
+        connection.expect_acknowledgement(upload.has_body());
         let reused = connection.uses > 0;
         if reused {
             origin.stats.reuses.add(1);

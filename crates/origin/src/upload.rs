@@ -75,6 +75,11 @@ pub(crate) fn framing(body: Option<&dyn BodyProvider>) -> Framing {
 
 impl<'a> Upload<'a> {
     /// A request of this head, written out, and body.
+    /// Whether there is more than a head.
+    pub(crate) fn has_body(&self) -> bool {
+        self.body.is_some()
+    }
+
     pub(crate) fn new(head: Vec<u8>, body: Option<&'a mut dyn BodyProvider>) -> Self {
         let head = Bytes::from(head);
         let body = body.map(|provider| {

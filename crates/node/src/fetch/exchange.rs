@@ -67,8 +67,8 @@ impl Asked {
                     self.answered = Some(origin);
                     return Some(Ok(response));
                 }
-                // What no origin has seen may go to the next one.
-                Err(error) if error.not_sent() && self.plan.body.is_none() => last = Some(error),
+                // What no origin has seen may go to the next one, and what may be asked twice.
+                Err(error) if self.goes_to_next(&error) => last = Some(error),
                 Err(error) => return Some(Err(self.failed(&error))),
             }
         }
@@ -85,6 +85,12 @@ impl Asked {
                 Cause::NoOrigin.failure("no origin is healthy")
             }
         }))
+    }
+
+    fn goes_to_next(&self, error: &OriginError) -> bool {
+        let of = (&self.task.origin, &self.task.request);
+        let may_be_asked_twice = !self.body_sent && is_failed_over(of, error);
+        self.plan.body.is_none() && (error.not_sent() || may_be_asked_twice)
     }
 
     async fn ask_one(
@@ -188,6 +194,17 @@ impl Asked {
             _ => Cause::Origin(error.kind()).failure(error),
         }
     }
+}
+
+/// Whether a request that an origin may have seen goes to the next one all the same: a safe one, whose
+/// connection ended before an answer. A policy that has chosen its origins says itself when it retries.
+pub(super) fn is_failed_over(
+    (choice, request): (&OriginChoice, &RequestHead),
+    error: &OriginError,
+) -> bool {
+    error.is_unanswered()
+        && matches!(choice, OriginChoice::Director)
+        && matches!(request.method, Method::Get | Method::Head)
 }
 
 /// The origin a policy chose, or its director's next choice but those that were `tried`.

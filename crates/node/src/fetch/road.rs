@@ -1,6 +1,6 @@
 //! How the origin of an object's bytes is asked for more of them: always as its policy says.
 
-use super::exchange::choose;
+use super::exchange::{choose, is_failed_over};
 use crate::policy::{BackendFetch, ClientTask, FetchKind, FetchTask, OriginChoice};
 use crate::sites::SiteRef;
 use crate::transcript::{Message, Side, Tag, Transcript};
@@ -69,7 +69,8 @@ impl Question {
                 exchange_within(&pool, &origin, &request, None, &mut |_| {}, self.terms).await;
             match asking {
                 Ok(response) => return Some(response),
-                Err(error) if error.not_sent() => {}
+                Err(error)
+                    if error.not_sent() || is_failed_over((&self.choice, &request), &error) => {}
                 Err(_) => return None,
             }
         }

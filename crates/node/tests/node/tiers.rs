@@ -3,7 +3,7 @@
 use crate::authority::Authority;
 use crate::client::{Answer, Client, get, get_with, request};
 use crate::harness::{Setup, TestNode, pattern, run, until};
-use crate::origin::{Asked, Origin, fresh, head, ranged, refusing, response};
+use crate::origin::{Asked, Origin, fresh, head, ranged, refusing, response, then_close};
 use freshet_cache::Purge;
 use freshet_http::applied::Position;
 use std::collections::BTreeMap;
@@ -363,6 +363,23 @@ fn a_parent_that_says_it_cannot_is_one_of_several() {
         let node = edge(&origin, "edge", &at("sick", 1, &sick.url())).start();
         assert_eq!(get(&node, "/b").await.text(), "sick");
         assert_eq!((busy.count(), sick.count(), origin.count()), (2, 1, 1));
+    });
+}
+
+#[test]
+fn a_parent_that_breaks_off_before_it_has_answered_is_one_of_several() {
+    run(async {
+        let origin = Origin::serve(|_| response("200 OK", &["Cache-Control: no-store"], "x"));
+        // One says nothing, and one not all of a head.
+        let mute = Origin::serve(|_| then_close(""));
+        let cut = Origin::serve(|_| then_close("HTTP/1.1 200 OK\r\nCache-"));
+        let tables = at("mute", 1, &mute.url()) + &at("cut", 1, &cut.url());
+        let node = edge(&origin, "edge", &tables).start();
+        assert_eq!(get(&node, "/a").await.text(), "x");
+        assert_eq!((mute.count(), cut.count(), origin.count()), (1, 1, 1));
+        // Nobody knows what became of a POST.
+        let answer = request(&node, "POST", "/a", &["Content-Length: 0"]).await;
+        assert_eq!((answer.status, origin.count()), (502, 1));
     });
 }
 

@@ -2,15 +2,17 @@
 
 use crate::support::*;
 use bytes::Bytes;
+use freshet_base::clock::UnixMillis;
 use freshet_http::message::{Method, RequestHead};
 use freshet_origin::definition::{OriginAddress, Timeouts};
 use freshet_origin::error::FailureKind;
-use freshet_origin::health::Health;
+use freshet_origin::health::{Health, PassiveRule};
 use freshet_origin::request_body::WholeBody;
 use freshet_origin::resolve::Resolver;
 use freshet_origin::{Origin, OriginError, OriginSettings, exchange, pool::Pool};
 use freshet_wire::h1::chunked::ChunkError;
 use freshet_wire::h1::response::ResponseError;
+use socket2::{SockFilter, SockRef};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -54,6 +56,41 @@ async fn garbage_is_named_for_what_it_is() {
     let broken = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nxyz\r\n";
     let reason = ChunkError::SizeInvalid;
     assert_eq!(error_of(broken).await, OriginError::OriginBodyMalformed { reason });
+}
+
+/// As a machine that is gone once connections to it are there: segments with data are dropped before TCP sees
+/// them, and nobody acknowledges them.
+fn vanish(listener: &TcpListener) {
+    // A SYN's header on loopback.
+    const HEAD_BYTES_MAX: u32 = 40;
+    // Classic BPF: the segment's length; return 0 bytes of it where that is greater, otherwise all.
+    let filter = [
+        SockFilter::new(0x80, 0, 0, 0),
+        SockFilter::new(0x25, 0, 1, HEAD_BYTES_MAX),
+        SockFilter::new(0x06, 0, 0, 0),
+        SockFilter::new(0x06, 0, 0, u32::MAX),
+    ];
+    SockRef::from(listener).attach_filter(&filter).unwrap();
+}
+
+#[tokio::test]
+async fn an_origin_whose_machine_is_gone_is_noticed_long_before_an_answer_is_late() {
+    let (address, server) = serve(|listener| {
+        vanish(&listener);
+        async move { listener.accept().await.unwrap() }
+    })
+    .await;
+    let timeouts = Timeouts { connect: Duration::from_millis(400), ..Timeouts::default() };
+    let passive = PassiveRule { failures: 1, ..PassiveRule::default() };
+    let origin = Origin::new(OriginSettings { timeouts, passive, ..settings(address) }).unwrap();
+    let began = Instant::now();
+    let error = get(&Pool::new(), &origin).await.unwrap_err();
+    assert_eq!(error, OriginError::OriginVanished);
+    assert!(error.is_unanswered() && !error.not_sent(), "it may have had the request");
+    assert!(began.elapsed() < timeouts.first_byte / 2, "{:?}", began.elapsed());
+    assert_eq!(origin.health.health(UnixMillis::now()), Health::Suspect);
+    // The other end was there all the time.
+    drop(server.await.unwrap());
 }
 
 #[tokio::test]
