@@ -302,7 +302,7 @@ async fn a_refused_connection_marks_the_origin_and_an_opened_one_clears_it() {
     let address = listener.local_addr().unwrap();
     drop(listener);
     let (pool, origin) = (Pool::new(), origin(address));
-    let now = freshet_base::clock::UnixMillis::now;
+    let now = UnixMillis::now;
     for _ in 0..3 {
         assert_eq!(origin.health.health(now()), Health::Up);
         let error = get(&pool, &origin).await.unwrap_err();
